@@ -13,7 +13,6 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
-	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/dispatch/robots"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
@@ -27,7 +26,7 @@ type admission struct {
 	gate     *queue.Gate
 	breakers *siteBreakers
 	robots   *robots.Cache
-	kept     *kept
+	storage  *storage
 	bytes    *siteBytes
 	problems *problems
 	activity *sitelog.Log
@@ -36,7 +35,7 @@ type admission struct {
 	wake     func() // is called for each request
 }
 
-// wait holds a request until it may be sent. If it may not, wait answers why.
+// wait holds a request until it may be sent. If it may not, wait tells why.
 func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
 	s.wake()
 	if refused := s.breakers.refuse(x); refused != nil {
@@ -47,7 +46,7 @@ func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
 	if refused != nil {
 		return refused
 	}
-	s.kept.broadcasts.Meet(x.waitContext(r), &q)
+	s.storage.broadcasts.Meet(x.waitContext(r), &q)
 	permit, err := s.gate.Wait(x.waitContext(r), q)
 	if refused := s.entered(x, permit, err); refused != nil {
 		return refused
@@ -55,7 +54,7 @@ func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
 	return s.waitUntilMayGo(x, r)
 }
 
-// prepare is what a request asks of the queue. Its wait begins.
+// prepare returns the question of a request to the queue. The wait of the request begins.
 func (s *admission) prepare(x *Request, r *http.Request) (queue.Request, *problem.Problem) {
 	q := s.ask(x, r)
 	if !x.maySign() {
@@ -82,7 +81,7 @@ func (s *admission) entered(x *Request, permit *queue.Permit, err error) *proble
 	return nil
 }
 
-// ask is the request as the queue sees it.
+// ask returns a request as the queue sees it.
 func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 	x.subject.Method, x.subject.Path = r.Method, policy.NormalPath(r.URL.EscapedPath())
 	x.progress.plan = x.Snapshot.planOf(x.site, x.rule)
@@ -98,12 +97,7 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 		Cost: x.Options.Cost, Tag: x, Observe: x.Snapshot.policy.Observes(),
 		Method: x.subject.Method, Path: x.subject.Path, Generation: x.Snapshot.made, Version: x.seen,
 	}
-	if x.Options.Limited {
-		q.Wait, q.Now = x.Options.Wait, x.Options.now()
-		if q.Now {
-			q.Wait = leastWait
-		}
-	}
+	x.Options.bound(&q)
 	q.Limits, q.Shared = x.progress.plan.Needs(&x.subject)
 	if x.Client != nil {
 		q.Weight = x.Client.Weight
@@ -118,30 +112,6 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 		q.Chooser = x
 	}
 	return q
-}
-
-// waitContext is the context of a wait.
-func (x *Request) waitContext(r *http.Request) context.Context {
-	return x.Caller.WaitContext(r.Context())
-}
-
-// patience is how long a request may wait, in all its waits.
-func patience(x *Request) time.Duration {
-	wait := x.Snapshot.policy.Queue.Wait
-	if x.Options.now() {
-		return leastWait
-	}
-	if x.Options.Limited {
-		wait = min(wait, x.Options.Wait)
-	}
-	return wait
-}
-
-// inTime tells whether a request can be sent again before its patience ends. If a failure
-// cannot be repaired in time, its answer is better than none. A refusal is left to the
-// queue, which knows when the site is ready. broken is until when the breaker is open.
-func (t *progress) inTime(v verdict, broken, now time.Time) bool {
-	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
 }
 
 // waitUntilMayGo has a request that has a permit wait again as often as its breaker or its
@@ -175,13 +145,13 @@ func (s *admission) mayGo(x *Request, r *http.Request) (again *queue.Retry, refu
 		x.countAttempt()
 		return nil, nil
 	}
-	t.leaveBackend()
+	t.to.leave()
 	t.waitBegan = s.clock.Now()
 	return again, nil
 }
 
-// passBreakerAndToken asks the breaker, and acquires a token. If one of them keeps the
-// request, the answer is how the request goes back into the queue.
+// passBreakerAndToken asks the breaker, and acquires a token. If one of them holds the
+// request back, passBreakerAndToken returns the way back into the queue.
 func (s *admission) passBreakerAndToken(x *Request, r *http.Request) (*queue.Retry, error) {
 	t := &x.progress
 	pass, until := s.breakers.Enter(x.breaker(), s.breakers.rule(), s.clock.Now())
@@ -213,10 +183,10 @@ func (s *admission) waitAgain(x *Request, r *http.Request, v verdict) *problem.P
 	return nil
 }
 
-// retryOf is what the queue is told of a request that is sent again. Its wait begins.
+// retryOf tells the queue of a request that is sent again. The wait of the request begins.
 func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	t := &x.progress
-	t.leaveBackend()
+	t.to.leave()
 	x.tellMembersSent(false)
 	retry := queue.Retry{Result: t.result}
 	switch {
@@ -240,7 +210,7 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	return retry
 }
 
-// noteGrant notes that a request is held no more, for how long it was, and by which limit.
+// noteGrant notes that a request is held no more, the time that it was held, and the limit.
 func (s *admission) noteGrant(x *Request) {
 	t := &x.progress
 	before := t.waited
@@ -278,12 +248,7 @@ func (s *admission) noteRefusal(x *Request, err error) {
 	}
 }
 
-// noteWaits keeps what the answer to the client says of the waits.
-func (t *progress) noteWaits() {
-	t.waited, t.wouldBlock = t.permit.Waited(), t.permit.WouldBlock()
-}
-
-// lostPermit is the answer to a request whose permit the queue has taken back after a wait.
+// lostPermit answers a request whose permit the queue has taken back after a wait.
 func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
 	x.progress.noteWaits()
 	s.noteRefusal(x, err)
@@ -291,19 +256,19 @@ func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
 	return s.problems.ofRefusal(x, err)
 }
 
-// finish gives up the permit, once.
-func (t *progress) finish() {
-	t.leaveBackend()
-	t.pass.Cancel()
-	t.pass = backends.Pass{}
-	if t.permit != nil {
-		t.permit.Finish(t.result)
-		t.permit = nil
+// patience returns the longest time that a request may wait, in all its waits.
+func patience(x *Request) time.Duration {
+	wait := x.Snapshot.policy.Queue.Wait
+	if x.Options.now() {
+		return leastWait
 	}
+	if x.Options.Limited {
+		wait = min(wait, x.Options.Wait)
+	}
+	return wait
 }
 
-// hooks are what the queue calls of the dispatcher, under the lock of a site: see
-// queue.Hooks.
+// hooks implements queue.Hooks: the queue calls the dispatcher under the lock of a site.
 type hooks struct{ *admission }
 
 // The interfaces of the queue that types of other packages implement.
@@ -317,21 +282,21 @@ var (
 	_ queue.Storable  = (*ledger.Ledger)(nil)
 )
 
-// Waits is queue.Hooks': a request has to wait.
+// Waits is called when a request has to wait.
 func (hooks) Waits(q *queue.Request, p queue.Waiter) {
 	if x, ok := q.Tag.(*Request); ok {
 		x.beginWait(p)
 	}
 }
 
-// Cooled is queue.Hooks': a cooldown begins here.
+// Cooled is called when a cooldown begins in this process.
 func (s hooks) Cooled(site string, at queue.Scope, until time.Time, why string) {
-	s.kept.cooled(site, at, until, why)
+	s.storage.cooled(site, at, until, why)
 }
 
-// Limits is queue.Hooks': it gives a request the limits of the configuration that is new.
+// Limits returns the limits that a request has by the configuration that is new.
 func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
-	st := s.kept.sites.current.Load()
+	st := s.storage.sites.current.Load()
 	if source, ok := q.Tag.(bandwidth.Tag); ok {
 		return [][]queue.Limit{source.Limits()}, q.Version
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// leastWait is the longest wait of a request that goes now or not at all: for the
-// answer of a store, until the outage rule holds.
+// leastWait is the longest wait of a request that goes now or not at all. It is for the answer
+// of a store: without one, the outage rule holds then.
 const leastWait = 250 * time.Millisecond
 
-// Admit waits until a request may be sent, which its caller sends itself. Bytes are those
-// that the caller expects of the answer; 0 is the usual number of the site. Complete must
-// follow, unless Admit answers why the request may not be sent.
+// Admit waits until a request may be sent that its caller sends itself. bytes is the length that
+// the caller expects of the answer; 0 is the usual length at the site. Complete must follow,
+// unless Admit tells why the request may not be sent.
 func (s *Dispatcher) Admit(ctx context.Context, x *Request, bytes int64) *problem.Problem {
 	x.sentByCaller, x.subject.Declared = true, bytes
 	if x.Options.Wait > 0 {
@@ -60,8 +60,8 @@ func reachable(x *Request) *problem.Problem {
 	return nil
 }
 
-// Complete says what became of a request that Admit let go. It teaches abide what an answer
-// of its own would have.
+// Complete reports the end of a request that Admit let go. The dispatcher learns from it as from an
+// answer to a request of its own.
 func (s *Dispatcher) Complete(x *Request, e status.PermitEnd) {
 	defer s.End(x, 0)
 	x.answered = s.clock.Now()

@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	// mostPeek is how much of a body is looked at.
+	// mostPeek bounds the bytes of a body that are looked at.
 	mostPeek = 4 << 10
-	// longestPeek is how long that is waited for: the client wants the head.
+	// longestPeek bounds the wait for these bytes: the client wants the head.
 	longestPeek = time.Second
 )
 
-// headOf is the beginning of a body, which stays whole; what has not come in time is
-// not in it. What is compressed in a way that everybody knows is read. The answer is
-// to be used in place of the one that was given.
+// headOf returns the beginning of a body, decoded: the bytes that have come in time. The body
+// stays whole in the answer that headOf returns in place of resp.
 func headOf(resp *http.Response) (*http.Response, []byte) {
 	if resp.Body == nil || resp.Body == http.NoBody || resp.ContentLength == 0 {
 		return resp, nil
@@ -39,7 +38,7 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	default:
 		return resp, nil
 	}
-	body := &peeked{ReadCloser: resp.Body, more: make(chan struct{}, 1), done: make(chan struct{}), from: resp}
+	body := &peeked{ReadCloser: resp.Body, news: make(chan struct{}, 1), done: make(chan struct{}), from: resp}
 	shown := new(http.Response)
 	*shown = *resp
 	shown.Body, shown.Trailer = body, maps.Clone(resp.Trailer)
@@ -47,7 +46,7 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	return shown, decoded(resp.Header, body.peek())
 }
 
-// decoded is a head without its coding, nil if that is not known.
+// decoded returns a head without its coding, nil if that is not known.
 func decoded(h http.Header, head []byte) []byte {
 	switch coding := h.Get("Content-Encoding"); coding {
 	case "", "identity":
@@ -64,11 +63,10 @@ func decoded(h http.Header, head []byte) []byte {
 	return nil
 }
 
-// peeked is a body of which the beginning is read ahead, up to the moment when that
-// has taken too long.
+// peeked is a body of which the beginning is read ahead, until that takes too long.
 type peeked struct {
 	io.ReadCloser
-	more chan struct{} // there is more
+	news chan struct{} // more has come
 	done chan struct{} // nothing is read ahead any more
 
 	// Reading ahead may fill the trailers of from while they are read, so shown has
@@ -83,7 +81,7 @@ type peeked struct {
 	err  error  // that came with the last of it
 }
 
-// peek reads ahead and answers what has come.
+// peek reads ahead, and returns the bytes that have come in time.
 func (b *peeked) peek() []byte {
 	go b.ahead()
 	timer := time.NewTimer(longestPeek)
@@ -110,13 +108,13 @@ func (b *peeked) ahead() {
 		b.over = over
 		b.mu.Unlock()
 		select {
-		case b.more <- struct{}{}:
+		case b.news <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// Read gives what was read ahead first.
+// Read returns the bytes that were read ahead, and then those that follow.
 func (b *peeked) Read(p []byte) (int, error) {
 	for {
 		b.mu.Lock()
@@ -128,7 +126,7 @@ func (b *peeked) Read(p []byte) (int, error) {
 		case n > 0 || len(p) == 0:
 			return n, nil
 		case !over:
-			<-b.more
+			<-b.news
 		case err != nil:
 			return 0, b.end(err)
 		default:
@@ -148,12 +146,11 @@ func (b *peeked) end(err error) error {
 	return err
 }
 
-// InPlaceOfToken stands where a site has repeated the token of a request.
+// InPlaceOfToken replaces the token of a request where an answer repeats it.
 const InPlaceOfToken = "{token}"
 
-// hideToken takes the token out of all headers of an answer, before anything is read from
-// them. Those at its end come with its body, which passes as it is. shown finds the token;
-// nil where there is none.
+// hideToken replaces the token in the headers and the trailers of an answer. The body passes as
+// it is. shown finds the token; nil: there is none.
 func hideToken(resp *http.Response, shown *redact.Finder) {
 	if resp == nil || shown == nil {
 		return
@@ -179,9 +176,9 @@ func (b *hidden) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hideTokenInNames takes credentials out of the names that an answer gives to limits: the token of
-// the request, which shown finds and the beginning of the body may repeat, and what the
-// client sent itself. Names are shown to people and kept, headers of the answer are not.
+// hideTokenInNames replaces credentials in the names that an answer gives to limits: the token of
+// the request, which shown finds, and the credentials that the client sent itself. Names are
+// shown to people and stored.
 func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 	if len(l.Limits) == 0 && l.Bucket == "" {
 		return
@@ -213,11 +210,11 @@ func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 	}
 }
 
-// leastCredential is the length from which on what a client sends is taken for a secret.
+// leastCredential is the length of the shortest value that is taken for a secret.
 const leastCredential = 6
 
-// credentialsOf are what the client of a request shows to be let in, as far as a name of a
-// length has room for it.
+// credentialsOf returns the secrets with which a client authenticates a request, those that are
+// no longer than room.
 func credentialsOf(r *http.Request, room int) []string {
 	if room < leastCredential {
 		return nil
@@ -238,12 +235,12 @@ func credentialsOf(r *http.Request, room int) []string {
 				}
 			case isSecret(name):
 				add(value)
-				scheme, rest, more := strings.Cut(value, " ")
-				if !more {
+				scheme, secret, found := strings.Cut(value, " ")
+				if !found {
 					break
 				}
-				add(rest)
-				if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil && strings.EqualFold(scheme, "Basic") {
+				add(secret)
+				if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(secret)); err == nil && strings.EqualFold(scheme, "Basic") {
 					name, password, _ := strings.Cut(string(plain), ":")
 					add(string(plain))
 					add(name)
@@ -261,7 +258,7 @@ func credentialsOf(r *http.Request, room int) []string {
 	return list
 }
 
-// isSecret tells whether a header or a parameter is for a credential, by its name.
+// isSecret reports whether a header or a parameter is for a credential, by its name.
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range [...]string{"auth", "key", "token", "secret", "pass", "session", "sign", "credential", "jwt"} {
@@ -272,14 +269,14 @@ func isSecret(name string) bool {
 	return false
 }
 
-// nameKey is this process's alone, so what is made by it cannot be looked up.
+// nameKey is random, so that no hash leads back to a name.
 var nameKey = func() []byte {
 	key := make([]byte, sha256.Size)
 	rand.Read(key)
 	return key
 }()
 
-// nameHash is the same for the same name in this process, and says nothing about it.
+// nameHash returns a hash of a name. Within this process, equal names have equal hashes.
 func nameHash(name string) string {
 	sum := hmac.New(sha256.New, nameKey)
 	io.WriteString(sum, name)

@@ -16,15 +16,40 @@ import (
 	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
-// breakerOf is the breaker of a site, or of one of its backends.
-func breakerOf(site string, b *backends.Backend) backends.Key {
-	if b == nil {
-		return backends.Key{Site: site}
-	}
-	return backends.Key{Site: site, Backend: b.Name}
+// destination has the backend of a request.
+type destination struct {
+	backend   *backends.Backend // of the attempt, if it is counted there
+	rewritten bool              // the request's URL has the host that it was last sent to
+	failed    []string          // names of the backends that failed this request
 }
 
-// backend is where the request's permit sends it, nil if that is its target.
+// leave counts an attempt as over at its backend.
+func (d *destination) leave() {
+	if d.backend != nil {
+		d.backend.Load.End()
+		d.backend = nil
+	}
+}
+
+// addHealth tells the load of the backend how an attempt went.
+func (d *destination) addHealth(how backends.Health, took time.Duration, now time.Time) {
+	if d.backend == nil {
+		return
+	}
+	d.backend.Load.Add(took, how, now)
+	if how == backends.Ill {
+		d.failed = append(d.failed, d.backend.Name)
+	}
+}
+
+// addAbandoned tells the load of the backend that the client left before there was an answer.
+func (d *destination) addAbandoned(took time.Duration, now time.Time) {
+	if d.backend != nil {
+		d.backend.Load.AddAbandoned(took, now)
+	}
+}
+
+// backend returns the backend of the request's permit, nil if the request goes to its target.
 func (x *Request) backend() *backends.Backend {
 	t := &x.progress
 	if t.permit == nil || t.plan == nil || t.permit.Choice() >= len(t.plan.Backends.Hosts) {
@@ -33,7 +58,7 @@ func (x *Request) backend() *backends.Backend {
 	return &t.plan.Backends.Hosts[t.permit.Choice()]
 }
 
-// breaker is the breaker of the request's attempt. If a site has several hosts, each host
+// breaker names the breaker of the request's attempt. If a site has several hosts, each host
 // has a breaker: a host that fails says nothing about the others.
 func (x *Request) breaker() backends.Key {
 	key := breakerOf(x.site, x.backend())
@@ -43,12 +68,12 @@ func (x *Request) breaker() backends.Key {
 	return key
 }
 
-// grouped tells whether the site is more than the host.
+// grouped reports whether the site is more than the host.
 func (x *Request) grouped() bool {
 	return x.rule != nil && x.rule.Group != "" && x.rule.Group != "host"
 }
 
-// destination is the host that the request is sent to.
+// destination returns the host that the request is sent to.
 func (x *Request) destination() policy.Target {
 	if b := x.backend(); b != nil {
 		return b.Target
@@ -56,13 +81,13 @@ func (x *Request) destination() policy.Target {
 	return x.Target
 }
 
-// pointAtBackend puts the destination into the URL of r, and answers it.
+// pointAtBackend puts the destination into the URL of r, and returns it.
 func (x *Request) pointAtBackend(r *http.Request) policy.Target {
 	t := x.destination()
-	if x.backend() == nil && !x.progress.rewritten {
+	if x.backend() == nil && !x.progress.to.rewritten {
 		return t
 	}
-	x.progress.rewritten = true
+	x.progress.to.rewritten = true
 	Absolute(r.URL, t)
 	r.Host = r.URL.Host
 	return t
@@ -71,51 +96,11 @@ func (x *Request) pointAtBackend(r *http.Request) policy.Target {
 // countAttempt counts an attempt that is about to be made, unless that was done when its
 // backend was chosen.
 func (x *Request) countAttempt() {
-	if b := x.backend(); b != nil && b != x.progress.backend {
-		x.progress.leaveBackend()
+	if b := x.backend(); b != nil && b != x.progress.to.backend {
+		x.progress.to.leave()
 		b.Load.Begin()
-		x.progress.backend = b
+		x.progress.to.backend = b
 	}
-}
-
-// leaveBackend counts an attempt as over at its backend.
-func (t *progress) leaveBackend() {
-	if t.backend != nil {
-		t.backend.Load.End()
-		t.backend = nil
-	}
-}
-
-// addHealth tells a backend's load how an attempt went.
-func (t *progress) addHealth(how backends.Health, took time.Duration, now time.Time) {
-	if t.backend == nil {
-		return
-	}
-	t.backend.Load.Add(took, how, now)
-	if how == backends.Ill {
-		t.failedBackends = append(t.failedBackends, t.backend.Name)
-	}
-}
-
-// addAbandoned tells a backend's load that the client left before there was an answer.
-func (t *progress) addAbandoned(took time.Duration, now time.Time) {
-	if t.backend != nil {
-		t.backend.Load.AddAbandoned(took, now)
-	}
-}
-
-// hasOtherBackend tells whether another backend has not failed this request yet.
-func (t *progress) hasOtherBackend() bool {
-	if t.plan == nil {
-		return false
-	}
-	hosts := t.plan.Backends.Hosts
-	for i := range hosts {
-		if b := &hosts[i]; b != t.backend && !slices.Contains(t.failedBackends, b.Name) {
-			return true
-		}
-	}
-	return false
 }
 
 // chooseBackend chooses one of the backends that could take the request now, and counts the
@@ -124,18 +109,18 @@ func (t *progress) hasOtherBackend() bool {
 func (x *Request) chooseBackend(ready []int) int {
 	group := &x.progress.plan.Backends
 	fit := ready
-	if len(x.progress.failedBackends) > 0 {
+	if len(x.progress.to.failed) > 0 {
 		if fresh := slices.DeleteFunc(slices.Clone(ready), func(i int) bool {
-			return i >= len(group.Hosts) || slices.Contains(x.progress.failedBackends, group.Hosts[i].Name)
+			return i >= len(group.Hosts) || slices.Contains(x.progress.to.failed, group.Hosts[i].Name)
 		}); len(fresh) > 0 {
 			fit = fresh
 		}
 	}
 	i := group.Pick(fit, x.ClientName(), x.Snapshot.clock.Now())
 	if i < len(group.Hosts) {
-		x.progress.leaveBackend()
-		x.progress.backend = &group.Hosts[i]
-		x.progress.backend.Load.Begin()
+		x.progress.to.leave()
+		x.progress.to.backend = &group.Hosts[i]
+		x.progress.to.backend.Load.Begin()
 	}
 	return i
 }
@@ -175,15 +160,8 @@ type siteBreakers struct {
 	log   *logrus.Logger
 }
 
-// causeOf says why an attempt failed, in words that name nothing.
-func causeOf(status int, err error) string {
-	if err != nil {
-		return problem.OfUpstream(err).Title
-	}
-	return fmt.Sprintf("it answered %d", status)
-}
-
-// update tells a breaker how an attempt went. The time is until when nothing more is sent.
+// update tells a breaker how an attempt went. It returns the end of the time in which nothing
+// more is sent, zero if something may be.
 func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, status int, err error, now time.Time) time.Time {
 	cause := ""
 	if how == backends.Ill {
@@ -196,13 +174,13 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 		if of.Backend != "" {
 			name += ", backend " + of.Backend
 		}
-		s.log.Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, rule.Pause, rule.Failures, cause)
+		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, rule.Pause, rule.Failures, cause)
 	}
 	return until
 }
 
 // refuse refuses a request at once where nothing would be sent for a while: a client that
-// knows can do something else. What is held already goes on waiting.
+// knows can do something else. Requests that wait already go on waiting.
 func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 	if s.Len() == 0 || x.Snapshot.policy.Observes() {
 		return nil
@@ -219,4 +197,20 @@ func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 		return nil
 	}
 	return problem.Broken.Until(sitelog.SiteFailed, until, now).LastCause(s.Status(key, now).Why)
+}
+
+// breakerOf names the breaker of a site, or of a backend of the site.
+func breakerOf(site string, b *backends.Backend) backends.Key {
+	if b == nil {
+		return backends.Key{Site: site}
+	}
+	return backends.Key{Site: site, Backend: b.Name}
+}
+
+// causeOf tells why an attempt failed, in words that name nothing.
+func causeOf(status int, err error) string {
+	if err != nil {
+		return problem.OfUpstream(err).Title
+	}
+	return fmt.Sprintf("it answered %d", status)
 }

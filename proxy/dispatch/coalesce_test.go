@@ -38,7 +38,7 @@ func TestCoalesceIdenticalRequestsAreOneUpstream(t *testing.T) {
 		if n := w.Ended.Load(); n != 100 {
 			t.Errorf("%d requests were counted", n)
 		}
-		// Nothing is kept afterwards.
+		// Nothing is stored afterwards.
 		w.Get("http://site.test/a?b=c", "Cookie", "me=1")
 		if n := w.Asked.Load(); n != 2 {
 			t.Errorf("the site was asked %d times, with one more after all had their answer", n)

@@ -27,7 +27,7 @@ type configuration struct {
 	changing  sync.Mutex // held while the snapshot changes
 
 	name           pseudonym
-	own            ownAddresses
+	addresses      ownAddresses
 	changeUpstream func(*upstream.Transport) http.RoundTripper // nil: it stays as it is
 	pools          *poolLoader
 	parts          plans.Parts                          // but for the pools
@@ -47,7 +47,7 @@ type configuration struct {
 // start makes the first snapshot hold.
 func (c *configuration) start(p *policy.Policy) error {
 	c.running, c.stop = context.WithCancel(context.Background())
-	c.own.ownStore(p.Store) // before a source of tokens is asked
+	c.addresses.ownStore(p.Store) // before a source of tokens is asked
 	out, loaded, err := c.load(p, nil)
 	if err != nil {
 		return err
@@ -100,18 +100,50 @@ func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbou
 	if st.plans, err = plans.Make(p, c.partsWith(st.pools)); err != nil {
 		return nil, err
 	}
-	st.own, err = c.overridden(st)
+	st.overrides, err = c.overridden(st)
 	return st, err
 }
 
-// partsWith are what plans are made with.
+// partsWith returns the parts of plans, with pools.
 func (c *configuration) partsWith(all pools) plans.Parts {
 	parts := c.parts
 	parts.Pool = func(name string) *tokens.Pool { return all[name] }
 	return parts
 }
 
-// ErrClosed is for a reload after the end.
+// overridden returns the plans of the sites whose limits were set at run time. Limits that
+// the configuration has no room for any more are not a reason to have none at all.
+func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
+	planned := map[string]*plans.Plan{}
+	for site, set := range c.overrides() {
+		rule, limits := st.policy.RuleOf(site), set.Limits
+		if limits == nil {
+			limits = limitsOf(st.policy, rule)
+		}
+		p, err := plans.New(st.policy, rule, limits, c.partsWith(st.pools))
+		if err != nil {
+			c.log.WithFields(logrus.Fields{"site": site, "reason": err}).Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
+			if p, err = plans.New(st.policy, rule, limitsOf(st.policy, rule), c.partsWith(st.pools)); err != nil || set.Pause == nil {
+				continue
+			}
+		}
+		if set.Pause != nil {
+			p.Pause(set.Pause)
+		}
+		planned[site] = p
+	}
+	return planned, nil
+}
+
+// limitsOf returns the limits that the configuration has for a rule; nil is for sites without one.
+func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
+	if rule == nil {
+		return p.Defaults.Limits
+	}
+	return rule.Limits
+}
+
+// ErrClosed is the error of a reload after the end.
 var ErrClosed = errors.New("abide is stopping")
 
 // reload makes another configuration hold. Requests in flight go on.
@@ -134,7 +166,7 @@ func (c *configuration) reload(p *policy.Policy) error {
 		return err
 	}
 	c.publish(st)
-	c.own.ownStore(p.Store)
+	c.addresses.ownStore(p.Store)
 	if st.outbound != old.outbound {
 		c.retired.Go(old.close)
 	}
@@ -169,13 +201,13 @@ func (c *configuration) close() {
 	c.stop()
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
-	c.own.lookups.Wait()
+	c.addresses.lookups.Wait()
 	c.retired.Wait()
 	c.current.Load().close()
 	c.current.Load().pools.close(nil)
 }
 
-// boundsOf are the queue's, as the operator wrote them.
+// boundsOf returns the bounds of the queue, as the operator wrote them.
 func boundsOf(p *policy.Policy) queue.Bounds {
 	return queue.Bounds{Max: p.Queue.Max, PerSite: p.Queue.PerSite, Wait: p.Queue.Wait, Aging: p.Queue.Aging}
 }

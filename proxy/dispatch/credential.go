@@ -5,27 +5,15 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/limit/queue"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// tokenUse is the token that an attempt is made with.
-type tokenUse struct {
-	token      *tokens.Token // of the attempt; nil is none
-	label      string        // of the last attempt, for the answer
-	credential policy.Secret
-	shown      *redact.Finder // finds the credential in the answer; nil: there is no token
-	began      time.Time      // of the attempt, as the pool knows it
-	denials    tokens.Denials
-}
-
 // reasonToken is the reason of a cooldown of a token that another site has refused.
 const reasonToken = "token"
 
-// maySign tells whether the request's token, if it gets one, may be sent to its target.
+// maySign reports whether the request's token, if it gets one, may be sent to its target.
 func (x *Request) maySign() bool {
 	return x.subject.Tokens == nil || x.progress.plan.Rule.MaySign(x.Target)
 }
@@ -42,7 +30,7 @@ func (x *Request) Choose(ready []int) int {
 	return x.subject.Tokens.PickFor(ready, x.Snapshot.clock.Now(), &t.denials)
 }
 
-// hasOtherTokens tells whether the request could be sent with another token, or without
+// hasOtherTokens reports whether the request could be sent with another token, or without
 // one. Then a refusal cools one token, and the request goes with the first that is ready.
 func (x *Request) hasOtherTokens() bool {
 	return x.subject.Tokens != nil && (len(x.subject.Tokens.Tokens()) > 1 || x.progress.plan.Tokens.Anonymous)
@@ -53,7 +41,7 @@ func (x *Request) hasOtherTokens() bool {
 const longestRest = 365 * 24 * time.Hour
 
 // acquireToken gives a granted request the credential of its token. If that is not ready,
-// the answer is how the request goes back into the queue.
+// acquireToken returns the way back into the queue.
 func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, error) {
 	t := &x.progress
 	t.token, t.label, t.shown = x.token(), "", nil
@@ -89,7 +77,7 @@ func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, err
 	if !errors.As(err, &failed) {
 		return nil, err // the client has left
 	}
-	s.log.Warn(failed)
+	s.log.WithField("token", failed.Label).Warn(failed)
 	again.Until = failed.RetryAt
 	if failed.Rejected {
 		if d := pool.Deny(s.clock.Now(), token, http.StatusUnauthorized, now, nil); d.Until.After(again.Until) {
@@ -99,7 +87,7 @@ func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, err
 	return &again, nil
 }
 
-// sign is the request with its token. If a pool allows requests without a token, the
+// sign returns the request with its token. If a pool allows requests without a token, the
 // credential of the client is removed.
 func (x *Request) sign(r *http.Request) *http.Request {
 	t := &x.progress
@@ -117,10 +105,10 @@ func (x *Request) sign(r *http.Request) *http.Request {
 	return request
 }
 
-// poolRoute is the name of a route in the pool, which knows the routes of all sites.
+// poolRoute returns the name of a route in the pool, which knows the routes of all sites.
 func (x *Request) poolRoute(route string) string { return x.site + " " + route }
 
-// route is the name of the request's route.
+// route returns the name of the request's route.
 func (x *Request) route() string {
 	if x.subject.Class != nil {
 		return x.subject.Class.Route

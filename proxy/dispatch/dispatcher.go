@@ -24,6 +24,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
@@ -37,13 +38,13 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// Options are what a Dispatcher is made of.
+// Options configure a Dispatcher.
 type Options struct {
 	Policy  *policy.Policy
 	Metrics *metrics.Metrics
 	Log     *logrus.Logger
 	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
-	Keeping Keeping                          // the zero one keeps and shares nothing
+	Keeping Keeping                          // the zero value stores and shares nothing
 
 	Clock clock.Clock // nil: the computer's
 	// Upstream changes what reaches sites; nil changes nothing.
@@ -52,11 +53,11 @@ type Options struct {
 	// Ended is called when a request or a tunnel has ended; nil: nothing is. It must be quick.
 	Ended func(Report)
 
-	// TrickleEvery is the time between two trickles of a body that a limit of bytes keeps
-	// still; 0 is 5 seconds.
+	// TrickleEvery is the time between two trickles of a body that a limit of bytes holds up;
+	// 0 is 5 seconds.
 	TrickleEvery time.Duration
 
-	OtherDocuments []string // kinds of documents that others keep, which are read at the start
+	OtherDocuments []string // kinds of documents of other packages, which are read at the start
 }
 
 // Dispatcher is the only way of a request to its site: it finds the limits, waits,
@@ -69,7 +70,7 @@ type Dispatcher struct {
 	config      *configuration
 	gate        *queue.Gate
 	bytes       *siteBytes
-	kept        *kept
+	storage     *storage
 	loads       backends.Loads
 	admission   *admission
 	lessons     *lessons
@@ -95,51 +96,54 @@ func New(o Options) (*Dispatcher, error) {
 		activity: s.activity, clock: now, log: o.Log,
 	}
 	s.bytes = newSiteBytes(c, o.Metrics, cmp.Or(o.TrickleEvery, usualTrickle))
-	s.config, s.kept = c, newKept(o.Keeping, c, o.Metrics)
+	s.config, s.storage = c, newStorage(o.Keeping, c, o.Metrics)
 	c.reloaded = s.bytes.Reload
-	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.kept.persistence, clock: now, log: o.Log}
-	c.parts = plans.Parts{Loads: &s.loads, Meters: s.kept.budgets.Meters}
-	c.overrides = s.kept.overrides.All
-	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, newLimitUse(writtenLimits{s.gate, &c.current, s.kept.budgets}), func() time.Duration { return s.Policy().Timeouts.Idle })
+	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: credentialTransport(func() *outbound { return c.current.Load().outbound }), persistence: s.storage.persistence, clock: now, log: o.Log}
+	c.parts = plans.Parts{Loads: &s.loads, Meters: s.storage.budgets.Meters}
+	c.overrides = s.storage.overrides.All
+	s.housekeeper = &housekeeper{
+		gate: s.gate, bandwidth: s.bytes.Budgets, use: &limitUse{gate: s.gate, current: &c.current, budgets: s.storage.budgets},
+		idle: func() time.Duration { return s.Policy().Timeouts.Idle }, asked: signal.New(),
+	}
 	s.bytes.wake = s.housekeeper.wake
 	s.connect()
-	if err := s.kept.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {
+	if err := s.storage.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {
 		return nil, err
 	}
 	if err := c.start(o.Policy); err != nil {
 		return nil, err
 	}
-	s.kept.begin()
+	s.storage.begin()
 	s.housekeeper.use.sample()
 	return s, nil
 }
 
 // connect makes the parts that a request passes.
 func (s *Dispatcher) connect() {
-	s.problems = &problems{log: s.log, clock: s.clock, tls: tlsLines{limit: sitelog.LineLimit{Every: tlsSilence}, log: s.log}}
+	s.problems = &problems{log: s.log, clock: s.clock, tlsLines: sitelog.LineLimit{Every: tlsSilence}}
 	breakers := &siteBreakers{backends.NewBreakers(), func() policy.Breaker { return s.Policy().Breaker }, s.clock, s.log}
 	*s.admission = admission{
-		gate: s.gate, breakers: breakers, robots: s.robots, kept: s.kept, bytes: s.bytes, problems: s.problems,
+		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,
 		activity: s.activity, clock: s.clock, log: s.log, wake: s.housekeeper.wake,
 	}
 	s.lessons = &lessons{gate: s.gate, breakers: breakers, activity: s.activity, clock: s.clock, log: s.log}
 	s.coalescing.Log, s.coalescing.send, s.coalescing.finish = s.log, s.sendUntilDone, s.End
 }
 
-// Current is the snapshot of the configuration that new requests go by.
+// Current returns the snapshot of the configuration that new requests go by.
 func (s *Dispatcher) Current() *Snapshot { return s.config.current.Load() }
 
-// Policy is the configuration that new requests go by.
+// Policy returns the configuration that new requests go by.
 func (s *Dispatcher) Policy() *policy.Policy { return s.Current().policy }
 
-// Own names a listener of this process, which is never dialed.
-func (s *Dispatcher) Own(a netip.AddrPort) { s.config.own.add(a) }
+// Own adds the address of a listener of this process, which is never dialed.
+func (s *Dispatcher) Own(a netip.AddrPort) { s.config.addresses.add(a) }
 
-// Gate has the requests that wait.
+// Gate returns the queue of the requests that wait.
 func (s *Dispatcher) Gate() *queue.Gate { return s.gate }
 
-// Persistence keeps what was learned across restarts.
-func (s *Dispatcher) Persistence() *sites.Persistence { return s.kept.persistence }
+// Persistence stores what was learned across restarts.
+func (s *Dispatcher) Persistence() *sites.Persistence { return s.storage.persistence }
 
 // Reload swaps the policy. Requests in flight go on.
 func (s *Dispatcher) Reload(p *policy.Policy) error {
@@ -150,13 +154,13 @@ func (s *Dispatcher) Reload(p *policy.Policy) error {
 	return nil
 }
 
-// Run does the periodic work until ctx is done. Then it ends what no client
-// waits for.
+// Run does the periodic work until ctx is done. Then it ends shared requests and requests for
+// robots.txt, and closes the connections to sites.
 func (s *Dispatcher) Run(ctx context.Context) {
 	inner, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.activity.Run(inner, s.gate) })
-	running.Go(func() { s.kept.run(inner) })
+	running.Go(func() { s.storage.run(inner) })
 	running.Go(func() { s.housekeeper.run(inner) })
 	<-ctx.Done()
 	s.coalescing.End()
@@ -166,11 +170,11 @@ func (s *Dispatcher) Run(ctx context.Context) {
 	s.config.close()
 }
 
-// CancelBackground ends what no client waits for.
+// CancelBackground cancels the requests for robots.txt.
 func (s *Dispatcher) CancelBackground() { s.robots.Cancel() }
 
-// DrainQueue lets what is held have its turn, and answers it before it is cut. What
-// cannot have its turn in time is answered at once.
+// DrainQueue lets waiting requests go in their turn until the limit is over. Requests whose turn
+// would come later are refused at once.
 func (s *Dispatcher) DrainQueue(ctx context.Context, limit time.Duration) {
 	limit -= min(limit/4, 500*time.Millisecond)
 	soon, cancel := context.WithTimeout(ctx, limit)
@@ -181,9 +185,9 @@ func (s *Dispatcher) DrainQueue(ctx context.Context, limit time.Duration) {
 	s.gate.Drain(soon)
 }
 
-// TunnelBytes is the byte budget of a tunnel. ReleaseTunnelBytes must follow.
+// TunnelBytes returns the byte budget of a tunnel. ReleaseTunnelBytes must follow.
 func (s *Dispatcher) TunnelBytes(site string, target policy.Target, client string) *bandwidth.SiteBudget {
-	return s.bytes.tunnel(site, target, client)
+	return s.bytes.byteBudget(bandwidth.Owner{Site: site, Target: target, Client: client, Tunnel: true}, s.metrics.Site(site))
 }
 
 // ReleaseTunnelBytes gives back what TunnelBytes gave; nil is allowed.

@@ -12,18 +12,13 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// Do sends a request as often as it takes. It gives the site's answer, whose body is
+// Do sends a request as often as it takes. It returns the site's answer, whose body is
 // still to come, or a *problem.Problem. End must be called when the answer is over.
 func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error) {
-	if x.ctx.Context == nil {
-		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
-	}
-	r := x.HTTP
-	s.match(x)
-	if problem := owned(x.Snapshot.policy.Shard, x.Target, r.URL); problem != nil {
+	if problem := s.begin(ctx, x); problem != nil {
 		return nil, problem
 	}
-	resp, problem := s.coalescing.share(x, r)
+	resp, problem := s.coalescing.share(x, x.HTTP)
 	x.meter.Waited(x.progress.waited)
 	if problem != nil {
 		return nil, problem
@@ -31,7 +26,16 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 	return resp, nil
 }
 
-// sendUntilDone sends a request as often as it takes. It gives the site's answer, whose body
+// begin finds the site of a request, and refuses a URL of another crawler.
+func (s *Dispatcher) begin(ctx context.Context, x *Request) *problem.Problem {
+	if x.ctx.Context == nil {
+		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
+	}
+	s.match(x)
+	return owned(x.Snapshot.policy.Shard, x.Target, x.HTTP.URL)
+}
+
+// sendUntilDone sends a request as often as it takes. It returns the site's answer, whose body
 // is still to come, or why there is none.
 func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response, *problem.Problem) {
 	if err := x.Caller.Prepare(r); err != nil {
@@ -59,16 +63,16 @@ func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Respo
 	resp = s.lessons.learnFrom(x, r, resp)
 	v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, err), x.answered, jitter)
 	v = s.lessons.judgeToken(x, r, resp, v)
-	v = s.lessons.verify(x, r, resp, v)
+	v = s.lessons.probe(x, r, resp, v)
 	v = s.lessons.tellAll(x, statusOf(resp), err, v)
-	v.again = v.again || x.progress.verifying && err == nil // its answer is not the client's
+	v.again = v.again || x.progress.probing && err == nil // its answer is not the client's
 	if v.again && resp != nil {
 		resp.Body.Close()
 	}
 	return resp, v
 }
 
-// result is the answer of the last attempt as the request gets it.
+// result returns the answer of the last attempt as the request gets it.
 func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.Response, *problem.Problem) {
 	if err != nil {
 		return nil, s.problems.ofFailure(x, err)
@@ -81,14 +85,13 @@ func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.R
 	return resp, nil
 }
 
-// send is one attempt. It goes by the newest way to upstreams: that of the time
-// when the request came may be closed, or lead where nothing may go any more.
+// send makes one attempt. It goes by the newest outbound: that of the time when the request
+// came may be closed, or lead where nothing may go any more.
 func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err error) {
 	s.beginAttempt(x)
-	beginVerification(x)
 	st := s.Current()
 	for {
-		request := verification(x, x.Caller.Attempt(r))
+		request := probeOf(x, x.Caller.Attempt(r))
 		if err = st.mayForward(x.pointAtBackend(request)); err == nil {
 			resp, err = st.sends.RoundTrip(x.sign(request))
 		}
@@ -100,8 +103,8 @@ func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err
 	}
 	s.endAttempt(x)
 	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
-		// A challenge of the next hop, or of a site that plays one. It is not
-		// for the client, who would answer it with what it has for abide.
+		// A challenge of the next hop, or of a site that plays one. A client would answer it
+		// with its credential for abide.
 		resp.Body.Close()
 		kind := upstream.Protocol
 		if st.nextHop != nil {
@@ -132,6 +135,7 @@ func (s *Dispatcher) beginAttempt(x *Request) {
 	if x.bytes != nil {
 		x.progress.permit.OfferReserved()
 	}
+	beginProbe(x)
 }
 
 // endAttempt notes that the head of an answer has come, or that none comes.
@@ -152,7 +156,7 @@ func statusOf(resp *http.Response) int {
 	return resp.StatusCode
 }
 
-// attempt is what judge has to know.
+// attempt describes the last attempt for judge.
 func (x *Request) attempt(r *http.Request, resp *http.Response, err error) attempt {
 	a := attempt{
 		err: err, status: statusOf(resp), safe: repeatable(r), possible: x.replayable(r),
@@ -161,7 +165,7 @@ func (x *Request) attempt(r *http.Request, resp *http.Response, err error) attem
 	if resp != nil {
 		a.refusal = x.progress.learned.refusal
 	}
-	if a.refusal.is {
+	if a.refusal.refused {
 		a.row = x.progress.permit.RefusalsInRow(x.progress.learned.at)
 	}
 	return a

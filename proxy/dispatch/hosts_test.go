@@ -13,12 +13,12 @@ import (
 	"github.com/abide-proxy/abide/sites/ledger"
 )
 
-// knownHosts is how much the server keeps of hosts, by kind.
+// knownHosts counts what the server remembers of hosts, by kind.
 func (w rig) knownHosts() map[string]int {
 	sites, held := w.Gate().Len()
-	kept := map[string]int{"sites of the queue": sites, "holds": held}
-	maps.Copy(kept, w.Sizes())
-	return kept
+	counts := map[string]int{"sites of the queue": sites, "holds": held}
+	maps.Copy(counts, w.Sizes())
+	return counts
 }
 
 func (w rig) get200(hosts int, name string) {
@@ -45,8 +45,8 @@ func TestHostsThatAreAskedOnceAreForgotten(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			run(t, kind.site, kind.config, func(w rig) {
 				w.get200(hosts, "h%d.test")
-				if kept := w.knownHosts(); kept["sites of the queue"] < hosts/2 {
-					t.Logf("at once: %v", kept) // some are forgotten as others come
+				if counts := w.knownHosts(); counts["sites of the queue"] < hosts/2 {
+					t.Logf("at once: %v", counts) // some are forgotten as others come
 				}
 				time.Sleep(kind.after)
 				synctest.Wait()

@@ -11,15 +11,15 @@ import (
 	"github.com/abide-proxy/abide/proxy/bandwidth"
 )
 
-// restPart is the least rest after a round, as a multiple of how long the round took.
+// restPart is the shortest rest after a round, as a multiple of the duration of the round.
 const restPart = 200
 
-// tidyParts is how many parts of the sites are looked at in each sampleEvery, for those
+// tidyParts is the number of parts of the sites that are searched in each sampleEvery for sites
 // that have nothing to remember any more.
 const tidyParts = 8
 
-// partsAfter is how many parts are looked at when the last time was so long ago: the more
-// sites there are, the more seldom it is done, and they leave as soon.
+// partsAfter returns the number of parts that are searched a time after the last search. The
+// more sites there are, the longer that time is, and idle sites leave as soon.
 func partsAfter(since time.Duration) int {
 	return min(tidyParts*max(int(since/sampleEvery), 1), queue.ForgetParts)
 }
@@ -37,10 +37,6 @@ type housekeeper struct {
 
 	asked signal.Signal // wakes run
 	woken atomic.Bool   // wake was called since the last round
-}
-
-func newHousekeeper(gate *queue.Gate, b *bandwidth.Budgets, use *limitUse, idle func() time.Duration) *housekeeper {
-	return &housekeeper{gate: gate, bandwidth: b, use: use, idle: idle, asked: signal.New()}
 }
 
 // run works until ctx is done.
@@ -82,7 +78,7 @@ func (h *housekeeper) run(ctx context.Context) {
 	}
 }
 
-// wake keeps the housekeeper from sleeping.
+// wake wakes the housekeeper.
 func (h *housekeeper) wake() {
 	if !h.woken.Load() {
 		h.woken.Store(true)

@@ -19,8 +19,8 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// lessons passes on what answers say: to what is known of the site, the queue, the pool of
-// tokens, the breaker, the load of the backend, and the log.
+// lessons reads answers. It tells the knowledge of the site, the queue, the pool of tokens, the
+// breaker, the load of the backend, and the log.
 type lessons struct {
 	gate     *queue.Gate
 	breakers *siteBreakers
@@ -36,9 +36,9 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	t.result = queue.Result{Outcome: outcomeOf(status, err, v), Unsent: err != nil && unsent(err)}
 	how, took := backends.HealthOf(status, err, v.refused), x.answered.Sub(x.sent)
 	if upstream.KindOf(err) == upstream.Canceled {
-		t.addAbandoned(took, x.answered)
+		t.to.addAbandoned(took, x.answered)
 	}
-	t.addHealth(how, took, x.answered)
+	t.to.addHealth(how, took, x.answered)
 	broken := s.breakers.update(key, t.pass, how, status, err, x.answered)
 	t.pass = backends.Pass{}
 	if !broken.IsZero() && !x.grouped() {
@@ -89,7 +89,7 @@ func (s *lessons) judgeToken(x *Request, r *http.Request, resp *http.Response, v
 }
 
 // tellPool tells the pool how the site answered to the token. again is true if another
-// token should be tried; until is how long this one is not used.
+// token should be tried; until is the end of the time in which this one is not used.
 func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until time.Time) {
 	t := &x.progress
 	token, pool, now := t.token, t.plan.Pool, x.answered
@@ -112,28 +112,21 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 		s.gate.EndCooldowns(scopeOfToken(free))
 	}
 	if !d.Until.IsZero() {
-		s.log.Warnf("%s answers %d to the token %s of %s: it is not used until %s", x.site, status, token.Label(), pool.Name(), d.Until.Format(time.RFC3339))
+		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label()}).Warnf("%s answers %d to the token %s of %s: it is not used until %s", x.site, status, token.Label(), pool.Name(), d.Until.Format(time.RFC3339))
 		s.gate.CoolAll(scopeOfToken(token), d.Until, "quarantine")
 	}
 	return d.Again, d.Until
 }
 
-// quarantine keeps tokens from being used that the site does not accept: another token was
-// accepted for the same request.
+// quarantine takes tokens out of use that the site does not accept: another token was accepted
+// for the same request.
 func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 	pool, now := x.progress.plan.Pool, s.clock.Now()
 	for _, token := range denied {
 		availability := pool.Availability(now, token, "")
-		s.log.Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), availability.Until.Format(time.RFC3339))
+		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label()}).Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), availability.Until.Format(time.RFC3339))
 		s.gate.CoolAll(scopeOfToken(token), availability.Until, "quarantine")
 	}
-}
-
-// learned is what the last answer says of a refusal.
-type learned struct {
-	refusal hint
-	at      queue.Scope // what the refusal is about
-	word    string      // the kind of scope, for the metrics
 }
 
 // learnFrom reads what an answer says of limits, and passes it on. It returns the answer to
@@ -159,15 +152,8 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response) *h
 	return resp
 }
 
-// plain reads Retry-After alone, for a site whose answers teach nothing.
-func (l *learned) plain(x *Request, resp *http.Response) {
-	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.is {
-		l.at, l.word = x.refusedScope()
-	}
-}
-
 // apply passes a lesson on to what is known of the site, to the tokens and to the queue, and
-// keeps what the verdict needs.
+// notes what the verdict needs.
 func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	t := &x.progress
 	a := sites.Answer{
@@ -182,9 +168,9 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	if len(lesson.Limits) > 0 || lesson.Throttled {
 		a.Sent = t.permit.Granted() // the time by which ledgers know the request
 	}
-	all := x.subject.Known.LearnFrom(&a, t.permit)
-	for i := range all.Announcements {
-		if announcement := &all.Announcements[i]; t.token != nil && !announcement.Site && !announcement.Refused && announcement.Limit.Remaining.Known && announcement.Limit.Remaining.N < 1 {
+	found := x.subject.Known.LearnFrom(&a, t.permit)
+	for i := range found.Announcements {
+		if announcement := &found.Announcements[i]; t.token != nil && !announcement.Site && !announcement.Refused && announcement.Limit.Remaining.Known && announcement.Limit.Remaining.N < 1 {
 			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(announcement.Title), announcement.Limit.Reset, "nothing is left")
 		}
 	}
@@ -194,84 +180,42 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 		t.learned.refusal.final = lesson.Permanent && (t.token == nil || len(x.subject.Tokens.Tokens()) < 2)
 	}
 	if lesson.Throttled && !lesson.Lock {
-		b := x.subject.Known.Blame(&a, &all, x.refused(), t.permit)
-		t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
-		if !b.Until.IsZero() {
-			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(b.Until.Sub(x.answered), 0)
+		if until := s.blame(x, &a, &found); !until.IsZero() {
+			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(until.Sub(x.answered), 0)
 		}
-		all.Changed = all.Changed || b.Changed
-	}
-	if all.Changed {
+	} else if found.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
 }
 
-// refused is the request for sites.Site.Blame.
-func (x *Request) refused() *sites.Refused {
+// blame finds the scope of a refusal, and returns the time until which its limit lets nothing go,
+// zero if that is not known. It replans the requests that wait if the limits are others now.
+func (s *lessons) blame(x *Request, a *sites.Answer, found *routes.Learned) (until time.Time) {
 	t := &x.progress
-	narrowest, word := x.refusedScope()
-	r := &sites.Refused{
-		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
-		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
-		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
+	b := x.subject.Known.Blame(a, found, x.refused(), t.permit)
+	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
+	if found.Changed || b.Changed {
+		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
-	if t.token != nil {
-		r.Token = scopeOfToken(t.token)
-	}
-	return r
+	return b.Until
 }
 
-// place is where the request was sent, and for whom.
-func (x *Request) place() plans.Place {
-	return plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
-}
+// probePause is the wait of a request while another probes whether the site blocks.
+const probePause = time.Second
 
-// refusedScope is what a refusal is about as far as the site does not say that, and the kind
-// of it for the metrics.
-func (x *Request) refusedScope() (queue.Scope, string) {
-	at := x.place()
-	return x.progress.plan.Scope(&x.subject, &at)
-}
-
-// breakerScope is what the request's breaker keeps from being sent.
-func (x *Request) breakerScope() queue.Scope {
-	at := plans.Place{Backend: x.backend()}
-	return at.Whole()
-}
-
-// unpaid is how long a token is not used after an answer that asks for a payment.
-const unpaid = time.Hour
-
-// hintOf is how long to wait after a refusal, as its lesson says.
-func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
-	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
-	switch {
-	case r.said:
-		r.wait = max(l.RetryAt.Sub(now), 0)
-	case l.Permanent:
-		r.said, r.wait = true, unpaid
-	}
-	r.why = whyRefused(r.said, h)
-	return r
-}
-
-// verificationPause is how long a request waits while another verifies whether the site
-// blocks.
-const verificationPause = time.Second
-
-// verify finds out what an answer 403 means that says nothing more. Where requests have
+// probe finds out the meaning of an answer 403 that says nothing more. Where requests have
 // succeeded before, one that did is sent again: if the site refuses it, too, the site blocks
 // this client, and nothing is sent for a while. The request itself is sent again after that.
-func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
+func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
 	known, t := x.subject.Known, &x.progress
 	if known == nil || resp == nil || t.plan == nil || !t.plan.Learns {
 		return v
 	}
 	status := resp.StatusCode
 	switch {
-	case t.verifying && v.refused:
+	case t.probing && v.refused:
 		return v // for another reason
-	case t.verifying:
+	case t.probing:
 		blocked := status == http.StatusForbidden
 		known.Verified(x.answered, blocked)
 		if blocked {
@@ -291,10 +235,10 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
 	switch known.Forbidden(x.answered, x.Target.HostPort(), page) {
 	case sites.Verify:
-		t.verifies = true
+		t.probeNext = true
 		return verdict{again: true, reason: "verified"}
 	case sites.Verifying:
-		return verdict{again: true, reason: "verified", pause: verificationPause}
+		return verdict{again: true, reason: "verified", pause: probePause}
 	case sites.Blocked:
 		return s.blocked(x)
 	case sites.Forbidden:
@@ -302,35 +246,90 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 	return v
 }
 
-// blocked takes an answer by which the site refuses everything.
+// blocked learns from an answer by which the site refuses everything.
 func (s *lessons) blocked(x *Request) verdict {
 	t := &x.progress
 	a := sites.Answer{
 		Lesson: &learn.Lesson{Throttled: true, Block: true, Scope: learn.Site}, At: x.answered, Class: x.subject.Class,
 		Sent: t.permit.Granted(), Budget: x.budget(), Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Failed: true,
 	}
-	b := x.subject.Known.Blame(&a, &routes.Learned{}, x.refused(), t.permit)
-	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
-	if b.Changed {
-		s.gate.Replan(x.site, x.subject.Known.Version())
-	}
-	return verdict{refused: true, again: true, reason: "refused", until: b.Until, why: "the site refuses everything"}
+	until := s.blame(x, &a, &routes.Learned{})
+	return verdict{refused: true, again: true, reason: "refused", until: until, why: "the site refuses everything"}
 }
 
-// beginVerification makes the attempt one that verifies, if the site may block.
-func beginVerification(x *Request) {
+// learned describes a refusal by the last answer; the zero value is none.
+type learned struct {
+	refusal hint
+	at      queue.Scope // what the refusal is about
+	word    string      // the kind of scope, for the metrics
+}
+
+// plain reads Retry-After alone, for a site whose answers teach nothing.
+func (l *learned) plain(x *Request, resp *http.Response) {
+	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.refused {
+		l.at, l.word = x.refusedScope()
+	}
+}
+
+// unpaid is the time that a token is not used after an answer that asks for a payment.
+const unpaid = time.Hour
+
+// hintOf returns what the lesson of a refusal says of the wait.
+func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
+	r := hint{refused: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
+	switch {
+	case r.said:
+		r.wait = max(l.RetryAt.Sub(now), 0)
+	case l.Permanent:
+		r.said, r.wait = true, unpaid
+	}
+	r.why = whyRefused(r.said, h)
+	return r
+}
+
+// refused describes the request for sites.Site.Blame.
+func (x *Request) refused() *sites.Refused {
 	t := &x.progress
-	t.verifying = false
-	if x.subject.Known == nil || x.Caller.HasBody() || !t.verifies && !x.subject.Known.Blocks() {
+	narrowest, word := x.refusedScope()
+	r := &sites.Refused{
+		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
+		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
+		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
+	}
+	if t.token != nil {
+		r.Token = scopeOfToken(t.token)
+	}
+	return r
+}
+
+// refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
+// kind of the scope for the metrics.
+func (x *Request) refusedScope() (queue.Scope, string) {
+	at := plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
+	return x.progress.plan.Scope(&x.subject, &at)
+}
+
+// breakerScope returns the scope of the request's breaker.
+func (x *Request) breakerScope() queue.Scope {
+	at := plans.Place{Backend: x.backend()}
+	return at.Whole()
+}
+
+// beginProbe makes the attempt a probe, if the site may block.
+func beginProbe(x *Request) {
+	t := &x.progress
+	t.probing = false
+	if x.subject.Known == nil || x.Caller.HasBody() || !t.probeNext && !x.subject.Known.Blocks() {
 		return
 	}
-	t.verifying = x.subject.Known.Known(x.Target.HostPort()) != ""
-	t.verifies = false
+	t.probing = x.subject.Known.Known(x.Target.HostPort()) != ""
+	t.probeNext = false
 }
 
-// verification is the attempt in place of which a request is sent that succeeded before.
-func verification(x *Request, r *http.Request) *http.Request {
-	if !x.progress.verifying {
+// probeOf returns the request that a probe sends in place of r: one that succeeded before. It
+// returns r for an attempt that is no probe.
+func probeOf(x *Request, r *http.Request) *http.Request {
+	if !x.progress.probing {
 		return r
 	}
 	u, err := url.ParseRequestURI(x.subject.Known.Known(x.Target.HostPort()))

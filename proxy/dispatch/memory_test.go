@@ -124,7 +124,7 @@ func TestWhatIsKnownOfTokensOutlivesTheProcess(t *testing.T) {
 func statesOf(w *restartedDispatcher) string {
 	var all []string
 	for _, one := range w.Pools()[0].Tokens {
-		all = append(all, one.Label+":"+one.State.String())
+		all = append(all, one.Label+":"+one.State)
 	}
 	return strings.Join(all, " ")
 }

@@ -34,7 +34,7 @@ func TestObserveSaysTheSameWithAStateFile(t *testing.T) {
 					}
 					return waits
 				}
-				var plain, kept []float64
+				var plain, stored []float64
 				run(t, func(http.ResponseWriter, *http.Request) {}, yaml, func(w rig) {
 					startOfWindow(100 * time.Second)
 					plain = ask(w)
@@ -45,18 +45,18 @@ func TestObserveSaysTheSameWithAStateFile(t *testing.T) {
 					l.slow = 40 * time.Millisecond
 					w := l.begin(yaml)
 					startOfWindow(100 * time.Second)
-					kept = ask(w.rig)
+					stored = ask(w.rig)
 					elapse(5 * time.Second)
 					if again {
 						w.end()
 						w = l.begin(yaml)
 					}
-					kept = append(kept, ask(w.rig)...)
+					stored = append(stored, ask(w.rig)...)
 					w.end()
 				})
 				for i := range plain {
-					if math.Abs(plain[i]-kept[i]) > 0.1 {
-						t.Fatalf("request %d would wait for %v, and with a state file for %v:\n%v\n%v", i, plain[i], kept[i], plain, kept)
+					if math.Abs(plain[i]-stored[i]) > 0.1 {
+						t.Fatalf("request %d would wait for %v, and with a state file for %v:\n%v\n%v", i, plain[i], stored[i], plain, stored)
 					}
 				}
 			})

@@ -24,7 +24,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// outbound is everything that reaches upstreams. It outlives a reload that does
+// outbound has the ways to upstreams. It outlives a reload that does
 // not concern it, so that pooled connections stay.
 type outbound struct {
 	name         pseudonym
@@ -36,17 +36,17 @@ type outbound struct {
 	sends        http.RoundTripper // upstream, or what an option has made of it
 }
 
-// newOutbound makes what reaches upstreams.
+// newOutbound makes the outbound of a policy.
 func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 	roots, err := loadRoots(p.Egress.Roots)
 	if err != nil {
 		return nil, err
 	}
-	st := &outbound{name: c.name, ownAddresses: &c.own}
+	st := &outbound{name: c.name, ownAddresses: &c.addresses}
 	st.guard = &upstream.Guard{
 		Local: p.Local(),
 		Allow: p.Egress.Allow,
-		Own:   c.own.has,
+		Own:   c.addresses.has,
 	}
 	t := p.Timeouts
 	st.dialer = &upstream.Dialer{Guard: st.guard, Resolve: p.Egress.Resolve, Timeout: t.Connect}
@@ -72,13 +72,13 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 	return st, nil
 }
 
-// sameOutbound tells whether two policies reach upstreams alike.
+// sameOutbound reports whether two policies reach upstreams alike.
 func sameOutbound(a, b *policy.Policy) bool {
 	return a.Listen == b.Listen && a.Open == b.Open && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
 }
 
-// mayForward checks what a next hop is asked for in the open: abide dials the
-// hop then, so no dial of its own sees the target.
+// mayForward checks the target of a request that goes to a next hop without a tunnel: abide
+// dials the hop then, so the guard of its dials does not see the target.
 func (s *outbound) mayForward(t policy.Target) error {
 	if s.nextHop == nil || t.Scheme != "http" || s.dialer.Named(t.Host, t.Port) {
 		return nil
@@ -89,10 +89,10 @@ func (s *outbound) mayForward(t policy.Target) error {
 // close ends idle connections and waits for those in use.
 func (s *outbound) close() { s.upstream.Close() }
 
-// mostRoots is how many bytes of egress.roots are read.
+// mostRoots bounds the bytes of egress.roots that are read.
 const mostRoots = 16 << 20
 
-// CheckRoots answers why the file of egress.roots cannot be used.
+// CheckRoots tells why the file of egress.roots cannot be used.
 func CheckRoots(file string) error {
 	_, err := loadRoots(file)
 	return err
@@ -117,18 +117,18 @@ func loadRoots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pseudonym is what this process calls itself in Via. Sites never see it:
-// it goes out only to a next hop, where a ring of proxies could close.
+// pseudonym is the name of this process in Via. Sites never see it: only a next hop gets it,
+// where a ring of proxies could close.
 type pseudonym string
 
-// newPseudonym is made anew by each process.
+// newPseudonym returns a random pseudonym.
 func newPseudonym() pseudonym {
 	var b [8]byte
 	rand.Read(b[:])
 	return pseudonym("abide-" + hex.EncodeToString(b[:]))
 }
 
-// Passed tells whether a request with these Via headers was here before.
+// Passed reports whether a request with these Via headers was here before.
 func (st *Snapshot) Passed(via []string) bool {
 	for _, v := range via {
 		if strings.Contains(v, string(st.name)) {
@@ -138,7 +138,7 @@ func (st *Snapshot) Passed(via []string) bool {
 	return false
 }
 
-// JoinVia is the chain of proxies that a request has passed: those that its
+// JoinVia returns the chain of proxies that a request has passed: those that its
 // CONNECT named and those that it names itself.
 func JoinVia(before string, lines []string) string {
 	if len(lines) == 0 {
@@ -165,7 +165,7 @@ func (st *Snapshot) SignVia(scheme string, r *http.Request, via string) *http.Re
 	return r.WithContext(upstream.WithVia(r.Context(), chain))
 }
 
-// ownerHeader tells which crawler owns a URL that is another's.
+// ownerHeader is the header that names the crawler that owns a URL.
 const ownerHeader = "Abide-Owner"
 
 // owned refuses a request whose URL belongs to another crawler.
@@ -176,8 +176,8 @@ func owned(of policy.Shard, t policy.Target, u *url.URL) *problem.Problem {
 	return misplaced(of, shard.KeyOf(t.Scheme, t.Host, t.Port, u.EscapedPath(), u.RawQuery, shard.By(of.By)))
 }
 
-// OwnedHost refuses a tunnel to a host that is another crawler's. Where URLs tell the
-// parts apart, the owner of a tunnel is not known.
+// OwnedHost refuses a tunnel to a host of another crawler. If URLs are divided by more than the
+// host, the owner of a tunnel is not known.
 func OwnedHost(of policy.Shard, host string, port uint16) *problem.Problem {
 	if of.Of < 2 || shard.By(of.By) != shard.Host {
 		return nil
@@ -206,7 +206,7 @@ type ownAddresses struct {
 	lookups sync.WaitGroup // of the addresses of the names
 }
 
-// named tells whether a target is a server of the store by its name. Addresses are for has.
+// named reports whether a target is a server of the store by its name. Addresses are for has.
 func (o *ownAddresses) named(host string, port uint16) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -222,8 +222,8 @@ func (o *ownAddresses) add(a netip.AddrPort) {
 	o.all = append(o.all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 }
 
-// has tells whether dialing a reaches one of them. Which addresses a listener
-// on every address has is for the guard to know.
+// has reports whether dialing a reaches one of the addresses. A listener on every address has
+// each address with its port; the guard knows those of this machine.
 func (o *ownAddresses) has(a netip.AddrPort) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -242,24 +242,24 @@ func (o *ownAddresses) setStore(servers []netip.AddrPort, names []string) {
 	o.store, o.names = servers, names
 }
 
-// storeLookup is how long is waited for the addresses of the store's servers.
+// storeLookup bounds the wait for the addresses of the store's servers.
 const storeLookup = 5 * time.Second
 
-// ownStore keeps requests from reaching the store through this proxy: a request to the
+// ownStore prevents requests from reaching the store through this proxy: a request to the
 // store could change every limit. A server on this machine counts with all addresses of the machine.
 func (o *ownAddresses) ownStore(st policy.Store) {
 	var servers []netip.AddrPort
 	var names []string
 	for _, one := range st.Hosts {
 		host, port, err := policy.ParseHostPort(one, 0)
-		if err != nil {
-			continue // a socket's path
-		}
-		if ip, err := netip.ParseAddr(host); err == nil {
+		ip, noAddress := netip.ParseAddr(host)
+		switch {
+		case err != nil: // a socket's path
+		case noAddress == nil:
 			servers = append(servers, storeAddress(ip, port))
-		} else if host == "localhost" {
+		case host == "localhost":
 			servers = append(servers, netip.AddrPortFrom(netip.IPv4Unspecified(), port))
-		} else {
+		default:
 			names = append(names, one)
 		}
 	}

@@ -44,7 +44,7 @@ func BenchmarkLimits(b *testing.B) {
 			var x Request
 			b.ReportAllocs()
 			for b.Loop() {
-				x = Request{Snapshot: st, Target: target, matched: matched{site: match.Site, rule: match.Rule}, Client: &Client{Name: "192.0.2.7", Weight: 1, Priority: queue.DefaultPriority}}
+				x = Request{Snapshot: st, Target: target, site: match.Site, rule: match.Rule, Client: &Client{Name: "192.0.2.7", Weight: 1, Priority: queue.DefaultPriority}}
 				permit, err := s.Gate().Wait(b.Context(), s.admission.ask(&x, r))
 				if err != nil {
 					b.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -15,17 +14,51 @@ import (
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// errNoPool is for a name that no pool has.
+// errNoPool is the error for a name that no pool has.
 var errNoPool = errors.New("there is no such pool")
 
 // pools are the tokens that a configuration names, by the name of their pool. A
 // pool outlives the reload that leaves it, with all that is known of its tokens.
 type pools map[string]*tokens.Pool
 
-// tokenPatience is how long the sources of tokens may take at a start or a reload.
+// status returns the states of all pools, in order of their names.
+func (p pools) status(now time.Time) (list []status.Pool) {
+	for name, pool := range p {
+		list = append(list, poolOf(name, pool.Status(now)))
+	}
+	slices.SortFunc(list, func(a, b status.Pool) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// find adds the states of tokens, to be stored across restarts.
+func (p pools) find(now time.Time, to sites.Found) {
+	for name, pool := range p {
+		if value, err := json.Marshal(pool.SavedStates(now)); err == nil {
+			to.Add(name, value, now.Add(tokenStateLife))
+		}
+	}
+}
+
+// close ends pools that the newer ones do not have.
+func (p pools) close(newer pools) {
+	for name, pool := range p {
+		if newer[name] != pool {
+			pool.Close()
+		}
+	}
+}
+
+// kindOfToken is the kind of documents about the tokens of a pool.
+const kindOfToken = "token"
+
+// tokenStateLife is the time that the state of a token counts after it was written.
+const tokenStateLife = 30 * 24 * time.Hour
+
+// tokenPatience bounds the time of the sources of tokens at a start or a reload.
 const tokenPatience = 30 * time.Second
 
 // poolLoader makes pools.
@@ -44,18 +77,7 @@ type poolLoader struct {
 func (l *poolLoader) load(ctx context.Context, p *policy.Policy, by *outbound) (map[string]*tokens.Loaded, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
 	defer cancel()
-	return l.read(ctx, p, tokens.Surroundings{Lookup: l.lookup, Transport: credentialTransport{by}})
-}
-
-// ReadTokens reads the tokens of all pools of a configuration without putting the
-// configuration into force.
-func ReadTokens(ctx context.Context, p *policy.Policy, lookup func(name string) (string, bool)) (map[string]*tokens.Loaded, error) {
-	out, err := (&configuration{name: newPseudonym()}).newOutbound(p)
-	if err != nil {
-		return nil, err
-	}
-	defer out.upstream.CloseIdle()
-	return (&poolLoader{read: tokens.LoadAll, lookup: lookup}).load(ctx, p, out)
+	return l.read(ctx, p, tokens.Surroundings{Lookup: l.lookup, Transport: credentialTransport(func() *outbound { return by })})
 }
 
 // take gives pools what was loaded. Those that the old configuration had stay.
@@ -65,7 +87,7 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 		config := p.Pools[i]
 		from := loaded[config.Name]
 		for _, w := range from.Warnings {
-			l.log.Warn(w.String())
+			l.log.WithField("reason", w.Text).Warn(w.String())
 		}
 		if pool := old[config.Name]; pool != nil {
 			change, err := pool.Reload(now, config, from)
@@ -88,27 +110,23 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 	return next, nil
 }
 
-// kindOfToken is the kind of documents about the tokens of a pool.
-const kindOfToken = "token"
-
-// find adds the states of tokens, to be kept across restarts.
-func (p pools) find(now time.Time, to sites.Found) {
-	for name, pool := range p {
-		if value, err := json.Marshal(pool.SavedStates(now)); err == nil {
-			to.Add(name, value, now.Add(tokensKept))
-		}
-	}
-}
-
-// tokensKept is how long the state of a token counts after it was written.
-const tokensKept = 30 * 24 * time.Hour
-
-// restore brings a new pool to where it was.
+// restore gives the tokens of a new pool their saved states.
 func (l *poolLoader) restore(pool *tokens.Pool, now time.Time) {
 	var known []tokens.SavedState
 	if value := l.persistence.Take(kindOfToken, pool.Name()); value != nil && json.Unmarshal(value, &known) == nil {
 		pool.Restore(now, known)
 	}
+}
+
+// ReadTokens reads the tokens of all pools of a configuration without putting the
+// configuration into force.
+func ReadTokens(ctx context.Context, p *policy.Policy, lookup func(name string) (string, bool)) (map[string]*tokens.Loaded, error) {
+	out, err := (&configuration{name: newPseudonym()}).newOutbound(p)
+	if err != nil {
+		return nil, err
+	}
+	defer out.upstream.CloseIdle()
+	return (&poolLoader{read: tokens.LoadAll, lookup: lookup}).load(ctx, p, out)
 }
 
 func listOf(names []string) string {
@@ -118,59 +136,19 @@ func listOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// close ends pools that the newer ones do not have.
-func (p pools) close(newer pools) {
-	for name, pool := range p {
-		if newer[name] != pool {
-			pool.Close()
-		}
-	}
-}
-
-// credentialTransport sends abide's own requests for credentials, by the egress rules of one
-// outbound. No limit holds for such requests.
-type credentialTransport struct{ by *outbound }
+// credentialTransport sends abide's own requests for credentials, by the egress rules of the
+// outbound that it returns. No limit holds for such requests.
+type credentialTransport func() *outbound
 
 // RoundTrip sends a request for a credential, if the egress rules let it.
 func (t credentialTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	to, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
+	by := t()
 	if err == nil {
-		err = t.by.mayForward(to)
+		err = by.mayForward(to)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return t.by.upstream.RoundTrip(r)
-}
-
-// exchangeTransport exchanges client credentials through the outbound of the current
-// snapshot: a pool lives longer than a snapshot.
-type exchangeTransport struct{ current *atomic.Pointer[Snapshot] }
-
-// RoundTrip sends the request of one exchange.
-func (t exchangeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return credentialTransport{t.current.Load().outbound}.RoundTrip(r)
-}
-
-// PoolStatus is the state of a pool as it is shown.
-type PoolStatus struct {
-	Name   string
-	Ready  int // tokens that could go now
-	Tokens []tokens.Status
-}
-
-// status is how all pools are, in order of their names.
-func (p pools) status(now time.Time) []PoolStatus {
-	var list []PoolStatus
-	for name, pool := range p {
-		poolStatus := PoolStatus{Name: name, Tokens: pool.Status(now)}
-		for i := range poolStatus.Tokens {
-			if poolStatus.Tokens[i].State == tokens.Ready {
-				poolStatus.Ready++
-			}
-		}
-		list = append(list, poolStatus)
-	}
-	slices.SortFunc(list, func(a, b PoolStatus) int { return strings.Compare(a.Name, b.Name) })
-	return list
+	return by.upstream.RoundTrip(r)
 }

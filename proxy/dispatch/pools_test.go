@@ -62,7 +62,7 @@ func unstarted(t *testing.T, url string) *configuration {
 		name: newPseudonym(), gate: queue.NewGateWithClock(clock.System, queue.Bounds{}, d.config.hooks), hooks: d.config.hooks,
 		parts: d.config.parts, overrides: d.config.overrides, reloaded: func() {}, activity: sitelog.New(log), clock: clock.System, log: log,
 	}
-	c.pools = &poolLoader{read: asking(url), transport: exchangeTransport{&c.current}, persistence: d.kept.persistence, clock: d.clock, log: log}
+	c.pools = &poolLoader{read: asking(url), transport: credentialTransport(func() *outbound { return c.current.Load().outbound }), persistence: d.storage.persistence, clock: d.clock, log: log}
 	return c
 }
 

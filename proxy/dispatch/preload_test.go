@@ -14,7 +14,7 @@ func (w rig) remaining(method, u, client string) map[string]int64 {
 	e, err := w.Explain(method, parseURL(u), client)
 	must(w.T, err)
 	if !e.Until.IsZero() || e.Expected.After(time.Now()) || e.Place != 1 {
-		w.T.Errorf("something keeps it: %+v", e)
+		w.T.Errorf("something holds it: %+v", e)
 	}
 	left := map[string]int64{}
 	for _, l := range e.Limits {

@@ -15,11 +15,11 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// problems turns what kept a request from its answer into an answer of abide.
+// problems turns refusals and failures into answers of abide.
 type problems struct {
-	log   *logrus.Logger
-	tls   tlsLines
-	clock clock.Clock
+	log      *logrus.Logger
+	tlsLines sitelog.LineLimit
+	clock    clock.Clock
 }
 
 // ofRefusal turns a refusal of the queue into an answer of abide.
@@ -30,7 +30,7 @@ func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 	}
 	if !errors.As(err, &refusal) {
 		if a := x.Caller.BodyProblem(false); a != nil {
-			return a // the client is there, and what it sends makes no sense
+			return a // the client is there, and its body makes no sense
 		}
 		return problem.Left
 	}
@@ -70,31 +70,25 @@ func (s *problems) ofFailure(x *Request, err error) *problem.Problem {
 	}
 	s.log.WithError(err).WithFields(logrus.Fields{"host": x.Target.Host, "cause": errors.Unwrap(err)}).Debug("upstream failed")
 	a := problem.OfUpstream(err)
-	s.tls.write(x.site, x.destination().HostPort(), err, a)
+	s.logTLS(x.site, x.destination().HostPort(), err, a)
 	if a == problem.Left && (x.Caller.Spared() || x.ctx.Err() == nil) {
 		return problem.Of(upstream.Closed)
 	}
 	return a
 }
 
-// tlsSilence is how long a TLS failure of one kind at one site is not logged again.
+// tlsSilence is the time in which a TLS failure of one kind at one site is not logged again.
 const tlsSilence = time.Minute
 
-// tlsLines are the lines of the log about TLS that failed.
-type tlsLines struct {
-	limit sitelog.LineLimit
-	log   *logrus.Logger
-}
-
-// write logs that TLS with a host of a site, or with the next hop on the way to it, failed.
-func (l *tlsLines) write(site, host string, err error, a *problem.Problem) {
+// logTLS logs that TLS with a host of a site, or with the next hop on the way to it, failed.
+func (s *problems) logTLS(site, host string, err error, a *problem.Problem) {
 	f := upstream.TLSFailureOf(err)
-	if f == nil || !l.limit.Due(site+" "+a.Reason+" "+f.Fault.String(), time.Now()) {
+	if f == nil || !s.tlsLines.Due(site+" "+a.Reason+" "+f.Fault.String(), time.Now()) {
 		return
 	}
 	issuer := ""
 	if f.Issuer != "" {
 		issuer = fmt.Sprintf(" (issued by %q)", f.Issuer)
 	}
-	l.log.WithField("site", site).Warnf("%s: %s%s; %s", host, a.Title, issuer, a.Detail)
+	s.log.WithFields(logrus.Fields{"site": site, "reason": a.Title}).Warnf("%s: %s%s; %s", host, a.Title, issuer, a.Detail)
 }

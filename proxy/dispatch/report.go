@@ -10,7 +10,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// Report is what became of a request so far.
+// Report tells what became of a request so far.
 type Report struct {
 	Site     string
 	Client   string         // name or address of the client
@@ -29,11 +29,11 @@ type Report struct {
 	Shared   bool           // it got the answer to another request
 	Received int64          // bytes of the answer's body
 	Uploaded int64          // bytes of the request's body
-	Tunnel   bool           // an https connection that passed unread, not a request
+	Tunnel   bool           // an https connection that was tunnelled, not a request
 	Would    *queue.Blocker // what would have held a request that is only observed; nil: nothing
 }
 
-// Report tells what became of the request so far.
+// Report returns the report of the request.
 func (x *Request) Report() Report {
 	t := &x.progress
 	return Report{
@@ -45,10 +45,10 @@ func (x *Request) Report() Report {
 	}
 }
 
-// Site is the site of the request; "" before that is known.
+// Site returns the site of the request; "" before that is known.
 func (x *Request) Site() string { return x.site }
 
-// Waited tells for how long the request has waited.
+// Waited returns the time that the request has waited.
 func (x *Request) Waited() time.Duration { return x.progress.waited }
 
 // Token finds the credential of the present attempt in headers; nil without one.

@@ -5,22 +5,25 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/tokens"
 )
 
-// Request is one request on its way: what is asked, and what was decided about it so
-// far.
+// Request is a request on its way: the question, and the decisions about it so far.
 type Request struct {
 	Snapshot  *Snapshot
 	Target    policy.Target
@@ -34,40 +37,206 @@ type Request struct {
 	Uploading time.Duration // the client's part of the time before the wait
 	Uploaded  int64         // bytes of the body that the client has sent
 
-	// Filled by the request's path.
-	purpose
-	matched
-	times
-	progress progress
-	activity sitelog.Request       // its waits, and its number in the log
-	bytes    *bandwidth.SiteBudget // what its connection takes bytes from; nil: no limit of bytes
-	ctx      requestContext
-}
-
-// purpose is what a request is for, where abide does not send it for a client.
-type purpose struct {
+	// The purpose of a request that abide does not send for a client.
 	explained    bool // nothing is sent: an explanation is asked for
 	shared       bool // it is sent in place of other requests, which are reported themselves
 	sentByCaller bool // the caller sends it, and may never say what came of it
-}
 
-// matched is what was found out about a request: its site, and what is known of that.
-type matched struct {
-	site  string
-	rule  *policy.Site // nil: no rule names the target
-	meter *metrics.Site
+	// Filled by the request's path.
+	site     string
+	rule     *policy.Site // nil: no rule names the target
+	meter    *metrics.Site
+	subject  plans.Subject // what its limits depend on
+	seen     uint64        // the version of subject.Known by which subject.Class was found
+	progress progress
+	activity sitelog.Request       // its waits, and its number in the log
+	bytes    *bandwidth.SiteBudget // what its connection takes bytes from; nil: no limit of bytes
+	received int64                 // bytes of the answer's body
+	ctx      requestContext
 
-	subject plans.Subject // what its limits depend on
-	seen    uint64        // the version of subject.Known by which subject.Class was found
-
-	received int64 // bytes of the answer's body
-}
-
-// times are the times of the steps of a request.
-type times struct {
+	// The times of its steps.
 	first    time.Time // when the site was first asked
 	sent     time.Time // when it was last asked
 	answered time.Time // when the head of that answer had come
+}
+
+// NewRequest returns a request of abide itself, with an absolute URL.
+func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
+	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
+}
+
+// match finds the site of a request, and its rule.
+func (s *Dispatcher) match(x *Request) {
+	match := x.Snapshot.policy.Match(x.Target)
+	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
+}
+
+// End gives back the permit and the bytes of the request, after an answer of so many bytes, and
+// reports the request.
+func (s *Dispatcher) End(x *Request, received int64) {
+	if received > 0 {
+		x.received = received
+	}
+	if s.ended != nil && x.site != "" && !x.shared {
+		s.ended(x.Report())
+	}
+	x.progress.finish()
+	if x.bytes != nil {
+		if received > 0 {
+			s.bytes.Sizes.Add(x.site, received)
+		}
+		s.bytes.release(x)
+	}
+	x.Caller.Release()
+}
+
+// Bind makes the request's own context around another.
+func (x *Request) Bind(ctx context.Context) context.Context {
+	x.ctx = requestContext{Context: ctx, q: x}
+	return &x.ctx
+}
+
+// waitContext returns the context of a wait.
+func (x *Request) waitContext(r *http.Request) context.Context {
+	return x.Caller.WaitContext(r.Context())
+}
+
+// reportQueued says that the request has its place in the queue, or needs none.
+func (x *Request) reportQueued() {
+	if x.Queued != nil {
+		x.Queued()
+	}
+}
+
+// beginWait is called when the request has to wait.
+func (x *Request) beginWait(p queue.Waiter) {
+	x.progress.waiter = p
+	x.Snapshot.activity.Wake()
+	if x.Snapshot.activity.Debugs() {
+		x.LogDecision("held %s", sitelog.HeldUntil(x.Snapshot.clock.Now(), p.Blocker()))
+	}
+	x.reportQueued()
+	x.Caller.BeginWait()
+}
+
+// Sending is called when the request had to wait for a new connection: it cannot have arrived
+// before.
+func (x *Request) Sending() {
+	if x.progress.permit != nil {
+		x.progress.permit.Sent()
+	}
+}
+
+// replayable reports whether the request could be sent once more.
+func (x *Request) replayable(r *http.Request) bool {
+	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
+}
+
+// ClientName returns the client that the request counts for: the name that authenticated, or the
+// name that the request gives where no client has to authenticate, or else the address.
+func (x *Request) ClientName() string {
+	switch {
+	case x.Client != nil:
+		return x.Client.Name
+	case x.Options.Client != "" && len(x.Snapshot.policy.Access.Clients) == 0:
+		return x.Options.Client
+	}
+	return x.Address
+}
+
+// priority returns the priority that the request says, or else its client's, or else its rule's.
+func (x *Request) priority() int {
+	switch {
+	case x.Options.Urgency > 0:
+		return x.Options.Urgency - 1
+	case x.Client != nil && x.Client.Priority != queue.DefaultPriority:
+		return x.Client.Priority
+	case x.rule != nil:
+		return x.rule.Priority
+	}
+	return queue.DefaultPriority
+}
+
+// progress has the permit, the token and the backend of a request, and the results of its
+// attempts.
+type progress struct {
+	plan    *plans.Plan
+	permit  *queue.Permit
+	pass    backends.Pass // of the breaker, for the attempt
+	to      destination
+	learned learned // from the last answer
+
+	// The token of the attempt.
+	token      *tokens.Token // nil: none
+	label      string        // of the last attempt, for the answer
+	credential policy.Secret
+	shown      *redact.Finder // finds the credential in the answer; nil: there is no token
+	began      time.Time      // of the attempt, as the pool knows it
+	denials    tokens.Denials
+
+	// The waits. The answer needs these fields when the permit may be over.
+	waitBegan  time.Time      // of the present wait
+	until      time.Time      // the end of the patience
+	waited     time.Duration  // in all waits
+	before     time.Duration  // of that, before the first attempt
+	waiter     queue.Waiter   // the permit of the last wait; nil: it never had to wait
+	wouldBlock *queue.Blocker // what would have held it, if limits were only observed
+	shared     bool           // it shared the answer to another request
+
+	// The results of the attempts.
+	sent           int          // attempts that were made
+	failures       int          // attempts that failed and were followed by another
+	refusals       int          // refusals that were followed by another attempt
+	refusedAnswers int          // refusals, the last answer included
+	refusedAt      time.Time    // of the last refusal
+	odd            bool         // it was refused although the rate was not the cause
+	probeNext      bool         // the next attempt probes whether the site blocks
+	probing        bool         // the present attempt does
+	level          int64        // requests to the site in flight with the attempt
+	result         queue.Result // of the last attempt
+	lastError      error        // of the last attempt, if another was to follow it
+	lastStatus     int          // the same, where there was an answer
+}
+
+// inTime reports whether a request can be sent again before its patience ends. If a failure
+// cannot be repaired in time, its answer is better than none. A refusal is left to the
+// queue, which knows when the site is ready. broken is the time when the breaker is open no more.
+func (t *progress) inTime(v verdict, broken, now time.Time) bool {
+	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
+}
+
+// hasOtherBackend reports whether another backend has not failed this request yet.
+func (t *progress) hasOtherBackend() bool {
+	if t.plan == nil {
+		return false
+	}
+	hosts := t.plan.Backends.Hosts
+	for i := range hosts {
+		if b := &hosts[i]; b != t.to.backend && !slices.Contains(t.to.failed, b.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteWaits copies from the permit what the answer to the client says of the waits.
+func (t *progress) noteWaits() {
+	t.waited, t.wouldBlock = t.permit.Waited(), t.permit.WouldBlock()
+}
+
+// finish gives up the permit, once.
+func (t *progress) finish() {
+	t.to.leave()
+	t.pass.Cancel()
+	t.pass = backends.Pass{}
+	if t.permit != nil {
+		t.permit.Finish(t.result)
+		t.permit = nil
+	}
 }
 
 // requestContext is the context of a request on its path. It answers for the meter of
@@ -93,103 +262,7 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// NewRequest is a request of abide itself, with an absolute URL.
-func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
-	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
-	if err != nil {
-		return nil, err
-	}
-	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
-}
-
-// match finds the site of a request, and its rule.
-func (s *Dispatcher) match(x *Request) {
-	match := x.Snapshot.policy.Match(x.Target)
-	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
-}
-
-// Bind makes the request's own context around another.
-func (x *Request) Bind(ctx context.Context) context.Context {
-	x.ctx = requestContext{Context: ctx, q: x}
-	return &x.ctx
-}
-
-// reportQueued says that the request has its place in the queue, or needs none.
-func (x *Request) reportQueued() {
-	if x.Queued != nil {
-		x.Queued()
-	}
-}
-
-// beginWait is called when the request has to wait.
-func (x *Request) beginWait(p queue.Waiter) {
-	x.progress.waiter = p
-	x.Snapshot.activity.Wake()
-	if x.Snapshot.activity.Debugs() {
-		x.LogDecision("held %s", sitelog.HeldUntil(x.Snapshot.clock.Now(), p.Blocker()))
-	}
-	x.reportQueued()
-	x.Caller.BeginWait()
-}
-
-// Sending is called when the request had to wait for a new connection: only from now
-// on can it arrive, whenever it was let go.
-func (x *Request) Sending() {
-	if x.progress.permit != nil {
-		x.progress.permit.Sent()
-	}
-}
-
-// replayable tells whether the request could be sent once more.
-func (x *Request) replayable(r *http.Request) bool {
-	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
-}
-
-// End gives back what the request still has, after an answer of so many bytes, and reports
-// the request.
-func (s *Dispatcher) End(x *Request, received int64) {
-	if received > 0 {
-		x.received = received
-	}
-	if s.ended != nil && x.site != "" && !x.shared {
-		s.ended(x.Report())
-	}
-	x.progress.finish()
-	if x.bytes != nil {
-		if received > 0 {
-			s.bytes.Sizes.Add(x.site, received)
-		}
-		s.bytes.release(x)
-	}
-	x.Caller.Release()
-}
-
-// ClientName is the client that the request counts for: the name that authenticated, or the
-// name that the request gives where no client has to authenticate, or else the address.
-func (x *Request) ClientName() string {
-	switch {
-	case x.Client != nil:
-		return x.Client.Name
-	case x.Options.Client != "" && len(x.Snapshot.policy.Access.Clients) == 0:
-		return x.Options.Client
-	}
-	return x.Address
-}
-
-// priority is what the request says, or else its client's, or else its rule's.
-func (x *Request) priority() int {
-	switch {
-	case x.Options.Urgency > 0:
-		return x.Options.Urgency - 1
-	case x.Client != nil && x.Client.Priority != queue.DefaultPriority:
-		return x.Client.Priority
-	case x.rule != nil:
-		return x.rule.Priority
-	}
-	return queue.DefaultPriority
-}
-
-// Client is who sends requests: a name of access.clients.
+// Client is a sender of requests: a name of access.clients.
 type Client struct {
 	Name     string
 	Secret   policy.Secret // that it has shown
@@ -198,7 +271,7 @@ type Client struct {
 	OpensAll bool          // intercept: all
 }
 
-// ClientNamed is the client of a name, which has shown no secret; nil if no entry of
+// ClientNamed returns the client of a name, which has shown no secret; nil if no entry of
 // access.clients has that name.
 func ClientNamed(p *policy.Policy, name string) *Client {
 	for _, c := range p.Access.Clients {
@@ -209,8 +282,8 @@ func ClientNamed(p *policy.Policy, name string) *Client {
 	return nil
 }
 
-// RequestOptions are what a crawler says about its own request, in Abide-* headers. The zero
-// value is a request that says nothing.
+// RequestOptions are the options that a crawler sets for its own request, in Abide-* headers. The
+// zero value is a request that sets none.
 type RequestOptions struct {
 	Urgency int           // Abide-Priority plus one; 0: not said
 	Wait    time.Duration // Abide-Max-Wait, if Limited; 0: now or not at all
@@ -242,8 +315,18 @@ func ReadOptions(h http.Header, o RequestOptions) (_ RequestOptions, ok bool) {
 // limitWait sets the longest wait.
 func (o *RequestOptions) limitWait(d time.Duration) { o.Wait, o.Limited = d, true }
 
-// now tells whether the request goes now or not at all.
+// now reports whether the request goes now or not at all.
 func (o *RequestOptions) now() bool { return o.Limited && o.Wait == 0 }
+
+// bound sets the wait of a request in its question to the queue.
+func (o *RequestOptions) bound(q *queue.Request) {
+	if !o.Limited {
+		return
+	}
+	if q.Wait, q.Now = o.Wait, o.now(); q.Now {
+		q.Wait = leastWait
+	}
+}
 
 // read takes one header; false when it makes no sense.
 func (o *RequestOptions) read(name, value string) bool {
@@ -281,7 +364,7 @@ var knownMethods = map[string]bool{
 	"QUERY": true, "PURGE": true, "NOTIFY": true, "SUBSCRIBE": true, "UNSUBSCRIBE": true,
 }
 
-// MethodRefusal says why a method does not pass, nil when it does.
+// MethodRefusal tells why a method does not pass, nil when it does.
 func MethodRefusal(m string) *problem.Problem {
 	switch {
 	case knownMethods[m]:
@@ -293,7 +376,7 @@ func MethodRefusal(m string) *problem.Problem {
 	}
 }
 
-// Lists tells whether a comma-separated header names a token.
+// Lists reports whether a comma-separated header names a token.
 func Lists(lines []string, token string) bool {
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
@@ -311,7 +394,7 @@ func Absolute(u *url.URL, t policy.Target) {
 	u.Host = hostOf(t)
 }
 
-// hostOf is a target as Host names it: without its port where that is the usual.
+// hostOf returns the value of Host for a target: without the port where that is the usual.
 func hostOf(t policy.Target) string {
 	switch {
 	case !t.UsualPort():

@@ -26,7 +26,7 @@ type restartTest struct {
 	sites  http.HandlerFunc
 	n      int
 	slow   time.Duration  // of each call of the store
-	memory *failingMemory // keeps what was learned, in front of the file; nil: the file itself
+	memory *failingMemory // stores what was learned, in front of the file; nil: the file itself
 }
 
 // restartedDispatcher is one proxy of a restartTest.
@@ -57,13 +57,13 @@ func (l *restartTest) begin(yaml string) *restartedDispatcher {
 	l.n++
 	budgets := &reference.Unreliable{Store: file}
 	budgets.Delay.Store(int64(l.slow))
-	kept := dispatch.Keeping{Store: budgets, Documents: file, Memory: file, Instance: fmt.Sprint("life ", l.n)}
+	storage := dispatch.Keeping{Store: budgets, Documents: file, Memory: file, Instance: fmt.Sprint("life ", l.n)}
 	if l.memory != nil {
-		l.memory.File, kept.Memory = file, l.memory
+		l.memory.File, storage.Memory = file, l.memory
 	}
-	kept.Budgets, err = file.Recall(l.t.Context())
+	storage.Budgets, err = file.Recall(l.t.Context())
 	must(l.t, err)
-	w := &restartedDispatcher{rig: rig{dispatchtest.Start(l.t, l.sites, yaml, kept)}, all: l, file: file}
+	w := &restartedDispatcher{rig: rig{dispatchtest.Start(l.t, l.sites, yaml, storage)}, all: l, file: file}
 	synctest.Wait()
 	w.end = sync.OnceFunc(func() {
 		w.Close()
@@ -140,7 +140,7 @@ func (a *arrivals) mostWithin(d time.Duration) (most int) {
 	return most
 }
 
-// windows are the limits that the tests keep.
+// windows are the limits of the tests.
 var windows = []struct {
 	name, limit string
 	amount      int
@@ -286,7 +286,7 @@ func TestLimitsThatWereSetOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// Limits that were kept and that exceed the bounds of the configuration do not prevent a
+// Limits that were stored and that exceed the bounds of the configuration do not prevent a
 // start.
 func TestLimitsThatDoNotFitAreNoReasonNotToStart(t *testing.T) {
 	runRestarts(t, newStatePath(t), 0, answerFine, func(l *restartTest) {

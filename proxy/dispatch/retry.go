@@ -13,7 +13,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// attempt is how one sending of a request ended, and what came before it.
+// attempt describes the end of one sending of a request, and the attempts before it.
 type attempt struct {
 	status   int   // 0 when there was no answer
 	refusal  hint  // what it says of a limit
@@ -27,16 +27,24 @@ type attempt struct {
 	elsewhere bool // another backend has not been tried
 }
 
-// verdict is what to do about an attempt. Its zero value is to answer with it.
+// pause returns the time that this request alone waits before it is sent again.
+func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
+	if a.elsewhere {
+		return 0
+	}
+	return backoff(p.Base, p.Max, a.failures, jitter)
+}
+
+// verdict decides what follows an attempt. The zero value answers with its answer.
 type verdict struct {
 	again   bool
 	refused bool          // by the site, because of a limit
 	denied  bool          // by the site, because of the token: another may be accepted
-	token   time.Time     // denied: until when it is not used; zero is not at all
+	token   time.Time     // denied: the end of the token's quarantine; zero: it has none
 	reason  string        // of replays_total
 	until   time.Time     // refused: nothing of that scope goes before
 	pause   time.Duration // this request alone waits
-	why     string        // what said so
+	why     string        // the cause, for people
 }
 
 // judge decides about an attempt. It is pure but for the jitter, which is an
@@ -45,7 +53,7 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	switch {
 	case a.err != nil:
 		return judgeFailure(p, a, jitter)
-	case a.refusal.is:
+	case a.refusal.refused:
 		return judgeRefusal(p, a, now, jitter)
 	case a.refusal.lock:
 		if !a.possible || a.failures >= p.Attempts {
@@ -68,9 +76,9 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 // patienceStep is the shortest cooldown after a second refusal. It doubles.
 const patienceStep = 100 * time.Millisecond
 
-// judgeRefusal is for a site that says that it is too much. Where it is believed in
-// vain, all are kept longer the more often that was so in a row, and this request
-// longer the more often it was refused itself: it may be that nobody else is.
+// judgeRefusal decides about a refusal because of a limit. If the site refuses again after the
+// time that it named, all requests wait longer with each refusal in a row, and this request
+// longer with each refusal of its own: it may be that no other request is refused.
 func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
 	switch {
@@ -92,25 +100,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	return v
 }
 
-// overloadPause grows by a half for each overload in a row, up to the longest, so that the end
-// of an overload is noticed soon.
-func overloadPause(longest time.Duration, row int, part float64) time.Duration {
-	d := time.Second
-	for range min(row, 30) {
-		d = min(d*3/2, longest)
-	}
-	return time.Duration(float64(d) * part)
-}
-
-// pause is how long this request alone waits before it is sent again.
-func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
-	if a.elsewhere {
-		return 0
-	}
-	return backoff(p.Base, p.Max, a.failures, jitter)
-}
-
-// judgeFailure is for an attempt without an answer.
+// judgeFailure decides about an attempt without an answer.
 func judgeFailure(p policy.Retry, a attempt, jitter float64) verdict {
 	switch upstream.KindOf(a.err) {
 	case upstream.Resolve, upstream.Refused, upstream.Unreachable, upstream.ConnectTimeout, upstream.Closed, upstream.AnswerTimeout, upstream.Files, upstream.Hop:
@@ -139,19 +129,29 @@ func backoff(base, longest time.Duration, failures int, part float64) time.Durat
 	return time.Duration(float64(d) * part)
 }
 
-// unsent tells whether nothing of a request that failed has reached its site.
+// overloadPause grows by a half for each overload in a row, up to the longest, so that the end
+// of an overload is noticed soon.
+func overloadPause(longest time.Duration, row int, part float64) time.Duration {
+	d := time.Second
+	for range min(row, 30) {
+		d = min(d*3/2, longest)
+	}
+	return time.Duration(float64(d) * part)
+}
+
+// unsent reports whether nothing of a request that failed has reached its site.
 func unsent(err error) bool {
 	var e *upstream.Error
 	return errors.As(err, &e) && !e.Sent
 }
 
-// stale tells whether a request failed for the connection that it happened to get.
+// stale reports whether a request failed because its idle connection had been closed.
 func stale(err error) bool {
 	var e *upstream.Error
 	return errors.As(err, &e) && e.Stale
 }
 
-// outcomeOf is what an attempt teaches limits that adapt.
+// outcomeOf returns the outcome of an attempt for limits that adapt.
 func outcomeOf(status int, err error, v verdict) limit.Outcome {
 	switch {
 	case v.refused:
@@ -164,10 +164,10 @@ func outcomeOf(status int, err error, v verdict) limit.Outcome {
 	return limit.Success
 }
 
-// hint is what an answer says of a limit that it was refused for. The zero value
-// is no refusal.
+// hint describes what an answer says of the limit because of which it refuses. The zero value is
+// no refusal.
 type hint struct {
-	is       bool
+	refused  bool          // because of a limit
 	lock     bool          // another request is in the way: nothing is learned
 	final    bool          // waiting does not help
 	overload bool          // the site is short of capacity
@@ -175,19 +175,19 @@ type hint struct {
 	said     bool          // for how long it has to wait
 	exact    bool          // the wait follows from what is known of the limit
 	wait     time.Duration // if that is said
-	why      string        // what said so
+	why      string        // the cause, for people
 }
 
-// plainHint is what Retry-After alone says.
+// plainHint reads Retry-After alone.
 func plainHint(status int, h http.Header, now time.Time) hint {
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 		return hint{}
 	}
 	wait, said := retryAfter(h, now)
-	return hint{is: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
+	return hint{refused: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
 }
 
-// whyRefused is what people read of a refusal.
+// whyRefused describes the cause of a refusal to people.
 func whyRefused(said bool, h http.Header) string {
 	switch {
 	case !said:
@@ -198,8 +198,8 @@ func whyRefused(said bool, h http.Header) string {
 	return "the site said when"
 }
 
-// longestRetryAfter bounds what a site can ask for. After a day it is asked again,
-// once, whatever it said: nobody waits for a month on one header.
+// longestRetryAfter bounds the wait that a site can ask for. After a day one request asks the
+// site again.
 const longestRetryAfter = 24 * time.Hour
 
 // retryAfter reads the header in seconds, fractions allowed, or as a date. A date
@@ -236,7 +236,7 @@ func retryAfterOne(text string, h http.Header, now time.Time) (wait time.Duratio
 	return min(max(at.Sub(from), 0)+time.Second, longestRetryAfter), true
 }
 
-// repeatable tells whether a request may be sent twice (RFC 9110, 9.2.2).
+// repeatable reports whether a request may be sent twice (RFC 9110, 9.2.2).
 func repeatable(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete, "PROPFIND", "REPORT", "SEARCH", "QUERY":

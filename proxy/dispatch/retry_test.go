@@ -90,7 +90,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"a client that left", attempt{err: lost(upstream.Canceled, true), safe: true, possible: true}, false},
 		{"something else", attempt{err: errors.New("?"), safe: true, possible: true}, false},
 	} {
-		if !c.a.refusal.is {
+		if !c.a.refusal.refused {
 			c.a.refusal = plainHint(c.a.status, http.Header{}, now)
 		}
 		if v := judge(usualRetry, c.a, now, 0.5); v.again != c.again {
@@ -105,7 +105,7 @@ func TestTheEndOfAnOverloadIsNoticedSoon(t *testing.T) {
 	now := time.Now()
 	lasted := time.Duration(0)
 	for row := range 100 {
-		v := judge(usualRetry, attempt{status: 529, safe: true, possible: true, row: row, refusal: hint{is: true, overload: true}}, now, 1)
+		v := judge(usualRetry, attempt{status: 529, safe: true, possible: true, row: row, refusal: hint{refused: true, overload: true}}, now, 1)
 		pause := v.until.Sub(now)
 		if pause <= 0 || pause > usualRetry.Max || row > 2 && pause > lasted*3/4 {
 			t.Errorf("after %v it is left alone for %v", lasted, pause)

@@ -11,13 +11,13 @@ import (
 // crawler is abide itself where it asks a site on its own account.
 var crawler = &Client{Name: robots.UserAgent, Priority: queue.DefaultPriority}
 
-// crawlDelay is the limit that robots.txt sets a request, nil if it sets none. The first
+// crawlDelay returns the limit that robots.txt sets a request, nil if it sets none. The first
 // requests to an origin wait for it, but not for long.
-func crawlDelay(x *Request, r *http.Request, all *robots.Cache) *queue.Limit {
+func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 	if p := x.Snapshot.plans[x.rule]; p == nil || !p.Robots || x.Client == crawler {
 		return nil
 	}
-	origin := all.Origin(x.Target)
+	origin := cache.Origin(x.Target)
 	if r.URL.EscapedPath() != robots.Path && !x.Snapshot.policy.Observes() {
 		if waited := origin.Wait(r.Context(), patience(x)); waited > 0 {
 			x.Uploading += waited // no work of abide
@@ -26,7 +26,7 @@ func crawlDelay(x *Request, r *http.Request, all *robots.Cache) *queue.Limit {
 			}
 		}
 	}
-	return all.Limit(origin, x.Target, x.site, r.UserAgent())
+	return cache.Limit(origin, x.Target, x.site, r.UserAgent())
 }
 
 // sendOwn sends a request of abide down the path of every other, so that limits, breaker

@@ -20,8 +20,8 @@ const (
 	kindOfSwitch     = "token switch"
 )
 
-// switchKept is how long a document about a disabled or enabled token is kept.
-const switchKept = 365 * 24 * time.Hour
+// switchLife is the time after which a document about a disabled or enabled token is removed.
+const switchLife = 365 * 24 * time.Hour
 
 // sharedTokens publishes to the instances of a fleet which tokens a server does not accept,
 // and which tokens the operator has disabled or enabled. It applies what the others publish.
@@ -35,41 +35,33 @@ type sharedTokens struct {
 	published   map[string]uint64 // :: pool → its version that was published; of the goroutine that calls publish
 }
 
-// pools are the pools of the configuration that holds.
+// pools returns the pools of the configuration that holds.
 func (n *sharedTokens) pools() pools { return n.config.current.Load().pools }
 
-// disable takes a token out of use until it is enabled.
-func (n *sharedTokens) disable(pool, label string) error {
-	p := n.pools()[pool]
+// change disables or enables a token for the operator. Enabling ends a quarantine, too.
+func (n *sharedTokens) change(pool, label string, enable bool) error {
+	p, log := n.pools()[pool], n.log.WithField("token", label)
 	if p == nil {
 		return errNoPool
 	}
-	if err := p.Disable(label, ""); err != nil {
-		return err
+	if enable {
+		if err := p.Enable(label); err != nil {
+			return err
+		}
+		log.Infof("the token %s of %s is enabled by the operator", label, pool)
+	} else {
+		if err := p.Disable(label, ""); err != nil {
+			return err
+		}
+		log.Warnf("the token %s of %s is disabled by the operator", label, pool)
 	}
-	n.log.Warnf("the token %s of %s is disabled by the operator", label, pool)
 	n.publishSwitches(context.Background(), p) // publish tries again what fails here
-	n.switched(nil, false)
+	n.switched(p.Find(label), enable)
 	return nil
 }
 
-// enable puts a token back into use, out of quarantine too.
-func (n *sharedTokens) enable(pool, label string) error {
-	p := n.pools()[pool]
-	if p == nil {
-		return errNoPool
-	}
-	if err := p.Enable(label); err != nil {
-		return err
-	}
-	n.log.Infof("the token %s of %s is enabled by the operator", label, pool)
-	n.publishSwitches(context.Background(), p) // publish tries again what fails here
-	n.switched(p.Find(label), true)
-	return nil
-}
-
-// switched makes a token hold that the operator has disabled or enabled; nil is a token that
-// no pool has any more.
+// switched makes a change of the operator to a token hold; a nil token is one that no pool has any
+// more.
 func (n *sharedTokens) switched(t *tokens.Token, enabled bool) {
 	if enabled && t != nil {
 		n.gate.EndCooldowns(scopeOfToken(t))
@@ -78,7 +70,7 @@ func (n *sharedTokens) switched(t *tokens.Token, enabled bool) {
 	n.config.replan()
 }
 
-// put writes a document about a token; a nil value removes the document.
+// put writes a document about a token; a nil value removes the document. It reports success.
 func (n *sharedTokens) put(ctx context.Context, kind string, pool *tokens.Pool, token string, value any, until time.Time) bool {
 	var text []byte
 	if value != nil {
@@ -99,7 +91,7 @@ func (n *sharedTokens) publishSwitches(ctx context.Context, pool *tokens.Pool) b
 	if n.documents == nil {
 		return true
 	}
-	well, until := true, time.Now().Add(switchKept)
+	well, until := true, time.Now().Add(switchLife)
 	for _, one := range pool.Switches() {
 		well = n.put(ctx, kindOfSwitch, pool, one.Token, one, until) && well
 		if one.Disabled == "" {
@@ -139,10 +131,10 @@ func (n *sharedTokens) read(ctx context.Context) {
 		return
 	}
 	if err := readTokens(ctx, n, kindOfSwitch, n.applySwitch); err != nil && ctx.Err() == nil {
-		n.log.Warnf("the tokens that the operator has disabled in other instances cannot be read: %v", err)
+		n.log.WithField("reason", err).Warnf("the tokens that the operator has disabled in other instances cannot be read: %v", err)
 	}
 	if err := readTokens(ctx, n, kindOfQuarantine, n.applyQuarantine); err != nil && ctx.Err() == nil {
-		n.log.Warnf("the tokens that other instances have put away cannot be read: %v", err)
+		n.log.WithField("reason", err).Warnf("the tokens that other instances have put away cannot be read: %v", err)
 	}
 }
 
@@ -150,11 +142,11 @@ func (n *sharedTokens) read(ctx context.Context) {
 func readTokens[T any](ctx context.Context, n *sharedTokens, kind string, apply func(ctx context.Context, pool *tokens.Pool, value T)) error {
 	within, cancel := context.WithTimeout(ctx, documentPatience)
 	defer cancel()
-	all, err := n.documents.All(within, kind)
+	documents, err := n.documents.All(within, kind)
 	if err != nil {
 		return err
 	}
-	for key, text := range all {
+	for key, text := range documents {
 		name, _, _ := strings.Cut(key, store.Separator)
 		pool := n.pools()[name]
 		var value T
@@ -168,7 +160,7 @@ func readTokens[T any](ctx context.Context, n *sharedTokens, kind string, apply 
 // applyQuarantine puts a token away that another instance has put away.
 func (n *sharedTokens) applyQuarantine(_ context.Context, pool *tokens.Pool, m tokens.SavedState) {
 	if t := pool.ApplyQuarantine(time.Now(), m); t != nil {
-		n.log.Warnf("the token %s of %s is put away until %s: another instance was told that it is not accepted", t.Label(), pool.Name(), m.Quarantined.Format(time.RFC3339))
+		n.log.WithField("token", t.Label()).Warnf("the token %s of %s is put away until %s: another instance was told that it is not accepted", t.Label(), pool.Name(), m.Quarantined.Format(time.RFC3339))
 		n.gate.CoolAll(scopeOfToken(t), m.Quarantined, "quarantine")
 	}
 }
@@ -177,14 +169,14 @@ func (n *sharedTokens) applyQuarantine(_ context.Context, pool *tokens.Pool, m t
 func (n *sharedTokens) applySwitch(ctx context.Context, pool *tokens.Pool, o tokens.Switch) {
 	t, later := pool.ApplySwitch(time.Now(), o)
 	if later != nil { // two instances wrote at once, and the older switch was written last
-		n.put(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchKept))
+		n.put(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchLife))
 	}
 	if t != nil {
 		done := "disabled"
 		if o.Disabled == "" {
 			done = "enabled"
 		}
-		n.log.Warnf("the token %s of %s is %s: the operator told another instance so", t.Label(), pool.Name(), done)
+		n.log.WithField("token", t.Label()).Warnf("the token %s of %s is %s: the operator told another instance so", t.Label(), pool.Name(), done)
 		n.switched(t, o.Disabled == "")
 	}
 }

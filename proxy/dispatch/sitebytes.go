@@ -11,20 +11,19 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// usualTrickle is the usual time between two trickles of a body that a limit of bytes keeps
-// still.
+// usualTrickle is the usual time between two trickles of a body that a limit of bytes holds
+// up.
 const usualTrickle = 5 * time.Second
 
 // siteBytes gives requests and tunnels the byte budgets of their sites.
 type siteBytes struct {
 	*bandwidth.Budgets
-	config  *configuration
-	metrics *metrics.Metrics
-	wake    func() // is called when there are bytes to look after
+	config *configuration
+	wake   func() // is called when there are bytes to look after
 }
 
 func newSiteBytes(c *configuration, m *metrics.Metrics, trickle time.Duration) *siteBytes {
-	s := &siteBytes{config: c, metrics: m}
+	s := &siteBytes{config: c}
 	s.Budgets = bandwidth.New(bandwidth.Options{
 		Gate: c.gate, Rules: s.byteRules, TrickleEvery: trickle,
 		Closed: func(o bandwidth.Owner, limits string) {
@@ -35,7 +34,7 @@ func newSiteBytes(c *configuration, m *metrics.Metrics, trickle time.Duration) *
 	return s
 }
 
-// byteRules is what the present configuration says about an owner's bytes.
+// byteRules returns the rules of the present configuration for an owner's bytes.
 func (s *siteBytes) byteRules(o bandwidth.Owner) bandwidth.Rules {
 	st := s.config.current.Load()
 	rules := bandwidth.Rules{Made: st.made}
@@ -51,12 +50,12 @@ func (s *siteBytes) byteRules(o bandwidth.Owner) bandwidth.Rules {
 		if l.Only != only || l.Rule.Unit != policy.Bytes || !l.Rule.Covers(o.Method, o.Path) || o.Tunnel && l.Rule.NeedsRequests() {
 			continue
 		}
-		rest, trickle := l.Need, l.Trickle
-		rest.N, trickle.N = 1, 1
+		need, trickle := l.Need, l.Trickle
+		need.N, trickle.N = 1, 1
 		if len(p.Backends.Hosts) > 0 || l.PerToken {
-			rest.Key, trickle.Key = key, key
+			need.Key, trickle.Key = key, key
 		}
-		rules.Limits, rules.Trickle = append(rules.Limits, rest), append(rules.Trickle, trickle)
+		rules.Limits, rules.Trickle = append(rules.Limits, need), append(rules.Trickle, trickle)
 	}
 	return rules
 }
@@ -93,11 +92,6 @@ func (s *siteBytes) release(x *Request) {
 func (s *siteBytes) byteBudget(o bandwidth.Owner, meter *metrics.Site) *bandwidth.SiteBudget {
 	s.wake()
 	return s.Acquire(o, meter)
-}
-
-// tunnel is the byte budget of a tunnel. The caller must release it.
-func (s *siteBytes) tunnel(site string, target policy.Target, client string) *bandwidth.SiteBudget {
-	return s.byteBudget(bandwidth.Owner{Site: site, Target: target, Client: client, Tunnel: true}, s.metrics.Site(site))
 }
 
 // tooLong refuses an answer whose announced length cannot pass by the limits of bytes

@@ -17,43 +17,43 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// Snapshot is what one loading of the configuration made. A request keeps the one
-// that it started with.
+// Snapshot is made by one loading of the configuration. A request holds the snapshot that it
+// started with.
 type Snapshot struct {
-	policy *policy.Policy
-	plans  map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
-	pools  pools
-	own    map[string]*plans.Plan // :: site → that of limits which were set while abide runs
-	made   uint64                 // the generation of those limits, in the queue
+	policy    *policy.Policy
+	plans     map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
+	pools     pools
+	overrides map[string]*plans.Plan // :: site → the plan of limits that were set while abide runs
+	made      uint64                 // the generation of those limits, in the queue
 
 	activity *sitelog.Log // the server's
 	clock    clock.Clock
 	*outbound
 }
 
-// planOf is what holds for a site that a rule names, or none.
+// planOf returns the plan of a site that a rule names, or none; nil: nothing holds for the site.
 func (st *Snapshot) planOf(site string, rule *policy.Site) *plans.Plan {
-	if len(st.own) > 0 {
-		if p := st.own[site]; p != nil {
+	if len(st.overrides) > 0 {
+		if p := st.overrides[site]; p != nil {
 			return p
 		}
 	}
 	return st.plans[rule]
 }
 
-// Policy is the configuration.
+// Policy returns the configuration.
 func (st *Snapshot) Policy() *policy.Policy { return st.policy }
 
-// Debugs tells whether each decision about a request has a line in the log.
+// Debugs reports whether each decision about a request has a line in the log.
 func (st *Snapshot) Debugs() bool { return st.activity.Debugs() }
 
-// Upstream is what reaches sites.
+// Upstream returns the transport to sites.
 func (st *Snapshot) Upstream() *upstream.Transport { return st.upstream }
 
-// Dialer opens connections to sites.
+// Dialer returns the dialer of connections to sites.
 func (st *Snapshot) Dialer() *upstream.Dialer { return st.dialer }
 
-// Pool is the pool with a name; nil if there is none.
+// Pool returns the pool with a name; nil if there is none.
 func (st *Snapshot) Pool(name string) *tokens.Pool { return st.pools[name] }
 
 // CheckAddress tells why a tunnel may not go to an address; nil: it may.
@@ -72,7 +72,7 @@ func (st *Snapshot) Dial(ctx context.Context, host string, port uint16) (net.Con
 	return st.dialer.Dial(ctx, host, port)
 }
 
-// succession is which limits a site has had, and which it has now that are new.
+// succession returns the limits that a site has had, and those that it has now and had not.
 func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
 	before := old.planOf(site, old.policy.RuleOf(site))
 	now := next.planOf(site, next.policy.RuleOf(site))
@@ -94,17 +94,17 @@ func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
 	return had, fresh
 }
 
-// overridePlans is overrides.Plans': it makes limits hold that are set at run time.
+// overridePlans implements overrides.Plans: it makes limits hold that are set at run time.
 type overridePlans struct{ *configuration }
 
-// Lock keeps the configuration from being loaded again.
+// Lock prevents changes of the snapshot.
 func (c overridePlans) Lock()   { c.changing.Lock() }
 func (c overridePlans) Unlock() { c.changing.Unlock() }
 
-// Policy is the configuration that holds.
+// Policy returns the configuration that holds.
 func (c overridePlans) Policy() *policy.Policy { return c.current.Load().policy }
 
-// Fits answers why a site cannot have limits.
+// Fits tells why a site cannot have limits.
 func (c overridePlans) Fits(site string, limits []policy.Limit) error {
 	st := c.current.Load()
 	_, err := plans.New(st.policy, st.policy.RuleOf(site), limits, c.partsWith(st.pools))
@@ -114,52 +114,20 @@ func (c overridePlans) Fits(site string, limits []policy.Limit) error {
 // Apply makes the overrides hold.
 func (c overridePlans) Apply() (err error) {
 	next := *c.current.Load()
-	if next.own, err = c.overridden(&next); err != nil {
+	if next.overrides, err = c.overridden(&next); err != nil {
 		return err
 	}
 	c.publish(&next)
 	return nil
 }
 
-// overridden are the plans of the sites whose limits were set at run time. Limits that
-// the configuration has no room for any more are not a reason to have none at all.
-func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
-	planned := map[string]*plans.Plan{}
-	for site, set := range c.overrides() {
-		rule, limits := st.policy.RuleOf(site), set.Limits
-		if limits == nil {
-			limits = limitsOf(st.policy, rule)
-		}
-		p, err := plans.New(st.policy, rule, limits, c.partsWith(st.pools))
-		if err != nil {
-			c.log.Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
-			if p, err = plans.New(st.policy, rule, limitsOf(st.policy, rule), c.partsWith(st.pools)); err != nil || set.Pause == nil {
-				continue
-			}
-		}
-		if set.Pause != nil {
-			p.Pause(set.Pause)
-		}
-		planned[site] = p
-	}
-	return planned, nil
-}
-
-// limitsOf are the limits that the configuration has for a rule; nil is for sites without one.
-func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
-	if rule == nil {
-		return p.Defaults.Limits
-	}
-	return rule.Limits
-}
-
-// tunnel is what the queue has of a tunnel that waits: the name of its site.
+// tunnel is the tag in the queue of a tunnel that waits: the name of its site.
 type tunnel string
 
-// limits are what holds a tunnel: the pause of its site. Requests inside are not seen, so no other
-// limit of requests is about them.
+// limits returns the limits that hold a tunnel: the pause of its site. The requests inside are not
+// seen, so no other limit of requests counts them.
 func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
-	if pause := st.own[string(t)].PauseLimit(); pause != nil {
+	if pause := st.overrides[string(t)].PauseLimit(); pause != nil {
 		return [][]queue.Limit{{*pause}}
 	}
 	return nil
@@ -168,7 +136,7 @@ func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
 // WaitForTunnel holds a tunnel to a target while the operator has paused the site.
 func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client string, o RequestOptions) *problem.Problem {
 	st := s.Current()
-	if len(st.own) == 0 {
+	if len(st.overrides) == 0 {
 		return nil // the operator has set nothing
 	}
 	site := st.policy.Match(to).Site
@@ -180,16 +148,12 @@ func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client
 		Site: site, Client: client, Priority: queue.DefaultPriority, Method: "CONNECT",
 		Tag: tunnel(site), Generation: st.made, Limits: limits,
 	}
-	if o.Limited {
-		if q.Wait, q.Now = o.Wait, o.now(); q.Now {
-			q.Wait = leastWait
-		}
-	}
+	o.bound(&q)
 	permit, err := s.gate.Wait(ctx, q)
 	var refusal *queue.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, matched: matched{site: site}}, err)
+		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, site: site}, err)
 	case err != nil:
 		return problem.Left
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// Answering is what answers attempts in place of sites. It calls answer once, at once or
-// later, in the goroutine that steps the clock.
+// Answering answers attempts in place of sites. It calls answer once, at once or later, in the
+// goroutine that steps the clock.
 type Answering func(r *http.Request, answer func(*http.Response, error))
 
 // Start is Do for virtual time: it takes the same steps, and waits without a goroutine.
@@ -23,25 +23,20 @@ type Answering func(r *http.Request, answer func(*http.Response, error))
 //	for v.Step() {
 //	}
 //
-// Receive is what follows for an answer with a body. Start asks no robots.txt and no fleet, and shares no answers: these need the network.
-// Tokens must be known without an exchange.
+// For an answer with a body, Receive follows. Start asks no robots.txt and no fleet, and shares
+// no answers: these need the network. Tokens must be known without an exchange.
 func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done func(*http.Response, error)) {
-	if x.ctx.Context == nil {
-		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
-	}
+	refused := s.begin(ctx, x)
 	p := &virtualRequest{of: s, x: x, r: x.HTTP, site: site, done: done}
-	s.match(x)
-	if problem := owned(x.Snapshot.policy.Shard, x.Target, p.r.URL); problem != nil {
-		p.end(nil, problem)
-		return
+	if refused == nil {
+		refused = s.admission.breakers.refuse(x)
 	}
-	if problem := s.admission.breakers.refuse(x); problem != nil {
-		p.end(nil, problem)
-		return
+	var q queue.Request
+	if refused == nil {
+		q, refused = s.admission.prepare(x, p.r)
 	}
-	q, problem := s.admission.prepare(x, p.r)
-	if problem != nil {
-		p.end(nil, problem)
+	if refused != nil {
+		p.end(nil, refused)
 		return
 	}
 	p.waits = true
@@ -127,8 +122,7 @@ func (p *virtualRequest) granted() {
 		p.reason = ""
 	}
 	p.of.beginAttempt(p.x)
-	beginVerification(p.x)
-	request := verification(p.x, p.x.Caller.Attempt(p.r))
+	request := probeOf(p.x, p.x.Caller.Attempt(p.r))
 	p.x.pointAtBackend(request)
 	p.site(p.x.sign(request), p.answered)
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// findSubject finds what the limits of a request depend on: the class of its route, and the
-// tokens that it may be sent with.
+// findSubject finds the class of a request's route, and the tokens that it may be sent with.
 func (s *admission) findSubject(x *Request) {
 	p := x.progress.plan
 	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
@@ -24,9 +23,9 @@ func (s *admission) findSubject(x *Request) {
 	}
 	if p.Learns && x.subject.Known == nil {
 		if x.explained {
-			x.subject.Known = s.kept.learned.Recall(x.site)
+			x.subject.Known = s.storage.learned.Recall(x.site)
 		} else {
-			x.subject.Known = s.kept.learned.Open(x.site)
+			x.subject.Known = s.storage.learned.Open(x.site)
 		}
 	}
 	if p.Learns && x.subject.Known != nil {
@@ -43,7 +42,7 @@ func (s *admission) findSubject(x *Request) {
 	}
 }
 
-// token is the token of the request's permit; nil: it is sent without one.
+// token returns the token of the request's permit; nil: it is sent without one.
 func (x *Request) token() *tokens.Token {
 	t := &x.progress
 	if x.subject.Tokens == nil || t.permit == nil {
@@ -55,8 +54,8 @@ func (x *Request) token() *tokens.Token {
 	return nil
 }
 
-// budget names whose limits the request takes from: those of its token, of its backend or
-// of the client's own credential. "" is none of these.
+// budget returns the key of the limits that the request takes from: that of its token, of its
+// backend or of the client's own credential. "" is none of these.
 func (x *Request) budget() string {
 	if t := x.token(); t != nil {
 		return t.Budget()
@@ -70,7 +69,7 @@ func (x *Request) budget() string {
 	return ""
 }
 
-// scopeOfToken is what cools when a token does.
+// scopeOfToken returns the scope of the cooldowns of a token.
 func scopeOfToken(t *tokens.Token) queue.Scope {
 	return queue.Scope{Limit: plans.TokenLimit, Key: t.Key()}
 }
@@ -78,11 +77,11 @@ func scopeOfToken(t *tokens.Token) queue.Scope {
 // ownPrefix begins the names of the budgets of clients' own credentials.
 const ownPrefix = "own "
 
-// fingerprints is this process's alone, so what is made by it cannot be looked up.
+// fingerprints is random, so that no fingerprint leads back to a credential.
 var fingerprints = maphash.MakeSeed()
 
-// ownBudget tells the credentials of clients apart, where no pool replaces them: a
-// site counts for each.
+// ownBudget returns the key of the limits of a client's own credential, "" without one: a site
+// counts for each credential.
 func ownBudget(r *http.Request) string {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
@@ -91,30 +90,30 @@ func ownBudget(r *http.Request) string {
 	return ownPrefix + strconv.FormatUint(maphash.String(fingerprints, values[0]), 36)
 }
 
-// owners says which pool and token a budget of a site is.
+// owners finds the pool and the token that a budget of a site belongs to.
 type owners struct {
 	sites  map[string]string            // :: site → pool
 	labels map[string]map[string]string // :: pool → budget → labels
 }
 
-// owners are those of the pools of a configuration.
+// owners returns the owners of the budgets of a configuration.
 func (st *Snapshot) owners(now time.Time) owners {
 	o := owners{map[string]string{}, map[string]map[string]string{}}
-	for _, pool := range st.pools.status(now) {
-		by := map[string]string{}
-		for i := range pool.Tokens {
-			t := &pool.Tokens[i]
-			if by[t.Budget] != "" {
-				by[t.Budget] += ", "
+	for name, pool := range st.pools {
+		by, list := map[string]string{}, pool.Status(now)
+		for i := range list {
+			if t := &list[i]; by[t.Budget] == "" {
+				by[t.Budget] = t.Label
+			} else {
+				by[t.Budget] += ", " + t.Label
 			}
-			by[t.Budget] += t.Label
 		}
-		o.labels[pool.Name] = by
+		o.labels[name] = by
 	}
 	return o
 }
 
-// pool is the name of a site's pool, "" if the site has none.
+// pool returns the name of a site's pool, "" if the site has none.
 func (o *owners) pool(p *policy.Policy, site string) string {
 	name, known := o.sites[site]
 	if known {

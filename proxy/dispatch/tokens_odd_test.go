@@ -30,7 +30,7 @@ func (w rig) stateOf(label string) string {
 	for _, pool := range w.Pools() {
 		for i := range pool.Tokens {
 			if pool.Tokens[i].Label == label {
-				return pool.Tokens[i].State.String()
+				return pool.Tokens[i].State
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 var tokensNoon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // poolOfAccounts is a pool of three tokens, of which two are of one account.
-func poolOfAccounts(t *testing.T) PoolStatus {
+func poolOfAccounts(t *testing.T) status.Pool {
 	t.Helper()
 	config := policy.Pool{Name: "twitter", Put: policy.Placement{Where: "header", Name: "Authorization", Before: "Bearer "}}
 	for _, label := range []string{"b", "a", "c, d"} {
@@ -38,20 +38,18 @@ func poolOfAccounts(t *testing.T) PoolStatus {
 	pool.Begin(tokensNoon, pool.Find("a"), "GET /x")
 	pool.Cool(tokensNoon, pool.Find("a"), "", tokensNoon.Add(time.Minute), "Retry-After")
 	pool.Spend(tokensNoon, pool.Find("c, d"), "GET /x", tokensNoon.Add(time.Hour), "x-rate-limit-remaining")
-	return PoolStatus{Name: "twitter", Ready: 1, Tokens: pool.Status(tokensNoon)}
+	return poolOf("twitter", pool.Status(tokensNoon))
 }
 
 func TestTokensHaveTheLimitsOfTheirAccounts(t *testing.T) {
-	limit := func(pool, token string, left int64) LimitStatus {
-		return LimitStatus{Site: "api.test", Pool: pool, Token: token, Route: "GET /x", Title: "75 per 15m for GET /x", State: "open", Limit: 75, Remaining: left, Reset: tokensNoon.Add(time.Minute), Window: 15 * time.Minute, Foreign: 0.5}
-	}
-	all := tokensOf([]PoolStatus{{Name: "empty"}, poolOfAccounts(t)}, []LimitStatus{
-		limit("twitter", "a, b", 1), limit("twitter", "c, d", 2), limit("", "", 3), limit("twitter", "", 4), limit("other", "a, b", 5),
-	})
 	want := func(left int64) status.Announced {
 		return status.Announced{Site: "api.test", Route: "GET /x", Title: "75 per 15m for GET /x", State: "open", Limit: 75, Remaining: left, Reset: tokensNoon.Add(time.Minute), Window: 900, Foreign: 0.5}
 	}
-	if len(all.Pools) != 2 || len(all.Pools[0].Tokens) != 0 || len(all.Pools[1].Tokens) != 3 {
+	limit := func(pool, token string, left int64) LimitStatus { return LimitStatus{want(left), pool, token} }
+	all := tokensOf([]status.Pool{{Name: "empty"}, poolOfAccounts(t)}, []LimitStatus{
+		limit("twitter", "a, b", 1), limit("twitter", "c, d", 2), limit("", "", 3), limit("twitter", "", 4), limit("other", "a, b", 5),
+	})
+	if len(all.Pools) != 2 || all.Pools[1].Ready != 1 || len(all.Pools[0].Tokens) != 0 || len(all.Pools[1].Tokens) != 3 {
 		t.Fatalf("%+v", all)
 	}
 	if !reflect.DeepEqual(all.Limits, []status.Announced{want(3), want(4)}) {

@@ -22,7 +22,7 @@ type View struct {
 	current  *atomic.Pointer[Snapshot]
 	gate     *queue.Gate
 	breakers *backends.Breakers
-	kept     *kept
+	storage  *storage
 	use      *limitUse
 	bytes    *siteBytes
 	shared   *coalescing // requests that may be shared
@@ -33,22 +33,22 @@ type View struct {
 	ask      func(*Request, *http.Request) queue.Request // what the queue would be asked for
 }
 
-// clientsSide is what a View asks of the clients' side.
+// clientsSide tells a View about the listeners for clients.
 type clientsSide interface {
-	// Unread is why a client's https to a host would pass unread, "" where it would
-	// not, and until when a refusal of the client counts.
+	// Unread tells why a client's https to a host would be tunnelled, "" if it would not, and
+	// the end of the time in which a refusal of the client counts.
 	Unread(p *policy.Policy, to policy.Target, x *Request) (policy.Unread, time.Time)
 }
 
-// NewView is a view of a Dispatcher behind a clients' side, which may be nil.
+// NewView makes a view of a Dispatcher behind a clients' side, which may be nil.
 func NewView(d *Dispatcher, side clientsSide) *View {
 	return &View{
-		current: &d.config.current, gate: d.gate, breakers: d.admission.breakers.Breakers, kept: d.kept, use: d.housekeeper.use, bytes: d.bytes, shared: &d.coalescing, loads: &d.loads,
+		current: &d.config.current, gate: d.gate, breakers: d.admission.breakers.Breakers, storage: d.storage, use: d.housekeeper.use, bytes: d.bytes, shared: &d.coalescing, loads: &d.loads,
 		activity: d.activity, clock: d.clock, side: side, ask: d.admission.ask,
 	}
 }
 
-// Holds are the first of the requests that wait at a site, in order; "" is every site.
+// Holds returns the first of the requests that wait at a site, in order; "" is every site.
 func (v *View) Holds(site string, most int) []status.Hold {
 	now, waiting := v.clock.Now(), v.gate.HeldRequests(site)
 	waiting = waiting[:min(len(waiting), most)]
@@ -65,44 +65,44 @@ func (v *View) Holds(site string, most int) []status.Hold {
 // HeldCounts counts the requests that wait at each site.
 func (v *View) HeldCounts() map[queue.HeldCount]int { return v.gate.HeldCounts("") }
 
-// Activity is what became of requests since the start.
+// Activity sums up what became of requests since the start.
 func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
 
-// Waiting is what waits at each site, in short.
+// Waiting sums up the requests that wait at each site.
 func (v *View) Waiting() []queue.SiteWaiting {
 	var list []queue.SiteWaiting
 	v.gate.VisitWaiting(func(siteWaiting queue.SiteWaiting) { list = append(list, siteWaiting) })
 	return list
 }
 
-// Blocked is how long a limit has held requests of a site back.
+// Blocked is the time that a limit has held requests of a site back.
 type Blocked = queue.Blocked
 
-// Blocked tells for how long each limit that is remembered has held requests back.
+// Blocked returns the time that each limit that is remembered has held requests back.
 func (v *View) Blocked() []Blocked { return v.gate.Blocked() }
 
-// Observed tells how long each limit would have held back what was only observed.
+// Observed returns the time that each limit would have held back requests that were only observed.
 func (v *View) Observed() []Blocked { return v.gate.Observed() }
 
-// Breakers are those of all that failed lately.
+// Breakers returns the breakers of sites and backends that failed lately.
 func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
 
-// Pools are all pools, in order of their names.
-func (v *View) Pools() []PoolStatus { return v.current.Load().pools.status(v.clock.Now()) }
+// Pools returns all pools, in order of their names.
+func (v *View) Pools() []status.Pool { return v.current.Load().pools.status(v.clock.Now()) }
 
-// LearnedSites are sites of which something has been learned, at most so many.
-func (v *View) LearnedSites(most int) []string { return v.kept.learned.Known(most) }
+// LearnedSites returns sites of which something has been learned, at most so many.
+func (v *View) LearnedSites(most int) []string { return v.storage.learned.Known(most) }
 
-// Store is how the store is.
-func (v *View) Store() status.Store { return v.kept.budgets.Status() }
+// Store describes the state of the store.
+func (v *View) Store() status.Store { return v.storage.budgets.Status() }
 
-// Instances are those that use the store, this one included, as many as it lists.
-func (v *View) Instances(ctx context.Context) []status.Member { return v.kept.budgets.Members(ctx) }
+// Instances returns the instances that use the store, this one included, as many as it lists.
+func (v *View) Instances(ctx context.Context) []status.Member { return v.storage.budgets.Members(ctx) }
 
-// Overrides are the limits that were set at run time, by site.
+// Overrides returns the limits that were set at run time, by site.
 func (v *View) Overrides() map[string][]policy.Limit {
 	limits := map[string][]policy.Limit{}
-	for site, set := range v.kept.overrides.All() {
+	for site, set := range v.storage.overrides.All() {
 		if set.Limits != nil {
 			limits[site] = set.Limits
 		}
@@ -110,10 +110,10 @@ func (v *View) Overrides() map[string][]policy.Limit {
 	return limits
 }
 
-// Pauses are the pauses of sites that have not ended.
+// Pauses returns the pauses of sites that have not ended.
 func (v *View) Pauses() map[string]status.Pause {
 	pauses, now := map[string]status.Pause{}, v.clock.Now()
-	for site, set := range v.kept.overrides.All() {
+	for site, set := range v.storage.overrides.All() {
 		if set.Pause != nil && !set.Pause.Over(now) {
 			pauses[site] = *set.Pause
 		}
@@ -121,7 +121,7 @@ func (v *View) Pauses() map[string]status.Pause {
 	return pauses
 }
 
-// Sizes are how many entries the bounded collections have.
+// Sizes counts the entries of the bounded collections.
 func (v *View) Sizes() map[string]int {
 	return map[string]int{
 		"byte budgets":    v.bytes.Len(),
@@ -131,7 +131,7 @@ func (v *View) Sizes() map[string]int {
 	}
 }
 
-// InFlight is how many requests each backend, by its origin, is busy with.
+// InFlight counts the requests that each backend, by its origin, is busy with.
 func (v *View) InFlight() map[string]int64 { return v.loads.InFlight() }
 
 var (
@@ -139,11 +139,10 @@ var (
 	errNoMethod = errors.New("the method is not one that abide sends")
 )
 
-// localClient is the client that a crawler on this machine is, where clients have no
-// names.
+// localClient is the client of a crawler on this machine, where clients have no names.
 const localClient = "127.0.0.1"
 
-// usualClient is the client that a question about a site is most likely about: the one
+// usualClient returns the client that a question about a site is most likely about: the one
 // with the most requests waiting there, else the first of access.clients, else this
 // machine.
 func (v *View) usualClient(site string, clients []policy.Client) string {
@@ -186,7 +185,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	x.site, x.rule, x.explained = match.Site, match.Rule, true
 	x.Client = ClientNamed(st.policy, name)
 	q := v.ask(x, &http.Request{Method: method, URL: u})
-	v.kept.preload(q) // what no request has asked for since the start
+	v.storage.preload(q) // what no request has asked for since the start
 	e := explanationOf(v.gate.Explain(q))
 	e.Target, e.Site = target.Scheme+"://"+target.HostPort(), match.Site
 	e.Client, e.ClientGuessed, e.Observed = name, guessed, st.policy.Observes()
@@ -211,7 +210,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	return e, nil
 }
 
-// explanationOf is what the queue says of a request.
+// explanationOf converts the explanation of the queue for a request.
 func explanationOf(x queue.Explanation) status.Explanation {
 	e := status.Explanation{
 		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA,
@@ -232,10 +231,10 @@ type Operator struct {
 	tokens    *sharedTokens
 }
 
-// NewOperator is the operator of a Dispatcher.
-func NewOperator(d *Dispatcher) *Operator { return &Operator{d.kept.overrides, d.kept.tokens} }
+// NewOperator makes the operator of a Dispatcher.
+func NewOperator(d *Dispatcher) *Operator { return &Operator{d.storage.overrides, d.storage.tokens} }
 
-// SetLimits has a site keep other limits than its rule says: see overrides.Overrides.Set.
+// SetLimits sets other limits for a site than its rule says: see overrides.Overrides.Set.
 func (o *Operator) SetLimits(ctx context.Context, site string, body []byte) error {
 	return o.overrides.Set(ctx, site, body)
 }
@@ -256,7 +255,7 @@ func (o *Operator) ResumeSite(ctx context.Context, site string) (bool, error) {
 }
 
 // DisableToken takes a token out of use until EnableToken.
-func (o *Operator) DisableToken(pool, label string) error { return o.tokens.disable(pool, label) }
+func (o *Operator) DisableToken(pool, label string) error { return o.tokens.change(pool, label, false) }
 
 // EnableToken puts a token back into use, out of quarantine too.
-func (o *Operator) EnableToken(pool, label string) error { return o.tokens.enable(pool, label) }
+func (o *Operator) EnableToken(pool, label string) error { return o.tokens.change(pool, label, true) }

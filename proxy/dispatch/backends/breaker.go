@@ -14,153 +14,26 @@ import (
 // Key names a breaker: it is a site's, or a backend's.
 type Key struct{ Site, Backend string }
 
-// Breakers keep requests from sites and backends that fail again and again. Each site has a
-// breaker, or each of its backends, while there is a failure to remember: a site that answers costs a look into a
-// map that is usually empty.
+// Breakers block requests to sites and backends that fail again and again. Each site has a
+// breaker, or each of its backends, while there is a failure to remember: a site that answers
+// costs a look into a map that is usually empty.
 type Breakers struct {
 	known sync.Map // :: Key → *breaker
 	n     atomic.Int64
 	lines *rate.Limiter // for the log: a crawl of dead hosts must not fill it
 }
 
-// NewBreakers are none so far.
+// NewBreakers makes Breakers of which none is open.
 func NewBreakers() *Breakers { return &Breakers{lines: rate.NewLimiter(1, 20)} }
 
-// breaker is of one site, or of one backend of it.
-type breaker struct {
-	rule policy.Breaker
-
-	mu      sync.Mutex // guards what follows
-	circuit circuit
-	cause   string // of the last failure
-}
-
-// mostBreakers bounds what a crawl of dead hosts leaves behind.
+// mostBreakers bounds the breakers that a crawl of dead hosts leaves behind.
 const mostBreakers = 1 << 14
 
-func newBreaker(rule policy.Breaker) *breaker {
-	return &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}}
-}
-
-// open is until when an open breaker lets nothing through; zero when it is not open.
-func (b *breaker) open(now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.circuit.open(now)
-}
-
-func (b *breaker) closed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.circuit.closed()
-}
-
-// begin asks whether an attempt may be made.
-func (b *breaker) begin(now time.Time) (Pass, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	may := b.circuit.begin(now)
-	return Pass{b, b.circuit.changes}, may
-}
-
-// Pass is what a breaker gives an attempt that may be made. The zero Pass is that of a
-// breaker that does not exist.
-type Pass struct {
-	of      *breaker
-	changes uint64
-}
-
-// Cancel ends an attempt that says nothing about its site.
-func (p Pass) Cancel() { p.end(Unknown, time.Time{}) }
-
-// end notes how the attempt went.
-func (p Pass) end(how Health, now time.Time) {
-	if p.of == nil {
-		return
-	}
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.of.circuit.end(p.changes, how, now)
-}
-
-// Len is the number of breakers.
+// Len returns the number of breakers.
 func (s *Breakers) Len() int { return int(s.n.Load()) }
 
-func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
-	if rule.Failures == 0 || s.n.Load() == 0 {
-		return nil
-	}
-	if known, ok := s.known.Load(of); ok {
-		if b := known.(*breaker); b.rule == rule {
-			return b
-		}
-		s.forget(of) // by other rules
-	}
-	return nil
-}
-
-func (s *Breakers) forget(of Key) {
-	if _, was := s.known.LoadAndDelete(of); was {
-		s.n.Add(-1)
-	}
-}
-
-// Reload forgets the breakers that go by other rules than the new one.
-func (s *Breakers) Reload(rule policy.Breaker) {
-	s.known.Range(func(at, value any) bool {
-		if value.(*breaker).rule != rule {
-			s.forget(at.(Key))
-		}
-		return true
-	})
-}
-
-// make is the breaker of a site that begins to fail; nil when there is no room.
-func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
-	if s.n.Load() >= mostBreakers {
-		s.known.Range(func(at, value any) bool {
-			if value.(*breaker).closed() {
-				s.forget(at.(Key))
-			}
-			return true
-		})
-		if s.n.Load() >= mostBreakers {
-			return nil
-		}
-	}
-	known, was := s.known.LoadOrStore(of, newBreaker(rule))
-	if !was {
-		s.n.Add(1)
-	}
-	return known.(*breaker)
-}
-
-// Open is until when nothing is sent; zero when something may be.
-func (s *Breakers) Open(of Key, rule policy.Breaker, now time.Time) time.Time {
-	if b := s.find(of, rule); b != nil {
-		return b.open(now)
-	}
-	return time.Time{}
-}
-
-// FirstOpen is which of several breakers is the first to let something through, and when.
-// The time is zero when a breaker of them is not open.
-func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (first Key, until time.Time) {
-	for _, one := range of {
-		at := s.Open(one, rule, now)
-		if at.IsZero() {
-			return Key{}, time.Time{}
-		}
-		if until.IsZero() || at.Before(until) {
-			first, until = one, at
-		}
-	}
-	return first, until
-}
-
 // Enter asks before an attempt. Leave must be called with the pass when the attempt has
-// ended, or its method Cancel. The time is when to ask again, zero if the attempt may be
-// made.
+// ended, or its method Cancel. until is the time to ask again, zero if the attempt may be made.
 func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass, until time.Time) {
 	b := s.find(of, rule)
 	if b == nil {
@@ -176,9 +49,9 @@ func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass,
 	return Pass{}, until
 }
 
-// Leave notes how an attempt went, and why it failed if it did. The time is until when
-// nothing more is sent; zero when something may be. Opened says that the breaker was
-// closed until now.
+// Leave notes how an attempt went, and why it failed if it did. until is the end of the time in
+// which nothing more is sent, zero when something may be. opened is true if the breaker was
+// closed before.
 func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, now time.Time) (until time.Time, opened bool) {
 	if rule.Failures == 0 {
 		return time.Time{}, false
@@ -208,19 +81,83 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 	return until, worked && !until.IsZero()
 }
 
-// fail notes the cause of a failure. It tells whether the breaker is closed.
-func (b *breaker) fail(cause string) (closed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.cause = cause
-	return b.circuit.closed()
+// Open returns the end of the time in which nothing is sent; zero when something may be.
+func (s *Breakers) Open(of Key, rule policy.Breaker, now time.Time) time.Time {
+	if b := s.find(of, rule); b != nil {
+		return b.open(now)
+	}
+	return time.Time{}
 }
 
-// Loggable tells whether there is room in the log for a line about a breaker, and takes
+// FirstOpen returns the breaker that is the first of several to let something through, and when.
+// The time is zero when a breaker of them is not open.
+func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (first Key, until time.Time) {
+	for _, one := range of {
+		at := s.Open(one, rule, now)
+		if at.IsZero() {
+			return Key{}, time.Time{}
+		}
+		if until.IsZero() || at.Before(until) {
+			first, until = one, at
+		}
+	}
+	return first, until
+}
+
+func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
+	if rule.Failures == 0 || s.n.Load() == 0 {
+		return nil
+	}
+	if known, ok := s.known.Load(of); ok {
+		if b := known.(*breaker); b.rule == rule {
+			return b
+		}
+		s.forget(of) // by other rules
+	}
+	return nil
+}
+
+// make adds the breaker of a site that begins to fail; nil when there is no room.
+func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
+	if s.n.Load() >= mostBreakers {
+		s.known.Range(func(at, value any) bool {
+			if value.(*breaker).closed() {
+				s.forget(at.(Key))
+			}
+			return true
+		})
+		if s.n.Load() >= mostBreakers {
+			return nil
+		}
+	}
+	known, was := s.known.LoadOrStore(of, &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}})
+	if !was {
+		s.n.Add(1)
+	}
+	return known.(*breaker)
+}
+
+func (s *Breakers) forget(of Key) {
+	if _, was := s.known.LoadAndDelete(of); was {
+		s.n.Add(-1)
+	}
+}
+
+// Reload forgets the breakers that go by other rules than the new one.
+func (s *Breakers) Reload(rule policy.Breaker) {
+	s.known.Range(func(at, value any) bool {
+		if value.(*breaker).rule != rule {
+			s.forget(at.(Key))
+		}
+		return true
+	})
+}
+
+// Loggable reports whether there is room in the log for a line about a breaker, and takes
 // that room.
 func (s *Breakers) Loggable() bool { return s.lines.Allow() }
 
-// Status is the state of one breaker. Its State is "" where there is none.
+// Status returns the state of one breaker. Its State is "" where there is none.
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	b := status.Breaker{Site: of.Site, Backend: of.Backend}
 	if known, ok := s.known.Load(of); ok {
@@ -232,7 +169,7 @@ func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	return b
 }
 
-// All are the states of all breakers: of the sites and backends that failed lately.
+// All returns the states of all breakers: of the sites and backends that failed lately.
 func (s *Breakers) All(now time.Time) []status.Breaker {
 	var list []status.Breaker
 	s.known.Range(func(at, _ any) bool {
@@ -240,4 +177,62 @@ func (s *Breakers) All(now time.Time) []status.Breaker {
 		return true
 	})
 	return list
+}
+
+// breaker is the breaker of one site, or of one backend of the site.
+type breaker struct {
+	rule policy.Breaker
+
+	mu      sync.Mutex // guards the fields below
+	circuit circuit
+	cause   string // of the last failure
+}
+
+// open returns the end of the time in which nothing passes; zero when the breaker is not open.
+func (b *breaker) open(now time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.circuit.open(now)
+}
+
+func (b *breaker) closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.circuit.closed()
+}
+
+// begin asks whether an attempt may be made.
+func (b *breaker) begin(now time.Time) (Pass, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	may := b.circuit.begin(now)
+	return Pass{b, b.circuit.changes}, may
+}
+
+// fail notes the cause of a failure. It reports whether the breaker is closed.
+func (b *breaker) fail(cause string) (closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cause = cause
+	return b.circuit.closed()
+}
+
+// Pass is given by a breaker to an attempt that may be made. The zero Pass is for an attempt
+// without a breaker.
+type Pass struct {
+	of      *breaker
+	changes uint64
+}
+
+// Cancel ends an attempt that says nothing about its site.
+func (p Pass) Cancel() { p.end(Unknown, time.Time{}) }
+
+// end notes how the attempt went.
+func (p Pass) end(how Health, now time.Time) {
+	if p.of == nil {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.circuit.end(p.changes, how, now)
 }

@@ -15,10 +15,10 @@ type circuit struct {
 	changes  uint64    // of its state: an attempt from before the last change does not count
 }
 
-// closed tells whether every attempt may be made.
+// closed reports whether every attempt may be made.
 func (c *circuit) closed() bool { return c.until.IsZero() }
 
-// open is until when no attempt may be made; zero when one may be.
+// open returns the end of the time in which no attempt may be made; zero when one may be.
 func (c *circuit) open(now time.Time) time.Time {
 	if now.Before(c.until) {
 		return c.until
@@ -26,7 +26,7 @@ func (c *circuit) open(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// state is the name of the state.
+// state returns the name of the state.
 func (c *circuit) state(now time.Time) string {
 	switch {
 	case c.closed():
@@ -37,7 +37,7 @@ func (c *circuit) state(now time.Time) string {
 	return "half-open"
 }
 
-// begin tells whether an attempt may be made, and counts a probe.
+// begin reports whether an attempt may be made, and counts a probe.
 func (c *circuit) begin(now time.Time) bool {
 	if c.closed() {
 		return true

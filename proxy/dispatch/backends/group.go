@@ -29,7 +29,7 @@ type Backend struct {
 	weight int
 }
 
-// OwnLimits is the name of the backend if it has limits of its own, else "". The backend may
+// OwnLimits returns the name of the backend if it has limits of its own, else "". The backend may
 // be nil.
 func (b *Backend) OwnLimits() string {
 	if b == nil {
@@ -43,11 +43,11 @@ func (b *Backend) OwnLimits() string {
 type Group struct {
 	Hosts    []Backend
 	balance  string // see policy.Site.Balance
-	sticky   bool   // each client keeps its host
+	sticky   bool   // each client stays at its host
 	rotation *rotation
 }
 
-// NewGroup is the group that a rule of the configuration describes.
+// NewGroup makes the group that a rule of the configuration describes.
 func NewGroup(rule *policy.Site, loads *Loads) Group {
 	g := Group{balance: rule.Balance, sticky: rule.Sticky}
 	weights := make([]int, len(rule.Backends))
@@ -64,7 +64,7 @@ func NewGroup(rule *policy.Site, loads *Loads) Group {
 	return g
 }
 
-// Find is the backend with a name, nil if there is none.
+// Find returns the backend with a name, nil if there is none.
 func (g *Group) Find(name string) *Backend {
 	for i := range g.Hosts {
 		if g.Hosts[i].Name == name {
@@ -74,14 +74,14 @@ func (g *Group) Find(name string) *Backend {
 	return nil
 }
 
-// HasTarget tells whether a target is a host of the group.
+// HasTarget reports whether a target is a host of the group.
 func (g *Group) HasTarget(t policy.Target) bool {
 	return slices.ContainsFunc(g.Hosts, func(b Backend) bool { return b.Target == t })
 }
 
 var stickiness = maphash.MakeSeed()
 
-// Pick is the index of the host that a client's request is sent to, of those in ready. It
+// Pick returns the index of the host that a client's request is sent to, of those in ready. It
 // counts the choice where the next choice depends on it.
 func (g *Group) Pick(ready []int, client string, now time.Time) int {
 	switch {
@@ -104,7 +104,7 @@ func (g *Group) Pick(ready []int, client string, now time.Time) int {
 	return best
 }
 
-// stick is the host of a client. Each host has the share of clients that its weight says
+// stick returns the host of a client. Each host has the share of clients that its weight says
 // (rendezvous hashing).
 func (g *Group) stick(ready []int, client string) int {
 	best, most := ready[0], 0.0
@@ -118,7 +118,7 @@ func (g *Group) stick(ready []int, client string) int {
 	return best
 }
 
-// leastLoaded are the hosts that have the fewest requests under way, for their weight.
+// leastLoaded returns the hosts that have the fewest requests under way, for their weight.
 func (g *Group) leastLoaded(ready []int) []int {
 	var least []int
 	var inFlight, weight int64

@@ -34,7 +34,7 @@ func (l *Load) Begin() { l.inFlight.Add(1) }
 // End counts a request to the backend that is over.
 func (l *Load) End() { l.inFlight.Add(-1) }
 
-// InFlight is the number of requests that the backend is busy with.
+// InFlight returns the number of requests that the backend is busy with.
 func (l *Load) InFlight() int64 { return l.inFlight.Load() }
 
 // Add adds an attempt to the averages.
@@ -85,13 +85,13 @@ func (l *Load) cost(now time.Time) float64 {
 // Loads are the loads of all backends, by origin. The zero value is ready.
 type Loads struct{ known sync.Map }
 
-// of is the load of a backend.
+// of returns the load of a backend.
 func (l *Loads) of(origin string) *Load {
 	any, _ := l.known.LoadOrStore(origin, &Load{})
 	return any.(*Load)
 }
 
-// InFlight is how many requests each backend, by its origin, is busy with.
+// InFlight counts the requests that each backend, by its origin, is busy with.
 func (l *Loads) InFlight() map[string]int64 {
 	all := map[string]int64{}
 	l.known.Range(func(origin, value any) bool {
@@ -101,7 +101,7 @@ func (l *Loads) InFlight() map[string]int64 {
 	return all
 }
 
-// Health is what an attempt says about whether its site works at all.
+// Health is the evidence of an attempt that its site works.
 type Health uint8
 
 const (
@@ -124,7 +124,7 @@ func HealthOf(status int, err error, refused bool) Health {
 	return Well
 }
 
-// Blame is Ill for an error that is the site's, Unknown for any other.
+// Blame returns Ill for an error that is the site's, Unknown for any other.
 func Blame(err error) Health {
 	var e *upstream.Error
 	if errors.As(err, &e) && e.Stale {

@@ -2,16 +2,16 @@ package backends
 
 import "sync"
 
-// rotation has backends take turns, each as often as its weight says. Who could not
-// take its turns does not get them later.
+// rotation has backends take turns, each as often as its weight says. A backend
+// that was not ready does not catch up.
 type rotation struct {
-	mu     sync.Mutex // held for a few instructions; guards what follows
+	mu     sync.Mutex // held for a few instructions; guards the fields below
 	stride []uint64   // by which a turn brings a backend back: 1/weight
 	turn   []uint64   // when each has its next turn
 	now    uint64     // the turn that was given last
 }
 
-// farTurn is when turns are counted from zero again, long before they overflow.
+// farTurn is the turn from which turns are counted from zero again, long before they overflow.
 const farTurn = 1 << 62
 
 func newRotation(weights []int) *rotation {
@@ -31,7 +31,7 @@ func newRotation(weights []int) *rotation {
 	return r
 }
 
-// divisor is the greatest common one.
+// divisor returns the greatest common divisor.
 func divisor(a, b uint64) uint64 {
 	for b > 0 {
 		a, b = b, a%b
@@ -39,7 +39,7 @@ func divisor(a, b uint64) uint64 {
 	return a
 }
 
-// next is whose turn it is among some backends, of which there is at least one.
+// next returns the backend whose turn it is, of at least one.
 func (r *rotation) next(among []int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

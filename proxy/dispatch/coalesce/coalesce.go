@@ -28,17 +28,17 @@ import (
 )
 
 const (
-	// maxBody is how many bytes of a body are shared.
+	// maxBody bounds the bytes of a body that is shared.
 	maxBody = 1 << 20
 	// firstRoom is the room for a body before any of it has come.
 	firstRoom = 16 << 10
-	// freshFor is how long after its beginning an answer can still be joined: an older one
-	// is no answer to what is asked now.
+	// freshFor bounds the age of an answer that can still be joined: an older one is no answer
+	// to what is asked now.
 	freshFor = 5 * time.Second
 )
 
-// Group has the calls of requests that may be shared. K says what makes two requests the
-// same, and V is what is told of an answer beside its body. The zero value is ready.
+// Group has the calls of requests that may be shared. Requests with equal K are the same, and V
+// describes an answer without its body. The zero value is ready.
 type Group[K comparable, V any] struct {
 	mu   sync.Mutex
 	open map[K][]*Call[K, V]
@@ -58,6 +58,27 @@ func (g *Group[K, V]) Members() (n int) {
 	return n
 }
 
+// Join adds a member to an open call, or else begins a call with it. ctx is that of a new
+// call; its caller has to send the request then, and to call Publish and End.
+func (g *Group[K, V]) Join(ctx context.Context, request K, client string) (m *Member[K, V], leads bool) {
+	m = &Member[K, V]{place: place{came: time.Now()}}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m.Call = range g.open[request] {
+		if m.add(&m.place, client) {
+			return m, false
+		}
+	}
+	c := &Call[K, V]{group: g, request: request, client: client, members: []*place{&m.place}}
+	c.Context, c.cancel = context.WithCancel(ctx)
+	if g.open == nil {
+		g.open = map[K][]*Call[K, V]{}
+	}
+	g.open[request] = append(g.open[request], c)
+	m.Call, m.Leads = c, true
+	return m, true
+}
+
 // Call is a request that is sent once for all its members. It is the context of that
 // request, which ends when the last member has left.
 type Call[K comparable, V any] struct {
@@ -65,7 +86,7 @@ type Call[K comparable, V any] struct {
 	cancel  context.CancelFunc
 	group   *Group[K, V]
 	request K
-	client  string // whose turn it is
+	client  string // that began it, and whose turn it waits for
 
 	mu      sync.Mutex
 	members []*place      // the first has the answer as it comes
@@ -76,15 +97,14 @@ type Call[K comparable, V any] struct {
 	value   V
 	buf     []byte
 	end     error     // what follows buf when that is whole
-	rest    io.Reader // what follows buf when that is too long to be shared
+	unread  io.Reader // what follows buf when that is too long to be shared
 }
 
-// place is that of a member in its call.
+// place is the place of a member in its call.
 type place struct{ came time.Time }
 
-// add adds a member, unless it is too late for that. A call that waits is open to the client
-// whose turn that is and to no other: the place of a client that has used up its share would
-// hold others up.
+// add adds a member, unless it is too late for that. A call that waits for its turn is open to the
+// client that began it and to no other: a client that has used up its share would hold others up.
 func (c *Call[K, V]) add(p *place, client string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +134,7 @@ func (c *Call[K, V]) tell() {
 	}
 }
 
-// listen is closed when something has changed. c is locked.
+// listen returns a channel that is closed when something changes. c is locked.
 func (c *Call[K, V]) listen() <-chan struct{} {
 	if c.news == nil {
 		c.news = make(chan struct{})
@@ -171,14 +191,14 @@ func (c *Call[K, V]) Fill(from io.Reader) {
 	}
 }
 
-// room is where the next bytes go. Of a body that is too long the rest is left to the first,
-// and there is none.
+// room returns the buffer for the next bytes; nil: the body is too long, and its rest is left to
+// the first member.
 func (c *Call[K, V]) room(from io.Reader) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.alone || len(c.buf) > maxBody {
 		c.leaveToFirst()
-		c.rest = from
+		c.unread = from
 		c.tell()
 		return nil
 	}
@@ -209,13 +229,13 @@ func (c *Call[K, V]) End() {
 	g := c.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rest := slices.DeleteFunc(g.open[c.request], func(call *Call[K, V]) bool { return call == c })
-	if g.open[c.request] = rest; len(rest) == 0 {
+	calls := slices.DeleteFunc(g.open[c.request], func(call *Call[K, V]) bool { return call == c })
+	if g.open[c.request] = calls; len(calls) == 0 {
 		delete(g.open, c.request)
 	}
 }
 
-// stage is how far a call is for a member.
+// stage describes the progress of a call for one member.
 type stage struct {
 	has   bool // the answer
 	alone bool // it has to be sent by itself

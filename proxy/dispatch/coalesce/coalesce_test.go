@@ -104,7 +104,7 @@ func TestTheFirstHasAnAnswerAsItComesAndOthersWhenItIsWhole(t *testing.T) {
 			<-filled
 			member.End()
 			if g.Members() != 0 {
-				t.Error("it is kept")
+				t.Error("its member is still counted")
 			}
 		})
 	}

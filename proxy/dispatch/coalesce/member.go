@@ -23,53 +23,11 @@ type Member[K comparable, V any] struct {
 	gone  <-chan struct{} // closed when the client has left
 }
 
-// Join adds a member to an open call, or else begins a call with it. ctx is that of a new
-// call; its caller has to send the request then, and to call Publish and End.
-func (g *Group[K, V]) Join(ctx context.Context, request K, client string) (m *Member[K, V], leads bool) {
-	m = &Member[K, V]{place: place{came: time.Now()}}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, m.Call = range g.open[request] {
-		if m.add(&m.place, client) {
-			return m, false
-		}
-	}
-	c := &Call[K, V]{group: g, request: request, client: client, members: []*place{&m.place}}
-	c.Context, c.cancel = context.WithCancel(ctx)
-	if g.open == nil {
-		g.open = map[K][]*Call[K, V]{}
-	}
-	g.open[request] = append(g.open[request], c)
-	m.Call, m.Leads = c, true
-	return m, true
-}
-
-// Came is when the member joined.
+// Came returns the time when the member joined.
 func (m *Member[K, V]) Came() time.Time { return m.came }
 
-// Value is what was published. It is there when Wait was without error.
+// Value returns the value that was published. It is there when Wait was without error.
 func (m *Member[K, V]) Value() V { return m.value }
-
-// Patience is for what a member waits, and how long.
-type Patience struct {
-	Turn  time.Time     // until when it waits for the turn of a call that another member began
-	Whole time.Duration // how long it waits for the end of an answer that has begun
-	// Held is called when the call is on its way, and, if that takes longer than Grace,
-	// when it waits for its turn.
-	Held  func(yes bool)
-	Grace time.Duration
-}
-
-// end is when a member waits no longer; zero is never.
-func (p *Patience) end(s stage, leads bool) time.Time {
-	switch {
-	case leads || s.sent && s.began.IsZero():
-		return time.Time{}
-	case !s.began.IsZero():
-		return s.began.Add(p.Whole)
-	}
-	return p.Turn
-}
 
 // Wait waits until the member has the answer of the call. The error is ErrAlone, or that of
 // ctx.
@@ -98,6 +56,65 @@ func (m *Member[K, V]) Wait(ctx context.Context, p Patience) error {
 	}
 }
 
+// Read reads the body. Bytes that came before an error are read before it.
+func (m *Member[K, V]) Read(p []byte) (n int, err error) {
+	m.mu.Lock()
+	for m.at == len(m.buf) && m.end == nil && m.unread == nil {
+		news := m.listen()
+		m.mu.Unlock()
+		select {
+		case <-news:
+		case <-m.gone:
+			return 0, errLeft
+		}
+		m.mu.Lock()
+	}
+	unread := m.unread
+	switch n = copy(p, m.buf[m.at:]); {
+	case n > 0:
+		m.at, unread = m.at+n, nil
+	case unread == nil:
+		err = m.end
+	default:
+		m.buf, m.at = nil, 0
+	}
+	m.mu.Unlock()
+	if unread != nil {
+		n, err = unread.Read(p)
+	}
+	if err != nil {
+		m.Close()
+	}
+	return n, err
+}
+
+// Close takes the member out of the call.
+func (m *Member[K, V]) Close() error {
+	m.remove(&m.place)
+	return nil
+}
+
+// Patience bounds the waits of a member.
+type Patience struct {
+	Turn  time.Time     // until when it waits for the turn of a call that another member began
+	Whole time.Duration // how long it waits for the end of an answer that has begun
+	// Held is called when the call is on its way, and, if that takes longer than Grace,
+	// when it waits for its turn.
+	Held  func(yes bool)
+	Grace time.Duration
+}
+
+// end returns the end of the wait of a member; zero is never.
+func (p *Patience) end(s stage, leads bool) time.Time {
+	switch {
+	case leads || s.sent && s.began.IsZero():
+		return time.Time{}
+	case !s.began.IsZero():
+		return s.began.Add(p.Whole)
+	}
+	return p.Turn
+}
+
 // wait waits for news, or until a time; zero is never.
 func wait(ctx context.Context, news <-chan struct{}, until time.Time) error {
 	var late <-chan time.Time
@@ -112,43 +129,5 @@ func wait(ctx context.Context, news <-chan struct{}, until time.Time) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return nil
-}
-
-// Read reads the body. Bytes that came before an error are read before it.
-func (m *Member[K, V]) Read(p []byte) (n int, err error) {
-	m.mu.Lock()
-	for m.at == len(m.buf) && m.end == nil && m.rest == nil {
-		news := m.listen()
-		m.mu.Unlock()
-		select {
-		case <-news:
-		case <-m.gone:
-			return 0, errLeft
-		}
-		m.mu.Lock()
-	}
-	rest := m.rest
-	switch n = copy(p, m.buf[m.at:]); {
-	case n > 0:
-		m.at, rest = m.at+n, nil
-	case rest == nil:
-		err = m.end
-	default:
-		m.buf, m.at = nil, 0
-	}
-	m.mu.Unlock()
-	if rest != nil {
-		n, err = rest.Read(p)
-	}
-	if err != nil {
-		m.Close()
-	}
-	return n, err
-}
-
-// Close takes the member out of the call.
-func (m *Member[K, V]) Close() error {
-	m.remove(&m.place)
 	return nil
 }

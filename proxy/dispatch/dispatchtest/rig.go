@@ -95,7 +95,7 @@ func (w *Rig) check(err error) {
 	}
 }
 
-// Load is the policy of a configuration.
+// Load returns the policy of a configuration.
 func (w *Rig) Load(yaml string) *policy.Policy {
 	p, err := policy.Load(policy.Source{Path: "test.yaml", Data: []byte("data: none\n" + yaml), Lookup: func(string) (string, bool) { return "", false }})
 	w.check(err)
@@ -107,7 +107,7 @@ func (w *Rig) Reload(yaml string) {
 	w.check(w.Dispatcher.Reload(w.Load(yaml)))
 }
 
-// Result is what a client got, and when.
+// Result is the answer that a client got, and the time.
 type Result struct {
 	dispatch.Report
 	Status int // that of problem.Left if the client has left
@@ -167,7 +167,7 @@ func (c caller) Attempt(r *http.Request) *http.Request {
 // RoundTrip calls Send.
 func (w *Rig) RoundTrip(r *http.Request) (*http.Response, error) { return w.Send(r) }
 
-// Answer is the answer of Sites to a request, when it is complete. If the client leaves, the
+// Answer returns the answer of Sites to a request, when it is complete. If the client leaves, the
 // handler goes on alone.
 func (w *Rig) Answer(r *http.Request) (*http.Response, error) {
 	out, ended := httptest.NewRecorder(), make(chan any, 1)

@@ -24,17 +24,16 @@ import (
 )
 
 const (
-	// life is how long a permit may be out without being settled. A permit that is not
-	// settled counts as sent.
+	// life is the time after which a permit that is not settled counts as sent.
 	life = time.Minute
 	// most permits are out at once.
 	most = 100_000
 )
 
 var (
-	// errNone is for a permit that was settled, has expired, or never was.
+	// errNone is the error for a permit that was settled, has expired, or never was.
 	errNone error = status.Missing("there is no such permit: it was settled before, has expired, or never was")
-	// errAsk is for a request that abide would not send.
+	// errAsk is the error for a request that abide would not send.
 	errAsk = errors.New("the URL has to begin with http:// or https:// and name a host, and the method be one that abide sends")
 )
 
@@ -45,7 +44,7 @@ type admitter interface {
 	Complete(x *dispatch.Request, e status.PermitEnd)
 }
 
-// Permits are the permits that are out.
+// Permits has the permits that are not settled.
 type Permits struct {
 	admitter admitter
 	metrics  *metrics.Metrics
@@ -62,7 +61,7 @@ type permit struct {
 	expiry  *time.Timer
 }
 
-// New has no permit out.
+// New returns Permits of which none is out.
 func New(a admitter, m *metrics.Metrics) *Permits {
 	return &Permits{admitter: a, metrics: m, out: map[string]*permit{}}
 }
@@ -97,7 +96,7 @@ func (p *Permits) Permit(ctx context.Context, a status.PermitAsk) (status.Grant,
 	return grant, nil
 }
 
-// add keeps a permit until it is settled or expires. It answers why there is no room.
+// add stores a permit until it is settled or expires. It tells why there is no room.
 func (p *Permits) add(id string, x *dispatch.Request) *problem.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +110,7 @@ func (p *Permits) add(id string, x *dispatch.Request) *problem.Problem {
 	return nil
 }
 
-// request is the request that a permit is asked for.
+// request returns the request that a permit is asked for.
 func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -136,8 +135,8 @@ func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 	return x, nil
 }
 
-// SettlePermit says what became of a request. It teaches abide what an answer of its
-// own would have.
+// SettlePermit reports the end of a request. The dispatcher learns from it as from an answer to a
+// request of its own.
 func (p *Permits) SettlePermit(id string, e status.PermitEnd) error {
 	p.mu.Lock()
 	permit := p.out[id]
@@ -170,14 +169,14 @@ func (p *Permits) SettleAll() {
 	p.settled.Wait()
 }
 
-// OpenPermits is how many are out.
+// OpenPermits counts the permits that are out.
 func (p *Permits) OpenPermits() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.out)
 }
 
-// denied is a problem as the answer to a permit's caller.
+// denied returns a problem as the answer to a permit's caller.
 func denied(a *problem.Problem, now time.Time) *status.Denied {
 	d := &status.Denied{Reason: a.Reason, Title: a.Title, Detail: a.Detail, Limit: a.Limit, Status: a.Status, RetryAt: a.At}
 	if d.RetryAt.IsZero() && a.Retry > 0 {

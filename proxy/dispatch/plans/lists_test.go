@@ -81,7 +81,7 @@ func TestOnlySoManyListsAreKept(t *testing.T) {
 	}
 	all.Wait()
 	if n := len(*p.lists.known.Load()); n > mostLists {
-		t.Errorf("%d lists are kept", n)
+		t.Errorf("%d lists are stored", n)
 	}
 	p = planFor(t, strings.Join(many, ", "))
 	last := &Subject{Method: "GET", Path: fmt.Sprintf("/%d", mostRouted)}

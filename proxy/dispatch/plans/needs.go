@@ -7,12 +7,11 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/store/budget"
 )
 
-// Needs are the limits that a request takes from: one list for each backend or
-// token. Many requests may have the same lists, which shared says.
+// Needs returns the limits that a request takes from: one list for each backend or token. shared
+// is true if many requests may have the same lists.
 func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if p == nil {
 		return nil, true
@@ -22,23 +21,23 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if r.Class != nil && len(r.Class.Limits) > 0 {
 		like.learned = &r.Class.Limits[0]
 		if r.Tokens == nil {
-			like.own = r.Credential
+			like.credential = r.Credential
 		}
 	}
 	if known := p.knownOf(r); len(known) > 0 {
 		if like.known = &known[0]; r.Tokens == nil {
-			like.own = r.Credential
+			like.credential = r.Credential
 		}
 	}
 	if few {
 		all = p.lists.of(like)
 	}
 	if all == nil {
-		all = p.alternatives(r)
-		shared = few && p.lists.keep(like, all)
-	} else {
-		shared = true
+		if all = p.alternatives(r); few {
+			p.lists.store(like, all)
+		}
 	}
+	shared = few
 	if p.pause != nil {
 		all, shared = p.with(all, *p.pause), false
 	}
@@ -54,7 +53,7 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	return all, shared
 }
 
-// alternatives are the limits that cover a request, at each backend and with each
+// alternatives returns the limits that cover a request, at each backend and with each
 // token if there are any.
 func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 	list := make([]queue.Limit, 0, len(p.Limits)+4)
@@ -106,12 +105,12 @@ func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 				limits = append(limits, list[j])
 			}
 		}
-		all[i] = append(limits, cooling(b))
+		all[i] = append(limits, queue.Limit{Name: BackendLimit, Key: b.Name}) // it lets the backend cool alone
 	}
 	return all
 }
 
-// forTokens are the limits with each token that may be used, and at the end those
+// forTokens returns the limits with each token that may be used, and at the end those
 // without any, where the pool allows that.
 func (p *Plan) forTokens(r *Subject, list []queue.Limit, each []int) [][]queue.Limit {
 	refuse := p.Tokens.Exhausted == "refuse"
@@ -132,7 +131,7 @@ func (p *Plan) forTokens(r *Subject, list []queue.Limit, each []int) [][]queue.L
 		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: "no token", Refuse: refuse}))
 	case len(usable) == 0:
 		// Nothing may go, until there is a token again.
-		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: NoTokenTitle, Source: noToken{}, N: 1, Refuse: refuse}))
+		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: NoTokenTitle, Source: closedSource{}, N: 1, Refuse: refuse}))
 	}
 	return all
 }
@@ -150,12 +149,7 @@ func (p *Plan) with(lists [][]queue.Limit, limit queue.Limit) [][]queue.Limit {
 	return all
 }
 
-// cooling is the limit that lets a backend cool alone.
-func cooling(b *backends.Backend) queue.Limit {
-	return queue.Limit{Name: BackendLimit, Key: b.Name}
-}
-
-// knownOf are the limits that are known of a request's service. They hold where the operator
+// knownOf returns the limits that are known of a request's service. They hold where the operator
 // has written no limit of requests.
 func (p *Plan) knownOf(r *Subject) []learn.KnownLimit {
 	if !p.unlimited {
@@ -164,7 +158,7 @@ func (p *Plan) knownOf(r *Subject) []learn.KnownLimit {
 	return r.Documented
 }
 
-// knownLimit is a limit of a service as the queue understands it.
+// knownLimit returns a limit of a service as the queue understands it.
 func (p *Plan) knownLimit(k *learn.KnownLimit) queue.Limit {
 	l := policy.KnownLimit(k)
 	spec := limit.Spec{As: l.As, Amount: l.Amount, Window: l.Per.Length}

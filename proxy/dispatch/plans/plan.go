@@ -1,7 +1,7 @@
-// Package plans is what the configuration says of a request to a site, as the queue
+// Package plans tells what the configuration says of a request to a site, as the queue
 // understands it: which limits the request takes from, with which tokens, and at which of
 // the site's backends. It decides without a clock and without a lock, but for the lists
-// that it keeps.
+// that it stores.
 //
 //	all, err := plans.Make(policy, plans.Parts{Pool: pools.Get, Loads: loads, Meters: budgets.Meters})
 //	limits, shared := all[rule].Needs(&plans.Subject{Method: "GET", Path: "/items"})
@@ -38,7 +38,7 @@ type Plan struct {
 	Robots   bool // robots.txt is obeyed
 
 	CountsBytes bool          // it has limits of bytes
-	Stall       time.Duration // how long those may keep a body still
+	Stall       time.Duration // the longest time that those hold a body up
 
 	unlimited    bool // the rule has no limit of requests: those of the service hold
 	startsSlowly bool // few requests are in flight at a site that is not known yet
@@ -53,10 +53,10 @@ type Limit struct {
 	Need     queue.Limit // its key is that of the backend, where there are any
 	PerToken bool        // each token has its own
 	Only     string      // the backend that it holds for; "": those without limits of their own
-	Trickle  queue.Limit // of bytes: what a body gets while it has to stand still
+	Trickle  queue.Limit // of bytes: what a body gets while it is held up
 }
 
-// Parts are what plans are made with.
+// Parts connect plans with the pools, the loads of backends and the meters.
 type Parts struct {
 	Pool   func(name string) *tokens.Pool
 	Loads  *backends.Loads
@@ -88,7 +88,7 @@ func Make(p *policy.Policy, parts Parts) (map[*policy.Site]*Plan, error) {
 	return plans, nil
 }
 
-// New is the plan of a rule, or of none if rule is nil, with limits that need not be those
+// New makes the plan of a rule, or of none if rule is nil, with limits that need not be those
 // of the rule.
 func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts) (*Plan, error) {
 	plan := &Plan{Rule: rule, Learns: p.Defaults.Learn, unlimited: !policy.LimitRequests(limits), meters: parts.Meters}
@@ -151,7 +151,9 @@ func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error 
 			need.Of = queue.Cost
 		case policy.Bytes:
 			p.CountsBytes = true
-			p.Stall = shorter(p.Stall, cmp.Or(l.Stall, policy.DefaultStall))
+			if stall := cmp.Or(l.Stall, policy.DefaultStall); p.Stall == 0 || stall < p.Stall {
+				p.Stall = stall
+			}
 			need.Of = queue.Bytes
 			need, item.Trickle = bandwidth.Split(need)
 		}
@@ -164,16 +166,9 @@ func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error 
 	return nil
 }
 
-// shorter is the shorter of two times, of which the first may be none.
-func shorter(a, b time.Duration) time.Duration {
-	if a == 0 {
-		return b
-	}
-	return min(a, b)
-}
-
-// subjectOf is what a limit counts, whatever its amounts and its window: one that comes
-// in its place begins with what was spent of it. What is in flight begins anew.
+// subjectOf returns the subject that a limit counts, whatever its amounts and its window: a limit
+// of the same subject begins with what was spent of this one. A count of requests in flight has
+// no subject.
 func subjectOf(l *policy.Limit, only string) *queue.Subject {
 	if l.Unit == policy.Concurrency {
 		return nil
@@ -181,7 +176,7 @@ func subjectOf(l *policy.Limit, only string) *queue.Subject {
 	return &queue.Subject{Unit: string(l.Unit), By: l.By, At: only, Method: l.Method, Path: l.Path}
 }
 
-// All are the limits of a plan that have a meter.
+// All returns the limits of a plan that have a meter.
 func (p *Plan) All() (all []queue.Limit) {
 	for i := range p.Limits {
 		all = append(all, p.Limits[i].Need)
@@ -192,7 +187,7 @@ func (p *Plan) All() (all []queue.Limit) {
 	return all
 }
 
-// Called is the limit of that identity, nil if there is none any more.
+// Called returns the limit of an identity, nil if there is none any more.
 func (p *Plan) Called(identity string) *queue.Limit {
 	if p == nil {
 		return nil
@@ -208,15 +203,15 @@ func (p *Plan) Called(identity string) *queue.Limit {
 	return nil
 }
 
-// Reserve is what of announced limits is left alone.
+// Reserve returns the part of announced limits that is not used.
 func (p *Plan) Reserve() ledger.Reserve {
 	return ledger.Reserve{Units: p.Tokens.Reserve.Units, Percent: p.Tokens.Reserve.Percent}
 }
 
-// ByRoute tells whether some limits hold for some routes only.
+// ByRoute reports whether some limits hold for some routes only.
 func (p *Plan) ByRoute() bool { return len(p.lists.routed) > 0 }
 
-// BytesBy tells whether a limit of bytes holds for each client, or each route, alone.
+// BytesBy reports whether a limit of bytes holds for each client, or each route, alone.
 func (p *Plan) BytesBy(whose string) bool {
 	return slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Rule.Unit == policy.Bytes && l.Rule.By == whose })
 }

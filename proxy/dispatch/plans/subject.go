@@ -9,7 +9,7 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// Subject is what the limits of a request depend on.
+// Subject has the properties of a request that its limits depend on.
 type Subject struct {
 	Method string
 	Path   string // escaped in the usual way, without query
@@ -29,15 +29,15 @@ type Subject struct {
 	Declared int64 // the bytes of the answer as the client declares them; 0: it does not
 }
 
-// mostExpected is how many bytes a request waits for at most because its connection has to
-// pay for them ahead. What a large receive buffer costs beyond that it pays when it is sent.
+// mostExpected bounds the bytes that a request waits for because its connection has to pay for
+// them ahead. What a large receive buffer costs beyond that is paid when the request is sent.
 const mostExpected = 64 << 10
 
 // estimatePart is the part of a limit of bytes that a request may expect at most: one of so
 // many.
 const estimatePart = 4
 
-// expects is how many bytes of a limit a request waits for: what its client declares, or
+// expects returns the bytes of a limit that a request waits for: what its client declares, or
 // what the site usually answers, or what the connection has to pay for ahead, but only a
 // part of the whole then.
 func (r *Subject) expects(of []queue.Limit) int64 {
@@ -54,14 +54,14 @@ const (
 	BackendLimit = "backend"
 )
 
-// Place is where a request was sent, and for whom.
+// Place has the backend and the client of a request.
 type Place struct {
 	Backend *backends.Backend // nil: the site has none
-	Budget  string            // whose limits the request takes from: see Subject
+	Budget  string            // key of the limits that each token has alone
 	Client  string
 }
 
-// Whole is the scope of a breaker: a backend, or else the site.
+// Whole returns the scope of a breaker: a backend, or else the site.
 func (at *Place) Whole() queue.Scope {
 	if at.Backend != nil {
 		return queue.Scope{Limit: BackendLimit, Key: at.Backend.Name}
@@ -69,9 +69,9 @@ func (at *Place) Whole() queue.Scope {
 	return queue.Scope{}
 }
 
-// Scope is what a refusal of a request is about, as narrow as can be told without words of
-// the site: its route, or else its backend, or else all of the site. word is the kind of
-// scope, for the metrics.
+// Scope returns the scope of a refusal, as narrow as can be told without words of the site: the
+// route, or else the backend, or else all of the site. word is the kind of scope, for the
+// metrics.
 func (p *Plan) Scope(r *Subject, at *Place) (scope queue.Scope, word string) {
 	if p == nil {
 		return queue.Scope{}, "site"

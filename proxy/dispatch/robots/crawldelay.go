@@ -21,14 +21,14 @@ const (
 	shortestDelay = time.Millisecond
 )
 
-// crawlDelays are those of the groups of one robots.txt.
+// crawlDelays has the delays of the groups of one robots.txt.
 type crawlDelays struct {
 	groups *robotstxt.RobotsData
 	specs  map[time.Duration]*limit.Spec // :: delay → its limit, the same for all requests
 }
 
-// parseCrawlDelays is nil when there are none. It never fails: what cannot be read
-// is passed over, line by line, as RFC 9309 has it.
+// parseCrawlDelays reads a robots.txt; it returns nil when there are no delays. Lines that
+// cannot be read are passed over, as RFC 9309 has it.
 func parseCrawlDelays(text []byte) *crawlDelays {
 	if len(text) > mostBytes {
 		text = text[:mostBytes]
@@ -49,7 +49,7 @@ func parseCrawlDelays(text []byte) *crawlDelays {
 	return c
 }
 
-// of is the delay for a product, 0 if there is none.
+// of returns the delay for a product, 0 if there is none.
 func (c *crawlDelays) of(product string) time.Duration {
 	return readDelay(c.groups.FindGroup(product).CrawlDelay.Seconds())
 }
@@ -111,7 +111,7 @@ func condense(text string) (plain string, delays []time.Duration) {
 	return out.String(), delays
 }
 
-// readDelay is a number of seconds within what a Crawl-delay may be.
+// readDelay returns a number of seconds within the bounds of a Crawl-delay.
 func readDelay(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return 0
@@ -120,8 +120,8 @@ func readDelay(seconds float64) time.Duration {
 	return max(d.Round(shortestDelay), shortestDelay)
 }
 
-// productToken is what a User-Agent goes by in robots.txt: its first product, or
-// the one that it claims to be beside a browser.
+// productToken returns the name of a User-Agent in robots.txt: its first product, or the one
+// that it claims to be beside a browser.
 func productToken(agent string) string {
 	if _, claim, ok := strings.Cut(agent, "compatible;"); ok && strings.HasPrefix(agent, "Mozilla/") {
 		if product := productOf(strings.TrimSpace(claim)); product != "" {
@@ -131,7 +131,7 @@ func productToken(agent string) string {
 	return productOf(agent)
 }
 
-// productOf is a name without what follows it, such as its version.
+// productOf returns a name without what follows it, such as its version.
 func productOf(s string) string {
 	end := strings.IndexFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune("/;:,()\"", c) })
 	if end < 0 {

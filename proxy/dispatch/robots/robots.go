@@ -34,10 +34,10 @@ const (
 	mostRedirects = 5
 )
 
-// Path is where every origin has its robots.txt.
+// Path is the path of robots.txt at every origin.
 const Path = "/robots.txt"
 
-// UserAgent is how abide names itself where it asks for robots.txt.
+// UserAgent is the User-Agent of abide's requests for robots.txt.
 const UserAgent = "abide"
 
 // Cache has the Crawl-delays of origins.
@@ -50,8 +50,8 @@ type Cache struct {
 	known *simplelru.LRU[policy.Target, *Origin]
 }
 
-// New is a cache that sends its requests with send, under the limits of every other
-// request. siteOf is the site of a target: a redirect to another site is not followed.
+// New makes a cache that sends its requests with send, under the limits of every other
+// request. siteOf returns the site of a target: a redirect to another site is not followed.
 func New(send func(*http.Request) (*http.Response, error), siteOf func(policy.Target) string, log *logrus.Logger) *Cache {
 	known, _ := simplelru.NewLRU[policy.Target, *Origin](mostOrigins, nil) // fails for sizes below 1 only
 	return &Cache{tasks: background.Tasks{Log: log}, send: send, siteOf: siteOf, known: known}
@@ -60,7 +60,7 @@ func New(send func(*http.Request) (*http.Response, error), siteOf func(policy.Ta
 // Cancel ends the requests for robots.txt that are on their way. It waits for nothing.
 func (c *Cache) Cancel() { c.tasks.Cancel() }
 
-// End is Cancel, and returns when nothing is on its way any more.
+// End cancels like Cancel, and returns when nothing is on its way any more.
 func (c *Cache) End() { c.tasks.End() }
 
 // Origin is a scheme, host and port, and what its robots.txt asks for.
@@ -97,7 +97,7 @@ func (c *Cache) find(t policy.Target, now time.Time) (o *Origin, due bool) {
 	return o, due
 }
 
-// update keeps an answer. Without one, the delays from before hold on.
+// update stores an answer. Without one, the delays from before hold on.
 func (c *Cache) update(o *Origin, delays *crawlDelays, answered bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (o *Origin) Wait(ctx context.Context, patience time.Duration) time.Duration
 	return time.Since(began)
 }
 
-// Limit is the Crawl-delay for a User-Agent as the queue understands it, nil if there is
+// Limit returns the Crawl-delay for a User-Agent as the queue understands it, nil if there is
 // none. Each delay of an origin has a meter of its own at its site.
 func (c *Cache) Limit(o *Origin, t policy.Target, site, userAgent string) *queue.Limit {
 	c.mu.Lock()
@@ -174,8 +174,8 @@ func (c *Cache) ask(t policy.Target, o *Origin) {
 	}()
 }
 
-// read asks for robots.txt and follows where it has moved to on the same host of the same
-// site. It is false when nothing is known then.
+// read asks for robots.txt, and follows redirects on the same host of the same site. It returns
+// false if nothing is known then.
 func (c *Cache) read(ctx context.Context, t policy.Target) (*crawlDelays, bool) {
 	site, at := c.siteOf(t), &url.URL{Scheme: t.Scheme, Host: t.HostPort(), Path: Path}
 	for range 1 + mostRedirects {
@@ -208,7 +208,7 @@ type page struct {
 	text     []byte // of a success, up to mostBytes and one more
 }
 
-// fetch sends one request. It is false when there is no whole answer.
+// fetch sends one request. It returns false if there is no whole answer.
 func (c *Cache) fetch(ctx context.Context, at *url.URL) (page, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

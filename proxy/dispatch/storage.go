@@ -25,8 +25,8 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// documentPatience is how long a document may take to be read or written, and
-// readSoon how long the start of the process waits for documents that others keep.
+// documentPatience bounds the time of reading documents, and readSoon that at the start of the
+// process and of writing a document about a token.
 const (
 	documentPatience = overrides.Patience
 	readSoon         = 2 * time.Second
@@ -44,31 +44,33 @@ type Keeping struct {
 	Documents store.Documents
 	// Memory has what this machine has learned; nil: nothing is remembered.
 	Memory sites.Documents
-	// Budgets are those that Store had when it was opened.
+	// Budgets are the budgets that Store had when it was opened.
 	Budgets []store.SavedBudget
 }
 
-// kept connects the dispatcher with what outlives this process or is shared with others.
-type kept struct {
+// storage connects the dispatcher with what outlives this process or is shared with others.
+type storage struct {
 	gate        *queue.Gate
 	sites       siteBudgets
 	documents   store.Documents // nil: there are none
 	persistence *sites.Persistence
 	learned     *sites.Sites
-	budgets     *budget.Keeper // nil: nothing is kept, and nothing shared
+	budgets     *budget.Keeper // nil: nothing is stored, and nothing shared
 	tokens      *sharedTokens
 	broadcasts  *broadcast.Broadcasts
 	overrides   *overrides.Overrides
 	log         *logrus.Logger
 }
 
-// newKept reads and starts nothing yet.
-func newKept(k Keeping, c *configuration, m *metrics.Metrics) *kept {
-	s := &kept{gate: c.gate, sites: siteBudgets{&c.current}, log: c.log}
+// newStorage makes a storage. It reads and starts nothing yet.
+func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
+	s := &storage{gate: c.gate, sites: siteBudgets{&c.current}, log: c.log}
 	s.persistence = sites.NewPersistence(k.Memory, func(err error) { s.budgets.Saved(err) })
 	about := sites.Options{Persistence: s.persistence, Names: s.sites}
 	if k.Shared {
-		about.Share = s.shareLearned
+		about.Share = func(site string, at queue.Scope, m limit.Meter, restored bool) { // the instances of a fleet divide it
+			s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.rule(site)))
+		}
 	}
 	s.learned = sites.New(about)
 	if k.Store != nil {
@@ -90,16 +92,16 @@ func newKept(k Keeping, c *configuration, m *metrics.Metrics) *kept {
 	return s
 }
 
-// read reads what an earlier process has kept: tokens, documents of further kinds, and limits
+// read reads what an earlier process has stored: tokens, documents of further kinds, and limits
 // that were set at run time. It is called before the first plan is made. If strict, it fails
 // where limits that were set at run time cannot be read.
-func (s *kept) read(strict, shared bool, kinds []string) error {
+func (s *storage) read(strict, shared bool, kinds []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), documentPatience)
 	defer cancel()
 	if err := s.persistence.Read(ctx, append(kinds, kindOfToken)...); err != nil {
-		s.log.Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
+		s.log.WithField("reason", err).Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
 	}
-	if s.documents == nil || shared { // what others keep is not waited for
+	if s.documents == nil || shared { // a start does not wait for a store that is shared
 		return nil
 	}
 	err := s.overrides.Restore(ctx)
@@ -107,27 +109,27 @@ func (s *kept) read(strict, shared bool, kinds []string) error {
 		return fmt.Errorf("the limits that were set at run time: %w", err)
 	}
 	if err != nil {
-		s.log.Warnf("the limits that were set at run time cannot be read, so those of the configuration hold until they can be: %v", err)
+		s.log.WithField("reason", err).Warnf("the limits that were set at run time cannot be read, so those of the configuration hold until they can be: %v", err)
 	}
 	return nil
 }
 
-// begin loads what an earlier process has kept into the queue, once there is a snapshot.
-func (s *kept) begin() {
+// begin loads what an earlier process has stored into the queue, once there is a snapshot.
+func (s *storage) begin() {
 	s.learned.KeepFrom(s.gate)
 	s.persistence.Add(sites.Source{Kind: kindOfToken, Urgent: true, Find: func(now time.Time, to sites.Found) { s.tokens.pools().find(now, to) }})
 	if s.documents != nil {
 		soon, cancel := context.WithTimeout(context.Background(), readSoon)
 		defer cancel()
 		if err := s.overrides.Read(soon); err != nil {
-			s.log.Warnf("the limits that were set at run time cannot be read yet: %v", err)
+			s.log.WithField("reason", err).Warnf("the limits that were set at run time cannot be read yet: %v", err)
 		}
 	}
 	s.preloadAll()
 }
 
-// run keeps and shares until ctx is done, and once more then.
-func (s *kept) run(ctx context.Context) {
+// run stores and shares until ctx is done, and once more then.
+func (s *storage) run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { s.overrides.Run(ctx) })
 	running.Go(func() { s.persistence.Run(ctx) })
@@ -140,22 +142,17 @@ func (s *kept) run(ctx context.Context) {
 	running.Wait()
 }
 
-// shareLearned has the instances of a fleet divide a learned limit.
-func (s *kept) shareLearned(site string, at queue.Scope, m limit.Meter, restored bool) {
-	s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.rule(site)))
-}
-
 // cooled is called with each cooldown that begins here. Those of breakers and of first
 // requests are each instance's own.
-func (s *kept) cooled(site string, at queue.Scope, until time.Time, why string) {
+func (s *storage) cooled(site string, at queue.Scope, until time.Time, why string) {
 	s.persistence.Urge()
 	if why != sitelog.SiteFailed && at.Limit != sites.FirstRequest {
 		s.broadcasts.Cooled(site, at, until, why)
 	}
 }
 
-// preloadAll has the budgets of which something is used be there before any request comes.
-func (s *kept) preloadAll() {
+// preloadAll makes the meters of stored budgets of which something is used.
+func (s *storage) preloadAll() {
 	st, known := s.sites.current.Load(), map[string]*plans.Plan{}
 	s.budgets.Preload(func(site, name string) *queue.Limit {
 		p, looked := known[site]
@@ -170,8 +167,8 @@ func (s *kept) preloadAll() {
 	})
 }
 
-// preload has the meters of a request's limits be there that are known from before.
-func (s *kept) preload(r queue.Request) {
+// preload makes the meters of a request's limits that are known from before.
+func (s *storage) preload(r queue.Request) {
 	s.gate.Preload(r, func(at queue.Scope) bool {
 		if _, learned := s.learned.ID(at.Limit); learned {
 			return s.learned.HasMeter(r.Site, at)
@@ -183,27 +180,26 @@ func (s *kept) preload(r queue.Request) {
 // stablePrefix begins the names of tokens' budgets that mean the same in every process.
 const stablePrefix = "#"
 
-// siteBudgets is what the present configuration says of the budgets of sites, for package
-// budget.
+// siteBudgets tells package budget what the present configuration says of the budgets of sites.
 type siteBudgets struct{ current *atomic.Pointer[Snapshot] }
 
-// HasLimit tells whether a site has a limit of that name now.
+// HasLimit reports whether a site has a limit of that name now.
 func (s siteBudgets) HasLimit(site, name string) bool {
 	st := s.current.Load()
 	return st.planOf(site, st.policy.RuleOf(site)).Called(name) != nil
 }
 
-// Owned tells whether all of a site is this instance's, as shard in the configuration says.
+// Owned reports whether all of a site is this instance's, as shard in the configuration says.
 func (s siteBudgets) Owned(site string) bool {
 	st := s.current.Load()
 	return st != nil && shard.OwnsSite(st.policy, site)
 }
 
-// Lasting tells whether a key means anything to another process. Those of clients' own
+// Lasting reports whether a key means anything to another process. Those of clients' own
 // credentials are made anew in each, so that no name leads back to a credential.
 func (siteBudgets) Lasting(key string) bool { return !strings.HasPrefix(key, ownPrefix) }
 
-// Stable is the name of a slot's key in every process.
+// Stable returns the name of a slot's key in every process.
 func (s siteBudgets) Stable(site, key string) string {
 	if pool := s.pool(site); pool != nil && key != "" {
 		if name := pool.Stable(key); name != "" {
@@ -213,8 +209,8 @@ func (s siteBudgets) Stable(site, key string) string {
 	return key
 }
 
-// Local is the reverse: the keys that a name has in this process, for the slots of a
-// limit. There are none for a token that this process does not have.
+// Local is the reverse of Stable: it returns the keys that a name has in this process, for the
+// slots of a limit. There are none for a token that this process does not have.
 func (s siteBudgets) Local(site, limit, name string) []string {
 	token, ok := strings.CutPrefix(name, stablePrefix)
 	if !ok {
@@ -237,7 +233,7 @@ func (s siteBudgets) Local(site, limit, name string) []string {
 	return keys
 }
 
-// OfFleet is the stable name of a slot's key, and whether all instances of a fleet have a
+// OfFleet returns the stable name of a slot's key, and whether all instances of a fleet have a
 // learned limit of that key together.
 //
 // Without a token a site counts by address, of which each machine has its own unless
@@ -251,10 +247,10 @@ func (s siteBudgets) OfFleet(site, key string) (whose string, ok bool) {
 	return whose, byAddress && s.current.Load().policy.Egress.Shared
 }
 
-// rule is the rule that names a site, nil if none does.
+// rule returns the rule that names a site, nil if none does.
 func (s siteBudgets) rule(site string) *policy.Site { return s.current.Load().policy.RuleOf(site) }
 
-// pool is the pool of a site, nil if it has none.
+// pool returns the pool of a site, nil if it has none.
 func (s siteBudgets) pool(site string) *tokens.Pool {
 	st := s.current.Load()
 	if len(st.pools) == 0 {
