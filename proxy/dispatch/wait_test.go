@@ -145,8 +145,8 @@ sites:
     limits: [{requests: 1, per: 10m}]
 `, func(w rig) {
 		w.Get("http://site.test/")
-		for _, wish := range [][]string{nil, {"Abide-Max-Wait", "30s"}} {
-			a := w.Get("http://site.test/", wish...)
+		for _, options := range [][]string{nil, {"Abide-Max-Wait", "30s"}} {
+			a := w.Get("http://site.test/", options...)
 			if a.Status != 429 || a.Header.Get("Retry-After") != "600" || a.At > time.Second {
 				t.Errorf("%d after %v: %v", a.Status, a.At, a.Header)
 			}
@@ -157,7 +157,7 @@ sites:
 			}
 		}
 		if a := w.Get("http://site.test/", "Abide-Max-Wait", "soon"); a.Status != 400 {
-			t.Errorf("a wish that makes no sense: %d", a.Status)
+			t.Errorf("an option that makes no sense: %d", a.Status)
 		}
 	})
 }

@@ -19,8 +19,8 @@
 // Other tests are about tokens: what only the whole can show, with the binary between
 // real clients and sites that count, refuse and repeat what they are sent.
 //
-// The table in docs/clients.md is what the tests of table_test.go run. The blocks of
-// docs/quickstart.md are what the tests of quickstart_test.go run.
+// The tests of table_test.go run the table in docs/clients.md, and those of quickstart_test.go
+// run the blocks of docs/quickstart.md.
 //
 // The clients come from Debian and, with the versions of Node that run them, from
 // package.json: the Node of this machine only installs them.
