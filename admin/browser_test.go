@@ -58,7 +58,7 @@ func TestTheDashboardIsReadableInARealBrowser(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "<title>run</title>") {
-		t.Error("AD-05: the name of a site was run")
+		t.Error("the name of a site was run")
 	}
 
 	file := filepath.Join(t.TempDir(), "page.png")

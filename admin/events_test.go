@@ -285,7 +285,7 @@ func TestEventsAreAboutTheSitesThatAreAskedFor(t *testing.T) {
 		t.Errorf("all:\n%s\nsome:\n%s", all, some)
 	}
 	if strings.ContainsAny(all, "<>") {
-		t.Error("AD-05: the events have tags outside of JSON")
+		t.Error("the events have tags outside of JSON")
 	}
 	var now status.Live
 	_, rest, _ := strings.Cut(all, "event: now\ndata: ")

@@ -144,7 +144,7 @@ func scraped(m *metrics.Metrics) string {
 	return w.Body.String()
 }
 
-// TestB8_TheRightTokenIsAcceptedAtOnceWhileOthersGuess: from the same address, too.
+// TestTheRightTokenIsAcceptedAtOnceWhileOthersGuess: from the same address, too.
 func TestTheRightTokenIsAcceptedAtOnceWhileOthersGuess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, _, _ := guarded(t)

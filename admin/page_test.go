@@ -44,11 +44,11 @@ func tags(t *testing.T, text string) map[string]int {
 func nothingRuns(t *testing.T, found map[string]int) {
 	t.Helper()
 	if found["script"] != 1 || found["src="] != 1 {
-		t.Errorf("AD-05: the page has %d scripts and %d of src=", found["script"], found["src="])
+		t.Errorf("the page has %d scripts and %d of src=", found["script"], found["src="])
 	}
 	for _, never := range []string{"img", "iframe", "style", "object", "embed", "base", "image", "use", "animate", "foreignobject"} {
 		if found[never] > 0 {
-			t.Errorf("AD-05: the page has %d of %s", found[never], never)
+			t.Errorf("the page has %d of %s", found[never], never)
 		}
 	}
 }

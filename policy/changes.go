@@ -199,8 +199,6 @@ func inOrder[T any](old, next []T, name func(*T) string) []string {
 	return names
 }
 
-
-
 // ChangesText is the list in one line.
 func ChangesText(changes []string) string {
 	if len(changes) == 0 {

@@ -45,8 +45,6 @@ func (l *loading) checkShard(p *Policy) {
 	}
 }
 
-
-
 // order has one setting never above another. A default yields to what was
 // written.
 func order[T ~int | ~int64](l *loading, p *Policy, less, more string, a *T, b T) {

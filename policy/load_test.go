@@ -156,7 +156,7 @@ func TestAVariableThatNothingReadsIsRefused(t *testing.T) {
 	}
 }
 
-// CF-11: the proxy's own HTTP_PROXY and the like mean nothing to it.
+// The proxy's own HTTP_PROXY and the like mean nothing to it.
 func TestOwnEnvironmentIsIgnored(t *testing.T) {
 	p := load(t, "", "HTTP_PROXY", "http://127.0.0.1:1", "HTTPS_PROXY", "http://127.0.0.1:1", "ALL_PROXY", "http://127.0.0.1:1")
 	if p.Egress.Proxy != nil {

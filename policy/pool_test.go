@@ -96,7 +96,7 @@ sites:
 	}
 }
 
-// TK-04: as far as the configuration says where tokens go.
+// As far as the configuration says where tokens go.
 func TestTokensGoToTheHostsPortsAndSchemesThatTheRuleNames(t *testing.T) {
 	p := load(t, `
 egress: {ports: any}

@@ -48,10 +48,10 @@ func TestWhatIsLeftOfABodyIsNeverTheNextRequest(t *testing.T) {
 func TestABodyThatNetHTTPDoesNotTellOfIsNotTheNextRequest(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	for name, request := range map[string]string{
-		"CP-05 chunked on HTTP/1.0":                          "GET %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"CP-05 chunked beside Content-Length: 0 on HTTP/1.0": "POST %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"CP-05 chunked on HTTP/1.0, refused":                 "BREW %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"CP-05 Content-Length beside chunked":                "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"chunked on HTTP/1.0":                          "GET %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"chunked beside Content-Length: 0 on HTTP/1.0": "POST %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"chunked on HTTP/1.0, refused":                 "BREW %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"Content-Length beside chunked":                "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	} {
 		for _, w := range rawPaths {
 			t.Run(name+" over "+string(w), func(t *testing.T) {

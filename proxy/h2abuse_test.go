@@ -80,7 +80,7 @@ func TestRapidResetIsBounded(t *testing.T) {
 	a.conn.Close()
 	<-broke
 	if n := b.served.Load(); n > int64(sent)/2+1000 {
-		t.Errorf("CR-17: %d of %d reset requests reached the origin", n, sent)
+		t.Errorf("%d of %d reset requests reached the origin", n, sent)
 	}
 	b.stillServes()
 }
@@ -160,7 +160,7 @@ func TestFloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
 		}},
 	}
 	for _, f := range floods {
-		t.Run("CR-18 "+f.name, func(t *testing.T) {
+		t.Run(f.name, func(t *testing.T) {
 			b := newTestProxy(t, "intercept: all", "timeouts: {stall: 1s, idle: 2s}")
 			peak := watchHeap(t)
 			a := b.abuse()

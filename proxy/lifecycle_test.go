@@ -206,7 +206,7 @@ func TestBytesAreCountedPerSiteWhileTheyPass(t *testing.T) {
 	}
 }
 
-// TK-01 and TK-02 without pools: a credential that a client sends must reach only its site.
+// Without pools: a credential that a client sends must reach only its site.
 func TestACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 	const canary = "canary-7f3b9c1e"
 	b := newTestProxy(t, "intercept: all", "log: {level: trace, access: true}", "access: {clients: [{name: news, secret: "+canary+"-proxy}]}")
@@ -251,7 +251,7 @@ func TestACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 	io.WriteString(conn, "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nAuthorization: "+canary+"\r\nProxy-Authorization: Basic bmV3czpjYW5hcnktN2YzYjljMWUtcHJveHk=\r\n\r\n")
 	resp, body := readResponse(t, conn, "GET")
 	if resp.StatusCode != 500 {
-		t.Errorf("TK-02: a panic made %d", resp.StatusCode)
+		t.Errorf("a panic made %d", resp.StatusCode)
 	}
 	fmt.Fprintln(&said, resp.Header, body)
 
@@ -262,7 +262,7 @@ func TestACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 	b.stop() // the access log is written by now
 	for what, text := range map[string]string{"an answer": said.String(), "the log": b.log.String(), "the metrics": b.scrapeMetrics()} {
 		if strings.Contains(text, canary) {
-			t.Errorf("TK-01: it is in %s:\n%s", what, text)
+			t.Errorf("it is in %s:\n%s", what, text)
 		}
 	}
 	if !strings.Contains(b.log.String(), "status=200") {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestB8_WrongSecretsOfClientsAreSlowedDown checks that a client with wrong secrets waits
+// TestWrongSecretsOfClientsAreSlowedDown checks that a client with wrong secrets waits
 // for each response, and a client with a right secret does not.
 func TestWrongSecretsOfClientsAreSlowedDown(t *testing.T) {
 	const yaml = "access: {clients: [{name: news, secret: hunter2hunter2}]}\ndefaults: {limits: [], learn: false}\n"

@@ -52,9 +52,9 @@ func rawAnswer(answer string) func(net.Conn, string) {
 
 func TestABodyCutShortByTheOriginIsCutShortForTheClient(t *testing.T) {
 	cases := []struct{ name, answer string }{
-		{"UP-05 a chunked body without its end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
-		{"UP-05 a chunk that breaks off", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhello"},
-		{"UP-06 less than the Content-Length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello"},
+		{"a chunked body without its end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"},
+		{"a chunk that breaks off", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nhello"},
+		{"less than the Content-Length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello"},
 	}
 	for _, c := range cases {
 		b := newRawTestProxy(t, rawAnswer(c.answer), "intercept: all")
@@ -96,7 +96,7 @@ func TestAnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 	for _, c := range cases {
 		b := newRawTestProxy(t, rawAnswer(c.answer), "intercept: all")
 		for _, a := range protocolClients {
-			t.Run("UP-08 "+c.name+" over "+a.name, func(t *testing.T) {
+			t.Run(c.name+" over "+a.name, func(t *testing.T) {
 				resp, body, err := a.fetch(b, "GET", "/", nil)
 				must(t, err)
 				if resp.StatusCode != 502 || resp.Header.Get("Content-Type") != "application/problem+json" {
@@ -105,7 +105,7 @@ func TestAnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 			})
 		}
 	}
-	t.Run("UP-08 an endless header", func(t *testing.T) {
+	t.Run("an endless header", func(t *testing.T) {
 		b := newRawTestProxy(t, func(c net.Conn, _ string) {
 			io.WriteString(c, ok)
 			for {
@@ -127,7 +127,7 @@ func TestInformationalAnswersDoNotDisturbTheFinalOne(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	}, "intercept: all")
 	for _, a := range protocolClients {
-		t.Run("UP-10 over "+a.name, func(t *testing.T) {
+		t.Run("over "+a.name, func(t *testing.T) {
 			var hints atomic.Int64
 			r, err := http.NewRequest("GET", a.base+"/", nil)
 			must(t, err)
@@ -157,7 +157,7 @@ func TestASwitchThatNobodyAskedForIsA502(t *testing.T) {
 		resp, body, err := a.fetch(b, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 502 {
-			t.Errorf("UP-11 over %s: %d %q", a.name, resp.StatusCode, body)
+			t.Errorf("over %s: %d %q", a.name, resp.StatusCode, body)
 		}
 	}
 }
@@ -174,15 +174,15 @@ func TestBytesAfterAnAnswerWithoutBodyAreNotRead(t *testing.T) {
 			for range 2 {
 				resp, body, err := a.fetch(b, c.method, "/", nil)
 				if err != nil {
-					t.Errorf("UP-12 %q over %s: %v", c.answer, a.name, err)
+					t.Errorf("%q over %s: %v", c.answer, a.name, err)
 					continue
 				}
 				if strings.Contains(body, "evil") || resp.StatusCode == 502 {
-					t.Errorf("UP-12 %s over %s: %d %q", c.method, a.name, resp.StatusCode, body)
+					t.Errorf("%s over %s: %d %q", c.method, a.name, resp.StatusCode, body)
 				}
 			}
 			if n := b.dialed.Load() - before; n != 2 {
-				t.Errorf("UP-12 %s over %s: %d connections for two requests", c.method, a.name, n)
+				t.Errorf("%s over %s: %d connections for two requests", c.method, a.name, n)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func TestARedirectIsTheClientsToFollow(t *testing.T) {
 			resp, _, err := a.fetch(b, "GET", path, nil)
 			must(t, err)
 			if resp.StatusCode != 302 || resp.Header.Get("Location") != location || b.served.Load() != before+1 {
-				t.Errorf("UP-13 UP-14 %s over %s: %d %q", path, a.name, resp.StatusCode, resp.Header.Get("Location"))
+				t.Errorf("%s over %s: %d %q", path, a.name, resp.StatusCode, resp.Header.Get("Location"))
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func TestCookiesKeepTheirLinesAndOrder(t *testing.T) {
 		must(t, err)
 		got := resp.Header["Set-Cookie"]
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
-			t.Errorf("UP-15 over %s: %d cookies", a.name, len(got))
+			t.Errorf("over %s: %d cookies", a.name, len(got))
 		}
 	}
 }
@@ -230,11 +230,11 @@ func TestHopByHopHeadersOfTheAnswerEndHere(t *testing.T) {
 		must(t, err)
 		for _, name := range []string{"X-Up", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Upgrade"} {
 			if v, there := resp.Header[name]; there {
-				t.Errorf("UP-16 over %s: %s: %q", a.name, name, v)
+				t.Errorf("over %s: %s: %q", a.name, name, v)
 			}
 		}
 		if resp.Header.Get("X-End") != "kept" || body != "ok" {
-			t.Errorf("UP-16 over %s: %v %q", a.name, resp.Header, body)
+			t.Errorf("over %s: %v %q", a.name, resp.Header, body)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestConnectionCloseOnEveryAnswerWorks(t *testing.T) {
 			must(t, err)
 			resp.Body.Close()
 			if string(body) != "ok" {
-				t.Fatalf("UP-17 over %s: %q", a.name, body)
+				t.Fatalf("over %s: %q", a.name, body)
 			}
 		}
 	}
@@ -278,7 +278,7 @@ func TestAStalePooledConnectionCostsNothing(t *testing.T) {
 		resp, body, err := a.fetch(b, "GET", "/stale", nil)
 		must(t, err)
 		if resp.StatusCode != 200 || body != "ok" {
-			t.Fatalf("UP-18 GET: %d %q", resp.StatusCode, body)
+			t.Fatalf("GET: %d %q", resp.StatusCode, body)
 		}
 	}
 	// A POST whose connection died after it was sent is not sent twice.
@@ -289,7 +289,7 @@ func TestAStalePooledConnectionCostsNothing(t *testing.T) {
 	resp, _, err := a.fetch(b, "POST", "/", strings.NewReader("x"))
 	must(t, err)
 	if resp.StatusCode != 502 || requests.Load() != 2 {
-		t.Errorf("UP-18 POST: status %d, the origin saw %d requests", resp.StatusCode, requests.Load())
+		t.Errorf("POST: status %d, the origin saw %d requests", resp.StatusCode, requests.Load())
 	}
 }
 
@@ -304,14 +304,14 @@ func TestAnOriginThatIsNotThereIsA502(t *testing.T) {
 		resp, body, err := a.fetch(b, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 502 || resp.Header.Get("Proxy-Status") == "" || strings.Contains(body, gone) {
-			t.Errorf("UP-24 over %s: %d %s", a.name, resp.StatusCode, body)
+			t.Errorf("over %s: %d %s", a.name, resp.StatusCode, body)
 		}
 	}
 	b.connect("nowhere.invalid:443") // the site of an intercepted connection is dialed with the first request
 	none := newTestProxy(t, "intercept: none")
 	resp, _ := sendRaw(t, none.dial(), "CONNECT "+gone+" HTTP/1.1\r\nHost: x\r\n\r\n")
 	if resp.StatusCode != 502 {
-		t.Errorf("UP-24 over a tunnel: %d", resp.StatusCode)
+		t.Errorf("over a tunnel: %d", resp.StatusCode)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestAnHTTP2AnswerWithoutLengthEndsForAnHTTP1Client(t *testing.T) {
 	resp, body, err := protocolClients[1].fetch(b, "GET", "/", nil)
 	must(t, err)
 	if body != "onetwo" || resp.ProtoMajor != 1 || resp.ContentLength != -1 {
-		t.Errorf("UP-26 %q over HTTP/%d, length %d", body, resp.ProtoMajor, resp.ContentLength)
+		t.Errorf("%q over HTTP/%d, length %d", body, resp.ProtoMajor, resp.ContentLength)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestAnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
 	}, "intercept: all")
 	for _, a := range protocolClients {
-		t.Run("UP-28 over "+a.name, func(t *testing.T) {
+		t.Run("over "+a.name, func(t *testing.T) {
 			body, more := io.Pipe()
 			defer more.Close()
 			go func() {
@@ -372,7 +372,7 @@ func TestBytesReachTheClientAsTheyCome(t *testing.T) {
 		}
 	})
 	for _, a := range protocolClients {
-		t.Run("UP-04 over "+a.name, func(t *testing.T) {
+		t.Run("over "+a.name, func(t *testing.T) {
 			resp, err := b.client(a.h2).Get(a.base + "/")
 			must(t, err)
 			defer resp.Body.Close()
@@ -398,7 +398,7 @@ func TestAnOriginThatStopsInTheMiddleIsCut(t *testing.T) {
 		began := time.Now()
 		_, body, err := a.fetch(b, "GET", "/", nil)
 		if err == nil || body != "hello" || time.Since(began) > 15*time.Second {
-			t.Errorf("UP-04 over %s: %q, %v after %v", a.name, body, err, time.Since(began))
+			t.Errorf("over %s: %q, %v after %v", a.name, body, err, time.Since(began))
 		}
 	}
 }
@@ -443,10 +443,10 @@ func TestARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
 		select {
 		case total := <-ended:
 			if total > 64<<20 {
-				t.Errorf("UP-03 over %s: %d bytes were drained", a.name, total)
+				t.Errorf("over %s: %d bytes were drained", a.name, total)
 			}
 		case <-time.After(5 * time.Minute):
-			t.Errorf("UP-03 over %s: the origin still writes", a.name)
+			t.Errorf("over %s: the origin still writes", a.name)
 		}
 	}
 }
@@ -465,7 +465,7 @@ func TestAWebsocketEndsWithItsOrigin(t *testing.T) {
 		c.Close()
 	}, "intercept: all")
 	for _, w := range rawPaths {
-		t.Run("UP-27 over "+string(w), func(t *testing.T) {
+		t.Run("over "+string(w), func(t *testing.T) {
 			conn := b.open(w)
 			// The first frame leaves with the request.
 			_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\nping", w.line("/"), host)

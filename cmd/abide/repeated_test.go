@@ -260,7 +260,7 @@ func TestAClientsCredentialIsNoName(t *testing.T) {
 	}
 }
 
-// TestB7_LimitsThatAreNamedAfterCredentialsAreToldApart: a site that names a bucket after
+// TestLimitsThatAreNamedAfterCredentialsAreToldApart: a site that names a bucket after
 // the key of each client has a limit for each.
 func TestLimitsThatAreNamedAfterCredentialsAreToldApart(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -84,6 +84,6 @@ sites:
 		t.Errorf("the page:\n%s", page)
 	}
 	if strings.Contains(strings.Join(said, ""), "canary") {
-		t.Errorf("TK-01: a secret is in\n%s", said)
+		t.Errorf("a secret is in\n%s", said)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestB8_GuessersAreSlowedDownAndLockNobodyOut: the proxy and the admin listener of the
+// TestGuessersAreSlowedDownAndLockNobodyOut: the proxy and the admin listener of the
 // same abide, with a right and wrong secrets from one address.
 func TestGuessersAreSlowedDownAndLockNobodyOut(t *testing.T) {
 	site := httptest.NewServer(http.NotFoundHandler())

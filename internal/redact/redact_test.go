@@ -72,7 +72,7 @@ var encodings = map[string]func(before, s, after string) string{
 	},
 }
 
-// TestB7_ASecretIsFoundInEveryEncoding is a property: whatever the secret, the encoding,
+// TestASecretIsFoundInEveryEncoding is a property: whatever the secret, the encoding,
 // the escapes around it and the text beside it, nothing of the secret is left, and
 // what stood beside it as it is stays.
 func TestASecretIsFoundInEveryEncoding(t *testing.T) {
@@ -109,7 +109,7 @@ func TestASecretIsFoundInEveryEncoding(t *testing.T) {
 	}
 }
 
-// TestB7_NoBitOfASecretIsLeftInBase64: the digits at both ends hold bits of the secret's
+// TestNoBitOfASecretIsLeftInBase64: the digits at both ends hold bits of the secret's
 // first and last byte. Two secrets that differ in these alone leave the same text.
 func TestNoBitOfASecretIsLeftInBase64(t *testing.T) {
 	for before := range 7 {

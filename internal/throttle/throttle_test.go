@@ -37,7 +37,7 @@ func TestTheFirstWrongSecretsAreAnsweredAtOnceAndLaterOnesLater(t *testing.T) {
 	}
 }
 
-// TestB8_OneConnectionGuessesNoFasterThanTheInterval is a property: one that waits for each
+// TestOneConnectionTriesNoFasterThanTheInterval is a property: one that waits for each
 // answer before it presents the next secret gets what is free and then one an interval.
 func TestOneConnectionTriesNoFasterThanTheInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -289,7 +289,7 @@ func TestALimitByClientIsEachClientsOwn(t *testing.T) {
 	})
 }
 
-// CF-08: limits lowered, raised and removed with 1,000 requests in the queue.
+// Limits are lowered, raised and removed with 1,000 requests in the queue.
 func TestAReloadPlansTheQueueAnew(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan func(Request) [][]Limit

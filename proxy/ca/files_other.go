@@ -7,8 +7,6 @@ import (
 	"os"
 )
 
-
-
 // checkKeyMode accepts every file. Where permissions are lists and not bits, the data
 // directory is in the user's profile, which others cannot read.
 func checkKeyMode(*os.File) error { return nil }

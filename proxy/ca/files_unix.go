@@ -8,8 +8,6 @@ import (
 	"os"
 )
 
-
-
 // checkKeyMode refuses a key that others can read: whoever has it can impersonate
 // every host to the clients that trust this CA.
 func checkKeyMode(key *os.File) error {

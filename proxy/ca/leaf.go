@@ -39,8 +39,6 @@ func (c *CA) TLSConfig(host string) (*tls.Config, error) {
 	return l.config, nil
 }
 
-
-
 func (c *CA) leaf(host string) (*leaf, error) {
 	if l, ok := c.fresh(host); ok {
 		return l, nil

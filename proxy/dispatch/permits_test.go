@@ -377,9 +377,9 @@ func TestAPermitThatIsOnlyObservedIsThereAtOnce(t *testing.T) {
 	})
 }
 
-// TestB7_WhatAPermitIsSettledWithNamesNoToken checks a crawler that sends its requests
+// TestWhatAPermitIsSettledWithNamesNoToken checks a crawler that sends its requests
 // itself and passes on the site's response.
-func TestB7_WhatAPermitIsSettledWithNamesNoToken(t *testing.T) {
+func TestWhatAPermitIsSettledWithNamesNoToken(t *testing.T) {
 	const secret = "s3cr3t-one-two"
 	run(t, echoing, `
 pools:

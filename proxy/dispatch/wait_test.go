@@ -122,16 +122,16 @@ sites:
 		began := time.Now()
 		a := w.Get("http://a.test/")
 		if a.Status != 503 || a.Header.Get("Retry-After") == "" || time.Since(began) > time.Second {
-			t.Errorf("CR-12 beyond queue.per_site: %d %v", a.Status, a.Header)
+			t.Errorf("beyond queue.per_site: %d %v", a.Status, a.Header)
 		}
 		for range 4 { // one request is sent, three wait
 			hold("b.test")
 		}
 		if a := w.Get("http://b.test/"); a.Status != 503 {
-			t.Errorf("CR-12 beyond queue.max: %d", a.Status)
+			t.Errorf("beyond queue.max: %d", a.Status)
 		}
 		if a := w.Get("http://c.test/"); a.Status != 200 {
-			t.Errorf("CR-15 a site that is free: %d", a.Status)
+			t.Errorf("a site that is free: %d", a.Status)
 		}
 		all.Wait()
 	})

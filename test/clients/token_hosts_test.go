@@ -144,7 +144,7 @@ func TestAStreamOfHTTP2ThatNamesAnotherHostGetsNoToken(t *testing.T) {
 }
 
 // TestNothingThatEchoesItsHeadersIsAsked: what the origin's own headers and
-// answers repeat is looked at by the test of TK-01.
+// answers repeat is for the tests of secrets.
 func TestNothingThatEchoesItsHeadersIsAsked(t *testing.T) {
 	t.Parallel()
 	o := startOrigin(t)

@@ -142,7 +142,7 @@ func TestWhereAllTokensAreDeadTheClientGetsThe401WithoutThem(t *testing.T) {
 	if answer.status != http.StatusUnauthorized || strings.Contains(answer.head, "canary") || answer.header.Get("WWW-Authenticate") != `Bearer realm="Bearer {token}"` {
 		t.Errorf("%s", answer.head)
 	}
-	// TK-07, where they are quarantined.
+	// where they are quarantined.
 	for range 3 {
 		answer = a.fetch(t, c, "https://api.test/")
 		wait, _ := strconv.Atoi(answer.header.Get("Retry-After"))

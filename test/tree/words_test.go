@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -98,6 +99,19 @@ func wordsOf(name string) (words []string) {
 		}
 	}
 	return words
+}
+
+// code matches the codes of a list that is not in the tree, such as CR, a dash and two digits.
+var code = regexp.MustCompile(`\b[A-Z]{2}-[0-9]{2}\b|\bTest[A-Z][0-9]_`)
+
+func TestNothingIsNamedByACode(t *testing.T) {
+	for _, path := range tree(t, ".go") {
+		for n, line := range strings.Split(string(read(t, path)), "\n") {
+			if found := code.FindString(line); found != "" {
+				t.Errorf("%s:%d: %q says nothing to a reader: use words", path, n+1, found)
+			}
+		}
+	}
 }
 
 // grammar lists words that say nothing of a variable. A range loop may have them.
