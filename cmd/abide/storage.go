@@ -24,8 +24,9 @@ import (
 // stateFile is the name of the state file in the data directory.
 const stateFile = "abide.db"
 
-// openingPatience bounds the time for opening the state file and the store.
-const openingPatience = 30 * time.Second
+// openingPatience bounds the reading of the state file at the start. A large file on a slow
+// disk takes minutes, and an abide that does not start is worse than one that starts late.
+const openingPatience = 5 * time.Minute
 
 // storage holds what outlives the process: the state file on this machine, and the store of
 // a fleet.
