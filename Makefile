@@ -80,9 +80,7 @@ check: toolchain
 	for module in . bench tools; do echo "check: module $$module"; \
 	  (cd $$module && go vet ./... && "$$tools/staticcheck" ./... && go mod tidy -diff); \
 	done
-	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
-	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
+	go -C tools run ./systems -source .. windows/amd64 darwin/arm64 linux/arm64
 
 .PHONY: bench
 bench: toolchain
