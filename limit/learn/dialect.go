@@ -125,14 +125,15 @@ type Refusal struct {
 	Key   string
 	Prose string
 
-	Spent       bool // the announced limits are used up, whatever they say
-	Lock        bool // another request held a lock: no rate was exceeded
-	Permanent   bool // waiting does not help
-	Concurrency bool // too many requests were in flight
-	Overload    bool // the server is short of capacity, whatever this client's rate is
-	Block       bool // everything is refused for a while, and asking again prolongs that
-	Fine        bool // not a refusal
-	Hint        bool // not a refusal, but the wait applies
+	Spent       bool   // the announced limits are used up, whatever they say
+	Lock        bool   // another request held a lock: no rate was exceeded
+	Permanent   bool   // waiting does not help: the credential is not paid for or not valid
+	Reason      string // of Permanent, in some words
+	Concurrency bool   // too many requests were in flight
+	Overload    bool   // the server is short of capacity, whatever this client's rate is
+	Block       bool   // everything is refused for a while, and asking again prolongs that
+	Fine        bool   // not a refusal
+	Hint        bool   // not a refusal, but the wait applies
 }
 
 // Check tells what is wrong with an operator's dialect.

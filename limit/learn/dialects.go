@@ -166,12 +166,6 @@ var dialects = []Dialect{
 
 	// Language models
 	{
-		Name: "openai",
-		Refusals: []Refusal{
-			{Status: []int{429, 403}, Says: []string{"type=insufficient_quota", "code=insufficient_quota"}, Permanent: true, Scope: Token},
-		},
-	},
-	{
 		Name: "google", Hosts: []string{"*.googleapis.com"},
 		Refusals: []Refusal{
 			{Status: []int{403, 429, 503}, Says: []string{"retryDelay=*"}, Key: "retryDelay", Scope: Token},
@@ -346,6 +340,14 @@ var dialects = []Dialect{
 		},
 	},
 	{
+		Name: "credentials",
+		Refusals: []Refusal{
+			{Status: []int{400, 402, 403, 429}, Says: unpaid, Permanent: true, Reason: "no credit", Scope: Token},
+			{Status: []int{400, 403}, Says: suspended, Permanent: true, Reason: "account suspended", Scope: Token},
+			{Status: []int{400, 403}, Says: invalid, Permanent: true, Reason: "not valid", Scope: Token},
+		},
+	},
+	{
 		Name: "blocks",
 		Refusals: []Refusal{
 			{Status: []int{403, 429, 503}, Says: blockPages, Block: true, Scope: Site},
@@ -364,6 +366,28 @@ var dialects = []Dialect{
 			{Status: []int{420, 429}, Says: []string{"retryAfter=*"}, Key: "retryAfter"},
 		},
 	},
+}
+
+// unpaid are the texts of refusals because of a credential that is not paid for: of OpenAI,
+// Anthropic, OpenRouter, DeepSeek, X and others.
+var unpaid = []string{
+	"type=insufficient_quota", "code=insufficient_quota", "code=billing_not_active", "code=billing_hard_limit_reached",
+	"redit balance is too low", "nsufficient credits", "nsufficient Balance", "nsufficient balance", "nsufficient funds",
+	"title=CreditsDepleted", "type=https://api.twitter.com/2/problems/credits", "title=SpendCapReached",
+	"error=payment_required", "code=payment_required", "type=payment_required", "code=insufficient_credits", "error=insufficient_credits",
+}
+
+// suspended are the texts of refusals because of an account that is suspended. They name the
+// account of the caller, since the account that a page is about may be suspended, too.
+var suspended = []string{
+	"our account was suspended", "our account is suspended", "our account has been suspended", "our account has been disabled", "our account is disabled",
+	"code=account_deactivated", "code=account_suspended", "error=account_suspended", "error=account_inactive",
+}
+
+// invalid are the texts of refusals because of a credential that is not valid.
+var invalid = []string{
+	"code=invalid_api_key", "reason=API_KEY_INVALID", "API key not valid", "code=token_revoked", "error=token_revoked",
+	"code=token_expired", "error=token_expired", "reason=client-not-enrolled",
 }
 
 // slowDown is the refusal of S3 and stores like it while they grow.

@@ -73,11 +73,13 @@ type Request struct {
 type Lesson struct {
 	Throttled bool // the response is a refusal
 
-	// Permanent: waiting does not help, as with an unpaid bill. Lock: another request held
-	// a lock, and no rate was exceeded. Concurrency: too many requests were in flight.
+	// Permanent: waiting does not help, because the credential is not paid for or not valid.
+	// Lock: another request held a lock, and no rate was exceeded. Concurrency: too many requests were in flight.
 	// Overload: the server is short of capacity, whatever this client's rate is. Block: the
 	// server refuses everything from this client for a while, and asking again prolongs it.
 	Permanent, Lock, Concurrency, Overload, Block bool
+
+	Reason string // of a Permanent refusal: what is wrong with the credential, if known
 
 	// Scope and Bucket tell which requests the rest applies to. Documented is the scope
 	// that the service documents if its response does not tell it; otherwise None.

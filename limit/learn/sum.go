@@ -19,7 +19,7 @@ func (s *reading) lesson(status int, found *finding, dialects []*Dialect) Lesson
 		l.Concurrency = l.Concurrency || g.marker
 	}
 	if found != nil && l.Throttled {
-		l.Permanent, l.Lock = found.Permanent, found.Lock
+		l.Permanent, l.Reason, l.Lock = found.Permanent, found.Reason, found.Lock
 		l.Concurrency = l.Concurrency || found.Concurrency
 		l.Overload, l.Block = found.Overload, found.Block && !s.json
 	}
