@@ -51,7 +51,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		}
 		synctest.Wait() // the exchange is over
 		var d Denials
-		denyResult := p.Deny(start, a, 401, start, &d)
+		denyResult := p.Deny(start, a, Answer{Status: 401, Sent: start}, &d)
 		type holder struct {
 			Token *Token
 			Set   *Set

@@ -3,6 +3,8 @@ package tokens
 import (
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -11,7 +13,35 @@ const (
 	longestQuarantine   = 24 * time.Hour   // upper bound of each quarantine
 	denialsToQuarantine = 3                // denials in a row after which a token is quarantined
 	maxDenials          = 3                // tokens that one request is tried with
+	failuresToDoubt     = 3                // failures in a row after which a request is tried with another token
 )
+
+// Answer describes the answer to a request with a token.
+type Answer struct {
+	Status int
+	Reason string    // why the site does not accept the token, if the answer says so
+	Sent   time.Time // when the request was sent
+}
+
+// doubtful tells whether an answer may be due to the token or to the request: 401 and 402 say
+// nothing of the reason.
+func (a *Answer) doubtful() bool {
+	return a.Reason == "" && (a.Status == http.StatusUnauthorized || a.Status == http.StatusPaymentRequired)
+}
+
+// why describes a denial for operators.
+func (a *Answer) why() string {
+	switch {
+	case a.Reason != "":
+		return strconv.Itoa(a.Status) + ": " + a.Reason
+	case a.doubtful():
+		return strconv.Itoa(a.Status)
+	}
+	return "403 without a limit"
+}
+
+// othersSucceed ends the reason of a quarantine after failures.
+const othersSucceed = " where another token succeeds"
 
 // Denials lists the tokens that were denied for one request. The zero value is empty. It
 // belongs to one request and is not safe for concurrent use.
@@ -23,8 +53,8 @@ type Denials struct {
 // denial is the denial of one token for one request.
 type denial struct {
 	token         *Token
-	status        int
-	sent          time.Time
+	answer        Answer
+	failed        bool      // by Fail
 	before, after rejection // the token's rejection before and after this denial
 	credible      bool      // the token was accepted the last time, so the request may be the cause
 }
@@ -44,14 +74,21 @@ type denyResult struct {
 }
 
 // Success records that a site has accepted a token: any answer that does not deny the
-// token, including a refusal because of a limit. It ends the token's quarantine. sent is
-// the time the request was sent; an answer older than a later denial changes nothing. d,
-// which may be nil, lists tokens denied for the same request before. Because this token was
-// accepted, those denials were justified: tokens denied with a 401 are quarantined and
-// returned.
-func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*Token {
+// token, including a refusal because of a limit. It ends the token's quarantine. An answer
+// older than a later denial changes nothing. d, which may be nil, lists tokens denied for
+// the same request before. Because this token was accepted, those denials were justified:
+// tokens denied with 401 or 402, and those that failed, are quarantined and returned.
+func (p *Pool) Success(now time.Time, t *Token, a Answer, d *Denials) []*Token {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if a.Status < http.StatusBadRequest {
+		t.state.failures, t.state.doubtAt = 0, 0
+	}
+	return p.accept(now, t, a.Sent, d)
+}
+
+// accept records that a site has accepted a token.
+func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) []*Token {
 	s := t.state
 	if !s.rejection.sent.After(sent) {
 		p.bumpVersionIf(s.reject(rejection{}))
@@ -70,11 +107,13 @@ func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*T
 	for i := range d.n {
 		denied := &d.list[i]
 		other := denied.token.state
-		if denied.status != http.StatusUnauthorized || denied.token.state == s || other.rejection.until.After(now) || other.accepted.After(denied.sent) {
+		if !denied.failed && !denied.answer.doubtful() || denied.token.state == s || other.rejection.until.After(now) || !denied.failed && other.accepted.After(denied.answer.Sent) {
 			continue
 		}
 		r := other.rejection
-		r.sent, r.reason = denied.sent, denialReason(denied.status)
+		if r.sent, r.reason = denied.answer.Sent, denied.answer.why(); denied.failed {
+			r.reason = strconv.Itoa(denied.answer.Status) + othersSucceed
+		}
 		p.bumpVersionIf(other.reject(r.withQuarantine(now)))
 		other.lastAccepted.Store(0)
 		quarantined = append(quarantined, denied.token)
@@ -83,8 +122,9 @@ func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*T
 	return quarantined
 }
 
-// Deny records that a site has not accepted a token: a 401, or a 403 without any sign of a
-// limit. The first 401 quarantines the token if another token can be tried, and three
+// Deny records that a site has not accepted a token: 401, 402, 403 without any sign of a
+// limit, and whatever says that it is because of the token. An answer with a reason
+// quarantines the token, the first 401 or 402 does if another token can be tried, and three
 // denials in a row always do. A token that comes from quarantine is quarantined again by
 // one denial. If a second token that had been accepted before is denied for the same
 // request, the request is taken to be the cause, and the denials are undone.
@@ -92,9 +132,13 @@ func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*T
 // In a pool without another usable token, a token that had been accepted before is
 // quarantined at the third denial only, since some sites answer 401 for resources that are
 // not public.
-func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Denials) denyResult {
+func (p *Pool) Deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.deny(now, t, a, d)
+}
+
+func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 	s := t.state
 	s.denials++
 	if d != nil && d.has(s) {
@@ -106,13 +150,13 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 	was := s.rejection
 	rejection := was
 	switch {
-	case sent.Before(s.accepted): // older than the last success
-	case sent.Before(was.since): // sent before the current quarantine
+	case a.Sent.Before(s.accepted): // older than the last success
+	case a.Sent.Before(was.since): // sent before the current quarantine
 	default:
 		rejection.denialsInRow++
-		rejection.sent, rejection.reason = sent, denialReason(status)
+		rejection.sent, rejection.reason = a.Sent, a.why()
 		need := denialsToQuarantine
-		if was.quarantinesInRow > 0 || status == http.StatusUnauthorized && (!s.proven || p.hasOthers(now, t, d)) {
+		if was.quarantinesInRow > 0 || a.Reason != "" || a.doubtful() && (!s.proven || p.hasOthers(now, t, d)) {
 			need = 1
 		}
 		if rejection.denialsInRow >= need && !was.until.After(now) {
@@ -125,8 +169,11 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 	if d == nil {
 		return denyResult{Until: s.quarantinedUntil(now)}
 	}
+	if a.Reason != "" { // the request is not the cause
+		return denyResult{Until: s.quarantinedUntil(now), Again: p.hasOthers(now, t, d)}
+	}
 	if d.n < maxDenials {
-		d.list[d.n] = denial{t, status, sent, was, rejection, credible}
+		d.list[d.n] = denial{token: t, answer: a, before: was, after: rejection, credible: credible}
 		d.n++
 		if d.n > 1 && credible {
 			p.version.Add(1)
@@ -135,6 +182,34 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 		}
 	}
 	return denyResult{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, d)}
+}
+
+// Fail records an answer from 400 to 499 that denies nothing and names no limit. Usually the
+// request is the cause. But after some failures of a token in a row, the next request that
+// fails is tried with another token, too, whatever its status: if that succeeds, the token is
+// the cause and is quarantined, and if it does not, the token is doubted less often.
+func (p *Pool) Fail(now time.Time, t *Token, a Answer, d *Denials) (result denyResult, quarantined []*Token) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := t.state
+	if s.rejection.quarantinesInRow > 0 && strings.HasSuffix(s.rejection.reason, othersSucceed) {
+		a.Reason = strings.TrimSpace(othersSucceed)
+		return p.deny(now, t, a, d), nil
+	}
+	if d.n > 0 && d.list[d.n-1].failed { // the request fails with both
+		first := d.list[d.n-1].token.state
+		first.doubtAt = 2 * max(first.failures, failuresToDoubt)
+		p.accept(now, t, a.Sent, nil)
+		*d = Denials{}
+		return denyResult{}, nil
+	}
+	s.failures++
+	doubt := d.n == 0 && s.failures >= max(s.doubtAt, failuresToDoubt) && p.hasOthers(now, t, d)
+	quarantined = p.accept(now, t, a.Sent, d)
+	if doubt {
+		d.list[0], d.n = denial{token: t, answer: a, failed: true}, 1
+	}
+	return denyResult{Again: doubt}, quarantined
 }
 
 // hasOthers tells whether another token can be tried.
@@ -155,7 +230,7 @@ func (d *Denials) undo(now time.Time) []*Token {
 	for i := range d.n {
 		denied := &d.list[i]
 		s := denied.token.state
-		if denied.after == denied.before || s.accepted.After(denied.sent) {
+		if denied.after == denied.before || s.accepted.After(denied.answer.Sent) {
 			continue // it had no effect, or a success has undone it
 		}
 		r := s.rejection
@@ -196,11 +271,4 @@ func (s *state) quarantinedUntil(now time.Time) time.Time {
 		return s.rejection.until
 	}
 	return time.Time{}
-}
-
-func denialReason(status int) string {
-	if status == http.StatusUnauthorized {
-		return "401"
-	}
-	return "403 without a limit"
 }

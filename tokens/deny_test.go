@@ -8,7 +8,7 @@ import (
 )
 
 func (w *world) deny(label string, status int, d *Denials) denyResult {
-	return w.pool.Deny(w.now, w.token(label), status, w.now, d)
+	return w.pool.Deny(w.now, w.token(label), Answer{Status: status, Sent: w.now}, d)
 }
 
 func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
@@ -91,11 +91,11 @@ func TestRequestsThatWereUnderWayDoNotMakeAQuarantineLonger(t *testing.T) {
 	a, sent := w.token("a"), w.now
 	w.pass(time.Second)
 	for range 5 {
-		w.pool.Deny(w.now, a, 401, sent, nil)
+		w.pool.Deny(w.now, a, Answer{Status: 401, Sent: sent}, nil)
 	}
 	w.is("a", "", Quarantined, 10*time.Minute)
 	w.pass(11 * time.Minute)
-	w.pool.Deny(w.now, a, 401, sent, nil) // a very slow one
+	w.pool.Deny(w.now, a, Answer{Status: 401, Sent: sent}, nil) // a very slow one
 	w.is("a", "", Ready, 0)
 	w.pool.Begin(w.now, a, "")
 	w.deny("a", 401, nil)
@@ -107,13 +107,13 @@ func TestAnAnswerThatIsOlderThanWhatIsKnownChangesNothing(t *testing.T) {
 	a, old := w.token("a"), w.now
 	w.pass(time.Second)
 	w.success("a")
-	w.pool.Deny(w.now, a, 401, old, nil)
+	w.pool.Deny(w.now, a, Answer{Status: 401, Sent: old}, nil)
 	w.is("a", "", Ready, 0)
 	w.pass(time.Second)
 	w.deny("a", 401, nil)
-	w.pool.Success(w.now, a, w.now.Add(-time.Second), nil)
+	w.pool.Success(w.now, a, Answer{Sent: w.now.Add(-time.Second)}, nil)
 	w.is("a", "", Quarantined, 10*time.Minute)
-	w.pool.Success(w.now, a, w.now, nil)
+	w.pool.Success(w.now, a, Answer{Sent: w.now}, nil)
 	w.is("a", "", Ready, 0)
 }
 
@@ -133,7 +133,7 @@ func TestOneDeadTokenOfFiveIsReplacedByAnotherAndQuarantined(t *testing.T) {
 	if i := set.PickFor([]int{0, 1, 2, 3, 4}, w.now, &d); i != 3 {
 		t.Fatal("t3 was accepted last, not", i)
 	}
-	w.pool.Success(w.now, w.token("t3"), w.now, &d)
+	w.pool.Success(w.now, w.token("t3"), Answer{Sent: w.now}, &d)
 	w.is("t0", "", Quarantined, 10*time.Minute)
 	if d != (Denials{}) {
 		t.Fatal("they are answered")
@@ -200,11 +200,11 @@ func TestADenialThatAnotherRequestHasConfirmedStays(t *testing.T) {
 	w.pass(time.Second)
 	var denials, other Denials
 	w.deny("t0", 401, &denials)
-	w.pool.Deny(w.now, w.token("t0"), 401, w.now.Add(-time.Millisecond), &other)
+	w.pool.Deny(w.now, w.token("t0"), Answer{Status: 401, Sent: w.now.Add(-time.Millisecond)}, &other)
 	if denyResult := w.deny("t1", 401, &denials); len(denyResult.Released) != 2 {
 		t.Fatal(denyResult)
 	}
-	guilty := w.pool.Success(w.now, w.token("t2"), w.now, &other)
+	guilty := w.pool.Success(w.now, w.token("t2"), Answer{Sent: w.now}, &other)
 	if len(guilty) != 1 || guilty[0].Label() != "t0" {
 		t.Fatal(guilty)
 	}
@@ -220,7 +220,7 @@ func TestA403ThatAnotherTokenDoesNotGetIsOneInARow(t *testing.T) {
 		if denyResult := w.deny("t0", 403, &d); !denyResult.Again || denyResult.Until.IsZero() != (i < 2) {
 			t.Fatal(i, denyResult)
 		}
-		if guilty := w.pool.Success(w.now, w.token("t1"), w.now, &d); guilty != nil {
+		if guilty := w.pool.Success(w.now, w.token("t1"), Answer{Sent: w.now}, &d); guilty != nil {
 			t.Fatal(guilty)
 		}
 		w.pass(time.Second)

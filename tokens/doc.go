@@ -13,7 +13,7 @@
 //	secret, err := set.Credential(ctx, token) // an access token, where the pool uses OAuth2
 //	set.Placement().Apply(request, secret)
 //	…
-//	pool.Success(now, token, sent, &denials)  // or Deny, Cool, Spend
+//	pool.Success(now, token, answer, &denials)  // or Deny, Fail, Cool, Spend
 //
 // SavedStates and Restore carry a pool's state over a restart, and a fleet shares
 // quarantines by ApplyQuarantine. These name tokens by Token.Stable, a one-way hash of

@@ -187,7 +187,7 @@ func TestAQuarantineThatAnotherInstanceMetIsHeardOnce(t *testing.T) {
 		}
 	}
 	w.is("a", "", Quarantined, 20*time.Minute)
-	w.pool.Success(w.now, a, w.now.Add(-time.Second), nil) // which was under way
+	w.pool.Success(w.now, a, Answer{Sent: w.now.Add(-time.Second)}, nil) // which was under way
 	w.is("a", "", Quarantined, 20*time.Minute)
 	w.pass(time.Second)
 	w.success("a") // sent after it was known, as by a site that asked for it

@@ -116,7 +116,7 @@ func TestTheOrderOfTokensIsThatByWhichTheyArePicked(t *testing.T) {
 			case 1:
 				w.pool.Cool(w.now, token, "route", w.now.Add(time.Second), "")
 			case 2:
-				w.pool.Deny(w.now, token, 401, w.now, nil)
+				w.pool.Deny(w.now, token, Answer{Status: 401, Sent: w.now}, nil)
 			case 3:
 				w.pool.Begin(w.now, token, "")
 			case 4:
@@ -164,7 +164,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 		ready[i] = i
 	}
 	var d Denials
-	w.pool.Deny(w.now, set.Tokens()[0], 401, w.now, &d)
+	w.pool.Deny(w.now, set.Tokens()[0], Answer{Status: 401, Sent: w.now}, &d)
 	if n := testing.AllocsPerRun(10, func() { set.pick(ready, w.now); set.PickFor(ready, w.now, &d) }); n != 0 {
 		t.Fatal(n)
 	}
@@ -185,7 +185,7 @@ func BenchmarkPickAmong1000(b *testing.B) {
 func TestAReloadKeepsTheStateOfSecretsThatStay(t *testing.T) {
 	w := newWorld(t, "a=s1", "b=s2", "c=s3")
 	w.pool.Cool(w.now, w.token("a"), "", w.now.Add(time.Hour), "")
-	w.pool.Deny(w.now, w.token("b"), 401, w.now, nil)
+	w.pool.Deny(w.now, w.token("b"), Answer{Status: 401, Sent: w.now}, nil)
 	old := w.pool.Set()
 	c := w.reload("new=s9", "renamed=s1", "b=s2")
 	if fmt.Sprint(c) != "{[new] [renamed b] [c]}" {
@@ -283,7 +283,7 @@ func TestTwinsShareWhatTheirAccountMayDo(t *testing.T) {
 	w.is("c", "r", Ready, 0)
 	w.pool.Spend(w.now, b, "", w.now.Add(2*time.Hour), "")
 	w.is("a", "", Spent, 2*time.Hour)
-	w.pool.Deny(w.now, b, 401, w.now, nil)
+	w.pool.Deny(w.now, b, Answer{Status: 401, Sent: w.now}, nil)
 	w.is("b", "", Quarantined, 2*time.Hour)
 	w.is("a", "", Spent, 2*time.Hour) // it is another secret
 	w.reload("b@x=s1", "a@x=s2", "c@x=s3")

@@ -193,10 +193,10 @@ func TestADeadTokenIsSeldomTried(t *testing.T) {
 				}
 				tries[i]++
 				if i >= dead {
-					p.Success(now, token, now, &d)
+					p.Success(now, token, Answer{Sent: now}, &d)
 					break
 				}
-				if !p.Deny(now, token, status, now, &d).Again {
+				if !p.Deny(now, token, Answer{Status: status, Sent: now}, &d).Again {
 					shown++
 					break
 				}

@@ -156,6 +156,8 @@ type state struct {
 	proven         bool      // a site has accepted it at some time
 	accepted       time.Time // when the last accepted request was sent
 	trialSince     time.Time // start of the request that tries it after a quarantine; zero: none
+	failures       int       // failures in a row, see Pool.Fail
+	doubtAt        int       // failures in a row from which the token is doubted; 0: as usual
 	ignoredDenials int       // denials blamed on the request, since the last success
 	leftAt         time.Time // when it left the pool
 	heardUntil     time.Time // end of the latest quarantine that another instance reported

@@ -94,7 +94,7 @@ func (w *world) pick() string {
 }
 
 func (w *world) success(label string) {
-	w.pool.Success(w.now, w.token(label), w.now, nil)
+	w.pool.Success(w.now, w.token(label), Answer{Sent: w.now}, nil)
 }
 
 // pick is PickFor for a request without denials.
