@@ -60,7 +60,7 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 		b.At, b.Word = r.Token, "token"
 	}
 	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.answers.since(r.Since)
-	if a.Lesson.Permanent || a.Lesson.Overload || b.Odd {
+	if a.Lesson.Overload || b.Odd {
 		return b
 	}
 	found, changed := s.hidden(a, r.Signed && a.Lesson.Scope == learn.Site)

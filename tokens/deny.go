@@ -23,6 +23,11 @@ type Answer struct {
 	Sent   time.Time // when the request was sent
 }
 
+// Denies tells whether the site does not accept the token.
+func (a *Answer) Denies() bool {
+	return a.Reason != "" || a.doubtful() || a.Status == http.StatusForbidden
+}
+
 // doubtful tells whether an answer may be due to the token or to the request: 401 and 402 say
 // nothing of the reason.
 func (a *Answer) doubtful() bool {
@@ -69,6 +74,7 @@ func (d *Denials) has(s *state) bool {
 // denyResult is the decision of Deny.
 type denyResult struct {
 	Until    time.Time // end of the token's quarantine; zero: not quarantined
+	Last     bool      // it is not accepted for a reason, and stays in use because no other token can be tried
 	Again    bool      // another token should be tried before the client gets the answer
 	Released []*Token  // tokens whose quarantine was a mistake and has been ended
 }
@@ -123,9 +129,10 @@ func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) []*To
 }
 
 // Deny records that a site has not accepted a token: 401, 402, 403 without any sign of a
-// limit, and whatever says that it is because of the token. An answer with a reason
-// quarantines the token, the first 401 or 402 does if another token can be tried, and three
-// denials in a row always do. A token that comes from quarantine is quarantined again by
+// limit, and whatever says that it is because of the token. An answer with a reason, and the
+// first 401 or 402, quarantines the token if another token can be tried. So do three denials
+// in a row, also where no other can be tried, unless the answer has a reason: a client
+// learns more from such an answer than by waiting. A token that comes from quarantine is quarantined again by
 // one denial. If a second token that had been accepted before is denied for the same
 // request, the request is taken to be the cause, and the denials are undone.
 //
@@ -146,7 +153,7 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 		s.trialSince = time.Time{}
 		return denyResult{Until: s.quarantinedUntil(now)}
 	}
-	credible := s.lastAccepted.Load() > 0
+	credible, last := s.lastAccepted.Load() > 0, false
 	was := s.rejection
 	rejection := was
 	switch {
@@ -155,11 +162,12 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 	default:
 		rejection.denialsInRow++
 		rejection.sent, rejection.reason = a.Sent, a.why()
-		need := denialsToQuarantine
-		if was.quarantinesInRow > 0 || a.Reason != "" || a.doubtful() && (!s.proven || p.hasOthers(now, t, d)) {
+		need, others := denialsToQuarantine, p.hasOthers(now, t, d)
+		if was.quarantinesInRow > 0 || a.Reason != "" || a.doubtful() && (!s.proven || others) {
 			need = 1
 		}
-		if rejection.denialsInRow >= need && !was.until.After(now) {
+		last = a.Reason != "" && !others
+		if rejection.denialsInRow >= need && !was.until.After(now) && !last {
 			rejection = rejection.withQuarantine(now)
 		}
 		s.trialSince = time.Time{}
@@ -170,7 +178,7 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 		return denyResult{Until: s.quarantinedUntil(now)}
 	}
 	if a.Reason != "" { // the request is not the cause
-		return denyResult{Until: s.quarantinedUntil(now), Again: p.hasOthers(now, t, d)}
+		return denyResult{Until: s.quarantinedUntil(now), Last: last && rejection.denialsInRow == 1, Again: p.hasOthers(now, t, d)}
 	}
 	if d.n < maxDenials {
 		d.list[d.n] = denial{token: t, answer: a, before: was, after: rejection, credible: credible}

@@ -21,13 +21,37 @@ func TestATokenThatIsNotPaidForIsPutAwayAtOnce(t *testing.T) {
 	var d Denials
 	for i, label := range []string{"t0", "t1", "t2", "t3", "t4"} {
 		result := w.pool.Deny(w.now, w.token(label), Answer{Status: 402, Reason: "no credit", Sent: w.now}, &d)
-		if result.Again != (i < 4) || len(result.Released) > 0 {
+		if result.Again != (i < 4) || result.Last != (i == 4) || len(result.Released) > 0 {
 			t.Errorf("%s: %+v", label, result)
 		}
-		w.is(label, "", Quarantined, 10*time.Minute)
+		if i < 4 {
+			w.is(label, "", Quarantined, 10*time.Minute)
+		}
 		if a := w.pool.Availability(w.now, w.token(label), ""); a.Why != "402: no credit" {
 			t.Errorf("%s: %s", label, a.Why)
 		}
+	}
+}
+
+// TestTheLastTokenWithoutCreditStaysInUse: its answers tell a client more than a wait would.
+func TestTheLastTokenWithoutCreditStaysInUse(t *testing.T) {
+	w := newWorld(t, "a=s1")
+	w.success("a")
+	for n := range 5 {
+		w.pass(time.Second)
+		result := w.pool.Deny(w.now, w.token("a"), Answer{Status: 402, Reason: "no credit", Sent: w.now}, &Denials{})
+		if result.Again || result.Last != (n == 0) {
+			t.Errorf("denial %d: %+v", n+1, result)
+		}
+		w.is("a", "", Ready, 0)
+	}
+	if a := w.pool.Availability(w.now, w.token("a"), ""); a.Why != "402: no credit" {
+		t.Error(a.Why)
+	}
+	w.pass(time.Second)
+	w.success("a")
+	if a := w.pool.Availability(w.now, w.token("a"), ""); a.Why != "" {
+		t.Error(a.Why)
 	}
 }
 

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -189,7 +190,11 @@ func (s *state) availability(now time.Time, route string) availability {
 		return availability{Quarantined, until, q.reason}
 	}
 	if p.until.IsZero() {
-		return availability{}
+		a := availability{}
+		if s.rejection.denialsInRow > 0 && strings.Contains(s.rejection.reason, ": ") { // see Pool.Deny
+			a.Why = s.rejection.reason
+		}
+		return a
 	}
 	return p.availability()
 }

@@ -80,7 +80,7 @@ func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, err
 	s.log.WithField("token", failed.Label).Warn(failed)
 	again.Until = failed.RetryAt
 	if failed.Rejected {
-		if d := pool.Deny(s.clock.Now(), token, http.StatusUnauthorized, now, nil); d.Until.After(again.Until) {
+		if d := pool.Deny(s.clock.Now(), token, tokens.Answer{Status: http.StatusUnauthorized, Sent: now}, nil); d.Until.After(again.Until) {
 			again.Until = d.Until
 		}
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"time"
@@ -93,39 +94,46 @@ func (s *lessons) judgeToken(x *Request, r *http.Request, resp *http.Response, v
 func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until time.Time) {
 	t := &x.progress
 	token, pool, now := t.token, t.plan.Pool, x.answered
-	denied := status == http.StatusUnauthorized || status == http.StatusForbidden
+	answer := tokens.Answer{Status: status, Reason: t.learned.denial, Sent: x.sent}
 	switch {
 	case status == 0:
 		pool.EndWithoutAnswer(token, t.began)
-		return false, time.Time{}
-	case !denied || v.refused:
-		if v.refused {
-			pool.Cool(now, token, x.poolRoute(x.route()), v.until, v.why)
-		}
-		s.quarantine(x, pool.Success(now, token, x.sent, &t.denials))
-		return false, time.Time{}
+	case v.refused:
+		pool.Cool(now, token, x.poolRoute(x.route()), v.until, v.why)
+		s.quarantine(x, pool.Success(now, token, answer, &t.denials))
 	case status == http.StatusUnauthorized && x.subject.Tokens.Renew(now, token, t.credential):
 		return true, time.Time{}
+	case answer.Denies():
+		d := pool.Deny(now, token, answer, &t.denials)
+		for _, free := range d.Released {
+			s.gate.EndCooldowns(scopeOfToken(free))
+		}
+		switch {
+		case !d.Until.IsZero():
+			s.quarantine(x, []*tokens.Token{token})
+		case d.Last:
+			s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": answer.Reason}).Warnf("%s does not accept the token %s of %s (%s), and no other token of the pool can go: clients get its answers", x.site, token.Label(), pool.Name(), answer.Reason)
+		}
+		return d.Again, d.Until
+	case status >= 400 && status < 500:
+		d, others := pool.Fail(now, token, answer, &t.denials)
+		if s.quarantine(x, others); !d.Until.IsZero() {
+			s.quarantine(x, []*tokens.Token{token})
+		}
+		return d.Again, d.Until
+	default:
+		s.quarantine(x, pool.Success(now, token, answer, &t.denials))
 	}
-	d := pool.Deny(now, token, status, x.sent, &t.denials)
-	for _, free := range d.Released {
-		s.gate.EndCooldowns(scopeOfToken(free))
-	}
-	if !d.Until.IsZero() {
-		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label()}).Warnf("%s answers %d to the token %s of %s: it is not used until %s", x.site, status, token.Label(), pool.Name(), d.Until.Format(time.RFC3339))
-		s.gate.CoolAll(scopeOfToken(token), d.Until, "quarantine")
-	}
-	return d.Again, d.Until
+	return false, time.Time{}
 }
 
-// quarantine takes tokens out of use that the site does not accept: another token was accepted
-// for the same request.
+// quarantine takes tokens out of use that the site does not accept.
 func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
-	pool, now := x.progress.plan.Pool, s.clock.Now()
+	pool, now := x.progress.plan.Pool, x.answered
 	for _, token := range denied {
-		availability := pool.Availability(now, token, "")
-		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label()}).Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), availability.Until.Format(time.RFC3339))
-		s.gate.CoolAll(scopeOfToken(token), availability.Until, "quarantine")
+		a := pool.Availability(now, token, "")
+		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
+		s.gate.CoolAll(scopeOfToken(token), a.Until, "quarantine")
 	}
 }
 
@@ -174,12 +182,15 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(announcement.Title), announcement.Limit.Reset, "nothing is left")
 		}
 	}
-	if lesson.Throttled {
+	refused := lesson.Throttled && !lesson.Permanent
+	switch {
+	case refused:
 		t.learned.refusal = hintOf(lesson, resp.Header, a.At)
 		t.learned.refusal.unsafe = unavailable
-		t.learned.refusal.final = lesson.Permanent && (t.token == nil || len(x.subject.Tokens.Tokens()) < 2)
+	case lesson.Permanent:
+		t.learned.denial = cmp.Or(lesson.Reason, "waiting does not help")
 	}
-	if lesson.Throttled && !lesson.Lock {
+	if refused && !lesson.Lock {
 		if until := s.blame(x, &a, &found); !until.IsZero() {
 			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(until.Sub(x.answered), 0)
 		}
@@ -260,6 +271,7 @@ func (s *lessons) blocked(x *Request) verdict {
 // learned describes a refusal by the last answer; the zero value is none.
 type learned struct {
 	refusal hint
+	denial  string      // why the token is not accepted, if the answer says so
 	at      queue.Scope // what the refusal is about
 	word    string      // the kind of scope, for the metrics
 }
@@ -271,17 +283,11 @@ func (l *learned) plain(x *Request, resp *http.Response) {
 	}
 }
 
-// unpaid is the time that a token is not used after an answer that asks for a payment.
-const unpaid = time.Hour
-
 // hintOf returns what the lesson of a refusal says of the wait.
 func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
 	r := hint{refused: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
-	switch {
-	case r.said:
+	if r.said {
 		r.wait = max(l.RetryAt.Sub(now), 0)
-	case l.Permanent:
-		r.said, r.wait = true, unpaid
 	}
 	r.why = whyRefused(r.said, h)
 	return r

@@ -96,7 +96,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	if a.refusals > 0 {
 		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
 	}
-	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals && !a.refusal.final
+	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals
 	return v
 }
 
@@ -169,7 +169,6 @@ func outcomeOf(status int, err error, v verdict) limit.Outcome {
 type hint struct {
 	refused  bool          // because of a limit
 	lock     bool          // another request is in the way: nothing is learned
-	final    bool          // waiting does not help
 	overload bool          // the site is short of capacity
 	unsafe   bool          // the site may have done what was asked
 	said     bool          // for how long it has to wait
