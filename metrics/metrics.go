@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Metrics are all metrics of one process, in a registry of their own. Make it with New. It
@@ -98,6 +99,17 @@ func (m *Metrics) Site(name string) *Site { return m.sites.site(name) }
 // Sites lists the labelled sites by name, and "other".
 func (m *Metrics) Sites() []SiteCount { return m.sites.counts() }
 
+// Failed lists the answers from status 400 on that clients got, by site and status.
+func (m *Metrics) Failed() map[string][]CodeCount {
+	failed := map[string][]CodeCount{}
+	for _, site := range m.sites.all() {
+		if list := site.failed(); len(list) > 0 {
+			failed[site.name] = list
+		}
+	}
+	return failed
+}
+
 // LastMinute is the number of requests of a site answered in the last minute, 0 for a site
 // without a label of its own.
 func (m *Metrics) LastMinute(site string) uint64 {
@@ -127,6 +139,18 @@ func (m *Metrics) RefusalReasons(reasons []string) {
 
 // Refused counts an answer that abide gave itself. Reasons are fixed words.
 func (m *Metrics) Refused(reason string) { m.refusals.inc(pair{reason, ""}) }
+
+// OwnAnswers counts the answers that abide gave itself, by reason.
+func (m *Metrics) OwnAnswers() map[string]uint64 {
+	counts := map[string]uint64{}
+	for p, child := range *m.refusals.known.Load() {
+		var now dto.Metric
+		if child.Write(&now) == nil && now.GetCounter().GetValue() > 0 {
+			counts[p[0]] = uint64(now.GetCounter().GetValue())
+		}
+	}
+	return counts
+}
 
 // WrongSecret counts a wrong secret presented to the "proxy" or "admin" listener.
 func (m *Metrics) WrongSecret(listener string) { m.wrong.inc(pair{listener, ""}) }

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -34,6 +36,26 @@ type SiteCount struct {
 	Requests, In, Out uint64
 	Refusals          uint64 // answers that refused a request because of a limit
 	Unread            UnreadCount
+}
+
+// CodeCount counts the answers with a status. 499 counts clients that left before the answer.
+type CodeCount struct {
+	Code    int    `json:"code"`
+	Answers uint64 `json:"answers"`
+}
+
+// failed lists the answers from status 400 on, by status.
+func (s *Site) failed() (list []CodeCount) {
+	sums := map[int]uint64{}
+	s.requests.each(func(_, hundred, rest int, n *atomic.Uint64) {
+		if hundred >= 4 {
+			sums[hundred*100+rest] += n.Load()
+		}
+	})
+	for _, code := range slices.Sorted(maps.Keys(sums)) {
+		list = append(list, CodeCount{code, sums[code]})
+	}
+	return list
 }
 
 // UnreadCount counts the https connections that were not intercepted, by reason.

@@ -46,6 +46,11 @@ type Token struct {
 	Limits []Announced `json:"limits"`
 }
 
+// Denied tells whether sites do not accept the token, for the reason in Why.
+func (t *Token) Denied() bool {
+	return t.Why != "" && (t.State == "quarantined" || t.State == "ready")
+}
+
 // Paused is a route for which a token may not be used.
 type Paused struct {
 	Route string    `json:"route"`

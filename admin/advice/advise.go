@@ -22,6 +22,7 @@ var rules = []struct {
 	{"limit-below-announced", belowAnnounced},
 	{"one-client", oneClient},
 	{"refusals", refusals},
+	{"denied-token", deniedTokens},
 	{"others-use-token", othersUse},
 	{"one-account", oneAccount},
 	{"priority", longPriorities},

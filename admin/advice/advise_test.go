@@ -120,9 +120,19 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"there is one client alone":           {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500)}, nil},
 		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
 
-		"a site refuses much":                {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 60 min", "Write a limit"}},
-		"a site with a limit refuses much":   {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(limit)}, []string{"lower the limits"}},
-		"a site refuses little":              {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
+		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 60 min", "Write a limit"}},
+		"a site with a limit refuses much": {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(limit)}, []string{"lower the limits"}},
+		"a site refuses little":            {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
+		"a token is not accepted": {"denied-token", []func(*Facts){pool(site, three), func(f *Facts) {
+			token := &f.Tokens.Pools[0].Tokens[2]
+			token.State, token.Why, token.Until = "quarantined", "402: no credit", noon.Add(10*time.Minute)
+		}}, []string{"The token c of the pool x is not accepted (402: no credit), and it is not used until 12:10:00 UTC. Replace c"}},
+		"the last token is not accepted": {"denied-token", []func(*Facts){pool(site, []string{"a"}), func(f *Facts) {
+			f.Tokens.Pools[0].Tokens[0].Why = "402: no credit"
+		}}, []string{"The token a of the pool x is not accepted (402: no credit). Replace a"}},
+		"a token is spent": {"denied-token", []func(*Facts){pool(site, three), func(f *Facts) {
+			f.Tokens.Pools[0].Tokens[2].State, f.Tokens.Pools[0].Tokens[2].Why = "spent", "nothing is left"
+		}}, nil},
 		"others use a token":                 {"others-use-token", []func(*Facts){pool(site, []string{"a"}, foreign(.37, noon))}, []string{`37 % of the use of "5 per 1s" of the token a is not this abide's`}},
 		"others use little of a token":       {"others-use-token", []func(*Facts){pool(site, []string{"a"}, foreign(.1, noon))}, nil},
 		"others are tokens of the same pool": {"others-use-token", []func(*Facts){pool(site, []string{"a", "b"}, foreign(.5, noon))}, nil},
@@ -170,7 +180,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 		names = append(names, one.name)
 	}
 	slices.Sort(names)
-	if got := len(slices.Compact(names)); got != 9 {
+	if got := len(slices.Compact(names)); got != 10 {
 		t.Errorf("%d rules; add the cases of a new one to TestEachRuleHasATrueAndAFalseCase", got)
 	}
 }

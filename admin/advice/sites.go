@@ -91,6 +91,27 @@ func othersUse(f *Facts) (list []status.Advice) {
 	return list
 }
 
+// deniedTokens finds tokens that sites do not accept.
+func deniedTokens(f *Facts) (list []status.Advice) {
+	for _, pool := range f.Tokens.Pools {
+		for _, token := range pool.Tokens {
+			if !token.Denied() {
+				continue
+			}
+			until := ""
+			if !token.Until.IsZero() {
+				until = ", and it is not used until " + clock(token.Until, f.Now) + " UTC"
+			}
+			list = append(list, status.Advice{
+				Weight: 1 / float64(len(pool.Tokens)),
+				Text:   fmt.Sprintf("The token %s of the pool %s is not accepted (%s)%s.", token.Label, pool.Name, token.Why, until),
+				Change: fmt.Sprintf("Replace %s, or remove it from the pool.", token.Label),
+			})
+		}
+	}
+	return list
+}
+
 // oneAccount are tokens whose limits move together.
 func oneAccount(f *Facts) (list []status.Advice) {
 	for _, pool := range f.Tokens.Pools {

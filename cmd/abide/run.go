@@ -34,8 +34,7 @@ var runDefaults = map[string]string{
 }
 
 func runCommand() *cobra.Command {
-	var client string
-	var quiet bool
+	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with the proxy started and set up for it",
@@ -52,9 +51,10 @@ are seen, and the log is at level warn.
 While requests are held for 5 seconds or longer, a line on the terminal says
 until when, and for which limit. Without a terminal the log says so, at most
 once a minute. At the end a summary on standard error says how many requests
-there were to how many sites, which refusals the command did not see, for how
-long requests were held and for which limits, and which tokens were used. When
-no request came through abide, it says that instead. --quiet silences all this.
+there were to how many sites, which refusals the command did not see, which
+answers were errors, for how long requests were held and for which limits, and
+which tokens were used and denied. When no request came through abide, it says
+that instead. --quiet silences all this; --summary writes it as JSON to a file.
 
 A NO_PROXY of one's own is kept as it is; without one, localhost, 127.0.0.1 and
 ::1 are reached without the proxy. HTTP_PROXY and the like are replaced. What
@@ -64,15 +64,23 @@ before, and by the proxy.`,
   abide run -- curl https://example.com/`,
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	cmd.Flags().StringVar(&client, "client", "", "`name` of access.clients that the command is (default the first)")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no line about held requests, no summary, and no warning that no request came")
+	cmd.Flags().StringVar(&o.client, "client", "", "`name` of access.clients that the command is (default the first)")
+	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no line about held requests, no summary, and no warning that no request came")
+	cmd.Flags().StringVar(&o.summary, "summary", "", "`file` that gets the summary as JSON")
+	cmd.Flags().BoolVar(&o.fail, "fail", false, "exit with status 75 where the command succeeds although abide answered requests itself, or the command gave requests up")
 	// What follows the command is the command's, with or without "--".
 	cmd.Flags().SetInterspersed(false)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, client, quiet, args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, o, args) }
 	return cmd
 }
 
-func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
+// runOptions are the flags of "abide run" itself.
+type runOptions struct {
+	client, summary string
+	quiet, fail     bool
+}
+
+func run(cmd *cobra.Command, o runOptions, args []string) error {
 	caught := catchForChild()
 	defer caught.close()
 
@@ -94,7 +102,7 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	}
 	p = onFreePorts(p)
 	p.Open.Run = true
-	user, err := credential(p, client)
+	user, err := credential(p, o.client)
 	if err != nil {
 		return err
 	}
@@ -145,7 +153,7 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	began := time.Now()
 	var reporting sync.WaitGroup
-	if !quiet {
+	if !o.quiet {
 		reporting.Go(func() { a.reportHolds(ctx, console) })
 	}
 	ended := runChild(child, caught)
@@ -153,12 +161,28 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	stop()
 	reporting.Wait()
 	end()
-	if !quiet && child.ProcessState != nil {
-		happened := a.summary(took)
+	err = statusOfChild(args[0], child, ended)
+	if child.ProcessState == nil {
+		return err
+	}
+	happened := a.summary(took)
+	if !o.quiet {
 		happened.write(errs)
 	}
-	return statusOfChild(args[0], child, ended)
+	if o.summary != "" {
+		if failed := writeWhole(o.summary, 0o644, happened.writeJSON); failed != nil && err == nil {
+			return fmt.Errorf("writing the summary: %w", failed)
+		}
+	}
+	if o.fail && err == nil && happened.gaveUp() {
+		return &exit{code: gaveUpStatus}
+	}
+	return err
 }
+
+// gaveUpStatus is the exit status of a command that succeeded without all answers: EX_TEMPFAIL of
+// sysexits.h.
+const gaveUpStatus = 75
 
 // credential is the name and secret of a client, nil where clients have none.
 func credential(p *policy.Policy, client string) (*url.Userinfo, error) {

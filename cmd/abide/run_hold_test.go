@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
@@ -95,15 +96,22 @@ func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 			{Site: "other.test", Limit: "retry", Requests: 1, Total: time.Second, Longest: time.Second},
 			{Site: "other.test", Limit: "2 in flight", Requests: 1, Total: time.Millisecond, Longest: time.Millisecond},
 		},
-		tokens: []tokenUse{{"p", "alice", 6}, {"p", "bob", 1}},
+		tokens: []tokenUse{{"p", "alice", 6, ""}, {"p", "bob", 1, ""}, {"p", "carol", 1, "402: no credit"}},
+		failed: map[string][]metrics.CodeCount{"api.test": {{Code: 402, Answers: 1}, {Code: 403, Answers: 55}, {Code: 499, Answers: 9}}, "other.test": {{Code: 503, Answers: 2}}},
+		own:    map[string]uint64{"broken": 2},
 	}
 	want := `abide    12 requests to 2 sites in 1m23s
 refused  3 attempts by sites, of which the command saw 1; the others were sent again
-held     1m24s in all, 7 requests, the longest 40s: api.test, limit: 900 requests per 15m
-         2s in all, 1 request, the longest 2s: other.test refused requests
-         1s in all, 1 request, the longest 1s: other.test, before requests were sent again
+failed   api.test: 1 answer 402 (to be paid for), 55 answers 403 (the site may block this crawler)
+         other.test: 2 answers 503
+         of these, abide answered itself: 2 broken, see docs/troubleshooting.md#which-answer-means-what
+         9 requests given up by the command before the answer: give it a longer time-out, see docs/crawlers.md#time-outs
+held     7 requests, 12s each on average, the longest 40s: api.test, limit: 900 requests per 15m
+         1 request, 2s: other.test refused requests
+         1 request, 1s: other.test, before requests were sent again
          and for 1 other limit
-tokens   alice of p (6 attempts), bob of p (1 attempt)
+tokens   alice of p (6 attempts), bob of p (1 attempt), carol of p (1 attempt)
+denied   carol of p (402: no credit): replace it or remove it from its pool
 faster   more tokens, or more than "900 requests per 15m", if api.test allows it
 `
 	if got := written(s); got != want {

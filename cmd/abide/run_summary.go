@@ -2,19 +2,26 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
 
 // shownLimits is the number of limits that a summary names.
 const shownLimits = 3
+
+// shortHold is the length up to which holds are not worth a line.
+const shortHold = 100 * time.Millisecond
 
 // summary counts what a command of "abide run" did. It reads no clock.
 type summary struct {
@@ -30,19 +37,23 @@ type summary struct {
 	held     []sitelog.HeldTime
 	raise    string // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
+	failed   map[string][]metrics.CodeCount // answers that the command got from status 400 on, by site
+	own      map[string]uint64              // number of answers that abide gave itself, by reason
 }
 
 // tokenUse counts the uses of a token.
 type tokenUse struct {
-	pool, label string
-	uses        uint64 // attempts: a request that is sent again uses a token again
+	Pool  string `json:"pool"`
+	Label string `json:"label"`
+	Uses  uint64 `json:"attempts"`         // a request that is sent again uses a token again
+	Out   string `json:"denied,omitempty"` // why sites do not accept it
 }
 
 // summary counts from the start of the process.
 func (a *program) summary(took time.Duration) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held}
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failed: a.metrics.Failed(), own: a.metrics.OwnAnswers()}
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
 		if site.Requests > 0 {
@@ -56,13 +67,18 @@ func (a *program) summary(took time.Duration) summary {
 	for _, pool := range a.proxy.Pools() {
 		for i := range pool.Tokens {
 			if t := &pool.Tokens[i]; t.Uses > 0 {
-				s.tokens = append(s.tokens, tokenUse{pool.Name, t.Label, t.Uses})
+				use := tokenUse{Pool: pool.Name, Label: t.Label, Uses: t.Uses}
+				if t.Denied() {
+					use.Out = t.Why
+				}
+				s.tokens = append(s.tokens, use)
 			}
 		}
 	}
 	slices.SortFunc(s.tokens, func(a, b tokenUse) int {
-		return cmp.Or(cmp.Compare(b.uses, a.uses), cmp.Compare(a.pool, b.pool), cmp.Compare(a.label, b.label))
+		return cmp.Or(cmp.Compare(b.Uses, a.Uses), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Label, b.Label))
 	})
+	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold })
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 	}
@@ -83,6 +99,38 @@ func (s *summary) write(w io.Writer) {
 	default:
 		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21, PHP streams, aiohttp), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
+}
+
+// gaveUp tells whether requests of the command ended without an answer of their site.
+func (s *summary) gaveUp() bool {
+	for _, codes := range s.failed {
+		if slices.ContainsFunc(codes, func(c metrics.CodeCount) bool { return c.Code == clientLeft }) {
+			return true
+		}
+	}
+	return len(s.own) > 0
+}
+
+// heldJSON is a limit that held requests, in the file of the summary.
+type heldJSON struct {
+	Site     string  `json:"site"`
+	Limit    string  `json:"limit"`
+	Requests int     `json:"requests"`
+	Seconds  float64 `json:"seconds"` // of all requests together
+	Longest  float64 `json:"longest_seconds"`
+}
+
+// writeJSON writes the summary as one JSON object.
+func (s *summary) writeJSON(w io.Writer) error {
+	held := []heldJSON{}
+	for _, h := range s.held {
+		held = append(held, heldJSON{h.Site, h.Limit, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
+	}
+	return json.NewEncoder(w).Encode(map[string]any{
+		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "https_unread": s.unread,
+		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failed, "own_answers": s.own,
+		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "faster": s.advice(),
+	})
 }
 
 // shownUnread is the number of tunnelled sites that a summary names.
@@ -106,6 +154,7 @@ func (s *summary) table(w io.Writer) {
 	if s.refusals > 0 {
 		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countText(s.refusals, "attempt"), s.refusals-s.unseen)
 	}
+	s.failures(t)
 	for i, h := range s.held {
 		name := "held"
 		if i > 0 {
@@ -115,15 +164,82 @@ func (s *summary) table(w io.Writer) {
 			fmt.Fprintf(t, "%s\tand for %s\n", name, countText(len(s.held)-i, "other limit"))
 			break
 		}
-		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, sitelog.InSeconds(h.Total), countText(h.Requests, "request"), sitelog.InSeconds(h.Longest), heldFor(h))
+		fmt.Fprintf(t, "%s\t%s, %s: %s\n", name, countText(h.Requests, "request"), heldTimes(h), heldFor(h))
 	}
 	if len(s.tokens) > 0 {
 		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(s.tokenNames(), ", "))
+	}
+	if out := s.deniedTokens(); len(out) > 0 {
+		advice := "replace it or remove it from its pool"
+		if len(out) > 1 {
+			advice = "replace them or remove them from their pools"
+		}
+		fmt.Fprintf(t, "denied\t%s: %s\n", strings.Join(out, ", "), advice)
 	}
 	if text := s.advice(); text != "" {
 		fmt.Fprintf(t, "faster\t%s\n", text)
 	}
 	t.Flush()
+}
+
+// failures prints what went wrong: answers with errors, by site, those of abide itself, and
+// requests that the command gave up.
+func (s *summary) failures(t io.Writer) {
+	name, left := "failed", uint64(0)
+	line := func(format string, args ...any) {
+		fmt.Fprintf(t, name+"\t"+format+"\n", args...)
+		name = ""
+	}
+	for _, site := range slices.Sorted(maps.Keys(s.failed)) {
+		var codes []string
+		for _, c := range s.failed[site] {
+			if c.Code == clientLeft {
+				left += c.Answers
+				continue
+			}
+			codes = append(codes, fmt.Sprintf("%s %d%s", countText(int(c.Answers), "answer"), c.Code, codeHints[c.Code]))
+		}
+		if len(codes) > 0 {
+			line("%s: %s", site, strings.Join(codes, ", "))
+		}
+	}
+	if len(s.own) > 0 {
+		var reasons []string
+		for _, reason := range slices.Sorted(maps.Keys(s.own)) {
+			reasons = append(reasons, fmt.Sprintf("%d %s", s.own[reason], reason))
+		}
+		line("of these, abide answered itself: %s, see docs/troubleshooting.md#which-answer-means-what", strings.Join(reasons, ", "))
+	}
+	if left > 0 {
+		line("%s given up by the command before the answer: give it a longer time-out, see docs/crawlers.md#time-outs", countText(int(left), "request"))
+	}
+}
+
+// clientLeft is the status of a request whose client left before the answer.
+const clientLeft = 499
+
+// codeHints say what answers often mean.
+var codeHints = map[int]string{
+	http.StatusPaymentRequired: " (to be paid for)",
+	http.StatusForbidden:       " (the site may block this crawler)",
+}
+
+// deniedTokens names the tokens that sites do not accept, with the reasons.
+func (s *summary) deniedTokens() (list []string) {
+	for _, one := range s.tokens {
+		if one.Out != "" {
+			list = append(list, fmt.Sprintf("%s of %s (%s)", one.Label, one.Pool, one.Out))
+		}
+	}
+	return list
+}
+
+// heldTimes describes the mean and the longest time of requests that were held.
+func heldTimes(h sitelog.HeldTime) string {
+	if h.Requests < 2 {
+		return sitelog.InSeconds(h.Longest)
+	}
+	return fmt.Sprintf("%s each on average, the longest %s", sitelog.InSeconds(h.Total/time.Duration(h.Requests)), sitelog.InSeconds(h.Longest))
 }
 
 // heldFor describes why requests were held.
@@ -150,7 +266,7 @@ func (s *summary) tokenNames() []string {
 		if i == shownTokens {
 			return append(list, fmt.Sprintf("and %d more", len(s.tokens)-i))
 		}
-		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, countText(int(one.uses), "attempt")))
+		list = append(list, fmt.Sprintf("%s of %s (%s)", one.Label, one.Pool, countText(int(one.Uses), "attempt")))
 	}
 	return list
 }
