@@ -38,9 +38,9 @@ func TestTheStatusIsATableForPeople(t *testing.T) {
 1 request to 7 sites; 1.5 MB received, 0 B sent
 proxy is not ready: stopping?
 
-pool none: 0 of 0 tokens ready
+pool none: 0 of 0 tokens can go now
 
-pool twitter: 1 of 5 tokens ready
+pool twitter: 1 of 5 tokens can go now
 
 TOKEN                                                             STATE                            USES  REFUSED  DENIED  LIMIT                                            LEFT      RESETS
 cool                                                              cooling for 3m12s (Retry-After)    75        0       0  75 per 15m for GET /2/tweets/*; others use 25 %  0 of 75   in 9m15s
@@ -52,7 +52,7 @@ twin                                                              ready         
 
 one account: news/ü, twin
 
-pool two sites: 1 of 1 token ready
+pool two sites: 1 of 1 token can go now
 
 TOKEN  STATE  USES  REFUSED  DENIED  LIMIT                 LEFT    RESETS
 a      ready     0        0       0  a.test: all requests  ? of 5  -

@@ -51,6 +51,19 @@ func (t *Token) Denied() bool {
 	return t.Why != "" && (t.State == "quarantined" || t.State == "ready")
 }
 
+// UsedUp returns when there is more of a limit of the token, if nothing is left of any, and zero otherwise.
+func (t *Token) UsedUp(now time.Time) (until time.Time) {
+	for _, l := range t.Limits {
+		if l.Remaining != 0 || !l.Reset.After(now) {
+			return time.Time{}
+		}
+		if until.IsZero() || l.Reset.Before(until) {
+			until = l.Reset
+		}
+	}
+	return until
+}
+
 // Paused is a route for which a token may not be used.
 type Paused struct {
 	Route string    `json:"route"`

@@ -76,9 +76,23 @@ func (p Pool) Normalize() Pool {
 	return p
 }
 
+// next says when the next token can go, if none can go now.
+func (p Pool) next(now time.Time) string {
+	first := time.Time{}
+	for _, t := range p.Tokens {
+		if t.Until.After(now) && (first.IsZero() || t.Until.Before(first)) {
+			first = t.Until
+		}
+	}
+	if p.Ready > 0 || first.IsZero() {
+		return ""
+	}
+	return ", the next in " + span(first.Sub(now))
+}
+
 func (p Pool) describe(w io.Writer, now time.Time) {
 	say(w, "")
-	say(w, "pool %s: %d of %s ready", p.Name, p.Ready, Number(p.Count, "token", "tokens"))
+	say(w, "pool %s: %d of %s can go now%s", p.Name, p.Ready, Number(p.Count, "token", "tokens"), p.next(now))
 	if len(p.Tokens) == 0 {
 		return
 	}

@@ -122,7 +122,7 @@ func summaryOf(f *Facts) string {
 		ready, count = ready+p.Ready, count+p.Count
 	}
 	if count > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, status.Number(count, "token is", "tokens are")))
+		parts = append(parts, fmt.Sprintf("%d of %s go now", ready, status.Number(count, "token can", "tokens can")))
 	}
 	return strings.Join(parts, "; ") + "."
 }

@@ -49,7 +49,7 @@ sites:
 		said = append(said, e.out.String()+e.log.String())
 		return e.out.String()
 	}
-	for _, want := range []string{"pool twitter: 2 of 2 tokens ready", "\nnews/1  ready ", "\nspare   ready "} {
+	for _, want := range []string{"pool twitter: 2 of 2 tokens can go now", "\nnews/1  ready ", "\nspare   ready "} {
 		if out := status(); !strings.Contains(out, want) {
 			t.Errorf("at first, %q is not in\n%s", want, out)
 		}
@@ -61,7 +61,7 @@ sites:
 	if said = append(said, body); code != 200 || !strings.Contains(body, `"label":"news/1","state":"disabled"`) {
 		t.Errorf("disable: %d %s", code, body)
 	}
-	if out := status(); !strings.Contains(out, "1 of 2 tokens ready") || !strings.Contains(out, "news/1  disabled") {
+	if out := status(); !strings.Contains(out, "1 of 2 tokens can go now") || !strings.Contains(out, "news/1  disabled") {
 		t.Errorf("afterwards:\n%s", out)
 	}
 	if out := status("--json"); !strings.Contains(out, `"label":"news/1","state":"disabled"`) || !strings.Contains(out, `"uses":1`) {

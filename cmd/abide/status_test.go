@@ -107,7 +107,7 @@ func TestStatusPrintsWhatTheRunningProxyTells(t *testing.T) {
 	})
 	code, out, errs := printedStatus(t, config)
 	for _, want := range []string{
-		"abide v1.2.3 at 127.0.0.1:3128: ready, up ", "\npool twitter: 1 of 1 token ready\n\nTOKEN   STATE ", "\n<news>  cooling for ", "GET /x  12 of 75  in ", "\n1 request waits\n", "2 in flight",
+		"abide v1.2.3 at 127.0.0.1:3128: ready, up ", "\npool twitter: 1 of 1 token can go now\n\nTOKEN   STATE ", "\n<news>  cooling for ", "GET /x  12 of 75  in ", "\n1 request waits\n", "2 in flight",
 		"\nbudgets are shared by 2 instances; 7 operations, 0 failed\n", "\nhost-a:12     -     this one\nhost-b:<17>   -\n", "\nquotas\n\nSITE ", " 62 %  at this rate until ",
 	} {
 		if code != 0 || errs != "" || !strings.Contains(out, want) {

@@ -127,6 +127,9 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 	return false, time.Time{}
 }
 
+// nothingLeft is the reason why a token is spent whose site announces that nothing is left.
+const nothingLeft = "nothing is left"
+
 // quarantine takes tokens out of use that the site does not accept.
 func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 	pool, now := x.progress.plan.Pool, x.answered
@@ -179,7 +182,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	found := x.subject.Known.LearnFrom(&a, t.permit)
 	for i := range found.Announcements {
 		if announcement := &found.Announcements[i]; t.token != nil && !announcement.Site && !announcement.Refused && announcement.Limit.Remaining.Known && announcement.Limit.Remaining.N < 1 {
-			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(announcement.Title), announcement.Limit.Reset, "nothing is left")
+			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(announcement.Title), announcement.Limit.Reset, nothingLeft)
 		}
 	}
 	refused := lesson.Throttled && !lesson.Permanent

@@ -41,6 +41,32 @@ func poolOfAccounts(t *testing.T) status.Pool {
 	return poolOf("twitter", pool.Status(tokensNoon))
 }
 
+// TestATokenOfWhichNothingIsLeftIsNotReady: it is spent until the first limit resets.
+func TestATokenOfWhichNothingIsLeftIsNotReady(t *testing.T) {
+	of := func(left int64, reset time.Duration) LimitStatus {
+		return LimitStatus{status.Announced{Site: "api.test", Limit: 10, Remaining: left, Reset: tokensNoon.Add(reset)}, "twitter", "c, d"}
+	}
+	for name, c := range map[string]struct {
+		limits []LimitStatus
+		spent  time.Duration
+	}{
+		"nothing is left":          {[]LimitStatus{of(0, time.Minute)}, time.Minute},
+		"nothing is left of two":   {[]LimitStatus{of(0, time.Minute), of(0, time.Second)}, time.Second},
+		"something is left of one": {[]LimitStatus{of(0, time.Minute), of(1, time.Second)}, 0},
+		"the reset is over":        {[]LimitStatus{of(0, -time.Second)}, 0},
+		"nothing is known":         {nil, 0},
+	} {
+		pool := tokensOf([]status.Pool{poolOfAccounts(t)}, c.limits, tokensNoon).Pools[0]
+		token, ready := pool.Tokens[2], 1
+		if c.spent > 0 {
+			ready = 0
+		}
+		if (token.State == "spent") != (c.spent > 0) || c.spent > 0 && !token.Until.Equal(tokensNoon.Add(c.spent)) || pool.Ready != ready {
+			t.Errorf("%s: %s until %v, %d ready", name, token.State, token.Until, pool.Ready)
+		}
+	}
+}
+
 func TestTokensHaveTheLimitsOfTheirAccounts(t *testing.T) {
 	want := func(left int64) status.Announced {
 		return status.Announced{Site: "api.test", Route: "GET /x", Title: "75 per 15m for GET /x", State: "open", Limit: 75, Remaining: left, Reset: tokensNoon.Add(time.Minute), Window: 900, Foreign: 0.5}
@@ -48,7 +74,7 @@ func TestTokensHaveTheLimitsOfTheirAccounts(t *testing.T) {
 	limit := func(pool, token string, left int64) LimitStatus { return LimitStatus{want(left), pool, token} }
 	all := tokensOf([]status.Pool{{Name: "empty"}, poolOfAccounts(t)}, []LimitStatus{
 		limit("twitter", "a, b", 1), limit("twitter", "c, d", 2), limit("", "", 3), limit("twitter", "", 4), limit("other", "a, b", 5),
-	})
+	}, tokensNoon)
 	if len(all.Pools) != 2 || all.Pools[1].Ready != 1 || len(all.Pools[0].Tokens) != 0 || len(all.Pools[1].Tokens) != 3 {
 		t.Fatalf("%+v", all)
 	}

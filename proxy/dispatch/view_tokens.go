@@ -13,7 +13,7 @@ import (
 )
 
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
-func (v *View) Tokens() status.Tokens { return tokensOf(v.Pools(), v.Limits()) }
+func (v *View) Tokens() status.Tokens { return tokensOf(v.Pools(), v.Limits(), v.clock.Now()) }
 
 // TokenStates returns the pools without limits, which takes less time than Tokens.
 func (v *View) TokenStates() status.Tokens { return status.Tokens{Pools: v.Pools()} }
@@ -81,8 +81,8 @@ type LimitStatus struct {
 	Pool, Token string // Token is "" without one
 }
 
-// tokensOf gives each token the limits of its account.
-func tokensOf(pools []status.Pool, limits []LimitStatus) status.Tokens {
+// tokensOf gives each token the limits of its account. A token of which nothing is left is spent.
+func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.Tokens {
 	shown := status.Tokens{Pools: pools}
 	by := map[[2]string][]status.Announced{} // :: pool and account → limits
 	for i := range limits {
@@ -92,9 +92,18 @@ func tokensOf(pools []status.Pool, limits []LimitStatus) status.Tokens {
 			by[[2]string{l.Pool, l.Token}] = append(by[[2]string{l.Pool, l.Token}], l.Announced)
 		}
 	}
-	for _, p := range pools {
+	for n := range pools {
+		p := &pools[n]
 		for i := range p.Tokens {
-			p.Tokens[i].Limits = by[[2]string{p.Name, p.Tokens[i].Account()}]
+			t := &p.Tokens[i]
+			t.Limits = by[[2]string{p.Name, t.Account()}]
+			if len(t.Limits) > 0 { // which say the same, with the reset by which requests go
+				t.Routes = slices.DeleteFunc(t.Routes, func(r status.Paused) bool { return r.Why == nothingLeft })
+			}
+			if until := t.UsedUp(now); t.State == "ready" && !until.IsZero() {
+				t.State, t.Until, t.Why = "spent", until, nothingLeft
+				p.Ready--
+			}
 		}
 	}
 	return shown
