@@ -35,7 +35,8 @@ type summary struct {
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
 	held     []sitelog.HeldTime
-	raise    string // what would raise the rate, of the limit that held requests for longest; "": not known
+	sources  map[[2]string]string // how limits became known, by site and title
+	raise    string               // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
 	failed   map[string][]metrics.CodeCount // answers that the command got from status 400 on, by site
 	own      map[string]uint64              // number of answers that abide gave itself, by reason
@@ -53,7 +54,7 @@ type tokenUse struct {
 func (a *program) summary(took time.Duration) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failed: a.metrics.Failed(), own: a.metrics.OwnAnswers()}
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failed: a.metrics.Failed(), own: a.metrics.OwnAnswers(), sources: map[[2]string]string{}}
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
 		if site.Requests > 0 {
@@ -81,6 +82,13 @@ func (a *program) summary(took time.Duration) summary {
 	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold })
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
+	}
+	for _, l := range a.proxy.Limits() {
+		source := "announced by the site"
+		if found := l.FoundText(); found != "" {
+			source = found + ", found by refusals"
+		}
+		s.sources[[2]string{l.Site, l.Title}] = source
 	}
 	return s
 }
@@ -164,7 +172,7 @@ func (s *summary) table(w io.Writer) {
 			fmt.Fprintf(t, "%s\tand for %s\n", name, countText(len(s.held)-i, "other limit"))
 			break
 		}
-		fmt.Fprintf(t, "%s\t%s, %s: %s\n", name, countText(h.Requests, "request"), heldTimes(h), heldFor(h))
+		fmt.Fprintf(t, "%s\t%s, %s: %s\n", name, countText(h.Requests, "request"), heldTimes(h), s.heldFor(h))
 	}
 	if len(s.tokens) > 0 {
 		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(s.tokenNames(), ", "))
@@ -243,7 +251,7 @@ func heldTimes(h sitelog.HeldTime) string {
 }
 
 // heldFor describes why requests were held.
-func heldFor(h sitelog.HeldTime) string {
+func (s *summary) heldFor(h sitelog.HeldTime) string {
 	switch h.Limit {
 	case "":
 		return h.Site + " (the command did not wait for it)"
@@ -253,6 +261,9 @@ func heldFor(h sitelog.HeldTime) string {
 		return h.Site + " refused a token"
 	case "retry":
 		return h.Site + ", before requests were sent again"
+	}
+	if source := s.sources[[2]string{h.Site, h.Limit}]; source != "" {
+		return h.Site + ", limit: " + h.Limit + ", " + source
 	}
 	return h.Site + ", limit: " + h.Limit
 }
