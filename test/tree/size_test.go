@@ -20,9 +20,12 @@ const (
 	deepest     = 1   // levels of embedded structs of the same package
 )
 
-// mostLines is the sum of the lines of Go outside of tests and benches. It only falls: who adds a
-// capability takes as much away elsewhere.
-const mostLines = 101_101
+// mostLines is the sum of the lines of Go outside of tests, their rigs and benches. It only falls:
+// who adds a capability takes as much away elsewhere.
+const mostLines = 98_894
+
+// rigs are folders of which only tests make use.
+var rigs = []string{"store/budget/lease/fleet/", "store/redistest/", "store/reference/", "jobs/output/pgtest/", "jobs/jobstest/", "proxy/dispatch/dispatchtest/", "test/"}
 
 // largeTypes lists the types over these numbers. It only gets shorter.
 var largeTypes = map[string]string{}
@@ -45,6 +48,7 @@ var shortFiles = map[string]string{
 	"status/permit.go":              "what one endpoint shows",
 	"status/problem.go":             "what one endpoint shows",
 	"store/reference/unreliable.go": "a rig of tests",
+	"tools/systems/main.go":         "a tool",
 }
 
 // system matches files of one operating system.
@@ -82,7 +86,9 @@ func TestAFileIsComplete(t *testing.T) {
 func TestTheSumOfLinesOnlyFalls(t *testing.T) {
 	sum := 0
 	for _, path := range program(t) {
-		sum += bytes.Count(read(t, path), []byte("\n"))
+		if !slices.ContainsFunc(rigs, func(folder string) bool { return strings.HasPrefix(path, folder) }) {
+			sum += bytes.Count(read(t, path), []byte("\n"))
+		}
 	}
 	switch {
 	case sum > mostLines:
