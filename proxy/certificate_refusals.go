@@ -20,9 +20,12 @@ import (
 const (
 	// refusalsKept is the time after the last refusal until refusals are no longer counted.
 	refusalsKept = 30 * 24 * time.Hour
-	// refusalsInRow is the number of connections in a row that a client must close without a
-	// TLS alert before that counts as a refusal.
+	// refusalsInRow is the number of connections in a row that a client must not accept before
+	// its https is tunnelled.
 	refusalsInRow = 3
+	// comesBack is the time in which a client that was told to ignore certificates accepts a
+	// connection after it has refused one with a TLS alert. Chromium refuses each connection once.
+	comesBack = 3 * time.Second
 	// maxRefusedHosts bounds the stored refusals; the least recently used is removed.
 	maxRefusedHosts = 4096
 	// distrustSilence is the time during which the log does not repeat that a client does not
@@ -68,10 +71,10 @@ func keyOf(addr netip.Addr, client *dispatch.Client, host string) refusedKey {
 	return refusedKey{addr.String(), host}
 }
 
-// rejected notes that a client closed an intercepted connection to a host: certain says that
-// a TLS alert named the certificate. Other clients close without one, as Node does in the
-// middle of the handshake, and wget after the handshake.
-func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client *dispatch.Client, to policy.Target, certain bool) {
+// rejected notes that a client closed an intercepted connection to a host, which began at a
+// time: certain says that a TLS alert named the certificate. Other clients close without one,
+// as Node does in the middle of the handshake, and wget after the handshake.
+func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client *dispatch.Client, to policy.Target, began time.Time, certain bool) {
 	now := time.Now()
 	// Where a rule needs to see the requests, https is never tunnelled: the client would get
 	// around the rule.
@@ -80,26 +83,31 @@ func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client
 	var period time.Duration // for which https of the host is tunnelled
 	if !needed {
 		c.mu.Lock()
-		period = c.hosts.rejected(now, key, certain)
+		period = c.hosts.rejected(now, began, key, certain)
 		c.mu.Unlock()
 	}
 	entry := c.log.WithFields(logrus.Fields{"client": key.client, "site": p.Match(to).Site})
-	if period > 0 {
-		c.persistence.Urge()
-	}
 	switch {
 	case period > 0:
-		if c.refusedLines.Due(addr.String()+" "+to.Host+" "+period.String(), now) {
-			entry.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
-		}
+		c.refused(p, addr, key, to, period)
 	case certain && needed:
 		if c.distrustLines.Due(addr.String(), now) {
 			entry.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: %s", addr, to.Host, p.TrustRemedy())
 		}
-	case !certain:
+	case certain:
+		entry.Infof("the client at %s did not accept the certificate of abide's CA for %s: if it accepts none within %s, its https to this host passes unread", addr, to.Host, comesBack)
+	default:
 		if c.doubtLines.Due(addr.String(), now) {
 			entry.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
 		}
+	}
+}
+
+// refused notes that https of a host is tunnelled from now on.
+func (c *certificateRefusals) refused(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target, period time.Duration) {
+	c.persistence.Urge()
+	if c.refusedLines.Due(addr.String()+" "+to.Host+" "+period.String(), time.Now()) {
+		c.log.WithFields(logrus.Fields{"client": key.client, "site": p.Match(to).Site}).Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
 	}
 }
 
@@ -132,9 +140,16 @@ func (c *certificateRefusals) current(key refusedKey) (refusal refusedHost, ok b
 
 // passes reports whether a client's https to a host is tunnelled because of a refusal. It
 // logs that the refusal is from before a restart.
-func (c *certificateRefusals) passes(key refusedKey) bool {
-	refusal, passes := c.current(key)
-	if passes && refusal.restored && c.restoredLines.Due(key.client+" "+key.host, time.Now()) {
+func (c *certificateRefusals) passes(p *policy.Policy, addr netip.Addr, client *dispatch.Client, to policy.Target) bool {
+	now, key := time.Now(), keyOf(addr, client, to.Host)
+	c.mu.Lock()
+	period := c.hosts.stayedAway(now, key)
+	refusal, passes := c.hosts.passes(now, key)
+	c.mu.Unlock()
+	if period > 0 {
+		c.refused(p, addr, key, to, period)
+	}
+	if passes && refusal.restored && c.restoredLines.Due(key.client+" "+key.host, now) {
 		c.log.WithField("client", key.client).Warnf("https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
 			key.client, key.host, refusal.Until.Local().Format(time.DateTime))
 	}
@@ -205,8 +220,11 @@ type refusedHosts struct {
 
 // trial counts a client's intercepted connections to a host.
 type trial struct {
-	accepted bool // a request has come on a connection
-	failed   int  // number of connections in a row without a request since
+	accepted bool      // a request has come on a connection
+	failed   int       // number of connections in a row without a request since
+	alert    bool      // a TLS alert has ended one of these
+	first    time.Time // end of the first of these
+	last     time.Time // end of the last of these
 }
 
 func newRefusedHosts() *refusedHosts {
@@ -216,34 +234,43 @@ func newRefusedHosts() *refusedHosts {
 	return h
 }
 
-// rejected counts a connection that a client did not accept. It returns the time for which
-// https of the host is tunnelled from now on, 0 if this connection changes nothing. certain
-// says that a TLS alert named the certificate. One such connection is enough, unless a request of
-// the same client has come before: then another program at the same address may lack the CA,
-// and refusalsInRow are needed. Connections that were closed without an alert count only
-// where no request has ever come, because clients also close connections that they did not
-// need.
-func (h *refusedHosts) rejected(now time.Time, key refusedKey, certain bool) time.Duration {
+// rejected counts a connection that a client did not accept, which began at a time. It returns
+// the time for which https of the host is tunnelled from now on, 0 if this connection changes
+// nothing. certain says that a TLS alert named the certificate. Connections that began before
+// the end of the last one that counts are the same refusal. Where a request of the client has come
+// before, connections that were closed without an alert do not count: clients also close
+// connections that they did not need.
+func (h *refusedHosts) rejected(now, began time.Time, key refusedKey, certain bool) time.Duration {
 	old, _ := h.refused.Peek(key)
-	if now.Before(old.Until) {
-		return 0 // the connection was opened before the refusal
-	}
 	t, _ := h.trials.Get(key)
-	switch {
-	case t.accepted && !certain:
+	if now.Before(old.Until) || began.Before(t.last) || t.accepted && !certain {
 		return 0
-	case t.accepted || !certain:
-		t.failed++
-	default:
-		t.failed = refusalsInRow
 	}
-	if t.failed < refusalsInRow {
+	if t.failed == 0 {
+		t.first = now
+	}
+	t.failed, t.last, t.alert = t.failed+1, now, t.alert || certain
+	if !old.counts(now) && (t.failed < refusalsInRow || t.alert && now.Sub(t.first) < comesBack) {
 		h.trials.Add(key, t)
 		return 0
 	}
+	return h.refuse(now, key)
+}
+
+// stayedAway is called at the begin of a connection. If the client has refused one with an alert
+// and has accepted none in the time after that, its https is tunnelled: it returns for how long.
+func (h *refusedHosts) stayedAway(now time.Time, key refusedKey) time.Duration {
+	if t, _ := h.trials.Peek(key); t.accepted || !t.alert || now.Sub(t.first) < comesBack {
+		return 0
+	}
+	return h.refuse(now, key)
+}
+
+// refuse begins the time for which https of a host is tunnelled, and returns it.
+func (h *refusedHosts) refuse(now time.Time, key refusedKey) time.Duration {
 	h.trials.Remove(key)
 	refusals := 1
-	if old.counts(now) {
+	if old, _ := h.refused.Peek(key); old.counts(now) {
 		refusals += old.Refusals
 	}
 	period := unreadPeriods[min(refusals, len(unreadPeriods))-1]

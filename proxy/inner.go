@@ -79,7 +79,7 @@ func (h *innerHandler) connState(c net.Conn, state http.ConnState) {
 		}
 	case http.StateClosed:
 		if !grant.used.Load() && !h.forwarder.conns.draining() {
-			h.refusals.rejected(h.forwarder.transport.dispatcher.Policy(), conn.addr, grant.client, grant.target, false)
+			h.refusals.rejected(h.forwarder.transport.dispatcher.Policy(), conn.addr, grant.client, grant.target, grant.began, false)
 		}
 	}
 }

@@ -12,28 +12,68 @@ var (
 	others = []refusedKey{{"127.0.0.2", "api.test"}, {"127.0.0.1", "other.test"}}
 )
 
-func TestACertainRefusalCountsAtOnceForThatClientAndHostAlone(t *testing.T) {
+// refuseAll has a client refuse the last connection of a row, and returns for how long https is tunnelled.
+func refuseAll(h *refusedHosts, now time.Time, key refusedKey) time.Duration {
+	row, _ := h.trials.Peek(key)
+	row.failed, row.alert, row.first = refusalsInRow-1, true, now.Add(-comesBack)
+	h.trials.Add(key, row)
+	return h.rejected(now, now, key, true)
+}
+
+func TestACertainRefusalCountsForThatClientAndHostAloneWhenItComesBackLate(t *testing.T) {
 	h := newRefusedHosts()
 	if passesAt(h, day0, aHost) {
 		t.Error("a host passes unread that nobody refused")
 	}
-	if h.rejected(day0, aHost, true) == 0 || !passesAt(h, day0, aHost) {
-		t.Error("a certain refusal does not count at once")
+	h.rejected(day0, day0, aHost, true)
+	if h.stayedAway(day0.Add(comesBack-1), aHost) > 0 || h.stayedAway(day0.Add(comesBack), aHost) == 0 || !passesAt(h, day0.Add(comesBack), aHost) {
+		t.Error("a client that has accepted nothing meanwhile is not believed")
 	}
 	for _, key := range others {
-		if passesAt(h, day0, key) {
+		if h.stayedAway(day0.Add(time.Hour), key) > 0 || passesAt(h, day0, key) {
 			t.Errorf("%v is closed by another one's refusal", key)
 		}
 	}
-	if h.rejected(day0, aHost, true) != 0 {
+	if h.rejected(day0.Add(comesBack), day0, aHost, true) != 0 {
 		t.Error("the refusal of a connection that was opened before is news")
+	}
+}
+
+func TestAClientThatRefusesOneAfterTheOtherIsBelievedAfterSomeSeconds(t *testing.T) {
+	h, now := newRefusedHosts(), day0
+	for h.rejected(now, now, aHost, true) == 0 {
+		if now = now.Add(100 * time.Millisecond); now.After(day0.Add(comesBack)) {
+			t.Fatal("it is not believed")
+		}
+	}
+	if now.Before(day0.Add(comesBack)) {
+		t.Errorf("it is believed after %v", now.Sub(day0))
+	}
+}
+
+// TestConnectionsOpenedAtOnceAreOneRefusal: a browser that ignores certificates refuses each of its first
+// connections once, and comes back at once.
+func TestConnectionsOpenedAtOnceAreOneRefusal(t *testing.T) {
+	h := newRefusedHosts()
+	for i := range 6 {
+		if h.rejected(day0.Add(time.Duration(i)*time.Millisecond), day0.Add(-time.Second), aHost, true) > 0 {
+			t.Fatalf("connection %d closes the host", i+1)
+		}
+	}
+	h.accepted(aHost)
+	for n := range 50 { // more connections, each refused once
+		now := day0.Add(time.Duration(n) * time.Minute)
+		if h.rejected(now, now, aHost, true) > 0 {
+			t.Fatal("the host is closed although requests come through")
+		}
+		h.accepted(aHost)
 	}
 }
 
 func TestSilentClosesCountAfterThreeInARow(t *testing.T) {
 	h := newRefusedHosts()
 	for i := range refusalsInRow {
-		if got, want := h.rejected(day0, aHost, false) > 0, i == refusalsInRow-1; got != want {
+		if got, want := h.rejected(day0, day0, aHost, false) > 0, i == refusalsInRow-1; got != want {
 			t.Errorf("close %d: %v", i+1, got)
 		}
 	}
@@ -41,10 +81,10 @@ func TestSilentClosesCountAfterThreeInARow(t *testing.T) {
 
 func TestConnectionsThatAClientDidNotNeedAreNoRefusals(t *testing.T) {
 	h := newRefusedHosts()
-	h.rejected(day0, aHost, false)
+	h.rejected(day0, day0, aHost, false)
 	h.accepted(aHost)
 	for range 10 * refusalsInRow {
-		if h.rejected(day0, aHost, false) > 0 {
+		if h.rejected(day0, day0, aHost, false) > 0 {
 			t.Fatal("a client whose requests come through is taken for one that refuses")
 		}
 	}
@@ -54,11 +94,11 @@ func TestAProgramWithoutTheCADoesNotCloseAHostForOneThatWorksBesideIt(t *testing
 	h := newRefusedHosts()
 	for range 100 {
 		h.accepted(aHost)
-		if h.rejected(day0, aHost, true)+h.rejected(day0, aHost, true) > 0 {
+		if h.rejected(day0, day0, aHost, true)+h.rejected(day0, day0, aHost, true) > 0 {
 			t.Fatal("the host is closed although requests come through between the refusals")
 		}
 	}
-	if h.rejected(day0, aHost, true) == 0 {
+	if late := day0.Add(comesBack); h.stayedAway(late, aHost) > 0 || h.rejected(late, late, aHost, true) == 0 {
 		t.Error("three refusals in a row do not count")
 	}
 }
@@ -67,7 +107,7 @@ func TestEachRefusalInARowHasTheHostPassUnreadForLonger(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		h, now := newRefusedHosts(), day0
 		for i, want := range []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour, 36 * time.Hour, 36 * time.Hour} {
-			if got := h.rejected(now, aHost, true); got != want {
+			if got := refuseAll(h, now, aHost); got != want {
 				t.Fatalf("refusal %d: %v, want %v", i+1, got, want)
 			}
 			if restart {
@@ -90,11 +130,11 @@ func TestEachRefusalInARowHasTheHostPassUnreadForLonger(t *testing.T) {
 func TestAnAcceptedConnectionHasRefusalsCountedFromTheBeginning(t *testing.T) {
 	h, now := newRefusedHosts(), day0
 	for range 5 {
-		now = now.Add(h.rejected(now, aHost, true))
+		now = now.Add(refuseAll(h, now, aHost))
 	}
 	h.accepted(aHost)
 	h = restoredHosts(h, now)
-	if got := h.rejected(now, aHost, true); got != unreadPeriods[0] {
+	if got := refuseAll(h, now, aHost); got != unreadPeriods[0] {
 		t.Errorf("after an accepted connection: %v", got)
 	}
 	// A connection that was opened before the refusal does not end the period.
@@ -105,7 +145,7 @@ func TestAnAcceptedConnectionHasRefusalsCountedFromTheBeginning(t *testing.T) {
 
 func TestRefusalsAreForgottenAfterThirtyDays(t *testing.T) {
 	h := newRefusedHosts()
-	h.rejected(day0, aHost, true)
+	refuseAll(h, day0, aHost)
 	if len(h.all(day0.Add(refusalsKept-time.Second))) != 1 {
 		t.Error("forgotten too early")
 	}
@@ -113,7 +153,7 @@ func TestRefusalsAreForgottenAfterThirtyDays(t *testing.T) {
 	if len(h.all(late)) > 0 {
 		t.Error("never forgotten")
 	}
-	if got := h.rejected(late, aHost, true); got != unreadPeriods[0] {
+	if got := refuseAll(h, late, aHost); got != unreadPeriods[0] {
 		t.Errorf("the next refusal counts for %v", got)
 	}
 	if h.forget(); passesAt(h, late, aHost) {
@@ -147,7 +187,11 @@ func TestRefusalsFromTheFutureEndInTime(t *testing.T) {
 func TestRefusedHostsAreBounded(t *testing.T) {
 	h := newRefusedHosts()
 	for i := range 3 * maxRefusedHosts {
-		h.rejected(day0, refusedKey{"127.0.0.1", fmt.Sprint(i)}, i%2 == 0)
+		if key := (refusedKey{"127.0.0.1", fmt.Sprint(i)}); i%2 == 0 {
+			refuseAll(h, day0, key)
+		} else {
+			h.rejected(day0, day0, key, false)
+		}
 		h.accepted(refusedKey{"127.0.0.1", fmt.Sprint("ok", i)})
 	}
 	if n := len(h.all(day0)); n > maxRefusedHosts || h.trials.Len() > maxRefusedHosts {

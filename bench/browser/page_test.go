@@ -144,7 +144,7 @@ func (c *crawl) shows(path, text string) {
 func TestARealBrowserKeepsThePageLive(t *testing.T) {
 	c := newCrawl(t)
 	c.ask(1)
-	tab := newTab(t)
+	tab := newTab(t, "")
 	tab.does("opening the page", chromedp.Navigate("http://"+c.admin+"/"), chromedp.WaitVisible(chromedp.CSS("#live.on")))
 	const row = `document.querySelector('tr[data-key="api.test"]')`
 	tab.does("opening details and writing", chromedp.Evaluate[chromedp.Void](`document.querySelector("#queue details").open = true; window.seen = `+row), chromedp.SendKeys(chromedp.CSS(`input[name=site]`), "ap"))
@@ -175,7 +175,7 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 		t.Run(one.name, func(t *testing.T) {
 			c := newCrawl(t)
 			c.ask(3)
-			tab := newTab(t)
+			tab := newTab(t, "")
 			tab.does("opening the page", scripts(one.script), chromedp.Navigate("http://"+c.admin+"/"))
 			tab.does("pausing", chromedp.Click(chromedp.CSS(`button[aria-label="Pause api.test"]`)), chromedp.WaitVisible(chromedp.CSS(`button[aria-label="Resume api.test"]`)))
 			c.shows("sites/api.test", `"reason":"with the button on the page"`)

@@ -24,14 +24,19 @@ type browserTab struct {
 	errors []string
 }
 
-// newTab starts a browser. It fails where there is none.
-func newTab(t *testing.T) *browserTab {
+// newTab starts a browser that uses a proxy, or none for "". It fails where there is no browser.
+func newTab(t *testing.T, proxy string) *browserTab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("no-proxy-server", true), chromedp.WSURLReadTimeout(5*time.Minute),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(5*time.Minute),
 		chromedp.WindowSize(1300, 1000),
 	)
+	if proxy == "" {
+		options = append(options, chromedp.Flag("no-proxy-server", true))
+	} else {
+		options = append(options, chromedp.ProxyServer("http://"+proxy))
+	}
 	limited, cancelLimit := context.WithTimeout(t.Context(), 10*time.Minute)
 	allocator, cancelAllocator := chromedp.NewExecAllocator(limited, options...)
 	tab := &browserTab{t: t}
