@@ -152,7 +152,8 @@ func (g *dialectReading) refusalFields(r *learn.Refusal) []Field {
 		Optional("concurrency", "Whether too many requests were in flight.", g.d.Truth(&r.Concurrency)),
 		Optional("overload", "Whether the server is short of capacity, whatever the rate of requests is.", g.d.Truth(&r.Overload)),
 		Optional("block", "Whether everything is refused for a while, and asking again prolongs that.", g.d.Truth(&r.Block)),
-		Optional("permanent", "Whether waiting does not help.", g.d.Truth(&r.Permanent)),
+		Optional("permanent", "Whether waiting does not help, as the token is not paid for or not valid.", g.d.Truth(&r.Permanent)),
+		Optional("reason", "What is wrong with the token, in some words.", g.d.Label(&r.Reason)),
 		Optional("fine", "Whether the answer is no refusal after all.", g.d.Truth(&r.Fine)),
 		Optional("hint", "Whether the answer is no refusal, and its wait applies.", g.d.Truth(&r.Hint)),
 	}

@@ -231,12 +231,14 @@ func (l *Limit) completeWindow(has func(string) bool) error {
 	return nil
 }
 
-// Between these an adaptive rate is found out.
+// slowest and fastest bound min and max of an adaptive limit.
 const (
 	slowest Rate = 1e-6
 	fastest Rate = 1e9
 )
 
+// completeAdaptive checks an adaptive limit and has it count requests. has tells whether a key is
+// written, unit whether an amount is.
 func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 	if unit {
 		return errors.New("is adaptive, so it takes min and max and no amount")

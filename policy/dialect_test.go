@@ -25,7 +25,7 @@ sites:
         - {name: quotaLeft, is: remaining, in: 10s}
       refusals:
         - {status: 200, says: slow down, wait: 30s, scope: route}
-        - {status: [400, 403], says: ["code=4", "80000-80014"], and: error, in: X-Reason, until: Europe/Berlin, key: retry_after, prose: "try in ", spent: on, lock: on, permanent: on, fine: on, hint: on}
+        - {status: [400, 403], says: ["code=4", "80000-80014"], and: error, in: X-Reason, until: Europe/Berlin, key: retry_after, prose: "try in ", spent: on, lock: on, permanent: on, reason: no credit, fine: on, hint: on}
       reset_unit: ms
       retry_unit: 1m
       scope: token
@@ -46,7 +46,7 @@ sites:
 			{Status: []int{200}, Says: []string{"slow down"}, Wait: 30 * time.Second, Scope: learn.Route},
 			{
 				Status: []int{400, 403}, Says: []string{"code=4", "80000-80014"}, And: "error", In: "x-reason", Until: "Europe/Berlin", Key: "retry_after", Prose: "try in ",
-				Spent: true, Lock: true, Permanent: true, Fine: true, Hint: true,
+				Spent: true, Lock: true, Permanent: true, Reason: "no credit", Fine: true, Hint: true,
 			},
 		},
 		ResetUnit: time.Millisecond, RetryUnit: time.Minute, Scope: learn.Token, Statuses: []int{420, 430},

@@ -37,7 +37,7 @@ type HoldList struct {
 type Wait struct {
 	Site  string    `json:"site"`
 	Limit string    `json:"limit,omitempty"`
-	Why   string    `json:"why,omitempty"` // it pauses, if it does
+	Why   string    `json:"why,omitempty"` // why the site pauses, "" if it does not
 	Asks  bool      `json:"asks_store,omitempty"`
 	N     int       `json:"requests"`
 	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero: when something is over

@@ -16,7 +16,8 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// isAway tells whether an error may pass without a change of the job.
+// isAway tells whether the same write may succeed later, since the fault is the database's or the
+// disk's and not the job's.
 func isAway(err error) bool {
 	switch sqliteCode(err) {
 	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_PROTOCOL:

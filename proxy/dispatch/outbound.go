@@ -185,6 +185,7 @@ func OwnedHost(of policy.Shard, host string, port uint16) *problem.Problem {
 	return misplaced(of, shard.KeyOf("https", host, port, "/", "", shard.Host))
 }
 
+// misplaced returns the refusal of a key that another crawler owns, nil if this one does.
 func misplaced(of policy.Shard, key string) *problem.Problem {
 	owner := shard.Owner(key, of.Of)
 	if owner == of.Index {

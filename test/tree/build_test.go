@@ -15,7 +15,8 @@ func TestABuildShowsHowFarItIs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("tools/build", "./cmd/abide")
+	build := exec.Command("./tools/build", "./cmd/abide")
+	build.Dir = root
 	build.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	out, err := build.CombinedOutput()
 	if build.ProcessState.ExitCode() != 3 {

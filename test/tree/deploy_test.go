@@ -22,6 +22,7 @@ import (
 func TestTheBinaryOfTheImageIsStatic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "abide")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", path, "./cmd/abide")
+	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -108,7 +109,7 @@ func TestWhatIsWrittenAboutNamesSettingsThatExist(t *testing.T) {
 }
 
 func TestTheDeploymentsCanBeRead(t *testing.T) {
-	files, err := filepath.Glob("deploy/*.yaml")
+	files, err := filepath.Glob(filepath.Join(root, "deploy/*.yaml"))
 	if err != nil || len(files) < 2 {
 		t.Fatalf("deploy has %v, %v", files, err)
 	}

@@ -152,7 +152,7 @@ func imports(t *testing.T, tests bool) map[string][]string {
 		format += ` {{join .TestImports " "}} {{join .XTestImports " "}}`
 	}
 	list := exec.Command("go", "list", "-f", format, "./...")
-	list.Stderr = t.Output()
+	list.Dir, list.Stderr = root, t.Output()
 	out, err := list.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

@@ -1,16 +1,16 @@
 package tree
 
 import (
-	"fmt"
 	"os"
-	"testing"
+	"path/filepath"
 )
 
-// TestMain makes the root of the repository the working directory, so that paths are those of the papers.
-func TestMain(m *testing.M) {
-	if err := os.Chdir("../.."); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// root is the folder of the repository. Tests name files from there, and do not work there: a test
+// whose folder changes before it begins is answered from the cache although a file was changed.
+var root = func() string {
+	here, err := os.Getwd()
+	if err != nil {
+		panic(err)
 	}
-	os.Exit(m.Run())
-}
+	return filepath.Join(here, "..", "..")
+}()

@@ -3,6 +3,7 @@ package tree
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ func TestThePapersNameWhatIsThere(t *testing.T) {
 		names := 0
 		for _, name := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)*(?:/|\\.(?:go|md|json|yaml)))`").FindAllStringSubmatch(string(read(t, paper)), -1) {
 			names++
-			if _, err := os.Stat(name[1]); err != nil {
+			if _, err := os.Stat(filepath.Join(root, name[1])); err != nil {
 				t.Errorf("%s names %s: %v", paper, name[1], err)
 			}
 		}

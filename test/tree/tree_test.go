@@ -42,7 +42,7 @@ func TestTheReadmeNamesWhatIsThere(t *testing.T) {
 			if link[1] == "https" { // another site's page
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), link[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), link[1])); err != nil {
 				t.Errorf("%s links to %s: %v", page, link[1], err)
 			}
 		}
@@ -86,7 +86,8 @@ func sections(page string) []string {
 func tree(t *testing.T, ending string) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		path, _ = filepath.Rel(root, path)
 		switch {
 		case err != nil:
 			return err
@@ -105,6 +106,9 @@ func tree(t *testing.T, ending string) []string {
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ func TestASecondFailureOfATestFailsTheRun(t *testing.T) {
 		if err := os.WriteFile(report, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command("tools/unsteady", list, report, report+".missing").CombinedOutput()
+		out, err := exec.Command(filepath.Join(root, "tools/unsteady"), list, report, report+".missing").CombinedOutput()
 		return string(out), err
 	}
 	if out, err := run(""); err != nil || out != "" {

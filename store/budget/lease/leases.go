@@ -33,6 +33,7 @@ type hold struct {
 	firstTake, lastTake int64 // low: times of the first and the last take
 }
 
+// take counts n units used at low, the earliest that the time of the store can be.
 func (h *hold) take(low, n int64) {
 	if h.firstTake == 0 {
 		h.firstTake = low
