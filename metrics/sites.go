@@ -128,16 +128,6 @@ func (s *sites) counts() []SiteCount {
 	return list
 }
 
-var (
-	requestsDesc = desc("requests_total", "Requests that were answered, by the site or by abide.", "site", "method", "code")
-	bytesDesc    = desc("site_bytes_total", "Bytes on the connections to a site, headers and TLS included: in is from the site.", "site", "direction")
-	durationDesc = desc("upstream_duration_seconds", "How long a site took to answer.", "site")
-	waitDesc     = desc("queue_wait_seconds", "How long requests were held before they could go.", "site")
-	replaysDesc  = desc("replays_total", "Requests that were sent once more, by why.", "site", "reason")
-	refusalsDesc = desc("refusals_total", "Answers of a site that refused a request because of a limit, by what they are about.", "site", "scope")
-	unreadDesc   = desc("https_unread_total", "Connections of https (CONNECT) that passed unread, by why: requests inside cannot be counted, and limits are not seen.", "site", "reason")
-)
-
 func (s *sites) Describe(to chan<- *prometheus.Desc) {
 	describe(to, requestsDesc, bytesDesc, durationDesc, waitDesc, replaysDesc, refusalsDesc, unreadDesc)
 }

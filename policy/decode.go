@@ -414,3 +414,19 @@ func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
 		return EitherNode(item, SequenceNode(item, 1))
 	}}
 }
+
+// ObjectNode is a mapping with some keys and no other.
+func ObjectNode(fields []Field) Node {
+	keys, needed := Node{}, []string{}
+	for _, f := range fields {
+		keys[f.name] = f.Schema().describedBy(f.doc)
+		if f.needed {
+			needed = append(needed, f.name)
+		}
+	}
+	n := Node{"type": "object", "properties": keys, "additionalProperties": false}
+	if len(needed) > 0 {
+		n["required"] = needed
+	}
+	return n
+}

@@ -215,3 +215,16 @@ func sizePattern() string { return decimalPattern + ` *` + unitPattern(sizes) }
 func SizeNode() Node {
 	return PatternNode(`^\s*`+sizePattern()+`\s*$`).suchAs("64KiB", "1MB").shared("size")
 }
+
+// unitPattern matches the names of units, in letters of either case.
+func unitPattern(units []unit, without ...string) string {
+	var names []string
+	for _, u := range units {
+		for _, name := range u.names {
+			if !slices.Contains(without, name) {
+				names = append(names, anyCase(name))
+			}
+		}
+	}
+	return "(?:" + strings.Join(names, "|") + ")"
+}

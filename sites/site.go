@@ -241,3 +241,16 @@ func (l slowStart) NewMeter() limit.Meter { return ledger.NewSlowStart(l.site.su
 
 // External returns nil: such a meter ends soon.
 func (slowStart) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
+
+// The names of the queue's resources. A learned limit has an ID in its process, which
+// changes with a restart, and a name that is the same in every instance of a fleet. The
+// queue's resources have the ID.
+const (
+	// learnedPrefix begins the names of resources that are learned limits.
+	learnedPrefix = "learned "
+	// FirstRequest is the resource that lets the first request of a route go alone.
+	FirstRequest = "first "
+	// SlowStart is the resource that lets few requests go at once to a site that has
+	// answered few.
+	SlowStart = "slow start "
+)

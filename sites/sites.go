@@ -193,19 +193,6 @@ type Names interface {
 	Lasting(key string) bool
 }
 
-// The names of the queue's resources. A learned limit has an ID in its process, which
-// changes with a restart, and a name that is the same in every instance of a fleet. The
-// queue's resources have the ID.
-const (
-	// learnedPrefix begins the names of resources that are learned limits.
-	learnedPrefix = "learned "
-	// FirstRequest is the resource that lets the first request of a route go alone.
-	FirstRequest = "first "
-	// SlowStart is the resource that lets few requests go at once to a site that has
-	// answered few.
-	SlowStart = "slow start "
-)
-
 const (
 	// mostEvictedBytes bounds the memory of the states of a shard's evicted sites: 32 MiB
 	// in all shards, or about 60,000 sites with one limit.

@@ -95,15 +95,6 @@ func (f *File) allMembers(others []processInfo) map[string]Member {
 	return all
 }
 
-// SavedBudget is the last saved state of a Count budget.
-type SavedBudget struct {
-	Site, Key string
-	State     []byte
-	Ahead     int64     // may have been taken after State
-	At        time.Time // when it was saved; never in the future
-	From      Origin    // origin of State, for the first Ask with Joint
-}
-
 // Recall reads the saved Count budgets that no other process uses now, the latest first. If
 // the file turns out to be damaged, it is moved aside, and only the budgets read before are
 // returned.

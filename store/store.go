@@ -322,3 +322,12 @@ func sortedMembers(all iter.Seq[Member]) []Member {
 	list := slices.SortedFunc(all, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	return list[:min(len(list), mostMembers)]
 }
+
+// SavedBudget is the last saved state of a Count budget.
+type SavedBudget struct {
+	Site, Key string
+	State     []byte
+	Ahead     int64     // may have been taken after State
+	At        time.Time // when it was saved; never in the future
+	From      Origin    // origin of State, for the first Ask with Joint
+}

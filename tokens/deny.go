@@ -14,6 +14,10 @@ const (
 	denialsToQuarantine = 3                // denials in a row after which a token is quarantined
 	maxDenials          = 3                // tokens that one request is tried with
 	failuresToDoubt     = 3                // failures in a row after which a request is tried with another token
+
+	// contradictionsToQuarantine are the failures in a row that another token does not have with the
+	// same request. A site may fail at random, and a client sees none of these failures.
+	contradictionsToQuarantine = 5
 )
 
 // Answer describes the answer to a request with a token.
@@ -71,32 +75,37 @@ func (d *Denials) has(s *state) bool {
 	return slices.ContainsFunc(d.list[:d.n], func(d denial) bool { return d.token.state == s })
 }
 
-// denyResult is the decision of Deny.
-type denyResult struct {
+// Decision is the decision of Deny.
+type Decision struct {
 	Until    time.Time // end of the token's quarantine; zero: not quarantined
 	Last     bool      // it is not accepted for a reason, and stays in use because no other token can be tried
 	Again    bool      // another token should be tried before the client gets the answer
-	Released []*Token  // tokens whose quarantine was a mistake and has been ended
+	Released []*Token  // tokens whose quarantine has been ended
+
+	Quarantined []*Token // other tokens, that are not accepted where this one is
 }
 
 // Success records that a site has accepted a token: any answer that does not deny the
 // token, including a refusal because of a limit. It ends the token's quarantine. An answer
 // older than a later denial changes nothing. d, which may be nil, lists tokens denied for
 // the same request before. Because this token was accepted, those denials were justified:
-// tokens denied with 401 or 402, and those that failed, are quarantined and returned.
-func (p *Pool) Success(now time.Time, t *Token, a Answer, d *Denials) []*Token {
+// tokens denied with 401 or 402, and those that failed often, are quarantined.
+func (p *Pool) Success(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a.Status < http.StatusBadRequest {
-		t.state.failures, t.state.doubtAt = 0, 0
+		t.state.failures, t.state.doubtAt, t.state.contradictions = 0, 0, 0
 	}
 	return p.accept(now, t, a.Sent, d)
 }
 
 // accept records that a site has accepted a token.
-func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) []*Token {
+func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) (result Decision) {
 	s := t.state
 	if !s.rejection.sent.After(sent) {
+		if s.rejection.until.After(now) {
+			result.Released = []*Token{t}
+		}
 		p.bumpVersionIf(s.reject(rejection{}))
 		s.trialSince = time.Time{}
 		s.ignoredDenials = 0
@@ -107,14 +116,18 @@ func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) []*To
 		s.accepted = sent
 	}
 	if d == nil {
-		return nil
+		return result
 	}
-	var quarantined []*Token
 	for i := range d.n {
 		denied := &d.list[i]
 		other := denied.token.state
 		if !denied.failed && !denied.answer.doubtful() || denied.token.state == s || other.rejection.until.After(now) || !denied.failed && other.accepted.After(denied.answer.Sent) {
 			continue
+		}
+		if denied.failed {
+			if other.contradictions++; other.contradictions < contradictionsToQuarantine {
+				continue // the next failure is tried with another token, too
+			}
 		}
 		r := other.rejection
 		if r.sent, r.reason = denied.answer.Sent, denied.answer.why(); denied.failed {
@@ -122,10 +135,10 @@ func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) []*To
 		}
 		p.bumpVersionIf(other.reject(r.withQuarantine(now)))
 		other.lastAccepted.Store(0)
-		quarantined = append(quarantined, denied.token)
+		result.Quarantined = append(result.Quarantined, denied.token)
 	}
 	*d = Denials{}
-	return quarantined
+	return result
 }
 
 // Deny records that a site has not accepted a token: 401, 402, 403 without any sign of a
@@ -139,19 +152,19 @@ func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) []*To
 // In a pool without another usable token, a token that had been accepted before is
 // quarantined at the third denial only, since some sites answer 401 for resources that are
 // not public.
-func (p *Pool) Deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
+func (p *Pool) Deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.deny(now, t, a, d)
 }
 
-func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
+func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	s := t.state
 	s.denials++
 	if d != nil && d.has(s) {
 		// No other token was available. Two denials of one request count once.
 		s.trialSince = time.Time{}
-		return denyResult{Until: s.quarantinedUntil(now)}
+		return Decision{Until: s.quarantinedUntil(now)}
 	}
 	credible, last := s.lastAccepted.Load() > 0, false
 	was := s.rejection
@@ -166,7 +179,7 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 		if was.quarantinesInRow > 0 || a.Reason != "" || a.doubtful() && (!s.proven || others) {
 			need = 1
 		}
-		last = a.Reason != "" && !others
+		last = a.Reason != "" && !p.hasOthers(now, t, nil)
 		if rejection.denialsInRow >= need && !was.until.After(now) && !last {
 			rejection = rejection.withQuarantine(now)
 		}
@@ -175,10 +188,10 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 		p.bumpVersionIf(s.reject(rejection))
 	}
 	if d == nil {
-		return denyResult{Until: s.quarantinedUntil(now)}
+		return Decision{Until: s.quarantinedUntil(now)}
 	}
 	if a.Reason != "" { // the request is not the cause
-		return denyResult{Until: s.quarantinedUntil(now), Last: last && rejection.denialsInRow == 1, Again: p.hasOthers(now, t, d)}
+		return Decision{Until: s.quarantinedUntil(now), Last: last && rejection.denialsInRow == 1, Again: p.hasOthers(now, t, d)}
 	}
 	if d.n < maxDenials {
 		d.list[d.n] = denial{token: t, answer: a, before: was, after: rejection, credible: credible}
@@ -186,38 +199,38 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) denyResult {
 		if d.n > 1 && credible {
 			p.version.Add(1)
 			released := d.undo(now)
-			return denyResult{Until: s.quarantinedUntil(now), Released: released}
+			return Decision{Until: s.quarantinedUntil(now), Released: released}
 		}
 	}
-	return denyResult{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, d)}
+	return Decision{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, d)}
 }
 
 // Fail records an answer from 400 to 499 that denies nothing and names no limit. Usually the
 // request is the cause. But after some failures of a token in a row, the next request that
-// fails is tried with another token, too, whatever its status: if that succeeds, the token is
-// the cause and is quarantined, and if it does not, the token is doubted less often.
-func (p *Pool) Fail(now time.Time, t *Token, a Answer, d *Denials) (result denyResult, quarantined []*Token) {
+// fails is tried with another token, too, whatever its status: if that succeeds several times in a
+// row, the token is the cause and is quarantined, and if it does not, the token is doubted less often.
+func (p *Pool) Fail(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := t.state
 	if s.rejection.quarantinesInRow > 0 && strings.HasSuffix(s.rejection.reason, othersSucceed) {
 		a.Reason = strings.TrimSpace(othersSucceed)
-		return p.deny(now, t, a, d), nil
+		return p.deny(now, t, a, d)
 	}
 	if d.n > 0 && d.list[d.n-1].failed { // the request fails with both
 		first := d.list[d.n-1].token.state
 		first.doubtAt = 2 * max(first.failures, failuresToDoubt)
-		p.accept(now, t, a.Sent, nil)
+		first.contradictions = 0
 		*d = Denials{}
-		return denyResult{}, nil
+		return p.accept(now, t, a.Sent, nil)
 	}
 	s.failures++
 	doubt := d.n == 0 && s.failures >= max(s.doubtAt, failuresToDoubt) && p.hasOthers(now, t, d)
-	quarantined = p.accept(now, t, a.Sent, d)
-	if doubt {
+	result := p.accept(now, t, a.Sent, d)
+	if result.Again = doubt; doubt {
 		d.list[0], d.n = denial{token: t, answer: a, failed: true}, 1
 	}
-	return denyResult{Again: doubt}, quarantined
+	return result
 }
 
 // hasOthers tells whether another token can be tried.

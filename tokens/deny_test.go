@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func (w *world) deny(label string, status int, d *Denials) denyResult {
+func (w *world) deny(label string, status int, d *Denials) Decision {
 	return w.pool.Deny(w.now, w.token(label), Answer{Status: status, Sent: w.now}, d)
 }
 
@@ -204,7 +204,7 @@ func TestADenialThatAnotherRequestHasConfirmedStays(t *testing.T) {
 	if denyResult := w.deny("t1", 401, &denials); len(denyResult.Released) != 2 {
 		t.Fatal(denyResult)
 	}
-	guilty := w.pool.Success(w.now, w.token("t2"), Answer{Sent: w.now}, &other)
+	guilty := w.pool.Success(w.now, w.token("t2"), Answer{Sent: w.now}, &other).Quarantined
 	if len(guilty) != 1 || guilty[0].Label() != "t0" {
 		t.Fatal(guilty)
 	}
@@ -220,7 +220,7 @@ func TestA403ThatAnotherTokenDoesNotGetIsOneInARow(t *testing.T) {
 		if denyResult := w.deny("t0", 403, &d); !denyResult.Again || denyResult.Until.IsZero() != (i < 2) {
 			t.Fatal(i, denyResult)
 		}
-		if guilty := w.pool.Success(w.now, w.token("t1"), Answer{Sent: w.now}, &d); guilty != nil {
+		if guilty := w.pool.Success(w.now, w.token("t1"), Answer{Sent: w.now}, &d).Quarantined; guilty != nil {
 			t.Fatal(guilty)
 		}
 		w.pass(time.Second)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func (w *world) fail(label string, status int, d *Denials) (denyResult, []*Token) {
+func (w *world) fail(label string, status int, d *Denials) Decision {
 	w.pass(time.Second)
 	return w.pool.Fail(w.now, w.token(label), Answer{Status: status, Sent: w.now}, d)
 }
@@ -72,19 +72,16 @@ func TestA402WithoutAReasonIsLikeA401(t *testing.T) {
 // TestATokenThatFailsWhereAnotherSucceedsIsPutAway, whatever it is answered.
 func TestATokenThatFailsWhereAnotherSucceedsIsPutAway(t *testing.T) {
 	w := many(t, 2)
-	for n := range 3 {
+	for n := range failuresToDoubt - 1 + contradictionsToQuarantine {
+		w.is("t0", "", Ready, 0)
 		var d Denials
-		result, _ := w.fail("t0", 422, &d)
-		if result.Again != (n == 2) {
+		result := w.fail("t0", 422, &d)
+		if result.Again != (n >= failuresToDoubt-1) {
 			t.Fatalf("failure %d: %+v", n+1, result)
 		}
-		if !result.Again {
-			w.success("t1")
-			continue
-		}
-		put := w.pool.Success(w.now, w.token("t1"), Answer{Status: 200, Sent: w.now}, &d)
-		if len(put) != 1 || put[0].Label() != "t0" {
-			t.Fatal(put)
+		put := w.pool.Success(w.now, w.token("t1"), Answer{Status: 200, Sent: w.now}, &d).Quarantined
+		if last := n == failuresToDoubt-2+contradictionsToQuarantine; (len(put) == 1) != last {
+			t.Fatalf("failure %d: %v", n+1, put)
 		}
 	}
 	w.is("t0", "", Quarantined, 10*time.Minute)
@@ -94,7 +91,7 @@ func TestATokenThatFailsWhereAnotherSucceedsIsPutAway(t *testing.T) {
 	w.pass(10 * time.Minute)
 	w.pool.Begin(w.now, w.token("t0"), "")
 	var d Denials
-	if result, _ := w.fail("t0", 422, &d); result.Until.IsZero() || !result.Again {
+	if result := w.fail("t0", 422, &d); result.Until.IsZero() || !result.Again {
 		t.Errorf("it fails still: %+v", result)
 	}
 	w.is("t0", "", Quarantined, 20*time.Minute)
@@ -106,6 +103,30 @@ func TestATokenThatFailsWhereAnotherSucceedsIsPutAway(t *testing.T) {
 
 // TestRequestsThatFailWithEachTokenAreSeldomTriedTwice: a list of pages that are gone is no
 // reason to doubt a token, and costs few requests more.
+func TestASuccessOfATokenEndsItsQuarantine(t *testing.T) {
+	w := many(t, 2)
+	sent := w.now.Add(time.Second)
+	w.deny("t0", 401, nil)
+	result := w.pool.Success(w.now, w.token("t0"), Answer{Status: 200, Sent: sent}, nil)
+	if len(result.Released) != 1 || result.Released[0].Label() != "t0" {
+		t.Errorf("the queue is not told: %+v", result)
+	}
+	w.is("t0", "", Ready, 0)
+}
+
+// TestATokenThatWasTriedForTheRequestIsNoReasonToKeepADeadOne: it may go again for the next.
+func TestATokenThatWasTriedForTheRequestIsNoReasonToKeepADeadOne(t *testing.T) {
+	w := many(t, 2)
+	w.success("t0")
+	w.pass(time.Second)
+	var d Denials
+	w.deny("t0", 403, &d)
+	if result := w.pool.Deny(w.now, w.token("t1"), Answer{Status: 402, Reason: "no credit", Sent: w.now}, &d); result.Last || result.Until.IsZero() {
+		t.Errorf("%+v", result)
+	}
+	w.is("t1", "", Quarantined, 10*time.Minute)
+}
+
 func TestRequestsThatFailWithEachTokenAreSeldomTriedTwice(t *testing.T) {
 	w := many(t, 2)
 	twice := 0
@@ -115,13 +136,13 @@ func TestRequestsThatFailWithEachTokenAreSeldomTriedTwice(t *testing.T) {
 		if n%2 == 1 {
 			label, other = other, label
 		}
-		result, _ := w.fail(label, 404, &d)
+		result := w.fail(label, 404, &d)
 		if !result.Again {
 			continue
 		}
 		twice++
-		if result, put := w.fail(other, 404, &d); result.Again || len(put) > 0 {
-			t.Fatalf("%+v %v", result, put)
+		if result := w.fail(other, 404, &d); result.Again || len(result.Quarantined) > 0 {
+			t.Fatalf("%+v", result)
 		}
 	}
 	if twice > 20 {

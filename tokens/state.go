@@ -159,6 +159,7 @@ type state struct {
 	trialSince     time.Time // start of the request that tries it after a quarantine; zero: none
 	failures       int       // failures in a row, see Pool.Fail
 	doubtAt        int       // failures in a row from which the token is doubted; 0: as usual
+	contradictions int       // failures in a row that another token did not have with the same request
 	ignoredDenials int       // denials blamed on the request, since the last success
 	leftAt         time.Time // when it left the pool
 	heardUntil     time.Time // end of the latest quarantine that another instance reported

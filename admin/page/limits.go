@@ -78,3 +78,6 @@ func limitsOf(f *Facts, now time.Time) (t limitTable) {
 	slices.SortStableFunc(t.Lines, func(a, b limitBar) int { return cmp.Compare(a.Site, b.Site) })
 	return t
 }
+
+// first returns as many items as the page lists.
+func first[T any](list []T) []T { return list[:min(len(list), status.MaxListed)] }

@@ -71,9 +71,6 @@ func (v *view) StoreSentence() string {
 // Announced returns the limits of requests without a token, as many as the page lists.
 func (v *view) Announced() []status.Announced { return first(v.Tokens.Limits) }
 
-// first returns as many items as the page lists.
-func first[T any](list []T) []T { return list[:min(len(list), status.MaxListed)] }
-
 // longForecasts returns the forecasts of long windows, as many as the page lists.
 func longForecasts(list []status.Forecast) (long []status.Forecast) {
 	for _, one := range list {

@@ -170,8 +170,11 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 		happened.write(errs)
 	}
 	if o.summary != "" {
-		if failed := writeWhole(o.summary, 0o644, happened.writeJSON); failed != nil && err == nil {
-			return fmt.Errorf("writing the summary: %w", failed)
+		if failed := writeWhole(o.summary, 0o644, happened.writeJSON); failed != nil {
+			fmt.Fprintf(errs, "abide: the summary was not written: %v\n", failed)
+			if err == nil {
+				err = &exit{code: exitFailed}
+			}
 		}
 	}
 	if o.fail && err == nil && happened.gaveUp() {

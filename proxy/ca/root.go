@@ -129,3 +129,12 @@ func newSerial() (*big.Int, error) {
 	}
 	return serial.Add(serial, big.NewInt(1)), nil
 }
+
+const (
+	// leafLife plus backdating is far below the 397 days that strict clients accept.
+	leafLife = 90 * 24 * time.Hour
+	// leafMargin is the remaining life of a leaf at which it is signed anew.
+	leafMargin = 30 * 24 * time.Hour
+	// maxCommonName is the longest common name that X.520 allows.
+	maxCommonName = 64
+)

@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -159,32 +158,6 @@ func withoutPath(err error) error {
 		return at.Err
 	}
 	return err
-}
-
-// readRegular reads a regular file of at most limit and maxFile bytes. Reading
-// another kind of file could block.
-func readRegular(path string, limit int) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	limit = min(limit, maxFile)
-	text, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > limit {
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	}
-	return text, nil
 }
 
 // parseCertificates are the certificates of a PEM text. The error says why some

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestATokenWithoutCreditCostsNoClientAnything: the other tokens of the pool do the work, whatever
@@ -41,7 +42,7 @@ func TestATokenWithoutCreditCostsNoClientAnything(t *testing.T) {
 						errors++
 					}
 				}
-				if errors != c.errors || asked["a-secret"] > 3 {
+				if errors != c.errors || asked["a-secret"] > 7 {
 					t.Errorf("clients see %d errors, the token is asked %d times", errors, asked["a-secret"])
 				}
 				if token := w.Pools()[0].Tokens[0]; token.Label != "a" || token.State != "quarantined" || token.Why != c.why {
@@ -61,6 +62,38 @@ func TestWhereNoTokenHasCreditTheClientSeesTheAnswer(t *testing.T) {
 			if got := w.Get("http://site.test/items"); got.Status != 402 || got.At > 0 && got.At.Minutes() > 1 {
 				t.Errorf("%d after %v", got.Status, got.At)
 			}
+		}
+	})
+}
+
+// TestAnAnswerThatAcceptsATokenLetsRequestsGo: a success that comes after the quarantine has begun ends it
+// for the requests that wait, too.
+func TestAnAnswerThatAcceptsATokenLetsRequestsGo(t *testing.T) {
+	const alone = "pools:\n  p:\n    tokens:\n      - {label: a, secret: a-secret}\nsites:\n  - {host: site.test, pool: p, insecure: true}\n"
+	run(t, func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/bad":
+			rw.WriteHeader(401)
+		case "/slowbad":
+			elapse(600 * time.Millisecond)
+			rw.WriteHeader(401)
+		case "/slowok":
+			elapse(1500 * time.Millisecond)
+		}
+	}, alone, func(w rig) {
+		for range 10 { // until requests go beside each other
+			w.Get("http://site.test/slowok")
+		}
+		w.Get("http://site.test/bad")
+		w.Get("http://site.test/bad")
+		began := time.Now()
+		var both sync.WaitGroup
+		both.Go(func() { w.Get("http://site.test/slowbad") })
+		elapse(200 * time.Millisecond)
+		both.Go(func() { w.Get("http://site.test/slowok") })
+		both.Wait()
+		if got := w.Get("http://site.test/ok"); got.Status != 200 || time.Since(began) > time.Minute {
+			t.Errorf("%d after %v", got.Status, time.Since(began))
 		}
 	})
 }

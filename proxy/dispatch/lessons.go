@@ -100,29 +100,19 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 		pool.EndWithoutAnswer(token, t.began)
 	case v.refused:
 		pool.Cool(now, token, x.poolRoute(x.route()), v.until, v.why)
-		s.quarantine(x, pool.Success(now, token, answer, &t.denials))
+		s.settle(x, pool.Success(now, token, answer, &t.denials))
 	case status == http.StatusUnauthorized && x.subject.Tokens.Renew(now, token, t.credential):
 		return true, time.Time{}
 	case answer.Denies():
 		d := pool.Deny(now, token, answer, &t.denials)
-		for _, free := range d.Released {
-			s.gate.EndCooldowns(scopeOfToken(free))
-		}
-		switch {
-		case !d.Until.IsZero():
-			s.quarantine(x, []*tokens.Token{token})
-		case d.Last:
+		if d.Last {
 			s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": answer.Reason}).Warnf("%s does not accept the token %s of %s (%s), and no other token of the pool can go: clients get its answers", x.site, token.Label(), pool.Name(), answer.Reason)
 		}
-		return d.Again, d.Until
+		return s.settle(x, d)
 	case status >= 400 && status < 500:
-		d, others := pool.Fail(now, token, answer, &t.denials)
-		if s.quarantine(x, others); !d.Until.IsZero() {
-			s.quarantine(x, []*tokens.Token{token})
-		}
-		return d.Again, d.Until
+		return s.settle(x, pool.Fail(now, token, answer, &t.denials))
 	default:
-		s.quarantine(x, pool.Success(now, token, answer, &t.denials))
+		s.settle(x, pool.Success(now, token, answer, &t.denials))
 	}
 	return false, time.Time{}
 }
@@ -130,14 +120,21 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 // nothingLeft is the reason why a token is spent whose site announces that nothing is left.
 const nothingLeft = "nothing is left"
 
-// quarantine takes tokens out of use that the site does not accept.
-func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
-	pool, now := x.progress.plan.Pool, x.answered
+// settle tells the queue which tokens are in quarantine now, and which are not any more.
+func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.Time) {
+	for _, free := range d.Released {
+		s.gate.EndCooldowns(scopeOfToken(free))
+	}
+	pool, denied := x.progress.plan.Pool, d.Quarantined
+	if !d.Until.IsZero() {
+		denied = append(denied, x.progress.token)
+	}
 	for _, token := range denied {
-		a := pool.Availability(now, token, "")
+		a := pool.Availability(x.answered, token, "")
 		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
 		s.gate.CoolAll(scopeOfToken(token), a.Until, "quarantine")
 	}
+	return d.Again, d.Until
 }
 
 // learnFrom reads what an answer says of limits, and passes it on. It returns the answer to

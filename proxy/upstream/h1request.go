@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -364,3 +365,11 @@ func (p *prefixed) Read(b []byte) (int, error) {
 	b[0] = p.first[0]
 	return 1, nil
 }
+
+// requestBodyError is a failure to read the request's body from the caller. The origin is
+// not to blame.
+type requestBodyError struct{ Err error }
+
+func (e *requestBodyError) Error() string { return fmt.Sprintf("reading the request body: %v", e.Err) }
+
+func (e *requestBodyError) Unwrap() error { return e.Err }

@@ -13,14 +13,6 @@ import (
 	"time"
 )
 
-// requestBodyError is a failure to read the request's body from the caller. The origin is
-// not to blame.
-type requestBodyError struct{ Err error }
-
-func (e *requestBodyError) Error() string { return fmt.Sprintf("reading the request body: %v", e.Err) }
-
-func (e *requestBodyError) Unwrap() error { return e.Err }
-
 var (
 	errBodyLong  = errors.New("longer than its Content-Length")
 	errBodyShort = fmt.Errorf("shorter than its Content-Length: %w", io.ErrUnexpectedEOF)

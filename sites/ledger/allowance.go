@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"math"
-	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
@@ -264,20 +263,6 @@ func (a *allowance) addForeignUse(v int64, n float64, news *Surprise) {
 	a.usage.foreign = min(a.usage.foreign+news.Foreign, maxAmount)
 	a.usage.foreignAt = max(v, 1)
 }
-
-const (
-	second = int64(time.Second)
-	minute = int64(time.Minute)
-	hour   = int64(time.Hour)
-
-	// maxAhead bounds how far in the future an announced time may be, and unbelievableHold
-	// replaces longer times.
-	maxAhead         = 31 * 24 * hour
-	unbelievableHold = 24 * hour
-
-	// maxAmount is the largest amount of anything, so that sums cannot overflow.
-	maxAmount = int64(1) << 50
-)
 
 // plus returns v plus a number of seconds, clamped.
 func plus(v int64, seconds float64) int64 {

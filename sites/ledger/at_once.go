@@ -1,5 +1,7 @@
 package ledger
 
+import "time"
+
 // atOnce finds how many requests may be in flight, where a server refuses for that. A limit
 // of requests in flight refuses only those that are more than ever before: see suspects.
 //
@@ -139,3 +141,17 @@ func (a *atOnce) succeeded(level int64) {
 	}
 	a.limit, a.served, a.tried = a.limit+step, 0, true
 }
+
+const (
+	second = int64(time.Second)
+	minute = int64(time.Minute)
+	hour   = int64(time.Hour)
+
+	// maxAhead bounds how far in the future an announced time may be, and unbelievableHold
+	// replaces longer times.
+	maxAhead         = 31 * 24 * hour
+	unbelievableHold = 24 * hour
+
+	// maxAmount is the largest amount of anything, so that sums cannot overflow.
+	maxAmount = int64(1) << 50
+)

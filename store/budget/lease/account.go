@@ -441,3 +441,34 @@ func (a *Account) remove(p askSource) {
 	delete(a.sources, p.name())
 	a.ordered = slices.DeleteFunc(a.ordered, func(o askSource) bool { return o == p })
 }
+
+// Loans returns the units taken without the store since the last call.
+func (a *Account) Loans() []Loan {
+	loans := a.loans
+	a.loans = nil
+	return loans
+}
+
+// collectLoans collects the loans of all meters when an answer or an error has arrived.
+func (a *Account) collectLoans(at instant) {
+	if a.away {
+		a.awayFor = at.low - a.awaySince
+	} else if a.storeAway(at) {
+		a.awayFor = at.low - a.waitStart(at)
+	}
+	for _, p := range a.ordered {
+		m, ok := p.(*shared)
+		if !ok || m.held.notReported == 0 {
+			continue
+		}
+		loan := Loan{Key: m.key, Outage: m.held.outage, N: m.held.notReported, Amount: m.held.budget.amount, Away: time.Duration(a.awayFor)}
+		m.held.notReported = 0
+		i := slices.IndexFunc(a.loans, func(l Loan) bool { return l.Key == loan.Key })
+		if i < 0 {
+			a.loans = append(a.loans, loan)
+			continue
+		}
+		loan.N += a.loans[i].N
+		a.loans[i] = loan
+	}
+}

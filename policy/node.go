@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Node is a part of a JSON Schema.
+type Node map[string]any
+
+// describedBy is the node with a description, unless the description is empty.
+func (n Node) describedBy(doc string) Node {
+	if doc != "" {
+		n["description"] = doc
+	}
+	return n
+}
+
+// suchAs is the node with examples, which editors offer.
+func (n Node) suchAs(examples ...any) Node {
+	n["examples"] = examples
+	return n
+}
+
+// definition is the key of a node that stands in for a definition, until written moves it.
+const definition = "$definition"
+
+// shared is the node as a definition of the whole schema, which is written once.
+func (n Node) shared(name string) Node {
+	return Node{"$ref": "#/definitions/" + name, definition: n}
+}
+
+// TextNode is any text. A text that looks like a number or a switch is a text too.
+func TextNode() Node {
+	return Node{"type": []string{"string", "number", "boolean"}, "not": Node{"type": "string", "pattern": `\$\{`}}
+}
+
+// FilledNode is a text that is not empty.
+func FilledNode() Node {
+	n := TextNode()
+	n["pattern"] = `\S`
+	return n
+}
+
+// SecretNode is a text in which ${NAME} is replaced.
+func SecretNode() Node {
+	return Node{"type": []string{"string", "number", "boolean"}, "minLength": 1}
+}
+
+func PatternNode(pattern string) Node { return Node{"type": "string", "pattern": pattern} }
+
+func WordNode(words ...string) Node { return Node{"enum": words} }
+
+func switchNode() Node {
+	return Node{"enum": []any{true, false, "on", "off", "true", "false"}}.shared("switch")
+}
+
+// countNode is a whole number, which may be quoted and have _ between its thousands.
+func countNode(least, most int64) Node {
+	pattern := wholePattern
+	if least > 0 {
+		pattern = positivePattern
+	}
+	return Node{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^" + pattern + "$"}
+}
+
+// autoNode is a whole number from 1, or the word auto.
+func autoNode(most int64) Node {
+	return EitherNode(WordNode("auto"), countNode(1, most))
+}
+
+func EitherNode(of ...Node) Node { return Node{"anyOf": of} }
+
+// ListNode is a list. A value alone counts as a list of one.
+func ListNode(of Node) Node { return EitherNode(of, SequenceNode(of, 0)) }
+
+// SequenceNode is a list of at least so many elements.
+func SequenceNode(of Node, least int) Node {
+	n := Node{"type": "array", "items": of}
+	if least > 0 {
+		n["minItems"] = least
+	}
+	return n
+}
+
+// MapNode is keys of one's own choice, each with a value of the same kind.
+func MapNode(name string, value Node) Node {
+	n := Node{"type": "object", "additionalProperties": value}
+	if name != "" {
+		n["propertyNames"] = Node{"pattern": name}
+	}
+	return n
+}
+
+// Patterns of what parseCount and scaled read. All patterns are in the part of the syntax
+// that Go and editors, which have that of JavaScript, read alike.
+const (
+	positivePattern = `(?:[1-9][0-9]*|[1-9][0-9]{0,2}(?:_[0-9]{3})+)`
+	wholePattern    = `(?:0|` + positivePattern + `)`
+	decimalPattern  = wholePattern + `(?:\.[0-9]{1,9})?`
+)
+
+// anyCase matches a word in letters of either case. A capital M alone is no unit: it may
+// stand for a month.
+func anyCase(word string) string {
+	if word == "m" {
+		return word
+	}
+	var b strings.Builder
+	for _, r := range word {
+		if lower, upper := unicode.ToLower(r), unicode.ToUpper(r); lower != upper {
+			b.WriteString("[" + string(lower) + string(upper) + "]")
+			continue
+		}
+		b.WriteString(regexp.QuoteMeta(string(r)))
+	}
+	return b.String()
+}
