@@ -144,8 +144,8 @@ func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) (resu
 // Deny records that a site has not accepted a token: 401, 402, 403 without any sign of a
 // limit, and whatever says that it is because of the token. An answer with a reason, and the
 // first 401 or 402, quarantines the token if another token can be tried. So do three denials
-// in a row, also where no other can be tried, unless the answer has a reason: a client
-// learns more from such an answer than by waiting. A token that comes from quarantine is quarantined again by
+// in a row, also where no other can be tried, but for 403 and an answer with a reason: a client
+// learns more from these than by waiting. A token that comes from quarantine is quarantined again by
 // one denial. If a second token that had been accepted before is denied for the same
 // request, the request is taken to be the cause, and the denials are undone.
 //
@@ -179,7 +179,7 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 		if was.quarantinesInRow > 0 || a.Reason != "" || a.doubtful() && (!s.proven || others) {
 			need = 1
 		}
-		last = a.Reason != "" && !p.hasOthers(now, t, nil)
+		last = (a.Reason != "" || a.Status == http.StatusForbidden) && !p.hasOthers(now, t, nil)
 		if rejection.denialsInRow >= need && !was.until.After(now) && !last {
 			rejection = rejection.withQuarantine(now)
 		}

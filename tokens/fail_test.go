@@ -55,6 +55,18 @@ func TestTheLastTokenWithoutCreditStaysInUse(t *testing.T) {
 	}
 }
 
+// TestPagesThatAreForbiddenDoNotStopACrawlWithOneToken: 403 may be about the pages.
+func TestPagesThatAreForbiddenDoNotStopACrawlWithOneToken(t *testing.T) {
+	w := many(t, 2)
+	w.success("t0")
+	w.pool.Deny(w.now, w.token("t1"), Answer{Status: 402, Reason: "no credit", Sent: w.now}, nil)
+	for range 10 {
+		w.pass(time.Second)
+		w.deny("t0", 403, &Denials{})
+		w.is("t0", "", Ready, 0)
+	}
+}
+
 func TestA402WithoutAReasonIsLikeA401(t *testing.T) {
 	w := many(t, 2)
 	w.success("t0")
