@@ -10,6 +10,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
@@ -256,18 +257,6 @@ func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
 	return s.problems.ofRefusal(x, err)
 }
 
-// patience returns the longest time that a request may wait, in all its waits.
-func patience(x *Request) time.Duration {
-	wait := x.Snapshot.policy.Queue.Wait
-	if x.Options.now() {
-		return leastWait
-	}
-	if x.Options.Limited {
-		wait = min(wait, x.Options.Wait)
-	}
-	return wait
-}
-
 // hooks implements queue.Hooks: the queue calls the dispatcher under the lock of a site.
 type hooks struct{ *admission }
 
@@ -311,4 +300,33 @@ func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
 	s.findSubject(x)
 	limits, _ = x.progress.plan.Needs(&x.subject)
 	return limits, x.seen
+}
+
+// findSubject finds the class of a request's route, and the tokens that it may be sent with.
+func (s *admission) findSubject(x *Request) {
+	p := x.progress.plan
+	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
+	x.subject.Leads = x.Client != crawler && !x.explained && !x.sentByCaller
+	if p == nil {
+		return
+	}
+	if p.Learns && x.subject.Known == nil {
+		if x.explained {
+			x.subject.Known = s.storage.learned.Recall(x.site)
+		} else {
+			x.subject.Known = s.storage.learned.Open(x.site)
+		}
+	}
+	if p.Learns && x.subject.Known != nil {
+		host := ""
+		if x.grouped() {
+			host = x.Target.Host
+		}
+		said := learn.About(learn.Request{Method: x.subject.Method, Host: x.Target.Host, Path: x.subject.Path, Dialect: p.Dialect})
+		x.subject.Documented = said.Limits
+		x.subject.Class, x.seen = x.subject.Known.Class(x.subject.Method, host, x.subject.Path, said.EntitySegment)
+	}
+	if p.Pool != nil && x.Client != crawler { // robots.txt needs no token
+		x.subject.Tokens = p.Pool.Set()
+	}
 }

@@ -4,17 +4,12 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/status"
 )
-
-// leastWait is the longest wait of a request that goes now or not at all. It is for the answer
-// of a store: without one, the outage rule holds then.
-const leastWait = 250 * time.Millisecond
 
 // Admit waits until a request may be sent that its caller sends itself. bytes is the length that
 // the caller expects of the answer; 0 is the usual length at the site. Complete must follow,

@@ -10,10 +10,13 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/sites"
 )
 
 // destination has the backend of a request.
@@ -213,4 +216,32 @@ func causeOf(status int, err error) string {
 		return problem.OfUpstream(err).Title
 	}
 	return fmt.Sprintf("it answered %d", status)
+}
+
+// refused describes the request for sites.Site.Blame.
+func (x *Request) refused() *sites.Refused {
+	t := &x.progress
+	narrowest, word := x.refusedScope()
+	r := &sites.Refused{
+		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
+		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
+		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
+	}
+	if t.token != nil {
+		r.Token = scopeOfToken(t.token)
+	}
+	return r
+}
+
+// refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
+// kind of the scope for the metrics.
+func (x *Request) refusedScope() (queue.Scope, string) {
+	at := plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
+	return x.progress.plan.Scope(&x.subject, &at)
+}
+
+// breakerScope returns the scope of the request's breaker.
+func (x *Request) breakerScope() queue.Scope {
+	at := plans.Place{Backend: x.backend()}
+	return at.Whole()
 }

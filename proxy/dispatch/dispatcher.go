@@ -16,6 +16,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
@@ -32,6 +34,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/dispatch/robots"
+	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 	"github.com/abide-proxy/abide/sites"
@@ -192,3 +195,94 @@ func (s *Dispatcher) TunnelBytes(site string, target policy.Target, client strin
 
 // ReleaseTunnelBytes gives back what TunnelBytes gave; nil is allowed.
 func (s *Dispatcher) ReleaseTunnelBytes(b *bandwidth.SiteBudget) { s.bytes.Release(b) }
+
+// NewRequest returns a request of abide itself, with an absolute URL.
+func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
+	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
+}
+
+// match finds the site of a request, and its rule.
+func (s *Dispatcher) match(x *Request) {
+	match := x.Snapshot.policy.Match(x.Target)
+	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
+}
+
+// End gives back the permit and the bytes of the request, after an answer of so many bytes, and
+// reports the request.
+func (s *Dispatcher) End(x *Request, received int64) {
+	if received > 0 {
+		x.received = received
+	}
+	if s.ended != nil && x.site != "" && !x.shared {
+		s.ended(x.Report())
+	}
+	x.progress.finish()
+	if x.bytes != nil {
+		if received > 0 {
+			s.bytes.Sizes.Add(x.site, received)
+		}
+		s.bytes.release(x)
+	}
+	x.Caller.Release()
+}
+
+// sendOwn sends a request of abide down the path of every other, so that limits, breaker
+// and egress rules hold for it. It is the first that its site should see.
+func (s *Dispatcher) sendOwn(r *http.Request) (*http.Response, error) {
+	x, err := s.NewRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	Absolute(r.URL, x.Target)
+	KeepPath(r.URL)
+	r.Host = r.URL.Host
+	x.Client, x.Options = crawler, RequestOptions{Urgency: 1}
+	s.match(x)
+	resp, problem := s.sendUntilDone(x, x.Snapshot.SignVia(x.Target.Scheme, r.WithContext(x.Bind(r.Context())), ""))
+	if problem != nil {
+		s.End(x, 0)
+		return nil, problem
+	}
+	x.RewriteRedirects(resp.Header)
+	resp.Body = &endingBody{resp.Body, func() { s.End(x, 0) }}
+	return resp, nil
+}
+
+// WaitForTunnel holds a tunnel to a target while the operator has paused the site.
+func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client string, o RequestOptions) *problem.Problem {
+	st := s.Current()
+	if len(st.overrides) == 0 {
+		return nil // the operator has set nothing
+	}
+	site := st.policy.Match(to).Site
+	limits := tunnel(site).limits(st)
+	if limits == nil || st.policy.Observes() {
+		return nil
+	}
+	q := queue.Request{
+		Site: site, Client: client, Priority: queue.DefaultPriority, Method: "CONNECT",
+		Tag: tunnel(site), Generation: st.made, Limits: limits,
+	}
+	o.bound(&q)
+	permit, err := s.gate.Wait(ctx, q)
+	var refusal *queue.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, site: site}, err)
+	case err != nil:
+		return problem.Left
+	}
+	permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
+	return nil
+}
+
+// EndTunnel reports a tunnel of a client that has moved so many bytes.
+func (s *Dispatcher) EndTunnel(site, client string, received, sent int64) {
+	if s.ended != nil {
+		s.ended(Report{Site: site, Client: client, Priority: queue.DefaultPriority, Received: received, Uploaded: sent, Tunnel: true})
+	}
+}

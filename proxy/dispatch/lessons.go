@@ -12,7 +12,6 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
-	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 	"github.com/abide-proxy/abide/sites"
@@ -268,21 +267,6 @@ func (s *lessons) blocked(x *Request) verdict {
 	return verdict{refused: true, again: true, reason: "refused", until: until, why: "the site refuses everything"}
 }
 
-// learned describes a refusal by the last answer; the zero value is none.
-type learned struct {
-	refusal hint
-	denial  string      // why the token is not accepted, if the answer says so
-	at      queue.Scope // what the refusal is about
-	word    string      // the kind of scope, for the metrics
-}
-
-// plain reads Retry-After alone, for a site whose answers teach nothing.
-func (l *learned) plain(x *Request, resp *http.Response) {
-	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.refused {
-		l.at, l.word = x.refusedScope()
-	}
-}
-
 // hintOf returns what the lesson of a refusal says of the wait.
 func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
 	r := hint{refused: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
@@ -291,34 +275,6 @@ func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
 	}
 	r.why = whyRefused(r.said, h)
 	return r
-}
-
-// refused describes the request for sites.Site.Blame.
-func (x *Request) refused() *sites.Refused {
-	t := &x.progress
-	narrowest, word := x.refusedScope()
-	r := &sites.Refused{
-		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
-		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
-		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
-	}
-	if t.token != nil {
-		r.Token = scopeOfToken(t.token)
-	}
-	return r
-}
-
-// refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
-// kind of the scope for the metrics.
-func (x *Request) refusedScope() (queue.Scope, string) {
-	at := plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
-	return x.progress.plan.Scope(&x.subject, &at)
-}
-
-// breakerScope returns the scope of the request's breaker.
-func (x *Request) breakerScope() queue.Scope {
-	at := plans.Place{Backend: x.backend()}
-	return at.Whole()
 }
 
 // beginProbe makes the attempt a probe, if the site may block.

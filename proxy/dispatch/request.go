@@ -60,40 +60,6 @@ type Request struct {
 	answered time.Time // when the head of that answer had come
 }
 
-// NewRequest returns a request of abide itself, with an absolute URL.
-func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
-	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
-	if err != nil {
-		return nil, err
-	}
-	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
-}
-
-// match finds the site of a request, and its rule.
-func (s *Dispatcher) match(x *Request) {
-	match := x.Snapshot.policy.Match(x.Target)
-	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
-}
-
-// End gives back the permit and the bytes of the request, after an answer of so many bytes, and
-// reports the request.
-func (s *Dispatcher) End(x *Request, received int64) {
-	if received > 0 {
-		x.received = received
-	}
-	if s.ended != nil && x.site != "" && !x.shared {
-		s.ended(x.Report())
-	}
-	x.progress.finish()
-	if x.bytes != nil {
-		if received > 0 {
-			s.bytes.Sizes.Add(x.site, received)
-		}
-		s.bytes.release(x)
-	}
-	x.Caller.Release()
-}
-
 // Bind makes the request's own context around another.
 func (x *Request) Bind(ctx context.Context) context.Context {
 	x.ctx = requestContext{Context: ctx, q: x}
@@ -435,3 +401,34 @@ var pathBytes = func() (ok [256]bool) {
 	}
 	return ok
 }()
+
+// patience returns the longest time that a request may wait, in all its waits.
+func patience(x *Request) time.Duration {
+	wait := x.Snapshot.policy.Queue.Wait
+	if x.Options.now() {
+		return leastWait
+	}
+	if x.Options.Limited {
+		wait = min(wait, x.Options.Wait)
+	}
+	return wait
+}
+
+// leastWait is the longest wait of a request that goes now or not at all. It is for the answer
+// of a store: without one, the outage rule holds then.
+const leastWait = 250 * time.Millisecond
+
+// learned describes a refusal by the last answer; the zero value is none.
+type learned struct {
+	refusal hint
+	denial  string      // why the token is not accepted, if the answer says so
+	at      queue.Scope // what the refusal is about
+	word    string      // the kind of scope, for the metrics
+}
+
+// plain reads Retry-After alone, for a site whose answers teach nothing.
+func (l *learned) plain(x *Request, resp *http.Response) {
+	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.refused {
+		l.at, l.word = x.refusedScope()
+	}
+}

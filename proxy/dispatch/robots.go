@@ -29,28 +29,6 @@ func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 	return cache.Limit(origin, x.Target, x.site, r.UserAgent())
 }
 
-// sendOwn sends a request of abide down the path of every other, so that limits, breaker
-// and egress rules hold for it. It is the first that its site should see.
-func (s *Dispatcher) sendOwn(r *http.Request) (*http.Response, error) {
-	x, err := s.NewRequest(r)
-	if err != nil {
-		return nil, err
-	}
-	Absolute(r.URL, x.Target)
-	KeepPath(r.URL)
-	r.Host = r.URL.Host
-	x.Client, x.Options = crawler, RequestOptions{Urgency: 1}
-	s.match(x)
-	resp, problem := s.sendUntilDone(x, x.Snapshot.SignVia(x.Target.Scheme, r.WithContext(x.Bind(r.Context())), ""))
-	if problem != nil {
-		s.End(x, 0)
-		return nil, problem
-	}
-	x.RewriteRedirects(resp.Header)
-	resp.Body = &endingBody{resp.Body, func() { s.End(x, 0) }}
-	return resp, nil
-}
-
 // endingBody is a body whose request ends with it.
 type endingBody struct {
 	io.ReadCloser

@@ -2,16 +2,13 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 
 	"github.com/abide-proxy/abide/internal/clock"
-	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
-	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 	"github.com/abide-proxy/abide/tokens"
@@ -131,39 +128,4 @@ func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
 		return [][]queue.Limit{{*pause}}
 	}
 	return nil
-}
-
-// WaitForTunnel holds a tunnel to a target while the operator has paused the site.
-func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client string, o RequestOptions) *problem.Problem {
-	st := s.Current()
-	if len(st.overrides) == 0 {
-		return nil // the operator has set nothing
-	}
-	site := st.policy.Match(to).Site
-	limits := tunnel(site).limits(st)
-	if limits == nil || st.policy.Observes() {
-		return nil
-	}
-	q := queue.Request{
-		Site: site, Client: client, Priority: queue.DefaultPriority, Method: "CONNECT",
-		Tag: tunnel(site), Generation: st.made, Limits: limits,
-	}
-	o.bound(&q)
-	permit, err := s.gate.Wait(ctx, q)
-	var refusal *queue.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, site: site}, err)
-	case err != nil:
-		return problem.Left
-	}
-	permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
-	return nil
-}
-
-// EndTunnel reports a tunnel of a client that has moved so many bytes.
-func (s *Dispatcher) EndTunnel(site, client string, received, sent int64) {
-	if s.ended != nil {
-		s.ended(Report{Site: site, Client: client, Priority: queue.DefaultPriority, Received: received, Uploaded: sent, Tunnel: true})
-	}
 }

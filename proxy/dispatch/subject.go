@@ -6,41 +6,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/tokens"
 )
-
-// findSubject finds the class of a request's route, and the tokens that it may be sent with.
-func (s *admission) findSubject(x *Request) {
-	p := x.progress.plan
-	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
-	x.subject.Leads = x.Client != crawler && !x.explained && !x.sentByCaller
-	if p == nil {
-		return
-	}
-	if p.Learns && x.subject.Known == nil {
-		if x.explained {
-			x.subject.Known = s.storage.learned.Recall(x.site)
-		} else {
-			x.subject.Known = s.storage.learned.Open(x.site)
-		}
-	}
-	if p.Learns && x.subject.Known != nil {
-		host := ""
-		if x.grouped() {
-			host = x.Target.Host
-		}
-		said := learn.About(learn.Request{Method: x.subject.Method, Host: x.Target.Host, Path: x.subject.Path, Dialect: p.Dialect})
-		x.subject.Documented = said.Limits
-		x.subject.Class, x.seen = x.subject.Known.Class(x.subject.Method, host, x.subject.Path, said.EntitySegment)
-	}
-	if p.Pool != nil && x.Client != crawler { // robots.txt needs no token
-		x.subject.Tokens = p.Pool.Set()
-	}
-}
 
 // token returns the token of the request's permit; nil: it is sent without one.
 func (x *Request) token() *tokens.Token {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
@@ -259,3 +260,32 @@ func (o *Operator) DisableToken(pool, label string) error { return o.tokens.chan
 
 // EnableToken puts a token back into use, out of quarantine too.
 func (o *Operator) EnableToken(pool, label string) error { return o.tokens.change(pool, label, true) }
+
+// WrittenLimits returns the limits of the configuration that are remembered, in order.
+func (v *View) WrittenLimits() (list []status.Limit) {
+	for _, l := range v.use.sorted() {
+		list = append(list, l.shown)
+	}
+	return list
+}
+
+// Forecast tells of the limits with long windows, of one site or "" for all, when they are used
+// up at the present rate, and when so many more requests would be done.
+func (v *View) Forecast(site string, requests int64) (list []status.Forecast) {
+	v.use.sample() // it may have been a while
+	for _, l := range v.use.sorted() {
+		if site != "" && l.shown.Site != site || !forecast.Covers(&l.spec) {
+			continue
+		}
+		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Rate: v.use.rateOf(l), Unit: l.shown.Unit}
+		more := requests
+		if l.shown.Unit == string(policy.Bytes) {
+			more = 0 // requests say nothing of bytes
+		}
+		b := forecast.Budget{Spec: l.spec, Amount: f.Amount, Used: f.Used, Left: f.Left, Rate: f.Rate}
+		ahead := b.Forecast(l.now, more)
+		f.Opens, f.Ends, f.RunsOut, f.Done = ahead.Opens, ahead.Ends, ahead.RunsOut, ahead.Done
+		list = append(list, f)
+	}
+	return list
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/status"
-	"github.com/abide-proxy/abide/tokens"
 )
 
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
@@ -107,23 +106,4 @@ func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.T
 		}
 	}
 	return shown
-}
-
-// poolOf returns the state of a pool whose tokens have these states.
-func poolOf(name string, list []tokens.Status) status.Pool {
-	pool := status.Pool{Name: name, Tokens: make([]status.Token, len(list))}
-	for i := range list {
-		s, t := &list[i], &pool.Tokens[i]
-		*t = status.Token{
-			Label: s.Label, State: s.State.String(), Until: s.Until, Why: s.Why, Fingerprint: s.Fingerprint, Twins: s.Twins,
-			Uses: s.Uses, Refusals: s.Refusals, Denials: s.Denials, Accepted: s.Accepted, Throttled: s.Throttled,
-		}
-		for _, one := range s.Routes {
-			t.Routes = append(t.Routes, status.Paused{Route: one.Route, State: one.State.String(), Until: one.Until, Why: one.Why})
-		}
-		if s.State == tokens.Ready { // it could go now
-			pool.Ready++
-		}
-	}
-	return pool
 }

@@ -90,19 +90,6 @@ func (a *Account) Leased() (granted, spent int64) {
 	return granted, spent
 }
 
-// askSource is a meter, as its account uses it to make Batches.
-type askSource interface {
-	name() string
-	due(at instant, eager bool) int64                           // due is the time from which there is something to ask
-	ask(now time.Time, at instant, seq uint64) store.Ask        // ask makes the ask with that number
-	receive(now time.Time, at, sent instant, ans *store.Answer) // receive takes the answer; ans.Seq is that of the ask
-	answerLost(at instant)                                      // answerLost tells that the answer is lost
-	restate()                                                   // restate tells that the store may have lost all state
-	plannedAt() int64                                           // plannedAt is the time set by setPlanned
-	setPlanned(low int64)                                       // setPlanned stores the result of due
-	forgettable(at instant) bool                                // forgettable tells whether there is nothing to remember
-}
-
 // sentBatch is a Batch without an answer yet.
 type sentBatch struct {
 	sent       instant
@@ -471,4 +458,37 @@ func (a *Account) collectLoans(at instant) {
 		loan.N += a.loans[i].N
 		a.loans[i] = loan
 	}
+}
+
+// ClockFault returns the errors of the store's clock since the last call.
+func (a *Account) ClockFault() ClockFault {
+	off := a.store.fault
+	a.store.fault = ClockFault{}
+	return off
+}
+
+// AddNote sends a note with the next Batch, unless it contains nothing new.
+func (a *Account) AddNote(now time.Time, n store.Note) {
+	at := a.clock.at(now)
+	if t := &a.notes; t.update(now, n) {
+		t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
+		t.outgoing = append(t.outgoing, n)
+		a.announceDue(at.low)
+	}
+}
+
+// ReceiveNotes takes notes from the store, with or without an answer, and returns those
+// that are new. Notes of an answer should be taken before Receive, which may let requests
+// go.
+func (a *Account) ReceiveNotes(now time.Time, notes []store.Note) (news []store.Note) {
+	a.notes.receive(now, notes)
+	news, a.notes.news = a.notes.news, nil
+	return news
+}
+
+// FetchNotes tells that there may be new notes: the next Batch fetches them.
+func (a *Account) FetchNotes(now time.Time) {
+	at := a.clock.at(now)
+	a.notes.fetch = true
+	a.announceDue(at.low)
 }

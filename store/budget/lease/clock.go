@@ -2,6 +2,8 @@ package lease
 
 import (
 	"time"
+
+	"github.com/abide-proxy/abide/store"
 )
 
 const (
@@ -131,9 +133,15 @@ func (c *storeClock) latest(at instant) int64 {
 	return at.low + c.high + c.tolerance(at) + at.slept() - c.slept
 }
 
-// ClockFault returns the errors of the store's clock since the last call.
-func (a *Account) ClockFault() ClockFault {
-	off := a.store.fault
-	a.store.fault = ClockFault{}
-	return off
+// askSource is a meter, as its account uses it to make Batches.
+type askSource interface {
+	name() string
+	due(at instant, eager bool) int64                           // due is the time from which there is something to ask
+	ask(now time.Time, at instant, seq uint64) store.Ask        // ask makes the ask with that number
+	receive(now time.Time, at, sent instant, ans *store.Answer) // receive takes the answer; ans.Seq is that of the ask
+	answerLost(at instant)                                      // answerLost tells that the answer is lost
+	restate()                                                   // restate tells that the store may have lost all state
+	plannedAt() int64                                           // plannedAt is the time set by setPlanned
+	setPlanned(low int64)                                       // setPlanned stores the result of due
+	forgettable(at instant) bool                                // forgettable tells whether there is nothing to remember
 }

@@ -15,32 +15,6 @@ type noteExchange struct {
 	fetch    bool // there may be new notes in the store
 }
 
-// AddNote sends a note with the next Batch, unless it contains nothing new.
-func (a *Account) AddNote(now time.Time, n store.Note) {
-	at := a.clock.at(now)
-	if t := &a.notes; t.update(now, n) {
-		t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
-		t.outgoing = append(t.outgoing, n)
-		a.announceDue(at.low)
-	}
-}
-
-// ReceiveNotes takes notes from the store, with or without an answer, and returns those
-// that are new. Notes of an answer should be taken before Receive, which may let requests
-// go.
-func (a *Account) ReceiveNotes(now time.Time, notes []store.Note) (news []store.Note) {
-	a.notes.receive(now, notes)
-	news, a.notes.news = a.notes.news, nil
-	return news
-}
-
-// FetchNotes tells that there may be new notes: the next Batch fetches them.
-func (a *Account) FetchNotes(now time.Time) {
-	at := a.clock.at(now)
-	a.notes.fetch = true
-	a.announceDue(at.low)
-}
-
 // update remembers a note, and tells whether it is new.
 func (t *noteExchange) update(now time.Time, n store.Note) bool {
 	old, known := t.known[n.Key]
