@@ -75,10 +75,10 @@ func (d *Denials) has(s *state) bool {
 	return slices.ContainsFunc(d.list[:d.n], func(d denial) bool { return d.token.state == s })
 }
 
-// Decision is the decision of Deny.
+// Decision describes the consequences of an answer.
 type Decision struct {
 	Until    time.Time // end of the token's quarantine; zero: not quarantined
-	Last     bool      // it is not accepted for a reason, and stays in use because no other token can be tried
+	Last     bool      // the token is not accepted, and stays in use because no other token can be tried
 	Again    bool      // another token should be tried before the client gets the answer
 	Released []*Token  // tokens whose quarantine has been ended
 
