@@ -15,8 +15,6 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
-
-	"github.com/abide-proxy/abide/bench/process"
 )
 
 // shopPage has twenty pictures and a script that asks for data.
@@ -47,20 +45,7 @@ func TestABrowserThatIgnoresCertificateErrorsIsCrawledWith(t *testing.T) {
 	c, dir := &crawl{t: t}, t.TempDir()
 	roots := filepath.Join(dir, "roots.pem")
 	c.check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: origin.Certificate().Raw}), 0o600))
-	config := fmt.Sprintf("intercept: all\nlog: {level: warn}\negress: {resolve: {\"example.com:443\": %q}, roots: %q}\n", origin.Listener.Addr(), roots)
-	c.check(os.WriteFile(filepath.Join(dir, "abide.yaml"), []byte(config), 0o600))
-	root, err := process.RepositoryRoot(t.Context())
-	c.check(err)
-	c.check(process.Build(t.Context(), root, filepath.Join(dir, "abide"), "./cmd/abide"))
-	proxy, err := process.FreeAddress()
-	c.check(err)
-	c.admin, err = process.FreeAddress()
-	c.check(err)
-	abide := process.New("abide", filepath.Join(dir, "abide"), "serve", "--config", filepath.Join(dir, "abide.yaml"), "--listen", proxy, "--admin", c.admin, "--data", filepath.Join(dir, "data"))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	t.Cleanup(func() { abide.Stop(); cancel() })
-	c.check(abide.StartAt(ctx, c.admin))
-
+	proxy := c.serve(dir, fmt.Sprintf("intercept: all\negress: {resolve: {\"example.com:443\": %q}, roots: %q}\n", origin.Listener.Addr(), roots))
 	for run := range 3 {
 		asked.Store(0)
 		t.Run(fmt.Sprintf("run %d", run+1), func(t *testing.T) {

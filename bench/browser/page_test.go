@@ -68,21 +68,10 @@ func newCrawl(t *testing.T) *crawl {
 	}))
 	t.Cleanup(site.Close)
 	dir := t.TempDir()
-	root, err := process.RepositoryRoot(t.Context())
-	c.check(err)
-	c.check(process.Build(t.Context(), root, filepath.Join(dir, "abide"), "./cmd/abide"))
-	c.check(os.WriteFile(filepath.Join(dir, "abide.yaml"), fmt.Appendf(nil, config, site.Listener.Addr()), 0o600))
-	proxy, err := process.FreeAddress()
-	c.check(err)
-	c.admin, err = process.FreeAddress()
-	c.check(err)
-	abide := process.New("abide", filepath.Join(dir, "abide"), "serve", "--config", filepath.Join(dir, "abide.yaml"), "--listen", proxy, "--admin", c.admin, "--data", filepath.Join(dir, "data"))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	t.Cleanup(func() { abide.Stop(); cancel() })
-	c.check(abide.StartAt(ctx, c.admin))
+	proxy := c.serve(dir, fmt.Sprintf(config, site.Listener.Addr()))
 	via := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy})}
 	c.client.Transport = via
-	slow, hangUp := context.WithCancel(ctx)
+	slow, hangUp := context.WithCancel(context.WithoutCancel(t.Context()))
 	var waiting sync.WaitGroup
 	for range 3 {
 		r, err := http.NewRequestWithContext(slow, http.MethodGet, "http://slow.test/", nil)
@@ -99,6 +88,24 @@ func newCrawl(t *testing.T) *crawl {
 		via.CloseIdleConnections()
 	})
 	return c
+}
+
+// serve builds and starts abide with a configuration, and returns the address of the proxy.
+func (c *crawl) serve(dir, config string) (proxy string) {
+	c.t.Helper()
+	root, err := process.RepositoryRoot(c.t.Context())
+	c.check(err)
+	c.check(process.Build(c.t.Context(), root, filepath.Join(dir, "abide"), "./cmd/abide"))
+	c.check(os.WriteFile(filepath.Join(dir, "abide.yaml"), []byte(config), 0o600))
+	proxy, err = process.FreeAddress()
+	c.check(err)
+	c.admin, err = process.FreeAddress()
+	c.check(err)
+	abide := process.New("abide", filepath.Join(dir, "abide"), "serve", "--config", filepath.Join(dir, "abide.yaml"), "--listen", proxy, "--admin", c.admin, "--data", filepath.Join(dir, "data"))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
+	c.t.Cleanup(func() { abide.Stop(); cancel() })
+	c.check(abide.StartAt(ctx, c.admin))
+	return proxy
 }
 
 func (c *crawl) check(err error) {
