@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"flag"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -160,4 +161,11 @@ func TestAloneNoBucketIsEmptiedThatDoesNotSayItsRate(t *testing.T) {
 			t.Fatalf("%.2f%% used, rate %v of %v, kind %s", 100*u, l.allowance.refill.rate, o.rate, kinds[l.allowance.kind])
 		}
 	})
+}
+
+// A run that failed is repeated with other values: the failed ones are printed with their seed.
+func init() {
+	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
+		panic(err)
+	}
 }
