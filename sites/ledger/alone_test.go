@@ -163,7 +163,7 @@ func TestAloneNoBucketIsEmptiedThatDoesNotSayItsRate(t *testing.T) {
 	})
 }
 
-// A run that failed is repeated with other values: the failed ones are printed with their seed.
+// init has a run that failed repeated with other values: the failed ones are printed with their seed.
 func init() {
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
 		panic(err)
