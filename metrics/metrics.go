@@ -5,11 +5,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/status"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // Metrics are all metrics of one process, in a registry of their own. Make it with New. It

@@ -9,10 +9,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/abide-proxy/abide/status"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // sites are the sites with a label of their own, at most max. It is safe for concurrent

@@ -95,6 +95,9 @@ func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client
 			entry.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: %s", addr, to.Host, p.TrustRemedy())
 		}
 	case certain:
+		if !c.doubtLines.Due(addr.String()+" "+to.Host, now) {
+			break // a browser that ignores certificates refuses each connection once
+		}
 		entry.Infof("the client at %s did not accept the certificate of abide's CA for %s: if it accepts none within %s, its https to this host passes unread", addr, to.Host, comesBack)
 	default:
 		if c.doubtLines.Due(addr.String(), now) {

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/admin/samples"
@@ -27,7 +29,6 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
-	"github.com/sirupsen/logrus"
 )
 
 // adminDrain is the time that requests to the admin listener get to finish after the proxy

@@ -18,8 +18,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
 	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // registrationDir is the directory, in the data directory, where each running abide

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/abide-proxy/abide/policy"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // execute runs a command line. It returns the exit status.

@@ -18,12 +18,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/sitelog"
-	"github.com/sirupsen/logrus"
-	"github.com/spf13/cobra"
 )
 
 // runDefaults are the settings with another default for a command that run starts: the

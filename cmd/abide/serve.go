@@ -15,9 +15,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/abide-proxy/abide/proxy/accesslog"
 )
 
 func serveCommand() *cobra.Command {

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/abide-proxy/abide/policy"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // defaultFile is the configuration file in the working directory, which is read when no

@@ -12,13 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
-	"github.com/sirupsen/logrus"
 )
 
 // stateFile is the name of the state file in the data directory.

@@ -10,10 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/signal"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/fsnotify/fsnotify"
 	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/policy"
 )
 
 // watch notices that a file, or a file in a directory, may have changed. It watches

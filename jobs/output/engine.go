@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // engine is the SQL engine that an output is in, with the connections to it.

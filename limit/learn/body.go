@@ -59,6 +59,9 @@ func bodySays(text []byte, word string) bool {
 	if !member {
 		return indexOf(text, word) >= 0
 	}
+	if want != "*" && !strings.Contains(want, "-") && indexOf(text, want) < 0 {
+		return false // no member can have the value
+	}
 	for found := members(text, key); ; {
 		value, ok := found.next()
 		if !ok {

@@ -11,9 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
-	"github.com/sirupsen/logrus"
 )
 
 // lookEvery is the time between two looks at the requests that wait, while any do.

@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/limit/queue"
 )
 
 func TestLinesAreTakenAtEveryLogLevel(t *testing.T) {
