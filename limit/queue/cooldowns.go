@@ -12,6 +12,9 @@ const (
 	probeWait = 15 * time.Second
 )
 
+// Quarantine is the reason of the cooldown of a credential that a site has denied.
+const Quarantine = "quarantine"
+
 // cooldown blocks a resource until a time. After that, requests go in a slow start.
 type cooldown struct {
 	slowStart *slowStart // usually nil
@@ -30,6 +33,17 @@ type slowStart struct {
 	cooldowns int       // number of cooldowns before this one without a success between; -1: it had a success
 	latest    time.Time // of the last grant; the end of the cooldown before the first
 	ends      time.Time // when it is over, if nothing happens until then
+}
+
+// copy returns a copy of a cooldown in which all requests of the slow start are answered.
+func (c *cooldown) copy() cooldown {
+	copied := *c
+	if c.slowStart != nil {
+		slow := *c.slowStart
+		slow.since, slow.inFlight = 0, 0
+		copied.slowStart = &slow
+	}
+	return copied
 }
 
 // awaitsAnswer tells whether the resource has to wait for an answer of its site.

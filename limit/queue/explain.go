@@ -84,9 +84,7 @@ func (s *site) explain(r Request) Explanation {
 		resources = s.limitsNow(now, &r, h, &e)
 	})
 	s.mu.Unlock()
-	line := all.line()
-	place(line)
-	predict(now, line, func(look func(time.Time)) {
+	line := all.inOrder(func(look func(time.Time)) {
 		s.locked(func(now time.Time) { unenclosed(h.needs, func() { look(now) }) })
 	})
 	held := map[*resource]int{}

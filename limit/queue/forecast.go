@@ -1,266 +1,259 @@
 package queue
 
 import (
-	"cmp"
-	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
 )
 
-// mostQueries bounds how often a prediction asks meters. Holds beyond that are only
-// estimated.
-const mostQueries = 20_000
+// mostLooks bounds how often a forecast looks at the alternatives of a hold. Holds that have not
+// gone by then have no expected time.
+const mostLooks = 200_000
 
-// forecast lets the holds of a site go in virtual time, on copies of the meters, and
-// notes when each does. Nothing else is expected to come, and requests take no time: a
-// hold goes no sooner than predicted, unless one before it leaves.
+// forecast lets the holds of a site go in virtual time, in a scheduler of their own with copies of
+// the meters. Nothing else comes, and requests take no time: a hold goes no sooner than predicted,
+// unless one before it leaves.
 type forecast struct {
-	now    time.Time
-	meters map[*resource]*forecastResource
-	groups heap[*forecastGroup, byForecast]
-	asked  int
-	live   liveView
+	now       time.Time
+	scheduler *scheduler
+	live      liveView
+	resources map[*resource]*resource    // :: of the site → its copy
+	needs     map[*[]need]*forecastNeeds // :: the first of the needs of several holds → their copy
+	open      map[*resource]bool         // copies of which nobody can tell when they let a hold go
+	busy      map[*resource]bool         // copies that let a hold go when what is in flight is over
 }
 
-// liveView calls look under the lock of the site, with the time. The rest of a prediction needs
+// liveView calls look under the lock of the site, with the time. The rest of a forecast needs
 // no lock.
 type liveView func(look func(now time.Time))
 
-// forecastGroup is holds that need the same resources, so that they go in their order.
-type forecastGroup struct {
-	holds []*heldView
-	ranks []int // of each hold, in the whole line
-	at    time.Time
-	known bool // at is exact, not only the soonest that it can be
-	by    int  // alternative of the first hold
-	index int32
+// forecastNeeds are copies of the needs of holds. Of several alternatives that are ready, the one
+// that was chosen longest ago is chosen.
+type forecastNeeds struct {
+	needs  [][]need
+	chosen []int
+	turn   int
 }
 
-type byForecast struct{}
-
-func (byForecast) before(a, b *forecastGroup) bool {
-	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.ranks[0], b.ranks[0])) < 0
+// Choose implements Chooser.
+func (f *forecastNeeds) Choose(ready []int) int {
+	first := slices.MinFunc(ready, func(a, b int) int { return f.chosen[a] - f.chosen[b] })
+	f.turn++
+	f.chosen[first] = f.turn
+	return first
 }
 
-func (byForecast) place(g *forecastGroup) *int32 { return &g.index }
-
-// forecastResource is one resource in virtual time.
-type forecastResource struct {
-	resource *resource
-	number   int         // from 1 on
-	live     liveView    // by which the resource's own meter is asked
-	from     time.Time   // nothing passes before
-	known    bool        // from is not only the soonest
-	busy     bool        // all of it is in flight, and nobody can tell for how long
-	copy     limit.Meter // nil where the resource's meter has no copy, or there is none
-	fresh    func() limit.Meter
-	metered  bool  // the resource has a meter
-	units    int64 // that have passed, where there is no copy
-}
-
-// predict fills in the times of a line of holds, which is in the order in which they
-// would go if every resource had enough.
-func predict(now time.Time, list []heldView, live liveView) {
-	p := &forecast{now: now, meters: map[*resource]*forecastResource{}, live: live}
-	groups := map[string]*forecastGroup{}
-	var order []*forecastGroup
-	var key []byte
-	for i := range list {
-		w := &list[i]
-		w.ETA, w.Soonest = time.Time{}, now
-		key = key[:0]
-		if !w.later.IsZero() { // which waits for its own time first
-			key = binary.AppendUvarint(append(key, 'r'), uint64(i))
-		}
-		for _, needs := range w.needs {
-			for _, n := range needs {
-				key = binary.AppendUvarint(key, uint64(p.meter(n.resource)))
-			}
-			key = append(key, 0)
-		}
-		g := groups[string(key)]
-		if g == nil {
-			g = &forecastGroup{at: now}
-			groups[string(key)] = g
-			order = append(order, g)
-		}
-		g.holds, g.ranks = append(g.holds, w), append(g.ranks, i)
+// predict fills in when each hold of a snapshot goes.
+func (a *snapshot) predict(live liveView) {
+	f := &forecast{
+		now: a.now, scheduler: newScheduler(schedulerOptions{aging: a.aging}), live: live, resources: map[*resource]*resource{},
+		needs: map[*[]need]*forecastNeeds{}, open: map[*resource]bool{}, busy: map[*resource]bool{},
 	}
-	for _, g := range order {
-		p.groups.push(g)
+	slices.SortFunc(a.holds, func(a, b heldView) int { return int(a.seq) - int(b.seq) })
+	views := make(map[*hold]*heldView, len(a.holds))
+	f.scheduler.setClock(a.now)
+	f.scheduler.clients.served = a.served
+	for i := range a.holds {
+		w := &a.holds[i]
+		w.ETA, w.Soonest = time.Time{}, a.now
+		views[f.add(w, a.turns[w.client])] = w
 	}
-	p.run()
+	f.play(views)
 }
 
-// meter makes the resource known, and answers its number, from 1 on.
-func (p *forecast) meter(r *resource) int {
-	if known := p.meters[r]; known != nil {
-		return known.number
+// add puts the copy of a hold into the queue.
+func (f *forecast) add(w *heldView, served float64) *hold {
+	s := f.scheduler
+	needs := f.copyNeeds(w.needs)
+	h := &hold{
+		name: w.hold.name, weight: w.hold.weight, priority: w.priority, cost: w.hold.cost, deadline: w.hold.deadline,
+		needs: needs.needs, seq: w.seq, added: w.since, missed: w.missed,
 	}
-	m := r.forecastResource(p.now, p.live)
-	m.number = len(p.meters) + 1
-	p.meters[r] = m
-	return m.number
+	if len(needs.needs) > 1 {
+		h.chooser = needs
+	}
+	s.clients.of(h.name).served = served
+	s.countWaiting(h)
+	if w.later.After(f.now) {
+		h.later, h.entered, h.state = w.later, f.now, stateDelayed
+		s.delayed.push(h)
+		s.numDelayed++
+		return h
+	}
+	s.enter(h)
+	return h
 }
 
-// forecastResource is the resource as it is now.
-func (r *resource) forecastResource(now time.Time, live liveView) *forecastResource {
-	p := &forecastResource{resource: r, from: now, known: true, live: live}
+// copyNeeds returns the needs of a hold with copies of the resources.
+func (f *forecast) copyNeeds(of [][]need) *forecastNeeds {
+	if len(of) == 0 {
+		return &forecastNeeds{needs: noNeeds}
+	}
+	if known := f.needs[&of[0]]; known != nil {
+		return known
+	}
+	c := &forecastNeeds{needs: make([][]need, len(of)), chosen: make([]int, len(of))}
+	for i, alternative := range of {
+		c.needs[i] = slices.Clone(alternative)
+		for j := range alternative {
+			c.needs[i][j].resource = f.copyResource(alternative[j].resource)
+		}
+	}
+	f.needs[&of[0]] = c
+	c.leaveOut(f.now)
+	return c
+}
+
+// leaveOut keeps the alternatives back whose credentials the site has denied, unless all are: a
+// site that has denied a credential is not expected to accept it later.
+func (f *forecastNeeds) leaveOut(now time.Time) {
+	var denied []*resource
+	usable := false
+	for _, alternative := range f.needs {
+		i := slices.IndexFunc(alternative, func(n need) bool {
+			return n.resource.cooldown.until.After(now) && n.resource.cooldown.reason == Quarantine
+		})
+		if i < 0 {
+			usable = true
+			continue
+		}
+		denied = append(denied, alternative[i].resource)
+	}
+	if usable {
+		for _, r := range denied {
+			r.cooldown.until = now.Add(2 * far)
+		}
+	}
+}
+
+// copyResource returns the copy of a resource.
+func (f *forecast) copyResource(r *resource) *resource {
+	if known := f.resources[r]; known != nil {
+		return known
+	}
+	var m limit.Meter
 	var state []byte
-	live(func(now time.Time) {
-		if r.cooldown.awaitsAnswer(now) { // it recovers, and nobody can tell when it has
-			p.known = false
+	metered := false
+	c := f.scheduler.newResource(r.name, nil, r.fresh)
+	f.resources[r] = c
+	f.live(func(now time.Time) {
+		c.cooldown = r.cooldown.copy()
+		if r.cooldown.awaitsAnswer(now) {
+			f.busy[c] = true
 		}
-		if r.cooldown.until.After(p.from) {
-			p.from = r.cooldown.until
-		}
-		p.metered = r.meter != nil
-		if r.meter == nil || r.fresh == nil {
+		if r.meter == nil {
 			return
 		}
-		p.fresh, state = r.fresh, r.meter.State()
+		if ahead, ok := r.meter.(Copying); ok {
+			m = ahead.Ahead(now)
+		} else if r.fresh != nil {
+			state = r.meter.State()
+		}
 		// What a copy does not know, such as what is in flight, the meter does.
 		switch at, fits := r.meter.When(now, 1); {
 		case !fits:
 		case r.asking(now, at, 1):
-			p.known = false
+			f.open[c] = true
 		case at.Sub(now) > far:
-			p.busy = true
-		case at.After(now) && at.After(p.from):
-			p.from = at
+			f.busy[c] = true
+		case at.After(now) && at.After(c.cooldown.until):
+			c.cooldown.until = at
 		}
+		metered = true
 	})
-	if p.fresh != nil {
-		if p.copy = p.fresh(); p.copy != nil && p.copy.Restore(now, state) != nil {
-			p.copy = nil
+	if m == nil && r.fresh != nil {
+		if m = r.fresh(); m != nil && m.Restore(f.now, state) != nil {
+			m = nil
 		}
 	}
-	return p
+	if m == nil && metered {
+		m = newLiveMeter(r, f.live)
+	}
+	if c.meter = m; f.busy[c] && !c.cooldown.until.After(f.now) {
+		c.cooldown.until = f.now.Add(1)
+	}
+	return c
 }
 
-// when is the soonest that n can pass from at on, and whether it is certain. It is
-// virtual now.
-func (p *forecastResource) when(virtual, at time.Time, n int64) (time.Time, bool) {
-	if p.from.After(at) {
-		at = p.from
+// play lets the holds go until none is left or nothing more is known.
+func (f *forecast) play(views map[*hold]*heldView) {
+	s, at, turn := f.scheduler, f.now, 0
+	alternatives := 1
+	for h := range views {
+		alternatives = max(alternatives, len(h.needs))
 	}
-	switch {
-	case !p.metered || n <= 0:
-		return at, p.known
-	case p.copy == nil:
-		var t time.Time
-		p.live(func(now time.Time) { t = p.resource.estimate(now, p.units+n) })
-		if t.After(at) {
-			at = t
-		}
-		return at, p.known && !t.IsZero()
-	}
-	t, fits := p.asks(virtual, at).When(at, n)
-	if !fits || t.Sub(at) > far {
-		return at, false
-	}
-	if t.After(at) {
-		at = t
-	}
-	return at, p.known
-}
-
-// asks is the meter that may be asked about a time. A meter that is asked about a later
-// time than virtual forgets what was taken before, and is another copy.
-func (p *forecastResource) asks(virtual, at time.Time) limit.Meter {
-	if at.After(virtual) {
-		if m := p.fresh(); m != nil && m.Restore(virtual, p.copy.State()) == nil {
-			return m
-		}
-	}
-	return p.copy
-}
-
-func (p *forecastResource) take(at time.Time, n int64) {
-	p.units += n
-	if p.copy != nil && n > 0 {
-		p.copy.Take(at, n)
-		p.copy.Done(at, at, n, limit.Abandoned)
-	}
-}
-
-// run lets the holds go until none is left.
-func (p *forecast) run() {
-	for !p.groups.empty() {
-		g := p.groups.top()
-		w := g.holds[0]
-		before := g.at
-		if p.schedule(g); g.at.After(before) {
-			p.groups.fix(g)
-			if p.groups.top() != g {
-				continue
+	for looks := 0; looks < mostLooks; {
+		d := s.next(at)
+		looks += alternatives * (1 + len(d.granted))
+		for _, h := range d.granted {
+			w := views[h]
+			turn++
+			w.Soonest, w.turn = at, turn
+			if f.certain(at, h.needs[h.grant.choice]) {
+				w.ETA = at
 			}
+			_ = s.finish(at, h, Result{Outcome: limit.Success})
 		}
-		w.Soonest = g.at
-		if g.known {
-			w.ETA = g.at
-			p.take(g)
+		for _, h := range d.refused {
+			views[h].Soonest = at
 		}
-		if g.holds, g.ranks = g.holds[1:], g.ranks[1:]; len(g.holds) == 0 {
-			p.groups.remove(g)
-		} else {
-			p.groups.fix(g)
+		switch {
+		case len(d.granted)+len(d.refused) > 0:
+		case s.numWaiting+s.numDelayed == 0, d.again.IsZero(), d.again.Sub(f.now) > far:
+			return
+		case d.again.After(at):
+			at = d.again
+		default:
+			at = at.Add(time.Millisecond)
 		}
 	}
 }
 
-// take lets the first hold of a group go.
-func (p *forecast) take(g *forecastGroup) {
-	w := g.holds[0]
-	if len(w.needs) == 0 {
-		return
-	}
-	for _, n := range w.needs[g.by] {
-		p.meters[n.resource].take(g.at, n.n)
-	}
-}
-
-// schedule finds when the first hold of a group can go, and by which alternative.
-func (p *forecast) schedule(g *forecastGroup) {
-	w := g.holds[0]
-	from := g.at
-	if w.later.After(from) {
-		from = w.later
-	}
-	if p.asked >= mostQueries {
-		g.at, g.known = from, false
-		return
-	}
-	g.by, g.known = 0, true
-	soonest := from
-	for i, needs := range w.needs {
-		at, known := p.whenAll(from, needs)
-		// A time that is certain is worth more than one that may be any later.
-		if i == 0 || known && !g.known || known == g.known && at.Before(soonest) {
-			soonest, g.by, g.known = at, i, known
+// certain tells whether the time at which needs can be taken is known.
+func (f *forecast) certain(at time.Time, needs []need) bool {
+	for _, n := range needs {
+		if f.open[n.resource] || f.busy[n.resource] && at.Sub(f.now) <= 1 {
+			return false
 		}
 	}
-	g.at = soonest
+	return true
 }
 
-// whenAll is the soonest that all needs can pass together, from a time on. What is in
-// flight now is expected to be over when another limit lets the hold go.
-func (p *forecast) whenAll(at time.Time, needs []need) (time.Time, bool) {
-	known, busy, virtual := true, false, at
-	for again := true; again && p.asked < mostQueries; {
-		again = false
-		for _, n := range needs {
-			p.asked++
-			busy = busy || p.meters[n.resource].busy
-			t, sure := p.meters[n.resource].when(virtual, at, n.n)
-			known = known && sure
-			if t.After(at) {
-				at, again = t, true
-			}
-		}
+// liveMeter is a meter that has no copy: how long more units take is asked of the meter itself.
+type liveMeter struct {
+	limit.Meter // which lets everything go
+	resource    *resource
+	live        liveView
+	units       int64 // that have gone
+}
+
+func newLiveMeter(r *resource, live liveView) limit.Meter {
+	endless, err := limit.New(limit.Spec{As: limit.Concurrency, Amount: 1 << 40})
+	if err != nil {
+		return nil
 	}
-	return at, known && !(busy && !at.After(p.now))
+	return &liveMeter{Meter: endless, resource: r, live: live}
+}
+
+// When implements limit.Meter.
+func (m *liveMeter) When(now time.Time, n int64) (at time.Time, ok bool) {
+	m.live(func(live time.Time) { at = m.resource.estimate(live, m.units+n) })
+	if at.IsZero() {
+		return limit.Unknown, true
+	}
+	return at, true
+}
+
+// Take implements limit.Meter.
+func (m *liveMeter) Take(_ time.Time, n int64) { m.units += n }
+
+// Left implements limit.Meter.
+func (m *liveMeter) Left(now time.Time) int64 {
+	if at, _ := m.When(now, 1); at.After(now) {
+		return 0
+	}
+	return 1
 }
 
 const (

@@ -66,11 +66,10 @@ func TestAPredictionAsksMetersUnderTheLockAndNeedsItForNothingElse(t *testing.T)
 	s := waitingLine(t, 200, func(m limit.Meter) limit.Meter { return guarded{m, t, &held} })
 	now := noon.Add(time.Minute)
 	want := s.line(now)
-	list := s.lineUp(now, nil)
+	all := s.snapshot(now, nil)
 	held = false
 	looks := 0
-	place(list)
-	predict(now, list, func(look func(time.Time)) {
+	list := all.inOrder(func(look func(time.Time)) {
 		looks++
 		held = true
 		look(now)
@@ -121,10 +120,9 @@ func BenchmarkHolds(b *testing.B) {
 	var locked time.Duration
 	for b.Loop() {
 		began := time.Now()
-		list := s.lineUp(now, nil)
+		all := s.snapshot(now, nil)
 		locked += time.Since(began)
-		place(list)
-		predict(now, list, func(look func(time.Time)) {
+		all.inOrder(func(look func(time.Time)) {
 			began := time.Now()
 			look(now)
 			locked += time.Since(began)

@@ -38,15 +38,7 @@ func (s *scheduler) line(now time.Time) []heldView { return s.lineWith(now, nil)
 
 // lineWith is as Holds, with one more that is not there, unless it is nil.
 func (s *scheduler) lineWith(now time.Time, guest *hold) []heldView {
-	list := s.lineUp(now, guest)
-	place(list)
-	predict(now, list, func(look func(time.Time)) { look(now) })
-	return list
-}
-
-// lineUp is the line without places and times.
-func (s *scheduler) lineUp(now time.Time, guest *hold) []heldView {
-	return s.snapshot(now, guest).line()
+	return s.snapshot(now, guest).inOrder(func(look func(time.Time)) { look(now) })
 }
 
 var errInUse = errors.New("the hold was added before")

@@ -62,7 +62,7 @@ type MeterSource interface {
 	// NewMeter makes the meter of a limit without a Spec. A resource keeps the first
 	// meter that was made for it, whatever source later requests have: two sources
 	// cannot be compared. NewMeter is also called for a meter that is only looked at, so
-	// it has no other effect. Waits are estimated only as far as such a meter tells.
+	// it has no other effect. Waits are predicted only as far as such a meter tells, unless it is Copying.
 	NewMeter() limit.Meter
 
 	// External answers the meter that a resource has in place of m: a meter whose state
@@ -70,6 +70,13 @@ type MeterSource interface {
 	// once for each resource, and again for another Spec unless the meter is Changing.
 	// Without a Spec, spec is the zero value.
 	External(site string, at Scope, spec limit.Spec, m limit.Meter) limit.Meter
+}
+
+// Copying is a meter of MeterSource that can be copied.
+type Copying interface {
+	// Ahead returns a copy in which all that is in flight is over, and which needs no answer
+	// of the site to go on.
+	Ahead(now time.Time) limit.Meter
 }
 
 // Demanding is a meter that gets what it has from elsewhere, and wants to know how

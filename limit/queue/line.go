@@ -126,10 +126,7 @@ func (s *site) predicted() []heldView {
 	}
 	all := s.sched.snapshot(now, nil)
 	s.mu.Unlock()
-	line := all.line()
-	place(line)
-	predict(now, line, s.locked)
-	return line
+	return all.inOrder(s.locked)
 }
 
 // locked calls look under the lock of the site.
@@ -204,6 +201,7 @@ type heldView struct {
 
 	// Copies of the hold's fields at the time of the snapshot:
 	needs    [][]need
+	missed   int32
 	priority int
 	since    time.Time // hold.added
 	grant    uint64    // the number of its last grant
@@ -211,6 +209,7 @@ type heldView struct {
 	client   *client
 	seq      uint64
 	pays     float64 // in snapshot.turns
+	turn     int     // its number among the holds that go, in the order in which they go; 0: not known
 }
 
 // snapshot lists the holds of a site at one moment, in no order. It is taken under the lock
@@ -220,19 +219,20 @@ type snapshot struct {
 	aging  time.Duration
 	holds  []heldView
 	turns  map[*client]float64
+	served float64 // clients.served
 	oldest [numPriorities]*heldView
 }
 
 // snapshot copies what waits, and adds guest, a hold that is not in the queue; nil adds none.
 func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	all := &snapshot{
-		now: now, aging: s.options.aging, turns: map[*client]float64{},
+		now: now, aging: s.options.aging, served: s.clients.served, turns: map[*client]float64{},
 		holds: make([]heldView, 0, s.numWaiting+s.numDelayed+1),
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed
 	add := func(h *hold, c *client) {
 		item := heldView{
-			hold: h, needs: h.needs, priority: h.priority, since: h.added, grant: h.grant.number,
+			hold: h, needs: h.needs, missed: h.missed, priority: h.priority, since: h.added, grant: h.grant.number,
 			client: c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
 		}
 		switch {
@@ -273,7 +273,16 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	return all
 }
 
-// line puts what waits in the order in which it would go.
+// inOrder returns the holds in the order in which they go, with when each goes.
+func (a *snapshot) inOrder(live liveView) []heldView {
+	a.predict(live)
+	line := a.line()
+	sort.SliceStable(line, func(i, j int) bool { return line[i].turn > 0 && (line[j].turn == 0 || line[i].turn < line[j].turn) })
+	place(line)
+	return line
+}
+
+// line puts what waits in the order in which it would go if every resource had enough.
 func (a *snapshot) line() []heldView {
 	byClient := make(map[*client][]*heldView, len(a.turns))
 	for i := range a.holds {

@@ -131,7 +131,7 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 	for _, token := range denied {
 		a := pool.Availability(x.answered, token, "")
 		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
-		s.gate.CoolAll(scopeOfToken(token), a.Until, "quarantine")
+		s.gate.CoolAll(scopeOfToken(token), a.Until, queue.Quarantine)
 	}
 	return d.Again, d.Until
 }

@@ -380,6 +380,14 @@ func (p *HiddenRate) resume(v, at int64) {
 	p.nextAt = max(p.nextAt, at+p.search.gap(1))
 }
 
+// Ahead implements queue.Copying.
+func (p *HiddenRate) Ahead(now time.Time) limit.Meter {
+	c := *p
+	c.at(now)
+	c.sharing, c.atOnce.flying, c.stop.probeSent = rateSharing{}, nil, 0
+	return &c
+}
+
 // Left returns the requests of one second, or 0 while none may go.
 func (p *HiddenRate) Left(now time.Time) int64 {
 	at, ok := p.when(now, 1)

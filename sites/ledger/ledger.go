@@ -416,6 +416,16 @@ func (l *Ledger) Idle(now time.Time) bool {
 	return a.limit > 0 && a.level >= a.limit && (!a.recent.on || a.recent.sum == 0)
 }
 
+// Ahead implements queue.Copying. Each window of the copy begins with all units.
+func (l *Ledger) Ahead(now time.Time) limit.Meter {
+	c := *l
+	v := c.clock.At(now)
+	c.sharing, c.probe, c.announced.at = sharing{}, probe{}, v+maxAhead
+	a := &c.allowance
+	a.flights, a.cost.decreases, a.window.wholeInRow = flights{}, decreases{}, trustedWindows
+	return &c
+}
+
 // Spare reports whether the next announcement would restore all that is lost with the
 // ledger. A new ledger sends a probe, so at least one unit must be left. Counts that only
 // the ledger has are not spare.

@@ -62,6 +62,14 @@ func (m *SlowStart) When(now time.Time, n int64) (time.Time, bool) {
 	return limit.Unknown, true
 }
 
+// Ahead implements queue.Copying.
+func (m *SlowStart) Ahead(now time.Time) limit.Meter {
+	c := *m
+	c.clock.At(now)
+	c.inFlight = 0
+	return &c
+}
+
 // Unknown implements queue.Unknowing: no limit is known whatever delays a request.
 func (m *SlowStart) Unknown(now time.Time, n int64) bool {
 	at, ok := m.When(now, n)
