@@ -90,6 +90,21 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		},
 		"a limit of tokens is busy for a moment": {"limit", []func(*Facts){blocked(site, "900 requests per 15m by token", .05), limits(perToken(0)...), pool(site, three)}, nil},
 		"a limit without tokens is busy":         {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit)}, []string{`the configured limit "1 request per 1s"`, "Twice the limit would raise 1/s to 2/s, if the site allows it"}},
+		"another limit allows little more": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "1000 requests per 1m", Amount: 1000, Unit: "requests", Window: 60})},
+			[]string{`One more token in the pool x would raise 15/s to 16.7/s, which "1000 requests per 1m" allows.`},
+		},
+		"another limit allows no more": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "100 requests per 1m", Amount: 100, Unit: "requests", Window: 60})},
+			[]string{`One more token in the pool x would not help: "100 requests per 1m" allows 1.67/s.`},
+		},
+		"a limit of clients is no ceiling": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "100 requests per 1m by client", By: "client", Amount: 100, Unit: "requests", Window: 60})},
+			[]string{"would raise 15/s to 20/s"},
+		},
 		"an announced limit of tokens is busy": {
 			"limit",
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five)},

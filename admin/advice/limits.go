@@ -115,9 +115,9 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	budget := f.budget(int64(len(limits)), limit.Amount, seconds(limit.Window), left(limits))
 	if limit.By == "token" && f.usable(f.Pools[site]) > 0 {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
-		return budget.oneMore("token", f.Pools[site], f.Waiting[site])
+		return f.oneMoreToken(budget, site, limit.Limit)
 	}
-	return budget.double(f.Waiting[site])
+	return budget.double(f.Waiting[site], f.others(site, limit.Limit, f.usable(f.Pools[site])))
 }
 
 // changeAnnounced describes the effect of another token on a limit of the site's own.
@@ -134,7 +134,44 @@ func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	for _, l := range limits {
 		remaining += max(l.Remaining, 0)
 	}
-	return f.budget(int64(n), announced.Limit, seconds(announced.Window), remaining).oneMore("token", f.Pools[site], f.Waiting[site])
+	return f.oneMoreToken(f.budget(int64(n), announced.Limit, seconds(announced.Window), remaining), site, announced.Name())
+}
+
+// ceiling is the lowest rate that a limit allows, and the limit's title; "": there is no limit.
+type ceiling struct {
+	perSecond float64
+	limit     string
+}
+
+// others is the ceiling of all limits of a site but one, with so many tokens.
+func (f *Facts) others(site, but string, tokens int) (lowest ceiling) {
+	add := func(limit string, amount int64, window float64, byToken bool) {
+		perSecond := float64(amount) / window
+		if byToken {
+			perSecond *= float64(max(tokens, 1))
+		}
+		if limit != but && amount > 0 && window > 0 && (lowest.limit == "" || perSecond < lowest.perSecond) {
+			lowest = ceiling{perSecond, limit}
+		}
+	}
+	for _, l := range f.Limits {
+		if l.Site == site && l.Unit == "requests" && l.Rate == 0 && (l.By == "" || l.By == "token") {
+			add(l.Limit, l.Amount, l.Window, l.By == "token")
+		}
+	}
+	for _, l := range f.announced(site, "") {
+		add(l.Name(), l.Limit, l.Window, f.usable(f.Pools[site]) > 0)
+	}
+	return lowest
+}
+
+// oneMoreToken describes the effect of one more token on a limit that each token has.
+func (f *Facts) oneMoreToken(b budget, site, limit string) string {
+	more := b
+	more.meters++
+	more.left += b.amount
+	what := "One more token in the pool " + f.Pools[site]
+	return b.raised(what, more, f.Waiting[site], f.others(site, limit, int(more.meters)), "")
 }
 
 // budget is a limit of which several have their own.
@@ -162,22 +199,25 @@ func (b budget) done(requests int) time.Time {
 	return of.Forecast(b.now, int64(requests)).Done
 }
 
-// oneMore describes the effect of one more token.
-func (b budget) oneMore(what, pool string, waiting int) string {
-	more := b
-	more.meters++
-	more.left += b.amount
-	text := fmt.Sprintf("One more %s in the pool %s would raise %s to %s", what, pool, rate(b.perSecond()), rate(more.perSecond()))
-	return text + ends(b, more, waiting) + "."
-}
-
 // double describes the effect of twice the limit.
-func (b budget) double(waiting int) string {
+func (b budget) double(waiting int, others ceiling) string {
 	more := b
 	more.amount *= 2
 	more.left += b.meters * b.amount
-	text := fmt.Sprintf("Twice the limit would raise %s to %s", rate(b.perSecond()), rate(more.perSecond()))
-	return text + ends(b, more, waiting) + ", if the site allows it."
+	return b.raised("Twice the limit", more, waiting, others, ", if the site allows it")
+}
+
+// raised describes the effect of a change, which others may make smaller. provided ends the
+// sentence where the change helps.
+func (b budget) raised(what string, more budget, waiting int, others ceiling, provided string) string {
+	now, then := b.perSecond(), more.perSecond()
+	switch {
+	case others.limit == "" || others.perSecond >= then:
+		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, rate(now), rate(then), ends(b, more, waiting), provided)
+	case others.perSecond > now*1.01:
+		return fmt.Sprintf("%s would raise %s to %s, which %q allows%s.", what, rate(now), rate(others.perSecond), others.limit, provided)
+	}
+	return fmt.Sprintf("%s would not help: %q allows %s.", what, others.limit, rate(others.perSecond))
 }
 
 // ends says when the requests that wait will have gone, with the one limit and with the other.
