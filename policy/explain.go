@@ -108,11 +108,11 @@ func (p *Policy) explainConnect(b *strings.Builder, t Target) {
 		line(b, "CONNECT", "refused: egress.ports is %s", p.Egress.Ports.text())
 	case p.opens(t.Host, t.Port):
 		line(b, "CONNECT", "intercepted (intercept: %s)", p.Intercept.text())
+	case p.Open.Listen != "":
+		line(b, "CONNECT", "intercepted for clients that use %s (abide env)", p.Open.Listen)
+		line(b, "", "for others tunnelled unread (intercept: %s)%s", p.Intercept.text(), p.unkept(t))
 	default:
 		line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", p.Intercept.text(), p.unkept(t))
-		if p.Open.Listen != "" {
-			line(b, "", "opened for clients that use %s (abide env)", p.Open.Listen)
-		}
 	}
 }
 

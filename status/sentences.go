@@ -28,9 +28,11 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		line("client", "%s%s", e.Client, hint)
 	}
 	if strings.HasPrefix(e.Target, "https:") {
-		line("CONNECT", "%s", e.https())
-		if e.OpenedAt != "" {
-			line("", "opened for clients that use %s (abide env)", e.OpenedAt)
+		if e.OpenedAt == "" {
+			line("CONNECT", "%s", e.https())
+		} else {
+			line("CONNECT", "intercepted for clients that use %s (abide env): their requests are seen", e.OpenedAt)
+			line("", "for others it %s", e.https())
 		}
 	}
 	line("now", "%s, %d in flight", Number(e.Held, "request waits", "requests wait"), e.InFlight)
@@ -228,6 +230,9 @@ func (e Explanation) learned() bool {
 // tunnelled warns that the numbers are not about what is inside of a tunnel.
 func (e Explanation) tunnelled() []string {
 	if e.Intercepted || len(e.Limits) == 0 || !strings.HasPrefix(e.Target, "https:") {
+		return nil
+	}
+	if e.OpenedAt != "" {
 		return nil
 	}
 	return []string{"it goes through a tunnel, where requests are not counted, unless intercept opens it"}

@@ -179,6 +179,14 @@ now             0 requests wait, 0 in flight
 blocked by      nothing
 would change    nothing keeps it: it goes at once
 `},
+		{Explanation{Place: 1, Target: "https://a.test:443", Unread: "auto", OpenedAt: "127.0.0.1:8081", Limits: []ExplainedLimit{{Limit: "2 in flight", Left: 2, Next: noon}}}, `
+CONNECT         intercepted for clients that use 127.0.0.1:8081 (abide env): their requests are seen
+                for others it passes unread: intercept: auto, and no rule needs its requests
+now             0 requests wait, 0 in flight
+blocked by      nothing
+would change    nothing keeps it: it goes at once
+left            2 in flight: 2 left
+`},
 		{Explanation{
 			Held: 1, InFlight: 2, Place: 2, Expected: noon.Add(10*time.Minute + 2*time.Second), Limit: "75 requests per 15m", Until: noon.Add(10 * time.Minute),
 			Limits: []ExplainedLimit{
