@@ -176,7 +176,7 @@ func refuseLimits(w http.ResponseWriter, err error) {
 	var notKept status.NotKept
 	switch {
 	case errors.As(err, &faults):
-		p := status.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Detail: status.ErrorLine(faults[0]), Faults: faultsOf(faults)}
+		p := status.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Detail: status.ErrorLine(faults[0]), Faults: FaultsOf(faults)}
 		for i := range p.Faults {
 			p.Faults[i].File = "" // the body's
 		}

@@ -11,11 +11,11 @@ import (
 
 // NewRefusedReload tells of an error of a reload.
 func NewRefusedReload(since time.Time, err error) *status.RefusedReload {
-	return &status.RefusedReload{Since: since.UTC(), Error: status.ErrorLine(err), Faults: faultsOf(err)}
+	return &status.RefusedReload{Since: since.UTC(), Error: status.ErrorLine(err), Faults: FaultsOf(err)}
 }
 
-// faultsOf are the faults of an error that has any, at most maxFaults.
-func faultsOf(err error) []status.Fault {
+// FaultsOf are the faults of an error that has any, at most maxFaults.
+func FaultsOf(err error) []status.Fault {
 	var faults policy.Faults
 	if !errors.As(err, &faults) {
 		return nil
@@ -45,7 +45,7 @@ func reload(by reloader, w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		const code = http.StatusUnprocessableEntity
-		answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: status.ErrorLine(err), Faults: faultsOf(err)})
+		answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: status.ErrorLine(err), Faults: FaultsOf(err)})
 		return
 	}
 	if changes == nil {

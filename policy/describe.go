@@ -13,32 +13,101 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
+// Part has what a configuration says about one thing.
+type Part struct {
+	About   string   `json:"about"`
+	Says    []string `json:"says"`
+	BuiltIn bool     `json:"built_in"` // nobody has written it
+}
+
+// parts are collected by line.
+type parts []Part
+
 // Describe writes what the configuration means, without any secret.
 func (p *Policy) Describe(w io.Writer) { p.DescribeWith(w, nil) }
 
 // DescribeWith also lists the tokens of pools: labels has the labels of each pool's tokens,
-// by the pool's name. The command abide check prints this text.
+// by the pool's name.
 func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
-	var b strings.Builder
-	line(&b, "configuration", "%s", cmp.Or(p.File, "no file, the defaults"))
-	line(&b, "proxy", "%s, for %s", p.Listen, p.Access.users())
-	if p.Open.Listen != "" {
-		line(&b, "", "%s, where all https is opened", p.Open.Listen)
+	WriteParts(w, p.Parts(labels))
+}
+
+// WriteParts writes parts as text, a line for each sentence.
+func WriteParts(w io.Writer, all []Part) {
+	for i, part := range all {
+		if part.BuiltIn && !all[i-1].BuiltIn {
+			fmt.Fprintln(w, "\nbuilt in, where nothing else is written:")
+		}
+		for _, text := range part.Says {
+			fmt.Fprintf(w, "%-15s %s\n", part.About, text)
+			part.About = ""
+		}
 	}
+}
+
+// Settings returns the settings that are one value, as they are written. Secrets are redacted.
+func (p *Policy) Settings() map[string]string {
+	all := map[string]string{}
+	for _, s := range settings() {
+		all[s.Name] = s.show(p)
+	}
+	return all
+}
+
+// Parts returns what DescribeWith writes: the rules, what else the operator has written, what is
+// built in.
+func (p *Policy) Parts(labels map[string][]string) []Part {
+	var written, builtIn parts
+	line(&written, "configuration", "%s", cmp.Or(p.File, "no file, the defaults"))
+	for i := range p.Sites {
+		p.Sites[i].describe(&written, fmt.Sprintf("sites[%d]", i), p.kept)
+		p.describeOutage(&written, &p.Sites[i], p.Sites[i].Limits)
+		if s := &p.Sites[i]; s.Learn != p.Defaults.Learn {
+			line(&written, "", "%s", s.learnText())
+		}
+	}
+	for i := range p.Pools {
+		p.Pools[i].describe(&written, labels[p.Pools[i].Name])
+	}
+	// of returns the parts to which a key belongs, or a section of them.
+	of := func(keys ...string) *parts {
+		for key := range p.written {
+			if slices.ContainsFunc(keys, func(k string) bool { return key == k || strings.HasPrefix(key, k+".") }) {
+				return &written
+			}
+		}
+		return &builtIn
+	}
+	if len(p.Sites) == 0 {
+		line(&builtIn, "sites", "no rules, every host is a site of its own")
+	}
+	p.describeOthers(of("defaults.limits"))
+	b := of("defaults.learn")
+	if p.Defaults.Learn {
+		line(b, "learn", "limits that sites announce, where no rule says otherwise")
+	} else {
+		line(b, "learn", "no limits, where no rule says otherwise")
+	}
+	b = of("listen", "access", "listen_open")
+	line(b, "proxy", "%s, for %s", p.Listen, p.Access.users())
+	if p.Open.Listen != "" {
+		line(b, "", "%s, where all https is opened", p.Open.Listen)
+	}
+	b = of("admin")
 	switch {
 	case p.Admin.Listen == "":
-		line(&b, "admin", "no listener")
+		line(b, "admin", "no listener")
 	case p.Admin.Token.Empty():
-		line(&b, "admin", "%s, without a token", p.Admin.Listen)
+		line(b, "admin", "%s, without a token", p.Admin.Listen)
 	default:
-		line(&b, "admin", "%s, with a token", p.Admin.Listen)
+		line(b, "admin", "%s, with a token", p.Admin.Listen)
 	}
 	data, authority := p.describeData()
-	line(&b, "data", "%s", data)
+	line(of("data"), "data", "%s", data)
 	if authority != "" {
-		line(&b, "CA", "%s", authority)
+		line(of("ca"), "CA", "%s", authority)
 	}
-	p.describeStore(&b)
+	p.describeStore(of("store", "strict_state"))
 	access := ""
 	switch p.Log.Access {
 	case "":
@@ -47,63 +116,46 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	default:
 		access = fmt.Sprintf("; a line per request as %s to %s", p.Log.Lines, p.Log.Access)
 	}
-	line(&b, "log", "%s and above as %s%s", p.Log.Level, p.Log.Format, access)
-	line(&b, "CONNECT", "to ports %s", p.Egress.Ports.text())
+	line(of("log"), "log", "%s and above as %s%s", p.Log.Level, p.Log.Format, access)
+	line(of("egress.ports"), "CONNECT", "to ports %s", p.Egress.Ports.text())
 	if len(p.Egress.Allow) > 0 {
-		line(&b, "also reachable", "%s", prefixes(p.Egress.Allow))
+		line(&written, "also reachable", "%s", prefixes(p.Egress.Allow))
 	}
 	if p.Egress.Proxy != nil {
-		line(&b, "next hop", "%s", p.Egress.Proxy.Redacted())
+		line(&written, "next hop", "%s", p.Egress.Proxy.Redacted())
 	}
 	if len(p.Egress.Resolve) > 0 {
-		line(&b, "resolved here", "%s", p.Egress.resolveText())
+		line(&written, "resolved here", "%s", p.Egress.resolveText())
 	}
 	if p.Egress.Roots != "" {
-		line(&b, "extra roots", "%s", p.Egress.Roots)
+		line(&written, "extra roots", "%s", p.Egress.Roots)
 	}
 	if p.Egress.Shared {
-		line(&b, "address", "%s", "one for all of the fleet")
+		line(&written, "address", "%s", "one for all of the fleet")
 	}
-	line(&b, "intercept", "%s", p.Intercept.describe())
-	p.describeSettings(&b, "timeouts")
-	p.describeSettings(&b, "bounds")
-	p.describeSettings(&b, "queue")
-	p.describeSettings(&b, "retry")
+	line(of("intercept"), "intercept", "%s", p.Intercept.describe())
+	for _, section := range []string{"timeouts", "bounds", "queue", "retry"} {
+		p.describeSettings(of(section), section)
+	}
 	if p.Breaker.Failures > 0 {
-		p.describeSettings(&b, "breaker")
+		p.describeSettings(of("breaker"), "breaker")
 	} else {
-		line(&b, "breaker", "off")
+		line(&written, "breaker", "off")
 	}
 	if !p.Abide.Headers {
-		line(&b, "answers", "without Abide- headers")
+		line(&written, "answers", "without Abide- headers")
 	}
-	line(&b, "metrics", "of %d sites by name", p.Metrics.Sites)
+	line(of("metrics"), "metrics", "of %d sites by name", p.Metrics.Sites)
 	if p.Shard.Of > 0 {
-		line(&b, "shard", "%s", p.Shard)
+		line(&written, "shard", "%s", p.Shard)
 		if p.Shard.By == "url" && p.Intercept.Mode != "all" {
-			line(&b, "", "what is in a tunnel is not seen, and so not refused; by: host refuses tunnels, too")
+			line(&written, "", "what is in a tunnel is not seen, and so not refused; by: host refuses tunnels, too")
 		}
 	}
-	for i := range p.Pools {
-		p.Pools[i].describe(&b, labels[p.Pools[i].Name])
+	for i := range builtIn {
+		builtIn[i].BuiltIn = true
 	}
-	if p.Defaults.Learn {
-		line(&b, "learn", "limits that sites announce, where no rule says otherwise")
-	} else {
-		line(&b, "learn", "no limits, where no rule says otherwise")
-	}
-	if len(p.Sites) == 0 {
-		line(&b, "sites", "no rules, every host is a site of its own")
-	}
-	for i := range p.Sites {
-		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i), p.kept)
-		p.describeOutage(&b, &p.Sites[i], p.Sites[i].Limits)
-		if s := &p.Sites[i]; s.Learn != p.Defaults.Learn {
-			line(&b, "", "%s", s.learnText())
-		}
-	}
-	p.describeOthers(&b)
-	_, _ = io.WriteString(w, b.String())
+	return append(written, builtIn...)
 }
 
 // users are the addresses and the clients that may use the proxy.
@@ -149,7 +201,7 @@ func (c *Intercept) describe() string {
 }
 
 // describeOthers writes what holds for sites that no rule names.
-func (p *Policy) describeOthers(b *strings.Builder) {
+func (p *Policy) describeOthers(b *parts) {
 	title := "other sites"
 	if len(p.Defaults.Limits) == 0 {
 		line(b, title, "no limits")
@@ -172,7 +224,7 @@ func (p *Policy) describeOthers(b *strings.Builder) {
 }
 
 // describeSettings writes a section of the table in one paragraph.
-func (p *Policy) describeSettings(b *strings.Builder, section string) {
+func (p *Policy) describeSettings(b *parts, section string) {
 	var words []string
 	for _, s := range settings() {
 		if name, ok := strings.CutPrefix(s.Name, section+"."); ok {
@@ -185,7 +237,7 @@ func (p *Policy) describeSettings(b *strings.Builder, section string) {
 	}
 }
 
-func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) string) {
+func (s *Site) describe(b *parts, title string, limit func(Limit) string) {
 	line(b, title, "%s", someOf(texts(s.Hosts)))
 	if s.Name != "" {
 		line(b, "", "called %s", s.Name)
@@ -295,7 +347,7 @@ func (s *Storage) describeData() (data, authority string) {
 }
 
 // describeStore writes where budgets are kept, and which of them are shared.
-func (s *Storage) describeStore(b *strings.Builder) {
+func (s *Storage) describeStore(b *parts) {
 	strict := ""
 	if s.StrictState {
 		strict = ", which abide does not serve without"
@@ -354,7 +406,7 @@ func (l *Limit) sharing() string {
 
 // describeOutage writes what becomes of a rule's shared limits while the store is
 // away. A nil rule is that of other sites.
-func (s *Storage) describeOutage(b *strings.Builder, rule *Site, limits []Limit) {
+func (s *Storage) describeOutage(b *parts, rule *Site, limits []Limit) {
 	if !s.Store.Shared() {
 		return
 	}

@@ -35,7 +35,7 @@ func TestTheExampleStatesTheDefaults(t *testing.T) {
 			t.Errorf("%s is %s in the example and %s by default", s.Name, g, w)
 		}
 	}
-	got.File, got.index, got.Sites = "", index{}, nil
+	got.File, got.index, got.Sites, got.written = "", index{}, nil, nil
 	for i := range got.Defaults.Limits {
 		got.Defaults.Limits[i].Line = 0
 	}

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
@@ -21,7 +20,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 		}
 		return p.kept(l)
 	}
-	var b strings.Builder
+	var b parts
 	m := p.Match(t)
 	target := t.HostPort()
 	if t.Scheme != "" {
@@ -66,11 +65,11 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 		p.explainConnect(&b, t)
 	}
 	p.explainWay(&b, t)
-	_, _ = io.WriteString(w, b.String())
+	WriteParts(w, b)
 }
 
 // explainKnown writes which limits are known of a service, besides those of its rule.
-func explainKnown(b *strings.Builder, m Match, limits []Limit, t Target, path string) {
+func explainKnown(b *parts, m Match, limits []Limit, t Target, path string) {
 	if !m.Learn || LimitRequests(limits) {
 		return
 	}
@@ -84,7 +83,7 @@ func explainKnown(b *strings.Builder, m Match, limits []Limit, t Target, path st
 }
 
 // explainPool writes which tokens a request gets.
-func (p *Policy) explainPool(b *strings.Builder, rule *Site, t Target) {
+func (p *Policy) explainPool(b *parts, rule *Site, t Target) {
 	if rule == nil {
 		return
 	}
@@ -102,7 +101,7 @@ func (p *Policy) explainPool(b *strings.Builder, rule *Site, t Target) {
 }
 
 // explainConnect writes what becomes of https.
-func (p *Policy) explainConnect(b *strings.Builder, t Target) {
+func (p *Policy) explainConnect(b *parts, t Target) {
 	switch {
 	case !p.Egress.Ports.Allows(t.Port):
 		line(b, "CONNECT", "refused: egress.ports is %s", p.Egress.Ports.text())
@@ -117,7 +116,7 @@ func (p *Policy) explainConnect(b *strings.Builder, t Target) {
 }
 
 // explainWay writes how a request gets there.
-func (p *Policy) explainWay(b *strings.Builder, t Target) {
+func (p *Policy) explainWay(b *parts, t Target) {
 	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && p.seen(t) {
 		for i, one := range rule.Backends {
 			const most = 8

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -18,17 +20,18 @@ import (
 func Load(src Source) (*Policy, error) {
 	l := newLoading(src)
 	p := defaults(l.lookup)
-	p.File = src.Path
+	p.File = cmp.Or(src.Path, src.Name)
 	l.flags(p, src.Defaults)
 	l.file(p, src)
 	l.base = "" // what follows is relative to the working directory
-	l.environment(p, src.Environ)
+	l.environment(p, src)
 	l.flags(p, src.Flags)
 	l.check(p)
 	if len(l.faults) > 0 {
 		return nil, l.sorted()
 	}
 	l.complete(p)
+	p.written = maps.Clone(l.places)
 	p.index = newIndex(p.Sites)
 	return p, nil
 }
@@ -59,11 +62,18 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-func (l *loading) environment(p *Policy, environ []string) {
-	known := []string{"ABIDE_CONFIG", "ABIDE_ADMIN"}
+func (l *loading) environment(p *Policy, src Source) {
+	known := []string{"ABIDE_CONFIG", "ABIDE_CONFIG_YAML", "ABIDE_ADMIN"}
 	for _, s := range l.table {
 		known = append(known, s.Env)
 		value, ok := l.lookup(s.Env)
+		if s.text != PlainText {
+			var err error
+			known = append(known, s.Env+fileSuffix)
+			if value, ok, err = LookupSecret(l.lookup, s.Env); err != nil {
+				l.fail(Fault{Source: s.Env + fileSuffix, Key: s.Name, Text: err.Error()})
+			}
+		}
 		name := s.Env
 		if s.Name == "admin.listen" {
 			if brief, set := l.lookup("ABIDE_ADMIN"); set {
@@ -74,14 +84,30 @@ func (l *loading) environment(p *Policy, environ []string) {
 			}
 		}
 		if ok {
-			l.outside(p, s, Fault{Source: name, Key: s.Name}, value)
+			l.beat(p, s, Fault{Source: name, Key: s.Name}, value, src.Flags)
 		}
 	}
-	for _, one := range environ {
+	for _, one := range src.Environ {
 		name, value, _ := strings.Cut(one, "=")
 		if strings.HasPrefix(name, "ABIDE_") && !slices.Contains(known, name) && !l.used[name] && !serviceLink(name, value) {
 			l.fail(Fault{Source: clip(name), Text: "is a variable that abide does not know" + DidYouMean(name, known)})
 		}
+	}
+}
+
+// beat sets a key from a variable, and notes where the file says something else. Of secrets it
+// notes no value. The variable to which the file refers is not something else, and a flag beats both.
+func (l *loading) beat(p *Policy, s setting, place Fault, value string, flags map[string]string) {
+	inFile, was := l.places[s.Name], s.show(p)
+	l.outside(p, s, place, value)
+	shown := s.show(p)
+	_, flagged := flags[s.Name]
+	switch {
+	case inFile.Source != l.name || inFile.Line == 0 || l.used[s.Env] || flagged:
+	case s.text != PlainText:
+		p.beaten = append(p.beaten, fmt.Sprintf("%s, and not %s in line %d", place.Source, s.Name, inFile.Line))
+	case shown != was:
+		p.beaten = append(p.beaten, fmt.Sprintf("%s is %s, and not %s in line %d", place.Source, cmp.Or(shown, "empty"), cmp.Or(was, "empty"), inFile.Line))
 	}
 }
 
@@ -151,7 +177,7 @@ func LoadAdmin(src Source) (*Policy, Faults) {
 		d.Mapping(onlyKeys(root, "admin", "data"), "", section(d, "")...)
 		l.base = ""
 	}
-	l.environment(p, nil)
+	l.environment(p, Source{})
 	l.flags(p, src.Flags)
 	return p, l.faults
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ type loading struct {
 
 func newLoading(src Source) *loading {
 	l := &loading{
-		lookup: src.Lookup, name: src.Path,
+		lookup: src.Lookup, name: cmp.Or(src.Path, src.Name, "configuration"),
 		places: map[string]Fault{}, used: map[string]bool{}, table: settings(),
 	}
 	if l.lookup == nil {
@@ -48,9 +49,6 @@ func newLoading(src Source) *loading {
 			value, ok := vars[name]
 			return value, ok
 		}
-	}
-	if l.name == "" {
-		l.name = "configuration"
 	}
 	l.home = homeDir(l.lookup)
 	return l
@@ -166,9 +164,11 @@ func (l *loading) expand(s string, kind TextKind) (string, error) {
 		if !variableName.MatchString(name) {
 			return "", errors.New("has a ${…} that is not the name of a variable; write $$ for a $ itself")
 		}
-		l.used[name] = true
-		value, ok := l.lookup(name)
+		l.used[name], l.used[name+fileSuffix] = true, true
+		value, ok, err := LookupSecret(l.lookup, name)
 		switch {
+		case err != nil:
+			return "", fmt.Errorf("refers to the variable %s: %w", name, err)
 		case !ok:
 			return "", fmt.Errorf("refers to the variable %s, which is not set", name)
 		case value == "":
@@ -185,6 +185,7 @@ func (l *loading) expand(s string, kind TextKind) (string, error) {
 // environment.
 type Source struct {
 	Path   string                      // of the file, "" for none
+	Name   string                      // of a document that is no file, for faults
 	Data   []byte                      // what it holds; nil has Load read Path
 	Lookup func(string) (string, bool) // the environment; nil uses Environ
 	// Environ is the environment as os.Environ gives it. Unlike Lookup it lets

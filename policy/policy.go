@@ -12,7 +12,7 @@ import (
 // immutable after Load; Defaults returns one too. Most callers want Match and
 // Interception.
 type Policy struct {
-	File string // where the configuration was read from, "" for the defaults
+	File string // path or name of what the configuration was read from, "" for the defaults
 
 	Listeners
 	Storage
@@ -32,6 +32,9 @@ type Policy struct {
 	Rules
 	Mode  string // enforce | observe
 	Shard Shard
+
+	written map[string]Fault // key → where it was set, for what is not at its default
+	beaten  []string         // what variables say against the file
 }
 
 // Observes tells that nothing is held back: what would have waited is counted and

@@ -45,7 +45,7 @@ func (p *Pool) source() string {
 
 // describe writes what a pool is. Labels are those of its tokens, where they have
 // been read.
-func (p *Pool) describe(b *strings.Builder, labels []string) {
+func (p *Pool) describe(b *parts, labels []string) {
 	line(b, "pool "+p.Name, "%s as %s", p.source(), p.Put)
 	if len(labels) > 0 {
 		line(b, "", "%s: %s", plural(len(labels), "token"), someOf(labels))
@@ -286,7 +286,7 @@ func (d *Decoder) variable(to *string) Value {
 			d.Failf(n, path, "is not the name of a variable")
 			return
 		}
-		*to, d.loading.used[s] = s, true
+		*to, d.loading.used[s], d.loading.used[s+fileSuffix] = s, true, true
 	}, func() Node { return PatternNode(variableName.String()) }}
 }
 

@@ -75,7 +75,7 @@ var inexpressibleFaults = []struct{ fault, example string }{
 	{`^"" is none of auto, all, none, nor a list of hosts`, "intercept: atuo\n"},
 	// Names that refer to something else.
 	{`^"" is not a pool`, "sites:\n  - host: a.test\n    pool: q\npools: {p: {env: T}}\n"},
-	{`^refers to the variable \w+, which is`, "log: {}\nadmin:\n  token: \"${UNSET}\"\n"},
+	{`^refers to the variable \w+(, which is|: )`, "log: {}\nadmin:\n  token: \"${UNSET}\"\n"},
 	{`^"" needs a home directory`, `data: ~/x`},
 	{`^"" names another user\'s home`, `data: ~other/x`},
 	{`^"" is not a time zone`, `sites: [{host: a.test, limits: [{requests: 1, per: day, timezone: Local}]}]`},

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"io"
+	"strings"
 )
 
 const redacted = "[redacted]"
@@ -58,6 +59,31 @@ func (s Secret) Format(f fmt.State, verb rune) {
 		return
 	}
 	_, _ = io.WriteString(f, s.String())
+}
+
+// fileSuffix ends the name of a variable that names a file with a secret.
+const fileSuffix = "_FILE"
+
+// LookupSecret returns the secret of a variable, or else that of the file which the variable with
+// _FILE behind its name names, without line ends at its end. An error does not have the path: it
+// may be a secret that was put into the wrong variable.
+func LookupSecret(lookup func(string) (string, bool), name string) (value string, ok bool, err error) {
+	value, ok = lookup(name)
+	path, named := lookup(name + fileSuffix)
+	switch {
+	case !named || path == "":
+		return value, ok, nil
+	case value != "":
+		return "", false, fmt.Errorf("%s and %s%s are both set; unset one", name, name, fileSuffix)
+	}
+	data, err := readFile(path)
+	switch {
+	case err != nil:
+		return "", false, fmt.Errorf("%s%s names a file that cannot be read: %w", name, fileSuffix, err)
+	case len(data) > maxFile:
+		return "", false, fmt.Errorf("%s%s names a file of more than %s", name, fileSuffix, Size(maxFile))
+	}
+	return strings.TrimRight(string(data), "\r\n"), true, nil
 }
 
 // MarshalText covers JSON keys, XML and whatever else asks for text.

@@ -126,7 +126,7 @@ sites:
 		"1MB per 1m (fixed), shared\n",
 		"while the store is away, each abide has all of what is shared for itself (open)\nsites[2]",
 		"while the store is away, of what is shared by token or for a day or longer only what was leased is spent (strict)\n                while the store is away, each abide has its part of what else is shared (share)\n",
-		"8 in flight, each abide has it for itself\nother sites     32 in flight, each abide has it for itself\n",
+		"8 in flight, each abide has it for itself\npool p ", "other sites     32 in flight, each abide has it for itself\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -75,8 +75,12 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func line(b *strings.Builder, name, format string, args ...any) {
-	fmt.Fprintf(b, "%-15s %s\n", name, fmt.Sprintf(format, args...))
+func line(b *parts, name, format string, args ...any) {
+	if name != "" {
+		*b = append(*b, Part{About: name})
+	}
+	last := &(*b)[len(*b)-1]
+	last.Says = append(last.Says, fmt.Sprintf(format, args...))
 }
 
 // texts returns the texts of some values.

@@ -54,6 +54,9 @@ func (p *Policy) Warnings() []string {
 			}
 		}
 	}
+	if len(p.beaten) > 0 {
+		warn("the environment beats %s: %s; unset a variable, or take the key out of the file", p.File, strings.Join(p.beaten, "; "))
+	}
 	p.warnOfStore(warn)
 	p.warnOfPools(warn)
 	p.warnOfTunnels(warn)

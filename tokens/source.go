@@ -38,9 +38,13 @@ type envSource struct {
 
 func (e envSource) read(_ context.Context, l *loader) {
 	l.source = e.name
-	value, ok := "", false
+	value, ok, err := "", false, error(nil)
 	if e.lookup != nil {
-		value, ok = e.lookup(e.name)
+		value, ok, err = policy.LookupSecret(e.lookup, e.name)
+	}
+	if err != nil {
+		l.fail(0, "%v, and the pool %s has its tokens from there", err, l.pool.Name)
+		return
 	}
 	if !ok || trim(value) == "" {
 		l.fail(0, "the variable is not set or empty, and the pool %s has its tokens from there", l.pool.Name)

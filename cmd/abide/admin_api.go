@@ -74,15 +74,11 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.path != "" {
-		from.Path = s.path
-		if from.Data, err = s.file(); err != nil {
-			from.Data, unread = []byte{}, err
-		}
-	}
+	document, unread := s.document()
+	from.Path, from.Name, from.Data = document.Path, document.Name, document.Data
 	p, faults := policy.LoadAdmin(from)
 	for _, one := range faults {
-		if one.Source != s.path {
+		if one.Source != s.name() {
 			return nil, nil, policy.Faults{one}
 		}
 		if unread == nil {

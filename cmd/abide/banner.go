@@ -140,14 +140,12 @@ func (a *program) envFlags(p *policy.Policy) string {
 	found := policy.Defaults()
 	var flags []string
 	add := func(name, value string) { flags = append(flags, " --"+name+" "+ca.ShellQuoted(value)) }
-	if p.File != "" {
+	if a.source != nil && a.source.rereadable() {
 		if path, err := filepath.Abs(p.File); err == nil {
 			add("config", path)
 		}
-		if a.source != nil && a.source.rereadable() {
-			if plain, err := (&source{path: p.File, environ: a.source.environ}).load(); err == nil {
-				found = plain
-			}
+		if plain, err := (&source{path: p.File, environ: a.source.environ}).load(); err == nil {
+			found = plain
 		}
 	}
 	if found.Data != p.Data {

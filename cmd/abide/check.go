@@ -5,64 +5,109 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/tokens"
 )
 
 func checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Check a configuration and print what it means",
 		Long: `Check reads a configuration as "abide serve" would, flags and environment
 included, and the tokens, certificates, CA and state that it names, and prints
-what it means. It ends with 1 when something is wrong, each fault on a line of
-its own, with its file and line where it has one. It changes nothing, takes no
-port and asks no store: whether a port is free, and the store lets abide in, is
-known at the start. It never prints a secret.`,
+what it means: what is written, the rules first, then what is built in. It ends
+with 1 when something is wrong, each fault on a line of its own, with its file
+and line where it has one. It changes nothing, takes no port and asks no store:
+whether a port is free, and the store lets abide in, is known at the start. It
+never prints a secret. FILE can be -, for standard input.`,
+		Example: `  abide check
+  abide check --json | jq .faults`,
 		Args: arguments(cobra.MaximumNArgs(1)),
-		RunE: check,
+		RunE: func(cmd *cobra.Command, args []string) error { return check(cmd, args, asJSON) },
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print faults, warnings, settings and what they mean as JSON")
+	return cmd
 }
 
-func check(cmd *cobra.Command, args []string) error {
+// checked is the result of a check.
+type checked struct {
+	Valid    bool              `json:"valid"`
+	File     string            `json:"file"`             // "" without one
+	Looked   []string          `json:"looked,omitempty"` // the places of files, of which the first that exists is read; none: it was named
+	Faults   []status.Fault    `json:"faults"`
+	Warnings []string          `json:"warnings"`
+	Settings map[string]string `json:"settings"` // of settings that are one value, without secrets
+	Means    []policy.Part     `json:"means"`
+}
+
+func check(cmd *cobra.Command, args []string, asJSON bool) error {
 	s, err := sourceOf(cmd)
-	if err != nil {
-		return err
-	}
 	if len(args) == 1 {
-		s.path = args[0]
-	}
-	p, err := s.load()
-	var faults policy.Faults
-	if errors.As(err, &faults) {
-		fmt.Fprintln(cmd.ErrOrStderr(), faults)
-		return &exit{code: exitFailed}
+		s, err = sourceAt(cmd, args[0]), nil
 	}
 	if err != nil {
 		return err
 	}
-	found := readPools(cmd.Context(), p)
-	if len(found.faults) > 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), found.faults)
-		return &exit{code: exitFailed}
+	found, err := checkSource(cmd.Context(), s)
+	if len(args) == 0 && !namesFile(cmd) {
+		found.Looked = usualFiles(os.Getenv)
 	}
-	doubts, err := checkCA(p)
-	if err = errors.Join(startFaults(p), err); err != nil {
+	if asJSON {
+		if err != nil {
+			if found.Faults = admin.FaultsOf(err); len(found.Faults) == 0 {
+				found.Faults = []status.Fault{{Text: status.ErrorLine(err)}}
+			}
+			err = &exit{code: exitFailed}
+		}
+		return errors.Join(printJSON(cmd.OutOrStdout(), found), err)
+	}
+	var known *exit
+	if errors.As(err, &known) {
+		return err
+	}
+	if err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), err)
 		return &exit{code: exitFailed}
 	}
-	found.warnings = append(append(found.warnings, doubts...), foreignAddresses(p)...)
-	for _, one := range append(p.Warnings(), found.warnings...) {
+	for _, one := range found.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)
 	}
-	p.DescribeWith(cmd.OutOrStdout(), found.labels)
+	if len(found.Looked) > 0 {
+		found.Means[0].Says = append(found.Means[0].Says, "looked for "+strings.Join(found.Looked, ", "))
+	}
+	policy.WriteParts(cmd.OutOrStdout(), found.Means)
 	return nil
+}
+
+// checkSource reads a configuration and what it names. The error has all faults.
+func checkSource(ctx context.Context, s *source) (checked, error) {
+	c := checked{File: s.name(), Faults: []status.Fault{}, Warnings: []string{}}
+	p, err := s.load()
+	if err != nil {
+		return c, err
+	}
+	pools := readPools(ctx, p)
+	if len(pools.faults) > 0 {
+		return c, pools.faults
+	}
+	doubts, err := checkCA(p)
+	if err = errors.Join(startFaults(p), err); err != nil {
+		return c, err
+	}
+	c.Valid, c.Settings, c.Means = true, p.Settings(), p.Parts(pools.labels)
+	c.Warnings = slices.Concat(c.Warnings, p.Warnings(), pools.warnings, doubts, foreignAddresses(p))
+	return c, nil
 }
 
 // checkCA reads the CA that the operator gave, as abide does at its start, and returns

@@ -37,7 +37,8 @@ what has changed. Where the file has faults, it prints each with its file and
 line and ends with 2; the proxy goes on with the last good configuration. It
 ends with 1 when no proxy runs. It finds the proxy as abide status does; those
 of "abide run" do not read their configuration again. A file of --config or
-$ABIDE_CONFIG that cannot be read says no address, so --admin has to.
+$ABIDE_CONFIG that cannot be read says no address, so --admin has to. What
+cannot be read twice, such as $ABIDE_CONFIG_YAML, stays as it was.
 
 The proxy also reads the file when it changes, and on SIGHUP.`,
 		Example: `  abide reload

@@ -53,9 +53,11 @@ func rootCommand() *cobra.Command {
 		Long: `abide is an HTTP forward proxy for crawlers in any language. Without a command
 it serves, as "abide serve" does.
 
-The configuration is the file of --config, else of $ABIDE_CONFIG, else
-./abide.yaml when there is one, else the defaults. A flag beats the environment,
-which beats the file. "abide help config" lists every setting.`,
+The configuration is the file of --config (- is standard input), else of
+$ABIDE_CONFIG, else the document in $ABIDE_CONFIG_YAML, else the first that
+exists of ./abide.yaml, ~/.config/abide/abide.yaml and /etc/abide/abide.yaml,
+else the defaults. A flag beats the environment, which beats the file. "abide
+help config" lists every setting.`,
 		Version: versionText(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -162,7 +164,8 @@ func configTopic() *cobra.Command {
 	var b strings.Builder
 	b.WriteString(`Every setting that is one value, with the environment variable that sets it too.
 Lists (access.clients, sites) stand in the file alone; config.example.yaml shows
-them.
+them. In place of a variable with a secret, such as ABIDE_ADMIN_TOKEN, the same
+with _FILE behind it may name a file that has the secret.
 
 `)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -7,8 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,9 +19,18 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// defaultFile is the configuration file in the working directory, which is read when no
-// other is named.
-const defaultFile = "abide.yaml"
+// defaultFile is the configuration file in the working directory, and systemFile that of the
+// machine. They are read when no other is named.
+const (
+	defaultFile = "abide.yaml"
+	systemFile  = "/etc/abide/abide.yaml"
+)
+
+// The names of documents that are no files.
+const (
+	yamlVariable  = "ABIDE_CONFIG_YAML"
+	standardInput = "standard input"
+)
 
 // maxFile bounds the bytes that are read of a configuration. policy refuses smaller files
 // already; maxFile keeps an endless one (/dev/zero) out of memory.
@@ -27,7 +39,8 @@ const maxFile = 16 << 20
 // source reads a command's policy from a file, the environment and flags. Any goroutine can
 // read it again.
 type source struct {
-	path    string // "" for none
+	path    string    // of the file; "" for none, and for the document of yamlVariable
+	in      io.Reader // the standard input, which the path "-" names
 	environ []string
 	flags   map[string]string // key → text
 
@@ -40,65 +53,126 @@ type source struct {
 	allowEmpty bool
 
 	mu    sync.Mutex
-	read  bool              // the file was loaded before
+	once  []byte            // a document that cannot be read again; nil: it can, or was not read yet
 	sum   [sha256.Size]byte // of the file as it was last loaded
 	empty bool              // the file had no keys then
 }
 
 // sourceOf finds the configuration of a command. A file that is named must exist.
 func sourceOf(cmd *cobra.Command) (*source, error) {
-	s := &source{environ: ownVariables(os.Environ()), flags: flagsOf(cmd.Flags())}
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed {
-		if s.path = f.Value.String(); s.path == "" {
+		if f.Value.String() == "" {
 			return nil, usage(errors.New("--config names no file"))
 		}
+		return sourceAt(cmd, f.Value.String()), nil
+	}
+	path, text := os.Getenv("ABIDE_CONFIG"), os.Getenv(yamlVariable)
+	switch {
+	case path != "" && text != "":
+		return nil, usage(errors.New("ABIDE_CONFIG names a configuration, and " + yamlVariable + " is another; unset one"))
+	case text != "":
+		s := sourceAt(cmd, "")
+		s.once = []byte(text)
 		return s, nil
+	case path != "":
+		return sourceAt(cmd, path), nil
 	}
-	if s.path = os.Getenv("ABIDE_CONFIG"); s.path != "" {
-		return s, nil
+	for _, path := range usualFiles(os.Getenv) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return sourceAt(cmd, path), nil
+		}
 	}
-	if _, err := os.Lstat(defaultFile); !errors.Is(err, fs.ErrNotExist) {
-		s.path = defaultFile
-	}
-	return s, nil
+	return sourceAt(cmd, ""), nil
 }
 
-// namesFile tells whether the command line or the environment names a configuration file.
+// sourceAt returns the configuration of a command with the file at a path.
+func sourceAt(cmd *cobra.Command, path string) *source {
+	return &source{path: path, in: cmd.InOrStdin(), environ: ownVariables(os.Environ()), flags: flagsOf(cmd.Flags())}
+}
+
+// usualFiles lists the files of which the first that exists is read where none is named: in the
+// working directory, of the user, of the machine.
+func usualFiles(getenv func(string) string) []string {
+	files := []string{defaultFile}
+	config := getenv("XDG_CONFIG_HOME")
+	if home := getenv("HOME"); !filepath.IsAbs(config) && filepath.IsAbs(home) {
+		config = filepath.Join(home, ".config")
+	}
+	if filepath.IsAbs(config) {
+		files = append(files, filepath.Join(config, "abide", defaultFile))
+	}
+	if runtime.GOOS != "windows" { // there everybody may make a directory /etc
+		files = append(files, systemFile)
+	}
+	return files
+}
+
+// name names the document in faults.
+func (s *source) name() string {
+	switch {
+	case s.path == "-":
+		return standardInput
+	case s.path == "" && s.once != nil:
+		return yamlVariable
+	}
+	return s.path
+}
+
+// namesFile tells whether the command line or the environment names a configuration.
 func namesFile(cmd *cobra.Command) bool {
 	f := cmd.Flags().Lookup("config")
-	return f != nil && f.Changed || os.Getenv("ABIDE_CONFIG") != ""
+	return f != nil && f.Changed || os.Getenv("ABIDE_CONFIG") != "" || os.Getenv(yamlVariable) != ""
 }
 
 // load reads the configuration. An error has the exit status for a wrong configuration.
 func (s *source) load() (*policy.Policy, error) {
-	from := policy.Source{Path: s.path, Data: []byte{}, Environ: s.environ, Flags: s.flags, Defaults: s.defaults}
-	if s.path != "" {
-		data, err := s.file()
-		if err != nil {
-			return nil, usage(fmt.Errorf("reading the configuration: %w", err))
-		}
-		from.Data = data
+	from, err := s.document()
+	if err != nil {
+		return nil, usage(fmt.Errorf("reading the configuration: %w", err))
 	}
+	from.Environ, from.Flags, from.Defaults = s.environ, s.flags, s.defaults
 	return policy.Load(from)
 }
 
-// file is the content of the file.
-func (s *source) file() ([]byte, error) {
+// document returns the configuration file, or what is in its place. What cannot be read again,
+// such as standard input, is kept and returned each time.
+func (s *source) document() (policy.Source, error) {
+	from := policy.Source{Path: s.path, Data: []byte{}}
+	if name := s.name(); name != s.path {
+		from.Path, from.Name = "", name
+	}
 	s.mu.Lock()
-	again := s.read
+	once := s.once
 	s.mu.Unlock()
-	if again && !s.rereadable() {
-		return nil, fmt.Errorf("%s is not a regular file, and can be read only once", s.path)
+	switch {
+	case once != nil:
+		from.Data = once
+		return from, nil
+	case s.path == "":
+		return from, nil
 	}
-	data, err := readFile(s.path)
+	again := s.rereadable()
+	data, err := s.read()
 	if err != nil {
-		return nil, err
+		return from, err
 	}
-	sum := sha256.Sum256(data)
+	from.Data = data
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read, s.sum, s.empty = true, sum, policy.HasNoKeys(data)
-	return data, nil
+	if !again {
+		s.once = data
+	}
+	s.sum, s.empty = sha256.Sum256(data), policy.HasNoKeys(data)
+	return from, nil
+}
+
+// read reads the file, or standard input.
+func (s *source) read() ([]byte, error) {
+	if s.path != "-" {
+		return readFile(s.path)
+	}
+	data, err := io.ReadAll(io.LimitReader(s.in, maxFile+1))
+	return bounded(standardInput, data, err)
 }
 
 // emptiedError is an error where the file that was loaded last has no keys, and the running
@@ -111,7 +185,7 @@ func (s *source) emptiedError(running *policy.Policy) error {
 	if !empty || s.allowEmpty || rules+pools+clients == 0 {
 		return nil
 	}
-	return policy.Faults{{Source: s.path, Line: 1, Text: fmt.Sprintf(
+	return policy.Faults{{Source: s.name(), Line: 1, Text: fmt.Sprintf(
 		"has no settings any more, while the running configuration has %s, %s and %s; "+
 			"write them again, or start abide with --allow-empty if the file is meant to be empty",
 		countText(rules, "rule"), countText(pools, "pool"), countText(clients, "client"))}}
@@ -128,7 +202,7 @@ func countText(n int, noun string) string {
 // rereadable tells whether there is a file that can be read more than once. Opening a pipe
 // again, as in --config <(…), would wait for a writer that never comes.
 func (s *source) rereadable() bool {
-	if s.path == "" {
+	if s.path == "" || s.path == "-" {
 		return false
 	}
 	info, err := os.Stat(s.path)
@@ -153,11 +227,16 @@ func (s *source) changed() bool {
 
 func readFile(path string) ([]byte, error) {
 	data, err := policy.ReadFile(path, maxFile+1)
+	return bounded(path, data, err)
+}
+
+// bounded returns what was read under a name, unless it is too much.
+func bounded(name string, data []byte, err error) ([]byte, error) {
 	switch {
 	case err != nil:
-		return nil, fileError(path, err)
+		return nil, fileError(name, err)
 	case len(data) > maxFile:
-		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
+		return nil, fmt.Errorf("%s has more than %d MiB", name, maxFile>>20)
 	}
 	return data, nil
 }
@@ -188,7 +267,7 @@ func ownVariables(environ []string) []string {
 	for _, one := range environ {
 		name, _, _ := strings.Cut(one, "=")
 		if name == "ABIDE_PORT" || strings.HasPrefix(name, "ABIDE_PORT_") || strings.HasPrefix(name, "ABIDE_SERVICE_") ||
-			name == "ABIDE_CONFIG" {
+			name == "ABIDE_CONFIG" || name == yamlVariable {
 			continue
 		}
 		set = append(set, one)
@@ -224,7 +303,7 @@ var settingFlags = map[string]string{
 }
 
 func addFlags(flags *pflag.FlagSet) {
-	flags.String("config", "", "`file` to read the configuration from (or $ABIDE_CONFIG)")
+	flags.String("config", "", "`file` to read the configuration from, - for standard input (or $ABIDE_CONFIG)")
 	for _, key := range policy.Keys() {
 		name, ok := settingFlags[key.Name]
 		if !ok {

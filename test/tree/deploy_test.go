@@ -93,7 +93,7 @@ func dockerEnv(t *testing.T, dockerfile string) []string {
 
 func TestWhatIsWrittenAboutNamesSettingsThatExist(t *testing.T) {
 	known := map[string]bool{
-		"ABIDE_CONFIG": true, "ABIDE_ADMIN": true,
+		"ABIDE_CONFIG": true, "ABIDE_CONFIG_YAML": true, "ABIDE_ADMIN": true, "ABIDE_ADMIN_TOKEN_FILE": true,
 		"ABIDE_PORT": true, "ABIDE_SERVICE_HOST": true, // Kubernetes sets them
 	}
 	for _, one := range policy.Keys() {
