@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 	// comesBack is the time in which a client that was told to ignore certificates accepts a
 	// connection after it has refused one with a TLS alert. Chromium refuses each connection once.
 	comesBack = 3 * time.Second
+	// maxProduct bounds the bytes that are kept of a User-Agent.
+	maxProduct = 32
 	// maxRefusedHosts bounds the stored refusals; the least recently used is removed.
 	maxRefusedHosts = 4096
 	// distrustSilence is the time during which the log does not repeat that a client does not
@@ -66,27 +69,49 @@ func newCertificateRefusals(log *logrus.Logger) *certificateRefusals {
 // keyOf is the key of a client's refusal for a host.
 func keyOf(addr netip.Addr, client *dispatch.Client, host string) refusedKey {
 	if client != nil {
-		return refusedKey{client.Name, host}
+		return refusedKey{client: client.Name, host: host}
 	}
-	return refusedKey{addr.String(), host}
+	return refusedKey{client: addr.String(), host: host}
+}
+
+// identify adds the program to the key of a connection: a client may be a machine with several
+// programs, of which one trusts the CA and another does not. Finding a program takes some milliseconds, so this is
+// done only until the client has accepted a connection, and for hosts that one of its programs has refused.
+// Where the operating system does not say which program it is, userAgent of the CONNECT does.
+func (c *certificateRefusals) identify(conn *clientConn, key refusedKey, userAgent string) refusedKey {
+	c.mu.Lock()
+	search := c.hosts.inDoubt(key)
+	c.mu.Unlock()
+	if !search {
+		return key
+	}
+	from, _ := netip.ParseAddrPort(conn.RemoteAddr().String())
+	to, _ := netip.ParseAddrPort(conn.LocalAddr().String())
+	if from.IsValid() && to.IsValid() && (from.Addr().IsLoopback() || from.Addr() == to.Addr()) {
+		key.program = localProgram(from, to)
+	}
+	if key.program == "" {
+		product, _, _ := strings.Cut(userAgent, "/")
+		key.program = product[:min(len(product), maxProduct)]
+	}
+	return key
 }
 
 // rejected notes that a client closed an intercepted connection to a host, which began at a
 // time: certain says that a TLS alert named the certificate. Other clients close without one,
 // as Node does in the middle of the handshake, and wget after the handshake.
-func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client *dispatch.Client, to policy.Target, began time.Time, certain bool) {
+func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target, began time.Time, certain bool) {
 	now := time.Now()
 	// Where a rule needs to see the requests, https is never tunnelled: the client would get
 	// around the rule.
 	needed := p.Interception(to.Host, to.Port, true).Needed
-	key := keyOf(addr, client, to.Host)
 	var period time.Duration // for which https of the host is tunnelled
 	if !needed {
 		c.mu.Lock()
 		period = c.hosts.rejected(now, began, key, certain)
 		c.mu.Unlock()
 	}
-	entry := c.log.WithFields(logrus.Fields{"client": key.client, "site": p.Match(to).Site})
+	entry := c.entry(p, key, to)
 	switch {
 	case period > 0:
 		c.refused(p, addr, key, to, period)
@@ -109,9 +134,18 @@ func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client
 // refused notes that https of a host is tunnelled from now on.
 func (c *certificateRefusals) refused(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target, period time.Duration) {
 	c.persistence.Urge()
-	if c.refusedLines.Due(addr.String()+" "+to.Host+" "+period.String(), time.Now()) {
-		c.log.WithFields(logrus.Fields{"client": key.client, "site": p.Match(to).Site}).Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
+	if c.refusedLines.Due(addr.String()+" "+key.program+" "+to.Host+" "+period.String(), time.Now()) {
+		c.entry(p, key, to).Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
 	}
+}
+
+// entry is a line of the log about a client, and about its program where that is known.
+func (c *certificateRefusals) entry(p *policy.Policy, key refusedKey, to policy.Target) *logrus.Entry {
+	fields := logrus.Fields{"client": key.client, "site": p.Match(to).Site}
+	if key.program != "" {
+		fields["program"] = key.program
+	}
+	return c.log.WithFields(fields)
 }
 
 // inWords formats a duration of whole minutes or hours: 1 hour.
@@ -134,17 +168,17 @@ func (c *certificateRefusals) accepted(key refusedKey) {
 }
 
 // current returns the refusal because of which a client's https to a host is tunnelled. ok is
-// false if there is none.
-func (c *certificateRefusals) current(key refusedKey) (refusal refusedHost, ok bool) {
+// false if there is none, or if one of the client's programs accepts connections to the host.
+func (c *certificateRefusals) current(client, host string) (refusal refusedHost, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.hosts.passes(time.Now(), key)
+	return c.hosts.ofClient(time.Now(), client, host)
 }
 
 // passes reports whether a client's https to a host is tunnelled because of a refusal. It
 // logs that the refusal is from before a restart.
-func (c *certificateRefusals) passes(p *policy.Policy, addr netip.Addr, client *dispatch.Client, to policy.Target) bool {
-	now, key := time.Now(), keyOf(addr, client, to.Host)
+func (c *certificateRefusals) passes(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target) bool {
+	now := time.Now()
 	c.mu.Lock()
 	period := c.hosts.stayedAway(now, key)
 	refusal, passes := c.hosts.passes(now, key)
@@ -152,8 +186,8 @@ func (c *certificateRefusals) passes(p *policy.Policy, addr netip.Addr, client *
 	if period > 0 {
 		c.refused(p, addr, key, to, period)
 	}
-	if passes && refusal.restored && c.restoredLines.Due(key.client+" "+key.host, now) {
-		c.log.WithField("client", key.client).Warnf("https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
+	if passes && refusal.restored && c.restoredLines.Due(key.client+" "+key.program+" "+key.host, now) {
+		c.entry(p, key, to).Warnf("https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
 			key.client, key.host, refusal.Until.Local().Format(time.DateTime))
 	}
 	return passes
@@ -186,19 +220,22 @@ func (c *certificateRefusals) find(now time.Time, to sites.Found) {
 	c.mu.Unlock()
 	for _, refusal := range all {
 		if value, err := json.Marshal(refusal); err == nil {
-			to.Add(refusal.Client+store.Separator+refusal.Host, value, refusal.expires())
+			to.Add(refusal.Client+store.Separator+refusal.Host+store.Separator+refusal.Program, value, refusal.expires())
 		}
 	}
 }
 
 // refusedKey is a host for one client: its name where clients authenticate, else its
-// address. A client that lacks the CA must not close a host for other clients.
-type refusedKey struct{ client, host string }
+// address, and the program there, where that was looked for and is known. A client or program that lacks
+// the CA must not close a host for others.
+type refusedKey struct{ client, host, program string }
 
 // refusedHost is a host whose https a client does not let abide open.
 type refusedHost struct {
 	Client string `json:"client"`
 	Host   string `json:"host"`
+	// Program is the client's program, "" where it is not known.
+	Program string `json:"program,omitempty"`
 	// Refusals counts the refusals without an accepted connection in between.
 	Refusals int       `json:"refusals"`
 	Since    time.Time `json:"since"` // time of the last refusal
@@ -219,6 +256,7 @@ func (r refusedHost) expires() time.Time { return r.Since.Add(refusalsKept) }
 type refusedHosts struct {
 	refused *simplelru.LRU[refusedKey, refusedHost]
 	trials  *simplelru.LRU[refusedKey, trial]
+	doubts  *simplelru.LRU[refusedKey, struct{}] // without programs: one of the client's has refused the host
 }
 
 // trial counts a client's intercepted connections to a host.
@@ -234,7 +272,16 @@ func newRefusedHosts() *refusedHosts {
 	h := &refusedHosts{}
 	h.refused, _ = simplelru.NewLRU[refusedKey, refusedHost](maxRefusedHosts, nil) // fails for sizes below 1 only
 	h.trials, _ = simplelru.NewLRU[refusedKey, trial](maxRefusedHosts, nil)
+	h.doubts, _ = simplelru.NewLRU[refusedKey, struct{}](maxRefusedHosts, nil)
 	return h
+}
+
+// inDoubt reports whether it matters which program of a client connects to a host: the client has
+// accepted no connection to any host, or a program of the client has refused one to this host.
+func (h *refusedHosts) inDoubt(key refusedKey) bool {
+	_, trusts := h.trials.Get(refusedKey{client: key.client})
+	_, refused := h.doubts.Get(refusedKey{client: key.client, host: key.host})
+	return refused || !trusts
 }
 
 // rejected counts a connection that a client did not accept, which began at a time. It returns
@@ -244,6 +291,7 @@ func newRefusedHosts() *refusedHosts {
 // before, connections that were closed without an alert do not count: clients also close
 // connections that they did not need.
 func (h *refusedHosts) rejected(now, began time.Time, key refusedKey, certain bool) time.Duration {
+	h.doubts.Add(refusedKey{client: key.client, host: key.host}, struct{}{})
 	old, _ := h.refused.Peek(key)
 	t, _ := h.trials.Get(key)
 	if now.Before(old.Until) || began.Before(t.last) || t.accepted && !certain {
@@ -277,7 +325,7 @@ func (h *refusedHosts) refuse(now time.Time, key refusedKey) time.Duration {
 		refusals += old.Refusals
 	}
 	period := unreadPeriods[min(refusals, len(unreadPeriods))-1]
-	h.refused.Add(key, refusedHost{Client: key.client, Host: key.host, Refusals: refusals, Since: now, Until: now.Add(period)})
+	h.refused.Add(key, refusedHost{Client: key.client, Host: key.host, Program: key.program, Refusals: refusals, Since: now, Until: now.Add(period)})
 	return period
 }
 
@@ -285,6 +333,7 @@ func (h *refusedHosts) refuse(now time.Time, key refusedKey) time.Duration {
 // A period that has begun goes on.
 func (h *refusedHosts) accepted(key refusedKey) {
 	h.trials.Add(key, trial{accepted: true})
+	h.trials.Add(refusedKey{client: key.client}, trial{accepted: true})
 	if refusal, ok := h.refused.Peek(key); ok && refusal.Refusals > 0 {
 		refusal.Refusals = 0
 		h.refused.Add(key, refusal)
@@ -296,6 +345,22 @@ func (h *refusedHosts) accepted(key refusedKey) {
 func (h *refusedHosts) passes(now time.Time, key refusedKey) (refusal refusedHost, ok bool) {
 	refusal, ok = h.refused.Get(key)
 	return refusal, ok && now.Before(refusal.Until)
+}
+
+// ofClient returns the refusal of one of a client's programs because of which https of new connections is
+// tunnelled. ok is false if there is none, or if requests of another program have come through.
+func (h *refusedHosts) ofClient(now time.Time, client, host string) (refusal refusedHost, ok bool) {
+	for _, key := range h.trials.Keys() {
+		if t, _ := h.trials.Peek(key); key.client == client && key.host == host && t.accepted {
+			return refusedHost{}, false
+		}
+	}
+	for _, one := range h.refused.Values() {
+		if one.Client == client && one.Host == host && now.Before(one.Until) && one.Until.After(refusal.Until) {
+			refusal, ok = one, true
+		}
+	}
+	return refusal, ok
 }
 
 // all returns the refusals that count now, least recently used first.
@@ -319,7 +384,8 @@ func (h *refusedHosts) restore(now time.Time, refusal refusedHost) {
 		refusal.Until = latest
 	}
 	if refusal.restored = true; refusal.counts(now) {
-		h.refused.Add(refusedKey{refusal.Client, refusal.Host}, refusal)
+		h.refused.Add(refusedKey{refusal.Client, refusal.Host, refusal.Program}, refusal)
+		h.doubts.Add(refusedKey{client: refusal.Client, host: refusal.Host}, struct{}{})
 	}
 }
 
@@ -327,4 +393,5 @@ func (h *refusedHosts) restore(now time.Time, refusal refusedHost) {
 func (h *refusedHosts) forget() {
 	h.refused.Purge()
 	h.trials.Purge()
+	h.doubts.Purge()
 }

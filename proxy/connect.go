@@ -68,7 +68,7 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 		refuse(h.metrics, w, r, p)
 		return
 	}
-	o := opening{handler: h, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options, began: time.Now()}
+	o := opening{handler: h, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options, began: time.Now(), key: keyOf(addressOf(r), client, host)}
 	if port == 80 {
 		if o.wait(w, r, "http") {
 			o.openCleartext(w, r)
@@ -77,7 +77,11 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	}
 	conn := connOf(r)
 	https := h.interception.decide(snapshot.Policy(), host, port, trustsCA(snapshot.Policy(), r, conn, client), func() bool {
-		return conn != nil && h.interception.refusals.passes(snapshot.Policy(), conn.addr, client, o.target("https"))
+		if conn == nil {
+			return false
+		}
+		o.key = h.interception.refusals.identify(conn, o.key, r.UserAgent())
+		return h.interception.refusals.passes(snapshot.Policy(), conn.addr, o.key, o.target("https"))
 	})
 	if https.Why == policy.UnreadConstrained {
 		h.interception.warnConstrained(host, snapshot.Policy().Match(policy.Target{Scheme: "https", Host: host, Port: port}).Site)
@@ -130,6 +134,7 @@ type grant struct {
 	options dispatch.RequestOptions
 	policy  *policy.Policy // by which the client was admitted
 	began   time.Time
+	key     refusedKey  // of https: what a refused certificate counts for
 	used    atomic.Bool // a request has come inside
 }
 
@@ -143,6 +148,7 @@ type opening struct {
 	via      string           // Via header of the CONNECT
 	options  dispatch.RequestOptions
 	began    time.Time
+	key      refusedKey // of https: what a refused certificate counts for
 }
 
 func (o *opening) target(scheme string) policy.Target {
@@ -286,14 +292,14 @@ func (o *opening) handshakeFailed(conn *clientConn, err error) {
 	}
 	certain := ca.Rejected(err)
 	if certain || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		o.handler.interception.refusals.rejected(o.handler.dispatcher.Policy(), conn.addr, o.client, o.target("https"), o.began, certain)
+		o.handler.interception.refusals.rejected(o.handler.dispatcher.Policy(), conn.addr, o.key, o.target("https"), o.began, certain)
 	}
 	conn.Close()
 }
 
 // give gives a connection to the inner server. as is conn, or a TLS connection over conn.
 func (o *opening) give(conn *clientConn, as net.Conn, scheme string) {
-	conn.grant = &grant{target: o.target(scheme), client: o.client, via: o.via, options: o.options, policy: o.snapshot.Policy(), began: o.began}
+	conn.grant = &grant{target: o.target(scheme), client: o.client, via: o.via, options: o.options, policy: o.snapshot.Policy(), began: o.began, key: o.key}
 	conn.errors.inHandler.Store(false)
 	if !o.handler.inner.give(as) {
 		conn.Close()

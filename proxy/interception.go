@@ -78,7 +78,7 @@ func (i *interception) countTunnel(p *policy.Policy, to policy.Target, why polic
 // Unread is for dispatch.View. A client that has refused the CA's certificate had said
 // that it trusts the CA, and is expected to say so again.
 func (i *interception) Unread(p *policy.Policy, to policy.Target, x *dispatch.Request) (policy.Unread, time.Time) {
-	refusal, refused := i.refusals.current(refusedKey{x.ClientName(), to.Host})
+	refusal, refused := i.refusals.current(x.ClientName(), to.Host)
 	trusting := x.Client != nil && x.Client.OpensAll ||
 		refused && !p.Open.Off && !p.Interception(to.Host, to.Port, true).Needed
 	https := i.decide(p, to.Host, to.Port, trusting, func() bool { return refused })

@@ -26,7 +26,7 @@ func TestAnExplanationSaysWhatBecomesOfAConnect(t *testing.T) {
 					}
 					if refused {
 						b.server.interception.refusals.mu.Lock()
-						b.server.interception.refusals.hosts.refuse(time.Now(), refusedKey{client, host})
+						b.server.interception.refusals.hosts.refuse(time.Now(), refusedKey{client: client, host: host})
 						b.server.interception.refusals.mu.Unlock()
 					}
 					said, err := b.server.Explain("GET", parseURL("https://"+host+"/"), client)

@@ -8,8 +8,8 @@ import (
 
 var (
 	day0   = time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
-	aHost  = refusedKey{"127.0.0.1", "api.test"}
-	others = []refusedKey{{"127.0.0.2", "api.test"}, {"127.0.0.1", "other.test"}}
+	aHost  = refusedKey{client: "127.0.0.1", host: "api.test"}
+	others = []refusedKey{{client: "127.0.0.2", host: "api.test"}, {client: "127.0.0.1", host: "other.test"}, {client: "127.0.0.1", host: "api.test", program: "curl-1"}}
 )
 
 // refuseAll has a client refuse the last connection of a row, and returns for how long https is tunnelled.
@@ -187,17 +187,17 @@ func TestRefusalsFromTheFutureEndInTime(t *testing.T) {
 func TestRefusedHostsAreBounded(t *testing.T) {
 	h := newRefusedHosts()
 	for i := range 3 * maxRefusedHosts {
-		if key := (refusedKey{"127.0.0.1", fmt.Sprint(i)}); i%2 == 0 {
+		if key := (refusedKey{client: "127.0.0.1", host: fmt.Sprint(i)}); i%2 == 0 {
 			refuseAll(h, day0, key)
 		} else {
 			h.rejected(day0, day0, key, false)
 		}
-		h.accepted(refusedKey{"127.0.0.1", fmt.Sprint("ok", i)})
+		h.accepted(refusedKey{client: "127.0.0.1", host: fmt.Sprint("ok", i)})
 	}
 	if n := len(h.all(day0)); n > maxRefusedHosts || h.trials.Len() > maxRefusedHosts {
 		t.Errorf("%d are kept", n)
 	}
-	if last := fmt.Sprint(3*maxRefusedHosts - 2); !passesAt(h, day0, refusedKey{"127.0.0.1", last}) {
+	if last := fmt.Sprint(3*maxRefusedHosts - 2); !passesAt(h, day0, refusedKey{client: "127.0.0.1", host: last}) {
 		t.Error("the newest one had to leave")
 	}
 }

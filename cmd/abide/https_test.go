@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -157,6 +158,54 @@ func TestAPinnedClientWorksAfterSomeSecondsAndOverARestart(t *testing.T) {
 	d.log.await(t, "reloaded")
 	if got, err := ask(); err == nil {
 		t.Errorf("it is not tried again after SIGHUP: %s", got)
+	}
+}
+
+// TestOneProgramWithoutTheCADoesNotMakeAnotherUnread: both run at 127.0.0.1. --cacert says for each which
+// certificate alone it accepts: that of the site, or that of abide's CA.
+func TestOneProgramWithoutTheCADoesNotMakeAnotherUnread(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Log("only Linux says which program it is")
+		return
+	}
+	t.Parallel()
+	for _, first := range []string{"the one without", "the one with"} {
+		dir := t.TempDir()
+		address, roots := secureOrigin(t, dir)
+		d := serveIn(t, dir, []string{"ABIDE_EGRESS_RESOLVE=api.example.com:443=" + address}, "--egress-roots", roots)
+		env := d.out.await(t, `eval "\$\(.*\)"`)[0] + "\n"
+		ask := func(root, page string) (string, error) {
+			return shell(dir, env+codes+"--cacert "+root+" https://api.example.com/"+page)
+		}
+		trusting := func(when string) {
+			t.Helper()
+			if got, err := ask(filepath.Join(dir, ".local/state/abide/ca/ca.pem"), "new"); err != nil || got != "200\n" {
+				t.Errorf("%s begins: the program with the CA is not opened %s: %v: %s", first, when, err, got)
+			}
+		}
+		if first == "the one with" {
+			trusting("at first")
+		}
+		for tries := 0; ; tries++ {
+			if got, err := ask(roots, fmt.Sprint(tries)); err == nil {
+				break
+			} else if tries == 10_000 {
+				t.Fatalf("%s begins: the program without the CA is never tunnelled: %v: %s", first, err, got)
+			}
+			if first == "the one with" {
+				trusting("between")
+			}
+		}
+		d.log.await(t, `does not accept the certificate of abide's CA for api.example.com.* program=curl-`)
+		for range 3 {
+			trusting("afterwards")
+			if got, err := ask(roots, "again"); err != nil || got != "200\n" {
+				t.Errorf("%s begins: the program without the CA is not tunnelled any more: %v: %s", first, err, got)
+			}
+		}
+		if n := strings.Count(d.log.String(), "level=warning"); n != 1 {
+			t.Errorf("%d warnings:\n%s", n, d.log.String())
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,15 @@ var replacingVariables = []string{
 	"HEX_CACERTS_PATH",        // Elixir
 	"JULIA_SSL_CA_ROOTS_PATH", // Julia
 	"BUNDLE_SSL_CA_CERT",      // Bundler
+}
+
+// SetsTrust reports whether a variable says which certificates a program trusts.
+func SetsTrust(name string) bool {
+	switch name {
+	case "SSL_CERT_DIR", "GIT_SSL_CAPATH", "WGETRC", "PHP_INI_SCAN_DIR", "JAVA_TOOL_OPTIONS", "NODE_TLS_REJECT_UNAUTHORIZED":
+		return true
+	}
+	return slices.Contains(addingVariables, name) || slices.Contains(replacingVariables, name)
 }
 
 // Env returns KEY=VALUE lines that make clients in any language use the proxy and trust the
