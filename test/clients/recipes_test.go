@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,8 @@ func TestTheRecipesAreTakenByAbide(t *testing.T) {
 				t.Fatal("there is no abide.yaml with abide check")
 			}
 			q.prepare(t, startOrigin(t))
+			// These commands ask no site, and abide warns of variables that beat the recipe's file.
+			q.env = slices.DeleteFunc(q.env, func(v string) bool { return strings.HasPrefix(v, "ABIDE_EGRESS_") })
 			q.env = append(q.env, "STORE_SECRET=a", "PROXY_SECRET=b")
 			q.write("company.pem", string(originCA.PEM()))
 			for _, one := range q.commands {
