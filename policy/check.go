@@ -154,6 +154,9 @@ func (l *loading) checkSites(p *Policy) {
 		if s.Dialect != nil && !s.Learn {
 			l.contradict(key+"dialect", "says how to read limits, but none are learned here; write learn: true in the rule, or leave the dialect out")
 		}
+		if pool := p.Pool(s.Pool); pool != nil && slices.ContainsFunc(s.Headers, func(h Header) bool { return h.Name == pool.Put.Name && pool.Put.Where == "header" }) {
+			l.contradict(key+"pool", "puts its tokens into %s, which headers writes, too", pool.Put.Name)
+		}
 		if s.Pool != "" && len(s.Hosts) > 0 && len(s.Backends) == 0 {
 			l.checkPooled(p, s, &opened, key+"pool")
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/publicsuffix"
 	"gopkg.in/yaml.v3"
@@ -113,6 +114,8 @@ func (r *siteReading) fields() []Field {
 			return n
 		}}),
 		Optional("limits", "What a request takes before it is sent, or waits for.", Value{func(n *yaml.Node, _ string) { r.limits = n }, limitsNode}),
+		Optional("headers", "Headers of the requests: set in any case, or by default.", headersValue(r.d, &s.Headers)),
+		Optional("stall", "The longest silence of an answer, a websocket or a tunnel, off for any.", Parsed(r.d, &s.Stall, parseSilence, func() Node { return EitherNode(WordNode("off"), DurationNode()) })),
 		Optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", r.d.Number(&s.Priority, 0, LowestPriority)),
 		Optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.d.Truth(&s.Robots)),
 		Optional("coalesce", "Whether identical requests in flight share one answer.", r.d.Truth(&s.Coalesce)),
@@ -187,6 +190,14 @@ func readSite(r *siteReading, n *yaml.Node, path string) {
 	if pool := set["pool"]; pool != nil {
 		checkPooledSite(d, pool, join(path, "pool"), s)
 	}
+}
+
+// parseSilence reads a duration, or off, which is negative.
+func parseSilence(s string) (time.Duration, error) {
+	if s == "off" {
+		return -1, nil
+	}
+	return parseStall(s)
 }
 
 // checkPooledSite refuses rules that would send secrets to hosts that are not named.

@@ -263,6 +263,15 @@ func (s *Site) describe(b *parts, title string, limit func(Limit) string) {
 	if s.Dialect != nil {
 		line(b, "", "%s", s.dialectText())
 	}
+	for _, h := range s.Headers {
+		line(b, "", "%s", h)
+	}
+	switch {
+	case s.Stall < 0:
+		line(b, "", "a stream may be silent for as long as it likes")
+	case s.Stall > 0:
+		line(b, "", "a stream that is silent for %s is cut", formatDuration(s.Stall))
+	}
 	if s.Priority != DefaultPriority {
 		line(b, "", "priority %d", s.Priority)
 	}

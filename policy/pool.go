@@ -173,8 +173,8 @@ func parsePlacement(s string) (Placement, error) {
 			return Placement{}, errors.New(`does not begin with the name of a header, such as "Authorization: Bearer {token}"`)
 		}
 		p.Where, p.Name = "header", textproto.CanonicalMIMEHeaderKey(where)
-		if err := forbiddenHeader(p.Name); err != nil {
-			return Placement{}, err
+		if reason := forbiddenHeader(p.Name); reason != "" {
+			return Placement{}, fmt.Errorf("puts the token into %s, %s", p.Name, reason)
 		}
 	}
 	p.Before, p.After, _ = strings.Cut(value, tokenMark)
@@ -184,35 +184,6 @@ func parsePlacement(s string) (Placement, error) {
 		}
 	}
 	return p, nil
-}
-
-// forbiddenHeader is the error of a header that no token may be in; nil for other headers.
-// Forbidden are headers about the transport of a message, which do not reach the site, and
-// abide's own. Some servers take _ for -.
-func forbiddenHeader(name string) error {
-	plain := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-	switch {
-	case strings.HasPrefix(plain, "abide-"):
-		return fmt.Errorf("puts the token into %s, but headers that begin with Abide- are between clients and abide, and no site gets them", name)
-	case strings.HasPrefix(plain, "proxy-"):
-		return fmt.Errorf("puts the token into %s, which is for proxies and does not reach the site; write Authorization", name)
-	}
-	switch plain {
-	case "host", "connection", "keep-alive", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect", "via":
-		return fmt.Errorf("puts the token into %s, which is not a header for credentials", name)
-	}
-	return nil
-}
-
-// isHeaderName tells whether s may be the name of a header.
-func isHeaderName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // placementNode describes the values that parsePlacement reads, as far as a pattern tells.

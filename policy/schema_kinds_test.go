@@ -1,6 +1,9 @@
 package policy
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // inexpressible is a kind of fault that the schema does not have: an editor accepts the
 // example, and abide refuses it.
@@ -79,6 +82,13 @@ var inexpressibleFaults = []struct{ fault, example string }{
 	{`^"" needs a home directory`, `data: ~/x`},
 	{`^"" names another user\'s home`, `data: ~other/x`},
 	{`^"" is not a time zone`, `sites: [{host: a.test, limits: [{requests: 1, per: day, timezone: Local}]}]`},
+	// Headers of rules, whose names are written in any case.
+	{`^is not for a rule to write`, "sites: [{host: a.test, headers: {set: {host: x}}}]\n"},
+	{`^is a credential, which headers show`, "sites: [{host: a.test, headers: {set: {cookie: x}}}]\n"},
+	{`^has a control character$`, "sites: [{host: a.test, headers: {set: {accept: \"a\\tb\"}}}]\n"},
+	{`^is longer than 4096 bytes$`, "sites: [{host: a.test, headers: {set: {accept: " + strings.Repeat("x", 5000) + "}}}]\n"},
+	{`^is written twice$`, "sites: [{host: a.test, headers: {set: {accept: a}, default: {accept: b}}}]\n"},
+	{`^puts its tokens into \S+, which headers writes`, "pools: {p: {env: P, put: \"X-Id: {token}\"}}\nsites: [{host: a.test, pool: p, headers: {set: {x-id: y}}}]\n"},
 	// Secrets and URLs, whose parts no pattern has.
 	{`^has a lone \$`, "log: {}\nadmin:\n  token: \"canary-4711$\"\n"},
 	{`^has a \$\{`, "log: {}\nadmin:\n  token: \"${}\"\n"},

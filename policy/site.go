@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
@@ -28,6 +29,8 @@ type Site struct {
 	Limits   []Limit        // the pool's own stand behind the rule's
 	Learn    bool           // limits are learned from what the site answers
 	Dialect  *learn.Dialect // the operator's own, nil for none
+	Headers  []Header       // of its requests, by name
+	Stall    time.Duration  // the longest silence of a stream; 0: that of the time-outs, negative: any
 	Priority int
 	Robots   bool
 	Coalesce bool
@@ -59,6 +62,7 @@ func (s *Site) needs() []string {
 		{"coalesce", s.Coalesce},
 		{"robots", s.Robots},
 		{"pool", s.Pool != ""},
+		{"headers", len(s.Headers) > 0},
 	} {
 		if one.set {
 			keys = append(keys, one.key)
@@ -95,6 +99,15 @@ func (s *Site) OutageOf(l *Limit) string {
 		return "share"
 	}
 	return s.Outage
+}
+
+// StallOr returns the longest silence of a stream that the rule allows, 0 for any. usual is that
+// without a rule, or by a rule that says nothing of it.
+func (s *Site) StallOr(usual time.Duration) time.Duration {
+	if s == nil || s.Stall == 0 {
+		return usual
+	}
+	return max(s.Stall, 0)
 }
 
 // Title is the rule's name, or its first pattern.

@@ -234,14 +234,15 @@ func (o *opening) dial(ctx context.Context) (net.Conn, error) {
 
 // relay copies bytes both ways until both sides are done.
 func (o *opening) relay(conn *clientConn, origin net.Conn) {
-	t := o.snapshot.Policy().Timeouts
+	p := o.snapshot.Policy()
+	t, rule := p.Timeouts, p.Match(o.target("https")).Rule
 	o.handler.metrics.TunnelOpened()
 	defer o.handler.metrics.TunnelClosed()
 	early := conn.pending
 	conn.pending = nil
 	o.handler.conns.relay(conn, func(ctx context.Context, active func(up bool)) {
 		upstream.Relay(ctx, conn, origin, upstream.RelayOptions{
-			Idle: t.TunnelIdle, Life: t.TunnelLife, FromClient: early, OnProgress: active,
+			Idle: rule.StallOr(t.TunnelIdle), Life: t.TunnelLife, FromClient: early, OnProgress: active,
 		})
 	})
 }

@@ -258,7 +258,7 @@ func (f *forwarder) serveWebsocket(x *exchange, r *http.Request) {
 	t := x.Snapshot.Policy().Timeouts
 	f.conns.relay(raw, func(ctx context.Context, active func(up bool)) {
 		upstream.Relay(ctx, raw, stream, upstream.RelayOptions{
-			Idle: t.TunnelIdle, Life: t.TunnelLife, FromClient: early, CloseBoth: true, OnProgress: active,
+			Idle: x.Stall(t.TunnelIdle), Life: t.TunnelLife, FromClient: early, CloseBoth: true, OnProgress: active,
 		})
 	})
 }

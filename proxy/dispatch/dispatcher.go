@@ -211,6 +211,22 @@ func (s *Dispatcher) match(x *Request) {
 	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
 }
 
+// writeHeaders writes the headers of the request's rule into r. abide's own User-Agent, that of
+// jobs and of robots.txt, counts as none.
+func (x *Request) writeHeaders(r *http.Request) {
+	if x.rule == nil || len(x.rule.Headers) == 0 {
+		return
+	}
+	header := r.Header.Clone()
+	for _, h := range x.rule.Headers {
+		sent := header.Get(h.Name)
+		if h.Set || sent == "" || h.Name == "User-Agent" && sent == robots.UserAgent {
+			header.Set(h.Name, h.Value)
+		}
+	}
+	r.Header = header
+}
+
 // End gives back the permit and the bytes of the request, after an answer of so many bytes, and
 // reports the request.
 func (s *Dispatcher) End(x *Request, received int64) {
@@ -242,6 +258,7 @@ func (s *Dispatcher) sendOwn(r *http.Request) (*http.Response, error) {
 	r.Host = r.URL.Host
 	x.Client, x.Options = crawler, RequestOptions{Urgency: 1}
 	s.match(x)
+	x.writeHeaders(r)
 	resp, problem := s.sendUntilDone(x, x.Snapshot.SignVia(x.Target.Scheme, r.WithContext(x.Bind(r.Context())), ""))
 	if problem != nil {
 		s.End(x, 0)

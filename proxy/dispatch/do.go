@@ -32,6 +32,7 @@ func (s *Dispatcher) begin(ctx context.Context, x *Request) *problem.Problem {
 		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
 	}
 	s.match(x)
+	x.writeHeaders(x.HTTP)
 	return owned(x.Snapshot.policy.Shard, x.Target, x.HTTP.URL)
 }
 

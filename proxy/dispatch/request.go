@@ -97,6 +97,10 @@ func (x *Request) Sending() {
 	}
 }
 
+// Stall returns the longest silence of the answer's body, 0 for any. usual is that of the
+// time-outs.
+func (x *Request) Stall(usual time.Duration) time.Duration { return x.rule.StallOr(usual) }
+
 // replayable reports whether the request could be sent once more.
 func (x *Request) replayable(r *http.Request) bool {
 	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)

@@ -172,7 +172,7 @@ func (c *conn) deliver(ctx context.Context, o *outgoing, h *head, stop func() bo
 		resp.Body = http.NoBody
 		return resp, nil
 	}
-	if c.patience = c.t.StallTimeout; c.patience <= 0 {
+	if c.patience = c.t.stallTimeout(ctx); c.patience <= 0 {
 		c.expectRead(0)
 	}
 	resp.Body = b

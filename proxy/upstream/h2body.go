@@ -15,6 +15,7 @@ type body2 struct {
 	x     *exchange
 	resp  *http.Response
 	inner io.ReadCloser
+	stall time.Duration // the longest silence; 0: any
 	err   error
 	ended atomic.Bool // err was returned to the reader
 }
@@ -23,12 +24,11 @@ func (b *body2) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	d := b.x.t.StallTimeout
-	if d > 0 {
-		b.x.timer.start(d)
+	if b.stall > 0 {
+		b.x.timer.start(b.stall)
 	}
 	n, err := b.inner.Read(p)
-	if d > 0 {
+	if b.stall > 0 {
 		b.x.timer.stop()
 	}
 	if err == nil {

@@ -96,7 +96,7 @@ func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *ht
 		x.end(false)
 		return resp, nil, false
 	}
-	x.body = body2{x: x, resp: resp, inner: resp.Body}
+	x.body = body2{x: x, resp: resp, inner: resp.Body, stall: t.stallTimeout(ctx)}
 	resp.Body = &x.body
 	return resp, nil, false
 }

@@ -60,8 +60,21 @@ type byteMeter interface {
 // be written.
 type sendObserver interface{ Sending() }
 
-// SenderKey is the context key of a sendObserver.
+// patient says how long the answer's body of a request may be silent, 0 for any time.
+type patient interface {
+	Stall(usual time.Duration) time.Duration
+}
+
+// SenderKey is the context key of what may be a sendObserver and a patient.
 type SenderKey struct{}
+
+// stallTimeout returns the longest silence of the body of an answer, 0 for any.
+func (t *Transport) stallTimeout(ctx context.Context) time.Duration {
+	if p, ok := ctx.Value(SenderKey{}).(patient); ok {
+		return p.Stall(t.StallTimeout)
+	}
+	return t.StallTimeout
+}
 
 // MeterKey is the context key of a byteMeter, for context types that answer to it
 // themselves. Other callers use WithMeter.

@@ -1,0 +1,71 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// silence is the longest silence that a request allows.
+type silence time.Duration
+
+func (s silence) Stall(time.Duration) time.Duration { return time.Duration(s) }
+
+func TestARequestSaysHowLongItsAnswerMayBeSilent(t *testing.T) {
+	server, client := certified(t)
+	const pause = 12 * time.Second // longer than the time-out of the transport
+	plain := func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
+			return
+		}
+		io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\na")
+		<-time.After(pause)
+		io.WriteString(nc, "b")
+	}
+	multiplexed := byHand(t, server, func(c *frameConn, stream uint32) {
+		c.headers(stream, false, ":status", "200")
+		c.WriteData(stream, false, []byte("a"))
+		<-time.After(pause)
+		c.WriteData(stream, true, []byte("b"))
+		c.drain()
+	})
+	for _, u := range []string{"http://a.test/", "https://example.com/"} {
+		for name, one := range map[string]struct {
+			allows any
+			cut    bool
+		}{
+			"nothing is said": {nil, true},
+			"less":            {silence(time.Second), true},
+			"more":            {silence(time.Minute), false},
+			"any":             {silence(0), false},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				serve := plain
+				if u[:5] == "https" {
+					serve = multiplexed
+				}
+				s := sited(t, nil, serve)
+				s.tr.TLS = client
+				r := asking(nil, u)
+				resp, err := s.tr.RoundTrip(r.WithContext(context.WithValue(r.Context(), SenderKey{}, one.allows)))
+				if err != nil {
+					t.Fatal(u, name, unwrapped(err))
+				}
+				body, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				switch {
+				case one.cut && (KindOf(err) != Stalled || string(body) != "a"):
+					t.Errorf("%s, %s: %q, %v", u, name, body, unwrapped(err))
+				case !one.cut && (err != nil || string(body) != "ab"):
+					t.Errorf("%s, %s: %q, %v", u, name, body, unwrapped(err))
+				}
+				s.end()
+			})
+		}
+	}
+}
