@@ -93,6 +93,13 @@ func (s *Site) fresh() bool {
 	return s.routes.Fresh()
 }
 
+// Answered reports whether a request to the site has succeeded since the start.
+func (s *Site) Answered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.answers.latest.IsZero()
+}
+
 // SlowStarts reports whether few requests may be in flight: the site announces no limits, and has
 // answered few requests. A refusal does not end that: other tokens would go all at once.
 func (s *Site) SlowStarts() bool { return s.slow.Load() }

@@ -165,25 +165,26 @@ type siteBreakers struct {
 
 // update tells a breaker how an attempt went. It returns the end of the time in which nothing
 // more is sent, zero if something may be.
-func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, status int, err error, now time.Time) time.Time {
+func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, status int, err error, answered bool, now time.Time) time.Time {
 	cause := ""
 	if how == backends.Ill {
 		cause = causeOf(status, err)
 	}
 	rule := s.rule()
-	until, opened := s.Leave(of, rule, pass, how, cause, now)
+	until, opened := s.Leave(of, rule, pass, how, cause, answered, now)
 	if opened && s.Loggable() {
 		name := of.Site
 		if of.Backend != "" {
 			name += ", backend " + of.Backend
 		}
-		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, rule.Pause, rule.Failures, cause)
+		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)
 	}
 	return until
 }
 
-// refuse refuses a request at once where nothing would be sent for a while: a client that
-// knows can do something else. Requests that wait already go on waiting.
+// refuse refuses a request at once where nothing would be sent for a while, and the site is not expected to come
+// back before the request gives up: a client that knows can do something else. Requests that wait already go
+// on waiting.
 func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 	if s.Len() == 0 || x.Snapshot.policy.Observes() {
 		return nil
@@ -196,7 +197,7 @@ func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 		}
 	}
 	key, until := s.FirstOpen(keys, s.rule(), now)
-	if until.IsZero() {
+	if until.IsZero() || until.Sub(now) < patience(x) && s.ComesBack(key, s.rule(), now) {
 		return nil
 	}
 	return problem.Broken.Until(sitelog.SiteFailed, until, now).LastCause(s.Status(key, now).Why)

@@ -62,7 +62,9 @@ func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response,
 // attempt. If there is, the answer is closed. jitter is a number from 0 to 1.
 func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Response, err error, jitter float64) (*http.Response, verdict) {
 	resp = s.lessons.learnFrom(x, r, resp)
-	v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, err), x.answered, jitter)
+	a := x.attempt(r, resp, err)
+	a.comesBack = s.admission.breakers.ComesBack(x.breaker(), s.admission.breakers.rule(), x.answered)
+	v := judge(x.Snapshot.policy.Retry, a, x.answered, jitter)
 	v = s.lessons.judgeToken(x, r, resp, v)
 	v = s.lessons.probe(x, r, resp, v)
 	v = s.lessons.tellAll(x, statusOf(resp), err, v)

@@ -25,6 +25,12 @@ type attempt struct {
 	row      int   // cooldowns of what refused it, in a row, without a success
 
 	elsewhere bool // another backend has not been tried
+	comesBack bool // the site has answered before, and is expected to answer again
+}
+
+// again reports whether a failure is not the last one: while the site is expected to come back, failures do not count.
+func (a *attempt) again(p policy.Retry) bool {
+	return a.possible && (a.comesBack || a.failures < p.Attempts)
 }
 
 // pause returns the time that this request alone waits before it is sent again.
@@ -32,7 +38,7 @@ func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
 	if a.elsewhere {
 		return 0
 	}
-	return backoff(p.Base, p.Max, a.failures, jitter)
+	return backoff(p.Base, p.Max, min(a.failures, p.Attempts), jitter)
 }
 
 // verdict decides what follows an attempt. The zero value answers with its answer.
@@ -61,7 +67,7 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 		}
 		return verdict{again: true, reason: "lock", pause: max(a.refusal.wait, a.pause(p, jitter))}
 	case a.status == http.StatusBadGateway, a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
-		if !a.possible || !a.safe || a.failures >= p.Attempts {
+		if !a.safe || !a.again(p) {
 			return verdict{}
 		}
 		reason := "gateway"
@@ -114,7 +120,7 @@ func judgeFailure(p policy.Retry, a attempt, jitter float64) verdict {
 		// An idle connection had come to its end, which says nothing.
 		return verdict{again: true, reason: "connection"}
 	}
-	if a.failures >= p.Attempts {
+	if !a.again(p) {
 		return verdict{}
 	}
 	return verdict{again: true, reason: "connection", pause: a.pause(p, jitter)}

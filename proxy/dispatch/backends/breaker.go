@@ -49,10 +49,10 @@ func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass,
 	return Pass{}, until
 }
 
-// Leave notes how an attempt went, and why it failed if it did. until is the end of the time in
+// Leave notes how an attempt went, and why it failed if it did. answered: the site has succeeded before. until is the end of the time in
 // which nothing more is sent, zero when something may be. opened is true if the breaker was
 // closed before.
-func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, now time.Time) (until time.Time, opened bool) {
+func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, answered bool, now time.Time) (until time.Time, opened bool) {
 	if rule.Failures == 0 {
 		return time.Time{}, false
 	}
@@ -69,7 +69,7 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 			return time.Time{}, false
 		}
 	}
-	worked := b.fail(cause)
+	worked := b.fail(cause, answered)
 	if pass.of == nil {
 		var may bool
 		if pass, may = b.begin(now); !may {
@@ -102,6 +102,22 @@ func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (firs
 		}
 	}
 	return first, until
+}
+
+// outage is the time after the first failure in which a site that has answered before is expected to
+// come back, in pauses of its breaker.
+const outage = 5
+
+// ComesBack reports whether a site, or a backend, that fails is expected to come back soon: it has
+// answered before, and has not failed for long.
+func (s *Breakers) ComesBack(of Key, rule policy.Breaker, now time.Time) bool {
+	b := s.find(of, rule)
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.answered && !b.circuit.closed() && now.Sub(b.circuit.began) < outage*rule.Pause
 }
 
 func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
@@ -183,9 +199,10 @@ func (s *Breakers) All(now time.Time) []status.Breaker {
 type breaker struct {
 	rule policy.Breaker
 
-	mu      sync.Mutex // guards the fields below
-	circuit circuit
-	cause   string // of the last failure
+	mu       sync.Mutex // guards the fields below
+	circuit  circuit
+	cause    string // of the last failure
+	answered bool   // the site has succeeded before
 }
 
 // open returns the end of the time in which nothing passes; zero when the breaker is not open.
@@ -210,10 +227,10 @@ func (b *breaker) begin(now time.Time) (Pass, bool) {
 }
 
 // fail notes the cause of a failure. It reports whether the breaker is closed.
-func (b *breaker) fail(cause string) (closed bool) {
+func (b *breaker) fail(cause string, answered bool) (closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cause = cause
+	b.cause, b.answered = cause, answered
 	return b.circuit.closed()
 }
 

@@ -4,15 +4,28 @@ import "time"
 
 // circuit decides whether attempts may be made. It is closed until failures follow each
 // other, open for a pause after that, and half-open then: one attempt is made as a probe,
-// which closes or opens it. It is pure, and not safe for concurrent use.
+// which closes or opens it. Each pause in a row is longer. It is pure, and not safe for concurrent use.
 type circuit struct {
 	most  int           // failures that follow each other
-	pause time.Duration // for which it is open
+	pause time.Duration // the longest for which it is open
 
 	failures int       // that follow each other
+	began    time.Time // the first of these
+	openings int       // that follow each other
 	until    time.Time // when it becomes half-open; zero is closed
 	probing  bool      // a probe is on its way
 	changes  uint64    // of its state: an attempt from before the last change does not count
+}
+
+// pauses are the pauses of a circuit that opens again and again, up to its longest pause.
+var pauses = [...]time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}
+
+// next returns the pause of another opening.
+func (c *circuit) next() time.Duration {
+	if c.openings < len(pauses) {
+		return min(pauses[c.openings], c.pause)
+	}
+	return c.pause
 }
 
 // closed reports whether every attempt may be made.
@@ -58,14 +71,18 @@ func (c *circuit) end(changes uint64, how Health, now time.Time) {
 	switch {
 	case how == Unknown:
 	case how == Well:
-		c.failures = 0
+		c.failures, c.openings = 0, 0
 		if !c.closed() {
 			c.until = time.Time{}
 			c.changes++
 		}
 	default:
+		if c.failures == 0 {
+			c.began = now
+		}
 		if c.failures++; c.failures >= c.most || !c.closed() {
-			c.until = now.Add(c.pause)
+			c.until = now.Add(c.next())
+			c.openings++
 			c.changes++
 		}
 	}
