@@ -139,9 +139,9 @@ func (e Explanation) keeper(now time.Time) string {
 	case e.Never:
 		return fmt.Sprintf("%q never has enough for what it costs, so it is refused", e.Limit)
 	case e.Breaker == "open":
-		return "the breaker of the site is open, because it failed several times in a row" + e.last() + ": what is new is refused with 503" + until(e.Tries, now)
+		return "the breaker of the site is open, because it failed several times in a row" + e.last() + ": what is new is refused with 503" + Until(e.Tries, now)
 	case e.closedBackends() == 0 && len(e.Backends) > 0:
-		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: what is new is refused with 503%s", len(e.Backends), until(e.tries(), now))
+		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: what is new is refused with 503%s", len(e.Backends), Until(e.tries(), now))
 	case e.Why != "":
 		return fmt.Sprintf("%q pauses (%s), until %s", cmp.Or(e.Limit, e.Site), e.Why, when(e.Until, now))
 	case IsPause(e.Limit):
@@ -153,7 +153,7 @@ func (e Explanation) keeper(now time.Time) string {
 	case e.Limit != "" && e.Until.IsZero():
 		return fmt.Sprintf("all of %q is in use until another is done", e.Limit)
 	case e.Limit != "":
-		return fmt.Sprintf("%q has too little left%s", e.Limit, until(e.Until, now))
+		return fmt.Sprintf("%q has too little left%s", e.Limit, Until(e.Until, now))
 	case e.Place > 1:
 		return others(e.Place-1, "is", "are") + " before it"
 	}

@@ -124,8 +124,8 @@ func Count(n uint64) string {
 	return b.String()
 }
 
-// until is ", until" and a time, or "" for zero.
-func until(at, now time.Time) string {
+// Until is ", until" and a time, or "" for zero.
+func Until(at, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}

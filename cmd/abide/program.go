@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,7 +242,8 @@ func (a *program) ready() []status.Check {
 	if a.stopping.Load() {
 		return []status.Check{{Name: "proxy", Detail: "stopping"}}
 	}
-	return append([]status.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}, append(a.storeChecks(), a.refused.checks()...)...)
+	checks := []status.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}
+	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.checks())
 }
 
 // openCA opens the certificate authority in the data directory. It makes one in memory when

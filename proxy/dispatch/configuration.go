@@ -65,6 +65,7 @@ func (c *configuration) start(p *policy.Policy) error {
 func (c *configuration) load(p *policy.Policy, old *Snapshot) (out *outbound, loaded map[string]*tokens.Loaded, err error) {
 	if old != nil && sameOutbound(old.policy, p) {
 		out = old.outbound
+		out.upstream.Login.Reset()
 	} else if out, err = c.newOutbound(p); err != nil {
 		return nil, nil, err
 	}

@@ -106,14 +106,10 @@ func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err
 	}
 	s.endAttempt(x)
 	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
-		// A challenge of the next hop, or of a site that plays one. A client would answer it
-		// with its credential for abide.
+		// A challenge of a site that plays a proxy. A client would answer it with its credential
+		// for abide.
 		resp.Body.Close()
-		kind := upstream.Protocol
-		if st.nextHop != nil {
-			kind = upstream.Hop
-		}
-		return nil, &upstream.Error{Kind: kind, Sent: true}
+		return nil, &upstream.Error{Kind: upstream.Protocol, Sent: true}
 	}
 	return resp, err
 }

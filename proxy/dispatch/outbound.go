@@ -62,6 +62,12 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 	}
 	if p.Egress.Proxy != nil {
 		st.nextHop = &upstream.NextHop{URL: p.Egress.NextHop(), Dialer: st.dialer, Via: string(c.name), TLS: st.upstream.TLS}
+		if st.nextHop.URL.User != nil {
+			st.nextHop.Login = &upstream.Login{OnRefused: func(until time.Time) {
+				c.log.WithField("reason", "407").Warn(problem.LoginRefused(until, time.Now()))
+			}}
+		}
+		st.upstream.Login = st.nextHop.Login
 		st.upstream.Dial = st.nextHop.Tunnel
 		st.upstream.Forward = st.nextHop.Forward
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store/budget/overrides"
@@ -99,6 +100,16 @@ func (v *View) Store() status.Store { return v.storage.budgets.Status() }
 
 // Instances returns the instances that use the store, this one included, as many as it lists.
 func (v *View) Instances(ctx context.Context) []status.Member { return v.storage.budgets.Members(ctx) }
+
+// NextHop returns a degraded check while nothing is sent to the next hop because it does not accept
+// the user and password.
+func (v *View) NextHop() []status.Check {
+	until := v.current.Load().upstream.Login.Refused()
+	if until.IsZero() {
+		return nil
+	}
+	return []status.Check{{Name: "next proxy", OK: true, Degraded: true, Detail: problem.LoginRefused(until, time.Now())}}
+}
 
 // Overrides returns the limits that were set at run time, by site.
 func (v *View) Overrides() map[string][]policy.Limit {

@@ -1,11 +1,13 @@
 package problem
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/status"
 )
 
 // ofUpstream are the problems of upstreams, by the kind of failure.
@@ -60,10 +62,24 @@ var ofUpstream = map[upstream.Kind]*Problem{
 		Reason: "next_hop", Status: 502, Title: "the next proxy refused or failed",
 		Detail: "look at egress.proxy, its name and password, and what that proxy says", proxy: "connection_refused", Retry: 5 * time.Second,
 	},
+	upstream.HopLogin: {
+		Reason: "next_hop", Status: 502, Title: "the next proxy does not accept abide's user and password",
+		Detail: "correct them in egress.proxy and reload; abide tries them rarely until then, because they could be locked", proxy: "connection_refused",
+	},
 	upstream.Canceled: {
 		Reason: "canceled", Status: 499, Title: "the client left",
 		Detail: "nobody reads this",
 	},
+}
+
+// LoginRefused says that the next hop does not accept the login, for the log and the status.
+func LoginRefused(until, now time.Time) string {
+	a := ofUpstream[upstream.HopLogin]
+	pause := ""
+	if until.After(now) {
+		pause = ": nothing is sent through it" + status.Until(until, now)
+	}
+	return a.Title + " (407)" + pause + "; " + a.Detail
 }
 
 // Of is the problem for a kind of failure of an upstream.
@@ -79,6 +95,10 @@ func OfUpstream(err error) *Problem {
 		return ofTLSFailure(failure)
 	case failure != nil:
 		return hopTLS(failure)
+	case kind == upstream.HopLogin:
+		var e *upstream.Error
+		errors.As(err, &e)
+		return ofUpstream[kind].Until("", e.Until, time.Now())
 	}
 	if a := ofUpstream[kind]; a != nil {
 		return a

@@ -35,6 +35,7 @@ const (
 	Protocol            // the answer is not valid or not safe HTTP
 	Files               // this process is out of file descriptors or ports
 	Hop                 // the next-hop proxy refused or failed
+	HopLogin            // the next-hop proxy does not accept the user and password: see Login
 	Canceled            // the caller's context ended
 	Upload              // reading the caller's request body failed: see requestBodyError
 	invalid             // the request cannot be written as valid HTTP
@@ -43,7 +44,7 @@ const (
 
 var kindNames = [...]string{
 	"unknown", "resolve", "refused", "unreachable", "connect-timeout", "forbidden", "self", "tls",
-	"answer-timeout", "stalled", "closed", "protocol", "files", "next-hop", "canceled",
+	"answer-timeout", "stalled", "closed", "protocol", "files", "next-hop", "next-hop-login", "canceled",
 	"upload", "invalid", "budget",
 }
 
@@ -63,7 +64,9 @@ type Error struct {
 	// TLS describes a failed handshake, with the origin for Kind TLS and with the next hop
 	// for Kind Hop. It is nil for other failures.
 	TLS *TLSFailure
-	Err error
+	// Until is the end of the pause for Kind HopLogin, zero if there is none.
+	Until time.Time
+	Err   error
 }
 
 // Error omits the wrapped error on purpose: see Kind.

@@ -23,6 +23,8 @@ type NextHop struct {
 	// Via is the name of this process in the Via header.
 	Via string
 	TLS *tls.Config // for https; nil: the system's roots
+	// Login keeps a wrong user or password from being sent again and again; nil: URL has none.
+	Login *Login
 }
 
 const (
@@ -56,11 +58,22 @@ func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Con
 			return nil, err
 		}
 	}
-	nc, auth, err := n.Forward(ctx)
-	if err != nil {
+	if err := n.Login.Begin(ctx); err != nil {
 		return nil, err
 	}
-	authority := joinHostPort(host, port)
+	tunnel, status, err := n.tunnel(ctx, joinHostPort(host, port), via)
+	if refused := n.Login.End(status); refused != nil {
+		return nil, refused
+	}
+	return tunnel, err
+}
+
+// tunnel dials the next hop and asks it for a connection. status is its answer, 0 for none.
+func (n *NextHop) tunnel(ctx context.Context, authority, via string) (tunnel net.Conn, status int, err error) {
+	nc, auth, err := n.Forward(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	var head strings.Builder
 	fmt.Fprintf(&head, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", authority, authority)
 	if auth != "" {
@@ -70,12 +83,11 @@ func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Con
 		fmt.Fprintf(&head, "Via: %s\r\n", via)
 	}
 	head.WriteString("\r\n")
-	tunnel, err := n.connect(ctx, nc, head.String())
-	if err != nil {
+	if tunnel, status, err = n.connect(ctx, nc, head.String()); err != nil {
 		nc.Close()
-		return nil, err
+		return nil, status, err
 	}
-	return tunnel, nil
+	return tunnel, status, nil
 }
 
 // Forward opens a connection for requests with absolute targets. auth is the
@@ -157,23 +169,23 @@ func (n *NextHop) handshakeTimeout() time.Duration {
 }
 
 // connect sends a CONNECT and reads the answer. It stops when ctx ends.
-func (n *NextHop) connect(ctx context.Context, nc net.Conn, head string) (net.Conn, error) {
+func (n *NextHop) connect(ctx context.Context, nc net.Conn, head string) (tunnel net.Conn, status int, err error) {
 	nc.SetDeadline(time.Now().Add(n.handshakeTimeout()))
 	cut := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	tunnel, err := sendConnect(nc, head)
+	tunnel, status, err = sendConnect(nc, head)
 	if !cut() && err == nil {
 		err = ctx.Err() // the connection has a past deadline and is unusable
 	}
 	if err != nil {
-		return nil, hopError(ctx, err)
+		return nil, status, hopError(ctx, err)
 	}
 	nc.SetDeadline(time.Time{})
-	return tunnel, nil
+	return tunnel, status, nil
 }
 
-func sendConnect(nc net.Conn, head string) (net.Conn, error) {
+func sendConnect(nc net.Conn, head string) (tunnel net.Conn, status int, err error) {
 	if _, err := io.WriteString(nc, head); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	limited := &io.LimitedReader{R: nc, N: maxHopHeadBytes}
 	in := bufio.NewReaderSize(limited, 1024)
@@ -184,17 +196,17 @@ func sendConnect(nc net.Conn, head string) (net.Conn, error) {
 		}
 		switch {
 		case err != nil && limited.N == 0:
-			return nil, errHopHead
+			return nil, 0, errHopHead
 		case err != nil:
-			return nil, err
+			return nil, 0, err
 		case code >= 200 && code < 300:
 			early, _ := in.Peek(in.Buffered())
 			if len(early) == 0 {
-				return nc, nil
+				return nc, code, nil
 			}
-			return &bufferedConn{Conn: nc, buffered: append([]byte(nil), early...)}, nil
+			return &bufferedConn{Conn: nc, buffered: append([]byte(nil), early...)}, code, nil
 		case code >= 200 || code == 101:
-			return nil, fmt.Errorf("%w: status %d", errHopRefused, code)
+			return nil, code, fmt.Errorf("%w: status %d", errHopRefused, code)
 		}
 		// An informational answer: the final answer follows.
 	}

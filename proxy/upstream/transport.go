@@ -27,6 +27,8 @@ type Transport struct {
 	// Forward, if set, connects to the next hop, which gets plain http requests in absolute
 	// form, with auth as their Proxy-Authorization.
 	Forward func(ctx context.Context) (conn net.Conn, auth string, err error)
+	// Login is the next hop's, for requests in absolute form.
+	Login *Login
 
 	TLS              *tls.Config
 	HandshakeTimeout time.Duration // of TLS
@@ -99,7 +101,27 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, &Error{Kind: invalid, Err: err}
 	}
 	o.forward = t.Forward != nil && !o.secure
+	if !o.forward {
+		return orError(t.send(req.Context(), &o))
+	}
+	if err := t.Login.Begin(req.Context()); err != nil {
+		closeBody(req)
+		return nil, err
+	}
 	resp, e := t.send(req.Context(), &o)
+	status := 0
+	if e == nil {
+		status = resp.StatusCode
+	}
+	if refused := t.Login.End(status); refused != nil {
+		resp.Body.Close()
+		return nil, refused
+	}
+	return orError(resp, e)
+}
+
+// orError returns the result of send as that of an http.RoundTripper.
+func orError(resp *http.Response, e *Error) (*http.Response, error) {
 	if e != nil {
 		return nil, e
 	}

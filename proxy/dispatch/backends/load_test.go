@@ -29,6 +29,7 @@ func TestWhatCountsAsAFailureOfTheSite(t *testing.T) {
 		{err: lost(upstream.Upload), want: Unknown},
 		{err: lost(upstream.Files), want: Unknown},
 		{err: lost(upstream.Hop), want: Unknown},
+		{err: lost(upstream.HopLogin), want: Unknown},
 		{err: lost(upstream.Forbidden), want: Unknown},
 		{err: &upstream.Error{Kind: upstream.Closed, Sent: true, Stale: true}, want: Unknown},
 		{err: errors.New("what"), want: Unknown},
