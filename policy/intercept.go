@@ -132,9 +132,9 @@ func (l *Listeners) UnreadRemedy(why Unread) string {
 // abide's CA.
 func (l *Listeners) TrustRemedy() string {
 	if l.Open.Run {
-		return "the program does not trust the CA that abide run sets: it pins the site's certificate, has a certificate store of its own, or sets the variable that names the CA itself; see docs/clients.md#https"
+		return "the program does not trust the CA that abide run sets: it pins the site's certificate, has a certificate store of its own (Chromium: abide run --browsers), or sets the variable that names the CA itself; see docs/clients.md#https"
 	}
-	return "`abide env` prints what makes a client trust the CA, `abide ca install` has the whole machine trust it"
+	return "`abide env` prints what makes a client trust the CA, `abide ca install` has the whole machine and its browsers trust it"
 }
 
 // Unread is why https passes unread.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -191,72 +193,88 @@ wget reads a copy of your .wgetrc: run this again after you have changed that.`,
 }
 
 func caInstallCommand() *cobra.Command {
-	var uninstall, dry bool
+	var uninstall, dry, browsers bool
 	command := &cobra.Command{
 		Use:   "install",
-		Short: "Have the whole machine trust the CA",
-		Long: `Add the CA certificate to this machine's trust store. It takes root, or an
-administrator. Programs that have a trust store of their own, such as Firefox,
-Java, Node.js and Python's requests, do not look there: abide ca env is for
-them.`,
+		Short: "Have the whole machine and its browsers trust the CA",
+		Long: `Add the CA certificate to this machine's trust store, which takes root or an
+administrator, and on Linux to the stores of your Chromium and Firefox, which
+takes certutil. --browsers does the latter alone, and needs no root.
+
+Other programs that have a trust store of their own, such as Java, Node.js and
+Python's requests, do not look there: abide ca env is for them. Installing it
+again replaces the one that is there.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			steps, err := installSteps(cmd, uninstall)
+			root, machine, err := installSteps(cmd, uninstall)
+			if root == "" && !uninstall || err != nil && !browsers {
+				return err
+			}
+			steps, hint, err := browserSteps(root, browsers)
 			if err != nil {
 				return err
 			}
-			if dry {
-				for _, one := range steps {
-					fmt.Fprintln(cmd.OutOrStdout(), one)
-				}
-				return nil
+			if hint != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "abide:", hint)
 			}
-			if os.Geteuid() > 0 {
-				return fmt.Errorf("changing this machine's trust store takes root; run:\n%s", sudo(steps))
+			denied := os.Geteuid() > 0 && !browsers && !dry
+			if !browsers && !denied {
+				steps = append(steps, machine...)
 			}
 			for _, one := range steps {
-				if err := runStep(cmd, one); err != nil {
+				if dry {
+					fmt.Fprintln(cmd.OutOrStdout(), one)
+				} else if err := runStep(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), one); err != nil {
 					return err
 				}
+			}
+			if denied {
+				return fmt.Errorf("changing this machine's trust store takes root; run:\n%s", sudo(machine))
 			}
 			return nil
 		},
 	}
 	command.Flags().BoolVar(&uninstall, "uninstall", false, "remove it again")
 	command.Flags().BoolVar(&dry, "dry-run", false, "print what would be done")
+	command.Flags().BoolVar(&browsers, "browsers", false, "have your Chromium and Firefox alone trust the CA (Linux)")
 	return command
 }
 
-func installSteps(cmd *cobra.Command, uninstall bool) ([]ca.Step, error) {
+// installSteps returns the steps that change this machine's trust store, and the file of the root, which is ""
+// where it is removed.
+func installSteps(cmd *cobra.Command, uninstall bool) (root string, steps []ca.Step, err error) {
 	has := func(dir string) bool {
 		info, err := os.Stat(dir)
 		return err == nil && info.IsDir()
 	}
 	dir, p, err := caDirectory(cmd)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	exists := p.CA.Given() || ca.Exists(dir)
 	if uninstall && !exists {
-		return ca.Uninstallation(runtime.GOOS, has, "", "")
+		steps, err = ca.Uninstallation(runtime.GOOS, has, "", "")
+		return "", steps, err
 	}
 	// Under sudo the home directory may be root's. A CA that is made there now
 	// would be trusted, and never used.
 	if user := os.Getenv("SUDO_USER"); user != "" && !exists {
-		return nil, fmt.Errorf("there is no CA in %s: name the data directory of the user %s with --data, or run `abide ca install` as that user to see what to do", dir, user)
+		return "", nil, fmt.Errorf("there is no CA in %s: name the data directory of the user %s with --data, or run `abide ca install` as that user to see what to do", dir, user)
 	}
 	authority, err := openKeptCA(cmd)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	about := authority.About()
 	if uninstall {
-		return ca.Uninstallation(runtime.GOOS, has, about.File, about.CommonName)
+		steps, err = ca.Uninstallation(runtime.GOOS, has, about.File, about.CommonName)
+		return "", steps, err
 	}
 	if !about.Any && len(about.Names) == 0 {
-		return nil, errors.New("the configuration intercepts no host, so the CA is good for none: write the sites first, and install then")
+		return "", nil, errors.New("the configuration intercepts no host, so the CA is good for none: write the sites first, and install then")
 	}
-	return ca.Installation(runtime.GOOS, has, about.File)
+	steps, err = ca.Installation(runtime.GOOS, has, about.File)
+	return about.File, steps, err
 }
 
 func sudo(steps []ca.Step) string {
@@ -267,34 +285,44 @@ func sudo(steps []ca.Step) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func runStep(cmd *cobra.Command, s ca.Step) error {
+// runStep takes a step, and writes what is so after it.
+func runStep(ctx context.Context, out, errs io.Writer, s ca.Step) (err error) {
 	switch {
 	case s.To != "":
-		if err := copyFile(s.Copy, s.To); err != nil {
-			return fmt.Errorf("installing the CA certificate: %w", err)
-		}
-		return nil
+		err = copyFile(s.Copy, s.To, 0o644)
 	case s.Remove != "":
-		if err := os.Remove(s.Remove); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("removing the CA certificate: %w", err)
+		err = existing(os.Remove(s.Remove))
+	default:
+		child := exec.CommandContext(ctx, s.Run[0], s.Run[1:]...)
+		if child.Stdout, child.Stderr = out, errs; s.MayFail {
+			child.Stderr = io.Discard
 		}
-		return nil
+		if s.Input != "" {
+			input, err := os.Open(s.Input)
+			if err != nil {
+				return err
+			}
+			defer input.Close()
+			child.Stdin = input
+		}
+		err = child.Run()
 	}
-	child := exec.CommandContext(cmd.Context(), s.Run[0], s.Run[1:]...)
-	child.Stdout, child.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
-	if err := child.Run(); err != nil {
-		return fmt.Errorf("running %s: %w", s, err)
+	if err != nil && !s.MayFail {
+		return fmt.Errorf("installing the CA certificate: %s: %w", s, err)
+	}
+	if s.Says != "" && err == nil {
+		fmt.Fprintln(out, s.Says)
 	}
 	return nil
 }
 
-func copyFile(from, to string) error {
+func copyFile(from, to string, mode fs.FileMode) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
@@ -302,7 +330,7 @@ func copyFile(from, to string) error {
 		target.Close()
 		return err
 	}
-	if err := target.Chmod(0o644); err != nil { // independent of the umask
+	if err := target.Chmod(mode); err != nil { // independent of the umask
 		target.Close()
 		return err
 	}

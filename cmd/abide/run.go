@@ -60,7 +60,12 @@ that instead. --quiet silences all this; --summary writes it as JSON to a file.
 A NO_PROXY of one's own is kept as it is; without one, localhost, 127.0.0.1 and
 ::1 are reached without the proxy. HTTP_PROXY and the like are replaced. What
 REQUESTS_CA_BUNDLE, SSL_CERT_FILE and the like name is trusted by the command as
-before, and by the proxy.`,
+before, and by the proxy.
+
+Chromium reads no variable for certificates. With --browsers it finds the CA in
+a home directory that run makes for the command inside yours: all that is in
+yours is linked from there, and what the command makes in it is moved to yours
+at the end. Programs that write down the path of their home find it gone then.`,
 		Example: `  abide run -- scrapy crawl news
   abide run -- curl https://example.com/`,
 		Args: arguments(cobra.MinimumNArgs(1)),
@@ -69,6 +74,7 @@ before, and by the proxy.`,
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no line about held requests, no summary, and no warning that no request came")
 	cmd.Flags().StringVar(&o.summary, "summary", "", "`file` that gets the summary as JSON")
 	cmd.Flags().BoolVar(&o.fail, "fail", false, "exit with status 75 where the command succeeds although abide answered requests itself, or the command gave requests up")
+	cmd.Flags().BoolVar(&o.browsers, "browsers", false, "have Chromium trust the CA, too: the command gets a home directory with links to all that is in yours (Linux)")
 	// What follows the command is the command's, with or without "--".
 	cmd.Flags().SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, o, args) }
@@ -79,6 +85,7 @@ before, and by the proxy.`,
 type runOptions struct {
 	client, summary string
 	quiet, fail     bool
+	browsers        bool
 }
 
 func run(cmd *cobra.Command, o runOptions, args []string) error {
@@ -142,7 +149,21 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 		log.WithField("reason", err).Warnf("the variables that name certificates are not set: %v", err)
 	}
 	address := url.URL{Scheme: "http", User: user, Host: a.listener.Addr().String()}
-	env := childEnviron(os.Environ(), ca.Env(address.String(), extraFile, bundleFile))
+	variables := ca.Env(address.String(), extraFile, bundleFile)
+	if o.browsers {
+		home, leave, err := browserHome(cmd.Context(), a.ca.PEM())
+		if err != nil {
+			a.close()
+			return err
+		}
+		defer func() {
+			if err := leave(); err != nil {
+				fmt.Fprintln(errs, "abide:", err)
+			}
+		}()
+		variables = append(variables, "HOME="+home)
+	}
+	env := childEnviron(os.Environ(), variables)
 
 	ctx, stop := context.WithCancel(cmd.Context())
 	end := a.background(ctx)

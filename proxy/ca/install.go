@@ -5,12 +5,15 @@ import (
 	"strings"
 )
 
-// Step is one thing to do to a machine's trust store: a file to copy, a file to
+// Step is one thing to do to a machine's trust store, or to a browser's: a file to copy, a file to
 // remove, or a program to run.
 type Step struct {
 	Copy, To string
 	Remove   string
 	Run      []string
+	Input    string // file that the program reads, "" for none
+	MayFail  bool   // the program fails where there is nothing to do
+	Says     string // what is so after the step, "" for nothing to say
 }
 
 // String is the step as a shell line.
@@ -24,6 +27,12 @@ func (s Step) String() string {
 	words := make([]string, len(s.Run))
 	for i, one := range s.Run {
 		words[i] = ShellQuoted(one)
+	}
+	if s.Input != "" {
+		words = append(words, "<", ShellQuoted(s.Input))
+	}
+	if s.MayFail {
+		words = append(words, "|| true")
 	}
 	return strings.Join(words, " ")
 }
