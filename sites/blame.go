@@ -22,6 +22,7 @@ type Refused struct {
 	// with tokens. Pooled: the site has tokens. Signed: the request was sent with one.
 	Token          queue.Scope
 	Pooled, Signed bool
+	Own            bool      // the client has sent a credential of its own
 	Refusals       int       // of the request, before this one
 	Since          time.Time // the previous of these
 	Odd            bool      // see blame: of the previous of these
@@ -68,6 +69,9 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	l := s.Limit(&found, a.Reserve)
 	if !found.Site || a.Backend {
 		l.Key = a.Budget
+	}
+	if r.Own && !found.Site && b.Word == "site" && a.Lesson.Scope != learn.Site && a.Lesson.Documented != learn.Site {
+		b.At, b.Word = queue.Scope{Limit: l.Name, Key: l.Key}, "token" // until others show that it is the site's
 	}
 	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block}
 	now := a.At

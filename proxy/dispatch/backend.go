@@ -226,6 +226,7 @@ func (x *Request) refused() *sites.Refused {
 	r := &sites.Refused{
 		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
 		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
+		Own:      x.subject.Credential != "" && t.token == nil && x.backend() == nil,
 		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
 	}
 	if t.token != nil {
