@@ -15,15 +15,6 @@ type Access struct {
 	Clients []Client
 }
 
-// Client is one name that may authenticate.
-type Client struct {
-	Name     string
-	Secret   Secret
-	Weight   int  // its share beside other clients
-	Priority int  // 0 most urgent … 7
-	OpensAll bool // intercept: all, so all https of this client is opened
-}
-
 // From is a set of client addresses. The zero value holds none.
 type From struct {
 	Any      bool

@@ -160,8 +160,12 @@ func (l *changeList) clients(old, next []Client) {
 			l.add("client %s added", name)
 		case b == nil:
 			l.add("client %s removed", name)
-		case !reflect.DeepEqual(a, b):
-			l.add("client %s changed", name)
+		default:
+			x, y := *a, *b
+			x.rules, y.rules, x.Limits, y.Limits = nil, nil, withoutLines(a.Limits), withoutLines(b.Limits)
+			if !reflect.DeepEqual(x, y) {
+				l.add("client %s changed", name)
+			}
 		}
 	}
 }

@@ -52,10 +52,11 @@ type Decoder struct {
 	visits  int          // nodes seen through aliases
 	stopped bool
 
-	pooled []reference
+	pooled []reference // to pools
+	ruled  []reference // to rules
 }
 
-// reference is the name of a pool in a rule. The pool may come later in the file.
+// reference is the name of a pool or a rule, which may come later in the file.
 type reference struct {
 	name string
 	node *yaml.Node

@@ -1,10 +1,7 @@
 package policy
 
 import (
-	"errors"
-	"fmt"
 	"strings"
-	"unicode"
 
 	"gopkg.in/yaml.v3"
 )
@@ -45,7 +42,7 @@ func section(d *Decoder, prefix string) []Field {
 				readClients(d, n, path)
 				d.loading.places[path] = Fault{Source: d.loading.name, Line: n.Line, Key: path}
 			},
-			func() Node { return SequenceNode(ObjectNode(clientFields(d, &Client{}, nil)), 1) },
+			func() Node { return SequenceNode(ObjectNode((&clientReading{d: d, client: &Client{}}).fields()), 1) },
 		}))
 	case "defaults.":
 		fields = append(fields, Optional("limits", "The limits of sites without a rule.", Value{func(n *yaml.Node, path string) {
@@ -100,68 +97,11 @@ func nestedSection(d *Decoder, name string) Value {
 	}}
 }
 
-func readClients(d *Decoder, n *yaml.Node, path string) {
-	first := map[string]int{}
-	d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
-		c := Client{Weight: 1, Priority: DefaultPriority}
-		d.Mapping(n, path, clientFields(d, &c, first)...)
-		d.policy.Access.Clients = append(d.policy.Access.Clients, c)
-	})
-	if IsEmptyList(n) {
-		d.Failf(n, path, "is empty; leave it out to ask nobody for a secret")
-	}
-}
-
-// clientFields are the keys of a client. first has the lines of the clients before.
-func clientFields(d *Decoder, c *Client, first map[string]int) []Field {
-	return []Field{
-		Required("name", "The name in Proxy-Authorization.", Value{func(n *yaml.Node, path string) {
-			if name, ok := d.Scalar(n, path, PlainText); ok {
-				c.Name = name
-				if err := checkClientName(name); err != nil {
-					d.Fail(n, path, err)
-				} else if line, twice := first[name]; twice {
-					d.Failf(n, path, "%s is a client already, in line %d", Quote(name), line)
-				} else {
-					first[name] = n.Line
-				}
-			}
-		}, clientNameNode}),
-		Required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.Secret(&c.Secret)),
-		Optional("weight", "The share of the client beside others that wait for the same site.", d.Number(&c.Weight, 1, mostWeight)),
-		Optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", d.Number(&c.Priority, 0, LowestPriority)),
-		Optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", Value{func(n *yaml.Node, path string) {
-			if word, ok := d.Scalar(n, path, PlainText); ok && word != "all" {
-				d.Failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", Quote(word))
-			}
-			c.OpensAll = true
-		}, func() Node { return WordNode("all") }}),
-	}
-}
-
-func clientNameNode() Node {
-	n := TextNode()
-	n["pattern"] = "^[^:]+$"
-	return n
-}
-
-// checkClientName refuses what Basic credentials cannot carry.
-func checkClientName(s string) error {
-	switch {
-	case s == "":
-		return errors.New("is empty")
-	case strings.Contains(s, ":"):
-		return fmt.Errorf("%s has a colon, which ends the name in Proxy-Authorization", Quote(s))
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%s has a control character", Quote(s))
-	}
-	return nil
-}
-
 // readConfiguration reads the whole configuration.
 func readConfiguration(d *Decoder, root *yaml.Node) {
 	d.Mapping(root, "", section(d, "")...)
 	checkReferences(d)
+	bind(d)
 }
 
 // settingValue is the value of one scalar key of the table.

@@ -119,6 +119,7 @@ func (r *siteReading) fields() []Field {
 		Optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", r.d.Number(&s.Priority, 0, LowestPriority)),
 		Optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.d.Truth(&s.Robots)),
 		Optional("coalesce", "Whether identical requests in flight share one answer.", r.d.Truth(&s.Coalesce)),
+		Optional("trace", "Whether the headers traceparent, tracestate and baggage of requests go to the site.", r.d.Truth(&s.Trace)),
 		Optional("backends", "Servers that answer instead of the host.", Value{func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.d, n, path) }, backendsNode}),
 		Optional("balance", "Which of the backends is next.", r.d.Word(&s.Balance, "adaptive", "round-robin", "least-loaded")),
 		Optional("sticky", "Whether a client stays at its backend while the backend works.", r.d.Truth(&s.Sticky)),

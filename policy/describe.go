@@ -93,6 +93,15 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 	if p.Open.Listen != "" {
 		line(b, "", "%s, where all https is opened", p.Open.Listen)
 	}
+	for i := range p.Access.Clients {
+		for j, text := range p.Access.Clients[i].words() {
+			title := ""
+			if j == 0 {
+				title = "client " + p.Access.Clients[i].Name
+			}
+			line(&written, title, "%s", text)
+		}
+	}
 	b = of("admin")
 	switch {
 	case p.Admin.Listen == "":
@@ -117,6 +126,9 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		access = fmt.Sprintf("; a line per request as %s to %s", p.Log.Lines, p.Log.Access)
 	}
 	line(of("log"), "log", "%s and above as %s%s", p.Log.Level, p.Log.Format, access)
+	if p.Egress.Hosts != nil {
+		line(&written, "hosts", "%s, all others are refused", someOf(texts(p.Egress.Hosts)))
+	}
 	line(of("egress.ports"), "CONNECT", "to ports %s", p.Egress.Ports.text())
 	if len(p.Egress.Allow) > 0 {
 		line(&written, "also reachable", "%s", prefixes(p.Egress.Allow))
@@ -177,8 +189,8 @@ func (c Client) share() string {
 	if c.Weight != 1 {
 		words = append(words, fmt.Sprintf("weight %d", c.Weight))
 	}
-	if c.Priority != DefaultPriority {
-		words = append(words, fmt.Sprintf("priority %d", c.Priority))
+	if c.Capped {
+		words = append(words, fmt.Sprintf("priority %d or less urgent", c.Priority))
 	}
 	if c.OpensAll {
 		words = append(words, "all https opened")
@@ -280,6 +292,9 @@ func (s *Site) describe(b *parts, title string, limit func(Limit) string) {
 	}
 	if s.Coalesce {
 		line(b, "", "identical requests in flight share one answer")
+	}
+	if s.Trace {
+		line(b, "", "trace headers go to the site")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 type Egress struct {
 	Allow         []netip.Prefix // reachable although they are not public
 	Ports         Ports          // that CONNECT may name
+	Hosts         []Pattern      // that may be reached by any client; nil: all
 	Proxy         *url.URL       // the next hop, nil for none; never with its password
 	ProxyPassword Secret
 	Resolve       map[string]string // "host:port" → "ip:port"; both canonical

@@ -61,6 +61,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 		line(&b, "learn", "no limits are learned there")
 	}
 	p.explainPool(&b, m.Rule, t)
+	p.explainClients(&b, t)
 	if t.Scheme != "http" && (!live || !p.Egress.Ports.Allows(t.Port)) {
 		p.explainConnect(&b, t)
 	}
@@ -97,6 +98,24 @@ func (p *Policy) explainPool(b *parts, rule *Site, t Target) {
 		line(b, "pool", "%s, but no token goes over plain http, as the rule does not say insecure: true", pool.Name)
 	default:
 		line(b, "pool", "%s, but no token goes to port %d, which the rule does not name", pool.Name, t.Port)
+	}
+}
+
+// explainClients writes which clients are refused there, and what holds for others.
+func (p *Policy) explainClients(b *parts, t Target) {
+	if why := p.Forbids(nil, t); why != "" {
+		line(b, "refused", "with 403: %s", why)
+		return
+	}
+	for i := range p.Access.Clients {
+		c := &p.Access.Clients[i]
+		if why := p.Forbids(c, t); why != "" {
+			line(b, "refused", "with 403: %s", why)
+			continue
+		}
+		for _, l := range c.Limits {
+			line(b, "client "+c.Name, "%s, for all its requests together", l.String())
+		}
 	}
 }
 

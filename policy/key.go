@@ -76,6 +76,13 @@ func settings() []setting {
 				schema: func() Node { return ListNode(networkNode()) },
 			},
 			{
+				Key:    Key{Name: "egress.hosts", Kind: "hosts", Doc: "hosts that may be reached, all others are refused; * for every one"},
+				shape:  list,
+				read:   func(p *Policy, in *input) { p.Egress.Hosts = readHosts(in) },
+				show:   func(p *Policy) string { return hostsText(p.Egress.Hosts) },
+				schema: func() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) },
+			},
+			{
 				Key:    Key{Name: "egress.ports", Kind: "ports", Doc: "ports that CONNECT may name, any for every one"},
 				shape:  list,
 				read:   func(p *Policy, in *input) { p.Egress.Ports.read(in) },

@@ -39,7 +39,7 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 	var b bytes.Buffer
 	full(t).Describe(&b)
 	for _, want := range []string{
-		"proxy           127.0.0.1:3128, for loopback, private with the secret of news (weight 2)\n",
+		"proxy           127.0.0.1:3128, for loopback, private with the secret of news (weight 2, priority 3 or less urgent)\n",
 		"admin           127.0.0.1:9128, with a token\n",
 		"as Authorization: Bearer {token}\n",
 		"900 requests per 15m by token (rolling)\n",
@@ -56,7 +56,7 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 	}
 	b.Reset()
 	load(t, "{abide: {headers: off}, access: {clients: [{name: a, secret: x, priority: 0, weight: 3}, {name: b, secret: y}]}}").Describe(&b)
-	for _, want := range []string{"answers         without Abide- headers\n", "the secret of a (weight 3, priority 0), b\n"} {
+	for _, want := range []string{"answers         without Abide- headers\n", "the secret of a (weight 3, priority 0 or less urgent), b\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

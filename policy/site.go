@@ -34,6 +34,7 @@ type Site struct {
 	Priority int
 	Robots   bool
 	Coalesce bool
+	Trace    bool // traceparent, tracestate and baggage go to the site
 
 	Backends []Backend // the servers that answer instead of the host
 	Balance  string    // adaptive | round-robin | least-loaded

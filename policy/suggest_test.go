@@ -28,7 +28,7 @@ func TestLikelyMisspellingsAreRecognised(t *testing.T) {
 		"reqeusts": "requests", "request": "requests", "requets": "requests", "requst": "requests", "rquests": "requests", "requestes": "requests",
 		"concurency": "concurrency", "concurrancy": "concurrency", "concurency_": "concurrency", "councurrency": "concurrency", "concurrent": "concurrency",
 		"backend": "backends", "bakcends": "backends", "backedns": "backends", "ballance": "balance", "balence": "balance",
-		"hots": "host", "hosts": "host", "hsot": "host", "nmae": "name", "naem": "name",
+		"hots": "host", "hsot": "host", "nmae": "name", "naem": "name",
 		"piority": "priority", "prioritiy": "priority", "prioirty": "priority", "coalesc": "coalesce", "colaesce": "coalesce",
 		"intrecept": "intercept", "intercpet": "intercept", "dialekt": "dialect", "methode": "method", "metod": "method",
 		"idlePerHost": "idle_per_host", "per-site": "per_site", "persite": "per_site", "tunnelIdle": "tunnel_idle", "tunel_idle": "tunnel_idle",

@@ -60,31 +60,25 @@ func addressOf(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
-// readmit decides whether the client that opened a CONNECT may still use the connection: a
-// reload may have removed the client's address or secret.
-func readmit(p *policy.Policy, conn *clientConn) *problem.Problem {
-	if conn.grant.policy == p {
-		return nil
+// readmit returns the client that opened a CONNECT as the configuration has it now, or the problem
+// for which it may not use the connection any more: a reload may have removed the client's address
+// or secret.
+func readmit(p *policy.Policy, conn *clientConn) (*dispatch.Client, *problem.Problem) {
+	was := conn.grant.client
+	switch {
+	case conn.grant.policy == p:
+		return was, nil
+	case conn.addr.IsValid() && !p.Access.From.Contains(conn.addr):
+		return nil, &problem.Stranger
+	case len(p.Access.Clients) == 0:
+		return nil, nil
 	}
-	if conn.addr.IsValid() && !p.Access.From.Contains(conn.addr) {
-		return &problem.Stranger
-	}
-	if len(p.Access.Clients) > 0 && !stillNamed(p.Access.Clients, conn.grant.client) {
-		return &problem.Revoked
-	}
-	return nil
-}
-
-func stillNamed(clients []policy.Client, client *dispatch.Client) bool {
-	if client == nil {
-		return false
-	}
-	for i := range clients {
-		if clients[i].Name == client.Name && clients[i].Secret.Equal(client.Secret.Reveal()) {
-			return true
+	if was != nil {
+		if client := p.Client(was.Name); client != nil && client.Secret.Equal(was.Secret.Reveal()) {
+			return client, nil
 		}
 	}
-	return false
+	return nil, &problem.Revoked
 }
 
 // trustsCA reports whether the client of a CONNECT says that it trusts the CA: by
@@ -122,7 +116,7 @@ func authenticate(clients []policy.Client, header string) *dispatch.Client {
 	if !against.Secret.Equal(secret) || !known {
 		return nil
 	}
-	return &dispatch.Client{Name: name, Secret: against.Secret, Weight: against.Weight, Priority: against.Priority, OpensAll: against.OpensAll}
+	return against
 }
 
 // basicCredentials reads a Basic Proxy-Authorization.

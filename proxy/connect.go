@@ -64,7 +64,7 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 		return
 	}
 	options, valid := dispatch.ReadOptions(r.Header, dispatch.RequestOptions{})
-	if p := h.refusal(r, snapshot, policy.Target{Scheme: "https", Host: host, Port: port}, valid); p != nil {
+	if p := h.refusal(r, snapshot, client, policy.Target{Scheme: "https", Host: host, Port: port}, valid); p != nil {
 		refuse(h.metrics, w, r, p)
 		return
 	}
@@ -96,7 +96,7 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 
 // refusal returns the problem for which a CONNECT is refused, nil if it is not. validOptions
 // says that the request's options could be read.
-func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, to policy.Target, validOptions bool) *problem.Problem {
+func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, client *dispatch.Client, to policy.Target, validOptions bool) *problem.Problem {
 	switch {
 	case r.ContentLength != 0:
 		return &problem.ConnectBody
@@ -107,6 +107,9 @@ func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, t
 		return &problem.Loop
 	case !validOptions:
 		return &problem.Wish
+	}
+	if refused := snapshot.Forbidden(client, to); refused != nil {
+		return refused
 	}
 	// A literal address needs no look-up, so a forbidden one is refused before the tunnel
 	// is open: every client shows that response.

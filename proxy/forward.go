@@ -302,8 +302,9 @@ func (h *innerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	snapshot := h.forwarder.transport.dispatcher.Current()
-	if p := readmit(snapshot.Policy(), conn); p != nil {
-		refuse(p)
+	client, refusal := readmit(snapshot.Policy(), conn)
+	if refusal != nil {
+		refuse(refusal)
 		return
 	}
 	target := conn.grant.target
@@ -318,7 +319,7 @@ func (h *innerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	x := &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: conn.grant.client}, conn: conn}
+	x := &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: client}, conn: conn}
 	h.forwarder.forward(w, r, x, conn.grant.via)
 }
 

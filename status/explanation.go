@@ -24,6 +24,10 @@ type Explanation struct {
 	Client        string `json:"client,omitempty"`
 	ClientGuessed bool   `json:"client_guessed,omitempty"`
 
+	// Refused is why abide answers the client with 403: an entry of access.clients, or
+	// egress.hosts. What follows is zero then.
+	Refused string `json:"refused,omitempty"`
+
 	Held     int `json:"held"`      // requests that wait at the site
 	InFlight int `json:"in_flight"` // requests of the site that are on their way
 	// Place is the place that the request would have, 1 for the next to go. Expected is

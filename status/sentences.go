@@ -27,6 +27,11 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		}
 		line("client", "%s%s", e.Client, hint)
 	}
+	if e.Refused != "" {
+		line("refused", "with 403: %s", e.Refused)
+		_, _ = io.WriteString(w, b.String())
+		return
+	}
 	if strings.HasPrefix(e.Target, "https:") {
 		if e.OpenedAt == "" {
 			line("CONNECT", "%s", e.https())

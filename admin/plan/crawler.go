@@ -41,7 +41,7 @@ type flight struct {
 }
 
 func (s *simulation) newCrawler(name string, from source) *crawler {
-	c := &crawler{of: s, source: from, name: name, client: dispatch.ClientNamed(s.policy, name)}
+	c := &crawler{of: s, source: from, name: name, client: s.policy.Client(name)}
 	c.answers, c.done = c.answer, c.answered
 	return c
 }

@@ -19,9 +19,11 @@ func (s *Dispatcher) Admit(ctx context.Context, x *Request, bytes int64) *proble
 	if x.Options.Wait > 0 {
 		x.Options.Wait = max(x.Options.Wait, leastWait)
 	}
-	s.match(x)
+	refused := s.match(x)
 	r := x.HTTP.WithContext(x.Bind(ctx))
-	refused := owned(x.Snapshot.policy.Shard, x.Target, r.URL)
+	if refused == nil {
+		refused = owned(x.Snapshot.policy.Shard, x.Target, r.URL)
+	}
 	if refused == nil {
 		refused = reachable(x)
 	}

@@ -205,10 +205,11 @@ func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
 	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
 }
 
-// match finds the site of a request, and its rule.
-func (s *Dispatcher) match(x *Request) {
+// match finds the site of a request, and its rule. It tells why the request may not go there.
+func (s *Dispatcher) match(x *Request) *problem.Problem {
 	match := x.Snapshot.policy.Match(x.Target)
 	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
+	return x.Snapshot.Forbidden(x.Client, x.Target)
 }
 
 // writeHeaders writes the headers of the request's rule into r. abide's own User-Agent, that of
@@ -257,7 +258,9 @@ func (s *Dispatcher) sendOwn(r *http.Request) (*http.Response, error) {
 	KeepPath(r.URL)
 	r.Host = r.URL.Host
 	x.Client, x.Options = crawler, RequestOptions{Urgency: 1}
-	s.match(x)
+	if refused := s.match(x); refused != nil {
+		return nil, refused
+	}
 	x.writeHeaders(r)
 	resp, problem := s.sendUntilDone(x, x.Snapshot.SignVia(x.Target.Scheme, r.WithContext(x.Bind(r.Context())), ""))
 	if problem != nil {

@@ -26,12 +26,22 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 	return resp, nil
 }
 
-// begin finds the site of a request, and refuses a URL of another crawler.
+// begin finds the site of a request, and removes what is not for it. It refuses a request that may
+// not go there, and a URL of another crawler.
 func (s *Dispatcher) begin(ctx context.Context, x *Request) *problem.Problem {
 	if x.ctx.Context == nil {
 		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
 	}
-	s.match(x)
+	if refused := s.match(x); refused != nil {
+		return refused
+	}
+	if x.rule == nil || !x.rule.Trace {
+		for _, name := range [...]string{"Traceparent", "Tracestate", "Baggage"} {
+			if _, sent := x.HTTP.Header[name]; sent {
+				delete(x.HTTP.Header, name)
+			}
+		}
+	}
 	x.writeHeaders(x.HTTP)
 	return owned(x.Snapshot.policy.Shard, x.Target, x.HTTP.URL)
 }

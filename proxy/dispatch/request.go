@@ -119,11 +119,15 @@ func (x *Request) ClientName() string {
 }
 
 // priority returns the priority that the request says, or else its client's, or else its rule's.
+// A request is not more urgent than the operator has made its client.
 func (x *Request) priority() int {
+	capped := x.Client != nil && x.Client.Capped
 	switch {
+	case x.Options.Urgency > 0 && capped:
+		return max(x.Options.Urgency-1, x.Client.Priority)
 	case x.Options.Urgency > 0:
 		return x.Options.Urgency - 1
-	case x.Client != nil && x.Client.Priority != queue.DefaultPriority:
+	case capped || x.Client != nil && x.Client.Priority != queue.DefaultPriority:
 		return x.Client.Priority
 	case x.rule != nil:
 		return x.rule.Priority
@@ -233,24 +237,7 @@ func (c *requestContext) Value(key any) any {
 }
 
 // Client is a sender of requests: a name of access.clients.
-type Client struct {
-	Name     string
-	Secret   policy.Secret // that it has shown
-	Weight   int           // its share of a site's limit
-	Priority int           // of its requests, 0 (first) to 7
-	OpensAll bool          // intercept: all
-}
-
-// ClientNamed returns the client of a name, which has shown no secret; nil if no entry of
-// access.clients has that name.
-func ClientNamed(p *policy.Policy, name string) *Client {
-	for _, c := range p.Access.Clients {
-		if c.Name == name {
-			return &Client{Name: c.Name, Weight: c.Weight, Priority: c.Priority, OpensAll: c.OpensAll}
-		}
-	}
-	return nil
-}
+type Client = policy.Client
 
 // RequestOptions are the options that a crawler sets for its own request, in Abide-* headers. The
 // zero value is a request that sets none.

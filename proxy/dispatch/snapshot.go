@@ -9,6 +9,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 	"github.com/abide-proxy/abide/tokens"
@@ -52,6 +53,15 @@ func (st *Snapshot) Dialer() *upstream.Dialer { return st.dialer }
 
 // Pool returns the pool with a name; nil if there is none.
 func (st *Snapshot) Pool(name string) *tokens.Pool { return st.pools[name] }
+
+// Forbidden tells why a client may not send requests to a target, nil if it may; see
+// policy.Policy.Forbids.
+func (st *Snapshot) Forbidden(client *Client, to policy.Target) *problem.Problem {
+	if why := st.policy.Forbids(client, to); why != "" {
+		return problem.Forbidden.With(why)
+	}
+	return nil
+}
 
 // CheckAddress tells why a tunnel may not go to an address; nil: it may.
 func (st *Snapshot) CheckAddress(ip netip.Addr, port uint16) error {

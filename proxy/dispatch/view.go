@@ -195,7 +195,10 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	}
 	x := &Request{Caller: NoCaller{}, Snapshot: st, Target: target, Options: RequestOptions{Client: name}}
 	x.site, x.rule, x.explained = match.Site, match.Rule, true
-	x.Client = ClientNamed(st.policy, name)
+	x.Client = st.policy.Client(name)
+	if refused := st.Forbidden(x.Client, target); refused != nil {
+		return status.Explanation{Target: target.Scheme + "://" + target.HostPort(), Site: match.Site, Client: name, ClientGuessed: guessed, Refused: refused.Detail}, nil
+	}
 	q := v.ask(x, &http.Request{Method: method, URL: u})
 	v.storage.preload(q) // what no request has asked for since the start
 	e := explanationOf(v.gate.Explain(q))

@@ -107,6 +107,11 @@ var (
 		Detail: "egress.ports does not name it",
 		proxy:  "http_request_denied",
 	}
+	Forbidden = Problem{
+		Reason: "forbidden", Status: 403, Title: "the operator does not allow this",
+		Detail: "egress.hosts, or an entry of access.clients, does not allow it; the operator can change them",
+		proxy:  "http_request_denied",
+	}
 	Loop = Problem{
 		Reason: "loop", Status: 508, Title: "the request came back",
 		Detail: "it has passed this proxy before, or its target is this proxy or its store; look at egress.proxy, egress.resolve and HTTP_PROXY",
@@ -250,7 +255,7 @@ var (
 var all = []*Problem{
 	&TooManyConnections, &TooManyFromClient, &Stranger, &Revoked, &Authenticate, &NotAProxyRequest,
 	&BadTarget, &Userinfo, &Scheme, &Version, &Trace, &Method, &Expectation, &LengthRequired,
-	&Trailers, &Misdirected, &Cleartext, &ConnectBody, &Port, &Loop, &BadBody, &SlowBody, &LargeBody,
+	&Trailers, &Misdirected, &Cleartext, &ConnectBody, &Port, &Forbidden, &Loop, &BadBody, &SlowBody, &LargeBody,
 	&Upgrade, &Bug, &Wish, &TooLong, &Never, &LongBody, &StandsStill, &Others, &Permits, &QueueFull,
 	&Away, &Insecure, &Exhausted, &Draining, &Broken, &Failed, &Malformed, &LargeHead, &Coding,
 }

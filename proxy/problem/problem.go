@@ -16,7 +16,7 @@ import (
 // Problem is an answer of abide itself, in place of a site's: a problem document of RFC
 // 9457. All of them stand in list.go and upstream.go. Their texts are fixed: nothing
 // of a request, an address or an error's text gets into them, but for the names and
-// dates of a certificate that a site shows to everybody.
+// dates of a certificate that a site shows to everybody, and the host of a Forbidden.
 type Problem struct {
 	Reason string // of own_refusals_total, and the problem's type
 	Status int
@@ -39,6 +39,12 @@ func (a Problem) Until(limit string, at, now time.Time) *Problem {
 	if !at.IsZero() {
 		a.Retry = max(at.Sub(now), 0) + time.Second - 1 // rounded up
 	}
+	return &a
+}
+
+// With is the answer with another detail, in words of the configuration.
+func (a Problem) With(detail string) *Problem {
+	a.Detail = detail
 	return &a
 }
 

@@ -130,7 +130,7 @@ func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 		return nil, errAsk
 	}
 	x.Options = dispatch.RequestOptions{Cost: a.Cost, Client: a.Client, Urgency: a.Priority + 1, Wait: a.Wait, Limited: true}
-	x.Client = dispatch.ClientNamed(x.Snapshot.Policy(), a.Client)
+	x.Client = x.Snapshot.Policy().Client(a.Client)
 	x.Queued = a.Queued
 	return x, nil
 }

@@ -1,0 +1,256 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Client is one name that may authenticate, and what it may do.
+type Client struct {
+	Name     string
+	Secret   Secret
+	Weight   int  // its share beside other clients
+	Priority int  // 0 most urgent … 7
+	Capped   bool // the operator gave Priority: no header makes a request more urgent
+	OpensAll bool // intercept: all, so all https of this client is opened
+
+	Hosts  []Pattern // that it may reach; nil: all
+	Sites  []string  // names or hosts of the rules that it may use; nil: all, and hosts without a rule
+	Pools  []string  // whose tokens it may use; nil: all
+	Limits []Limit   // of all its requests together
+
+	rules []*Site // that Sites names
+}
+
+// Client returns the client of a name; nil if no entry of access.clients has that name.
+func (p *Policy) Client(name string) *Client {
+	for i := range p.Access.Clients {
+		if c := &p.Access.Clients[i]; c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// Forbids returns the reason why a client may not send requests to a target, and what the operator
+// can change; "" if it may. c is nil for requests without a name.
+func (p *Policy) Forbids(c *Client, t Target) string {
+	if !allow(p.Egress.Hosts, t) {
+		return fmt.Sprintf("egress.hosts does not list %s; the operator can add it there", t.HostPort())
+	}
+	if c == nil {
+		return ""
+	}
+	rule := p.Match(t).Rule
+	why, key := "", ""
+	switch {
+	case !allow(c.Hosts, t):
+		why, key = "its hosts do not list "+t.HostPort(), "hosts"
+	case c.Sites == nil || slices.Contains(c.rules, rule):
+	case rule == nil:
+		why, key = "no rule names "+t.HostPort()+", and it may use those of its sites alone", "sites"
+	default:
+		why, key = "its sites do not list the rule "+rule.Title(), "sites"
+	}
+	if why == "" && rule != nil && rule.Pool != "" && c.Pools != nil && !slices.Contains(c.Pools, rule.Pool) {
+		why, key = "requests there go with a token of the pool "+rule.Pool+", which its pools do not list", "pools"
+	}
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("not for the client %s: %s; the operator can change %s of that client in access.clients", c.Name, why, key)
+}
+
+// allow reports whether a list of hosts has a target. No list has all.
+func allow(hosts []Pattern, t Target) bool {
+	return hosts == nil || slices.ContainsFunc(hosts, func(pattern Pattern) bool { return pattern.matches(t.Host, t.Port) })
+}
+
+// clientReading is a client that is being read.
+type clientReading struct {
+	d      *Decoder
+	client *Client
+	first  map[string]int // name → line, of the clients before
+}
+
+func readClients(d *Decoder, n *yaml.Node, path string) {
+	first := map[string]int{}
+	d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
+		r := &clientReading{d, &Client{Weight: 1, Priority: DefaultPriority}, first}
+		set := d.Mapping(n, path, r.fields()...)
+		r.client.Capped = set["priority"] != nil
+		d.policy.Access.Clients = append(d.policy.Access.Clients, *r.client)
+	})
+	if IsEmptyList(n) {
+		d.Failf(n, path, "is empty; leave it out to ask nobody for a secret")
+	}
+}
+
+// fields are the keys of a client.
+func (r *clientReading) fields() []Field {
+	d, c := r.d, r.client
+	return []Field{
+		Required("name", "The name in Proxy-Authorization.", Value{r.name, func() Node {
+			n := TextNode()
+			n["pattern"] = "^[^:]+$"
+			return n
+		}}),
+		Required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.Secret(&c.Secret)),
+		Optional("weight", "The share of the client beside others that wait for the same site.", d.Number(&c.Weight, 1, mostWeight)),
+		Optional("priority", "Of its requests: 0, the most urgent, to 7; 3 is usual. Where it is written, Abide-Priority makes a request less urgent, and not more.", d.Number(&c.Priority, 0, LowestPriority)),
+		Optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", Value{func(n *yaml.Node, path string) {
+			if word, ok := d.Scalar(n, path, PlainText); ok && word != "all" {
+				d.Failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", Quote(word))
+			}
+			c.OpensAll = true
+		}, func() Node { return WordNode("all") }}),
+		Optional("hosts", "The hosts that it may reach, as in egress.hosts; all if left out.", Value{func(n *yaml.Node, path string) {
+			in := &input{fail: func(_ int, err error) { d.Fail(n, path, err) }}
+			d.List(n, path, func(_ int, n *yaml.Node, path string) {
+				if text, ok := d.Scalar(n, path, PlainText); ok {
+					in.items = append(in.items, text)
+				}
+			})
+			c.Hosts = readHosts(in)
+		}, func() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) }}),
+		Optional("sites", "The rules that it may use, by their names or hosts; all, and hosts without a rule, if left out.", r.names(&c.Sites, &d.ruled, "is empty, so it could do nothing; leave it out for all")),
+		Optional("pools", "The pools whose tokens it may use; all if left out, none if the list is empty.", r.names(&c.Pools, &d.pooled, "")),
+	}
+}
+
+// names is the value of a list of names, which are checked when all is read. empty refuses an empty
+// list; "": it is allowed.
+func (r *clientReading) names(to *[]string, references *[]reference, empty string) Value {
+	return Value{func(n *yaml.Node, path string) {
+		*to = []string{}
+		r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
+			var name string
+			r.d.Label(&name).Read(n, path)
+			*to, *references = append(*to, name), append(*references, reference{name, n, path})
+		})
+		if empty != "" && IsEmptyList(n) {
+			r.d.Failf(n, path, "%s", empty)
+		}
+	}, func() Node { return EitherNode(FilledNode(), SequenceNode(FilledNode(), min(len(empty), 1))) }}
+}
+
+func (r *clientReading) name(n *yaml.Node, path string) {
+	name, ok := r.d.Scalar(n, path, PlainText)
+	if !ok {
+		return
+	}
+	r.client.Name = name
+	if err := checkClientName(name); err != nil {
+		r.d.Fail(n, path, err)
+	} else if line, twice := r.first[name]; twice {
+		r.d.Failf(n, path, "%s is a client already, in line %d", Quote(name), line)
+	} else {
+		r.first[name] = n.Line
+	}
+}
+
+// checkClientName refuses what Basic credentials cannot carry.
+func checkClientName(s string) error {
+	switch {
+	case s == "":
+		return errors.New("is empty")
+	case strings.Contains(s, ":"):
+		return fmt.Errorf("%s has a colon, which ends the name in Proxy-Authorization", Quote(s))
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%s has a control character", Quote(s))
+	}
+	return nil
+}
+
+// bind finds the rules that clients name.
+func bind(d *Decoder) {
+	p := d.policy
+	called := map[string][]*Site{}
+	var known []string
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		for _, name := range append(texts(s.Hosts), s.Name) {
+			if name != "" {
+				known, called[name] = append(known, name), append(called[name], s)
+			}
+		}
+	}
+	find := func(name string) []*Site {
+		if pattern, err := parsePattern(name); called[name] == nil && err == nil {
+			name = pattern.String()
+		}
+		return called[name]
+	}
+	for i := range p.Access.Clients {
+		c := &p.Access.Clients[i]
+		for _, name := range c.Sites {
+			c.rules = append(c.rules, find(name)...)
+		}
+	}
+	for _, r := range d.ruled {
+		if r.name != "" && find(r.name) == nil {
+			d.Failf(r.node, r.path, "%s is neither the name nor a host of a rule in sites%s", Quote(r.name), DidYouMean(r.name, known))
+		}
+	}
+}
+
+// readHosts reads a list of hosts that may be reached.
+func readHosts(in *input) (hosts []Pattern) {
+	if len(in.items) == 0 {
+		in.fail(-1, errors.New("is an empty list, so nothing could be reached; leave it out for all hosts"))
+	}
+	if len(in.items) == 1 && in.value() == "*" {
+		return nil
+	}
+	var covered cover
+	for i, s := range in.items {
+		pattern, err := parsePattern(s)
+		if by, twice := covered.by(pattern); err == nil && twice {
+			err = fmt.Errorf("%s is covered by %s already", pattern, hosts[by])
+		}
+		if err != nil {
+			in.fail(i, err)
+			continue
+		}
+		covered.add(pattern, len(hosts))
+		hosts = append(hosts, pattern)
+	}
+	return hosts
+}
+
+// hostsText shows a list of hosts that may be reached, as it is written.
+func hostsText(hosts []Pattern) string {
+	if hosts == nil {
+		return "*"
+	}
+	return strings.Join(texts(hosts), ", ")
+}
+
+// words describes what the client may do; nil if it may do all.
+func (c *Client) words() []string {
+	var all []string
+	add := func(list []string, format string) {
+		if list != nil {
+			all = append(all, fmt.Sprintf(format, someOf(list)))
+		}
+	}
+	if c.Hosts != nil {
+		add(texts(c.Hosts), "reaches %s, nothing else")
+	}
+	add(c.Sites, "uses the rules %s, nothing else")
+	switch {
+	case c.Pools != nil && len(c.Pools) == 0:
+		all = append(all, "gets no token")
+	default:
+		add(c.Pools, "gets tokens of the pools %s alone")
+	}
+	for i := range c.Limits {
+		all = append(all, c.Limits[i].String()+", for all its requests together")
+	}
+	return all
+}
