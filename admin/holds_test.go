@@ -87,10 +87,10 @@ func TestThePageSaysHowManyWaitForWhat(t *testing.T) {
 	b := newBed(t, withHolds(holds...))
 	r := b.get("/")
 	for _, want := range []string{
-		"<th scope=\"row\">api.test</th><td>1\u202f500</td><td class=\"text\">900 requests per 15m</td><td>in 9 min ",
-		"<th scope=\"row\">api.test</th><td>3</td><td class=\"text\">2 in flight</td><td>another is done</td>",
-		"<th scope=\"row\">other.test</th><td>1</td><td class=\"text\">its turn</td><td>another is done</td>",
-		"<p>1\u202f504 requests wait.</p>",
+		"<b>1\u202f500</b></td><th scope=\"row\">900 requests per 15m</th><td class=\"text\">api.test</td><td>in 9 min ",
+		"<b>3</b></td><th scope=\"row\">2 in flight</th><td class=\"text\">api.test</td><td>another is done</td>",
+		"<b>1</b></td><th scope=\"row\">its turn</th><td class=\"text\">other.test</td><td>another is done</td>",
+		"<b>1\u202f504</b> requests wait, the longest for ",
 		`href="/api/v1/holds"`,
 	} {
 		if !strings.Contains(r.body, want) {
@@ -108,11 +108,11 @@ func TestThePageListsAHundredOfWhatIsWaitedFor(t *testing.T) {
 		holds = append(holds, many(1+i%2, fmt.Sprintf("%d.test", i), "2 in flight", time.Time{})...)
 	}
 	r := newBed(t, withHolds(holds...)).get("/")
-	if n := strings.Count(r.body, `<td class="text">2 in flight</td><td>another`); n != status.MaxListed || !strings.Contains(r.body, "450 requests wait, 250 of them in no line.") || !strings.Contains(r.body, "250 wait for what is not listed.") {
+	if n := strings.Count(r.body, `<th scope="row">2 in flight</th>`); n != status.MaxListed || !strings.Contains(r.body, "<b>450</b> requests wait") || !strings.Contains(r.body, "250 requests are in no line.") {
 		t.Errorf("%d lines:\n%s", n, r.body)
 	}
 	r = newBed(t, withHolds(many(status.MaxHolds+1, "api.test", "2 in flight", time.Time{})...)).get("/")
-	if !strings.Contains(r.body, "More than 10\u202f000 requests wait.") {
+	if !strings.Contains(r.body, "<b>&gt; 10\u202f000</b> requests wait") {
 		t.Errorf("the page:\n%s", r.body)
 	}
 }

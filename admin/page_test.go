@@ -75,7 +75,7 @@ func TestWhatOthersNamedIsShownAndNeverRun(t *testing.T) {
 		if found["form"] != 1+2*len(hostile) {
 			t.Errorf("Host %s: the page has %d forms, a button for each of %d sites and the search", host, found["form"], 2*len(hostile))
 		}
-		if found["tr"] != 2+2*len(hostile) && found["tr"] != 3+2*len(hostile) {
+		if found["tr"] != 2+2*len(hostile) && found["tr"] != 4+2*len(hostile) {
 			t.Errorf("the table has %d rows", found["tr"])
 		}
 		if !strings.Contains(r.body, "&lt;img src=x onerror=alert(1)&gt;") {
@@ -105,13 +105,13 @@ func TestBrowsersAreToldToRunNothing(t *testing.T) {
 }
 
 func TestThePageTellsHowToPointAClientHere(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, _ *given) { p.Listen = "127.0.0.1:3128" })
+	b := newBed(t, func(p *policy.Policy, _ *given) { p.Listen, p.Open.Listen = "127.0.0.1:3128", "127.0.0.1:3129" })
 	b.metrics.Site("api.test").Read(1_500_000)
 	r := b.get("/")
 	if kind := r.Header.Get("Content-Type"); r.StatusCode != 200 || kind != "text/html; charset=utf-8" {
 		t.Fatalf("%d %s", r.StatusCode, kind)
 	}
-	for _, want := range []string{"https_proxy=http://127.0.0.1:3128", "v1.2.3", "up 1h0m", `href="/ca.pem"`, "api.test", "1.5 MB", `http-equiv="refresh"`} {
+	for _, want := range []string{"https_proxy=http://127.0.0.1:3129</pre>", "At <code>http://127.0.0.1:3128</code> the setting", "v1.2.3", "up 1h0m", `href="/ca.pem"`, "api.test", "1.5 MB", `http-equiv="refresh"`} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
 		}
@@ -122,7 +122,7 @@ func TestThePageTellsHowToPointAClientHere(t *testing.T) {
 }
 
 func TestThePageShowsTheAddressThatTheSystemChose(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, o *given) { p.Listen, o.Listen = "127.0.0.1:0", "127.0.0.1:43210" })
+	b := newBed(t, func(p *policy.Policy, o *given) { p.Listen, p.Open.Listen, o.Listen = "127.0.0.1:0", "", "127.0.0.1:43210" })
 	if r := b.get("/"); !strings.Contains(r.body, "https_proxy=http://127.0.0.1:43210") {
 		t.Errorf("the page:\n%s", r.body)
 	}

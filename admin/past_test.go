@@ -58,12 +58,12 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 	b := newBed(t, withEverything)
 	r := b.get("/")
 	for _, want := range []string{
-		`<tr><th scope="row">api.example.com</th><td class="text">75 requests per 15m by token of news-1</td><td class="text"><svg class="bar"`, `<td>0 of 75</td><td></td></tr>`,
-		`<tr><th scope="row">api.example.com</th><td class="text">10000 requests per month <small>shared</small></td>`, "<td>3\u202f800 of 10\u202f000</td><td>",
-		`<tr><th scope="row">b.example.com:8443 <small>set at run time</small></th><td class="text">1MB per 1m</td>`, `<td>250 kB of 1.0 MB</td><td>in `,
-		`<tr><th scope="row">free.example.com <small>set at run time</small></th><td class="text">set, and not asked for yet</td>`,
-		`<td class="text">adaptive between 1/s and 10/s</td><td class="text"></td><td>not known</td>`,
-		`<rect class="fill" width="62" height="6"/></svg> 62 %</td><td class="text">at this rate until `,
+		`<th scope="row">api.example.com <small>75 requests per 15m by token of news-1</small></th><td><svg class="bar"`, ` 0 of 75</td><td></td></tr>`,
+		`<th scope="row">api.example.com <small>10000 requests per month, shared</small></th>`, " 3\u202f800 of 10\u202f000</td><td>",
+		`<th scope="row">b.example.com:8443 <small>1MB per 1m, set at run time</small></th>`, ` 250 kB of 1.0 MB</td><td>in `,
+		`<th scope="row">free.example.com <small>set, and not asked for yet, set at run time</small></th>`,
+		`<small>adaptive between 1/s and 10/s</small></th><td> not known</td>`,
+		`<rect class="fill " width="62" height="6"/></svg> 62 % used</td><td>at this rate until `,
 		`<title>api.example.com, from `, `4.3 GB received, 24 kB sent</small>`,
 		`<p>Budgets are shared by 2 instances.</p>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1h30m`,
 	} {
@@ -110,7 +110,7 @@ func TestThePageListsAHundredLimits(t *testing.T) {
 		}
 	})
 	r := b.get("/")
-	if n := strings.Count(r.body, `</th><td class="text">many<`); n != status.MaxListed || !strings.Contains(r.body, "200 more, of which more is left") {
+	if n := strings.Count(r.body, `<small>many</small></th>`); n != status.MaxListed || !strings.Contains(r.body, "200 more, of which more is left") {
 		t.Errorf("%d lines:\n%s", n, r.body)
 	}
 }

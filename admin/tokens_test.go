@@ -121,7 +121,7 @@ func TestWithoutPoolsThereIsNothingToShow(t *testing.T) {
 	if r := none.ask("POST", "/api/v1/tokens/x/y/disable", ""); r.StatusCode != 404 || !strings.Contains(r.body, "nor any other") {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
-	if r := none.get("/"); strings.Contains(r.body, "<caption>") || strings.Contains(r.body, "<form method") {
+	if r := none.get("/"); strings.Contains(r.body, "h-tokens") || strings.Contains(r.body, "<form method") {
 		t.Errorf("the page:\n%s", r.body)
 	}
 }
@@ -145,7 +145,7 @@ func TestManyTokensAreListedUpToABound(t *testing.T) {
 	page := b.get("/").body
 	for want, n := range map[string]int{
 		`value="disable"`: status.MaxListed, "100 of 10\u202f005 are listed, those that are put away first.": 1,
-		">s000099<": 1, ">s000100<": 0, "900 more limits are not listed.": 1,
+		">s000099 ": 1, ">s000100 ": 0, "900 more, of which more is left, are not listed.": 1,
 	} {
 		if got := strings.Count(page, want); got != n {
 			t.Errorf("%q is there %d times, not %d", want, got, n)
@@ -280,7 +280,7 @@ func TestLabelsOfTokensAreShownAndNeverRun(t *testing.T) {
 	page := b.get("/")
 	found := tags(t, page.body)
 	nothingRuns(t, found)
-	if found["tr"] != 2+2*len(hostile) || found["form"] != 1+len(hostile) || found["button"] != 1+len(hostile) {
+	if found["tr"] != 3+2*len(hostile) || found["form"] != 1+len(hostile) || found["button"] != 1+len(hostile) {
 		t.Errorf("%d rows, %d forms", found["tr"], found["form"])
 	}
 	for _, r := range []response{b.get("/api/v1/tokens"), b.ask("POST", "/api/v1/tokens/x/"+url.PathEscape(hostile[0])+"/disable", "")} {
@@ -293,18 +293,18 @@ func TestLabelsOfTokensAreShownAndNeverRun(t *testing.T) {
 func TestThePageShowsTokens(t *testing.T) {
 	r := newBed(t, pools(time.Now().Add(time.Second/2)).into).get("/")
 	for _, want := range []string{
-		`<h3>twitter <small>1 of 4 ready</small></h3>`, `<h3>empty <small>0 of 0 ready</small></h3>`,
+		`<summary><b>twitter</b> 1 of 4 tokens can go now <span`, `<summary><b>empty</b> 0 of 0 tokens can go now <span`,
 		`<th scope="row">news/ü 1 <small>shares its account with twin</small></th>`, `<span class="t-word ready">ready</span></td>`,
 		`12 of 75, resets in 9 min `, `<small>75 per 15m for GET /2/tweets/*; others use 25 %</small>`, `<span>learning</span> <small>GET /1</small>`,
 		`<span class="t-word cooling">cooling</span>, ends in 3 min `, `<small>Retry-After</small>`, "<td>1\u202f234</td><td>1</td><td>0</td>",
-		`<small>GET /x: spent, ends in `, `<th scope="row">open.test</th><td class="text">60 per 1m</td><td>59 of 60</td>`, "nothing learned yet",
+		`<small>GET /x: spent, ends in `, `<th scope="row">open.test <small>60 per 1m</small></th>`, ` 59 of 60</td>`, "nothing learned yet",
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
 	found := tags(t, r.body)
-	if found["form"] != 6 || strings.Count(r.body, `value="enable"`) != 2 || strings.Count(r.body, `value="disable"`) != 3 {
+	if found["form"] != 7 || strings.Count(r.body, `value="enable"`) != 3 || strings.Count(r.body, `value="disable"`) != 3 {
 		t.Errorf("%d buttons", found["form"])
 	}
 	if t.Failed() {

@@ -29,6 +29,8 @@ type Forecast struct {
 	Opens time.Time `json:"opens,omitzero"` // the window
 	Ends  time.Time `json:"ends,omitzero"`
 	Rate  float64   `json:"rate_per_second"` // lately
+	// Observed is the time from which Rate is known, in seconds; 0: not known.
+	Observed float64 `json:"observed_seconds,omitempty"`
 	// RunsOut is the time at which nothing is left, zero if not in this window. Done is the
 	// time at which as many more requests as were asked for would be done, zero if never
 	// or not asked for.
@@ -96,10 +98,25 @@ func (f Forecast) Lasts(now time.Time) string {
 		return "used up" + until
 	case f.Rate <= 0:
 		return "nothing is taken from it at present"
+	case f.early(now):
+		return "not enough history yet"
 	case f.RunsOut.IsZero() || more != "" && !f.RunsOut.Before(f.Ends):
 		return "at this rate it is enough" + until
 	}
 	return "at this rate until " + day(f.RunsOut, now) + more
+}
+
+// farthest is how far ahead a rate is believed, in multiples of the time that it was observed:
+// an hour says something of a day.
+const farthest = 24
+
+// early tells whether the rate was observed for too short a time to say when the limit ends.
+func (f Forecast) early(now time.Time) bool {
+	end := f.RunsOut
+	if end.IsZero() || !f.Ends.IsZero() && f.Ends.Before(end) {
+		end = f.Ends
+	}
+	return f.Observed > 0 && end.Sub(now).Seconds() > farthest*f.Observed
 }
 
 // day is a time as people plan with it: of today, what the clock shows.

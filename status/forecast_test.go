@@ -38,6 +38,28 @@ func TestForecastsAreSentences(t *testing.T) {
 	}
 }
 
+// TestNothingIsSaidOfAMonthAfterSeconds: a rate is believed for 24 times as long as it was observed.
+func TestNothingIsSaidOfAMonthAfterSeconds(t *testing.T) {
+	for _, one := range []struct {
+		rate, observed float64
+		lasts          string
+	}{
+		{3800 / (6.5 * 24 * 3600), 14, "not enough history yet"},
+		{0.001, 14, "not enough history yet"},
+		{0.001, 3600, "not enough history yet"},
+		{0.001, 12 * 3600, "at this rate it is enough until 2026-12-01"},
+		{1, 160, "at this rate until 13:03 UTC (more from 2026-12-01)"},
+		{1, 0, "at this rate until 13:03 UTC (more from 2026-12-01)"},
+		{0, 14, "nothing is taken from it at present"},
+	} {
+		f := monthly(6200, one.rate)
+		f.Observed = one.observed
+		if got := f.Lasts(midday); got != one.lasts {
+			t.Errorf("%v/s for %v s: %s, not %s", one.rate, one.observed, got, one.lasts)
+		}
+	}
+}
+
 func TestQuotasAreATableForPeople(t *testing.T) {
 	short := Forecast{Site: "api.test", Limit: "75 per 15m", Opens: midday, Ends: midday.Add(15 * time.Minute)}
 	forecast := monthly(0, 0)

@@ -76,8 +76,8 @@ func (p Pool) Normalize() Pool {
 	return p
 }
 
-// next says when the next token can go, if none can go now.
-func (p Pool) next(now time.Time) string {
+// Next says when the next token can go, if none can go now: ", the next in 56s".
+func (p Pool) Next(now time.Time) string {
 	first := time.Time{}
 	for _, t := range p.Tokens {
 		if t.Until.After(now) && (first.IsZero() || t.Until.Before(first)) {
@@ -92,7 +92,7 @@ func (p Pool) next(now time.Time) string {
 
 func (p Pool) describe(w io.Writer, now time.Time) {
 	say(w, "")
-	say(w, "pool %s: %d of %s can go now%s", p.Name, p.Ready, Number(p.Count, "token", "tokens"), p.next(now))
+	say(w, "pool %s: %d of %s can go now%s", p.Name, p.Ready, Number(p.Count, "token", "tokens"), p.Next(now))
 	if len(p.Tokens) == 0 {
 		return
 	}

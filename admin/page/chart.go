@@ -39,6 +39,8 @@ type chart struct {
 	Legend         []legendLine
 	Most           uint64 // in a step
 	StepName       string
+	In, Out        uint64
+	busy           int // steps with traffic
 }
 
 // siteBytes is the bytes of a site in each step.
@@ -56,13 +58,15 @@ func chartOf(p Period) chart {
 	}
 	sums := make([]uint64, p.Steps)
 	for _, one := range sites {
-		c.Legend = append(c.Legend, one.legendLine)
+		c.Legend, c.In, c.Out = append(c.Legend, one.legendLine), c.In+one.In, c.Out+one.Out
 		for i, n := range one.by {
 			sums[i] += n
 		}
 	}
 	for _, n := range sums {
-		c.Most = max(c.Most, n)
+		if c.Most = max(c.Most, n); n > 0 {
+			c.busy++
+		}
 	}
 	below := make([]uint64, p.Steps)
 	for _, one := range sites {

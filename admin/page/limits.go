@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ type limitBar struct {
 	Used                 int    // in hundredths; -1: not known
 	Tone                 string // class of the bar: "", "warm", "full"
 	Set, Shared          bool
+	Holds                bool // requests wait for it
 }
 
 // barOf is a limit as a bar.
@@ -45,17 +47,100 @@ func scarcestFirst(list []status.Limit) {
 	slices.SortStableFunc(list, func(a, b status.Limit) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
 }
 
-// limitTable is the limits that are written.
-type limitTable struct {
-	Lines  []limitBar
-	Hidden int
+// limitGroup is limits of one kind.
+type limitGroup struct {
+	Name, Last string // Last is the heading of the last column
+	folded[limitBar]
 }
 
-// limitsOf has the limits with the smallest part left, by site, and those that were set at run
-// time and not used yet.
-func limitsOf(f *Facts, now time.Time) (t limitTable) {
+// limitGroups are what abide learned, the quotas, and what is written; without those that are
+// empty.
+func limitGroups(f *Facts, now time.Time) (groups []limitGroup) {
+	for _, one := range []limitGroup{
+		{"Learned from sites", "Resets", learnedOf(f, now)},
+		{"Quotas", "Lasts", quotasOf(f, now)},
+		{"Written in the configuration", "Resets", writtenOf(f, now)},
+	} {
+		if len(one.Shown)+len(one.Folded) > 0 {
+			groups = append(groups, one)
+		}
+	}
+	return groups
+}
+
+// learnedOf has a line for each limit that sites have announced or that was found, of all tokens
+// together: the one with the smallest part left first.
+func learnedOf(f *Facts, now time.Time) folded[limitBar] {
+	type key struct{ site, name string }
+	type sum struct {
+		status.Announced
+		tokens int
+	}
+	sums := map[key]*sum{}
+	var order []*sum
+	add := func(a *status.Announced, token int) {
+		at := key{a.Site, a.Label()}
+		known := sums[at]
+		switch {
+		case known == nil:
+			known = &sum{*a, 0}
+			sums[at], order = known, append(order, known)
+		case a.Limit < 0 || a.Remaining < 0:
+		case known.Limit < 0 || known.Remaining < 0:
+			known.Limit, known.Remaining = a.Limit, a.Remaining
+		default:
+			known.Limit, known.Remaining = known.Limit+a.Limit, known.Remaining+a.Remaining
+		}
+		if a.Reset.After(now) && (a.Reset.Before(known.Reset) || !known.Reset.After(now)) {
+			known.Reset = a.Reset
+		}
+		known.Foreign, known.tokens = max(known.Foreign, a.Foreign), known.tokens+token
+	}
+	for i := range f.Tokens.Limits {
+		add(&f.Tokens.Limits[i], 0)
+	}
+	for _, p := range f.Tokens.Pools {
+		accounts := map[string]bool{} // those of which the tokens share their limits
+		for _, t := range p.Tokens {
+			if len(t.Twins) > 0 {
+				if accounts[t.Account()] {
+					continue
+				}
+				accounts[t.Account()] = true
+			}
+			for i := range t.Limits {
+				add(&t.Limits[i], 1)
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b *sum) int {
+		return cmp.Or(cmp.Compare(a.LeftShare(), b.LeftShare()), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Label(), b.Label()))
+	})
+	return fold(order, 4, func(one *sum) limitBar {
+		bar := announcedBar(&one.Announced, false, now)
+		bar.Site = one.Site
+		if one.tokens > 1 {
+			bar.Name += fmt.Sprintf(", %d tokens together", one.tokens)
+		}
+		return bar
+	})
+}
+
+// quotasOf are the limits with long windows, those of which the most is used first.
+func quotasOf(f *Facts, now time.Time) folded[limitBar] {
+	long := slices.DeleteFunc(slices.Clone(f.Forecasts), func(one status.Forecast) bool { return !one.Long() })
+	slices.SortStableFunc(long, func(a, b status.Forecast) int { return cmp.Compare(b.Part(), a.Part()) })
+	return fold(long, 3, func(one status.Forecast) limitBar {
+		used := int(100 * one.Part())
+		return limitBar{Site: one.Site, Name: one.Name(), Left: one.Percent() + " used", In: one.Lasts(now), Used: used, Tone: toneOf(used)}
+	})
+}
+
+// writtenOf are the limits with the smallest part left, and before them the sites whose limits
+// were set at run time and not used yet.
+func writtenOf(f *Facts, now time.Time) folded[limitBar] {
 	ends := f.limitEnds()
-	var all []status.Limit
+	var unused, all []status.Limit
 	set := map[string]bool{}
 	for i := range f.Known {
 		site := &f.Known[i]
@@ -64,20 +149,40 @@ func limitsOf(f *Facts, now time.Time) (t limitTable) {
 			one.Site = site.Name
 			all = append(all, one)
 		}
-		if site.Set && len(site.Limits) == 0 && len(t.Lines) < status.MaxListed {
-			t.Lines = append(t.Lines, limitBar{Site: site.Name, Name: "set, and not asked for yet", Used: -1, Set: true})
+		if site.Set && len(site.Limits) == 0 {
+			unused = append(unused, status.Limit{Site: site.Name, Limit: "set, and not asked for yet", Left: -1})
 		}
 	}
 	scarcestFirst(all)
-	t.Hidden = max(len(all)-status.MaxListed, 0)
-	for i := range first(all) {
-		bar := barOf(&all[i])
-		bar.Set, bar.In = set[all[i].Site], status.Ahead(ends[limitOf{all[i].Site, all[i].Limit, all[i].Of}], now)
-		t.Lines = append(t.Lines, bar)
-	}
-	slices.SortStableFunc(t.Lines, func(a, b limitBar) int { return cmp.Compare(a.Site, b.Site) })
-	return t
+	return fold(append(unused, all...), 0, func(one status.Limit) limitBar {
+		bar := barOf(&one)
+		bar.Set, bar.In = set[one.Site], status.Ahead(ends[limitOf{one.Site, one.Limit, one.Of}], now)
+		return bar
+	})
 }
 
-// first returns as many items as the page lists.
-func first[T any](list []T) []T { return list[:min(len(list), status.MaxListed)] }
+// folded is a list of which the first few are shown and others are folded.
+type folded[T any] struct {
+	Shown, Folded []T
+	Hidden        int // in neither
+}
+
+// fold makes rows of a list, of which the first few are shown. A single row more is not worth
+// folding.
+func fold[S, T any](list []S, shown int, row func(S) T) (f folded[T]) {
+	f.Hidden = max(len(list)-status.MaxListed, 0)
+	if shown > 0 && len(list) <= shown+1 {
+		shown = len(list)
+	}
+	for i, one := range list[:len(list)-f.Hidden] {
+		if i < shown {
+			f.Shown = append(f.Shown, row(one))
+		} else {
+			f.Folded = append(f.Folded, row(one))
+		}
+	}
+	return f
+}
+
+// same is a row of fold that is the item itself.
+func same[T any](item T) T { return item }

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,10 +73,10 @@ func rendered(t *testing.T, f *Facts) string {
 func TestThePageListsTheBusiestSitesUpToABound(t *testing.T) {
 	f := crowd(1000, 200)
 	text := rendered(t, f)
-	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "The 100 busiest of 1\u202f000 are listed.") {
+	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "<summary>92 more of 1\u202f000 sites, the busiest</summary>") {
 		t.Errorf("%d sites", n)
 	}
-	if n := strings.Count(text, `<g transform="translate(0 `); n != 200 {
+	if n := strings.Count(text, `<svg class="timeline"`); n != status.MaxListed {
 		t.Errorf("%d timelines", n)
 	}
 	if len(text) > 1<<20 {
@@ -84,6 +85,146 @@ func TestThePageListsTheBusiestSitesUpToABound(t *testing.T) {
 	f.Filter = "SITE-0007"
 	if text := rendered(t, f); !strings.Contains(text, "site-0007.test</a>") || strings.Contains(text, "site-0008.test</a>") {
 		t.Error("the filter lists other sites")
+	}
+}
+
+// inOrder checks that texts are on a page, each after the one before.
+func inOrder(t *testing.T, page string, texts ...string) {
+	t.Helper()
+	at := 0
+	for _, one := range texts {
+		next := strings.Index(page[at:], one)
+		if next < 0 {
+			t.Errorf("%q is not there, or before the text that it follows", one)
+			continue
+		}
+		at += next
+	}
+}
+
+// ill has something wrong of each kind.
+func ill() *Facts {
+	f := crowd(3, 0)
+	f.Checks = []status.Check{{Name: "proxy", OK: true}, {Name: "store", OK: true, Degraded: true, Detail: "it is away"}}
+	f.Breakers = []status.Breaker{{Site: "down.test", State: "open", Why: "connection refused", Until: noon.Add(20 * time.Second)}}
+	denied := func(label, why string) status.Token {
+		return status.Token{Label: label, State: "quarantined", Why: why, Until: noon.Add(time.Minute)}
+	}
+	f.Tokens.Pools = []status.Pool{
+		{Name: "api", Ready: 1, Count: 6, Tokens: []status.Token{
+			denied("ann", "402"), denied("bob", "402"), denied("carol", "401"), {Label: "well", State: "ready"}, {Label: "late", State: "cooling", Until: noon.Add(time.Minute)},
+			{Label: "half", State: "ready", Routes: []status.Paused{{Route: "a.test", State: "quarantined", Why: "403"}, {Route: "b.test", State: "spent"}}},
+		}},
+		{Name: "dead", Count: 1, Tokens: []status.Token{{Label: "off", State: "disabled"}}},
+	}
+	f.Forecasts = []status.Forecast{{Site: "quota.test", Limit: "10 per day", Amount: 10, Used: 10, Opens: noon.Add(-time.Hour), Ends: noon.Add(23 * time.Hour)}}
+	f.Jobs = []status.Job{{Name: "tweets", State: status.JobFailed, Units: status.JobUnits{Total: 9, Failed: 2}}}
+	f.Pauses = map[string]status.Pause{"paused.test": {Reason: "they <migrate>", Since: noon.Add(-time.Minute)}}
+	return f
+}
+
+func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
+	f := ill()
+	f.Proxy, f.Advice, f.Store = "http://127.0.0.1:3128", []status.Advice{{Text: "more tokens"}}, &status.Store{Kind: status.StoreShared}
+	f.Tokens.Limits = []status.Announced{{Site: "a.test", Limit: 9, Remaining: 3}}
+	f.Past.Periods = []Period{{Name: "hour", Step: time.Minute, Steps: 60}}
+	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "Advice</h2>", "Sites</h2>", "Tokens</h2>", "Jobs</h2>",
+		"Limits</h2>", "Learned from sites</h3>", "Quotas</h3>", "Written in the configuration</h3>", "Bandwidth</h2>", "Fleet</h2>", "Point a client at it</h2>")
+	inOrder(t, rendered(t, &Facts{}), "Point a client at it</h2>", "Nothing is wrong</h2>", "Waiting</h2>")
+}
+
+func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
+	text := rendered(t, ill())
+	inOrder(t, text,
+		`class="bad">down.test</th><td class="text">its circuit is open: connection refused</td><td>tried again in 20 s</td>`,
+		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td>tried again in 1 min 00 s</td><td></td>`,
+		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Enable carol"`,
+		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
+		`class="bad">pool dead</th><td class="text">none of its tokens can go: all are denied or disabled</td>`,
+		"<summary>4 more</summary>",
+		`class="warm">store</th><td class="text">degraded: it is away</td>`,
+		`class="warm">quota.test</th><td class="text">10 per day is used up</td><td>in 23 h 00 min</td>`,
+		`class="warm">job tweets</th><td class="text">2 of 9 units failed</td>`,
+		`class="warm">paused.test</th><td class="text">paused 1m ago: they &lt;migrate&gt;</td><td>until it is resumed</td>`, `aria-label="Resume paused.test"`,
+	)
+	if strings.Contains(text, "token late") || strings.Contains(text, "denied for b.test") {
+		t.Error("a token that goes by itself is called wrong")
+	}
+}
+
+func TestTheLimitThatHoldsIsShownAndNoneThatIsUnused(t *testing.T) {
+	flying := status.Limit{Limit: "32 in flight", Amount: 32, Left: 32}
+	for _, one := range []struct {
+		by     string
+		limits []status.Limit
+		want   *limitBar
+	}{
+		{"", []status.Limit{flying}, nil},
+		{"60 requests of news-06", []status.Limit{flying}, &limitBar{Name: "60 requests of news-06", Used: -1, Holds: true}},
+		{"6 per 1s", []status.Limit{flying, {Limit: "6 per 1s", Amount: 6, Left: 0}}, &limitBar{Name: "6 per 1s", Left: "0 of 6", Used: 100, Tone: "full", Holds: true}},
+		{"40 per 1m of a", []status.Limit{{Limit: "40 per 1m", Of: "a", Amount: 40}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 20}}, &limitBar{Name: "40 per 1m of a", Left: "20 of 80", Used: 75, Tone: "warm", Holds: true}},
+		{"", []status.Limit{flying, {Limit: "40 per 1m", Of: "a", Amount: 40, Left: 10}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 30}}, &limitBar{Name: "40 per 1m, 2 together", Left: "40 of 80", Used: 50}},
+	} {
+		got := limitingBar(&status.Site{LimitedBy: one.by, Limits: one.limits})
+		if (got == nil) != (one.want == nil) || got != nil && *got != *one.want {
+			t.Errorf("by %q: %+v", one.by, got)
+		}
+	}
+}
+
+func TestHealthyTokensAreOneLine(t *testing.T) {
+	f := crowd(1, 25)
+	f.Tokens.Pools[0].Ready = 16
+	inOrder(t, rendered(t, f), `<summary><b>api</b> 16 of 25 tokens can go now <span class="legend"><span><i class="t-ready"></i>16 ready</span> <span><i class="t-cooling"></i>9 cooling</span>`, "</summary>", ">token-000<", "</details>")
+}
+
+func TestLearnedLimitsOfAllTokensAreOneLine(t *testing.T) {
+	a := status.Announced{Site: "a.test", Title: "75 per 15m", Limit: 75, Remaining: 5, Reset: noon.Add(time.Minute)}
+	later := a
+	later.Remaining, later.Reset = 25, noon.Add(time.Hour)
+	shared := []status.Announced{{Site: "b.test", Limit: 10, Remaining: 4}}
+	f := &Facts{Tokens: status.Tokens{
+		Pools:  []status.Pool{{Name: "p", Tokens: []status.Token{{Label: "x", Limits: []status.Announced{later}}, {Label: "y", Limits: []status.Announced{a}}, {Label: "t", Twins: []string{"u"}, Limits: shared}, {Label: "u", Twins: []string{"t"}, Limits: shared}}}},
+		Limits: []status.Announced{{Site: "c.test", Limit: 20, Remaining: -1, State: status.Hidden, Window: 1}},
+	}}
+	got := learnedOf(f, noon).Shown
+	want := []limitBar{
+		{Site: "a.test", Name: "75 per 15m, 2 tokens together", Left: "30 of 150", In: "in 1 min 00 s", Used: 80, Tone: "warm"},
+		{Site: "b.test", Name: "all requests", Left: "4 of 10", Used: 60},
+		{Site: "c.test", Name: "all requests, found: about 20 in 1s", Left: "-", Used: -1},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPeriodsWithTooLittleHistoryAreNotDrawn(t *testing.T) {
+	f := &Facts{}
+	for _, one := range []Period{{Name: "hour", Step: time.Minute, Steps: 60}, {Name: "day", Step: time.Hour, Steps: 24}, {Name: "month", Step: 24 * time.Hour, Steps: 31}} {
+		one.Since = noon.Add(-one.Step * time.Duration(one.Steps-1))
+		one.Traffic = []status.Traffic{{Site: "a.test", Start: noon, In: 1000}}
+		f.Past.Periods = append(f.Past.Periods, one)
+	}
+	f.Past.Periods[1].Traffic = append(f.Past.Periods[1].Traffic, status.Traffic{Site: "a.test", Start: noon.Add(-time.Hour), In: 1})
+	inOrder(t, rendered(t, f), "<summary>1.0 kB received, 0 B sent in the last hour</summary>", "Last hour", "Last day", "Of the last month there is not enough history yet.")
+	if len(viewOf(f, noon).Charts) != 2 {
+		t.Error("the month is drawn")
+	}
+}
+
+func TestTheAddressToCopyIsThatOfTheOpenListener(t *testing.T) {
+	f := &Facts{Proxy: "http://127.0.0.1:3128", Open: "http://127.0.0.1:3129"}
+	inOrder(t, rendered(t, f), "export HTTP_PROXY=http://127.0.0.1:3129 HTTPS_PROXY=http://127.0.0.1:3129\n", "At <code>http://127.0.0.1:3128</code> the setting")
+	f.Open = ""
+	inOrder(t, rendered(t, f), "export HTTP_PROXY=http://127.0.0.1:3128 HTTPS_PROXY=http://127.0.0.1:3128\n")
+}
+
+func TestAHealthyCircuitIsOK(t *testing.T) {
+	f := &Facts{Known: []status.Site{{Counts: status.Counts{Name: "a.test"}, Breaker: "closed"}, {Counts: status.Counts{Name: "b.test"}, Breaker: "open"}}}
+	text := rendered(t, f)
+	inOrder(t, text, `<td><span class="faint">ok</span><form`, `<td><span class="bad">open</span><form`)
+	if strings.Contains(text, "closed") {
+		t.Error("a circuit is called closed")
 	}
 }
 
@@ -108,7 +249,7 @@ func TestAnEmptyPageSaysHowToBegin(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	for _, never := range []string{"h-tokens", "h-advice", "h-jobs", "h-bandwidth", "h-pauses", "h-broken", "h-unread", "NaN", "%!"} {
+	for _, never := range []string{"h-tokens", "h-advice", "h-jobs", "h-bandwidth", "What is wrong", "h-limits", "NaN", "%!"} {
 		if strings.Contains(text, never) {
 			t.Errorf("the page has %s", never)
 		}
@@ -202,14 +343,6 @@ func TestAChartHasTheSitesWithTheMostBytes(t *testing.T) {
 	}
 	if len(c.Blocks) != 9 || c.Blocks[0] != (block{X: 0, Y: 0, Height: 100, Class: "c0", Title: "s0, from 12:00 UTC: 900 B"}) || c.Most != 900 {
 		t.Errorf("%d blocks, %+v", len(c.Blocks), c.Blocks[0])
-	}
-}
-
-func TestLimitsOfEachTokenAreOneBar(t *testing.T) {
-	list := []status.Limit{{Limit: "40 per 1m by token", Of: "a", Amount: 40, Left: 10}, {Limit: "40 per 1m by token", Of: "b", Amount: 40, Left: 30}, {Limit: "2 in flight", Amount: 2, Left: 2}, {Limit: "none left", Amount: 5, Left: 0}}
-	bars := scarcestBars(list)
-	if len(bars) != 2 || bars[0].Name != "none left" || bars[0].Tone != "full" || bars[1].Name != "40 per 1m by token, 2 together" || bars[1].Left != "40 of 80" || bars[1].Used != 50 {
-		t.Errorf("%+v", bars)
 	}
 }
 

@@ -4,9 +4,17 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/abide-proxy/abide/status"
 )
+
+// waitRow is the requests that wait at a site for the same limit.
+type waitRow struct {
+	status.Wait
+	Share int    // of all that wait, in hundredths
+	Next  string // when the first of them goes
+}
 
 // queueRow is the requests of a client and priority that wait at a site.
 type queueRow struct {
@@ -14,7 +22,6 @@ type queueRow struct {
 	Priority     int
 	N            int
 	Longest      float64 // in seconds
-	For          string  // what the first of them waits for
 	Share        int     // of all that wait, in hundredths
 }
 
@@ -23,35 +30,45 @@ func (r queueRow) Wait() string { return span(r.Longest) }
 
 // queueTable lists the requests that wait.
 type queueTable struct {
+	For     folded[waitRow]
 	Rows    []queueRow
 	N       int
 	Hidden  int // requests in no row
 	More    bool
 	Longest float64
+	last    time.Time // when the last of them goes; zero: not known
 }
 
 // Wait is the longest time that a request has waited.
 func (t queueTable) Wait() string { return span(t.Longest) }
 
-// queueOf sums up requests that wait by site, client and priority: most of them first.
-func queueOf(holds []status.Hold) (t queueTable) {
+// Last says when the last of the requests goes, "" where that is not known.
+func (t queueTable) Last(now time.Time) string { return status.Ahead(t.last, now) }
+
+// queueOf sums up requests that wait, by limit and by site, client and priority: most of them first.
+func queueOf(f *Facts, now time.Time) (t queueTable) {
 	type key struct {
 		site, client string
 		priority     int
 	}
-	t.N, t.More = min(len(holds), status.MaxHolds), len(holds) > status.MaxHolds
-	rows := map[key]*queueRow{}
-	for i := range holds[:t.N] {
-		hold := &holds[i]
+	t.N, t.More = min(len(f.Holds), status.MaxHolds), len(f.Holds) > status.MaxHolds
+	rows, known := map[key]*queueRow{}, !t.More
+	for i := range f.Holds[:t.N] {
+		hold := &f.Holds[i]
 		at := key{hold.Site, hold.Client, hold.Priority}
 		row := rows[at]
 		if row == nil {
-			wait := status.Wait{Site: hold.Site, Limit: hold.Limit, Why: hold.Why, Asks: hold.Asks}
-			row = &queueRow{Site: hold.Site, Client: hold.Client, Priority: hold.Priority, For: wait.For()}
+			row = &queueRow{Site: hold.Site, Client: hold.Client, Priority: hold.Priority}
 			rows[at] = row
 		}
 		row.N++
 		row.Longest, t.Longest = max(row.Longest, hold.Waited), max(t.Longest, hold.Waited)
+		if known = known && !hold.Expected.IsZero(); known && hold.Expected.After(t.last) {
+			t.last = hold.Expected
+		}
+	}
+	if !known {
+		t.last = time.Time{}
 	}
 	all := slices.SortedFunc(maps.Values(rows), func(a, b *queueRow) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Client, b.Client))
@@ -63,6 +80,9 @@ func queueOf(holds []status.Hold) (t queueTable) {
 		}
 		one.Share = 100 * one.N / t.N
 		t.Rows = append(t.Rows, *one)
+	}
+	if f.Waiting != nil {
+		t.For = fold(f.Waiting.List, 4, func(w status.Wait) waitRow { return waitRow{w, 100 * w.N / max(t.N, 1), w.Ends(now)} })
 	}
 	return t
 }

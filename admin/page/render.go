@@ -27,23 +27,15 @@ var (
 
 // partNames are the parts that change, in the order of the page. Each is a template, and the id
 // of the element that has what the template makes.
-var partNames = []string{"state", "summary", "glance", "trouble", "advice", "sites", "tokens", "queue", "jobs", "quotas", "limits", "bandwidth", "fleet"}
-
-// fewAdvice is the number of pieces of advice that are shown at once.
-const fewAdvice = 2
+var partNames = []string{"state", "summary", "trouble", "queue", "flow", "advice", "sites", "tokens", "jobs", "limits", "bandwidth", "fleet"}
 
 // templates needs each function that a template calls; those that take the time are given by view.
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": status.Size, "count": status.Count,
-	"number":     func(n int) string { return status.Count(uint64(max(n, 0))) },
-	"perSecond":  perSecond,
-	"bytes":      bytesPerSecond,
-	"firstFew":   func(list []status.Advice) []status.Advice { return list[:min(len(list), fewAdvice)] },
-	"afterFew":   func(list []status.Advice) []status.Advice { return list[min(len(list), fewAdvice):] },
-	"minus":      func(a, b int) int { return a - b },
-	"hundredths": func(part float64) int { return int(100 * part) },
-	"spark":      func(points []float32) spark { return sparkOf(points, 1) },
-	"sparkHalf":  func(points []float32) spark { return sparkOf(points, 2) },
+	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
+	"perSecond": perSecond,
+	"bytes":     bytesPerSecond,
+	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },
 }).ParseFS(templateFiles, "*.html"))
 
 // Render writes the whole page.

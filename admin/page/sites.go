@@ -13,9 +13,9 @@ import (
 // siteRow is a site as the page lists it.
 type siteRow struct {
 	*status.Site
-	Course samples.Course
-	Bars   []limitBar
-	recent float64 // requests of the last minutes
+	Course   samples.Course
+	Limiting *limitBar // nil: none is in sight
+	recent   float64   // requests of the last minutes
 }
 
 // Wait is the longest time that a request has waited.
@@ -26,17 +26,17 @@ func (r siteRow) Flow() float64 { return r.Course.Now.In + r.Course.Now.Out }
 
 // siteTable is the busiest of the sites whose names have a filter.
 type siteTable struct {
-	Rows   []siteRow
+	folded[siteRow]
 	Count  int // those that are not listed, too
 	Filter string
 }
 
-// maxBars is the largest number of limits that a site shows.
-const maxBars = 2
+// shownSites is the number of sites that are not folded.
+const shownSites = 8
 
 // sitesOf are the busiest sites.
 func sitesOf(f *Facts) siteTable {
-	t := siteTable{Filter: f.Filter}
+	var rows []siteRow
 	filter := strings.ToLower(f.Filter)
 	for i := range f.Known {
 		site := &f.Known[i]
@@ -47,15 +47,13 @@ func sitesOf(f *Facts) siteTable {
 		for _, n := range row.Course.Requests {
 			row.recent += float64(n)
 		}
-		t.Rows = append(t.Rows, row)
+		rows = append(rows, row)
 	}
-	t.Count = len(t.Rows)
-	slices.SortFunc(t.Rows, busier)
-	t.Rows = first(t.Rows)
-	for i := range t.Rows {
-		t.Rows[i].Bars = scarcestBars(t.Rows[i].Limits)
-	}
-	return t
+	slices.SortFunc(rows, busier)
+	return siteTable{fold(rows, shownSites, func(row siteRow) siteRow {
+		row.Limiting = limitingBar(row.Site)
+		return row
+	}), len(rows), f.Filter}
 }
 
 // busier sorts sites by the requests that wait or were sent lately, and then by what was counted.
@@ -66,15 +64,29 @@ func busier(a, b siteRow) int {
 	)
 }
 
-// scarcestBars are the limits with the smallest part left. A limit of which each token, client
-// and the like has its own is one bar for all of them.
-func scarcestBars(list []status.Limit) (bars []limitBar) {
-	list = summed(list)
+// limitingBar is the limit that holds requests of a site, else the one of which the most is
+// used; nil where nothing is. A limit of which each token, client and the like has its own is one
+// bar for all of them.
+func limitingBar(site *status.Site) *limitBar {
+	list := summed(site.Limits)
 	scarcestFirst(list)
-	for i := range list[:min(len(list), maxBars)] {
-		bars = append(bars, barOf(&list[i]))
+	for i := range list {
+		bar := barOf(&list[i])
+		name, _, _ := strings.Cut(bar.Name, ", ")
+		if site.LimitedBy == name || strings.HasPrefix(site.LimitedBy, name+" of ") {
+			bar.Name, bar.Holds = site.LimitedBy, true
+			return &bar
+		}
 	}
-	return bars
+	if site.LimitedBy != "" {
+		return &limitBar{Name: site.LimitedBy, Used: -1, Holds: true}
+	}
+	for i := range list {
+		if bar := barOf(&list[i]); bar.Used > 0 || list[i].Rate > 0 {
+			return &bar
+		}
+	}
+	return nil
 }
 
 // summed has one limit in place of all of the same name, with what is left of all together.

@@ -18,15 +18,6 @@ const (
 	timelineWidth = samples.Points + ahead
 	// timelineHeight is the height of a timeline.
 	timelineHeight = 10
-	// mostApart is the largest number of tokens with a row each. Those of a larger pool are drawn
-	// close together.
-	mostApart = 30
-	// mostDrawn is the largest number of tokens of a pool that are drawn.
-	mostDrawn = 1000
-	// closeHeight is the height of one of many timelines in pixels, and closerHeight that of one
-	// of more than mostClose.
-	closeHeight, closerHeight = 6, 4
-	mostClose                 = 100
 )
 
 // stateNames are the states as classes and words. What is not here is not drawn.
@@ -55,7 +46,6 @@ type timeline struct {
 	Stretches []stretch
 	Resets    string // path of marks where a limit resets, "" for none
 	Title     string
-	Top       int // where it begins, among many that are close together
 }
 
 // tokenRow is a token as the page lists it.
@@ -64,7 +54,6 @@ type tokenRow struct {
 	Timeline timeline
 	Scarce   []limitBar
 	More     int // limits that are not shown
-	Several  bool
 }
 
 // Tone is the class of the token's state.
@@ -76,47 +65,37 @@ func (r tokenRow) CanDisable() bool { return r.State != "disabled" }
 
 // poolView is a pool as the page shows it.
 type poolView struct {
-	Name         string
-	Ready, Count int
-	Counts       []stateCount
-	Rows         []tokenRow // a table with timelines, or without where Close has them
-	Close        []timeline // many, close together; nil: each row has its own
-	Width        int
-	Height       int // of all in Close
-	Pixels       int // the same in pixels
-	now          time.Time
+	*status.Pool
+	Counts []stateCount
+	Rows   []tokenRow // those that are put away first
+	Width  int        // of a timeline
+	now    time.Time
+}
+
+// Can says how many tokens can go now, and when the next can if none can.
+func (p poolView) Can() string {
+	return fmt.Sprintf("%d of %s can go now%s", p.Ready, status.Number(p.Count, "token", "tokens"), p.Next(p.now))
 }
 
 // At formats the time from now until a mark.
 func (p poolView) At(at time.Time) string { return status.Ahead(at, p.now) }
 
-// stateCount is the number of tokens of a pool in one state.
+// stateCount is the number of tokens of a pool in one state, drawn from X on.
 type stateCount struct {
 	Name, Words string
-	N           int
+	N, X        int
 }
-
-// Legend says what the colours are.
-func (p poolView) Legend() []stateCount { return p.Counts }
 
 // poolOf is a pool with the timelines of its tokens.
 func poolOf(p *status.Pool, configured map[string]written, from *samples.Snapshot, now time.Time) poolView {
-	v := poolView{Name: p.Name, Ready: p.Ready, Count: p.Count, Width: timelineWidth, now: now, Counts: countsOf(p.Tokens)}
+	v := poolView{Pool: p, Width: timelineWidth, now: now, Counts: countsOf(p.Tokens)}
 	end := cmp.Or(from.End, now.Truncate(samples.Step).Add(samples.Step))
-	several, apart := p.Sites() > 1, len(p.Tokens) <= mostApart
-	if !apart {
-		v.Close = closeTogether(p, configured, from, end)
-		v.Height, v.Pixels = timelineHeight*len(v.Close), closeHeight*len(v.Close)
-		if len(v.Close) > mostClose {
-			v.Pixels = closerHeight * len(v.Close)
-		}
-	}
-	for _, t := range listed(p.Tokens, apart) {
-		row := tokenRow{Token: t, Several: several, More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
+	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
+	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(samples.StateOf(&b), samples.StateOf(&a)) })
+	for _, t := range list[:min(len(list), status.MaxListed)] {
+		row := tokenRow{Token: t, More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
 		row.Scarce = append(row.Scarce, configured[t.Label].Bars...)
-		if apart {
-			row.Timeline = timelineOf(&t, from.Tokens[samples.TokenKey{Pool: p.Name, Label: t.Label}], configured[t.Label].Spent, end)
-		}
+		row.Timeline = timelineOf(&t, from.Tokens[samples.TokenKey{Pool: p.Name, Label: t.Label}], configured[t.Label].Spent, end)
 		v.Rows = append(v.Rows, row)
 	}
 	return v
@@ -153,40 +132,17 @@ func writtenByToken(f *Facts) map[string]written {
 	return by
 }
 
-// countsOf counts tokens by state, for the legend.
+// countsOf counts tokens by state.
 func countsOf(list []status.Token) (counts []stateCount) {
-	by := map[string]int{}
+	by, x := map[string]int{}, 0
 	for i := range list {
 		by[stateNames[samples.StateOf(&list[i])]]++
 	}
 	for _, one := range stateWords {
-		counts = append(counts, stateCount{one.Name, one.Words, by[one.Name]})
+		counts = append(counts, stateCount{one.Name, one.Words, by[one.Name], x})
+		x += by[one.Name]
 	}
 	return counts
-}
-
-// closeTogether are the timelines of many tokens, one below the other.
-func closeTogether(p *status.Pool, configured map[string]written, from *samples.Snapshot, end time.Time) (list []timeline) {
-	for i := range p.Tokens[:min(len(p.Tokens), mostDrawn)] {
-		label := p.Tokens[i].Label
-		item := timelineOf(&p.Tokens[i], from.Tokens[samples.TokenKey{Pool: p.Name, Label: label}], configured[label].Spent, end)
-		item.Top = timelineHeight * i
-		list = append(list, item)
-	}
-	return list
-}
-
-// listed are the tokens that have a row: by label, or where there are many those that are put
-// away first.
-func listed(list []status.Token, all bool) []status.Token {
-	if all {
-		return list
-	}
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b status.Token) int {
-		return cmp.Compare(samples.StateOf(&b), samples.StateOf(&a))
-	})
-	return first(list)
 }
 
 // timelineOf is a token until end as it was observed, and after end as far as is known: spent is

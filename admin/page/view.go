@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,29 +14,56 @@ import (
 // view has the facts in the form in which the templates show them.
 type view struct {
 	*Facts
-	Now    time.Time
-	Glance glance
-	Sites  siteTable
-	Pools  []poolView
-	Queue  queueTable
-	Limits limitTable
-	Quotas []status.Forecast
-	Charts []chart
+	Now     time.Time
+	Flow    spark // requests a second
+	Waited  spark
+	Summary string
+	Trouble folded[trouble]
+	Queue   queueTable
+	Advised folded[status.Advice]
+	Sites   siteTable
+	Pools   []poolView
+	Limits  []limitGroup
+	Charts  []chart
+	Early   []string // the periods of which there is too little to draw
 }
 
 func viewOf(f *Facts, now time.Time) *view {
-	v := &view{Facts: f, Now: now, Quotas: longForecasts(f.Forecasts)}
-	v.Sites, v.Queue, v.Limits = sitesOf(f), queueOf(f.Holds), limitsOf(f, now)
-	v.Glance = glanceOf(f, now)
-	written := writtenByToken(f)
-	for _, p := range f.Tokens.Pools {
-		v.Pools = append(v.Pools, poolOf(&p, written, &f.Samples, now))
+	wrong := troublesOf(f, now)
+	v := &view{
+		Facts: f, Now: now, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1), Summary: summaryOf(f, len(wrong)),
+		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Advised: fold(f.Advice, 2, same),
+		Sites: sitesOf(f), Limits: limitGroups(f, now),
 	}
-	for _, p := range f.Past.Periods {
-		v.Charts = append(v.Charts, chartOf(p))
+	written := writtenByToken(f)
+	for i := range f.Tokens.Pools {
+		v.Pools = append(v.Pools, poolOf(&f.Tokens.Pools[i], written, &f.Samples, now))
+	}
+	for i, p := range f.Past.Periods {
+		if c := chartOf(p); i == 0 || c.busy > 1 {
+			v.Charts = append(v.Charts, c)
+		} else {
+			v.Early = append(v.Early, p.Name)
+		}
 	}
 	return v
 }
+
+// summaryOf is the state in a sentence for those who hear the page. It changes seldom, so it has
+// no number that changes all the time.
+func summaryOf(f *Facts, wrong int) string {
+	first, second := "Nothing is wrong", "no request waits"
+	if wrong > 0 {
+		first = status.Number(wrong, "thing is wrong", "things are wrong")
+	}
+	if len(f.Holds) > 0 {
+		second = "requests wait"
+	}
+	return first + "; " + second + "."
+}
+
+// Use returns the URL to copy: the one where all https is opened, if there is one.
+func (v *view) Use() string { return cmp.Or(v.Open, v.Proxy) }
 
 // Up returns how long the process has run.
 func (v *view) Up() string { return v.Now.Sub(v.Started).Truncate(time.Second).String() }
@@ -66,19 +94,6 @@ func (v *view) Others() string {
 func (v *view) StoreSentence() string {
 	text := v.Store.Sentence(v.Now)
 	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// Announced returns the limits of requests without a token, as many as the page lists.
-func (v *view) Announced() []status.Announced { return first(v.Tokens.Limits) }
-
-// longForecasts returns the forecasts of long windows, as many as the page lists.
-func longForecasts(list []status.Forecast) (long []status.Forecast) {
-	for _, one := range list {
-		if one.Long() && len(long) < status.MaxListed {
-			long = append(long, one)
-		}
-	}
-	return long
 }
 
 // perSecond formats a rate: "0", "0.3", "42".

@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
@@ -154,22 +152,19 @@ func TestARealBrowserKeepsThePageLive(t *testing.T) {
 	tab := newTab(t, "")
 	tab.does("opening the page", chromedp.Navigate("http://"+c.admin+"/"), chromedp.WaitVisible(chromedp.CSS("#live.on")))
 	const row = `document.querySelector('tr[data-key="api.test"]')`
-	tab.does("opening details and writing", chromedp.Evaluate[chromedp.Void](`document.querySelector("#queue details").open = true; window.seen = `+row), chromedp.SendKeys(chromedp.CSS(`input[name=site]`), "ap"))
+	tab.does("opening details and writing", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#queue details, #tokens details").forEach(d => d.open = true); window.seen = `+row), chromedp.SendKeys(chromedp.CSS(`input[name=site]`), "ap"))
 	c.ask(41)
 	tab.until("the number of requests changes", row+`.cells[4].innerText === "42"`)
 	c.cools.Store(true)
 	c.ask(2)
 	tab.until("the token is seen put away", `!!document.querySelector('tr[data-key="news/ü 1"] .t-partly')`)
-	tab.isTrue("details stay open", `document.querySelector("#queue details").open`)
+	tab.isTrue("details stay open", `document.querySelector("#queue details").open && document.querySelector("#tokens details").open`)
 	tab.isTrue("the focus stays, and what was entered", `document.activeElement.name === "site" && document.activeElement.value === "ap"`)
 	tab.isTrue("the row is the same element", row+` === window.seen`)
 	tab.isTrue("there is one script", `document.scripts.length === 1`)
 	const fits = `document.documentElement.scrollWidth <= document.documentElement.clientWidth`
 	tab.isTrue("the page is as wide as the window", fits)
-	tab.does("a phone", chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
-		_, err := cdp.Call(ctx, to, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 800, DeviceScaleFactor: 1, Mobile: true})
-		return err
-	}))
+	tab.does("a phone", screen(390, 800, true))
 	tab.isTrue("the page is as wide as a phone", fits+` && innerWidth === 390`)
 	tab.quiet()
 }
@@ -199,9 +194,9 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 			c.shows("sites/api.test/limits", `"requests":7`)
 			tab.does("changing limits to nonsense", chromedp.SetValue(chromedp.CSS(limits), "limits: [{requests: many}]"), chromedp.Click(chromedp.CSS(`button[value=set]`)), chromedp.WaitVisible(`//h2[text()="Nothing was changed"]`))
 			c.shows("sites/api.test/limits", `"requests":7`)
-			tab.does("disabling a token", chromedp.Navigate("http://"+c.admin+"/"), chromedp.Click(chromedp.CSS(`button[aria-label="Disable cool"]`)), chromedp.WaitVisible(chromedp.CSS(`button[aria-label="Enable cool"]`)))
+			tab.does("disabling a token", chromedp.Navigate("http://"+c.admin+"/"), chromedp.Click(chromedp.CSS(`#tokens summary`)), chromedp.Click(chromedp.CSS(`button[aria-label="Disable cool"]`)), chromedp.WaitReady(chromedp.CSS(`button[aria-label="Enable cool"]`)))
 			c.shows("tokens", `"state":"disabled"`)
-			tab.does("ending a quarantine", chromedp.Click(chromedp.CSS(`button[aria-label="Enable dead"]`)), chromedp.WaitNotPresent(chromedp.CSS(`button[aria-label="Enable dead"]`)))
+			tab.does("ending a quarantine", chromedp.Click(chromedp.CSS(`#trouble button[aria-label="Enable dead"]`)), chromedp.WaitNotPresent(chromedp.CSS(`button[aria-label="Enable dead"]`)))
 			if got := c.shown("tokens"); strings.Contains(got, `"state":"quarantined"`) {
 				t.Errorf("a token is in quarantine: %s", got)
 			}

@@ -101,6 +101,13 @@ func (b *browserTab) isTrue(what, expression string) {
 	}
 }
 
+// logs writes a number to the log of the test.
+func (b *browserTab) logs(what, expression string) {
+	b.t.Helper()
+	n, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64](expression))
+	b.t.Logf("%s: %v (%v)", what, n, err)
+}
+
 // scripts lets pages run scripts, or not.
 func scripts(may bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {

@@ -80,7 +80,7 @@ sites:
 		t.Errorf("enable: %d %s", code, body)
 	}
 	_, page := d.ask("/")
-	if said = append(said, page, d.log.String(), d.out.String()); !strings.Contains(page, "2 of 2 ready") {
+	if said = append(said, page, d.log.String(), d.out.String()); !strings.Contains(page, "2 of 2 tokens can go now") {
 		t.Errorf("the page:\n%s", page)
 	}
 	if strings.Contains(strings.Join(said, ""), "canary") {

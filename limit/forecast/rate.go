@@ -59,6 +59,9 @@ func (r *Rate) Sample(now time.Time, used int64, spec limit.Spec) {
 	r.used, r.at, r.sampled = used, now, r.sampled+took
 }
 
+// Observed is the time from the first sample to the last.
+func (r *Rate) Observed() time.Duration { return r.sampled }
+
 // PerSecond is the present rate.
 func (r *Rate) PerSecond() float64 {
 	part := max(r.sampled, atLeast).Seconds() / Lately.Seconds()

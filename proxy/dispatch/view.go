@@ -291,7 +291,8 @@ func (v *View) Forecast(site string, requests int64) (list []status.Forecast) {
 		if site != "" && l.shown.Site != site || !forecast.Covers(&l.spec) {
 			continue
 		}
-		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Rate: v.use.rateOf(l), Unit: l.shown.Unit}
+		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Unit: l.shown.Unit}
+		f.Rate, f.Observed = v.use.rateOf(l)
 		more := requests
 		if l.shown.Unit == string(policy.Bytes) {
 			more = 0 // requests say nothing of bytes

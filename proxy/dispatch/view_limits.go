@@ -141,14 +141,15 @@ func (u *limitUse) usedBefore(l *written) int64 {
 	return before.used()
 }
 
-// rateOf returns the rate at which a limit is used lately, per second.
-func (u *limitUse) rateOf(l *written) float64 {
+// rateOf returns the rate at which a limit is used lately, per second, and for how many seconds it
+// was observed.
+func (u *limitUse) rateOf(l *written) (perSecond, observed float64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if rate := u.known[slotName{l.shown.Site, l.at}]; rate != nil {
-		return rate.PerSecond()
+		return rate.PerSecond(), rate.Observed().Seconds()
 	}
-	return 0
+	return 0, 0
 }
 
 // size counts the limits of which the use is sampled.

@@ -1,0 +1,151 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/status"
+)
+
+// trouble is something that is wrong, of one thing or of several for the same reason.
+type trouble struct {
+	Kind, Many  string   // such as "token" and "tokens"
+	Names       []string // of the things
+	Of          string   // " of the pool api", "" for none
+	Reason      string
+	Until       string
+	Tone        string // class: "bad", or "warm" for what works all the same
+	Site        string // the site that a button resumes, "" for none
+	Pool, Label string // the token that a button enables, "" for none
+}
+
+// What names the things.
+func (t trouble) What() string {
+	if len(t.Names) > 1 {
+		return status.Count(uint64(len(t.Names))) + " " + t.Many + t.Of
+	}
+	return strings.TrimSpace(t.Kind + " " + t.Names[0] + t.Of)
+}
+
+// Key tells rows apart.
+func (t trouble) Key() string { return t.Kind + t.Names[0] + t.Of + t.Reason }
+
+// mostNames is the largest number of things that a trouble names.
+const mostNames = 6
+
+// Why is the reason, with the names of several things.
+func (t trouble) Why() string {
+	if len(t.Names) < 2 {
+		return t.Reason
+	}
+	text := t.Reason + ": " + strings.Join(t.Names[:min(len(t.Names), mostNames)], ", ")
+	if more := len(t.Names) - mostNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// troubles collects what is wrong, and joins what is wrong for the same reason.
+type troubles struct {
+	list []trouble
+	at   map[[3]string]int // :: kind, whose, reason → place in list
+}
+
+func (all *troubles) add(name string, t trouble) {
+	key := [3]string{t.Kind, t.Of, t.Reason}
+	i, there := all.at[key]
+	if !there {
+		t.Names, all.at[key] = []string{name}, len(all.list)
+		all.list = append(all.list, t)
+		return
+	}
+	same := &all.list[i]
+	same.Names, same.Label, same.Tone = append(same.Names, name), "", min(same.Tone, t.Tone)
+}
+
+// troublesOf lists what is wrong, what does not work at all first.
+func troublesOf(f *Facts, now time.Time) []trouble {
+	all := &troubles{at: map[[3]string]int{}}
+	for _, one := range f.Checks {
+		switch {
+		case !one.OK:
+			all.add(one.Name, trouble{Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
+		case one.Degraded:
+			all.add(one.Name, trouble{Reason: "degraded: " + one.Detail, Tone: "warm"})
+		}
+	}
+	for _, one := range f.Breakers {
+		name, tone := one.Site, "bad"
+		if one.Backend != "" {
+			name += " / " + one.Backend
+		}
+		if one.State != "open" {
+			tone = "warm"
+		}
+		all.add(name, trouble{Many: "sites", Reason: "its circuit is " + one.State + ": " + cmp.Or(one.Why, "it failed"), Until: tries(one.Until, now), Tone: tone})
+	}
+	for i := range f.Tokens.Pools {
+		all.pool(&f.Tokens.Pools[i], now)
+	}
+	for _, one := range f.Forecasts {
+		if one.Long() && one.Left <= 0 {
+			all.add(one.Of, trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up", Until: status.Ahead(one.Ends, now), Tone: "warm"})
+		}
+	}
+	for _, one := range f.Jobs {
+		if one.State == status.JobFailed {
+			all.add(one.Name, trouble{Kind: "job", Many: "jobs", Reason: fmt.Sprintf("%d of %d units failed", one.Units.Failed, one.Units.Total), Tone: "warm"})
+		}
+	}
+	if f.Unread != nil {
+		if remedies := f.Unread.Remedies(); len(remedies) > 0 {
+			all.add("", trouble{Kind: "https to " + status.Number(f.Unread.SiteCount, "site", "sites"), Tone: "warm",
+				Reason: "passed unread, so limits of the requests inside were not seen. To have it read: " + strings.Join(remedies, "; ")})
+		}
+	}
+	for _, site := range slices.Sorted(maps.Keys(f.Pauses)) {
+		one := f.Pauses[site]
+		until := "until it is resumed"
+		if !one.Until.IsZero() {
+			until = status.Ahead(one.Until, now)
+		}
+		all.list = append(all.list, trouble{Names: []string{site}, Reason: "paused " + status.Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: until, Tone: "warm", Site: site})
+	}
+	slices.SortStableFunc(all.list, func(a, b trouble) int { return strings.Compare(a.Tone, b.Tone) })
+	return all.list
+}
+
+// pool adds the tokens of a pool that sites do not accept, and the pool of which no token will
+// go by itself.
+func (all *troubles) pool(p *status.Pool, now time.Time) {
+	of, away := " of "+p.Name, 0
+	for i := range p.Tokens {
+		t := &p.Tokens[i]
+		if t.State == "quarantined" || t.State == "disabled" {
+			away++
+		}
+		if t.State == "quarantined" || t.Denied() {
+			all.add(t.Label, trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied: " + cmp.Or(t.Why, "the site does not accept it"), Until: tries(t.Until, now), Tone: "bad", Pool: p.Name, Label: t.Label})
+		}
+		for _, r := range t.Routes {
+			if r.State == "quarantined" {
+				all.add(t.Label, trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied for " + r.Route + ": " + cmp.Or(r.Why, "the site does not accept it"), Until: tries(r.Until, now), Tone: "bad", Pool: p.Name, Label: t.Label})
+			}
+		}
+	}
+	if away == p.Count && away > 0 {
+		all.list = append(all.list, trouble{Kind: "pool", Names: []string{p.Name}, Reason: "none of its tokens can go: all are denied or disabled", Tone: "bad"})
+	}
+}
+
+// tries says when something is tried again.
+func tries(until, now time.Time) string {
+	if at := status.Ahead(until, now); at != "" {
+		return "tried again " + at
+	}
+	return ""
+}

@@ -1,0 +1,159 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+const (
+	crowdedSites  = 1000
+	crowdedTokens = 200
+)
+
+// crowdedConfig has many sites and tokens: one site is down, and one quota is used up by the
+// first request.
+func crowdedConfig(address string) string {
+	var b strings.Builder
+	b.WriteString("log: {level: error}\negress:\n  resolve:\n    \"down.test:80\": 127.0.0.1:1\n")
+	for _, one := range append(siteNames(), "api.test", "slow.test", "quota.test") {
+		fmt.Fprintf(&b, "    \"%s:80\": %s\n", one, address)
+	}
+	b.WriteString("pools:\n  api:\n    put: \"Authorization: Bearer {token}\"\n    tokens:\n")
+	for i := range crowdedTokens {
+		fmt.Fprintf(&b, "      - {label: account-%03d, secret: secret-%d}\n", i, i)
+	}
+	return b.String() + `sites:
+  - {host: api.test, pool: api, insecure: true, limits: [{requests: 20000, per: day}]}
+  - {host: slow.test, limits: [{concurrency: 1}, {requests: 10000, per: month}]}
+  - {host: quota.test, limits: [{requests: 1, per: month}]}
+  - {host: down.test, limits: [{requests: 100000, per: week}]}
+`
+}
+
+func siteNames() []string {
+	list := make([]string, crowdedSites-4)
+	for i := range list {
+		list[i] = fmt.Sprintf("site-%04d.example.com", i)
+	}
+	return list
+}
+
+// newCrowd builds and starts abide, and crawls many sites until it is in an incident: tokens are
+// denied for two reasons, a site is down, one is paused, a quota is used up, and requests wait.
+func newCrowd(t *testing.T) *crawl {
+	t.Helper()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var n int
+		_, _ = fmt.Sscanf(r.Header.Get("Authorization"), "Bearer secret-%d", &n) // 0 without a token
+		switch {
+		case r.Host == "slow.test":
+			<-r.Context().Done()
+		case n%50 == 7:
+			w.WriteHeader(http.StatusPaymentRequired)
+		case n%50 == 9:
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			w.Header().Set("X-RateLimit-Limit", "60")
+			w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(59-n%60))
+			w.Header().Set("X-RateLimit-Reset", "300")
+		}
+	}))
+	t.Cleanup(site.Close)
+	c := &crawl{t: t}
+	proxy := c.serve(t.TempDir(), crowdedConfig(site.Listener.Addr().String()))
+	via := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: proxy}), MaxIdleConnsPerHost: 20}
+	ctx, hangUp := context.WithCancel(context.WithoutCancel(t.Context()))
+	var waiting sync.WaitGroup
+	t.Cleanup(func() {
+		hangUp()
+		waiting.Wait()
+		via.CloseIdleConnections()
+	})
+	ask := func(site string) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+site+"/", nil)
+		if err != nil {
+			panic(err) // the URL is of this test
+		}
+		if answer, err := via.RoundTrip(r); err == nil {
+			answer.Body.Close()
+		}
+	}
+	var all sync.WaitGroup
+	sites := make(chan string)
+	for range 16 {
+		all.Go(func() {
+			for site := range sites {
+				ask(site)
+			}
+		})
+	}
+	for i, one := range siteNames() {
+		sites <- one
+		if i%4 == 0 {
+			waiting.Go(func() { ask("api.test") })
+		}
+	}
+	close(sites)
+	all.Wait()
+	for range 12 {
+		for _, one := range []string{"slow.test", "quota.test", "down.test"} {
+			waiting.Go(func() { ask(one) })
+		}
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+c.admin+"/api/v1/sites/"+siteNames()[0]+"/pause", strings.NewReader(`{"reason":"they migrate"}`))
+	c.check(err)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := client.Do(r)
+	c.check(err)
+	answer.Body.Close()
+	return c
+}
+
+// screen has the tab show pages as on a screen of a size.
+func screen(width, height int64, phone bool) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
+		_, err := cdp.Call(ctx, to, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: phone})
+		return err
+	})
+}
+
+func TestAThousandSitesAndTwoHundredTokensFitTwoScreens(t *testing.T) {
+	c := newCrowd(t)
+	tab := newTab(t, "")
+	tab.does("opening the page", screen(1440, 900, false), chromedp.Navigate("http://"+c.admin+"/"), chromedp.WaitVisible(chromedp.CSS("#live.on")))
+	tab.until("what waits is shown", `document.querySelectorAll("#queue .waits tbody tr").length >= 2`)
+	for _, one := range []struct {
+		what, has string
+	}{
+		{"tokens that are denied", "tokens of api"},
+		{"the site that is down", "down.test"},
+		{"the pause", "they migrate"},
+		{"the quota", "quota.test"},
+	} {
+		tab.until(one.what, fmt.Sprintf(`document.querySelector("#trouble").textContent.includes(%q)`, one.has))
+	}
+	tab.isTrue("all sites are counted", `document.querySelector("#sites").textContent.includes("more of 1\u202f000 sites")`)
+	tab.isTrue("tokens are one line", `document.querySelectorAll("#tokens summary").length === 1 && document.querySelector("#tokens").offsetHeight < 100`)
+	const inOrder = `["trouble", "queue", "sites", "tokens", "limits"].map(id => document.getElementById(id).getBoundingClientRect().top).every((top, i, all) => i === 0 || top > all[i-1])`
+	tab.isTrue("what is wrong is above what waits, above what flows", inOrder)
+	tab.isTrue("it fits two screens", `document.documentElement.scrollHeight <= 2 * 900`)
+	tab.logs("height in pixels", `document.documentElement.scrollHeight`)
+	tab.does("a phone", screen(390, 844, true))
+	tab.isTrue("it fits four screens of a phone", `document.documentElement.scrollHeight <= 4 * 844`)
+	tab.isTrue("it is as wide as a phone", `document.documentElement.scrollWidth <= 390 && innerWidth === 390`)
+	tab.logs("height in pixels on a phone", `document.documentElement.scrollHeight`)
+	tab.isTrue("without opening anything, headings are in order", `[...document.querySelectorAll("h1, h2, h3")].every((h, i, all) => i === 0 ? h.tagName === "H1" : h.tagName[1] - all[i-1].tagName[1] <= 1)`)
+	tab.isTrue("each control has a name", `[...document.querySelectorAll("button, input:not([type=hidden]), summary, a")].every(e => (e.getAttribute("aria-label") || e.textContent || e.closest("label")?.textContent || "").trim() !== "")`)
+	tab.quiet()
+}
