@@ -4,7 +4,7 @@
 //
 // The usual call:
 //
-//	server := admin.Server(admin.New(admin.Options{Policy: current, Metrics: m, Proxy: proxy, Process: process}))
+//	server := admin.Server(admin.New(admin.Options{Policy: current, Metrics: m, Proxy: proxy, Process: process, Samples: samples}))
 //	err := server.Serve(listener)
 //
 // # Who may ask
@@ -50,7 +50,7 @@ import (
 )
 
 // Options are the sources of everything that is shown. All but CA, Listen, EnvCommand,
-// Samples, Version, Started and Log are needed.
+// Version, Started and Log are needed.
 type Options struct {
 	Policy  func() *policy.Policy // the policy in force
 	CA      *ca.CA
@@ -63,7 +63,7 @@ type Options struct {
 	// EnvCommand is the command that prints what sets up a shell of this machine: the
 	// proxy and files of certificates. "" where no such files are kept.
 	EnvCommand string
-	// Samples has what the page draws of the last minutes; nil: only while the page is read.
+	// Samples has what the page draws of the last minutes.
 	Samples *samples.Recorder
 	Version string
 	Started time.Time

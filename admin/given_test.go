@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/abide-proxy/abide/admin/samples"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -43,6 +44,10 @@ type given struct {
 func (g *given) options() Options {
 	o := g.Options
 	o.Proxy, o.Process = givenProxy{g: g}, givenProcess{g: g}
+	o.Samples = samples.New(samples.Sources{
+		Sites: o.Metrics.Sites, Tokens: func() status.Tokens { return o.Proxy.Tokens() },
+		Waiting: func() int { return len(o.Proxy.Holds("", status.MaxHolds)) },
+	})
 	return o
 }
 

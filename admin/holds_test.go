@@ -108,7 +108,7 @@ func TestThePageListsAHundredOfWhatIsWaitedFor(t *testing.T) {
 		holds = append(holds, many(1+i%2, fmt.Sprintf("%d.test", i), "2 in flight", time.Time{})...)
 	}
 	r := newBed(t, withHolds(holds...)).get("/")
-	if n := strings.Count(r.body, `<th scope="row">2 in flight</th>`); n != status.MaxListed || !strings.Contains(r.body, "<b>450</b> requests wait") || !strings.Contains(r.body, "250 requests are in no line.") {
+	if n := strings.Count(r.body, `<th scope="row">2 in flight</th>`); n != status.MaxListed || !strings.Contains(r.body, "<b>450</b> requests wait") || !strings.Contains(r.body, "200 more are not listed.") {
 		t.Errorf("%d lines:\n%s", n, r.body)
 	}
 	r = newBed(t, withHolds(many(status.MaxHolds+1, "api.test", "2 in flight", time.Time{})...)).get("/")
@@ -126,7 +126,7 @@ func TestWhatWaitsIsShownAndNeverRun(t *testing.T) {
 	r := b.get("/")
 	found := tags(t, r.body)
 	nothingRuns(t, found)
-	if found["tr"] != 4+3*len(hostile) { // with the sites, the sums and both tables of the queue
+	if found["tr"] != 5+3*len(hostile) { // with the sites, the sums and both tables of the queue
 		t.Errorf("the table has %d rows", found["tr"])
 	}
 	if r := b.get("/api/v1/holds"); !json.Valid([]byte(r.body)) || strings.Contains(r.body, "<") {

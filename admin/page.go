@@ -42,12 +42,6 @@ type pageProcess interface {
 func newPages(o *Options, v *overview, s *sites) *pages {
 	p := &pages{overview: v, sites: s, tokens: o.Proxy, forecasts: o.Proxy, process: o.Process, samples: o.Samples, envCommand: o.EnvCommand}
 	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 10*time.Second, 2*time.Second, 2*time.Second
-	if p.samples == nil {
-		p.samples = samples.New(samples.Sources{
-			Sites: o.Metrics.Sites, Tokens: func() status.Tokens { return o.Proxy.Tokens() },
-			Waiting: func() int { return len(o.Proxy.Holds("", status.MaxHolds)) },
-		})
-	}
 	return p
 }
 
@@ -81,10 +75,7 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 	f.Filter = strings.ToValidUTF8(site[:min(len(site), maxSite)], "")
 	f.Chosen = p.chosen(f)
 	secret := len(p.overview.policy().Access.Clients) > 0
-	f.Proxy = proxyURL(f.Listen, r.Host, secret)
-	if f.ListenOpen != "" {
-		f.Open = proxyURL(f.ListenOpen, r.Host, secret)
-	}
+	f.Proxy, f.Open = proxyURL(f.Listen, r.Host, secret), proxyURL(f.ListenOpen, r.Host, secret)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if err := page.Render(w, f, now); err != nil {
 		panic(err)

@@ -122,7 +122,9 @@ func TestThePageTellsHowToPointAClientHere(t *testing.T) {
 }
 
 func TestThePageShowsTheAddressThatTheSystemChose(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, o *given) { p.Listen, p.Open.Listen, o.Listen = "127.0.0.1:0", "", "127.0.0.1:43210" })
+	b := newBed(t, func(p *policy.Policy, o *given) {
+		p.Listen, p.Open.Listen, o.Listen = "127.0.0.1:0", "", "127.0.0.1:43210"
+	})
 	if r := b.get("/"); !strings.Contains(r.body, "https_proxy=http://127.0.0.1:43210") {
 		t.Errorf("the page:\n%s", r.body)
 	}

@@ -64,8 +64,8 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 		`<th scope="row">free.example.com <small>set, and not asked for yet, set at run time</small></th>`,
 		`<small>adaptive between 1/s and 10/s</small></th><td> not known</td>`,
 		`<rect class="fill " width="62" height="6"/></svg> 62 % used</td><td>at this rate until `,
-		`<title>api.example.com, from `, `4.3 GB received, 24 kB sent</small>`,
-		`<p>Budgets are shared by 2 instances.</p>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1h30m`,
+		` UTC, api.example.com: `, `4.3 GB received, 24 kB sent`,
+		`<span>Budgets are shared by 2 instances.</span>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1h30m`,
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
@@ -92,7 +92,7 @@ func TestThePageIsThereWhenThePastCannotBeRead(t *testing.T) {
 		o.Store = func(context.Context) status.Store { return status.Store{Kind: "shared", Since: time.Now(), Err: "<i>"} }
 	})
 	r := b.get("/")
-	for _, want := range []string{`<p class="bad">What is recorded cannot be read: &lt;b&gt;disk</p>`, `<p class="bad">Budgets are shared by 1 instance, but the store does not answer since `} {
+	for _, want := range []string{`<p class="bad">What is recorded cannot be read: &lt;b&gt;disk</p>`, `<span class="bad">Budgets are shared by 1 instance, but the store does not answer since `} {
 		if r.StatusCode != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("%s is not on the page:\n%s", want, r.body)
 		}

@@ -66,10 +66,9 @@ func (w Wait) For() string {
 
 // Waits are the sums with the most holds.
 type Waits struct {
-	List   []Wait `json:"for"`
-	N      int    `json:"requests"`
-	More   bool   `json:"more"` // N are not all
-	Hidden int    `json:"-"`    // in no line of the list
+	List []Wait `json:"for"`
+	N    int    `json:"requests"`
+	More bool   `json:"more"` // N are not all
 
 	Most map[string]string `json:"-"` // :: site → what most of its requests wait for
 }
@@ -101,9 +100,6 @@ func SumWaits(holds []Hold, now time.Time) *Waits {
 		if sum.Most[one.Site] == "" {
 			sum.Most[one.Site] = one.For()
 		}
-	}
-	for _, one := range sum.List[min(len(sum.List), MaxListed):] {
-		sum.Hidden += one.N
 	}
 	sum.List = sum.List[:min(len(sum.List), MaxListed)]
 	return sum

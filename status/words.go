@@ -74,12 +74,21 @@ func In(until, now time.Time) string {
 		return "now"
 	case left < time.Minute:
 		return fmt.Sprintf("in %d s", (left+time.Second-1)/time.Second)
-	case left < time.Hour:
-		return fmt.Sprintf("in %d min %02d s", left/time.Minute, left%time.Minute/time.Second)
 	case left < 24*time.Hour:
-		return fmt.Sprintf("in %d h %02d min", left/time.Hour, left%time.Hour/time.Minute)
+		return "in " + Long(left)
 	}
 	return until.UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+// Long is a duration rounded down to seconds: "3 min 05 s".
+func Long(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%d h %02d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
 // Ahead is In, or "" for a time that is over or not known.

@@ -18,6 +18,7 @@ type Bars struct {
 	Count  int // steps
 	Series []Series
 	Format func(amount float64) string // of an amount in texts
+	Inside bool                        // of a page, which has the style
 }
 
 // Series is one part of each bar.
@@ -53,8 +54,10 @@ func (b Bars) SVG() []byte {
 	most := b.most(series)
 	legend := (len(series) + 3) / 4 * lineHeight
 	var w strings.Builder
-	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height+legend, html.EscapeString(printable(b.Title)))
-	w.WriteString(style)
+	fmt.Fprintf(&w, `<svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height+legend, html.EscapeString(printable(b.Title)))
+	if !b.Inside {
+		w.WriteString(style)
+	}
 	fmt.Fprintf(&w, `<rect class="back" width="%d" height="%d"/><text class="head" x="%d" y="24">%s</text>`+"\n", width, height+legend, left, html.EscapeString(printable(b.Title)))
 	b.drawScale(&w, most)
 	b.drawTimes(&w)

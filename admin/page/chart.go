@@ -1,147 +1,48 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
+	"html/template"
 	"maps"
 	"slices"
-	"time"
 
+	bars "github.com/abide-proxy/abide/admin/chart"
 	"github.com/abide-proxy/abide/status"
 )
 
-const (
-	// mostColours is the number of sites of a chart with a colour of their own. The others share one.
-	mostColours = 5
-	// chartHeight is the height of the highest bar, chartStep the width of a step.
-	chartHeight = 100
-	chartStep   = 10
-)
-
-// block is the traffic of a site in one step of a chart.
-type block struct {
-	X, Y, Height int
-	Class        string
-	Title        string
-}
-
-// legendLine is a site of a chart.
-type legendLine struct {
-	Name, Class string
-	In, Out     uint64
-}
-
 // chart is the bytes of sites in each step of a period.
 type chart struct {
-	Name, From, To string
-	Width          int
-	Blocks         []block
-	Legend         []legendLine
-	Most           uint64 // in a step
-	StepName       string
-	In, Out        uint64
-	busy           int // steps with traffic
-}
-
-// siteBytes is the bytes of a site in each step.
-type siteBytes struct {
-	legendLine
-	by []uint64
+	Name    string
+	In, Out uint64
+	Drawn   template.HTML
+	busy    int // steps with traffic
 }
 
 // chartOf draws a period.
 func chartOf(p Period) chart {
-	sites := bytesOf(p)
-	c := chart{
-		Name: p.Name, Width: chartStep * p.Steps, StepName: stepName(p.Step),
-		From: stepTime(p.Since, p.Step), To: "now",
-	}
-	sums := make([]uint64, p.Steps)
-	for _, one := range sites {
-		c.Legend, c.In, c.Out = append(c.Legend, one.legendLine), c.In+one.In, c.Out+one.Out
-		for i, n := range one.by {
-			sums[i] += n
-		}
-	}
-	for _, n := range sums {
-		if c.Most = max(c.Most, n); n > 0 {
-			c.busy++
-		}
-	}
-	below := make([]uint64, p.Steps)
-	for _, one := range sites {
-		for i, n := range one.by {
-			if n == 0 {
-				continue
-			}
-			top, bottom := heightOf(below[i]+n, c.Most), heightOf(below[i], c.Most)
-			below[i] += n
-			c.Blocks = append(c.Blocks, block{
-				X: chartStep * i, Y: chartHeight - top, Height: max(top-bottom, 1), Class: one.Class,
-				Title: fmt.Sprintf("%s, from %s: %s", one.Name, stepTime(p.Since.Add(time.Duration(i)*p.Step), p.Step), status.Size(n)),
-			})
-		}
-	}
-	return c
-}
-
-// heightOf returns the height of so many bytes in a chart.
-func heightOf(n, most uint64) int {
-	return int(float64(n) / float64(max(most, 1)) * chartHeight)
-}
-
-// bytesOf are the sites of a period, those with the most bytes first, and the others as one.
-func bytesOf(p Period) []*siteBytes {
-	sites := map[string]*siteBytes{}
+	c, drawn := chart{Name: p.Name}, bars.Bars{Start: p.Since, Step: p.Step, Count: p.Steps, Inside: true}
+	by, sums := map[string][]float64{}, make([]float64, p.Steps)
 	for _, one := range p.Traffic {
 		i := int(one.Start.Sub(p.Since) / p.Step)
 		if one.Start.Before(p.Since) || i >= p.Steps {
 			continue
 		}
-		s := sites[one.Site]
-		if s == nil {
-			s = &siteBytes{legendLine: legendLine{Name: one.Site}, by: make([]uint64, p.Steps)}
-			sites[one.Site] = s
+		if by[one.Site] == nil {
+			by[one.Site] = make([]float64, p.Steps)
 		}
 		in, out := uint64(max(one.In, 0)), uint64(max(one.Out, 0))
-		s.In, s.Out = s.In+in, s.Out+out
-		s.by[i] += in + out
-	}
-	all := slices.SortedFunc(maps.Values(sites), func(a, b *siteBytes) int {
-		return cmp.Or(cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name))
-	})
-	if len(all) > mostColours+1 {
-		rest := all[mostColours]
-		rest.Name = status.Number(len(all)-mostColours, "other site", "other sites")
-		for _, one := range all[mostColours+1:] {
-			rest.In, rest.Out = rest.In+one.In, rest.Out+one.Out
-			for i, n := range one.by {
-				rest.by[i] += n
-			}
+		c.In, c.Out = c.In+in, c.Out+out
+		if sums[i] == 0 && in+out > 0 {
+			c.busy++
 		}
-		all = all[:mostColours+1]
+		sums[i] += float64(in + out)
+		by[one.Site][i] += float64(in + out)
 	}
-	for i, one := range all {
-		one.Class = fmt.Sprint("c", i)
+	for _, site := range slices.Sorted(maps.Keys(by)) {
+		drawn.Series = append(drawn.Series, bars.Series{Name: site, Amounts: by[site]})
 	}
-	return all
-}
-
-// stepName is a step in words.
-func stepName(step time.Duration) string {
-	switch step {
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	}
-	return "day"
-}
-
-// stepTime formats the beginning of a step.
-func stepTime(at time.Time, step time.Duration) string {
-	if step >= 24*time.Hour {
-		return at.UTC().Format("2 January")
-	}
-	return at.UTC().Format("15:04 UTC")
+	drawn.Title = fmt.Sprintf("Last %s: %s received, %s sent", p.Name, status.Size(c.In), status.Size(c.Out))
+	drawn.Format = func(n float64) string { return status.Size(uint64(n)) }
+	c.Drawn = template.HTML(drawn.SVG()) // in which all text of others is escaped
+	return c
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -77,14 +78,13 @@ func learnedOf(f *Facts, now time.Time) folded[limitBar] {
 		tokens int
 	}
 	sums := map[key]*sum{}
-	var order []*sum
 	add := func(a *status.Announced, token int) {
 		at := key{a.Site, a.Label()}
 		known := sums[at]
 		switch {
 		case known == nil:
 			known = &sum{*a, 0}
-			sums[at], order = known, append(order, known)
+			sums[at] = known
 		case a.Limit < 0 || a.Remaining < 0:
 		case known.Limit < 0 || known.Remaining < 0:
 			known.Limit, known.Remaining = a.Limit, a.Remaining
@@ -113,10 +113,10 @@ func learnedOf(f *Facts, now time.Time) folded[limitBar] {
 			}
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *sum) int {
+	order := slices.SortedFunc(maps.Values(sums), func(a, b *sum) int {
 		return cmp.Or(cmp.Compare(a.LeftShare(), b.LeftShare()), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Label(), b.Label()))
 	})
-	return fold(order, 4, func(one *sum) limitBar {
+	return fold(order, 3, func(one *sum) limitBar {
 		bar := announcedBar(&one.Announced, false, now)
 		bar.Site = one.Site
 		if one.tokens > 1 {

@@ -25,22 +25,15 @@ type queueRow struct {
 	Share        int     // of all that wait, in hundredths
 }
 
-// Wait is the longest time that a request has waited.
-func (r queueRow) Wait() string { return span(r.Longest) }
-
 // queueTable lists the requests that wait.
 type queueTable struct {
 	For     folded[waitRow]
-	Rows    []queueRow
+	Rows    folded[*queueRow]
 	N       int
-	Hidden  int // requests in no row
 	More    bool
-	Longest float64
+	Longest float64   // in seconds
 	last    time.Time // when the last of them goes; zero: not known
 }
-
-// Wait is the longest time that a request has waited.
-func (t queueTable) Wait() string { return span(t.Longest) }
 
 // Last says when the last of the requests goes, "" where that is not known.
 func (t queueTable) Last(now time.Time) string { return status.Ahead(t.last, now) }
@@ -73,14 +66,10 @@ func queueOf(f *Facts, now time.Time) (t queueTable) {
 	all := slices.SortedFunc(maps.Values(rows), func(a, b *queueRow) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Client, b.Client))
 	})
-	for i, one := range all {
-		if i >= status.MaxListed {
-			t.Hidden += one.N
-			continue
-		}
-		one.Share = 100 * one.N / t.N
-		t.Rows = append(t.Rows, *one)
-	}
+	t.Rows = fold(all, status.MaxListed, func(row *queueRow) *queueRow {
+		row.Share = 100 * row.N / t.N
+		return row
+	})
 	if f.Waiting != nil {
 		t.For = fold(f.Waiting.List, 4, func(w status.Wait) waitRow { return waitRow{w, 100 * w.N / max(t.N, 1), w.Ends(now)} })
 	}

@@ -34,7 +34,7 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": status.Size, "count": status.Count,
 	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
 	"perSecond": perSecond,
-	"bytes":     bytesPerSecond,
+	"span":      span, "bytes": bytesPerSecond,
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },
 }).ParseFS(templateFiles, "*.html"))
 

@@ -18,9 +18,6 @@ type siteRow struct {
 	recent   float64   // requests of the last minutes
 }
 
-// Wait is the longest time that a request has waited.
-func (r siteRow) Wait() string { return span(r.LongestWait) }
-
 // Flow is the bytes a second of the last seconds, both ways.
 func (r siteRow) Flow() float64 { return r.Course.Now.In + r.Course.Now.Out }
 
@@ -32,7 +29,7 @@ type siteTable struct {
 }
 
 // shownSites is the number of sites that are not folded.
-const shownSites = 8
+const shownSites = 7
 
 // sitesOf are the busiest sites.
 func sitesOf(f *Facts) siteTable {
@@ -56,10 +53,11 @@ func sitesOf(f *Facts) siteTable {
 	}), len(rows), f.Filter}
 }
 
-// busier sorts sites by the requests that wait or were sent lately, and then by what was counted.
+// busier sorts sites where requests wait first, then by the requests of the last minutes and by
+// what was counted.
 func busier(a, b siteRow) int {
 	return cmp.Or(
-		cmp.Compare(b.recent, a.recent), cmp.Compare(b.Held, a.Held), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
+		cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
 		cmp.Compare(b.Site.Counts.Requests, a.Site.Counts.Requests), cmp.Compare(a.Name, b.Name),
 	)
 }

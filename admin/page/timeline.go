@@ -59,10 +59,6 @@ type tokenRow struct {
 // Tone is the class of the token's state.
 func (r tokenRow) Tone() string { return stateNames[samples.StateOf(&r.Token)] }
 
-// CanEnable and CanDisable tell which buttons the token has.
-func (r tokenRow) CanEnable() bool  { return r.State == "disabled" || r.State == "quarantined" }
-func (r tokenRow) CanDisable() bool { return r.State != "disabled" }
-
 // poolView is a pool as the page shows it.
 type poolView struct {
 	*status.Pool

@@ -31,8 +31,8 @@ func (t trouble) What() string {
 	return strings.TrimSpace(t.Kind + " " + t.Names[0] + t.Of)
 }
 
-// Key tells rows apart.
-func (t trouble) Key() string { return t.Kind + t.Names[0] + t.Of + t.Reason }
+// Key tells rows apart: what is wrong for the same reason is one row.
+func (t trouble) Key() string { return t.Kind + t.Of + t.Site + t.Reason }
 
 // mostNames is the largest number of things that a trouble names.
 const mostNames = 6
@@ -49,17 +49,16 @@ func (t trouble) Why() string {
 	return text
 }
 
-// troubles collects what is wrong, and joins what is wrong for the same reason.
+// troubles collects what is wrong.
 type troubles struct {
 	list []trouble
-	at   map[[3]string]int // :: kind, whose, reason → place in list
+	at   map[string]int // :: key → place in list
 }
 
 func (all *troubles) add(name string, t trouble) {
-	key := [3]string{t.Kind, t.Of, t.Reason}
-	i, there := all.at[key]
+	i, there := all.at[t.Key()]
 	if !there {
-		t.Names, all.at[key] = []string{name}, len(all.list)
+		t.Names, all.at[t.Key()] = []string{name}, len(all.list)
 		all.list = append(all.list, t)
 		return
 	}
@@ -69,13 +68,13 @@ func (all *troubles) add(name string, t trouble) {
 
 // troublesOf lists what is wrong, what does not work at all first.
 func troublesOf(f *Facts, now time.Time) []trouble {
-	all := &troubles{at: map[[3]string]int{}}
+	all := &troubles{at: map[string]int{}}
 	for _, one := range f.Checks {
 		switch {
 		case !one.OK:
-			all.add(one.Name, trouble{Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
+			all.add(one.Name, trouble{Many: "checks", Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
 		case one.Degraded:
-			all.add(one.Name, trouble{Reason: "degraded: " + one.Detail, Tone: "warm"})
+			all.add(one.Name, trouble{Many: "checks", Reason: "degraded: " + one.Detail, Tone: "warm"})
 		}
 	}
 	for _, one := range f.Breakers {
@@ -113,7 +112,7 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		if !one.Until.IsZero() {
 			until = status.Ahead(one.Until, now)
 		}
-		all.list = append(all.list, trouble{Names: []string{site}, Reason: "paused " + status.Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: until, Tone: "warm", Site: site})
+		all.add(site, trouble{Reason: "paused " + status.Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: until, Tone: "warm", Site: site})
 	}
 	slices.SortStableFunc(all.list, func(a, b trouble) int { return strings.Compare(a.Tone, b.Tone) })
 	return all.list
@@ -128,17 +127,20 @@ func (all *troubles) pool(p *status.Pool, now time.Time) {
 		if t.State == "quarantined" || t.State == "disabled" {
 			away++
 		}
+		denied := func(at, why string, until time.Time) {
+			all.add(t.Label, trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied" + at + ": " + cmp.Or(why, "the site does not accept it"), Until: tries(until, now), Tone: "bad", Pool: p.Name, Label: t.Label})
+		}
 		if t.State == "quarantined" || t.Denied() {
-			all.add(t.Label, trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied: " + cmp.Or(t.Why, "the site does not accept it"), Until: tries(t.Until, now), Tone: "bad", Pool: p.Name, Label: t.Label})
+			denied("", t.Why, t.Until)
 		}
 		for _, r := range t.Routes {
 			if r.State == "quarantined" {
-				all.add(t.Label, trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied for " + r.Route + ": " + cmp.Or(r.Why, "the site does not accept it"), Until: tries(r.Until, now), Tone: "bad", Pool: p.Name, Label: t.Label})
+				denied(" for "+r.Route, r.Why, r.Until)
 			}
 		}
 	}
 	if away == p.Count && away > 0 {
-		all.list = append(all.list, trouble{Kind: "pool", Names: []string{p.Name}, Reason: "none of its tokens can go: all are denied or disabled", Tone: "bad"})
+		all.add(p.Name, trouble{Kind: "pool", Many: "pools", Reason: "none of its tokens can go: all are denied or disabled", Tone: "bad"})
 	}
 }
 

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -79,17 +78,6 @@ func (v *view) In(at time.Time) string    { return status.In(at, v.Now) }
 func (v *view) Ahead(at time.Time) string { return status.Ahead(at, v.Now) }
 func (v *view) Ago(at time.Time) string   { return status.Ago(at, v.Now) }
 
-// Fleet reports whether the page lists the instances that use the store.
-func (v *view) Fleet() bool { return v.fleet() }
-
-// Others returns the heading above the instances that use the store.
-func (v *view) Others() string {
-	if v.Store.Kind == status.StoreShared {
-		return "Fleet"
-	}
-	return "Processes"
-}
-
 // StoreSentence describes the state of the store.
 func (v *view) StoreSentence() string {
 	text := v.Store.Sentence(v.Now)
@@ -112,16 +100,7 @@ func perSecond(rate float64) string {
 // bytesPerSecond formats a rate of bytes.
 func bytesPerSecond(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" }
 
-// span formats a time in seconds: "3 min 05 s".
+// span formats a time in seconds, at least one: "3 min 05 s".
 func span(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d < time.Second:
-		return "under 1 s"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min %02d s", d/time.Minute, d%time.Minute/time.Second)
-	}
-	return fmt.Sprintf("%d h %02d min", d/time.Hour, d%time.Hour/time.Minute)
+	return status.Long(time.Duration(max(seconds, 1) * float64(time.Second)))
 }

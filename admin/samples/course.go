@@ -24,11 +24,11 @@ func risen(now, before uint64) uint64 {
 // Rate is something per second.
 type Rate struct{ Requests, In, Out float64 }
 
-// Course has the rates of a site: Now is the rate of the last seconds, the other two have the rate
-// of each step that is over, oldest first. They are nil where there was nothing.
+// Course has the rates of a site: Now is the rate of the last seconds, Requests has the rate of each
+// step that is over, oldest first. It is nil where there was nothing.
 type Course struct {
-	Now             Rate
-	Requests, Bytes []float32 // per second
+	Now      Rate
+	Requests []float32 // per second
 }
 
 // rateOver is the number of samples of the present rate.
@@ -43,7 +43,6 @@ type course struct {
 	took     [rateOver]time.Duration
 	next     int // in counted and took
 	requests series
-	bytes    series
 }
 
 // add adds a sample. The first says where counting begins.
@@ -53,15 +52,13 @@ func (c *course) add(now time.Time, counters Counters) {
 		c.counted[c.next], c.took[c.next] = more, now.Sub(c.end)
 		c.next = (c.next + 1) % rateOver
 		c.requests.more(now, float32(more.Requests))
-		c.bytes.more(now, float32(more.In+more.Out))
 	}
 	c.began, c.last, c.end = true, counters, now
 }
 
 // read is the course until now.
 func (c *course) read(now time.Time) Course {
-	perSecond, over := 1/float32(Step.Seconds()), now.Add(-Step)
-	return Course{Now: c.rate(now), Requests: c.requests.read(over, perSecond), Bytes: c.bytes.read(over, perSecond)}
+	return Course{Now: c.rate(now), Requests: c.requests.read(now.Add(-Step), 1/float32(Step.Seconds()))}
 }
 
 // rate is the rate of the last samples, zero where they are long past.

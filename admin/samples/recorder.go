@@ -33,7 +33,7 @@ const (
 	maxTokens = 2000
 )
 
-// Sources are the functions that are sampled. Each may be nil.
+// Sources are the functions that are sampled.
 type Sources struct {
 	Sites   func() []metrics.SiteCount
 	Tokens  func() status.Tokens
@@ -76,18 +76,7 @@ func (r *Recorder) Take(now time.Time) {
 	if !r.due(now) {
 		return
 	}
-	var counts []metrics.SiteCount
-	var tokens status.Tokens
-	waiting := 0
-	if r.from.Sites != nil {
-		counts = r.from.Sites()
-	}
-	if r.from.Tokens != nil {
-		tokens = r.from.Tokens()
-	}
-	if r.from.Waiting != nil {
-		waiting = r.from.Waiting()
-	}
+	counts, tokens, waiting := r.from.Sites(), r.from.Tokens(), r.from.Waiting()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.waiting.highest(now, float32(waiting))

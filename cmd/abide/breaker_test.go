@@ -27,7 +27,7 @@ breaker: {failures: 1, pause: 1h}
 	for path, want := range map[string]string{
 		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
 		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
-		"/":              `<td class="text">the host closed the connection before it answered</td><td><span class="bad">open</span>, tries in `,
+		"/":              `class="bad">ill.test</th><td class="text">its circuit is open: the host closed the connection before it answered</td><td>tried again in `,
 	} {
 		if _, body := d.ask(path); !strings.Contains(body, want) {
 			t.Errorf("%s lacks %s:\n%s", path, want, body)
