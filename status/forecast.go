@@ -106,7 +106,7 @@ func (f Forecast) Lasts(now time.Time) string {
 	return "at this rate until " + day(f.RunsOut, now) + more
 }
 
-// farthest is how far ahead a rate is believed, in multiples of the time that it was observed:
+// farthest bounds how far ahead a rate is believed, in multiples of the time that it was observed:
 // an hour says something of a day.
 const farthest = 24
 

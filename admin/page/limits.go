@@ -54,8 +54,7 @@ type limitGroup struct {
 	folded[limitBar]
 }
 
-// limitGroups are what abide learned, the quotas, and what is written; without those that are
-// empty.
+// limitGroups returns learned limits, quotas and written limits, without groups that are empty.
 func limitGroups(f *Facts, now time.Time) (groups []limitGroup) {
 	for _, one := range []limitGroup{
 		{"Learned from sites", "Resets", learnedOf(f, now)},
@@ -116,11 +115,11 @@ func learnedOf(f *Facts, now time.Time) folded[limitBar] {
 	order := slices.SortedFunc(maps.Values(sums), func(a, b *sum) int {
 		return cmp.Or(cmp.Compare(a.LeftShare(), b.LeftShare()), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Label(), b.Label()))
 	})
-	return fold(order, 3, func(one *sum) limitBar {
-		bar := announcedBar(&one.Announced, false, now)
-		bar.Site = one.Site
-		if one.tokens > 1 {
-			bar.Name += fmt.Sprintf(", %d tokens together", one.tokens)
+	return fold(order, 3, func(all *sum) limitBar {
+		bar := announcedBar(&all.Announced, false, now)
+		bar.Site = all.Site
+		if all.tokens > 1 {
+			bar.Name += fmt.Sprintf(", %d tokens together", all.tokens)
 		}
 		return bar
 	})
@@ -128,11 +127,11 @@ func learnedOf(f *Facts, now time.Time) folded[limitBar] {
 
 // quotasOf are the limits with long windows, those of which the most is used first.
 func quotasOf(f *Facts, now time.Time) folded[limitBar] {
-	long := slices.DeleteFunc(slices.Clone(f.Forecasts), func(one status.Forecast) bool { return !one.Long() })
+	long := slices.DeleteFunc(slices.Clone(f.Forecasts), func(f status.Forecast) bool { return !f.Long() })
 	slices.SortStableFunc(long, func(a, b status.Forecast) int { return cmp.Compare(b.Part(), a.Part()) })
-	return fold(long, 3, func(one status.Forecast) limitBar {
-		used := int(100 * one.Part())
-		return limitBar{Site: one.Site, Name: one.Name(), Left: one.Percent() + " used", In: one.Lasts(now), Used: used, Tone: toneOf(used)}
+	return fold(long, 3, func(quota status.Forecast) limitBar {
+		used := int(100 * quota.Part())
+		return limitBar{Site: quota.Site, Name: quota.Name(), Left: quota.Percent() + " used", In: quota.Lasts(now), Used: used, Tone: toneOf(used)}
 	})
 }
 
@@ -154,9 +153,9 @@ func writtenOf(f *Facts, now time.Time) folded[limitBar] {
 		}
 	}
 	scarcestFirst(all)
-	return fold(append(unused, all...), 0, func(one status.Limit) limitBar {
-		bar := barOf(&one)
-		bar.Set, bar.In = set[one.Site], status.Ahead(ends[limitOf{one.Site, one.Limit, one.Of}], now)
+	return fold(append(unused, all...), 0, func(l status.Limit) limitBar {
+		bar := barOf(&l)
+		bar.Set, bar.In = set[l.Site], status.Ahead(ends[limitOf{l.Site, l.Limit, l.Of}], now)
 		return bar
 	})
 }

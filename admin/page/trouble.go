@@ -107,12 +107,12 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		}
 	}
 	for _, site := range slices.Sorted(maps.Keys(f.Pauses)) {
-		one := f.Pauses[site]
+		pause := f.Pauses[site]
 		until := "until it is resumed"
-		if !one.Until.IsZero() {
-			until = status.Ahead(one.Until, now)
+		if !pause.Until.IsZero() {
+			until = status.Ahead(pause.Until, now)
 		}
-		all.add(site, trouble{Reason: "paused " + status.Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: until, Tone: "warm", Site: site})
+		all.add(site, trouble{Reason: "paused " + status.Ago(pause.Since, now) + ": " + cmp.Or(pause.Reason, "no reason was given"), Until: until, Tone: "warm", Site: site})
 	}
 	slices.SortStableFunc(all.list, func(a, b trouble) int { return strings.Compare(a.Tone, b.Tone) })
 	return all.list
