@@ -113,7 +113,9 @@ func ill() *Facts {
 	}
 	f.Tokens.Pools = []status.Pool{
 		{Name: "api", Ready: 1, Count: 6, Tokens: []status.Token{
-			denied("ann", "402"), denied("bob", "402"), denied("carol", "401"), {Label: "well", State: "ready"}, {Label: "late", State: "cooling", Until: noon.Add(time.Minute)},
+			denied("ann", "402"), denied("bob", "402"), denied("carol", "401"),
+			{Label: "well", State: "ready"},
+			{Label: "late", State: "cooling", Until: noon.Add(time.Minute)},
 			{Label: "half", State: "ready", Routes: []status.Paused{{Route: "a.test", State: "quarantined", Why: "403"}, {Route: "b.test", State: "spent"}}},
 		}},
 		{Name: "dead", Count: 1, Tokens: []status.Token{{Label: "off", State: "disabled"}}},

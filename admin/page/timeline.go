@@ -16,8 +16,6 @@ const (
 	ahead = samples.Points
 	// timelineWidth is the width of a timeline, one unit for a step. Now is in its middle.
 	timelineWidth = samples.Points + ahead
-	// timelineHeight is the height of a timeline.
-	timelineHeight = 10
 )
 
 // stateNames are the states as classes and words. What is not here is not drawn.

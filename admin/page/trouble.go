@@ -102,8 +102,10 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 	}
 	if f.Unread != nil {
 		if remedies := f.Unread.Remedies(); len(remedies) > 0 {
-			all.add("", trouble{Kind: "https to " + status.Number(f.Unread.SiteCount, "site", "sites"), Tone: "warm",
-				Reason: "passed unread, so limits of the requests inside were not seen. To have it read: " + strings.Join(remedies, "; ")})
+			all.add("", trouble{
+				Kind: "https to " + status.Number(f.Unread.SiteCount, "site", "sites"), Tone: "warm",
+				Reason: "passed unread, so limits of the requests inside were not seen. To have it read: " + strings.Join(remedies, "; "),
+			})
 		}
 	}
 	for _, site := range slices.Sorted(maps.Keys(f.Pauses)) {

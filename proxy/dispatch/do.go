@@ -37,9 +37,7 @@ func (s *Dispatcher) begin(ctx context.Context, x *Request) *problem.Problem {
 	}
 	if x.rule == nil || !x.rule.Trace {
 		for _, name := range [...]string{"Traceparent", "Tracestate", "Baggage"} {
-			if _, sent := x.HTTP.Header[name]; sent {
-				delete(x.HTTP.Header, name)
-			}
+			delete(x.HTTP.Header, name)
 		}
 	}
 	x.writeHeaders(x.HTTP)
