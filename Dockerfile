@@ -14,6 +14,14 @@ RUN mkdir -m 0700 /out/data && \
     echo 'abide:x:65532:65532:abide:/data:/abide' > /out/passwd
 
 FROM scratch
+ARG VERSION=devel
+LABEL org.opencontainers.image.title="abide" \
+      org.opencontainers.image.description="An HTTP forward proxy that keeps crawlers within rate limits" \
+      org.opencontainers.image.url="https://github.com/abide-proxy/abide" \
+      org.opencontainers.image.source="https://github.com/abide-proxy/abide" \
+      org.opencontainers.image.documentation="https://github.com/abide-proxy/abide/blob/main/docs/operating.md#containers" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/passwd /etc/passwd
 COPY --from=build --chown=65532:65532 /out/data /data
@@ -23,7 +31,9 @@ COPY --from=build /out/abide /abide
 # 3128 is the proxy. 3129 is the proxy for crawlers that trust abide's CA: all their
 # https is opened, so that its limits are kept.
 # The admin listener stays inside the container, where the health check asks it.
-# To reach it from outside set ABIDE_ADMIN=0.0.0.0:9128 and ABIDE_ADMIN_TOKEN.
+# To reach it from outside set ABIDE_ADMIN=0.0.0.0:9128 and ABIDE_ADMIN_TOKEN, or
+# ABIDE_ADMIN_TOKEN_FILE. The configuration is /etc/abide/abide.yaml, or the document
+# in ABIDE_CONFIG_YAML.
 ENV HOME=/data \
     ABIDE_LISTEN=0.0.0.0:3128 \
     ABIDE_ADMIN=127.0.0.1:9128 \

@@ -28,13 +28,11 @@ const (
 )
 
 // setHeapFloor allocates heapFloor bytes and returns a function that frees them. The bytes
-// are never written, so they take address space and no memory. Where GOGC or GOMEMLIMIT is
-// set, nothing changes.
+// are never written, so they take address space and no memory; GOMEMLIMIT counts them. Where GOGC
+// is set, or GOMEMLIMIT is below eight floors, nothing changes.
 func setHeapFloor() (release func()) {
-	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
-		if os.Getenv(name) != "" {
-			return func() {}
-		}
+	if os.Getenv("GOGC") != "" || debug.SetMemoryLimit(-1) < 8*heapFloor {
+		return func() {}
 	}
 	debug.SetGCPercent(gcPercent)
 	floor := make([]byte, heapFloor)

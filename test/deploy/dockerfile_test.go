@@ -18,7 +18,8 @@ import (
 
 // image is what the last stage of the Dockerfile makes, in a directory.
 type image struct {
-	root    string   // its files
+	root    string // its files
+	labels  string
 	env     []string // KEY=VALUE
 	user    string   // uid:gid
 	volumes []string // paths
@@ -126,6 +127,9 @@ func (i *image) take(t *testing.T, item instruction, built string) {
 	switch item.name {
 	case "COPY":
 		i.copy(t, strings.Fields(item.rest), built)
+	case "ARG":
+	case "LABEL":
+		i.labels = item.rest
 	case "ENV":
 		i.env = append(i.env, strings.Fields(item.rest)...)
 	case "USER":
@@ -256,6 +260,11 @@ func TestTheImageHasWhatItIsMeantToHaveAndNothingElse(t *testing.T) {
 	want := []string{"/abide", "/data", "/etc", "/etc/passwd", "/etc/ssl", "/etc/ssl/certs", "/etc/ssl/certs/ca-certificates.crt", "/trust"}
 	if err != nil || !slices.Equal(found, want) {
 		t.Errorf("%v, %v", found, err)
+	}
+	for _, name := range []string{"title", "description", "url", "source", "documentation", "licenses", "version"} {
+		if !strings.Contains(i.labels, "org.opencontainers.image."+name+`="`) {
+			t.Errorf("it has no label %s", name)
+		}
 	}
 	if !slices.Equal(i.ports, []string{"3128", "3129", "9128"}) || !slices.Equal(i.volumes, []string{"/data"}) {
 		t.Errorf("it exposes %v, with volumes %v", i.ports, i.volumes)

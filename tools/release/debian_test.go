@@ -111,6 +111,9 @@ func TestTheInstalledServiceRuns(t *testing.T) {
 	}
 
 	run = inside(root, strings.Fields(started[1])...)
+	for _, set := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(unit, -1) {
+		run.Env = append(run.Env, set[1])
+	}
 	// Other ports than the usual ones, which another process of this machine may have.
 	run.Env = append(run.Env, "NOTIFY_SOCKET=/run/notify", "ABIDE_LISTEN=127.0.0.1:0", "ABIDE_ADMIN=127.0.0.1:0")
 	out := t.Output()
