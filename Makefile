@@ -3,6 +3,7 @@
 # make test     everything, with the race detector; installs what is missing
 # make          bin/abide, static
 # make release  archives, Debian packages, lists of modules and checksums, in dist
+# make man      the man pages, in dist/man
 # make check    format, vet, staticcheck, go.mod, other systems
 # make bench    abide beside its peers; writes bench/RESULTS.md and bench/JOBS.txt
 # make fleet    abides that share budgets on a real Redis; writes bench/FLEET.md
@@ -49,6 +50,11 @@ endif
 	rm -rf dist
 	go -C tools run ./release -source .. -out ../dist -version '$(VERSION)' -time '$(SOURCE_DATE_EPOCH)'
 
+.PHONY: man
+man: toolchain
+	mkdir -p dist/man
+	SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' go run -tags man ./cmd/abide dist/man
+
 .PHONY: toolchain
 toolchain:
 ifeq ($(GOTOOLCHAIN),local)
@@ -80,6 +86,7 @@ check: toolchain
 	for module in . bench tools; do echo "check: module $$module"; \
 	  (cd $$module && go vet ./... && "$$tools/staticcheck" ./... && go mod tidy -diff); \
 	done
+	go vet -tags man ./cmd/abide
 	go -C tools run ./systems -source .. windows/amd64 darwin/arm64 linux/arm64
 
 .PHONY: bench

@@ -24,13 +24,7 @@ type Part struct {
 type parts []Part
 
 // Describe writes what the configuration means, without any secret.
-func (p *Policy) Describe(w io.Writer) { p.DescribeWith(w, nil) }
-
-// DescribeWith also lists the tokens of pools: labels has the labels of each pool's tokens,
-// by the pool's name.
-func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
-	WriteParts(w, p.Parts(labels))
-}
+func (p *Policy) Describe(w io.Writer) { WriteParts(w, p.Parts(nil)) }
 
 // WriteParts writes parts as text, a line for each sentence.
 func WriteParts(w io.Writer, all []Part) {
@@ -54,8 +48,8 @@ func (p *Policy) Settings() map[string]string {
 	return all
 }
 
-// Parts returns what DescribeWith writes: the rules, what else the operator has written, what is
-// built in.
+// Parts returns what Describe writes: the rules, what else the operator has written, what is built
+// in. labels has the labels of each pool's tokens, by the pool's name; nil: they are not listed.
 func (p *Policy) Parts(labels map[string][]string) []Part {
 	var written, builtIn parts
 	line(&written, "configuration", "%s", cmp.Or(p.File, "no file, the defaults"))

@@ -140,7 +140,7 @@ sites:
   - {host: c.test, learn: on, dialect: {scope: route}}
 `)
 	var b bytes.Buffer
-	p.DescribeWith(&b, map[string][]string{"a": {"x", "2"}, "b": {"y"}})
+	WriteParts(&b, p.Parts(map[string][]string{"a": {"x", "2"}, "b": {"y"}}))
 	for _, want := range []string{
 		"pool a          tokens of $A as Authorization: Bearer {token}\n                2 tokens: x, 2\n                each is exchanged at https://a.test/token for read, write\n" +
 			"                reserve 1.5% of every limit that is learned\n                when none is usable, requests are refused\n                4 in flight by token\n",

@@ -64,18 +64,17 @@ func (a adminAPI) warnGuessed(cmd *cobra.Command, list []registration) {
 // configuration file could not be used, nil when it could. err is about the command line or
 // the environment.
 func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
-	from := policy.Source{Data: []byte{}, Lookup: os.LookupEnv, Flags: map[string]string{}}
+	s, err := sourceOf(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, unread := s.document()
+	from.Lookup, from.Flags = os.LookupEnv, map[string]string{}
 	for _, key := range policy.AdminKeys {
 		if value, ok := flagsOf(cmd.Flags())[key]; ok {
 			from.Flags[key] = value
 		}
 	}
-	s, err := sourceOf(cmd)
-	if err != nil {
-		return nil, nil, err
-	}
-	document, unread := s.document()
-	from.Path, from.Name, from.Data = document.Path, document.Name, document.Data
 	p, faults := policy.LoadAdmin(from)
 	for _, one := range faults {
 		if one.Source != s.name() {

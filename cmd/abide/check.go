@@ -60,7 +60,7 @@ func check(cmd *cobra.Command, args []string, asJSON bool) error {
 		return err
 	}
 	found, err := checkSource(cmd.Context(), s)
-	if len(args) == 0 && !namesFile(cmd) {
+	if s.found {
 		found.Looked = usualFiles(os.Getenv)
 	}
 	if asJSON {

@@ -53,7 +53,7 @@ func askReload(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	if api.guessed && namesFile(cmd) {
+	if s, err := sourceOf(cmd); err == nil && api.guessed && !s.found {
 		return usage(fmt.Errorf("nothing was reloaded: %w, so the address of its abide is not known; mend the file, or say the address with --admin", api.unread))
 	}
 	api.warnGuessed(cmd, list)

@@ -40,6 +40,7 @@ const maxFile = 16 << 20
 // read it again.
 type source struct {
 	path    string    // of the file; "" for none, and for the document of yamlVariable
+	found   bool      // nothing names the file; path is one of usualFiles, or ""
 	in      io.Reader // the standard input, which the path "-" names
 	environ []string
 	flags   map[string]string // key → text
@@ -77,17 +78,20 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 	case path != "":
 		return sourceAt(cmd, path), nil
 	}
-	for _, path := range usualFiles(os.Getenv) {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			return sourceAt(cmd, path), nil
+	for _, one := range usualFiles(os.Getenv) {
+		if _, err := os.Lstat(one); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			path = one
+			break
 		}
 	}
-	return sourceAt(cmd, ""), nil
+	s := sourceAt(cmd, path)
+	s.found = true
+	return s, nil
 }
 
 // sourceAt returns the configuration of a command with the file at a path.
 func sourceAt(cmd *cobra.Command, path string) *source {
-	return &source{path: path, in: cmd.InOrStdin(), environ: ownVariables(os.Environ()), flags: flagsOf(cmd.Flags())}
+	return &source{path: path, in: cmd.InOrStdin(), environ: os.Environ(), flags: flagsOf(cmd.Flags())}
 }
 
 // usualFiles lists the files of which the first that exists is read where none is named: in the
@@ -116,12 +120,6 @@ func (s *source) name() string {
 		return yamlVariable
 	}
 	return s.path
-}
-
-// namesFile tells whether the command line or the environment names a configuration.
-func namesFile(cmd *cobra.Command) bool {
-	f := cmd.Flags().Lookup("config")
-	return f != nil && f.Changed || os.Getenv("ABIDE_CONFIG") != "" || os.Getenv(yamlVariable) != ""
 }
 
 // load reads the configuration. An error has the exit status for a wrong configuration.
@@ -257,22 +255,6 @@ func fileError(path string, err error) error {
 		return err
 	}
 	return fmt.Errorf("reading %s: %w", path, err)
-}
-
-// ownVariables leaves out variables that only look like abide's: Kubernetes sets
-// ABIDE_SERVICE_HOST, ABIDE_PORT_3128_TCP and the like for a Service named abide, and policy
-// refuses unknown variables.
-func ownVariables(environ []string) []string {
-	set := make([]string, 0, len(environ))
-	for _, one := range environ {
-		name, _, _ := strings.Cut(one, "=")
-		if name == "ABIDE_PORT" || strings.HasPrefix(name, "ABIDE_PORT_") || strings.HasPrefix(name, "ABIDE_SERVICE_") ||
-			name == "ABIDE_CONFIG" || name == yamlVariable {
-			continue
-		}
-		set = append(set, one)
-	}
-	return set
 }
 
 // loadPolicy is the policy of a command that needs it once.

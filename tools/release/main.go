@@ -26,6 +26,7 @@ type release struct {
 	version string // as git describe prints it
 	time    time.Time
 	targets []target
+	pages   []file // the man pages
 }
 
 func main() {
@@ -73,6 +74,9 @@ func (r *release) make() error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
+	if r.pages, err = r.manPages(filepath.Join(scratch, "man")); err != nil {
+		return err
+	}
 	made := map[string][]byte{} // name → content
 	for _, t := range r.targets {
 		p, err := r.build(t, filepath.Join(scratch, t.system+"-"+t.arch))
@@ -101,7 +105,7 @@ func (r *release) add(made map[string][]byte, p *program) error {
 		return err
 	}
 	inside := []file{{name: name + "/abide", mode: 0o755, content: p.binary}}
-	for _, one := range files {
+	for _, one := range slices.Concat(files, below("man/", r.pages)) {
 		one.name = name + "/" + one.name
 		inside = append(inside, one)
 	}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 )
@@ -60,12 +62,13 @@ func (r *release) command(t target, args ...string) ([]byte, error) {
 			run.Env = append(run.Env, variable)
 		}
 	}
-	run.Env = append(run.Env, "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
-	var errors bytes.Buffer
-	run.Stderr = &errors
+	run.Env = append(run.Env, "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off",
+		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.time.Unix()))
+	var said bytes.Buffer
+	run.Stderr = &said
 	out, err := run.Output()
 	if err != nil {
-		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, &errors)
+		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, &said)
 	}
 	return out, nil
 }
@@ -145,6 +148,25 @@ func (r *release) documents(p *program) ([]file, error) {
 		}
 	}
 	return append(files, file{name: "THIRD_PARTY_LICENSES", mode: 0o644, content: thirdParty(p.licences)}), nil
+}
+
+// manPages writes the man pages of all commands into a directory and returns them.
+func (r *release) manPages(dir string) ([]file, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	here := target{system: runtime.GOOS, arch: runtime.GOARCH}
+	if _, err := r.command(here, "run", "-tags", "man", "-trimpath", "-buildvcs=false", "./cmd/abide", dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	var pages []file
+	for _, entry := range entries {
+		content, failed := os.ReadFile(filepath.Join(dir, entry.Name()))
+		err = errors.Join(err, failed)
+		pages = append(pages, file{name: entry.Name(), mode: 0o644, content: content})
+	}
+	return pages, err
 }
 
 // thirdParty is the licences in one text.
