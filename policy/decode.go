@@ -286,6 +286,14 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 	return text, true
 }
 
+// noted reads a value and remembers where its key was set.
+func (d *Decoder) noted(v Value) Value {
+	return Value{func(n *yaml.Node, path string) {
+		v.Read(n, path)
+		d.loading.places[path] = Fault{Source: d.loading.name, Line: n.Line, Key: path}
+	}, v.Schema}
+}
+
 // Truth reads true or false.
 func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, switchNode) }
 

@@ -37,18 +37,14 @@ func section(d *Decoder, prefix string) []Field {
 			}),
 		)
 	case "access.":
-		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", Value{
-			func(n *yaml.Node, path string) {
-				readClients(d, n, path)
-				d.loading.places[path] = Fault{Source: d.loading.name, Line: n.Line, Key: path}
-			},
+		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted(Value{
+			func(n *yaml.Node, path string) { readClients(d, n, path) },
 			func() Node { return SequenceNode(ObjectNode((&clientReading{d: d, client: &Client{}}).fields()), 1) },
-		}))
+		})))
 	case "defaults.":
-		fields = append(fields, Optional("limits", "The limits of sites without a rule.", Value{func(n *yaml.Node, path string) {
+		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted(Value{func(n *yaml.Node, path string) {
 			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)
-			d.loading.places[path] = Fault{Source: d.loading.name, Line: n.Line, Key: path}
-		}, limitsNode}))
+		}, limitsNode})))
 	}
 	return fields
 }

@@ -105,14 +105,14 @@ func (r *siteReading) fields() []Field {
 		}}),
 		Optional("name", "What the site is called, with group: rule.", Value{r.name, FilledNode}),
 		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.d.Word(&s.Group, "host", "domain", "rule")),
-		Optional("pool", "The pool of the tokens of these requests.", Value{r.pool, FilledNode}),
+		Optional("pool", "The pool of the tokens of these requests.", r.d.noted(Value{r.pool, FilledNode})),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
-		Optional("learn", "Whether limits are learned from the site's answers.", Value{r.learn, switchNode}),
-		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", Value{r.dialect, func() Node {
+		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted(r.d.Truth(&s.Learn))),
+		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", r.d.noted(Value{func(n *yaml.Node, path string) { s.Dialect = readDialect(r.d, n, path) }, func() Node {
 			n := ObjectNode((&dialectReading{d: r.d}).fields(&learn.Dialect{}))
 			n["minProperties"] = 1
 			return n
-		}}),
+		}})),
 		Optional("limits", "What a request takes before it is sent, or waits for.", Value{func(n *yaml.Node, _ string) { r.limits = n }, limitsNode}),
 		Optional("headers", "Headers of the requests: set in any case, or by default.", headersValue(r.d, &s.Headers)),
 		Optional("stall", "The longest silence of an answer, a websocket or a tunnel, off for any.", Parsed(r.d, &s.Stall, parseSilence, func() Node { return EitherNode(WordNode("off"), DurationNode()) })),
@@ -146,23 +146,12 @@ func (r *siteReading) name(n *yaml.Node, path string) {
 func (r *siteReading) pool(n *yaml.Node, path string) {
 	r.d.Label(&r.site.Pool).Read(n, path)
 	r.d.pooled = append(r.d.pooled, reference{r.site.Pool, n, path})
-	r.d.loading.places[path] = Fault{Source: r.d.loading.name, Line: n.Line, Key: path}
-}
-
-func (r *siteReading) learn(n *yaml.Node, path string) {
-	r.d.Truth(&r.site.Learn).Read(n, path)
-	r.site.learn = r.site.Learn
-	r.d.loading.places[path] = Fault{Source: r.d.loading.name, Line: n.Line, Key: path}
-}
-
-func (r *siteReading) dialect(n *yaml.Node, path string) {
-	r.site.Dialect = readDialect(r.d, n, path)
-	r.d.loading.places[path] = Fault{Source: r.d.loading.name, Line: n.Line, Key: path}
 }
 
 func readSite(r *siteReading, n *yaml.Node, path string) {
 	d, s := r.d, r.site
 	set := d.Mapping(n, path, r.fields()...)
+	s.learn = s.Learn
 	if r.limits != nil {
 		of := ofRule
 		if set["pool"] != nil {

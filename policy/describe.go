@@ -76,13 +76,12 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		line(&builtIn, "sites", "no rules, every host is a site of its own")
 	}
 	p.describeOthers(of("defaults.limits"))
-	b := of("defaults.learn")
-	if p.Defaults.Learn {
-		line(b, "learn", "limits that sites announce, where no rule says otherwise")
-	} else {
-		line(b, "learn", "no limits, where no rule says otherwise")
+	learned := "limits that sites announce"
+	if !p.Defaults.Learn {
+		learned = "no limits"
 	}
-	b = of("listen", "access", "listen_open")
+	line(of("defaults.learn"), "learn", "%s, where no rule says otherwise", learned)
+	b := of("listen", "access", "listen_open")
 	line(b, "proxy", "%s, for %s", p.Listen, p.Access.users())
 	if p.Open.Listen != "" {
 		line(b, "", "%s, where all https is opened", p.Open.Listen)
@@ -124,17 +123,15 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		line(&written, "hosts", "%s, all others are refused", someOf(texts(p.Egress.Hosts)))
 	}
 	line(of("egress.ports"), "CONNECT", "to ports %s", p.Egress.Ports.text())
-	if len(p.Egress.Allow) > 0 {
-		line(&written, "also reachable", "%s", prefixes(p.Egress.Allow))
-	}
-	if p.Egress.Proxy != nil {
-		line(&written, "next hop", "%s", p.Egress.Proxy.Redacted())
-	}
-	if len(p.Egress.Resolve) > 0 {
-		line(&written, "resolved here", "%s", p.Egress.resolveText())
-	}
-	if p.Egress.Roots != "" {
-		line(&written, "extra roots", "%s", p.Egress.Roots)
+	for _, one := range [][2]string{
+		{"also reachable", prefixes(p.Egress.Allow)},
+		{"next hop", p.Egress.proxyText()},
+		{"resolved here", p.Egress.resolveText()},
+		{"extra roots", p.Egress.Roots},
+	} {
+		if one[1] != "" {
+			line(&written, one[0], "%s", one[1])
+		}
 	}
 	if p.Egress.Shared {
 		line(&written, "address", "%s", "one for all of the fleet")

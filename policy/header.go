@@ -106,16 +106,8 @@ func headersValue(d *Decoder, to *[]Header) Value {
 	}
 }
 
-// headerPattern matches the names that isHeaderName takes.
+// headerPattern matches the names of headers.
 const headerPattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 // isHeaderName tells whether s may be the name of a header.
-func isHeaderName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return s != ""
-}
+var isHeaderName = regexp.MustCompile(headerPattern).MatchString

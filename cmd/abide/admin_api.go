@@ -77,7 +77,7 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 	}
 	p, faults := policy.LoadAdmin(from)
 	for _, one := range faults {
-		if one.Source != s.name() {
+		if one.Source != s.name {
 			return nil, nil, policy.Faults{one}
 		}
 		if unread == nil {

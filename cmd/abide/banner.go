@@ -144,7 +144,7 @@ func (a *program) envFlags(p *policy.Policy) string {
 		if path, err := filepath.Abs(p.File); err == nil {
 			add("config", path)
 		}
-		if plain, err := (&source{path: p.File, environ: a.source.environ}).load(); err == nil {
+		if plain, err := (&source{path: p.File, name: p.File, environ: a.source.environ}).load(); err == nil {
 			found = plain
 		}
 	}

@@ -92,21 +92,21 @@ func check(cmd *cobra.Command, args []string, asJSON bool) error {
 
 // checkSource reads a configuration and what it names. The error has all faults.
 func checkSource(ctx context.Context, s *source) (checked, error) {
-	c := checked{File: s.name(), Faults: []status.Fault{}, Warnings: []string{}}
+	c := checked{File: s.name, Faults: []status.Fault{}, Warnings: []string{}}
 	p, err := s.load()
 	if err != nil {
 		return c, err
 	}
-	pools := readPools(ctx, p)
-	if len(pools.faults) > 0 {
-		return c, pools.faults
+	labels, warnings, faults := readPools(ctx, p)
+	if len(faults) > 0 {
+		return c, faults
 	}
 	doubts, err := checkCA(p)
 	if err = errors.Join(startFaults(p), err); err != nil {
 		return c, err
 	}
-	c.Valid, c.Settings, c.Means = true, p.Settings(), p.Parts(pools.labels)
-	c.Warnings = slices.Concat(c.Warnings, p.Warnings(), pools.warnings, doubts, foreignAddresses(p))
+	c.Valid, c.Settings, c.Means = true, p.Settings(), p.Parts(labels)
+	c.Warnings = slices.Concat(c.Warnings, p.Warnings(), warnings, doubts, foreignAddresses(p))
 	return c, nil
 }
 
@@ -123,18 +123,12 @@ func checkCA(p *policy.Policy) (doubts []string, err error) {
 	return doubts, err
 }
 
-// poolTokens are the tokens of the pools, without their secrets.
-type poolTokens struct {
-	labels   map[string][]string // :: pool → its tokens, in the order of the source
-	warnings []string
-	faults   policy.Faults
-}
-
-// readPools reads the tokens of all pools, as abide does at its start.
-func readPools(ctx context.Context, p *policy.Policy) poolTokens {
-	found := poolTokens{labels: map[string][]string{}}
+// readPools reads the tokens of all pools, as abide does at its start. labels has the tokens of each
+// pool, in the order of its source.
+func readPools(ctx context.Context, p *policy.Policy) (labels map[string][]string, warnings []string, faults policy.Faults) {
+	labels = map[string][]string{}
 	all, err := dispatch.ReadTokens(ctx, p, os.LookupEnv)
-	errors.As(err, &found.faults)
+	errors.As(err, &faults)
 	for i := range p.Pools {
 		pool := &p.Pools[i]
 		loaded := all[pool.Name]
@@ -142,27 +136,17 @@ func readPools(ctx context.Context, p *policy.Policy) poolTokens {
 			continue
 		}
 		for _, w := range loaded.Warnings {
-			found.warnings = append(found.warnings, w.String())
+			warnings = append(warnings, w.String())
 		}
-		labels, err := labelsOf(*pool, loaded)
+		made, err := tokens.New(time.Now(), *pool, loaded, nil) // it labels tokens that have no label
 		if err != nil {
-			found.faults = append(found.faults, tokens.FaultsAt(p, pool, err)...)
+			faults = append(faults, tokens.FaultsAt(p, pool, err)...)
+			continue
 		}
-		found.labels[pool.Name] = labels
+		for _, t := range made.Set().Tokens() {
+			labels[pool.Name] = append(labels[pool.Name], t.Label())
+		}
+		made.Close()
 	}
-	return found
-}
-
-// labelsOf are the labels of a pool's tokens, with made-up ones for tokens without a label.
-func labelsOf(config policy.Pool, loaded *tokens.Loaded) ([]string, error) {
-	pool, err := tokens.New(time.Now(), config, loaded, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer pool.Close()
-	var labels []string
-	for _, t := range pool.Set().Tokens() {
-		labels = append(labels, t.Label())
-	}
-	return labels, nil
+	return labels, warnings, faults
 }

@@ -45,7 +45,7 @@ type jobProcess struct {
 
 // loadJob reads a job file.
 func loadJob(path string) (*jobfile.Job, error) {
-	data, err := readFile(path)
+	data, err := readFile(path, nil)
 	if err != nil {
 		return nil, usage(fmt.Errorf("reading the job file: %w", err))
 	}

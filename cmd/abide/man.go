@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -18,14 +17,13 @@ import (
 //	go run -tags man ./cmd/abide DIRECTORY
 func init() {
 	// The defaults of whoever builds are nobody's.
-	err := errors.Join(os.Unsetenv("XDG_STATE_HOME"), os.Setenv("HOME", "/home/you"))
+	os.Unsetenv("XDG_STATE_HOME")
+	os.Setenv("HOME", "/home/you")
 	root := rootCommand()
 	root.DisableAutoGenTag = true // the tag has the date
 	keepTables(root)
-	if err == nil {
-		err = doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "abide", Manual: "abide"}, os.Args[1])
-	}
-	if err != nil {
+	header := &doc.GenManHeader{Section: "1", Source: "abide", Manual: "abide"}
+	if err := doc.GenManTree(root, header, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitFailed)
 	}

@@ -40,6 +40,7 @@ const maxFile = 16 << 20
 // read it again.
 type source struct {
 	path    string    // of the file; "" for none, and for the document of yamlVariable
+	name    string    // of the document, for faults
 	found   bool      // nothing names the file; path is one of usualFiles, or ""
 	in      io.Reader // the standard input, which the path "-" names
 	environ []string
@@ -73,7 +74,7 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 		return nil, usage(errors.New("ABIDE_CONFIG names a configuration, and " + yamlVariable + " is another; unset one"))
 	case text != "":
 		s := sourceAt(cmd, "")
-		s.once = []byte(text)
+		s.name, s.once = yamlVariable, []byte(text)
 		return s, nil
 	case path != "":
 		return sourceAt(cmd, path), nil
@@ -91,7 +92,11 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 
 // sourceAt returns the configuration of a command with the file at a path.
 func sourceAt(cmd *cobra.Command, path string) *source {
-	return &source{path: path, in: cmd.InOrStdin(), environ: os.Environ(), flags: flagsOf(cmd.Flags())}
+	name := path
+	if path == "-" {
+		name = standardInput
+	}
+	return &source{path: path, name: name, in: cmd.InOrStdin(), environ: os.Environ(), flags: flagsOf(cmd.Flags())}
 }
 
 // usualFiles lists the files of which the first that exists is read where none is named: in the
@@ -111,17 +116,6 @@ func usualFiles(getenv func(string) string) []string {
 	return files
 }
 
-// name names the document in faults.
-func (s *source) name() string {
-	switch {
-	case s.path == "-":
-		return standardInput
-	case s.path == "" && s.once != nil:
-		return yamlVariable
-	}
-	return s.path
-}
-
 // load reads the configuration. An error has the exit status for a wrong configuration.
 func (s *source) load() (*policy.Policy, error) {
 	from, err := s.document()
@@ -136,21 +130,18 @@ func (s *source) load() (*policy.Policy, error) {
 // such as standard input, is kept and returned each time.
 func (s *source) document() (policy.Source, error) {
 	from := policy.Source{Path: s.path, Data: []byte{}}
-	if name := s.name(); name != s.path {
-		from.Path, from.Name = "", name
+	if s.name != s.path {
+		from.Path, from.Name = "", s.name
 	}
 	s.mu.Lock()
 	once := s.once
 	s.mu.Unlock()
-	switch {
-	case once != nil:
-		from.Data = once
-		return from, nil
-	case s.path == "":
+	if once != nil || s.path == "" {
+		from.Data = append(from.Data, once...)
 		return from, nil
 	}
 	again := s.rereadable()
-	data, err := s.read()
+	data, err := readFile(s.path, s.in)
 	if err != nil {
 		return from, err
 	}
@@ -164,15 +155,6 @@ func (s *source) document() (policy.Source, error) {
 	return from, nil
 }
 
-// read reads the file, or standard input.
-func (s *source) read() ([]byte, error) {
-	if s.path != "-" {
-		return readFile(s.path)
-	}
-	data, err := io.ReadAll(io.LimitReader(s.in, maxFile+1))
-	return bounded(standardInput, data, err)
-}
-
 // emptiedError is an error where the file that was loaded last has no keys, and the running
 // configuration has rules, pools or clients.
 func (s *source) emptiedError(running *policy.Policy) error {
@@ -183,7 +165,7 @@ func (s *source) emptiedError(running *policy.Policy) error {
 	if !empty || s.allowEmpty || rules+pools+clients == 0 {
 		return nil
 	}
-	return policy.Faults{{Source: s.name(), Line: 1, Text: fmt.Sprintf(
+	return policy.Faults{{Source: s.name, Line: 1, Text: fmt.Sprintf(
 		"has no settings any more, while the running configuration has %s, %s and %s; "+
 			"write them again, or start abide with --allow-empty if the file is meant to be empty",
 		countText(rules, "rule"), countText(pools, "pool"), countText(clients, "client"))}}
@@ -213,7 +195,7 @@ func (s *source) changed() bool {
 	if !s.rereadable() {
 		return false
 	}
-	data, err := readFile(s.path)
+	data, err := readFile(s.path, nil)
 	if err != nil {
 		return true
 	}
@@ -223,18 +205,19 @@ func (s *source) changed() bool {
 	return sum != s.sum
 }
 
-func readFile(path string) ([]byte, error) {
-	data, err := policy.ReadFile(path, maxFile+1)
-	return bounded(path, data, err)
-}
-
-// bounded returns what was read under a name, unless it is too much.
-func bounded(name string, data []byte, err error) ([]byte, error) {
+// readFile reads a file, or in for the path "-".
+func readFile(path string, in io.Reader) (data []byte, err error) {
+	if path == "-" && in != nil {
+		path = standardInput
+		data, err = io.ReadAll(io.LimitReader(in, maxFile+1))
+	} else {
+		data, err = policy.ReadFile(path, maxFile+1)
+	}
 	switch {
 	case err != nil:
-		return nil, fileError(name, err)
+		return nil, fileError(path, err)
 	case len(data) > maxFile:
-		return nil, fmt.Errorf("%s has more than %d MiB", name, maxFile>>20)
+		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
 	}
 	return data, nil
 }
@@ -242,7 +225,7 @@ func bounded(name string, data []byte, err error) ([]byte, error) {
 // openInput opens a file, or standard input for "-". name names the input in errors.
 func openInput(cmd *cobra.Command, path string) (in io.ReadCloser, name string, err error) {
 	if path == "-" {
-		return io.NopCloser(cmd.InOrStdin()), "standard input", nil
+		return io.NopCloser(cmd.InOrStdin()), standardInput, nil
 	}
 	in, err = os.Open(path)
 	return in, path, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/md5"
 	"fmt"
 	"os"
@@ -36,13 +35,7 @@ func (r *release) debian(p *program, version string, documents []file) ([]byte, 
 		files = append(files, one)
 	}
 	files = append(files, file{name: doc + "copyright", mode: 0o644, content: copyright(p)})
-	for _, one := range below("usr/share/man/man1/", r.pages) {
-		content, err := compressed(one.content)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file{name: one.name + ".gz", mode: one.mode, content: content})
-	}
+	files = append(files, below("usr/share/man/man1/", r.pages)...)
 	for _, one := range debianFiles {
 		content, err := r.debianFile(one.from)
 		if err != nil {
@@ -60,19 +53,6 @@ func (r *release) debian(p *program, version string, documents []file) ([]byte, 
 		return nil, err
 	}
 	return ar(r.time, []file{{name: "debian-binary", content: []byte("2.0\n")}, {name: "control.tar.gz", content: control}, {name: "data.tar.gz", content: data}}), nil
-}
-
-// compressed returns a gzip file without a name and a time, as Debian wants man pages.
-func compressed(content []byte) ([]byte, error) {
-	var out bytes.Buffer
-	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err == nil {
-		_, err = zipped.Write(content)
-	}
-	if err == nil {
-		err = zipped.Close()
-	}
-	return out.Bytes(), err
 }
 
 func (r *release) debianFile(name string) ([]byte, error) {

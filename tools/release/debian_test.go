@@ -35,8 +35,8 @@ func TestThePackageSaysWhatItIsAndKeepsTheConfigurationOfTheOperator(t *testing.
 	for _, want := range []string{
 		`-rwxr-xr-x root/root +\d+ 2026-11-22 10:41 \./usr/bin/abide`,
 		`-rw-r--r-- root/root +\d+ 2026-11-22 10:41 \./etc/abide/abide\.yaml`,
-		`-rw-r--r-- root/root +\d+ 2026-11-22 10:41 \./usr/share/man/man1/abide\.1\.gz`,
-		`-rw-r--r-- root/root +\d+ 2026-11-22 10:41 \./usr/share/man/man1/abide-ca-export\.1\.gz`,
+		`-rw-r--r-- root/root +\d+ 2026-11-22 10:41 \./usr/share/man/man1/abide\.1`,
+		`-rw-r--r-- root/root +\d+ 2026-11-22 10:41 \./usr/share/man/man1/abide-ca-export\.1`,
 		`-rw-r--r-- root/root +\d+ 2026-11-22 10:41 \./usr/lib/systemd/system/abide\.service`,
 		`-rw-r--r-- root/root +\d+ 2026-11-22 10:41 \./usr/share/doc/abide/copyright`,
 	} {
