@@ -147,3 +147,20 @@ func TestAStatusLineIsCutToTheWidthOfItsTerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestARunFailsWhereRequestsHadNoAnswerOfTheirSites(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    summary
+		want bool
+	}{
+		"all were answered":            {summary{requests: 3, failed: map[string][]metrics.CodeCount{"a.test": {{Code: 404, Answers: 1}}}}, false},
+		"abide answered":               {summary{requests: 3, own: map[string]uint64{"wait": 1}}, true},
+		"the command left":             {summary{requests: 3, failed: map[string][]metrics.CodeCount{"a.test": {{Code: 499, Answers: 1}}}}, true},
+		"the certificate was refused":  {summary{requests: 3, unread: 2, refused: 1}, true},
+		"https passed by its settings": {summary{requests: 3, unread: 2}, false},
+	} {
+		if got := c.s.gaveUp(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

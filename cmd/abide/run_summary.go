@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
@@ -32,6 +33,7 @@ type summary struct {
 	ports    uint64   // number of these to ports that egress.ports does not name
 	unread   uint64   // number of https connections that passed unread
 	unreadOf []string // the sites of these connections, with the reason
+	refused  uint64   // number of these connections whose client does not accept abide's certificate
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
 	held     []sitelog.HeldTime
@@ -62,6 +64,9 @@ func (a *program) summary(took time.Duration) summary {
 		}
 		site.Unread.Each(func(reason string, connections uint64) {
 			s.unread += connections
+			if reason == string(policy.UnreadRefused) {
+				s.refused += connections
+			}
 			s.unreadOf = append(s.unreadOf, fmt.Sprintf("%s (%s)", site.Name, status.UnreadReason{Reason: reason}.Why()))
 		})
 	}
@@ -109,14 +114,15 @@ func (s *summary) write(w io.Writer) {
 	}
 }
 
-// gaveUp tells whether requests of the command ended without an answer of their site.
+// gaveUp tells whether requests of the command ended without an answer of their site, or went by
+// abide because the command does not accept its certificate.
 func (s *summary) gaveUp() bool {
 	for _, codes := range s.failed {
 		if slices.ContainsFunc(codes, func(c metrics.CodeCount) bool { return c.Code == clientLeft }) {
 			return true
 		}
 	}
-	return len(s.own) > 0
+	return len(s.own) > 0 || s.refused > 0
 }
 
 // heldJSON is a limit that held requests, in the file of the summary.
