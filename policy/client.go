@@ -10,6 +10,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// ClientSite begins the name of what has the limits of a client, where limits are named by their
+// sites: "client news".
+const ClientSite = "client "
+
 // Client is one name that may authenticate, and what it may do.
 type Client struct {
 	Name     string
@@ -118,6 +122,10 @@ func (r *clientReading) fields() []Field {
 			})
 			c.Hosts = readHosts(in)
 		}, func() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) }}),
+		Optional("limits", "What all its requests together take before they are sent, whatever their sites, or wait for.", Value{
+			func(n *yaml.Node, path string) { c.Limits = readLimits(d, n, path, ofClient) },
+			limitsNode,
+		}),
 		Optional("sites", "The rules that it may use, by their names or hosts; all, and hosts without a rule, if left out.", r.names(&c.Sites, &d.ruled, "is empty, so it could do nothing; leave it out for all")),
 		Optional("pools", "The pools whose tokens it may use; all if left out, none if the list is empty.", r.names(&c.Pools, &d.pooled, "")),
 	}

@@ -17,6 +17,7 @@ const (
 	ofRule   owner = iota // or of defaults
 	ofPooled              // a rule with a pool
 	ofPool
+	ofClient
 )
 
 // readLimits reads a list of limits. Those by token need a pool.
@@ -33,6 +34,8 @@ func readLimits(d *Decoder, n *yaml.Node, path string, of owner) []Limit {
 			return
 		}
 		switch {
+		case of == ofClient && (l.By != "" || l.As == limit.Adaptive):
+			d.Failf(n, path, "is for all requests of the client together: it has no by, and is not adaptive; such limits belong into a rule")
 		case l.By == "token" && of == ofRule:
 			d.Failf(n, path, "counts by token where there is no pool, which a rule has with pool: NAME")
 		case of == ofPool && l.By != "token":

@@ -136,6 +136,9 @@ func (r *siteReading) hosts(n *yaml.Node, path string) {
 
 func (r *siteReading) name(n *yaml.Node, path string) {
 	r.d.Label(&r.site.Name).Read(n, path)
+	if strings.HasPrefix(r.site.Name, ClientSite) {
+		r.d.Failf(n, path, "begins with %q, as the limits of clients are called; choose another name", ClientSite)
+	}
 	if line, twice := r.names[r.site.Name]; twice && r.site.Name != "" {
 		r.d.Failf(n, path, "%s is the name of line %d already", Quote(r.site.Name), line)
 		return

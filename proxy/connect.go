@@ -184,9 +184,17 @@ func (o *opening) hijack(w http.ResponseWriter) (*clientConn, error) {
 
 // tunnel connects to the site first, so that a failure has a status, and then relays bytes.
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
+	end, refused := o.handler.dispatcher.WaitForClient(r.Context(), o.snapshot, o.client, o.options)
+	if refused != nil {
+		if r.Context().Err() == nil {
+			refuse(o.handler.metrics, w, r, refused)
+		}
+		return
+	}
 	bytes := o.byteBudget(r, "https")
 	defer o.handler.dispatcher.ReleaseTunnelBytes(bytes)
 	meter := &tunnelMeter{SiteBudget: bytes}
+	defer func() { end(meter.total()) }()
 	origin, err := o.dial(upstream.WithMeter(r.Context(), meter))
 	if err != nil {
 		if r.Context().Err() == nil {
@@ -330,9 +338,16 @@ func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
 	case looksLikeHTTP(first):
 		o.give(conn, conn, "http")
 	default:
+		end, refused := o.handler.dispatcher.WaitForClient(context.WithoutCancel(r.Context()), o.snapshot, o.client, o.options)
+		if refused != nil {
+			o.handler.metrics.Refused(refused.Reason)
+			conn.Close()
+			return
+		}
 		bytes := o.byteBudget(r, "http")
 		defer o.handler.dispatcher.ReleaseTunnelBytes(bytes)
 		meter := &tunnelMeter{SiteBudget: bytes}
+		defer func() { end(meter.total()) }()
 		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), meter))
 		if err != nil {
 			o.handler.metrics.Refused(problem.OfUpstream(err).Reason)
@@ -350,6 +365,9 @@ type tunnelMeter struct {
 	*bandwidth.SiteBudget
 	received, sent atomic.Int64
 }
+
+// total returns the bytes that the tunnel has moved.
+func (m *tunnelMeter) total() int64 { return m.received.Load() + m.sent.Load() }
 
 // Read counts bytes received from the site.
 func (m *tunnelMeter) Read(n int) {

@@ -55,6 +55,17 @@ type Explanation struct {
 	WouldChange []string `json:"would_change"`
 }
 
+// AddClient adds the explanation of the limits that the client has for all its requests. They are
+// first: a request goes to the queue of its site after them.
+func (e *Explanation) AddClient(own Explanation) {
+	e.Limits = append(own.Limits, e.Limits...)
+	if own.Limit == "" || own.Expected.Before(e.Expected) && !own.Expected.IsZero() {
+		return
+	}
+	e.Place, e.Expected, e.Limit, e.Why, e.Until = own.Place, own.Expected, own.Limit, own.Why, own.Until
+	e.First, e.Asks, e.Never = own.First, own.Asks, own.Never
+}
+
 // ExplainedLimit is a limit that the request would take from.
 type ExplainedLimit struct {
 	Limit string `json:"limit"`

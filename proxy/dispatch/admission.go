@@ -65,7 +65,7 @@ func (s *admission) prepare(x *Request, r *http.Request) (queue.Request, *proble
 	t.waitBegan = s.clock.Now()
 	t.until = t.waitBegan
 	if !x.Options.now() { // such a request is not sent a second time
-		t.until = t.waitBegan.Add(patience(x))
+		t.until = t.waitBegan.Add(patience(x)) // without the wait for its client's limits
 	}
 	return q, nil
 }
@@ -78,7 +78,7 @@ func (s *admission) entered(x *Request, permit *queue.Permit, err error) *proble
 		return s.problems.ofRefusal(x, err)
 	}
 	x.progress.permit = permit
-	x.progress.before = permit.Waited()
+	x.progress.before = x.own.waited + permit.Waited()
 	return nil
 }
 
@@ -215,7 +215,7 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 func (s *admission) noteGrant(x *Request) {
 	t := &x.progress
 	before := t.waited
-	t.noteWaits()
+	x.noteWaits()
 	waited := t.waited - before
 	if waited > 0 {
 		x.activity.Add(t.permit.BlockedBy(), waited)
@@ -251,7 +251,7 @@ func (s *admission) noteRefusal(x *Request, err error) {
 
 // lostPermit answers a request whose permit the queue has taken back after a wait.
 func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
-	x.progress.noteWaits()
+	x.noteWaits()
 	s.noteRefusal(x, err)
 	x.progress.permit = nil
 	return s.problems.ofRefusal(x, err)
@@ -273,8 +273,13 @@ var (
 
 // Waits is called when a request has to wait.
 func (hooks) Waits(q *queue.Request, p queue.Waiter) {
-	if x, ok := q.Tag.(*Request); ok {
-		x.beginWait(p)
+	switch tag := q.Tag.(type) {
+	case *Request:
+		tag.beginWait(p)
+	case *clientRequest:
+		if tag.x != nil {
+			tag.x.beginWait(p)
+		}
 	}
 }
 
@@ -289,7 +294,7 @@ func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
 	if source, ok := q.Tag.(bandwidth.Tag); ok {
 		return [][]queue.Limit{source.Limits()}, q.Version
 	}
-	if t, ok := q.Tag.(tunnel); ok {
+	if t, ok := q.Tag.(interface{ limits(*Snapshot) [][]queue.Limit }); ok {
 		return t.limits(st), q.Version
 	}
 	x, ok := q.Tag.(*Request)

@@ -28,6 +28,10 @@ func (s *Dispatcher) Admit(ctx context.Context, x *Request, bytes int64) *proble
 		refused = reachable(x)
 	}
 	if refused == nil {
+		x.HTTP = r
+		refused = s.admission.waitForClient(x)
+	}
+	if refused == nil {
 		refused = s.admission.wait(x, r)
 	}
 	if refused != nil {

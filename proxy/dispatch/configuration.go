@@ -101,6 +101,9 @@ func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbou
 	if st.plans, err = plans.Make(p, c.partsWith(st.pools)); err != nil {
 		return nil, err
 	}
+	if st.clients, err = clientPlans(p, c.partsWith(st.pools)); err != nil {
+		return nil, err
+	}
 	st.overrides, err = c.overridden(st)
 	return st, err
 }

@@ -237,6 +237,7 @@ func (s *Dispatcher) End(x *Request, received int64) {
 	if s.ended != nil && x.site != "" && !x.shared {
 		s.ended(x.Report())
 	}
+	x.finishClient()
 	x.progress.finish()
 	if x.bytes != nil {
 		if received > 0 {

@@ -18,7 +18,14 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 	if problem := s.begin(ctx, x); problem != nil {
 		return nil, problem
 	}
-	resp, problem := s.coalescing.share(x, x.HTTP)
+	if err := x.Caller.Prepare(x.HTTP); err != nil {
+		return nil, s.problems.ofFailure(x, err)
+	}
+	var resp *http.Response
+	problem := s.admission.waitForClient(x)
+	if problem == nil {
+		resp, problem = s.coalescing.share(x, x.HTTP)
+	}
 	x.meter.Waited(x.progress.waited)
 	if problem != nil {
 		return nil, problem
@@ -47,9 +54,6 @@ func (s *Dispatcher) begin(ctx context.Context, x *Request) *problem.Problem {
 // sendUntilDone sends a request as often as it takes. It returns the site's answer, whose body
 // is still to come, or why there is none.
 func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response, *problem.Problem) {
-	if err := x.Caller.Prepare(r); err != nil {
-		return nil, s.problems.ofFailure(x, err)
-	}
 	if refused := s.admission.wait(x, r); refused != nil {
 		return nil, refused
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -49,6 +50,7 @@ type Request struct {
 	subject  plans.Subject // what its limits depend on
 	seen     uint64        // the version of subject.Known by which subject.Class was found
 	progress progress
+	own      ownLimits
 	activity sitelog.Request       // its waits, and its number in the log
 	bytes    *bandwidth.SiteBudget // what its connection takes bytes from; nil: no limit of bytes
 	received int64                 // bytes of the answer's body
@@ -197,9 +199,10 @@ func (t *progress) hasOtherBackend() bool {
 	return false
 }
 
-// noteWaits copies from the permit what the answer to the client says of the waits.
-func (t *progress) noteWaits() {
-	t.waited, t.wouldBlock = t.permit.Waited(), t.permit.WouldBlock()
+// noteWaits copies from the permits what the answer to the client says of the waits.
+func (x *Request) noteWaits() {
+	t := &x.progress
+	t.waited, t.wouldBlock = x.own.waited+t.permit.Waited(), cmp.Or(t.wouldBlock, t.permit.WouldBlock())
 }
 
 // finish gives up the permit, once.

@@ -22,6 +22,7 @@ type Snapshot struct {
 	plans     map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
 	pools     pools
 	overrides map[string]*plans.Plan // :: site → the plan of limits that were set while abide runs
+	clients   map[string]*plans.Plan // :: clientPrefix and name → the limits of a client
 	made      uint64                 // the generation of those limits, in the queue
 
 	activity *sitelog.Log // the server's
@@ -31,6 +32,9 @@ type Snapshot struct {
 
 // planOf returns the plan of a site that a rule names, or none; nil: nothing holds for the site.
 func (st *Snapshot) planOf(site string, rule *policy.Site) *plans.Plan {
+	if rule == nil && isOfClient(site) {
+		return st.clients[site]
+	}
 	if len(st.overrides) > 0 {
 		if p := st.overrides[site]; p != nil {
 			return p

@@ -28,25 +28,16 @@ type Answering func(r *http.Request, answer func(*http.Response, error))
 func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done func(*http.Response, error)) {
 	refused := s.begin(ctx, x)
 	p := &virtualRequest{of: s, x: x, r: x.HTTP, site: site, done: done}
-	if refused == nil {
-		refused = s.admission.breakers.refuse(x)
-	}
-	var q queue.Request
-	if refused == nil {
-		q, refused = s.admission.prepare(x, p.r)
-	}
 	if refused != nil {
 		p.end(nil, refused)
 		return
 	}
-	p.waits = true
-	permit, held, err := s.gate.Enter(ctx, q, p.wake)
-	if held {
-		p.permit = permit
+	if q, limited := x.clientQuestion(); limited {
+		x.progress.waitBegan = s.clock.Now()
+		p.enter(q, p.passedClient)
 		return
 	}
-	p.waits = false
-	p.entered(permit, err)
+	p.enterSite()
 }
 
 // Receive has the body of an answer to a request pass the limits of bytes of its site, in
@@ -68,10 +59,11 @@ type virtualRequest struct {
 	r      *http.Request
 	site   Answering
 	done   func(*http.Response, error)
-	permit *queue.Permit // while the request waits for the first time
-	reason string        // why it is sent again
-	waits  bool          // the queue has the request
-	woken  bool          // goOn is about to be called
+	permit *queue.Permit              // while the request waits for the first time in a queue
+	next   func(*queue.Permit, error) // takes the answer of that queue
+	reason string                     // why it is sent again
+	waits  bool                       // the queue has the request
+	woken  bool                       // goOn is about to be called
 }
 
 // wake is called under the lock of the request's site.
@@ -87,7 +79,7 @@ func (p *virtualRequest) goOn() {
 	p.waits, p.woken = false, false
 	if permit := p.permit; permit != nil {
 		p.permit = nil
-		p.entered(permit, permit.Woken())
+		p.next(permit, permit.Woken())
 		return
 	}
 	if err := p.x.progress.permit.Woken(); err != nil {
@@ -95,6 +87,41 @@ func (p *virtualRequest) goOn() {
 		return
 	}
 	p.granted()
+}
+
+// enter has the request wait in a queue for the first time. next takes the answer.
+func (p *virtualRequest) enter(q queue.Request, next func(*queue.Permit, error)) {
+	p.waits, p.next = true, next
+	permit, held, err := p.of.gate.Enter(p.r.Context(), q, p.wake)
+	if held {
+		p.permit = permit
+		return
+	}
+	p.waits = false
+	next(permit, err)
+}
+
+// passedClient continues with the answer of the queue of the client.
+func (p *virtualRequest) passedClient(permit *queue.Permit, err error) {
+	if problem := p.of.admission.passedClient(p.x, permit, err); problem != nil {
+		p.end(nil, problem)
+		return
+	}
+	p.enterSite()
+}
+
+// enterSite has the request wait in the queue of its site.
+func (p *virtualRequest) enterSite() {
+	refused := p.of.admission.breakers.refuse(p.x)
+	var q queue.Request
+	if refused == nil {
+		q, refused = p.of.admission.prepare(p.x, p.r)
+	}
+	if refused != nil {
+		p.end(nil, refused)
+		return
+	}
+	p.enter(q, p.entered)
 }
 
 // entered continues with the queue's answer.

@@ -193,15 +193,22 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	if guessed {
 		name = v.usualClient(match.Site, st.policy.Access.Clients)
 	}
-	x := &Request{Caller: NoCaller{}, Snapshot: st, Target: target, Options: RequestOptions{Client: name}}
+	x := &Request{Caller: NoCaller{}, Snapshot: st, Target: target, HTTP: &http.Request{Method: method, URL: u}, Options: RequestOptions{Client: name}}
 	x.site, x.rule, x.explained = match.Site, match.Rule, true
 	x.Client = st.policy.Client(name)
 	if refused := st.Forbidden(x.Client, target); refused != nil {
 		return status.Explanation{Target: target.Scheme + "://" + target.HostPort(), Site: match.Site, Client: name, ClientGuessed: guessed, Refused: refused.Detail}, nil
 	}
-	q := v.ask(x, &http.Request{Method: method, URL: u})
+	q := v.ask(x, x.HTTP)
+	own, limited := x.clientQuestion()
+	if limited {
+		v.storage.preload(own)
+	}
 	v.storage.preload(q) // what no request has asked for since the start
 	e := explanationOf(v.gate.Explain(q))
+	if limited {
+		e.AddClient(explanationOf(v.gate.Explain(own)))
+	}
 	e.Target, e.Site = target.Scheme+"://"+target.HostPort(), match.Site
 	e.Client, e.ClientGuessed, e.Observed = name, guessed, st.policy.Observes()
 	if match.Rule != nil {

@@ -163,7 +163,8 @@ func (u *limitUse) size() int {
 // differ only in the amount have the same identity.
 func (st *Snapshot) writtenRules() map[string]*policy.Limit {
 	rules := map[string]*policy.Limit{}
-	for _, p := range slices.AppendSeq(slices.Collect(maps.Values(st.plans)), maps.Values(st.overrides)) {
+	all := slices.AppendSeq(slices.Collect(maps.Values(st.plans)), maps.Values(st.overrides))
+	for _, p := range slices.AppendSeq(all, maps.Values(st.clients)) {
 		for i := range p.Limits {
 			rules[p.Limits[i].Need.Name] = p.Limits[i].Rule
 		}

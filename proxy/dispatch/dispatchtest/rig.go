@@ -132,6 +132,7 @@ func (w *Rig) Do(ctx context.Context, method, url, body string, headers ...strin
 	w.check(err)
 	x.Address, x.Caller = "192.0.2.1", caller{body: body}
 	options, ok := dispatch.ReadOptions(r.Header, x.Options)
+	x.Client = x.Snapshot.Policy().Client(options.Client)
 	if x.Options = options; !ok {
 		return Result{Status: problem.Wish.Status, At: time.Since(w.Began)}
 	}

@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/proxy/problem"
+)
+
+// clientPrefix begins the name under which the queue, the store and the status have the limits
+// that a client has for all its requests. No host has a space in its name.
+const clientPrefix = policy.ClientSite
+
+// clientPlans returns the limits of clients, each under the name of its client in the queue.
+func clientPlans(p *policy.Policy, parts plans.Parts) (map[string]*plans.Plan, error) {
+	all := map[string]*plans.Plan{}
+	for i := range p.Access.Clients {
+		if c := &p.Access.Clients[i]; len(c.Limits) > 0 {
+			plan, err := plans.New(p, nil, c.Limits, parts)
+			if err != nil {
+				return nil, err
+			}
+			for j := range plan.Limits {
+				plan.Limits[j].Need.Title += " of the client " + c.Name
+			}
+			all[clientPrefix+c.Name] = plan
+		}
+	}
+	return all, nil
+}
+
+// clientRequest is a request in the queue of its client, and the tag of that.
+type clientRequest struct {
+	client  string
+	subject plans.Subject
+	x       *Request // nil: a tunnel
+}
+
+// limits returns the limits that the client has for a request.
+func (c *clientRequest) limits(st *Snapshot) [][]queue.Limit {
+	all, _ := st.clients[clientPrefix+c.client].Needs(&c.subject)
+	return all
+}
+
+// question returns a request of a client as the queue sees it; ok is false if the client has no
+// limits of its own.
+func (c *clientRequest) question(st *Snapshot, priority int, o *RequestOptions) (q queue.Request, ok bool) {
+	if st.clients[clientPrefix+c.client] == nil {
+		return q, false
+	}
+	q = queue.Request{
+		Site: clientPrefix + c.client, Client: c.client, Priority: priority, Cost: o.Cost, Tag: c, Observe: st.policy.Observes(),
+		Method: c.subject.Method, Path: c.subject.Path, Generation: st.made, Limits: c.limits(st),
+	}
+	o.bound(&q)
+	return q, true
+}
+
+// clientQuestion returns the request as the queue of its client sees it.
+func (x *Request) clientQuestion() (q queue.Request, ok bool) {
+	if x.Client == nil || len(x.Client.Limits) == 0 {
+		return q, false
+	}
+	r := x.HTTP
+	c := &clientRequest{x.Client.Name, plans.Subject{Method: r.Method, Path: policy.NormalPath(r.URL.EscapedPath())}, x}
+	return c.question(x.Snapshot, x.priority(), &x.Options)
+}
+
+// waitForClient holds a request until the limits of its client let it go. It comes before what
+// several requests share, so that no client waits for the limits of another.
+func (s *admission) waitForClient(x *Request) *problem.Problem {
+	q, limited := x.clientQuestion()
+	if !limited {
+		return nil
+	}
+	s.wake()
+	x.progress.waitBegan = s.clock.Now()
+	permit, err := s.gate.Wait(x.waitContext(x.HTTP), q)
+	return s.passedClient(x, permit, err)
+}
+
+// passedClient takes the answer of the queue of a client. What remains of the patience of the
+// request is for its site.
+func (s *admission) passedClient(x *Request, permit *queue.Permit, err error) *problem.Problem {
+	if err != nil {
+		s.noteRefusal(x, err)
+		return s.problems.ofRefusal(x, err)
+	}
+	waited := permit.Waited()
+	x.own.permit, x.own.waited = permit, waited
+	if waited > 0 {
+		x.activity.Add(permit.BlockedBy(), waited)
+		s.activity.Released(&x.activity, x.site, permit.BlockedBy(), waited)
+		if !x.Options.now() {
+			x.Options.limitWait(max(patience(x)-waited, 1))
+		}
+	}
+	x.progress.waiter, x.progress.waited, x.progress.wouldBlock = nil, waited, permit.WouldBlock()
+	return nil
+}
+
+// finishClient settles what the request has taken of the limits of its client. It gives back what a
+// request took that was not sent.
+func (x *Request) finishClient() {
+	t := &x.progress
+	result := t.result
+	result.Unsent = result.Unsent && t.sent == 0 || x.sent.IsZero() && !t.shared
+	x.own.finish(result, x.received+x.Uploaded)
+}
+
+// ownLimits is what a request has taken of the limits of its client.
+type ownLimits struct {
+	permit *queue.Permit // nil: nothing
+	waited time.Duration
+}
+
+// finish settles a request that has moved so many bytes.
+func (o *ownLimits) finish(result queue.Result, bytes int64) {
+	if o.permit != nil {
+		result.Bytes, result.Exact = bytes, true
+		o.permit.Finish(result)
+		o.permit = nil
+	}
+}
+
+// WaitForClient holds a tunnel of a client until the limits of the client let it go. A tunnel counts
+// as one request. end, which is never nil, must be called at its end with the bytes that it has moved.
+func (s *Dispatcher) WaitForClient(ctx context.Context, st *Snapshot, client *Client, o RequestOptions) (end func(bytes int64), refused *problem.Problem) {
+	if client == nil {
+		return func(int64) {}, nil
+	}
+	x := &Request{Snapshot: st, Client: client, Options: o, Caller: NoCaller{}}
+	c := &clientRequest{client: client.Name, subject: plans.Subject{Method: "CONNECT"}}
+	q, limited := c.question(st, x.priority(), &o)
+	if !limited {
+		return func(int64) {}, nil
+	}
+	permit, err := s.gate.Wait(ctx, q)
+	var refusal *queue.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return func(int64) {}, s.problems.ofRefusal(x, err)
+	case err != nil:
+		return func(int64) {}, problem.Left
+	}
+	own := ownLimits{permit: permit}
+	return func(bytes int64) { own.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, nil
+}
+
+// isOfClient reports whether a name in the queue is that of a client's limits.
+func isOfClient(site string) bool { return strings.HasPrefix(site, clientPrefix) }
