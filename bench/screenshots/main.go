@@ -38,8 +38,8 @@ func run() error {
 	flag.StringVar(&s.dir, "dir", "docs", "where the pictures go")
 	flag.DurationVar(&s.crawl, "for", 8*time.Minute, "how long the crawl runs before a picture is taken")
 	flag.IntVar(&s.sites, "sites", 0, "how many other sites are crawled too")
-	flag.IntVar(&s.tokens, "tokens", 10, "how many tokens there are")
-	flag.StringVar(&s.size, "size", "1400,1750", "width and height of the pictures")
+	flag.IntVar(&s.tokens, "tokens", 25, "how many tokens there are")
+	flag.StringVar(&s.size, "size", "1440,1400", "width and height of the pictures")
 	flag.Parse()
 	if flag.NArg() > 0 || s.tokens < 1 || s.sites < 0 {
 		return fmt.Errorf("not understood; see -help")
