@@ -30,6 +30,8 @@ type Token struct {
 	// Until is the end of the state, and Why the source of that.
 	Until time.Time `json:"until,omitzero"`
 	Why   string    `json:"why,omitempty"`
+	// DeniedBy is the only site that does not accept a quarantined token: it goes to others. "" is all.
+	DeniedBy string `json:"denied_by,omitempty"`
 	// Fingerprint tells secrets apart while the process runs.
 	Fingerprint string   `json:"fingerprint"`
 	Twins       []string `json:"twins,omitempty"` // others of the same account
@@ -44,6 +46,14 @@ type Token struct {
 
 	Routes []Paused    `json:"routes,omitempty"` // that are worse off than the token is
 	Limits []Announced `json:"limits"`
+}
+
+// Reason returns Why, with the site that has denied the token if others may accept it.
+func (t *Token) Reason() string {
+	if t.DeniedBy != "" {
+		return t.Why + " by " + t.DeniedBy
+	}
+	return t.Why
 }
 
 // Denied tells whether sites do not accept the token, for the reason in Why.

@@ -101,7 +101,7 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 	rows.add("TOKEN", "STATE", "USES", "REFUSED", "DENIED", "LIMIT", "LEFT", "RESETS")
 	var twins []string
 	for _, one := range p.Tokens {
-		first := []string{one.Label, standing(one.State, one.Until, one.Why, now), fmt.Sprint(one.Uses), fmt.Sprint(one.Refusals), fmt.Sprint(one.Denials)}
+		first := []string{one.Label, standing(one.State, one.Until, one.Reason(), now), fmt.Sprint(one.Uses), fmt.Sprint(one.Refusals), fmt.Sprint(one.Denials)}
 		var lines [][]string
 		for _, limit := range one.Limits {
 			site := ""

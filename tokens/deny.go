@@ -25,6 +25,7 @@ type Answer struct {
 	Status int
 	Reason string    // why the site does not accept the token, if the answer says so
 	Sent   time.Time // when the request was sent
+	Site   string    // that has answered; "": not known
 }
 
 // Denies tells whether the site does not accept the token.
@@ -96,13 +97,13 @@ func (p *Pool) Success(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	if a.Status < http.StatusBadRequest {
 		t.state.failures, t.state.doubtAt, t.state.contradictions = 0, 0, 0
 	}
-	return p.accept(now, t, a.Sent, d)
+	return p.accept(now, t, a, d)
 }
 
-// accept records that a site has accepted a token.
-func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) (result Decision) {
-	s := t.state
-	if !s.rejection.sent.After(sent) {
+// accept records that a site has accepted a token. What another site has denied stays denied there.
+func (p *Pool) accept(now time.Time, t *Token, a Answer, d *Denials) (result Decision) {
+	s, sent := t.state, a.Sent
+	if !s.rejection.sent.After(sent) && s.rejection.covers(a.Site) {
 		if s.rejection.until.After(now) {
 			result.Released = []*Token{t}
 		}
@@ -129,7 +130,7 @@ func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) (resu
 				continue // the next failure is tried with another token, too
 			}
 		}
-		r := other.rejection
+		r := other.rejection.by(denied.answer.Site)
 		if r.sent, r.reason = denied.answer.Sent, denied.answer.why(); denied.failed {
 			r.reason = strconv.Itoa(denied.answer.Status) + othersSucceed
 		}
@@ -143,7 +144,8 @@ func (p *Pool) accept(now time.Time, t *Token, sent time.Time, d *Denials) (resu
 
 // Deny records that a site has not accepted a token: 401, 402, 403 without any sign of a
 // limit, and whatever says that it is because of the token. An answer with a reason, and the
-// first 401 or 402, quarantines the token if another token can be tried. So do three denials
+// first 401 or 402, quarantines the token at that site if another token can be tried, and at
+// all sites once a second site denies it. So do three denials
 // in a row, also where no other can be tried, but for 403 and an answer with a reason: a client
 // learns more from these than by waiting. A token that comes from quarantine is quarantined again by
 // one denial. If a second token that had been accepted before is denied for the same
@@ -170,16 +172,18 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	was := s.rejection
 	rejection := was
 	switch {
+	case was.quarantinesInRow > 0 && !was.covers(a.Site) && a.Reason == "" && !a.doubtful(): // a forbidden page of another site
 	case a.Sent.Before(s.accepted): // older than the last success
 	case a.Sent.Before(was.since): // sent before the current quarantine
 	default:
+		rejection = rejection.by(a.Site)
 		rejection.denialsInRow++
 		rejection.sent, rejection.reason = a.Sent, a.why()
-		need, others := denialsToQuarantine, p.hasOthers(now, t, d)
+		need, others := denialsToQuarantine, p.hasOthers(now, t, a.Site, d)
 		if was.quarantinesInRow > 0 || a.Reason != "" || a.doubtful() && (!s.proven || others) {
 			need = 1
 		}
-		last = (a.Reason != "" || a.Status == http.StatusForbidden) && !p.hasOthers(now, t, nil)
+		last = (a.Reason != "" || a.Status == http.StatusForbidden) && !p.hasOthers(now, t, a.Site, nil)
 		if rejection.denialsInRow >= need && !was.until.After(now) && !last {
 			rejection = rejection.withQuarantine(now)
 		}
@@ -191,7 +195,7 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 		return Decision{Until: s.quarantinedUntil(now)}
 	}
 	if a.Reason != "" { // the request is not the cause
-		return Decision{Until: s.quarantinedUntil(now), Last: last && rejection.denialsInRow == 1, Again: p.hasOthers(now, t, d)}
+		return Decision{Until: s.quarantinedUntil(now), Last: last && rejection.denialsInRow == 1, Again: p.hasOthers(now, t, a.Site, d)}
 	}
 	if d.n < maxDenials {
 		d.list[d.n] = denial{token: t, answer: a, before: was, after: rejection, credible: credible}
@@ -202,7 +206,7 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 			return Decision{Until: s.quarantinedUntil(now), Released: released}
 		}
 	}
-	return Decision{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, d)}
+	return Decision{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, a.Site, d)}
 }
 
 // Fail records an answer from 400 to 499 that denies nothing and names no limit. Usually the
@@ -213,7 +217,7 @@ func (p *Pool) Fail(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := t.state
-	if s.rejection.quarantinesInRow > 0 && strings.HasSuffix(s.rejection.reason, othersSucceed) {
+	if s.rejection.quarantinesInRow > 0 && s.rejection.covers(a.Site) && strings.HasSuffix(s.rejection.reason, othersSucceed) {
 		a.Reason = strings.TrimSpace(othersSucceed)
 		return p.deny(now, t, a, d)
 	}
@@ -222,22 +226,22 @@ func (p *Pool) Fail(now time.Time, t *Token, a Answer, d *Denials) Decision {
 		first.doubtAt = 2 * max(first.failures, failuresToDoubt)
 		first.contradictions = 0
 		*d = Denials{}
-		return p.accept(now, t, a.Sent, nil)
+		return p.accept(now, t, a, nil)
 	}
 	s.failures++
-	doubt := d.n == 0 && s.failures >= max(s.doubtAt, failuresToDoubt) && p.hasOthers(now, t, d)
-	result := p.accept(now, t, a.Sent, d)
+	doubt := d.n == 0 && s.failures >= max(s.doubtAt, failuresToDoubt) && p.hasOthers(now, t, a.Site, d)
+	result := p.accept(now, t, a, d)
 	if result.Again = doubt; doubt {
 		d.list[0], d.n = denial{token: t, answer: a, failed: true}, 1
 	}
 	return result
 }
 
-// hasOthers tells whether another token can be tried.
-func (p *Pool) hasOthers(now time.Time, t *Token, d *Denials) bool {
+// hasOthers tells whether another token can be tried at a site.
+func (p *Pool) hasOthers(now time.Time, t *Token, site string, d *Denials) bool {
 	for _, other := range p.all {
 		s := other.state
-		if s != t.state && s.disabled == "" && !s.rejection.until.After(now) && (d == nil || !d.has(s)) {
+		if s != t.state && s.disabled == "" && !(s.rejection.until.After(now) && s.rejection.covers(site)) && (d == nil || !d.has(s)) {
 			return true
 		}
 	}

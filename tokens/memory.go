@@ -18,6 +18,7 @@ type SavedState struct {
 	Quarantined time.Time `json:"quarantined_until,omitzero"` // end of the quarantine; kept after that end until a success is seen
 	Times       int       `json:"times,omitempty"`            // quarantines in a row; each is longer than the one before
 	Why         string    `json:"why,omitempty"`              // reason of the quarantine
+	Site        string    `json:"site,omitempty"`             // of the quarantine; "": all
 	Left        time.Time `json:"left,omitzero"`              // when the token left the pool; zero: it is in the pool
 }
 
@@ -51,7 +52,7 @@ func (p *Pool) SavedStates(now time.Time) []SavedState {
 			Token: s.stable, Disabled: s.disabled, Quarantined: s.rejection.until, Times: s.rejection.quarantinesInRow, Left: s.leftAt,
 		}
 		if m.Times > 0 {
-			m.Why = s.rejection.reason
+			m.Why, m.Site = s.rejection.reason, s.rejection.site
 		}
 		if m.Disabled != "" || m.Times > 0 {
 			list = append(list, m)
@@ -96,8 +97,11 @@ func (p *Pool) Restore(now time.Time, list []SavedState) {
 func (m SavedState) stricter(o SavedState) SavedState {
 	m.Disabled = cmp.Or(m.Disabled, o.Disabled)
 	m.Times = max(m.Times, o.Times)
+	if m.Site != o.Site && !m.Quarantined.IsZero() && !o.Quarantined.IsZero() {
+		m.Site, o.Site = "", ""
+	}
 	if o.Quarantined.After(m.Quarantined) {
-		m.Quarantined, m.Why = o.Quarantined, o.Why
+		m.Quarantined, m.Why, m.Site = o.Quarantined, o.Why, o.Site
 	}
 	if o.Left.After(m.Left) {
 		m.Left = o.Left
@@ -111,7 +115,7 @@ func (m SavedState) sanitized(now time.Time) (SavedState, bool) {
 	if b, err := hex.DecodeString(m.Token); err != nil || len(b) != stableBytes {
 		return m, false
 	}
-	m.Disabled, m.Why = printable(m.Disabled), printable(m.Why)
+	m.Disabled, m.Why, m.Site = printable(m.Disabled), printable(m.Why), printable(m.Site)
 	if m.Times = min(max(m.Times, 0), maxQuarantines); !m.Quarantined.IsZero() {
 		m.Times = max(m.Times, 1)
 	}
@@ -143,6 +147,9 @@ func (p *Pool) apply(now time.Time, s *state, m SavedState) {
 // extendQuarantine sets the restored quarantine if it ends later than the current one.
 func (p *Pool) extendQuarantine(now time.Time, s *state, m SavedState) (news bool) {
 	r := s.rejection
+	if m.Times > 0 {
+		r = r.by(m.Site)
+	}
 	r.quarantinesInRow = max(r.quarantinesInRow, m.Times)
 	if m.Quarantined.After(r.until) {
 		r.until, r.reason = m.Quarantined, m.Why
@@ -171,7 +178,7 @@ func (p *Pool) ApplyQuarantine(now time.Time, m SavedState) *Token {
 		return nil
 	}
 	s.heardUntil = m.Quarantined
-	if !m.Quarantined.After(s.rejection.until.Add(quarantineTolerance)) || !p.extendQuarantine(now, s, m) {
+	if !m.Quarantined.After(s.rejection.until.Add(quarantineTolerance)) && s.rejection.covers(m.Site) || !p.extendQuarantine(now, s, m) {
 		return nil
 	}
 	for _, t := range p.all {

@@ -115,7 +115,8 @@ func (p *Pool) Spend(now time.Time, t *Token, route string, until time.Time, why
 	t.state.account.Load().pauseUntil(now, route, pause{until: until, reason: why, spent: true})
 }
 
-// Availability returns whether a token may be used for a route.
+// Availability returns whether a token may be used for a route. The name of a route begins with its
+// site; "" is every route.
 func (p *Pool) Availability(now time.Time, t *Token, route string) availability {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +127,7 @@ func (p *Pool) Availability(now time.Time, t *Token, route string) availability 
 // comes from quarantine.
 const trialTimeout = 30 * time.Second
 
-// Begin announces that a request is about to be sent with a token. It returns zero, or the
+// Begin announces that a request is about to be sent with a token, to a site or a route of it. It returns zero, or the
 // time before which the token must not be used: another site may have refused it since it
 // was chosen, or another request may be trying a token that was quarantined.
 func (p *Pool) Begin(now time.Time, t *Token, route string) time.Time {
@@ -140,7 +141,7 @@ func (p *Pool) Begin(now time.Time, t *Token, route string) time.Time {
 	default:
 		return availability.Until
 	}
-	if s.rejection.quarantinesInRow > 0 { // its quarantine has just ended
+	if s.rejection.quarantinesInRow > 0 && s.rejection.covers(siteOf(route)) { // its quarantine has just ended
 		if over := s.trialSince.Add(trialTimeout); !s.trialSince.IsZero() && over.After(now) {
 			return over
 		}

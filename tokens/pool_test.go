@@ -340,7 +340,7 @@ func TestStatusTellsTheRoutesThatAreWorseOff(t *testing.T) {
 	w.pool.Begin(w.now, w.token("a"), "q")
 	w.success("a")
 	s := w.pool.Status(w.now)
-	want := routeAvailability{"r", availability{Cooling, w.now.Add(time.Minute), "why"}}
+	want := routeAvailability{"r", availability{State: Cooling, Until: w.now.Add(time.Minute), Why: "why"}}
 	if s[0].Label != "a" || len(s[0].Routes) != 1 || s[0].Routes[0] != want || s[0].State != Ready || !s[0].Proven || s[0].Uses != 1 || !s[0].Throttled.Equal(w.now) {
 		t.Fatalf("%+v", s[0])
 	}

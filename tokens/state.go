@@ -27,6 +27,7 @@ type availability struct {
 	State State
 	Until time.Time // end of the state; zero for Ready and for Disabled, which the operator ends
 	Why   string
+	Site  string // of a quarantine: the only site that does not accept the token; "": all
 }
 
 // pause is a time during which an account or a route may not be used. The zero value is no
@@ -39,9 +40,9 @@ type pause struct {
 
 func (p pause) availability() availability {
 	if p.spent {
-		return availability{Spent, p.until, p.reason}
+		return availability{State: Spent, Until: p.until, Why: p.reason}
 	}
-	return availability{Cooling, p.until, p.reason}
+	return availability{State: Cooling, Until: p.until, Why: p.reason}
 }
 
 // maxPause bounds the length of a pause.
@@ -147,7 +148,7 @@ type state struct {
 
 	account      atomic.Pointer[account]
 	used         atomic.Uint64 // Pool.uses at the token's last use
-	blockedUntil atomic.Int64  // end of its quarantine, in Unix nanoseconds
+	blockedUntil atomic.Int64  // end of its quarantine at all sites, in Unix nanoseconds
 	lastAccepted atomic.Int64  // last success, in Unix nanoseconds; 0 after a denial
 
 	disabled       string    // reason; "": enabled
@@ -176,6 +177,27 @@ type rejection struct {
 	until            time.Time // end of the last quarantine
 	sent             time.Time // when the last denied request was sent
 	reason           string
+	site             string // that has denied the secret; "": more than one
+}
+
+// by returns the rejection after another denial by a site.
+func (r rejection) by(site string) rejection {
+	switch {
+	case r.denialsInRow == 0 && r.quarantinesInRow == 0:
+		r.site = site
+	case r.site != site:
+		r.site = ""
+	}
+	return r
+}
+
+// covers tells whether the rejection is about a site. "" is any site.
+func (r *rejection) covers(site string) bool { return r.site == "" || site == "" || r.site == site }
+
+// siteOf is the site of a route, which its name begins with.
+func siteOf(route string) string {
+	site, _, _ := strings.Cut(route, " ")
+	return site
 }
 
 func (s *state) availability(now time.Time, route string) availability {
@@ -183,12 +205,12 @@ func (s *state) availability(now time.Time, route string) availability {
 		return availability{State: Disabled, Why: s.disabled}
 	}
 	p := s.account.Load().pause(now, route)
-	if q := s.rejection; q.until.After(now) {
+	if q := &s.rejection; q.until.After(now) && q.covers(siteOf(route)) {
 		until := q.until
 		if p.until.After(until) {
 			until = p.until
 		}
-		return availability{Quarantined, until, q.reason}
+		return availability{Quarantined, until, q.reason, q.site}
 	}
 	if p.until.IsZero() {
 		a := availability{}
@@ -202,10 +224,10 @@ func (s *state) availability(now time.Time, route string) availability {
 
 // reject sets the rejection. It returns true if the change must be persisted.
 func (s *state) reject(r rejection) (news bool) {
-	news = r.quarantinesInRow != s.rejection.quarantinesInRow || !r.until.Equal(s.rejection.until)
+	news = r.quarantinesInRow != s.rejection.quarantinesInRow || !r.until.Equal(s.rejection.until) || r.site != s.rejection.site
 	s.rejection = r
 	s.blockedUntil.Store(0)
-	if !r.until.IsZero() {
+	if !r.until.IsZero() && r.site == "" {
 		s.blockedUntil.Store(r.until.UnixNano())
 	}
 	return news

@@ -104,7 +104,7 @@ func deniedTokens(f *Facts) (list []status.Advice) {
 			}
 			list = append(list, status.Advice{
 				Weight: 1 / float64(len(pool.Tokens)),
-				Text:   fmt.Sprintf("The token %s of the pool %s is not accepted (%s)%s.", token.Label, pool.Name, token.Why, until),
+				Text:   fmt.Sprintf("The token %s of the pool %s is not accepted (%s)%s.", token.Label, pool.Name, token.Reason(), until),
 				Change: fmt.Sprintf("Replace %s, or remove it from the pool.", token.Label),
 			})
 		}

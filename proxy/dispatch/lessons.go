@@ -93,7 +93,7 @@ func (s *lessons) judgeToken(x *Request, r *http.Request, resp *http.Response, v
 func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until time.Time) {
 	t := &x.progress
 	token, pool, now := t.token, t.plan.Pool, x.answered
-	answer := tokens.Answer{Status: status, Reason: t.learned.denial, Sent: x.sent}
+	answer := tokens.Answer{Status: status, Reason: t.learned.denial, Sent: x.sent, Site: x.site}
 	switch {
 	case status == 0:
 		pool.EndWithoutAnswer(token, t.began)
@@ -119,6 +119,15 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 // nothingLeft is the reason why a token is spent whose site announces that nothing is left.
 const nothingLeft = "nothing is left"
 
+// putAway lets nothing go with a token at a site, or at all sites if site is "".
+func putAway(gate *queue.Gate, token *tokens.Token, site string, until time.Time) {
+	if site != "" {
+		gate.Cool(site, scopeOfToken(token), until, queue.Quarantine)
+		return
+	}
+	gate.CoolAll(scopeOfToken(token), until, queue.Quarantine)
+}
+
 // settle tells the queue which tokens are in quarantine now, and which are not any more.
 func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.Time) {
 	for _, free := range d.Released {
@@ -129,9 +138,9 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 		denied = append(denied, x.progress.token)
 	}
 	for _, token := range denied {
-		a := pool.Availability(x.answered, token, "")
+		a := pool.Availability(x.answered, token, x.site)
 		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
-		s.gate.CoolAll(scopeOfToken(token), a.Until, queue.Quarantine)
+		putAway(s.gate, token, a.Site, a.Until)
 	}
 	return d.Again, d.Until
 }

@@ -159,7 +159,7 @@ func poolOf(name string, list []tokens.Status) status.Pool {
 	for i := range list {
 		s, t := &list[i], &pool.Tokens[i]
 		*t = status.Token{
-			Label: s.Label, State: s.State.String(), Until: s.Until, Why: s.Why, Fingerprint: s.Fingerprint, Twins: s.Twins,
+			Label: s.Label, State: s.State.String(), Until: s.Until, Why: s.Why, DeniedBy: s.Site, Fingerprint: s.Fingerprint, Twins: s.Twins,
 			Uses: s.Uses, Refusals: s.Refusals, Denials: s.Denials, Accepted: s.Accepted, Throttled: s.Throttled,
 		}
 		for _, one := range s.Routes {

@@ -161,7 +161,7 @@ func readTokens[T any](ctx context.Context, n *sharedTokens, kind string, apply 
 func (n *sharedTokens) applyQuarantine(_ context.Context, pool *tokens.Pool, m tokens.SavedState) {
 	if t := pool.ApplyQuarantine(time.Now(), m); t != nil {
 		n.log.WithField("token", t.Label()).Warnf("the token %s of %s is put away until %s: another instance was told that it is not accepted", t.Label(), pool.Name(), m.Quarantined.Format(time.RFC3339))
-		n.gate.CoolAll(scopeOfToken(t), m.Quarantined, queue.Quarantine)
+		putAway(n.gate, t, pool.Availability(time.Now(), t, "").Site, m.Quarantined)
 	}
 }
 
