@@ -30,7 +30,7 @@ sites:
 `
 	run(t, sites, yaml, func(w rig) {
 		for range 20 {
-			for _, host := range []string{"one.test", "two.test"} {
+			for _, host := range []string{"one.test", "two.test", "two.test"} {
 				if a := w.Get("http://" + host + "/"); a.Status != 200 {
 					t.Fatalf("%s: %d", host, a.Status)
 				}
