@@ -113,10 +113,13 @@ func (s *Sites) visit(visit func(name string, site *Site)) {
 	}
 }
 
+// Saved lists sites whose learned limits were saved and are not read yet, at most so many.
+func (s *Sites) Saved(most int) []string { return s.saved.keys(kindOfRoutes, most) }
+
 // Known lists sites with learned limits, at most so many: those of this process, and saved
 // ones.
 func (s *Sites) Known(most int) []string {
-	names := s.saved.keys(kindOfRoutes, most)
+	names := s.Saved(most)
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()

@@ -70,3 +70,11 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 	}
 	t.write(w)
 }
+
+// BreakerWord returns the state of a breaker for people: "ok" for one that is closed.
+func BreakerWord(state string) string {
+	if state == "" || state == "closed" {
+		return "ok"
+	}
+	return state
+}

@@ -77,7 +77,7 @@ func (s Process) Describe(w io.Writer) {
 	}
 	up := time.Duration(s.Uptime * float64(time.Second)).Truncate(time.Second)
 	say(w, "%s at %s: %s, up %v", strings.TrimSpace("abide "+s.Version), s.Listen, state, up)
-	if s.Connections != nil {
+	if s.Connections != nil && s.Connections.Clients+s.Connections.Tunnels > 0 {
 		say(w, "%s, %s", Number(s.Connections.Clients, "client connection", "client connections"), Number(s.Connections.Tunnels, "tunnel", "tunnels"))
 	}
 	say(w, "%s to %s; %s received, %s sent", Number(int(s.Total.Requests), "request", "requests"), Number(s.SiteCount, "site", "sites"), Size(s.Total.In), Size(s.Total.Out))

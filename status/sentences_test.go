@@ -214,7 +214,7 @@ left            a.test: no pause
                 2 in flight: 0 left, enough when another is done
                 9 per 1h: pauses until 12:01:00 UTC (in 1 min 00 s) (Retry-After)
 breaker         half-open
-backends        b.test: breaker closed, 1 in flight
+backends        b.test: breaker ok, 1 in flight
                 c.test: breaker open, 0 in flight
 `},
 		{Explanation{Limit: "x\x1b[2J\ny", Place: 1}, `

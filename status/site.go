@@ -78,7 +78,7 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 	t := table{numbers: []int{1, 2, 3, 4, 5}}
 	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "STATE")
 	for _, one := range l.Sites {
-		state := cmp.Or(one.Breaker, "closed")
+		state := BreakerWord(one.Breaker)
 		if one.Paused != nil {
 			state = "paused"
 		}

@@ -60,9 +60,11 @@ func (t Tokens) Find(name string) *Pool {
 
 // Pool is the tokens of one name. The listener says how many there are.
 type Pool struct {
-	Name   string  `json:"pool"`
-	Ready  int     `json:"ready"`
-	Count  int     `json:"count"` // those that are not listed, too
+	Name  string `json:"pool"`
+	Ready int    `json:"ready"`
+	Count int    `json:"count"` // those that are not listed, too
+	// Before tells that limits of its sites were learned before this start.
+	Before bool    `json:"known_from_before,omitempty"`
 	Tokens []Token `json:"tokens"`
 }
 
@@ -115,6 +117,9 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 		}
 		if len(lines) == 0 {
 			lines = [][]string{{"nothing learned yet", "-", "-"}}
+			if p.Before && one.Uses == 0 {
+				lines[0][0] = "known from before, read at the first request"
+			}
 		}
 		for i, line := range lines {
 			if i > 0 {

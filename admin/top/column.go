@@ -31,7 +31,7 @@ var columns = []column{
 	{"LONGEST", "the longest of these waits so far", true, 8, 8, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
 	{"LIMITED BY", "what most of them wait for", false, 12, 60, 6, func(r row) string { return cmp.Or(r.limitedBy, "-") }, compareLimits},
 	{"REFUSED", "answers that refused a request because of a limit", true, 8, 10, 7, func(r row) string { return fmt.Sprint(r.refusals) }, larger(func(r row) uint64 { return r.refusals })},
-	{"STATE", "paused, or the breaker: closed, half-open, open", false, 9, 9, 3, func(r row) string { return r.state }, larger(severity)},
+	{"STATE", "paused, or the breaker: ok, half-open, open", false, 9, 9, 3, func(r row) string { return r.state }, larger(severity)},
 }
 
 // larger orders rows by a number, the largest first.

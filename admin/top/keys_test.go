@@ -140,7 +140,7 @@ func TestASiteIsPausedAfterAQuestionOnly(t *testing.T) {
 		l.key(tcell.KeyEscape, 0)
 		l.press("p")
 		enter()
-		l.has("api.test is resumed", " closed\n")
+		l.has("api.test is resumed", " ok\n")
 		if want := []string{`pause api.test "q: they ask" "2h"`, "resume api.test"}; !slices.Equal(from.changes, want) {
 			t.Errorf("%q, want %q", from.changes, want)
 		}

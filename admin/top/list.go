@@ -172,14 +172,14 @@ type row struct {
 	longest   time.Duration // that a request has waited so far
 	limitedBy string
 	refusals  uint64
-	state     string // closed, half-open, open or paused
+	state     string // ok, half-open, open or paused
 	paused    bool
 }
 
 func rowOf(site status.Site, r rates) row {
 	w := row{
 		site: site.Name, rates: r, waiting: site.Held, longest: seconds(site.LongestWait),
-		limitedBy: site.LimitedBy, refusals: site.Refusals, state: cmp.Or(site.Breaker, "closed"), paused: site.Paused != nil,
+		limitedBy: site.LimitedBy, refusals: site.Refusals, state: status.BreakerWord(site.Breaker), paused: site.Paused != nil,
 	}
 	if w.paused {
 		w.state = "paused"

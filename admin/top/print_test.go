@@ -26,8 +26,8 @@ func TestAPrintedTableHasAllColumnsAndWholeNames(t *testing.T) {
 
 SITE                                                                  REQ/S  RECV/S  SENT/S  WAIT  LONGEST  LIMITED BY  REFUSED  STATE
 b.test                                                                  3.0  3.0 kB   300 B     0        -  -                 0  paused
- [1mc                                                                     0     0 B     0 B     0        -  -                 0  closed
-` + long + `      0     0 B     0 B     0        -  -                 0  closed
+ [1mc                                                                     0     0 B     0 B     0        -  -                 0  ok
+` + long + `      0     0 B     0 B     0        -  -                 0  ok
 `
 		if text.String() != want {
 			t.Errorf("%s\nwant\n%s", text.String(), want)

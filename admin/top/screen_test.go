@@ -183,7 +183,7 @@ func TestTheTableIsRefreshedEachSecond(t *testing.T) {
 		}
 		l.sees(
 			"SITE           REQ/S↓  RECV/S  SENT/S  WAIT  LONGEST LIMITED BY    REFUSED STATE",
-			"news.test        30.0   30 kB  3.0 kB     0        - -                   0 closed",
+			"news.test        30.0   30 kB  3.0 kB     0        - -                   0 ok",
 			"api.test          2.0  2.0 kB   200 B     5    1m05s 2 per 1s            7 half-open",
 		)
 		l.has(

@@ -37,7 +37,7 @@ type summary struct {
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
 	held     []sitelog.HeldTime
-	sources  map[[2]string]string // how limits became known, by site and title
+	sources  map[[2]string]string // limits and how they became known, by site and title
 	raise    string               // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
 	failed   map[string][]metrics.CodeCount // answers that the command got from status 400 on, by site
@@ -89,9 +89,9 @@ func (a *program) summary(took time.Duration) summary {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 	}
 	for _, l := range a.proxy.Limits() {
-		source := "announced by the site"
+		source := l.Label() + ", announced by the site"
 		if found := l.FoundText(); found != "" {
-			source = found + ", found by refusals"
+			source = l.Name() + ", " + found + ", found by refusals"
 		}
 		s.sources[[2]string{l.Site, l.Title}] = source
 	}
@@ -166,7 +166,11 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countText(int(s.unread), "https connection"))
 	}
 	if s.refusals > 0 {
-		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countText(s.refusals, "attempt"), s.refusals-s.unseen)
+		seen := "; all were sent again"
+		if n := s.refusals - s.unseen; n > 0 {
+			seen = fmt.Sprintf(", of which the command saw %d; the others were sent again", n)
+		}
+		fmt.Fprintf(t, "refused\t%s by sites%s\n", countText(s.refusals, "attempt"), seen)
 	}
 	s.failures(t)
 	for i, h := range s.held {
@@ -269,7 +273,7 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 		return h.Site + ", before requests were sent again"
 	}
 	if source := s.sources[[2]string{h.Site, h.Limit}]; source != "" {
-		return h.Site + ", limit: " + h.Limit + ", " + source
+		return h.Site + ", limit: " + source
 	}
 	return h.Site + ", limit: " + h.Limit
 }

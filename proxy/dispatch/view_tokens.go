@@ -12,7 +12,16 @@ import (
 )
 
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
-func (v *View) Tokens() status.Tokens { return tokensOf(v.Pools(), v.Limits(), v.clock.Now()) }
+func (v *View) Tokens() status.Tokens {
+	pools, st := v.Pools(), v.current.Load()
+	owners := st.owners(v.clock.Now())
+	for _, site := range v.storage.learned.Saved(status.MaxListed) {
+		for i := range pools {
+			pools[i].Before = pools[i].Before || pools[i].Name == owners.pool(st.policy, site)
+		}
+	}
+	return tokensOf(pools, v.Limits(), v.clock.Now())
+}
 
 // TokenStates returns the pools without limits, which takes less time than Tokens.
 func (v *View) TokenStates() status.Tokens { return status.Tokens{Pools: v.Pools()} }

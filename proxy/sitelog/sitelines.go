@@ -2,6 +2,7 @@ package sitelog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ const (
 	// mostSites bounds the sites of siteLines. What more sites do has no lines.
 	mostSites = 1000
 )
+
+// mostCauses bounds the causes of one hold that have a line each.
+const mostCauses = 8
 
 // lineKind is the kind of a line. Each kind has its own lineEvery.
 type lineKind uint8
@@ -92,11 +96,15 @@ func (l *siteLines) waiting(now time.Time, all []queue.SiteWaiting) {
 			continue
 		}
 		s.seen, s.holds = now, one
+		cause := one.Blocker.Limit + ": " + one.Blocker.Why
 		if !s.holding {
-			s.holding, s.since = true, one.Since
+			s.holding, s.since, s.causes = true, one.Since, nil
 			s.episodes++
-			l.say(now, s, holdBegins, s.begins(now))
+		} else if slices.Contains(s.causes, cause) || len(s.causes) >= mostCauses || one.Blocker.Behind || one.Blocker.Asking {
+			continue
 		}
+		s.causes = append(s.causes, cause)
+		l.say(now, s, holdBegins, s.begins(now))
 	}
 }
 
@@ -237,6 +245,7 @@ type siteState struct {
 	holding  bool
 	since    time.Time     // when that began
 	seen     time.Time     // when a long hold was last seen
+	causes   []string      // what the lines about its begin have named
 	episodes int           // times that it held requests, since the last line that said so
 	held     int           // requests held for longHold since the last such line
 	longest  time.Duration // longest hold of one of these

@@ -227,3 +227,28 @@ func TestARequestThatWaitsAgainIsNoOtherRequest(t *testing.T) {
 	look(&l, 88, nil)
 	wantLines(t, &l, "api.test: no request is held any more, after 5s; held for over a second: 1 request, the longest for 5s")
 }
+
+func TestAnotherCauseOfAHoldHasALineOfItsOwn(t *testing.T) {
+	var l siteLines
+	held := func(after int, limit string) []siteLine {
+		now := at(float64(after))
+		l.waiting(now, []queue.SiteWaiting{{Site: "api.test", Held: 1, Since: noon, Blocker: queue.Blocker{Limit: limit, Until: now.Add(time.Hour)}}})
+		l.pass(now)
+		return l.take()
+	}
+	said := 0
+	for after := 2; after < 600; after++ {
+		limit := "5 per 1s"
+		if after > 90 && after%2 > 0 {
+			limit = "1000 per day"
+		}
+		for _, line := range held(after, limit) {
+			if said++; !strings.Contains(line.text, limit) {
+				t.Errorf("after %d s: %s", after, line.text)
+			}
+		}
+	}
+	if said != 2 {
+		t.Errorf("%d lines, not one for each limit", said)
+	}
+}
