@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/heap"
 )
 
 const (
@@ -48,6 +49,7 @@ type record struct {
 	bytes    int64
 	pause    time.Duration // between the answer before and this request
 	next     int32         // the request of the same crawler that follows; -1: none
+	waiting  int32         // place in the heap of answeredOrder
 	place    uint32
 	client   uint32
 	method   uint8
@@ -234,56 +236,46 @@ func (l *Log) findCrawlers() {
 		r := &l.records[i]
 		of := known[r.client]
 		if of == nil {
-			of = &answeredOrder{log: l}
+			of = &answeredOrder{}
 			known[r.client] = of
 		}
 		before := of.answeredBefore(r.began)
-		r.first = before < 0
-		if before >= 0 {
-			record := &l.records[before]
-			record.next = int32(i)
-			r.pause = r.began - record.began - record.took
+		r.first = before == nil
+		if before != nil {
+			before.next = int32(i)
+			r.pause = r.began - before.end()
 		}
-		heap.Push(of, int32(i))
+		of.waiting.Push(r)
 	}
 }
 
 // answeredOrder are requests of a client: those that no other follows yet.
 type answeredOrder struct {
-	log     *Log
-	waiting []int32 // a heap: the first is answered first
-	free    []int32 // answered, in the order of their answers
+	waiting heap.Heap[*record, byEnd]
+	free    []*record // answered, in the order of their answers
 }
 
-// answeredBefore takes the request that was answered last until a time; -1 is none.
-func (o *answeredOrder) answeredBefore(at time.Duration) int32 {
-	for len(o.waiting) > 0 && o.end(o.waiting[0]) <= at {
-		o.free = append(o.free, heap.Pop(o).(int32))
+// answeredBefore takes the request that was answered last until a time; nil is none.
+func (o *answeredOrder) answeredBefore(at time.Duration) *record {
+	for !o.waiting.Empty() && o.waiting.Top().end() <= at {
+		o.free = append(o.free, o.waiting.Pop())
 	}
 	if len(o.free) == 0 {
-		return -1
+		return nil
 	}
 	last := o.free[len(o.free)-1]
-	if at-o.end(last) > longestPause {
+	if at-last.end() > longestPause {
 		o.free = o.free[:0]
-		return -1
+		return nil
 	}
 	o.free = o.free[:len(o.free)-1]
 	return last
 }
 
-func (o *answeredOrder) end(i int32) time.Duration {
-	return o.log.records[i].began + o.log.records[i].took
-}
+func (r *record) end() time.Duration { return r.began + r.took }
 
-func (o *answeredOrder) Len() int           { return len(o.waiting) }
-func (o *answeredOrder) Less(i, j int) bool { return o.end(o.waiting[i]) < o.end(o.waiting[j]) }
-func (o *answeredOrder) Swap(i, j int)      { o.waiting[i], o.waiting[j] = o.waiting[j], o.waiting[i] }
-func (o *answeredOrder) Push(index any)     { o.waiting = append(o.waiting, index.(int32)) }
+// byEnd orders requests by when they were answered.
+type byEnd struct{}
 
-func (o *answeredOrder) Pop() any {
-	last := len(o.waiting) - 1
-	index := o.waiting[last]
-	o.waiting = o.waiting[:last]
-	return index
-}
+func (byEnd) Before(a, b *record) bool { return a.end() < b.end() }
+func (byEnd) Place(r *record) *int32   { return &r.waiting }

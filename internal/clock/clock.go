@@ -3,8 +3,9 @@
 package clock
 
 import (
-	"container/heap"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/heap"
 )
 
 // Clock tells the time and calls functions later.
@@ -40,7 +41,7 @@ func (system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc
 //	}
 type Virtual struct {
 	now    time.Time
-	calls  calls
+	calls  heap.Heap[*call, byTime]
 	serial uint64 // of the last call that was asked for
 }
 
@@ -53,17 +54,17 @@ func (v *Virtual) Now() time.Time { return v.now }
 // AfterFunc has Step call f once d has passed. Calls for the same time are made in the
 // order in which they were asked for.
 func (v *Virtual) AfterFunc(d time.Duration, f func()) Timer {
-	c := &call{clock: v, f: f, index: -1}
+	c := &call{clock: v, f: f}
 	c.Reset(d)
 	return c
 }
 
 // Step goes on to the time of the next call and makes it. It is false if there is none.
 func (v *Virtual) Step() bool {
-	if len(v.calls) == 0 {
+	if v.calls.Empty() {
 		return false
 	}
-	c := heap.Pop(&v.calls).(*call)
+	c := v.calls.Pop()
 	if c.at.After(v.now) {
 		v.now = c.at
 	}
@@ -73,10 +74,10 @@ func (v *Virtual) Step() bool {
 
 // Next is the time of the next call; zero if there is none.
 func (v *Virtual) Next() time.Time {
-	if len(v.calls) == 0 {
+	if v.calls.Empty() {
 		return time.Time{}
 	}
-	return v.calls[0].at
+	return v.calls.Top().at
 }
 
 // call is a function that is to be called at a time.
@@ -85,14 +86,14 @@ type call struct {
 	at     time.Time
 	serial uint64
 	f      func()
-	index  int // in the heap; -1 is not there
+	place  int32 // in the heap
 }
 
 func (c *call) Stop() bool {
-	if c.index < 0 {
+	if !c.clock.calls.Has(c) {
 		return false
 	}
-	heap.Remove(&c.clock.calls, c.index)
+	c.clock.calls.Remove(c)
 	return true
 }
 
@@ -100,37 +101,18 @@ func (c *call) Reset(d time.Duration) bool {
 	was := c.Stop()
 	c.clock.serial++
 	c.at, c.serial = c.clock.now.Add(max(d, 0)), c.clock.serial
-	heap.Push(&c.clock.calls, c)
+	c.clock.calls.Push(c)
 	return was
 }
 
-// calls is a heap whose first call is the next.
-type calls []*call
+// byTime orders calls by their times, and those for the same time by when they were asked for.
+type byTime struct{}
 
-func (c calls) Len() int { return len(c) }
-
-func (c calls) Less(i, j int) bool {
-	if order := c[i].at.Compare(c[j].at); order != 0 {
+func (byTime) Before(a, b *call) bool {
+	if order := a.at.Compare(b.at); order != 0 {
 		return order < 0
 	}
-	return c[i].serial < c[j].serial
+	return a.serial < b.serial
 }
 
-func (c calls) Swap(i, j int) {
-	c[i], c[j] = c[j], c[i]
-	c[i].index, c[j].index = i, j
-}
-
-func (c *calls) Push(item any) {
-	added := item.(*call)
-	added.index = len(*c)
-	*c = append(*c, added)
-}
-
-func (c *calls) Pop() any {
-	last := len(*c) - 1
-	call := (*c)[last]
-	(*c)[last] = nil
-	*c, call.index = (*c)[:last], -1
-	return call
-}
+func (byTime) Place(c *call) *int32 { return &c.place }

@@ -171,10 +171,10 @@ func (c *Collector) begin(now time.Time) *target {
 	for c.schedule.failingFirst(now) && c.failing >= max(c.options.Job.Workers/2, 1) {
 		c.schedule.miss(c.schedule.begin(now), now) // it must not hold up those behind it
 	}
-	if len(c.schedule.due) == 0 {
+	if c.schedule.due.Empty() {
 		return nil
 	}
-	first := c.schedule.due[0]
+	first := c.schedule.due.Top()
 	if first.at.After(now) || !c.writer.reserve(cmp.Or(c.sizes[first.key], usualSize)) {
 		return nil
 	}

@@ -153,7 +153,7 @@ func TestTwoThousandTargetsAreAskedOnTime(t *testing.T) {
 		time.AfterFunc(hour-time.Minute, func() { runtime.GC(); runtime.ReadMemStats(&after) })
 		runFor(t, c, hour)
 		rounds, late, living := int(hour/(30*time.Second)), time.Duration(0), 0
-		for _, one := range c.schedule.due {
+		for _, one := range c.schedule.due.Items() {
 			if dead(one.key) {
 				if n := len(w.asked[one.key]); n > 14 {
 					t.Fatalf("%s does not answer and was asked %d times", one.key, n)

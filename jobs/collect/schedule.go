@@ -2,10 +2,11 @@ package collect
 
 import (
 	"cmp"
-	"container/heap"
 	"hash/fnv"
 	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/heap"
 )
 
 // slowest bounds the rounds between two requests to a target that keeps failing.
@@ -18,7 +19,7 @@ const slowest = 32
 // come first, and those of one host one after another, so that connections are used again.
 type schedule struct {
 	every  time.Duration
-	due    dueTargets
+	due    heap.Heap[*target, byDue]
 	missed int64 // rounds of targets
 	lag    time.Duration
 	round  int64 // that lag is of
@@ -34,7 +35,7 @@ type target struct {
 
 	at       time.Time // when it is due
 	failures int       // in a row
-	index    int       // in the heap; -1: it is under way
+	index    int32     // in the heap; 0: it is under way
 }
 
 // newSchedule places the targets.
@@ -47,7 +48,7 @@ func newSchedule(every time.Duration, targets []*target, now time.Time) *schedul
 		share := float64(every) / float64(len(targets))
 		t.place = time.Duration(share * (float64(i) + jitter(t.key)))
 		t.at = s.slot(t, now)
-		heap.Push(&s.due, t)
+		s.due.Push(t)
 	}
 	return s
 }
@@ -73,23 +74,23 @@ func (s *schedule) slot(t *target, now time.Time) time.Time {
 
 // next returns the time at which the next target is due; false: none is.
 func (s *schedule) next() (time.Time, bool) {
-	if len(s.due) == 0 {
+	if s.due.Empty() {
 		return time.Time{}, false
 	}
-	return s.due[0].at, true
+	return s.due.Top().at, true
 }
 
 // failingFirst tells whether the target that is due first has failed before.
 func (s *schedule) failingFirst(now time.Time) bool {
-	return len(s.due) > 0 && s.due[0].failures > 0 && !s.due[0].at.After(now)
+	return !s.due.Empty() && s.due.Top().failures > 0 && !s.due.Top().at.After(now)
 }
 
 // begin is the target that is due first, nil if none is. It is under way until end.
 func (s *schedule) begin(now time.Time) *target {
-	if len(s.due) == 0 || s.due[0].at.After(now) {
+	if s.due.Empty() || s.due.Top().at.After(now) {
 		return nil
 	}
-	t := heap.Pop(&s.due).(*target)
+	t := s.due.Pop()
 	late := now.Sub(t.at)
 	if skipped := late / s.every; skipped > 0 { // nothing could be asked for so long
 		s.missed += int64(skipped)
@@ -116,7 +117,7 @@ func (s *schedule) end(t *target, now time.Time, ok bool) {
 		s.missed += int64(skipped)
 		t.at = t.at.Add(skipped * s.every)
 	}
-	heap.Push(&s.due, t)
+	s.due.Push(t)
 }
 
 // miss puts a target back that was not asked, because of a limit.
@@ -136,27 +137,8 @@ func (s *schedule) pause(t *target) time.Duration {
 	return min(time.Duration(1)<<min(t.failures-1, 10), slowest)
 }
 
-// dueTargets is a heap: the target that is due first comes first.
-type dueTargets []*target
+// byDue orders targets by when they are due.
+type byDue struct{}
 
-func (h dueTargets) Len() int           { return len(h) }
-func (h dueTargets) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h dueTargets) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *dueTargets) Push(x any) {
-	t := x.(*target)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-
-func (h *dueTargets) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	t.index = -1
-	return t
-}
+func (byDue) Before(a, b *target) bool { return a.at.Before(b.at) }
+func (byDue) Place(t *target) *int32   { return &t.index }

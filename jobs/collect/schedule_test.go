@@ -49,7 +49,7 @@ func TestEachRoundOfATargetIsAskedOrCounted(t *testing.T) {
 				busy = busy[1:]
 			}
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(every)/2).Draw(t, "passes")))
-			for _, one := range s.due {
+			for _, one := range s.due.Items() {
 				if one.failures == 0 && one.at.Sub(now) > every {
 					t.Fatalf("a target that answers waits for %v", one.at.Sub(now))
 				}

@@ -3,6 +3,8 @@ package queue
 import (
 	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/heap"
 )
 
 // minRanked is the least number of alternatives of a request that are held in order.
@@ -25,8 +27,8 @@ type choices struct {
 
 	common    []need // of every alternative
 	all       []choice
-	ready     heap[*choice, byPreference]
-	blocked   heap[*choice, byUntil]
+	ready     heap.Heap[*choice, byPreference]
+	blocked   heap.Heap[*choice, byUntil]
 	fallback  []int     // that are only chosen if there is no other
 	external  []*choice // blocked by a resource that Gate.UpdateExternal may change
 	revived   uint64    // agenda.externalChanges when external was looked at last
@@ -46,18 +48,18 @@ type choice struct {
 
 type byPreference struct{}
 
-func (byPreference) before(a, b *choice) bool {
+func (byPreference) Before(a, b *choice) bool {
 	if a.rank != b.rank {
 		return slices.Compare(a.rank[:], b.rank[:]) < 0
 	}
 	return a.index < b.index
 }
-func (byPreference) place(c *choice) *int32 { return &c.inReady }
+func (byPreference) Place(c *choice) *int32 { return &c.inReady }
 
 type byUntil struct{}
 
-func (byUntil) before(a, b *choice) bool { return a.until.Before(b.until) }
-func (byUntil) place(c *choice) *int32   { return &c.inBlocked }
+func (byUntil) Before(a, b *choice) bool { return a.until.Before(b.until) }
+func (byUntil) Place(c *choice) *int32   { return &c.inBlocked }
 
 // rankedBy sets the ranking by which the next request chooses, and returns the choices; nil if
 // that request has no ranking.
@@ -97,7 +99,7 @@ func (c *choices) build() {
 			n.resource.choices = append(slices.DeleteFunc(n.resource.choices, func(old *choice) bool { return old.of.ended }), item)
 		}
 		item.rank = rank
-		c.ready.push(item)
+		c.ready.Push(item)
 	}
 }
 
@@ -110,15 +112,15 @@ func (c *choices) end() {
 
 // recheck has an alternative looked at again.
 func (c *choice) recheck() {
-	if c.of.blocked.has(c) {
-		c.of.blocked.remove(c)
+	if c.of.blocked.Has(c) {
+		c.of.blocked.Remove(c)
 	}
 	if c.postponed {
 		c.postponed = false
 		c.of.postponed--
 	}
-	if !c.of.ready.has(c) {
-		c.of.ready.push(c)
+	if !c.of.ready.Has(c) {
+		c.of.ready.Push(c)
 	}
 }
 
@@ -138,9 +140,9 @@ func (r *resource) recheckChoices() {
 // block keeps an alternative back until a time, or until a resource of it is marked dirty if that
 // is zero.
 func (c *choice) block(until time.Time) {
-	c.of.ready.remove(c)
+	c.of.ready.Remove(c)
 	if c.until = until; !until.IsZero() {
-		c.of.blocked.push(c)
+		c.of.blocked.Push(c)
 	}
 }
 
@@ -158,14 +160,14 @@ func (c *choices) choose(now time.Time, a *agenda) (at int, sure bool) {
 		}
 		c.external = c.external[:0]
 	}
-	for !c.blocked.empty() && !c.blocked.top().until.After(now) {
-		c.blocked.top().recheck()
+	for !c.blocked.Empty() && !c.blocked.Top().until.After(now) {
+		c.blocked.Top().recheck()
 	}
-	for !c.ready.empty() {
-		first := c.ready.top()
+	for !c.ready.Empty() {
+		first := c.ready.Top()
 		if rank, _ := c.order.Rank(int(first.index)); rank != first.rank {
 			first.rank = rank
-			c.ready.fix(first)
+			c.ready.Fix(first)
 			continue
 		}
 		until, external, ok := c.when(now, c.needs[first.index])

@@ -38,8 +38,8 @@ func (c *client) setServed(served float64) {
 		in := &f.group.priorities[f.priority]
 		before := in.first()
 		f.served = served
-		if in.clients.has(f) {
-			in.clients.fix(f)
+		if in.clients.Has(f) {
+			in.clients.Fix(f)
 			f.group.updateWaiters(f.priority, before)
 		}
 	}
@@ -141,7 +141,7 @@ func (s *scheduler) evict(now time.Time, name string, weight int) *hold {
 	}
 	var last *hold
 	for _, f := range greedy.queues {
-		for _, h := range f.holds.items {
+		for _, h := range f.holds.Items() {
 			if last == nil || h.priority > last.priority || h.priority == last.priority && h.seq > last.seq {
 				last = h
 			}

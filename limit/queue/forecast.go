@@ -77,7 +77,7 @@ func (f *forecast) add(w *heldView, served float64) *hold {
 	s.countWaiting(h)
 	if w.later.After(f.now) {
 		h.later, h.entered, h.state = w.later, f.now, stateDelayed
-		s.delayed.push(h)
+		s.delayed.Push(h)
 		s.numDelayed++
 		return h
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"time"
 
+	"github.com/abide-proxy/abide/internal/heap"
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -184,26 +185,26 @@ func (h *hold) misses(now time.Time, only block) bool {
 // byArrival orders the holds of a client queue.
 type byArrival struct{}
 
-func (byArrival) before(a, b *hold) bool { return a.seq < b.seq }
-func (byArrival) place(h *hold) *int32   { return &h.inQueue }
+func (byArrival) Before(a, b *hold) bool { return a.seq < b.seq }
+func (byArrival) Place(h *hold) *int32   { return &h.inQueue }
 
 // byAge orders the holds of one priority of a group.
 type byAge struct{}
 
-func (byAge) before(a, b *hold) bool { return a.seq < b.seq }
-func (byAge) place(h *hold) *int32   { return &h.inPriority }
+func (byAge) Before(a, b *hold) bool { return a.seq < b.seq }
+func (byAge) Place(h *hold) *int32   { return &h.inPriority }
 
 // byDelay orders the delayed holds by their return.
 type byDelay struct{}
 
-func (byDelay) before(a, b *hold) bool { return a.later.Before(b.later) }
-func (byDelay) place(h *hold) *int32   { return &h.inDelayed }
+func (byDelay) Before(a, b *hold) bool { return a.later.Before(b.later) }
+func (byDelay) Place(h *hold) *int32   { return &h.inDelayed }
 
 // byDeadline orders the holds that do not wait forever.
 type byDeadline struct{}
 
-func (byDeadline) before(a, b *hold) bool { return a.ends().Before(b.ends()) }
-func (byDeadline) place(h *hold) *int32   { return &h.inDeadlines }
+func (byDeadline) Before(a, b *hold) bool { return a.ends().Before(b.ends()) }
+func (byDeadline) Place(h *hold) *int32   { return &h.inDeadlines }
 
 // group is the queue of the holds that need the same resources. Only its first hold
 // matters to the rest of the site: what blocks the first blocks the others too.
@@ -219,8 +220,8 @@ type group struct {
 
 // priorityQueue are the holds of one priority in a group.
 type priorityQueue struct {
-	clients heap[*clientQueue, byServed] // first: the client that was served least
-	oldest  heap[*hold, byAge]           // first: the hold that came first
+	clients heap.Heap[*clientQueue, byServed] // first: the client that was served least
+	oldest  heap.Heap[*hold, byAge]           // first: the hold that came first
 }
 
 // clientQueue are the holds of one client in one priority of a group.
@@ -229,34 +230,34 @@ type clientQueue struct {
 	group    *group
 	priority int
 	served   float64 // copy of client.served: the items of a heap may only change one at a time
-	holds    heap[*hold, byArrival]
+	holds    heap.Heap[*hold, byArrival]
 
 	inPriority int32
 }
 
 type byServed struct{}
 
-func (byServed) before(a, b *clientQueue) bool {
+func (byServed) Before(a, b *clientQueue) bool {
 	if a.served != b.served {
 		return a.served < b.served
 	}
-	return a.holds.top().seq < b.holds.top().seq
+	return a.holds.Top().seq < b.holds.Top().seq
 }
 
-func (byServed) place(f *clientQueue) *int32 { return &f.inPriority }
+func (byServed) Place(f *clientQueue) *int32 { return &f.inPriority }
 
 // add puts a hold at its place.
 func (g *group) add(h *hold) {
 	c := &g.priorities[h.priority]
 	before := c.first()
 	f := h.client.queue(g, h.priority)
-	f.holds.push(h)
-	if c.clients.has(f) {
-		c.clients.fix(f)
+	f.holds.Push(h)
+	if c.clients.Has(f) {
+		c.clients.Fix(f)
 	} else {
-		c.clients.push(f)
+		c.clients.Push(f)
 	}
-	c.oldest.push(h)
+	c.oldest.Push(h)
 	h.queue, h.group = f, g
 	g.size++
 	g.updateWaiters(h.priority, before)
@@ -266,14 +267,14 @@ func (g *group) add(h *hold) {
 func (g *group) remove(h *hold) {
 	c, f := &g.priorities[h.priority], h.queue
 	before := c.first()
-	f.holds.remove(h)
-	if f.holds.empty() {
-		c.clients.remove(f)
+	f.holds.Remove(h)
+	if f.holds.Empty() {
+		c.clients.Remove(f)
 		delete(f.client.queues, queueKey{g, h.priority})
 	} else {
-		c.clients.fix(f)
+		c.clients.Fix(f)
 	}
-	c.oldest.remove(h)
+	c.oldest.Remove(h)
 	h.queue, h.group = nil, nil
 	g.size--
 	g.updateWaiters(h.priority, before)
@@ -286,11 +287,11 @@ type foremost struct {
 }
 
 func (c *priorityQueue) first() foremost {
-	if c.clients.empty() {
+	if c.clients.Empty() {
 		return foremost{}
 	}
-	f := c.clients.top()
-	return foremost{f.holds.top(), c.oldest.top(), f.served}
+	f := c.clients.Top()
+	return foremost{f.holds.Top(), c.oldest.Top(), f.served}
 }
 
 // updateWaiters tells the waitlists where the group waits that one of its priorities has changed,

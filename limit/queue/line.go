@@ -44,12 +44,12 @@ func (s *site) waiting(now time.Time) SiteWaiting {
 	}
 	for _, g := range s.sched.groups {
 		for p := range g.priorities {
-			if old := &g.priorities[p].oldest; !old.empty() {
-				see(old.top())
+			if old := &g.priorities[p].oldest; !old.Empty() {
+				see(old.Top())
 			}
 		}
 	}
-	for _, h := range s.sched.delayed.items {
+	for _, h := range s.sched.delayed.Items() {
 		see(h)
 	}
 	found := SiteWaiting{Site: s.name}
@@ -253,12 +253,12 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	}
 	for _, g := range s.groups {
 		for p := range g.priorities {
-			for _, h := range g.priorities[p].oldest.items {
+			for _, h := range g.priorities[p].oldest.Items() {
 				add(h, h.client)
 			}
 		}
 	}
-	for _, h := range s.delayed.items {
+	for _, h := range s.delayed.Items() {
 		add(h, h.client)
 	}
 	if guest != nil {

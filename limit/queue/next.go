@@ -35,13 +35,13 @@ func (s *scheduler) run(now time.Time) {
 		}
 		return
 	}
-	for !s.delayed.empty() && !s.delayed.top().later.After(now) {
-		h := s.delayed.top()
+	for !s.delayed.Empty() && !s.delayed.Top().later.After(now) {
+		h := s.delayed.Top()
 		s.leave(h)
 		s.enter(h)
 	}
-	for !s.agenda.wakes.empty() && !s.agenda.wakes.top().wake.After(now) {
-		res := s.agenda.wakes.top()
+	for !s.agenda.wakes.Empty() && !s.agenda.wakes.Top().wake.After(now) {
+		res := s.agenda.wakes.Top()
 		res.wakeAt(time.Time{})
 		res.markDirty()
 	}
@@ -74,14 +74,14 @@ func (s *scheduler) nextAt() time.Time {
 	if !s.byteQueue.recheckAt.IsZero() {
 		sooner(s.byteQueue.recheckAt)
 	}
-	if !s.delayed.empty() {
-		sooner(s.delayed.top().later)
+	if !s.delayed.Empty() {
+		sooner(s.delayed.Top().later)
 	}
-	if !s.agenda.wakes.empty() {
-		sooner(s.agenda.wakes.top().wake)
+	if !s.agenda.wakes.Empty() {
+		sooner(s.agenda.wakes.Top().wake)
 	}
-	if !s.ends.empty() {
-		sooner(s.ends.top().ends())
+	if !s.ends.Empty() {
+		sooner(s.ends.Top().ends())
 	}
 	return next
 }
@@ -196,19 +196,19 @@ func (s *scheduler) refuse(h *hold, r *Refusal) {
 // answer of a store has leastAnswer more.
 func (s *scheduler) expire(now time.Time) {
 	if s.recheckDeadlines && s.late > 0 {
-		for _, h := range slices.Clone(s.ends.items) {
+		for _, h := range slices.Clone(s.ends.Items()) {
 			if h.answerIn > 0 && !h.deadline.After(now) && !h.asks(now) {
 				s.refuseLate(now, h)
 			}
 		}
 	}
 	s.recheckDeadlines = false
-	for !s.ends.empty() && !s.ends.top().ends().After(now) {
-		h := s.ends.top()
+	for !s.ends.Empty() && !s.ends.Top().ends().After(now) {
+		h := s.ends.Top()
 		if by := h.entered.Add(leastAnswer); h.answerIn == 0 && by.After(now) && h.asks(now) {
 			h.answerIn = by.Sub(h.added)
 			s.late++
-			s.ends.fix(h)
+			s.ends.Fix(h)
 			continue
 		}
 		s.refuseLate(now, h)

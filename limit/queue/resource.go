@@ -135,24 +135,24 @@ func (r *resource) markClean() {
 func (r *resource) wakeAt(at time.Time) {
 	wakes := &r.agenda.wakes
 	if at.IsZero() {
-		if wakes.has(r) {
-			wakes.remove(r)
+		if wakes.Has(r) {
+			wakes.Remove(r)
 		}
 		r.wake = at
 		return
 	}
 	r.wake = at
-	if wakes.has(r) {
-		wakes.fix(r)
+	if wakes.Has(r) {
+		wakes.Fix(r)
 	} else {
-		wakes.push(r)
+		wakes.Push(r)
 	}
 }
 
 type byWake struct{}
 
-func (byWake) before(a, b *resource) bool { return a.wake.Before(b.wake) }
-func (byWake) place(r *resource) *int32   { return &r.inWake }
+func (byWake) Before(a, b *resource) bool { return a.wake.Before(b.wake) }
+func (byWake) Place(r *resource) *int32   { return &r.inWake }
 
 // change replaces the meter by a meter of another arithmetic. What was spent of the old meter
 // counts as spent now of the new one. That is the most that it can have been, so a reload

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/heap"
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -45,16 +46,16 @@ type scheduler struct {
 
 	resources map[*resource]struct{}
 	groups    map[string]*group
-	delayed   heap[*hold, byDelay]
+	delayed   heap.Heap[*hold, byDelay]
 	seq       uint64
 	lastID    uint32
 
 	numWaiting, numDelayed, numGranted int
 
 	// Deadlines:
-	ends             heap[*hold, byDeadline] // the holds that do not wait forever
-	late             int                     // number of holds with answerIn
-	recheckDeadlines bool                    // an answer that holds wait for may be known now
+	ends             heap.Heap[*hold, byDeadline] // the holds that do not wait forever
+	late             int                          // number of holds with answerIn
+	recheckDeadlines bool                         // an answer that holds wait for may be known now
 
 	now       time.Time // of the last event
 	decisions decisions
@@ -135,7 +136,7 @@ func (s *scheduler) countWaiting(h *hold) {
 	h.client = c
 	h.want(1)
 	if !h.deadline.IsZero() {
-		s.ends.push(h)
+		s.ends.Push(h)
 	}
 }
 
@@ -145,8 +146,8 @@ func (s *scheduler) uncountWaiting(h *hold) {
 	c.holds--
 	c.cost -= h.fairCost()
 	h.want(-1)
-	if s.ends.has(h) {
-		s.ends.remove(h)
+	if s.ends.Has(h) {
+		s.ends.Remove(h)
 	}
 	if h.answerIn > 0 {
 		h.answerIn = 0
@@ -195,7 +196,7 @@ func (s *scheduler) enter(h *hold) {
 // leave takes a hold out of wherever it waits.
 func (s *scheduler) leave(h *hold) {
 	if h.state == stateDelayed {
-		s.delayed.remove(h)
+		s.delayed.Remove(h)
 		s.agenda.blockedTimes.of(retryLimit).change(s.now, -1)
 		h.noteBlocked(retryLimit, s.now.Sub(h.entered))
 		s.numDelayed--
@@ -279,7 +280,7 @@ func (s *scheduler) giveBack(now time.Time, h *hold, r Result, later time.Time, 
 	s.countWaiting(h)
 	if later.After(now) {
 		h.later, h.entered, h.state = later, s.now, stateDelayed
-		s.delayed.push(h)
+		s.delayed.Push(h)
 		s.agenda.blockedTimes.of(retryLimit).change(s.now, 1)
 		s.numDelayed++
 		return nil
@@ -318,10 +319,10 @@ func (s *scheduler) all() []*hold {
 	list := make([]*hold, 0, s.numWaiting+s.numDelayed)
 	for _, g := range s.groups {
 		for p := range g.priorities {
-			list = append(list, g.priorities[p].oldest.items...)
+			list = append(list, g.priorities[p].oldest.Items()...)
 		}
 	}
-	return append(list, s.delayed.items...)
+	return append(list, s.delayed.Items()...)
 }
 
 // setClock is the time of what happens, which never goes back.
@@ -355,9 +356,9 @@ func (d *decisions) clear() {
 
 // agenda lists what the scheduler has to look at next. Resources report to it.
 type agenda struct {
-	dirty []*resource             // resources whose first group may go
-	wakes heap[*resource, byWake] // resources that time alone makes dirty
-	open  resource                // no real one: its waitlist has the groups that nothing is known to block
+	dirty []*resource                  // resources whose first group may go
+	wakes heap.Heap[*resource, byWake] // resources that time alone makes dirty
+	open  resource                     // no real one: its waitlist has the groups that nothing is known to block
 
 	blocking        []*resource // resources that block a hold and that Gate.UpdateExternal may change, and some that blocked one
 	listed          int         // the length of blocking after it was pruned last

@@ -1,13 +1,17 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/internal/heap"
+)
 
 // waitlist is the order of the groups that one resource blocks. Priorities are kept apart,
 // because aging moves them against each other as time passes, while the order in a
 // priority only changes when something happens.
 type waitlist struct {
-	first     [numPriorities]heap[waiterAt, byRank]
-	oldest    [numPriorities]heap[waiterAt, byOldest]
+	first     [numPriorities]heap.Heap[waiterAt, byRank]
+	oldest    [numPriorities]heap.Heap[waiterAt, byOldest]
 	size      int
 	lastAdded int // index in group.waiters of the waiter that was added last
 }
@@ -71,33 +75,33 @@ func (g *group) stopWaiting() {
 // byRank orders the groups on a waitlist by what the client that is next in each has had.
 type byRank struct{}
 
-func (byRank) before(a, b waiterAt) bool {
-	return byServed{}.before(a.group.priorities[a.p].clients.top(), b.group.priorities[b.p].clients.top())
+func (byRank) Before(a, b waiterAt) bool {
+	return byServed{}.Before(a.group.priorities[a.p].clients.Top(), b.group.priorities[b.p].clients.Top())
 }
-func (byRank) place(s waiterAt) *int32 { return &s.first[s.p] }
+func (byRank) Place(s waiterAt) *int32 { return &s.first[s.p] }
 
 // byOldest orders the groups on a waitlist by their oldest holds.
 type byOldest struct{}
 
-func (byOldest) before(a, b waiterAt) bool {
-	return a.group.priorities[a.p].oldest.top().seq < b.group.priorities[b.p].oldest.top().seq
+func (byOldest) Before(a, b waiterAt) bool {
+	return a.group.priorities[a.p].oldest.Top().seq < b.group.priorities[b.p].oldest.Top().seq
 }
-func (byOldest) place(s waiterAt) *int32 { return &s.old[s.p] }
+func (byOldest) Place(s waiterAt) *int32 { return &s.old[s.p] }
 
 // update moves a waiter to its place in one priority.
 func (w *waitlist) update(s *waiter, p int) {
 	at := waiterAt{s, p}
-	listed, empty := w.first[p].has(at), s.group.priorities[p].clients.empty()
+	listed, empty := w.first[p].Has(at), s.group.priorities[p].clients.Empty()
 	switch {
 	case listed && empty:
-		w.first[p].remove(at)
-		w.oldest[p].remove(at)
+		w.first[p].Remove(at)
+		w.oldest[p].Remove(at)
 	case listed:
-		w.first[p].fix(at)
-		w.oldest[p].fix(at)
+		w.first[p].Fix(at)
+		w.oldest[p].Fix(at)
 	case !empty:
-		w.first[p].push(at)
-		w.oldest[p].push(at)
+		w.first[p].Push(at)
+		w.oldest[p].Push(at)
 	}
 }
 
@@ -110,9 +114,9 @@ func (w *waitlist) add(s *waiter) {
 
 func (w *waitlist) remove(s *waiter) {
 	for p := range numPriorities {
-		if at := (waiterAt{s, p}); w.first[p].has(at) {
-			w.first[p].remove(at)
-			w.oldest[p].remove(at)
+		if at := (waiterAt{s, p}); w.first[p].Has(at) {
+			w.first[p].Remove(at)
+			w.oldest[p].Remove(at)
 		}
 	}
 	w.size--
@@ -158,7 +162,7 @@ type candidate struct {
 	rank     rank
 }
 
-func (c candidate) hold() *hold { return c.group.priorities[c.priority].clients.top().holds.top() }
+func (c candidate) hold() *hold { return c.group.priorities[c.priority].clients.Top().holds.Top() }
 
 // best is the first group of the waitlist and also, which is another group or nil. The
 // candidate's group is nil if there is none.
@@ -167,22 +171,22 @@ func (w *waitlist) best(now time.Time, aging time.Duration, also *group) candida
 	for p := range numPriorities {
 		var first *clientQueue
 		var oldest *hold
-		if !w.first[p].empty() {
-			first = w.first[p].top().group.priorities[p].clients.top()
-			oldest = w.oldest[p].top().group.priorities[p].oldest.top()
+		if !w.first[p].Empty() {
+			first = w.first[p].Top().group.priorities[p].clients.Top()
+			oldest = w.oldest[p].Top().group.priorities[p].oldest.Top()
 		}
-		if also != nil && !also.priorities[p].clients.empty() {
-			if f := also.priorities[p].clients.top(); first == nil || (byServed{}).before(f, first) {
+		if also != nil && !also.priorities[p].clients.Empty() {
+			if f := also.priorities[p].clients.Top(); first == nil || (byServed{}).Before(f, first) {
 				first = f
 			}
-			if h := also.priorities[p].oldest.top(); oldest == nil || h.seq < oldest.seq {
+			if h := also.priorities[p].oldest.Top(); oldest == nil || h.seq < oldest.seq {
 				oldest = h
 			}
 		}
 		if first == nil {
 			continue
 		}
-		c := candidate{first.group, p, rank{level(p, oldest.added, now, aging), first.served, first.holds.top().seq}}
+		c := candidate{first.group, p, rank{level(p, oldest.added, now, aging), first.served, first.holds.Top().seq}}
 		if found.group == nil || c.rank.before(found.rank) {
 			found = c
 		}
@@ -196,11 +200,11 @@ func (w *waitlist) nextAging(now time.Time, aging time.Duration) time.Time {
 	var next time.Time
 	mixed := 0
 	for p := range numPriorities {
-		if w.oldest[p].empty() {
+		if w.oldest[p].Empty() {
 			continue
 		}
 		mixed++
-		oldest := w.oldest[p].top().group.priorities[p].oldest.top().added
+		oldest := w.oldest[p].Top().group.priorities[p].oldest.Top().added
 		if aging <= 0 || level(p, oldest, now, aging) == 0 {
 			continue
 		}

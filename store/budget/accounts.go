@@ -1,12 +1,12 @@
 package budget
 
 import (
-	"container/heap"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/heap"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/store/budget/lease"
 )
@@ -24,7 +24,7 @@ type accounts struct {
 
 	mu         sync.Mutex
 	all        map[string]*account // :: site →
-	due        dueAccounts
+	due        heap.Heap[*account, byDue]
 	generation string    // of the store
 	settled    time.Time // when all instances have stated their leases to this generation
 	afterSweep int       // number of accounts left by the last sweep
@@ -42,7 +42,7 @@ func (l *accounts) of(site string) *account {
 	if a := l.all[site]; a != nil {
 		return a
 	}
-	a := &account{site: site, place: -1}
+	a := &account{site: site}
 	a.Account = l.open(site, func() { l.schedule(a, a.Due()) })
 	if now := time.Now(); now.Before(l.settled) {
 		a.NewGeneration(now, l.generation)
@@ -83,16 +83,16 @@ func (l *accounts) place(a *account, at time.Time) {
 	}
 	switch {
 	case at.IsZero():
-		if a.place >= 0 {
-			heap.Remove(&l.due, a.place)
+		if l.due.Has(a) {
+			l.due.Remove(a)
 		}
 		return
-	case a.place >= 0:
-		heap.Fix(&l.due, a.place)
+	case l.due.Has(a):
+		l.due.Fix(a)
 	default:
-		heap.Push(&l.due, a)
+		l.due.Push(a)
 	}
-	if l.due[0] == a {
+	if l.due.Top() == a {
 		l.wake.Send()
 	}
 }
@@ -102,12 +102,12 @@ func (l *accounts) place(a *account, at time.Time) {
 func (l *accounts) take(now time.Time, most int) (list []*account, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.due) > 0 && len(list) < most {
-		a := l.due[0]
+	for !l.due.Empty() && len(list) < most {
+		a := l.due.Top()
 		if a.at.After(now) {
 			return list, a.at
 		}
-		heap.Pop(&l.due)
+		l.due.Pop()
 		a.busy, a.at = true, time.Time{}
 		list = append(list, a)
 	}
@@ -119,7 +119,7 @@ func (l *accounts) takeIdle() (list []*account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.all {
-		if !a.busy && a.place < 0 {
+		if !a.busy && !l.due.Has(a) {
 			a.busy = true
 			list = append(list, a)
 		}
@@ -187,31 +187,12 @@ type account struct {
 	site string
 
 	at    time.Time // when it is due; zero: not by time alone. While busy: that it became due meanwhile
-	place int       // index in the heap; -1: not in it
+	place int32     // in the heap
 	busy  bool      // an exchange for it is under way
 }
 
-// dueAccounts is a heap: the account that is due first comes first.
-type dueAccounts []*account
+// byDue orders accounts by when they are due.
+type byDue struct{}
 
-func (h dueAccounts) Len() int           { return len(h) }
-func (h dueAccounts) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
-func (h dueAccounts) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-func (h *dueAccounts) Push(x any) {
-	a := x.(*account)
-	a.place = len(*h)
-	*h = append(*h, a)
-}
-
-func (h *dueAccounts) Pop() any {
-	old := *h
-	a := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	a.place = -1
-	return a
-}
+func (byDue) Before(a, b *account) bool { return a.at.Before(b.at) }
+func (byDue) Place(a *account) *int32   { return &a.place }

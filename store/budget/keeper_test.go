@@ -128,7 +128,7 @@ func TestForgottenSitesLeaveNothing(t *testing.T) {
 			synctest.Wait()
 			list := c.keeper.session.accounts
 			list.mu.Lock()
-			accounts, due := len(list.all), len(list.due)
+			accounts, due := len(list.all), len(list.due.Items())
 			list.mu.Unlock()
 			if accounts > 0 || due > 0 {
 				t.Errorf("shared %v: %d accounts are left, %d are due", shared, accounts, due)
@@ -245,14 +245,14 @@ func TestASiteThatIsForgottenInAnExchangeBeginsAnew(t *testing.T) {
 		elapse(store.RecoveryTime + time.Second)
 		session, accounts := c.keeper.session, c.keeper.session.accounts
 		accounts.mu.Lock()
-		a := &account{site: "site.test", place: -1, busy: true}
+		a := &account{site: "site.test", busy: true}
 		a.Account = c.keeper.open(a.site, func() { accounts.schedule(a, a.Due()) })
 		accounts.all[a.site] = a
 		accounts.mu.Unlock()
 		accounts.schedule(a, time.Now()) // the new site is due between the two locks
 		session.withAccount(a, func(time.Time) bool { t.Error("there is no such site"); return false })
 		accounts.mu.Lock()
-		if a.busy || a.place < 0 && accounts.all[a.site] != nil {
+		if a.busy || !accounts.due.Has(a) && accounts.all[a.site] != nil {
 			t.Errorf("%+v", a)
 		}
 		accounts.mu.Unlock()
