@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ const (
 	longestQuarantine   = 24 * time.Hour   // upper bound of each quarantine
 	denialsToQuarantine = 3                // denials in a row after which a token is quarantined
 	maxDenials          = 3                // tokens that one request is tried with
+	refusingFor         = 10 * time.Minute // the time after which a route that refused several tokens is tried with several again
 	failuresToDoubt     = 3                // failures in a row after which a request is tried with another token
 
 	// contradictionsToQuarantine are the failures in a row that another token does not have with the
@@ -26,6 +28,7 @@ type Answer struct {
 	Reason string    // why the site does not accept the token, if the answer says so
 	Sent   time.Time // when the request was sent
 	Site   string    // that has answered; "": not known
+	Route  string    // of the request, which names its site, too; "": not known
 }
 
 // Denies tells whether the site does not accept the token.
@@ -95,6 +98,7 @@ func (p *Pool) Success(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a.Status < http.StatusBadRequest {
+		delete(p.refusing, a.Route)
 		t.state.failures, t.state.doubtAt, t.state.contradictions = 0, 0, 0
 	}
 	return p.accept(now, t, a, d)
@@ -149,7 +153,7 @@ func (p *Pool) accept(now time.Time, t *Token, a Answer, d *Denials) (result Dec
 // in a row, also where no other can be tried, but for 403 and an answer with a reason: a client
 // learns more from these than by waiting. A token that comes from quarantine is quarantined again by
 // one denial. If a second token that had been accepted before is denied for the same
-// request, the request is taken to be the cause, and the denials are undone.
+// request, the request is taken to be the cause, and the denials are undone: see refuses.
 //
 // In a pool without another usable token, a token that had been accepted before is
 // quarantined at the third denial only, since some sites answer 401 for resources that are
@@ -163,6 +167,9 @@ func (p *Pool) Deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	s := t.state
 	s.denials++
+	if s.proven && a.Reason == "" && p.refusing[a.Route].After(now) {
+		return Decision{Until: s.quarantinedUntil(now)}
+	}
 	if d != nil && d.has(s) {
 		// No other token was available. Two denials of one request count once.
 		s.trialSince = time.Time{}
@@ -202,11 +209,30 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 		d.n++
 		if d.n > 1 && credible {
 			p.version.Add(1)
+			p.refuses(now, a.Route)
 			released := d.undo(now)
 			return Decision{Until: s.quarantinedUntil(now), Released: released}
 		}
 	}
 	return Decision{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, a.Site, d)}
+}
+
+// refuses records that a route refuses tokens that other routes accept. Until one is accepted there,
+// its refusals say nothing of tokens, and no other token is tried; after a while they do again.
+func (p *Pool) refuses(now time.Time, route string) {
+	if route == "" {
+		return
+	}
+	if p.refusing == nil {
+		p.refusing = map[string]time.Time{}
+	}
+	if _, known := p.refusing[route]; !known && len(p.refusing) >= maxRoutes {
+		maps.DeleteFunc(p.refusing, func(_ string, until time.Time) bool { return !until.After(now) })
+		if len(p.refusing) >= maxRoutes {
+			return
+		}
+	}
+	p.refusing[route] = now.Add(refusingFor)
 }
 
 // Fail records an answer from 400 to 499 that denies nothing and names no limit. Usually the

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
@@ -162,4 +163,57 @@ func TestRequestsThatFailWithEachTokenAreSeldomTriedTwice(t *testing.T) {
 	}
 	w.is("t0", "", Ready, 0)
 	w.is("t1", "", Ready, 0)
+}
+
+// TestARouteThatRefusesEveryTokenIsNotTheTokensFault, however many requests go there, also beside
+// each other, and each is tried with one token.
+func TestARouteThatRefusesEveryTokenIsNotTheTokensFault(t *testing.T) {
+	w := many(t, 3)
+	labels := []string{"t0", "t1", "t2"}
+	for _, label := range labels {
+		w.success(label)
+	}
+	tries := 0
+	for n := range 300 { // 50 minutes
+		w.pass(10 * time.Second)
+		var d Denials
+		for i := range labels {
+			tries++
+			label := labels[(n+i)%3]
+			if !w.pool.Deny(w.now, w.token(label), Answer{Status: 403, Sent: w.now, Route: "api.test GET /admin"}, &d).Again {
+				break
+			}
+		}
+		if n%3 == 0 {
+			w.success(labels[n/3%3])
+		}
+		for _, label := range labels {
+			w.is(label, "", Ready, 0)
+		}
+	}
+	if tries > 306 {
+		t.Errorf("300 requests were sent %d times", tries)
+	}
+	w.pass(time.Second)
+	w.pool.Success(w.now, w.token("t0"), Answer{Status: 200, Sent: w.now, Route: "api.test GET /admin"}, nil)
+	for range denialsToQuarantine {
+		w.pass(time.Second)
+		w.pool.Deny(w.now, w.token("t1"), Answer{Status: 403, Sent: w.now, Route: "api.test GET /admin"}, nil)
+	}
+	w.is("t1", "", Quarantined, 10*time.Minute)
+}
+
+func TestRoutesThatRefuseAreBounded(t *testing.T) {
+	w := many(t, 2)
+	for n := range 2 * maxRoutes {
+		w.pool.refuses(w.now, strconv.Itoa(n))
+	}
+	if len(w.pool.refusing) != maxRoutes {
+		t.Errorf("%d routes", len(w.pool.refusing))
+	}
+	w.pass(refusingFor)
+	w.pool.refuses(w.now, "another")
+	if len(w.pool.refusing) != 1 {
+		t.Errorf("%d routes later", len(w.pool.refusing))
+	}
 }

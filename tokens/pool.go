@@ -30,6 +30,7 @@ type Pool struct {
 	states   map[id]*state         // :: hash of the secret → state; includes tokens that left within retention
 	byStable map[string]*state     // :: Stable → the same states
 	restored map[string]SavedState // :: Stable → restored states of tokens that are not in the pool
+	refusing map[string]time.Time  // :: route that refuses all tokens → when they are tried there again
 	budgets  map[string]string     // :: Budget → Pool.Stable; nil until first used
 }
 

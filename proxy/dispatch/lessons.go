@@ -93,7 +93,7 @@ func (s *lessons) judgeToken(x *Request, r *http.Request, resp *http.Response, v
 func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until time.Time) {
 	t := &x.progress
 	token, pool, now := t.token, t.plan.Pool, x.answered
-	answer := tokens.Answer{Status: status, Reason: t.learned.denial, Sent: x.sent, Site: x.site}
+	answer := tokens.Answer{Status: status, Reason: t.learned.denial, Sent: x.sent, Site: x.site, Route: x.poolRoute(x.route())}
 	switch {
 	case status == 0:
 		pool.EndWithoutAnswer(token, t.began)

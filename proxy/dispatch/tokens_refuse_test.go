@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -71,6 +72,36 @@ func TestTokensOfASiteThatNothingIsLearnedFrom(t *testing.T) {
 		}
 		if len(seen) != 2 || seen["a-secret"] < 5 {
 			t.Error(seen)
+		}
+		w.idle("site.test")
+	})
+}
+
+// TestAPathThatIsForbiddenToAllCostsOneRequestEach and no token.
+func TestAPathThatIsForbiddenToAllCostsOneRequestEach(t *testing.T) {
+	var sent atomic.Int64
+	run(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/admin" {
+			sent.Add(1)
+			rw.WriteHeader(403)
+		}
+	}, poolWith(""), func(w rig) {
+		const each = 40
+		for n := range each {
+			if got := w.Get("http://site.test/open"); got.Status != 200 {
+				t.Errorf("%d: %d %s", n, got.Status, got.Body)
+			}
+			if got := w.Get("http://site.test/admin"); got.Status != 403 {
+				t.Errorf("%d: %d %s", n, got.Status, got.Body)
+			}
+		}
+		for _, token := range w.Tokens().Pools[0].Tokens {
+			if token.State != "ready" {
+				t.Errorf("%s is %s: %s", token.Label, token.State, token.Why)
+			}
+		}
+		if got := sent.Load(); got > each+4 {
+			t.Errorf("%d requests were sent %d times", each, got)
 		}
 		w.idle("site.test")
 	})
