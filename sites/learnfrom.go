@@ -46,11 +46,12 @@ func (a *Answer) whose(announcement *routes.Announcement) string {
 // again.
 func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 	all := s.learn(a)
-	if len(all.Announcements) == 0 {
+	surprises := make([]ledger.Surprise, len(all.Announcements))
+	list := append(s.updates(a, all.Announcements, surprises), s.unannounced(a, all.Announcements)...)
+	if len(list) == 0 {
 		return all
 	}
-	surprises := make([]ledger.Surprise, len(all.Announcements))
-	to.Update(s.updates(a, all.Announcements, surprises))
+	to.Update(list)
 	for i := range all.Announcements {
 		announcement := &all.Announcements[i]
 		if announcement.Refused && !surprises[i].Until.IsZero() {
@@ -114,6 +115,32 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: announcement.Limit, Refused: announcement.Refused, RetryAt: announcement.RetryAt, Named: named})
 			}
 		}}
+	}
+	return list
+}
+
+// unannounced returns the updates of ledgers from which the request took, and of which its answer
+// says nothing. They do not wait for the end of the body: a websocket or a stream of events may stay open
+// for hours, and while a limit is hardly known, requests wait for the answer to another.
+func (s *Site) unannounced(a *Answer, said []routes.Announcement) (list []queue.Update) {
+	if a.Failed || a.Lesson.Throttled {
+		return nil // counted with the request's outcome
+	}
+	now, sent := a.At, a.Sent
+	for i := range a.Class.Limits {
+		item := &a.Class.Limits[i]
+		if item.Kind != routes.Announced || item.Unit != learn.Requests || slices.ContainsFunc(said, func(announced routes.Announcement) bool { return announced.ID == item.ID }) {
+			continue
+		}
+		l := s.Limit(item, a.Reserve)
+		if !item.Site || a.Backend {
+			l.Key = a.Budget
+		}
+		list = append(list, queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+			if l, ok := m.(*ledger.Ledger); ok {
+				l.Update(now, ledger.Answer{Sent: sent, Units: 1})
+			}
+		}})
 	}
 	return list
 }

@@ -181,7 +181,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 		a.Sent = t.permit.Granted()
 	}
 	unavailable := x.subject.Known.Unavailable(&a, t.permit)
-	if len(lesson.Limits) > 0 || lesson.Throttled {
+	if len(lesson.Limits) > 0 || lesson.Throttled || len(x.subject.Class.Limits) > 0 {
 		a.Sent = t.permit.Granted() // the time by which ledgers know the request
 	}
 	found := x.subject.Known.LearnFrom(&a, t.permit)
