@@ -75,7 +75,11 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 	f.Filter = strings.ToValidUTF8(site[:min(len(site), maxSite)], "")
 	f.Chosen = p.chosen(f)
 	secret := len(p.overview.policy().Access.Clients) > 0
-	f.Proxy, f.Open = proxyURL(f.Listen, r.Host, secret), proxyURL(f.ListenOpen, r.Host, secret)
+	scheme := "http"
+	if p.overview.policy().TLS.Given() {
+		scheme = "https"
+	}
+	f.Proxy, f.Open = proxyURL(scheme, f.Listen, r.Host, secret), proxyURL(scheme, f.ListenOpen, r.Host, secret)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if err := page.Render(w, f, now); err != nil {
 		panic(err)
@@ -104,7 +108,7 @@ func file(kind string, text []byte) http.HandlerFunc {
 
 // proxyURL returns the URL of the proxy for clients. One that listens on every address is
 // reached by the name under which the operator reached this page.
-func proxyURL(listen, asked string, authenticate bool) string {
+func proxyURL(scheme, listen, asked string, authenticate bool) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return ""
@@ -118,7 +122,7 @@ func proxyURL(listen, asked string, authenticate bool) string {
 	if authenticate {
 		who = "NAME:SECRET@"
 	}
-	return "http://" + who + net.JoinHostPort(host, port)
+	return scheme + "://" + who + net.JoinHostPort(host, port)
 }
 
 // pagePatience is the longest time that the page waits for a store or for another process.

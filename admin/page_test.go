@@ -179,7 +179,7 @@ func TestAProxyOnEveryAddressIsReachedByTheNameThatWasUsed(t *testing.T) {
 		{"[::]:3128", "", false, "http://127.0.0.1:3128"},
 		{"192.0.2.1:3128", "x", true, "http://NAME:SECRET@192.0.2.1:3128"},
 	} {
-		if got := proxyURL(one.listen, one.host, one.authenticate); got != one.want {
+		if got := proxyURL("http", one.listen, one.host, one.authenticate); got != one.want {
 			t.Errorf("%+v: %s", one, got)
 		}
 	}

@@ -21,7 +21,9 @@ func (l *loading) check(p *Policy) {
 	order(l, p, "retry.body", "retry.memory", &p.Retry.Body, p.Retry.Memory)
 	order(l, p, "timeouts.tunnel_idle", "timeouts.tunnel_life", &p.Timeouts.TunnelIdle, p.Timeouts.TunnelLife)
 	l.checkShard(p)
-	l.checkCA(p)
+	l.pair("ca.cert", "ca.key", p.CA)
+	l.pair("listen_cert", "listen_key", p.TLS)
+	l.pair("admin.cert", "admin.key", p.Admin.TLS)
 	if _, set := l.places["strict_state"]; set && p.StrictState && p.Data == "none" {
 		l.contradict("strict_state", "is about what is kept in data, which is none; name a directory there, or leave strict_state out")
 	}
@@ -67,6 +69,9 @@ func (l *loading) checkListeners(p *Policy) {
 	if p.Admin.Listen == "" {
 		if _, set := l.places["admin.token"]; set {
 			l.contradict("admin.token", "is for a listener that is off")
+		}
+		if p.Admin.TLS.Given() {
+			l.contradict("admin.cert", "is for a listener that is off")
 		}
 	} else {
 		if collide(p.Listen, p.Admin.Listen) {
@@ -129,13 +134,13 @@ func (l *loading) placeOpenListener(p *Policy) {
 	}
 }
 
-// checkCA wants both files of a CA or neither.
-func (l *loading) checkCA(p *Policy) {
+// pair wants a certificate and its key, or neither.
+func (l *loading) pair(cert, key string, files KeyPair) {
 	switch {
-	case p.CA.Cert != "" && p.CA.Key == "":
-		l.contradict("ca.cert", "needs ca.key, the file with the key of this certificate")
-	case p.CA.Key != "" && p.CA.Cert == "":
-		l.contradict("ca.key", "needs ca.cert, the file with the certificate of this key")
+	case files.Cert != "" && files.Key == "":
+		l.contradict(cert, "needs %s, the file with the key of this certificate", key)
+	case files.Key != "" && files.Cert == "":
+		l.contradict(key, "needs %s, the file with the certificate of this key", cert)
 	}
 }
 

@@ -215,6 +215,11 @@ func readHosts(in *input) (hosts []Pattern) {
 	if len(in.items) == 1 && in.value() == "*" {
 		return nil
 	}
+	return readPatterns(in)
+}
+
+// readPatterns reads patterns of hosts, of which none covers another that comes later.
+func readPatterns(in *input) (hosts []Pattern) {
 	var covered cover
 	for i, s := range in.items {
 		pattern, err := parsePattern(s)

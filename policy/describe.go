@@ -81,10 +81,13 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		learned = "no limits"
 	}
 	line(of("defaults.learn"), "learn", "%s, where no rule says otherwise", learned)
-	b := of("listen", "access", "listen_open")
+	b := of("listen", "access", "listen_open", "listen_cert")
 	line(b, "proxy", "%s, for %s", p.Listen, p.Access.users())
 	if p.Open.Listen != "" {
 		line(b, "", "%s, where all https is opened", p.Open.Listen)
+	}
+	if p.TLS.Given() {
+		line(b, "", "clients reach it by https://, with the certificate %s", p.TLS.Cert)
 	}
 	for i := range p.Access.Clients {
 		for j, text := range p.Access.Clients[i].words() {
@@ -103,6 +106,9 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		line(b, "admin", "%s, without a token", p.Admin.Listen)
 	default:
 		line(b, "admin", "%s, with a token", p.Admin.Listen)
+	}
+	if p.Admin.TLS.Given() {
+		line(b, "", "reached by https://, with the certificate %s", p.Admin.TLS.Cert)
 	}
 	data, authority := p.describeData()
 	line(of("data"), "data", "%s", data)

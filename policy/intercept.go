@@ -24,29 +24,17 @@ func (c *Intercept) read(in *input) {
 		*c = Intercept{Mode: in.value()}
 		return
 	}
-	var covered cover
-	listed := Intercept{Mode: "listed"}
 	for i, s := range in.items {
 		if slices.Contains(modes, s) {
 			in.fail(i, fmt.Errorf("%s stands alone, not in a list", s))
-			continue
+			return
 		}
-		pattern, err := parsePattern(s)
-		if err == nil && len(in.items) == 1 && strings.IndexByte(s, '.') < 0 && nearest(s, modes) != "" {
-			err = fmt.Errorf("%s is none of %s, nor a list of hosts%s", Quote(s), strings.Join(modes, ", "), DidYouMean(s, modes))
+		if len(in.items) == 1 && strings.IndexByte(s, '.') < 0 && nearest(s, modes) != "" {
+			in.fail(i, fmt.Errorf("%s is none of %s, nor a list of hosts%s", Quote(s), strings.Join(modes, ", "), DidYouMean(s, modes)))
+			return
 		}
-		if err != nil {
-			in.fail(i, err)
-			continue
-		}
-		if by, ok := covered.by(pattern); ok {
-			in.fail(i, fmt.Errorf("%s is covered by %s already", pattern, listed.Patterns[by]))
-			continue
-		}
-		covered.add(pattern, len(listed.Patterns))
-		listed.Patterns = append(listed.Patterns, pattern)
 	}
-	*c = listed
+	*c = Intercept{Mode: "listed", Patterns: readPatterns(in)}
 }
 
 // text is the mode, or the patterns, as it would be written.
@@ -62,18 +50,19 @@ func interceptNode() Node {
 	return EitherNode(WordNode("auto", "all", "none"), hostNode(), SequenceNode(hostNode(), 1))
 }
 
-// CA is a certificate authority that the operator gives, so that a fleet has one:
-// absolute paths of its certificate and its key in PEM. Both are empty where abide
-// makes its own.
-type CA struct{ Cert, Key string }
+// KeyPair is a certificate that the operator gives and its key: absolute paths of files in
+// PEM. Both are empty where the operator gives none.
+type KeyPair struct{ Cert, Key string }
 
-// Given tells whether the operator gives the CA.
-func (c CA) Given() bool { return c.Cert != "" }
+// Given tells whether the operator gives the certificate.
+func (c KeyPair) Given() bool { return c.Cert != "" }
 
 // Admin is the operator's listener. An empty Listen turns it off.
 type Admin struct {
 	Listen string
 	Token  Secret
+	TLS    KeyPair // of the listener; none: plain http
+	CA     string  // path of certificates in PEM that commands trust there; "": those of the system
 }
 
 // OpenListener is the second port of the proxy. A client that uses it says by that
@@ -92,7 +81,8 @@ type OpenListener struct {
 
 // Listeners has the addresses of the proxy's listeners and of the operator's listener.
 type Listeners struct {
-	Listen string // of the proxy: "ip:port", or ":port" for every address
+	Listen string  // of the proxy: "ip:port", or ":port" for every address
+	TLS    KeyPair // of the proxy's listeners; none: plain http
 	Open   OpenListener
 	Admin  Admin
 }

@@ -30,6 +30,8 @@ func settings() []setting {
 		[]setting{
 			addressSetting("listen", "where the proxy listens", false, func(p *Policy) *string { return &p.Listen }),
 			openListenerSetting(),
+			fileSetting("listen_cert", "the certificate in PEM with which the proxy's listeners speak TLS, its issuers after it", func(p *Policy) *string { return &p.TLS.Cert }),
+			fileSetting("listen_key", "the key of listen_cert in PEM", func(p *Policy) *string { return &p.TLS.Key }),
 			addressSetting("admin.listen", "where the operator's listener is, off for none", true, func(p *Policy) *string { return &p.Admin.Listen }),
 			{
 				Key:  Key{Name: "admin.token", Kind: "secret", Doc: "what the operator's listener asks for"},
@@ -43,6 +45,9 @@ func settings() []setting {
 				show:   func(p *Policy) string { return p.Admin.Token.String() },
 				schema: SecretNode,
 			},
+			fileSetting("admin.cert", "the certificate in PEM with which the operator's listener speaks TLS, its issuers after it", func(p *Policy) *string { return &p.Admin.TLS.Cert }),
+			fileSetting("admin.key", "the key of admin.cert in PEM", func(p *Policy) *string { return &p.Admin.TLS.Key }),
+			fileSetting("admin.ca", "certificates in PEM that commands trust at the operator's listener, besides the system's", func(p *Policy) *string { return &p.Admin.CA }),
 			{
 				Key:    Key{Name: "data", Kind: "directory", Doc: "where the CA and everything else is kept, none to keep nothing"},
 				read:   readData,

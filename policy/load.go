@@ -159,7 +159,7 @@ func (l *loading) outside(p *Policy, s setting, place Fault, value string) {
 }
 
 // AdminKeys are the settings that LoadAdmin reads.
-var AdminKeys = []string{"admin.listen", "admin.token", "data"}
+var AdminKeys = []string{"admin.listen", "admin.token", "admin.cert", "admin.key", "admin.ca", "data"}
 
 // LoadAdmin reads AdminKeys and leaves everything else at its default, so that a command
 // finds a running abide although its configuration file has faults elsewhere. A flag

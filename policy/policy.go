@@ -178,7 +178,7 @@ type Storage struct {
 	// StrictState ends abide when the state of an earlier run cannot be read; without it
 	// that state is set aside.
 	StrictState bool
-	CA          CA
+	CA          KeyPair // for the https that is opened; none: abide makes its own
 	Store       Store
 }
 

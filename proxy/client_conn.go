@@ -3,6 +3,8 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -255,10 +257,22 @@ func (c *clientConn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.Conn.Read(p)
+	if err != nil {
+		refusePlain(err)
+	}
 	if err == io.EOF && n == 0 && c.halfClose.delays.Load() {
 		return 0, c.halfClose.wait()
 	}
 	return n, err
+}
+
+// refusePlain answers a client that spoke plain http where the listener speaks TLS. err is that of
+// reading from the connection.
+func refusePlain(err error) {
+	var notTLS tls.RecordHeaderError
+	if errors.As(err, &notTLS) && notTLS.Conn != nil {
+		_ = problem.PlainHTTP.WriteRaw(notTLS.Conn) // the client may have left
+	}
 }
 
 func (c *clientConn) Write(p []byte) (int, error) {

@@ -57,13 +57,13 @@ type Explanation struct {
 
 // AddClient adds the explanation of the limits that the client has for all its requests. They are
 // first: a request goes to the queue of its site after them.
-func (e *Explanation) AddClient(own Explanation) {
-	e.Limits = append(own.Limits, e.Limits...)
-	if own.Limit == "" || own.Expected.Before(e.Expected) && !own.Expected.IsZero() {
+func (e *Explanation) AddClient(client Explanation) {
+	e.Limits = append(client.Limits, e.Limits...)
+	if client.Limit == "" || client.Expected.Before(e.Expected) && !client.Expected.IsZero() {
 		return
 	}
-	e.Place, e.Expected, e.Limit, e.Why, e.Until = own.Place, own.Expected, own.Limit, own.Why, own.Until
-	e.First, e.Asks, e.Never = own.First, own.Asks, own.Never
+	e.Place, e.Expected, e.Limit, e.Why, e.Until = client.Place, client.Expected, client.Limit, client.Why, client.Until
+	e.First, e.Asks, e.Never = client.First, client.Asks, client.Never
 }
 
 // ExplainedLimit is a limit that the request would take from.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,7 +85,7 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 			unread = one
 		}
 	}
-	return p, unread, nil
+	return p, unread, trustAdmin(p)
 }
 
 // get sends a GET for a path of the API to the abide whose admin listener is at address.
@@ -152,7 +153,7 @@ func callAPI(ctx context.Context, method, address string, token policy.Secret, p
 		}
 		sent = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+"/api/v1/"+path, sent)
+	request, err := http.NewRequestWithContext(ctx, method, withScheme(address)+"/api/v1/"+path, sent)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}
@@ -172,7 +173,9 @@ func callAPI(ctx context.Context, method, address string, token policy.Secret, p
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("the proxy at %s does not answer in time", address)
 	case err != nil:
-		return nil, notRunning(address)
+		return nil, cmp.Or(tlsFailure(address, err), error(notRunning(address)))
+	case answer.TLS == nil && answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
+		return nil, fmt.Errorf("what answers at %s speaks TLS; name its certificate with --admin-ca, ABIDE_ADMIN_CA or admin.ca", address)
 	}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // a Content-Type that cannot be parsed is not abide's
 	switch {

@@ -19,15 +19,15 @@ func (a *program) banner() string {
 	p := a.policy.Load()
 	var b strings.Builder
 	fmt.Fprintf(&b, "abide %s\n\n", versionText())
-	fmt.Fprintf(&b, "  proxy      http://%s%s\n", addressOf(a.listener), otherAddressesText(a.listener))
+	fmt.Fprintf(&b, "  proxy      %s://%s%s\n", schemeOf(p.TLS), addressOf(a.listener), otherAddressesText(a.listener))
 	switch {
 	case a.open != nil:
-		fmt.Fprintf(&b, "  open       http://%s%s\n", addressOf(a.open), otherAddressesText(a.open))
+		fmt.Fprintf(&b, "  open       %s://%s%s\n", schemeOf(p.TLS), addressOf(a.open), otherAddressesText(a.open))
 	case a.asked.open.Listen != "":
 		fmt.Fprintf(&b, "  open       none, %s is in use (listen_open)\n", a.asked.open.Listen)
 	}
 	if a.admin != nil {
-		fmt.Fprintf(&b, "  dashboard  http://%s/%s\n", addressOf(a.admin), otherAddressesText(a.admin))
+		fmt.Fprintf(&b, "  dashboard  %s://%s/%s\n", schemeOf(p.Admin.TLS), addressOf(a.admin), otherAddressesText(a.admin))
 	}
 	switch {
 	case p.File != "":
@@ -44,7 +44,7 @@ func (a *program) banner() string {
 	if command := a.envCommand(p); command != "" {
 		fmt.Fprintf(&b, "  eval \"$(%s)\"\n", command)
 	} else {
-		at := "http://" + credentialPlaceholder(p) + a.crawlerAddress()
+		at := schemeOf(p.TLS) + "://" + credentialPlaceholder(p) + a.crawlerAddress()
 		fmt.Fprintf(&b, "  export HTTP_PROXY=%s HTTPS_PROXY=%[1]s\n", at)
 		b.WriteString("  export http_proxy=$HTTP_PROXY https_proxy=$HTTPS_PROXY\n")
 		if len(p.Access.Clients) > 0 {
@@ -91,7 +91,7 @@ func (a *program) crawlerAddress() string {
 
 // httpsText describes whose https is opened.
 func (a *program) httpsText(p *policy.Policy) string {
-	at := "http://" + addressOf(a.listener)
+	at := schemeOf(p.TLS) + "://" + addressOf(a.listener)
 	switch {
 	case p.Intercept.Mode == "all":
 		return "\nAll https is opened, so that its limits are seen.\n"
@@ -100,7 +100,7 @@ func (a *program) httpsText(p *policy.Policy) string {
 	}
 	var b strings.Builder
 	if a.open != nil {
-		fmt.Fprintf(&b, "\nThat uses http://%s, where all https is opened, so that its limits are seen.\n", addressOf(a.open))
+		fmt.Fprintf(&b, "\nThat uses %s://%s, where all https is opened, so that its limits are seen.\n", schemeOf(p.TLS), addressOf(a.open))
 	} else {
 		b.WriteString("\n")
 	}
@@ -119,7 +119,7 @@ func (a *program) trustText(p *policy.Policy) string {
 	case !interceptsAny(p):
 		return ""
 	case a.admin != nil:
-		return "\nThe crawler has to trust abide's CA certificate:\n\n  http://" + addressOf(a.admin) + "/ca.pem\n"
+		return "\nThe crawler has to trust abide's CA certificate:\n\n  " + schemeOf(p.Admin.TLS) + "://" + addressOf(a.admin) + "/ca.pem\n"
 	}
 	return "\nThe crawler has to trust abide's CA certificate: abide run -- COMMAND sets it up;\nor keep the CA in a data directory (data:).\n"
 }

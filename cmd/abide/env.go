@@ -100,7 +100,7 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 	if err != nil {
 		return err
 	}
-	proxy := url.URL{Scheme: "http", User: user, Host: address}
+	proxy := url.URL{Scheme: schemeOf(p.TLS), User: user, Host: address}
 	for _, one := range ca.Env(proxy.String(), caFile, bundleFile) {
 		key, value, _ := strings.Cut(one, "=")
 		fmt.Fprintln(cmd.OutOrStdout(), line(key, value))
@@ -119,6 +119,9 @@ type otherAbide struct {
 // is nil unless that abide has another CA.
 func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func(string, ...any)) (*policy.Policy, *otherAbide, error) {
 	address, err := servingAdmin(cmd, p)
+	if err == nil {
+		err = trustAdmin(p)
+	}
 	if err != nil || address == "" {
 		return p, nil, err
 	}
@@ -163,7 +166,7 @@ func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 	}
 	found := ""
 	for _, one := range list {
-		if at, err := localAddress(p.Admin.Listen); err == nil && one.Admin == at {
+		if at, err := adminAddress(p); err == nil && one.Admin == at {
 			return at, nil
 		}
 		if one.Command == "serve" {
@@ -225,7 +228,7 @@ func foreignCA(cmd *cobra.Command, running *otherAbide, roots string, notice fun
 func certificateAt(ctx context.Context, address string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/ca.pem", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, withScheme(address)+"/ca.pem", nil)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}

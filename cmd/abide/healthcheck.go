@@ -31,7 +31,7 @@ was broken after that abide started does not matter.`,
 			if p.Admin.Listen == "" {
 				return errors.New("admin.listen is off, so no abide can be asked")
 			}
-			address, err := localAddress(p.Admin.Listen)
+			address, err := adminAddress(p)
 			if err != nil {
 				return err
 			}
@@ -64,13 +64,16 @@ var directTransport = &http.Transport{
 func healthy(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, withScheme(address)+"/healthz", nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}
 	answer, err := directTransport.RoundTrip(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return notRunning(address)
+	}
+	if failed := tlsFailure(address, err); failed != nil {
+		return failed
 	}
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)

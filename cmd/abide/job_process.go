@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -76,13 +77,14 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 	if j.output, err = output.Open(cmd.Context(), job.Output, output.Options{}); err != nil {
 		return nil, err
 	}
-	proxy, err := proxyOfJob(cmd)
+	roots := rootsOfJob(p)
+	proxy, err := proxyOfJob(cmd, roots)
 	if err != nil {
 		return nil, err
 	}
 	if proxy != nil {
 		j.line().Infof("requests go through the abide at %s", proxy.Redacted())
-		j.sender = send.Through(http.ProxyURL(proxy), rootsOfJob(p), job.Name)
+		j.sender = send.Through(http.ProxyURL(proxy), roots, job.Name)
 		return j, nil
 	}
 	return j, j.start(errs)
@@ -162,7 +164,7 @@ func (j *jobProcess) ends(requests int64) time.Time {
 
 // proxyOfJob is the running abide that the requests of a job go through: --proxy, else that of
 // the proxy variables if it is an abide; nil if the job sends by itself.
-func proxyOfJob(cmd *cobra.Command) (*url.URL, error) {
+func proxyOfJob(cmd *cobra.Command, roots *x509.CertPool) (*url.URL, error) {
 	named, err := cmd.Flags().GetString("proxy")
 	if err != nil {
 		return nil, err
@@ -183,10 +185,10 @@ func proxyOfJob(cmd *cobra.Command) (*url.URL, error) {
 		named = "http://" + named
 	}
 	u, err := url.Parse(named)
-	if err != nil || u.Host == "" || u.Scheme != "http" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, usage(fmt.Errorf("%s has to be a URL such as http://127.0.0.1:3128", from))
 	}
-	if err := isAbide(cmd.Context(), u); err != nil {
+	if err := isAbide(cmd.Context(), u, roots); err != nil {
 		if from != "--proxy" {
 			return nil, usage(fmt.Errorf("%s does not name an abide (%w); unset it, and name the next hop in egress.proxy if there must be one", from, err))
 		}
@@ -196,14 +198,14 @@ func proxyOfJob(cmd *cobra.Command) (*url.URL, error) {
 }
 
 // isAbide asks an address whether an abide listens there.
-func isAbide(ctx context.Context, u *url.URL) error {
+func isAbide(ctx context.Context, u *url.URL, roots *x509.CertPool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+u.Host+"/", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.Scheme+"://"+u.Host+"/", nil)
 	if err != nil {
 		return err
 	}
-	direct := http.Transport{DisableKeepAlives: true}
+	direct := http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}
 	resp, err := direct.RoundTrip(r)
 	if err != nil {
 		return fmt.Errorf("%s cannot be reached: %w", u.Host, err)
@@ -223,6 +225,11 @@ func rootsOfJob(p *policy.Policy) *x509.CertPool {
 		roots = x509.NewCertPool()
 	}
 	roots.AppendCertsFromPEM(ca.UserRoots(""))
+	for _, file := range []string{p.Egress.Roots, p.TLS.Cert} { // where the proxy itself speaks TLS
+		if pem, err := os.ReadFile(file); err == nil {
+			roots.AppendCertsFromPEM(pem)
+		}
+	}
 	if dir := ca.Dir(p.Data); dir != "" {
 		if root, err := os.ReadFile(ca.RootFile(dir)); err == nil {
 			roots.AppendCertsFromPEM(root)

@@ -52,6 +52,7 @@ type program struct {
 	listener net.Listener      // of the proxy
 	open     net.Listener      // the listener on which all https is opened; nil: none
 	admin    net.Listener      // nil when admin.listen is off
+	tls      listenersTLS      // of listener and open, and of admin
 	console  *http.Server      // on admin
 	samples  *samples.Recorder // for the console; nil where there is none
 	systemd  *systemd          // nil unless a service manager started abide
@@ -67,6 +68,7 @@ type program struct {
 func onFreePorts(p *policy.Policy) *policy.Policy {
 	ours := *p
 	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
+	ours.TLS, ours.Admin.TLS = policy.KeyPair{}, policy.KeyPair{}
 	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
 	return &ours
 }
@@ -100,6 +102,9 @@ func (a *program) start(p *policy.Policy) (err error) {
 		}
 	}
 	if err := a.listenOpen(p); err != nil {
+		return err
+	}
+	if err := a.tls.load(p); err != nil {
 		return err
 	}
 	p = a.withActualAddresses(p)
@@ -177,9 +182,9 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	proxied := make(chan error, 1)
 	consoled := make(chan error, 1)
 	var running sync.WaitGroup
-	running.Go(func() { proxied <- a.proxy.Serve(serving, a.listener, a.opens()...) })
+	running.Go(func() { proxied <- a.proxy.Serve(serving, tlsListener{a.listener, &a.tls.proxy}, a.opens()...) })
 	if a.admin != nil {
-		running.Go(func() { consoled <- a.console.Serve(a.admin) })
+		running.Go(func() { consoled <- a.console.Serve(tlsListener{a.admin, &a.tls.admin}) })
 	}
 	running.Go(func() { a.follow(serving, reload) })
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
@@ -286,7 +291,7 @@ func caNotice(p *policy.Policy, text string) string {
 // nothing. If you add a file that is read at the start, add it here: check and serve both
 // use it.
 func startFaults(p *policy.Policy) error {
-	faults := []error{dispatch.CheckRoots(p.Egress.Roots), accesslog.Inspect(p.Log.Access)}
+	faults := []error{dispatch.CheckRoots(p.Egress.Roots), accesslog.Inspect(p.Log.Access), new(listenersTLS).load(p)}
 	if p.Data != "none" {
 		faults = append(faults, dataFault(p))
 	}
@@ -394,5 +399,5 @@ func (a *program) opens() []net.Listener {
 	if a.open == nil {
 		return nil
 	}
-	return []net.Listener{a.open}
+	return []net.Listener{tlsListener{a.open, &a.tls.proxy}}
 }

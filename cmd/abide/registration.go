@@ -40,9 +40,10 @@ const (
 // to find an abide with ports that the system chose.
 type registration struct {
 	PID     int       `json:"pid"`
-	Command string    `json:"command"` // "serve", or "run" and the program's name, without arguments: these may hold secrets
-	Proxy   string    `json:"proxy"`   // address of the proxy
-	Admin   string    `json:"admin"`   // address of the admin listener, "" without one
+	Command string    `json:"command"`       // "serve", or "run" and the program's name, without arguments: these may hold secrets
+	Proxy   string    `json:"proxy"`         // address of the proxy
+	Admin   string    `json:"admin"`         // address of the admin listener, "" without one
+	TLS     bool      `json:"tls,omitempty"` // the admin listener speaks TLS
 	Started time.Time `json:"started"`
 }
 
@@ -176,7 +177,7 @@ func (a *program) register(command string) (end func()) {
 	}
 	r := registration{PID: os.Getpid(), Command: command, Proxy: a.listener.Addr().String(), Started: time.Now().UTC().Truncate(time.Millisecond)}
 	if a.admin != nil {
-		r.Admin = a.admin.Addr().String()
+		r.Admin, r.TLS = a.admin.Addr().String(), p.Admin.TLS.Given()
 	}
 	ownRegistration, err := register(p.Data, r)
 	if err != nil {
@@ -193,7 +194,7 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	address := ""
 	if p.Admin.Listen != "" {
 		var err error
-		if address, err = localAddress(p.Admin.Listen); err != nil {
+		if address, err = adminAddress(p); err != nil {
 			return nil, err
 		}
 	}
@@ -203,12 +204,12 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	var list []registration
 	for _, one := range registrations(p.Data) {
 		if at, err := localAddress(one.Admin); err == nil {
-			one.Admin = at
+			one.Admin = schemed(at, one.TLS)
 			list = append(list, one)
 		}
 	}
 	if address != "" {
-		if remote := listeningAddress(cmd.Context(), address); remote != "" && !slices.ContainsFunc(list, func(r registration) bool { return r.Admin == remote }) {
+		if remote := listeningAddress(cmd.Context(), strings.TrimPrefix(address, secure)); remote != "" && !slices.ContainsFunc(list, func(r registration) bool { return strings.TrimPrefix(r.Admin, secure) == remote }) {
 			list = append([]registration{{Admin: address}}, list...)
 		}
 	}

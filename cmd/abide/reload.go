@@ -223,12 +223,18 @@ func (a *program) apply(next *policy.Policy) error {
 		return fmt.Errorf("it changes %s, which takes a restart", strings.Join(keys, ", "))
 	}
 	next = a.withActualAddresses(next)
+	var certificates listenersTLS
+	if err := certificates.load(next); err != nil {
+		return err
+	}
 	if err := a.ca.SetNames(next.InterceptNames()); err != nil {
 		return err
 	}
 	if err := a.proxy.Reload(next); err != nil {
 		return err
 	}
+	a.tls.proxy.Store(certificates.proxy.Load())
+	a.tls.admin.Store(certificates.admin.Load())
 	a.ca.SetRoots(next.Egress.Roots)
 	setLog(a.log, next.Log)
 	a.policy.Store(next)

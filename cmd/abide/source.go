@@ -255,6 +255,7 @@ var settingFlags = map[string]string{
 	"listen":         "listen",
 	"listen_open":    "listen-open",
 	"admin.listen":   "admin",
+	"admin.ca":       "admin-ca",
 	"data":           "data",
 	"intercept":      "intercept",
 	"egress.proxy":   "egress-proxy",

@@ -190,8 +190,8 @@ func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return os.IsPathSeparator(uint8(r)) })
 }
 
-// tokenWatches watch the files and directories that tokens come from, so that a new token is
-// used without a restart.
+// tokenWatches watch the files and directories that tokens come from, and the certificates of
+// listeners, so that what is new there is used without a restart.
 type tokenWatches struct {
 	ctx     context.Context
 	log     *logrus.Logger
@@ -207,6 +207,11 @@ func newTokenWatches(ctx context.Context, log *logrus.Logger) *tokenWatches {
 // follow watches the files that a policy names, and stops watching others.
 func (t *tokenWatches) follow(p *policy.Policy) {
 	named := map[string]bool{}
+	for _, path := range []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key} {
+		if path != "" {
+			named[path] = true
+		}
+	}
 	for i := range p.Pools {
 		for _, path := range []string{p.Pools[i].File, p.Pools[i].Dir} {
 			if path != "" {

@@ -294,7 +294,9 @@ func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
 	if source, ok := q.Tag.(bandwidth.Tag); ok {
 		return [][]queue.Limit{source.Limits()}, q.Version
 	}
-	if t, ok := q.Tag.(interface{ limits(*Snapshot) [][]queue.Limit }); ok {
+	if t, ok := q.Tag.(interface {
+		limits(*Snapshot) [][]queue.Limit
+	}); ok {
 		return t.limits(st), q.Version
 	}
 	x, ok := q.Tag.(*Request)

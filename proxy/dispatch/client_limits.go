@@ -114,7 +114,7 @@ func (x *Request) finishClient() {
 	x.own.finish(result, x.received+x.Uploaded)
 }
 
-// ownLimits is what a request has taken of the limits of its client.
+// ownLimits holds what a request has taken of the limits of its client.
 type ownLimits struct {
 	permit *queue.Permit // nil: nothing
 	waited time.Duration
@@ -149,8 +149,8 @@ func (s *Dispatcher) WaitForClient(ctx context.Context, st *Snapshot, client *Cl
 	case err != nil:
 		return func(int64) {}, problem.Left
 	}
-	own := ownLimits{permit: permit}
-	return func(bytes int64) { own.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, nil
+	taken := ownLimits{permit: permit}
+	return func(bytes int64) { taken.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, nil
 }
 
 // isOfClient reports whether a name in the queue is that of a client's limits.

@@ -200,14 +200,14 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 		return status.Explanation{Target: target.Scheme + "://" + target.HostPort(), Site: match.Site, Client: name, ClientGuessed: guessed, Refused: refused.Detail}, nil
 	}
 	q := v.ask(x, x.HTTP)
-	own, limited := x.clientQuestion()
+	ofClient, limited := x.clientQuestion()
 	if limited {
-		v.storage.preload(own)
+		v.storage.preload(ofClient)
 	}
 	v.storage.preload(q) // what no request has asked for since the start
 	e := explanationOf(v.gate.Explain(q))
 	if limited {
-		e.AddClient(explanationOf(v.gate.Explain(own)))
+		e.AddClient(explanationOf(v.gate.Explain(ofClient)))
 	}
 	e.Target, e.Site = target.Scheme+"://"+target.HostPort(), match.Site
 	e.Client, e.ClientGuessed, e.Observed = name, guessed, st.policy.Observes()

@@ -97,6 +97,11 @@ var (
 		Detail: "this CONNECT target is intercepted as https; send plain http as GET http://…, or CONNECT to port 80",
 		proxy:  "http_request_error", Close: true,
 	}
+	PlainHTTP = Problem{
+		Reason: "plain_http", Status: 400, Title: "plain http where the proxy speaks TLS",
+		Detail: "listen_cert is set, so clients name this proxy with https://, as in curl --proxy https://HOST:PORT",
+		proxy:  "http_request_error", Close: true,
+	}
 	ConnectBody = Problem{
 		Reason: "connect_body", Status: 400, Title: "CONNECT with a body",
 		Detail: "a CONNECT has no content",
@@ -255,7 +260,7 @@ var (
 var all = []*Problem{
 	&TooManyConnections, &TooManyFromClient, &Stranger, &Revoked, &Authenticate, &NotAProxyRequest,
 	&BadTarget, &Userinfo, &Scheme, &Version, &Trace, &Method, &Expectation, &LengthRequired,
-	&Trailers, &Misdirected, &Cleartext, &ConnectBody, &Port, &Forbidden, &Loop, &BadBody, &SlowBody, &LargeBody,
+	&Trailers, &Misdirected, &Cleartext, &PlainHTTP, &ConnectBody, &Port, &Forbidden, &Loop, &BadBody, &SlowBody, &LargeBody,
 	&Upgrade, &Bug, &Wish, &TooLong, &Never, &LongBody, &StandsStill, &Others, &Permits, &QueueFull,
 	&Away, &Insecure, &Exhausted, &Draining, &Broken, &Failed, &Malformed, &LargeHead, &Coding,
 }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// tlsListener accepts connections, which speak TLS while there is a configuration of that.
+type tlsListener struct {
+	net.Listener
+	config *atomic.Pointer[tls.Config]
+}
+
+func (l tlsListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if config := l.config.Load(); err == nil && config != nil {
+		return tls.Server(conn, config), nil
+	}
+	return conn, err
+}
+
+// listenersTLS has the certificates of the listeners. A reload changes them for new connections.
+type listenersTLS struct{ proxy, admin atomic.Pointer[tls.Config] }
+
+// load reads the certificates that a policy names; nothing changes if one cannot be read.
+func (l *listenersTLS) load(p *policy.Policy) error {
+	proxy, err := tlsConfig("listen_cert", p.TLS)
+	if err != nil {
+		return err
+	}
+	admin, err := tlsConfig("admin.cert", p.Admin.TLS)
+	if err != nil {
+		return err
+	}
+	l.proxy.Store(proxy)
+	l.admin.Store(admin)
+	return nil
+}
+
+// tlsConfig reads the files of a certificate and its key.
+func tlsConfig(key string, files policy.KeyPair) (*tls.Config, error) {
+	if !files.Given() {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: reading the certificate %s and its key %s: %w; both are PEM, the certificate first and its issuers after it", key, files.Cert, files.Key, err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}}, nil
+}
+
+// secure begins the address of an admin listener that speaks TLS.
+const secure = "https://"
+
+// withScheme returns the address of a listener as the beginning of a URL.
+func withScheme(address string) string {
+	if strings.HasPrefix(address, secure) {
+		return address
+	}
+	return "http://" + address
+}
+
+// schemed returns an address that begins with https:// where a listener speaks TLS.
+func schemed(address string, speaksTLS bool) string {
+	if speaksTLS {
+		return secure + address
+	}
+	return address
+}
+
+// schemeOf is the scheme of a listener with a certificate, or none.
+func schemeOf(files policy.KeyPair) string {
+	if files.Given() {
+		return "https"
+	}
+	return "http"
+}
+
+// adminAddress is the address at which commands reach the admin listener of a policy.
+func adminAddress(p *policy.Policy) (string, error) {
+	address, err := localAddress(p.Admin.Listen)
+	return schemed(address, p.Admin.TLS.Given() || p.Admin.CA != ""), err
+}
+
+// trustAdmin has commands trust what the system trusts, the certificates that admin.ca names, and
+// that of admin.cert. On this machine that may be for any name: commands reach it by an address.
+func trustAdmin(p *policy.Policy) error {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	config := &tls.Config{RootCAs: roots}
+	if p.Admin.CA != "" {
+		pem, err := policy.ReadFile(p.Admin.CA, maxCertificate)
+		if err == nil && !roots.AppendCertsFromPEM(pem) {
+			err = errors.New("it has no certificate in PEM")
+		}
+		if err != nil {
+			return fmt.Errorf("reading admin.ca %s: %w", p.Admin.CA, err)
+		}
+	}
+	// Another user's abide may have a key that this user may not read.
+	if listener, err := tlsConfig("admin.cert", p.Admin.TLS); err == nil && listener != nil {
+		leaf := listener.Certificates[0].Leaf
+		roots.AddCert(leaf)
+		if at, _ := adminAddress(p); strings.HasPrefix(at, secure+"127.") && len(leaf.DNSNames) > 0 {
+			config.ServerName = strings.Replace(leaf.DNSNames[0], "*", "abide", 1)
+		}
+	}
+	directTransport.TLSClientConfig = config
+	return nil
+}
+
+// tlsFailure returns the error of TLS with an admin listener, nil if err is about something else.
+func tlsFailure(address string, err error) error {
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.As(err, &untrusted):
+		return fmt.Errorf("the certificate at %s is not trusted: %w; --admin-ca, ABIDE_ADMIN_CA or admin.ca names a file with those that are", address, untrusted.Err)
+	case errors.As(err, &plain):
+		return fmt.Errorf("what answers at %s speaks no TLS; leave out --admin-ca, admin.ca and admin.cert", address)
+	}
+	return nil
+}
