@@ -38,7 +38,7 @@ type SiteCount struct {
 	Unread            UnreadCount
 }
 
-// CodeCount counts the answers with a status. 499 counts clients that left before the answer.
+// CodeCount counts the answers with a status. 499 counts clients that left before the end of the answer.
 type CodeCount struct {
 	Code    int    `json:"code"`
 	Answers uint64 `json:"answers"`

@@ -56,6 +56,7 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 			wrote, err := d.writer.Write((*buffer)[:n])
 			total += int64(wrote)
 			if err != nil {
+				d.writer.left = true
 				return total, err
 			}
 			// The last bytes are sent with the end of the response. Earlier bytes
@@ -75,6 +76,7 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 			return total, nil
 		default:
 			// A return would end the chunked body as if it were complete.
+			d.writer.left = upstream.KindOf(readErr) == upstream.Canceled
 			if upstream.KindOf(readErr) == upstream.Budget {
 				d.writer.request.CountCut()
 			}

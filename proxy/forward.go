@@ -176,7 +176,11 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 		// head and the client's. How long the body takes depends on the two ends.
 		f.transport.metrics.Overhead(report.First.Sub(x.Start) - x.Uploading - report.Before + x.writer.wroteHead.Sub(report.Answered))
 	}
-	report.Meter.Request(r.Method, status, asked)
+	counted := status
+	if x.writer.left {
+		counted = 499 // the answer was not read to its end
+	}
+	report.Meter.Request(r.Method, counted, asked)
 	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
 		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})
 	}

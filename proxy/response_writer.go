@@ -24,7 +24,8 @@ type responseWriter struct {
 	proto   int  // 10, 11 or 20
 	unclear bool // the end of the request is not certain
 
-	status    int // 0: no head was written
+	status    int  // 0: no head was written
+	left      bool // the client left before the end of the body
 	began     bool
 	wroteHead time.Time
 	head      http.Header // of the upstream; goproxy would copy it value by value

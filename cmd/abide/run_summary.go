@@ -229,7 +229,7 @@ func (s *summary) failures(t io.Writer) {
 		line("of these, abide answered itself: %s, see docs/troubleshooting.md#which-answer-means-what", strings.Join(reasons, ", "))
 	}
 	if left > 0 {
-		line("%s given up by the command before the answer: give it a longer time-out, see docs/crawlers.md#time-outs", countText(int(left), "request"))
+		line("%s given up by the command before the end of the answer: give it a longer time-out, see docs/crawlers.md#time-outs", countText(int(left), "request"))
 	}
 }
 

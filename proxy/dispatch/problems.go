@@ -52,7 +52,9 @@ func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 	case queue.Exhausted:
 		a = &problem.Exhausted
 	case queue.Draining:
-		a = &problem.Draining
+		if a = &problem.Draining; x.Caller.HasLeft() {
+			return problem.Left // a command that gave up a held request has often ended with it
+		}
 	}
 	ours := a.Until(refusal.Limit, refusal.RetryAt, s.clock.Now())
 	if ours.Retry == 0 && refusal.Reason != queue.Never {

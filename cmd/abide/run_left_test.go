@@ -1,0 +1,49 @@
+//go:build unix
+
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestARequestThatIsGivenUpLateIsCountedAsGivenUp: in the middle of its answer, and while it is held
+// by a command that ends at once.
+func TestARequestThatIsGivenUpLateIsCountedAsGivenUp(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			w.Header().Set("Content-Length", "100000")
+			w.Write(make([]byte, 1000))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
+	}))
+	defer site.Close()
+	for name, script := range map[string]string{
+		"in the middle": "curl -s -o /dev/null --max-time 2 http://slow.test/slow; true",
+		"while held":    "curl -s http://api.test/; curl -s --max-time 1 http://api.test/; true",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, address := t.TempDir(), site.Listener.Addr().String()
+			write(t, filepath.Join(dir, "abide.yaml"), `
+data: none
+sites: [{host: api.test, limits: [{requests: 1, per: 20h}]}]
+queue: {wait: 30h}
+egress: {resolve: {"api.test:80": "`+address+`", "slow.test:80": "`+address+`"}}
+`)
+			d := launch(t, dir, nil, "run", "--fail", "--summary", "summary.json", "--", "sh", "-c", script)
+			if code := d.status(); code != 75 {
+				t.Errorf("it ended with %d", code)
+			}
+			d.log.await(t, "1 request given up by the command before the end of the answer")
+			text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+			if err != nil || !strings.Contains(string(text), `"code":499,"answers":1`) && !strings.Contains(string(text), `{"Code":499,"Answers":1}`) || !strings.Contains(string(text), `"own_answers":{}`) {
+				t.Errorf("%v %s", err, text)
+			}
+		})
+	}
+}
