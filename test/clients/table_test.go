@@ -24,7 +24,9 @@ type row struct {
 	alone bool
 	runs  []client // clients that work, with what the third column says
 	tools []tool   // tools that do
-	fails []client // clients without that: their https does not get through
+	// browsers are clients that load browserPage, by the flags of abide run that they need.
+	browsers map[string][]client
+	fails    []client // clients without that: their https does not get through
 }
 
 // tool is a program that asks for one thing.
@@ -125,6 +127,11 @@ func tableRows(t *testing.T) []row {
 		{name: "Go: `net/http`", alone: true, runs: named("go")},
 		{name: "PHP: curl extension", alone: true, runs: []client{{name: "PHP's curl", command: script("php", "php_curl_client.php"), secure: "HTTP/2"}}},
 		{name: "PHP: streams (`file_get_contents`, `fopen`)", runs: []client{streams}, fails: []client{with(streams, "alone")}},
+		{
+			name:     "Chromium on Linux: Playwright, Puppeteer, Selenium, Crawlee",
+			browsers: map[string][]client{"--browsers": browsers(), "--quiet": browsers("ignore")},
+			fails:    browsers()[:1],
+		},
 		{name: "Perl: LWP", alone: true, tools: []tool{{
 			name: "LWP", prints: answer,
 			command: []string{"perl", "-MLWP::UserAgent", "-e", "print LWP::UserAgent->new(env_proxy => 1)->get($ARGV[0])->content", at},
@@ -148,6 +155,15 @@ func TestTheTableOfClientsIsTrue(t *testing.T) {
 				o := startOrigin(t)
 				c.worksUnderRun(t, o, o.environ())
 			})
+		}
+		for flag, all := range r.browsers {
+			for _, c := range all {
+				t.Run(r.name+"/"+c.name+" "+flag, func(t *testing.T) {
+					t.Parallel()
+					c.present(t)
+					c.browsesUnderRun(t, flag)
+				})
+			}
 		}
 		for _, c := range r.fails {
 			t.Run(r.name+"/"+c.name+" by itself", func(t *testing.T) {
@@ -269,7 +285,7 @@ func TestTheTableOfClientsHasARowForEachTest(t *testing.T) {
 		if r.alone {
 			works = "yes"
 		}
-		if len(r.runs)+len(r.tools) == 0 || r.alone == (len(r.fails) > 0) {
+		if len(r.runs)+len(r.tools)+len(r.browsers) == 0 || r.alone == (len(r.fails) > 0) {
 			t.Errorf("%s: the row does not test what it says", r.name)
 		}
 		tested = append(tested, r.name+" "+works)
