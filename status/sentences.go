@@ -144,9 +144,9 @@ func (e Explanation) keeper(now time.Time) string {
 	case e.Never:
 		return fmt.Sprintf("%q never has enough for what it costs, so it is refused", e.Limit)
 	case e.Breaker == "open":
-		return "the breaker of the site is open, because it failed several times in a row" + e.last() + ": what is new is refused with 503" + Until(e.Tries, now)
+		return "the breaker of the site is open, because it failed several times in a row" + e.last() + ": nothing goes" + Until(e.Tries, now) + ", then single requests try it, and others wait for that or get 503"
 	case e.closedBackends() == 0 && len(e.Backends) > 0:
-		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: what is new is refused with 503%s", len(e.Backends), Until(e.tries(), now))
+		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: nothing goes%s, then single requests try them, and others wait for that or get 503", len(e.Backends), Until(e.tries(), now))
 	case e.Why != "":
 		return fmt.Sprintf("%q pauses (%s), until %s", cmp.Or(e.Limit, e.Site), e.Why, when(e.Until, now))
 	case IsPause(e.Limit):

@@ -127,7 +127,7 @@ func TestAnExplanationInWords(t *testing.T) {
 		{
 			"a breaker",
 			Explanation{Place: 1, Breaker: "open", Tries: noon.Add(1500 * time.Millisecond)},
-			"the breaker of the site is open, because it failed several times in a row: what is new is refused with 503, until 12:00:02 UTC (in 2 s)",
+			"the breaker of the site is open, because it failed several times in a row: nothing goes, until 12:00:02 UTC (in 2 s), then single requests try it, and others wait for that or get 503",
 			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
 		},
 		{"a breaker that tries", Explanation{Place: 1, Breaker: "half-open"}, "", []string{gone}},
@@ -136,7 +136,7 @@ func TestAnExplanationInWords(t *testing.T) {
 			Explanation{Place: 1, Backends: []ExplainedBackend{
 				{Backend: "a.test", Breaker: "open", Tries: in10}, {Backend: "b.test", Breaker: "open", Tries: noon.Add(time.Second)},
 			}},
-			"the breakers of all 2 backends are open, because they failed several times in a row: what is new is refused with 503, until 12:00:01 UTC (in 1 s)",
+			"the breakers of all 2 backends are open, because they failed several times in a row: nothing goes, until 12:00:01 UTC (in 1 s), then single requests try them, and others wait for that or get 503",
 			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
 		},
 		{

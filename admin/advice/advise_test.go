@@ -100,6 +100,11 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "100 requests per 1m", Amount: 100, Unit: "requests", Window: 60})},
 			[]string{`One more token in the pool x would not help: "100 requests per 1m" allows 1.67/s.`},
 		},
+		"a quota of which enough is left is no ceiling": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "1000000 requests per month", Amount: 1e6, Left: 990_000, Unit: "requests", Window: 30 * 86400})},
+			[]string{"would raise 15/s to 20/s"},
+		},
 		"a limit of clients is no ceiling": {
 			"limit",
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "100 requests per 1m by client", By: "client", Amount: 100, Unit: "requests", Window: 60})},

@@ -117,7 +117,7 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
 		return f.oneMoreToken(budget, site, limit.Limit)
 	}
-	return budget.double(f.Waiting[site], f.others(site, limit.Limit, f.usable(f.Pools[site])))
+	return budget.double(f.Waiting[site], f.others(site, limit.Limit, f.usable(f.Pools[site]), 2*budget.perSecond()))
 }
 
 // changeAnnounced describes the effect of another token on a limit of the site's own.
@@ -143,10 +143,21 @@ type ceiling struct {
 	limit     string
 }
 
-// others is the ceiling of all limits of a site but one, with so many tokens.
-func (f *Facts) others(site, but string, tokens int) (lowest ceiling) {
+// soonUsed is the time within which a limit has to be used up at the new rate to be worth a word.
+const soonUsed = time.Hour
+
+// others is the ceiling of all limits of a site but one, with so many tokens, that would be used up soon
+// at a rate. A quota of which enough is left is none.
+func (f *Facts) others(site, but string, tokens int, rate float64) (lowest ceiling) {
+	left := map[string]int64{}
+	for _, l := range f.Limits {
+		left[l.Limit] += max(l.Left, 0)
+	}
 	add := func(limit string, amount int64, window float64, byToken bool) {
 		perSecond := float64(amount) / window
+		if window > soonUsed.Seconds() && float64(left[limit]) > rate*soonUsed.Seconds() {
+			return
+		}
 		if byToken {
 			perSecond *= float64(max(tokens, 1))
 		}
@@ -171,7 +182,7 @@ func (f *Facts) oneMoreToken(b budget, site, limit string) string {
 	more.meters++
 	more.left += b.amount
 	what := "One more token in the pool " + f.Pools[site]
-	return b.raised(what, more, f.Waiting[site], f.others(site, limit, int(more.meters)), "")
+	return b.raised(what, more, f.Waiting[site], f.others(site, limit, int(more.meters), more.perSecond()), "")
 }
 
 // budget is a limit of which several have their own.

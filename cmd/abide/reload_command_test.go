@@ -180,7 +180,7 @@ func TestSitesListsThoseOfARunningProxy(t *testing.T) {
 	// The configuration may be broken meanwhile.
 	write(t, filepath.Join(dir, "abide.yaml"), "lissten: 1\n")
 	code, out, errs := d.command("sites")
-	for _, want := range []string{"SITE ", "LAST MINUTE", "MOST WAIT FOR", "STATE\napi.test ", "  1 in flight  ", "closed\n"} {
+	for _, want := range []string{"SITE ", "LAST MINUTE", "MOST WAIT FOR", "STATE\napi.test ", "  1 in flight  ", "ok\n"} {
 		if code != 0 || !strings.Contains(out, want) || errs != "" {
 			t.Errorf("%d, %q is not in\n%s%s", code, want, out, errs)
 		}

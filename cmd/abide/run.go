@@ -73,7 +73,7 @@ at the end. Programs that write down the path of their home find it gone then.`,
 	cmd.Flags().StringVar(&o.client, "client", "", "`name` of access.clients that the command is (default the first)")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no line about held requests, no summary, and no warning that no request came")
 	cmd.Flags().StringVar(&o.summary, "summary", "", "`file` that gets the summary as JSON")
-	cmd.Flags().BoolVar(&o.fail, "fail", false, "exit with status 75 where the command succeeds although abide answered requests itself, or the command gave requests up or does not accept the CA")
+	cmd.Flags().BoolVar(&o.fail, "fail", false, "exit with status 75 where the command succeeds although abide answered requests itself, or the command gave requests up, does not accept the CA or goes by abide")
 	cmd.Flags().BoolVar(&o.browsers, "browsers", false, "have Chromium trust the CA, too: the command gets a home directory with links to all that is in yours (Linux)")
 	// What follows the command is the command's, with or without "--".
 	cmd.Flags().SetInterspersed(false)
@@ -98,6 +98,11 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if dir := filepath.Dir(o.summary); o.summary != "" {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return usage(fmt.Errorf("--summary: %s is no folder, so the summary could not be written at the end", dir))
+		}
 	}
 	s, err := sourceOf(cmd)
 	if err != nil {

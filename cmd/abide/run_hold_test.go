@@ -154,6 +154,7 @@ func TestARunFailsWhereRequestsHadNoAnswerOfTheirSites(t *testing.T) {
 		want bool
 	}{
 		"all were answered":            {summary{requests: 3, failed: map[string][]metrics.CodeCount{"a.test": {{Code: 404, Answers: 1}}}}, false},
+		"nothing came":                 {summary{}, true},
 		"abide answered":               {summary{requests: 3, own: map[string]uint64{"wait": 1}}, true},
 		"the command left":             {summary{requests: 3, failed: map[string][]metrics.CodeCount{"a.test": {{Code: 499, Answers: 1}}}}, true},
 		"the certificate was refused":  {summary{requests: 3, unread: 2, refused: 1}, true},

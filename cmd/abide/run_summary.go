@@ -115,14 +115,14 @@ func (s *summary) write(w io.Writer) {
 }
 
 // gaveUp tells whether requests of the command ended without an answer of their site, or went by
-// abide because the command does not accept its certificate.
+// abide: all of them, or because the command does not accept its certificate.
 func (s *summary) gaveUp() bool {
 	for _, codes := range s.failed {
 		if slices.ContainsFunc(codes, func(c metrics.CodeCount) bool { return c.Code == clientLeft }) {
 			return true
 		}
 	}
-	return len(s.own) > 0 || s.refused > 0
+	return len(s.own) > 0 || s.refused > 0 || s.requests+s.connects == 0
 }
 
 // heldJSON is a limit that held requests, in the file of the summary.

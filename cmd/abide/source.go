@@ -69,6 +69,9 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 		return sourceAt(cmd, f.Value.String()), nil
 	}
 	path, text := os.Getenv("ABIDE_CONFIG"), os.Getenv(yamlVariable)
+	if !hasKeys(text) {
+		text = "" // as in an example that waits for rules: a file beside it holds
+	}
 	switch {
 	case path != "" && text != "":
 		return nil, usage(errors.New("ABIDE_CONFIG names a configuration, and " + yamlVariable + " is another; unset one"))
@@ -88,6 +91,16 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 	s := sourceAt(cmd, path)
 	s.found = true
 	return s, nil
+}
+
+// hasKeys tells whether a document has a line that is no comment.
+func hasKeys(document string) bool {
+	for line := range strings.Lines(document) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			return true
+		}
+	}
+	return false
 }
 
 // sourceAt returns the configuration of a command with the file at a path.
@@ -120,10 +133,19 @@ func usualFiles(getenv func(string) string) []string {
 func (s *source) load() (*policy.Policy, error) {
 	from, err := s.document()
 	if err != nil {
-		return nil, usage(fmt.Errorf("reading the configuration: %w", err))
+		return nil, usage(s.explained(fmt.Errorf("reading the configuration: %w", err)))
 	}
 	from.Environ, from.Flags, from.Defaults = s.environ, s.flags, s.defaults
-	return policy.Load(from)
+	p, err := policy.Load(from)
+	return p, s.explained(err)
+}
+
+// explained adds why a file was read that nobody has named, and how to do without.
+func (s *source) explained(err error) error {
+	if err == nil || !s.found || s.path != systemFile {
+		return err
+	}
+	return fmt.Errorf("%w\n%s is read because no other configuration is named: --config FILE names one, --config /dev/null none", err, s.path)
 }
 
 // document returns the configuration file, or what is in its place. What cannot be read again,

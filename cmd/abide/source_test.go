@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,5 +50,24 @@ func TestAReloadWithoutAFileReadsSecretsAgain(t *testing.T) {
 			d.signal(syscall.SIGHUP)
 			d.log.await(t, "ABIDE_ADMIN_TOKEN_FILE names a file that cannot be read")
 		})
+	}
+}
+
+func TestADocumentOfCommentsIsNone(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "# sites:\n\n  # - host: a\n": false, "sites: []\n": true, "# x\nlog: {}": true} {
+		if hasKeys(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+func TestAFaultInTheFileOfTheMachineSaysHowToDoWithout(t *testing.T) {
+	s := &source{path: systemFile, found: true}
+	if err := s.explained(errors.New("permission denied")); !strings.Contains(err.Error(), "--config /dev/null") {
+		t.Error(err)
+	}
+	s.found = false
+	if err := s.explained(errors.New("permission denied")); strings.Contains(err.Error(), "--config") {
+		t.Error(err)
 	}
 }
