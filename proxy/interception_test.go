@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestAnExplanationSaysWhatBecomesOfAConnect(t *testing.T) {
 					}
 					if refused {
 						b.server.interception.refusals.mu.Lock()
-						b.server.interception.refusals.hosts.refuse(time.Now(), refusedKey{client: client, host: host})
+						b.server.interception.refusals.hosts.refuse(time.Now(), refusedKey{client: client, host: host, program: b.program()})
 						b.server.interception.refusals.mu.Unlock()
 					}
 					said, err := b.server.Explain("GET", parseURL("https://"+host+"/"), client)
@@ -42,6 +43,18 @@ func TestAnExplanationSaysWhatBecomesOfAConnect(t *testing.T) {
 			}
 		}
 	}
+}
+
+// program is the program of the test, as the proxy sees it.
+func (b *testProxy) program() string {
+	b.t.Helper()
+	conn := b.dial()
+	defer conn.Close()
+	from, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	must(b.t, err)
+	to, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	must(b.t, err)
+	return localProgram(from, to)
 }
 
 // isOpened tells whether https to the host is intercepted, by the certificate that the
