@@ -34,6 +34,7 @@ type blame struct {
 	Word    string    // its kind, for the metrics: "site", "backend", "route" or "token"
 	Changed bool      // the queue must plan the site's waiting requests again
 	Odd     bool      // others succeed while this request is refused again and again: the rate is not the cause
+	Alone   bool      // the refused request pauses alone
 	Until   time.Time // until when the limit lets nothing go, as far as it is known; zero: it is not
 }
 
@@ -73,11 +74,11 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	if r.Own && !found.Site && b.Word == "site" && a.Lesson.Scope != learn.Site && a.Lesson.Documented != learn.Site {
 		b.At, b.Word = queue.Scope{Limit: l.Name, Key: l.Key}, "token" // until others show that it is the site's
 	}
-	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block}
+	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, Pooled: r.Pooled, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block}
 	now := a.At
 	to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
 		if p, ok := m.(*ledger.HiddenRate); ok {
-			b.Until = p.Refused(now, refusal)
+			b.Until, b.Alone = p.Refused(now, refusal)
 		}
 	}}})
 	return b

@@ -25,8 +25,16 @@ func main() {
 	alone := flag.Bool("alone", false, "abide only")
 	settings := flag.Bool("settings", true, "crawl with all numbers of tokens and clients, times of answers and clocks, too")
 	random := flag.Int("random", 300, "how many random services are crawled, too")
+	noise := flag.Bool("noise", false, "crawl services that refuse at random, and nothing else")
 	each := flag.Bool("each", false, "print each crawl of a random service, and nothing else")
 	flag.Parse()
+	if *noise {
+		if err := noiseTable(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := tables(*match, *clients, *alone, *settings, *random, *each); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

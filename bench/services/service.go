@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ type service struct {
 	cost     func(n int) float64                       // of a request; nil: 1
 	polite   int                                       // how many the service asks to have in flight at most; 0: any number
 	overload func(at time.Duration) bool               // the service is overloaded at a time of the run
+	noise    float64                                   // share of the requests that are refused at random, as overdone says
 	denied   func(token string, at time.Duration) bool // the token is answered with 401; nil: none
 
 	// announce writes headers of an answer, and answers a refusal.
@@ -70,13 +72,14 @@ type site struct {
 	budgets  map[string][]rule // :: token and scope → rules
 	common   []rule
 	inFlight int
+	random   *rand.Rand
 
 	served  []time.Time
 	refused []time.Time
 }
 
 func newSite(s *service, began time.Time, skew time.Duration) *site {
-	item := &site{service: s, began: began, skew: skew, budgets: map[string][]rule{}}
+	item := &site{service: s, began: began, skew: skew, budgets: map[string][]rule{}, random: rand.New(rand.NewPCG(7, 7))}
 	if s.shared != nil {
 		item.common = s.shared()
 	}
@@ -141,7 +144,7 @@ func (s *site) answer(now time.Time, token, path string, n int) (status int, h h
 	next := s.next(now, token, path, cost)
 	refuse := true
 	switch {
-	case s.overload != nil && s.overload(now.Sub(s.began)):
+	case s.noise > 0 && s.random.Float64() < s.noise, s.overload != nil && s.overload(now.Sub(s.began)):
 		status, body = s.overdone(h)
 	case s.atOnce > 0 && s.inFlight > s.atOnce:
 		status, body = s.busy(h)

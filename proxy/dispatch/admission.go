@@ -193,7 +193,9 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	switch {
 	case v.refused:
 		t.refusals++
-		retry.Cool, retry.Until, retry.Why = t.learned.at, v.until, v.why
+		if !v.alone {
+			retry.Cool, retry.Until, retry.Why = t.learned.at, v.until, v.why
+		}
 	case v.denied: // because of the token; the pool counts that
 		if !v.token.IsZero() {
 			retry.Cool, retry.Until, retry.Why, retry.Alone = scopeOfToken(t.token), v.token, "quarantine", true

@@ -66,7 +66,7 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 		if t.lastError, t.lastStatus = err, status; v.refused {
 			t.lastStatus = 0
 		}
-	case v.refused:
+	case v.refused && !v.alone:
 		t.permit.Cool(t.learned.at, v.until, v.why)
 	default:
 		t.permit.Answered(t.result.Outcome) // requests that wait for the result of a probe need not wait for its body
@@ -199,9 +199,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 		t.learned.denial = cmp.Or(lesson.Reason, "waiting does not help")
 	}
 	if refused && !lesson.Lock {
-		if until := s.blame(x, &a, &found); !until.IsZero() {
-			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(until.Sub(x.answered), 0)
-		}
+		s.blame(x, &a, &found)
 	} else if found.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
@@ -213,6 +211,11 @@ func (s *lessons) blame(x *Request, a *sites.Answer, found *routes.Learned) (unt
 	t := &x.progress
 	b := x.subject.Known.Blame(a, found, x.refused(), t.permit)
 	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
+	if hint := &t.learned.refusal; b.Alone {
+		hint.alone = true
+	} else if !b.Until.IsZero() {
+		hint.said, hint.exact, hint.wait = true, true, max(b.Until.Sub(x.answered), 0)
+	}
 	if found.Changed || b.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}

@@ -48,6 +48,7 @@ type verdict struct {
 	denied  bool          // by the site, because of the token: another may be accepted
 	token   time.Time     // denied: the end of the token's quarantine; zero: it has none
 	reason  string        // of replays_total
+	alone   bool          // refused: that says nothing of other requests
 	until   time.Time     // refused: nothing of that scope goes before
 	pause   time.Duration // this request alone waits
 	why     string        // the cause, for people
@@ -87,7 +88,11 @@ const patienceStep = 100 * time.Millisecond
 // longer with each refusal of its own: it may be that no other request is refused.
 func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
+	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals
 	switch {
+	case a.refusal.alone:
+		v.alone, v.until, v.pause = true, now, max(wait, backoff(time.Second, p.Max, a.refusals, 0.75+jitter/2))
+		return v
 	case a.refusal.exact:
 	case !a.refusal.said && a.refusal.overload:
 		wait = overloadPause(p.Max, a.row, 0.5+jitter/2)
@@ -102,7 +107,6 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	if a.refusals > 0 {
 		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
 	}
-	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals
 	return v
 }
 
@@ -178,6 +182,7 @@ type hint struct {
 	overload bool          // the site is short of capacity
 	unsafe   bool          // the site may have done what was asked
 	said     bool          // for how long it has to wait
+	alone    bool          // it says nothing of other requests
 	exact    bool          // the wait follows from what is known of the limit
 	wait     time.Duration // if that is said
 	why      string        // the cause, for people

@@ -24,6 +24,8 @@ type HiddenRate struct {
 	paced    bool // the limit is no window
 	atOnce   atOnce
 	stop     stop
+	noise    noise
+	before   undone // the last refusal, if it may be noise
 
 	made     int64 // the first time
 	nextAt   int64 // when the next request may go
@@ -111,12 +113,30 @@ type Refusal struct {
 	RetryAt     time.Time // that the server named; zero: none
 	Level       int64     // requests in flight with it, if this meter did not know it; 0: unknown
 	Concurrency bool      // the server says that too many requests were in flight
+	Pooled      bool      // there are several tokens, which may have limits of their own
 	Block       bool      // the server refuses everything for a while, and asking prolongs it
 }
 
-// Refused takes a refusal, and returns when the next request may go.
-func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time) {
+// Refused takes a refusal, and returns when the next request may go. alone: that says nothing of
+// the refused request, which pauses alone.
+func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bool) {
 	v, sent := p.at(now), p.clock.On(r.Sent)
+	p.search.pooled = r.Pooled
+	slow := p.slow()
+	excused, certain := p.noise.refused(sent, slow && !p.stop.active)
+	against := p.noise.against && p.noise.row == 1
+	switch {
+	case r.Block:
+		p.noise, against = noise{}, false
+	case excused:
+		return now, true
+	case certain:
+		p.search.floor = 0
+	case p.noise.share > 0 && p.search.rate == 0:
+		p.search.full = max(p.search.full, p.search.accepted)
+	case against:
+		p.before = undone{p.search, p.stop, p.nextAt}
+	}
 	p.search.pay()
 	var until int64
 	if !r.RetryAt.IsZero() {
@@ -142,7 +162,10 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time) {
 		}
 		p.tooFast(v, sent, until, r.Block)
 	}
-	return p.clock.Time(now, max(p.stop.until, v))
+	if against {
+		return now, true // p.stop holds the others until the next success
+	}
+	return p.clock.Time(now, max(p.stop.until, v)), false
 }
 
 // tooMany takes a refusal because of the requests in flight.
@@ -185,7 +208,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	switch {
 	case again && p.search.rate == 0 && !block:
 		p.stop.pause = p.stop.next(v)
-	case again, soon:
+	case again, soon && (p.noise.limited || p.search.pooled):
 		p.stop.pause = min(pauseFactor*p.stop.pause, maxPause)
 	default:
 		p.stop.since, p.stop.pause = v, pause
@@ -335,6 +358,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	if o != limit.Success {
 		return
 	}
+	p.doubt(now, v, at)
 	p.atOnce.took(v - at)
 	p.atOnce.succeeded(level)
 	if at < p.stop.rateSince {

@@ -8,6 +8,7 @@ import (
 const (
 	minRate, maxRate = 1.0 / 3600, 1e6 // requests a second
 
+	floorPart           = 0.7  // of what comes back between two refusals, at least, no limit refuses
 	settled             = 0.97 // of the lowest rate that was refused: the search ends there
 	frequentAccepted    = 5    // requests or fewer between two refusals are few
 	fewAccepted         = 10   // requests or more between two refusals tell how many come back
@@ -41,6 +42,8 @@ type rateSearch struct {
 	good    float64 // the highest rate that held for a cycle; 0: none
 	refused float64 // the lowest rate that was refused; 0: none
 	firm    float64 // a rate that held for successesToAttempt; 0: none
+	floor   float64 // a rate that no limit refuses that has let so many requests pass; 0: none
+	pooled  bool    // several limits may refuse: there is no floor
 	gain    float64 // factor of the next step up, while nothing was refused
 	cycle   int64   // for which a rate has to hold
 
@@ -162,6 +165,10 @@ func (s *rateSearch) lower(v, sent int64) {
 			high = s.good / settled
 		}
 	}
+	if b := &s.before; s.emptyAt > b.from && !s.pooled {
+		back := min((b.accepted-1)/float64(s.emptyAt-b.from), (n-1)/float64(max(sent-s.emptyAt, 1))) * float64(second)
+		s.floor = max(s.floor, floorPart*min(back, s.rate))
+	}
 	s.before = refusedRate{accepted: n, from: s.emptyAt, to: sent, resumed: max(s.resumedAt, s.emptyAt)}
 	if s.rate <= s.firm*1.01 {
 		s.firm = 0 // the limit has become lower
@@ -183,7 +190,8 @@ func (s *rateSearch) lower(v, sent int64) {
 		s.full = 0
 	}
 	s.refused = high
-	s.set(v, min(low, s.refused*settled))
+	s.set(v, max(min(low, s.refused*settled), s.floor))
+	s.refused = max(s.refused, s.rate/settled)
 	s.debt = max(s.debt, min(float64(successesToAttempt)*float64(int64(1)<<s.fails), maxDebt))
 }
 

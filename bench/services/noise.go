@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// noisy is a service that refuses some requests at random, whatever the rate is.
+func noisy(share float64, name string, refuse func(http.Header) (int, string), limit string, shared func() []rule) *service {
+	s := &service{
+		name: fmt.Sprintf("%g %% of %s, %s", share*100, name, limit), host: "noisy.test", kind: silent, requests: 600,
+		shared: shared, noise: share, overdone: refuse, refuse: refusing(http.StatusTooManyRequests, ""),
+	}
+	if shared == nil {
+		s.requests = 4000
+	}
+	return s
+}
+
+// noisyServices are services that refuse at random, with and without a limit beside.
+func noisyServices() (list []*service) {
+	for _, l := range []struct {
+		name   string
+		shared func() []rule
+	}{
+		{"no limit", nil},
+		{"50 in 10 s", func() []rule { return []rule{&window{amount: 50, length: 10 * time.Second}} }},
+		{"20 at once, 5 a second", func() []rule { return []rule{&bucket{size: 20, rate: 5}} }},
+	} {
+		for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.08, 0.3} {
+			list = append(list,
+				noisy(share, "503", func(http.Header) (int, string) { return http.StatusServiceUnavailable, "" }, l.name, l.shared),
+				noisy(share, "429", func(http.Header) (int, string) { return http.StatusTooManyRequests, "" }, l.name, l.shared),
+				noisy(share, "429, Retry-After: 1", func(h http.Header) (int, string) {
+					h.Set("Retry-After", "1")
+					return http.StatusTooManyRequests, ""
+				}, l.name, l.shared))
+		}
+	}
+	return list
+}
+
+// pausing crawls as clients do that pause for one second after each refusal, or for as long as it
+// names.
+func (r *run) pausing() result {
+	return r.crawl(func(_, n int, answered func(int, string)) {
+		var try func()
+		tries := 0
+		try = func() {
+			r.send(r.token(n+tries), r.site.path(n), n, func(status int, h http.Header, _ string) {
+				if seen(status, h) == http.StatusOK {
+					answered(status, "")
+					return
+				}
+				tries++
+				wait, named := retryAfter(h, r.clock.Now())
+				if !named {
+					wait = time.Second
+				}
+				r.clock.AfterFunc(wait, try)
+			})
+		}
+		try()
+	})
+}
+
+// noiseCell is a crawl of a service that refuses at random, beside clients that pause.
+type noiseCell struct {
+	service *service
+	clients int
+	abide   result
+	pausing result
+	err     error
+}
+
+// speed is that of abide, divided by that of clients that pause.
+func (c *noiseCell) speed() float64 { return c.pausing.took.Seconds() / c.abide.took.Seconds() }
+
+// crawlNoisy crawls services with several numbers of clients. Crawls without a limit are longer
+// where there are many clients, so that their first seconds do not count for much.
+func crawlNoisy(list []*service, clients ...int) []noiseCell {
+	cells := make([]noiseCell, 0, len(list)*len(clients))
+	for _, s := range list {
+		for _, n := range clients {
+			long := *s
+			if s.shared == nil && n > 1 {
+				long.requests *= 10
+			}
+			cells = append(cells, noiseCell{service: &long, clients: n})
+		}
+	}
+	var all sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range cells {
+		c := &cells[i]
+		free <- struct{}{}
+		all.Go(func() {
+			set := setting{clients: c.clients, tokens: 1}
+			c.pausing = newRun(c.service, set).pausing()
+			c.abide, c.err = newRun(c.service, set).abide()
+			<-free
+		})
+	}
+	all.Wait()
+	return cells
+}
+
+// noiseTable prints how fast abide crawls services that refuse at random, beside clients that pause.
+func noiseTable() error {
+	fmt.Print("\n## Refusals at random\n\nBeside clients that pause one second after each refusal, each for itself.\n\n| service | clients | requests | abide: s | refused | errors | pausing: s | refused | speed ÷ pausing |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	cells := crawlNoisy(noisyServices(), 1, 8, 64)
+	for i := range cells {
+		c := &cells[i]
+		if c.err != nil {
+			return c.err
+		}
+		fmt.Printf("| %s | %d | %d | %.0f | %d | %d | %.0f | %d | %.2f |\n", c.service.name, c.clients, c.service.requests, c.abide.took.Seconds(), c.abide.refused, c.abide.errors, c.pausing.took.Seconds(), c.pausing.refused, c.speed())
+	}
+	return nil
+}
