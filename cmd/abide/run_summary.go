@@ -215,7 +215,11 @@ func (s *summary) failures(t io.Writer) {
 				left += c.Answers
 				continue
 			}
-			codes = append(codes, fmt.Sprintf("%s %d%s", countText(int(c.Answers), "answer"), c.Code, codeHints[c.Code]))
+			hint := codeHints[c.Code]
+			if c.Code == http.StatusForbidden && s.own["forbidden"] > 0 {
+				hint = "" // the operator forbids it, not the site
+			}
+			codes = append(codes, fmt.Sprintf("%s %d%s", countText(int(c.Answers), "answer"), c.Code, hint))
 		}
 		if len(codes) > 0 {
 			line("%s: %s", site, strings.Join(codes, ", "))

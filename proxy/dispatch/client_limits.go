@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -96,7 +97,7 @@ func (s *admission) passedClient(x *Request, permit *queue.Permit, err error) *p
 	x.own.permit, x.own.waited = permit, waited
 	if waited > 0 {
 		x.activity.Add(permit.BlockedBy(), waited)
-		s.activity.Released(&x.activity, x.site, permit.BlockedBy(), waited)
+		s.activity.Released(&x.activity, clientPrefix+x.Client.Name, permit.BlockedBy(), waited)
 		if !x.Options.now() {
 			x.Options.limitWait(max(patience(x)-waited, 1))
 		}
@@ -129,28 +130,31 @@ func (o *ownLimits) finish(result queue.Result, bytes int64) {
 	}
 }
 
-// WaitForClient holds a tunnel of a client until the limits of the client let it go. A tunnel counts
-// as one request. end, which is never nil, must be called at its end with the bytes that it has moved.
+// WaitForClient holds a tunnel of a client, which may be nil, until the limits of the client let it
+// go. A tunnel counts as one request. end must be called at its end with the bytes that it has moved.
 func (s *Dispatcher) WaitForClient(ctx context.Context, st *Snapshot, client *Client, o RequestOptions) (end func(bytes int64), refused *problem.Problem) {
-	if client == nil {
-		return func(int64) {}, nil
+	var taken ownLimits
+	x := &Request{Snapshot: st, Client: client, Options: o}
+	if client != nil {
+		c := &clientRequest{client: client.Name, subject: plans.Subject{Method: http.MethodConnect}}
+		if q, limited := c.question(st, x.priority(), &o); limited {
+			taken.permit, refused = s.waitForPermit(ctx, x, q)
+		}
 	}
-	x := &Request{Snapshot: st, Client: client, Options: o, Caller: NoCaller{}}
-	c := &clientRequest{client: client.Name, subject: plans.Subject{Method: "CONNECT"}}
-	q, limited := c.question(st, x.priority(), &o)
-	if !limited {
-		return func(int64) {}, nil
-	}
+	return func(bytes int64) { taken.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, refused
+}
+
+// waitForPermit waits in a queue for a tunnel, and tells why it may not go.
+func (s *Dispatcher) waitForPermit(ctx context.Context, x *Request, q queue.Request) (*queue.Permit, *problem.Problem) {
 	permit, err := s.gate.Wait(ctx, q)
 	var refusal *queue.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return func(int64) {}, s.problems.ofRefusal(x, err)
+		return nil, s.problems.ofRefusal(x, err)
 	case err != nil:
-		return func(int64) {}, problem.Left
+		return nil, problem.Left
 	}
-	taken := ownLimits{permit: permit}
-	return func(bytes int64) { taken.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, nil
+	return permit, nil
 }
 
 // isOfClient reports whether a name in the queue is that of a client's limits.

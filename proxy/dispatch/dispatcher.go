@@ -16,7 +16,6 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -289,16 +288,11 @@ func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client
 		Tag: tunnel(site), Generation: st.made, Limits: limits,
 	}
 	o.bound(&q)
-	permit, err := s.gate.Wait(ctx, q)
-	var refusal *queue.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, site: site}, err)
-	case err != nil:
-		return problem.Left
+	permit, refused := s.waitForPermit(ctx, &Request{Snapshot: st, Target: to, site: site}, q)
+	if refused == nil {
+		permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
 	}
-	permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
-	return nil
+	return refused
 }
 
 // EndTunnel reports a tunnel of a client that has moved so many bytes.
