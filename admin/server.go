@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -96,10 +97,5 @@ func (h *readiness) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 func ready(checks []status.Check) bool {
-	for _, one := range checks {
-		if !one.OK {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(checks, func(one status.Check) bool { return !one.OK })
 }

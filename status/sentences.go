@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -224,12 +225,9 @@ func (e Explanation) wouldChange(now time.Time) []string {
 
 // learned tells whether what keeps it is a limit that the site has taught.
 func (e Explanation) learned() bool {
-	for _, one := range e.Limits {
-		if one.Learned && one.Keeps && (one.Limit == e.Limit || strings.HasPrefix(e.Limit, one.Limit+" of ")) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Limits, func(one ExplainedLimit) bool {
+		return one.Learned && one.Keeps && (one.Limit == e.Limit || strings.HasPrefix(e.Limit, one.Limit+" of "))
+	})
 }
 
 // tunnelled warns that the numbers are not about what is inside of a tunnel.

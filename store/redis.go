@@ -171,12 +171,9 @@ func Refused(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, word := range []string{"WRONGPASS", "NOAUTH", "unauthenticated", "NOPERM", "No permissions", "can't run this command", "DB index is out of range", "invalid DB index"} {
-		if strings.Contains(err.Error(), word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"WRONGPASS", "NOAUTH", "unauthenticated", "NOPERM", "No permissions", "can't run this command", "DB index is out of range", "invalid DB index"}, func(word string) bool {
+		return strings.Contains(err.Error(), word)
+	})
 }
 
 // Answered tells whether an error is an answer of the store: it is reachable but refuses

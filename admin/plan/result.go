@@ -249,12 +249,7 @@ func (s *simulation) sayAssumptions(say func(string, ...any)) {
 
 // needRequests tells whether some limit can only be kept by seeing requests.
 func needRequests(limits []*policy.Limit) bool {
-	for _, l := range limits {
-		if l.NeedsRequests() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(limits, func(l *policy.Limit) bool { return l.NeedsRequests() })
 }
 
 // sayLog says what of the log is not in the plan.

@@ -3,6 +3,7 @@ package paginate
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -34,12 +35,9 @@ func (l link) isNext(page *url.URL) bool {
 			return false
 		}
 	}
-	for _, relation := range strings.Fields(l.params["rel"]) {
-		if strings.EqualFold(relation, "next") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Fields(l.params["rel"]), func(relation string) bool {
+		return strings.EqualFold(relation, "next")
+	})
 }
 
 // cutLink takes the first link off a Link header. If it is no link, it ends at the next comma.

@@ -228,12 +228,7 @@ func (d *Dialect) readsHeader(name string) bool {
 
 // appliesTo tells whether the dialect applies to a path.
 func (d *Dialect) appliesTo(path string) bool {
-	for _, start := range d.Paths {
-		if strings.HasPrefix(path, start) {
-			return true
-		}
-	}
-	return len(d.Paths) == 0
+	return len(d.Paths) == 0 || slices.ContainsFunc(d.Paths, func(start string) bool { return strings.HasPrefix(path, start) })
 }
 
 // A book finds the dialects of a host.

@@ -1,6 +1,9 @@
 package learn
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // hints are the retry times of a response, from the most to the least trusted.
 type hints struct {
@@ -75,12 +78,9 @@ func (h *hints) best() (hint, bool) {
 // namesFutureTime tells whether Retry-After or a similar header names a future time. On an
 // ambiguous status, that makes the response a refusal.
 func (h *hints) namesFutureTime() bool {
-	for _, one := range []*hint{&h.precise, &h.in, &h.after, &h.vendor} {
-		if one.is == unbelievable || one.is == good && one.ahead > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]*hint{&h.precise, &h.in, &h.after, &h.vendor}, func(one *hint) bool {
+		return one.is == unbelievable || one.is == good && one.ahead > 0
+	})
 }
 
 // any tells whether there is any retry time.

@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // block is the reason why a hold cannot take one of its alternatives.
 type block struct {
@@ -83,22 +86,12 @@ func (list blocks) soonest() block {
 
 // stuck tells whether no alternative will be available by the passing of time alone.
 func (list blocks) stuck(now time.Time) bool {
-	for _, b := range list {
-		if b.behind || b.at.Sub(now) <= far {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(list, func(b block) bool { return b.behind || b.at.Sub(now) <= far })
 }
 
 // spent tells whether each alternative is blocked by a limit with Limit.Refuse.
 func (list blocks) spent(now time.Time) bool {
-	for _, b := range list {
-		if !b.spent(now) {
-			return false
-		}
-	}
-	return len(list) > 0
+	return len(list) > 0 && !slices.ContainsFunc(list, func(b block) bool { return !b.spent(now) })
 }
 
 // hopeless tells whether every alternative is known to come too late.
@@ -106,12 +99,9 @@ func (list blocks) hopeless(now time.Time, h *hold) bool {
 	if h.deadline.IsZero() {
 		return false
 	}
-	for _, b := range list {
-		if b.behind || b.asking || !b.at.After(h.deadline) || b.at.Sub(now) > far {
-			return false
-		}
-	}
-	return len(list) > 0
+	return len(list) > 0 && !slices.ContainsFunc(list, func(b block) bool {
+		return b.behind || b.asking || !b.at.After(h.deadline) || b.at.Sub(now) > far
+	})
 }
 
 // scheduleWake sets when the resource is looked at again, after a group was added to its

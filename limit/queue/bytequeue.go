@@ -245,10 +245,5 @@ func longestWait(now time.Time, resources []*resource, n int64) (by *resource, a
 
 // anyWaiting tells whether earlier byte requests wait for one of the resources.
 func anyWaiting(resources []*resource) bool {
-	for _, res := range resources {
-		if res.waitingBytes > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(resources, func(res *resource) bool { return res.waitingBytes > 0 })
 }

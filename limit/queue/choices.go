@@ -235,10 +235,5 @@ func (c *choices) detach() {
 
 // free tells whether all needs can be taken now and no group waits for any of their resources.
 func free(now time.Time, needs []need) bool {
-	for _, n := range needs {
-		if n.resource.waitlist != nil || n.resource.when(now, n.n).After(now) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(needs, func(n need) bool { return n.resource.waitlist != nil || n.resource.when(now, n.n).After(now) })
 }

@@ -212,12 +212,7 @@ func (f *forecast) play(views map[*hold]*heldView) {
 
 // certain tells whether the time at which needs can be taken is known.
 func (f *forecast) certain(at time.Time, needs []need) bool {
-	for _, n := range needs {
-		if f.open[n.resource] || f.busy[n.resource] && at.Sub(f.now) <= 1 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(needs, func(n need) bool { return f.open[n.resource] || f.busy[n.resource] && at.Sub(f.now) <= 1 })
 }
 
 // liveMeter is a meter that has no copy: how long more units take is asked of the meter itself.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
@@ -137,12 +138,7 @@ func (h *hold) answered(now time.Time, o limit.Outcome) {
 
 // takes tells whether a granted hold has taken bytes of a resource.
 func (h *hold) takes(of *resource) bool {
-	for _, n := range h.needs[h.grant.choice] {
-		if n.of == Bytes && n.n > 0 && n.resource == of {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.needs[h.grant.choice], func(n need) bool { return n.of == Bytes && n.n > 0 && n.resource == of })
 }
 
 // countAnswer counts the answer to a hold in all slow starts that it was granted in, once.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -261,12 +262,9 @@ func credentialsOf(r *http.Request, room int) []string {
 // isSecret reports whether a header or a parameter is for a credential, by its name.
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
-	for _, word := range [...]string{"auth", "key", "token", "secret", "pass", "session", "sign", "credential", "jwt"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "pass", "session", "sign", "credential", "jwt"}, func(word string) bool {
+		return strings.Contains(name, word)
+	})
 }
 
 // nameKey is random, so that no hash leads back to a name.

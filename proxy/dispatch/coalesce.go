@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,12 +186,7 @@ func shareable(x *Request, r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	for _, name := range [...]string{"Upgrade", "Range", "If-Range"} {
-		if len(r.Header[name]) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]string{"Upgrade", "Range", "If-Range"}, func(name string) bool { return len(r.Header[name]) > 0 })
 }
 
 // personal reports whether an answer is meant for one client alone, or may have no end. What

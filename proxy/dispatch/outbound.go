@@ -136,12 +136,7 @@ func newPseudonym() pseudonym {
 
 // Passed reports whether a request with these Via headers was here before.
 func (st *Snapshot) Passed(via []string) bool {
-	for _, v := range via {
-		if strings.Contains(v, string(st.name)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(via, func(v string) bool { return strings.Contains(v, string(st.name)) })
 }
 
 // JoinVia returns the chain of proxies that a request has passed: those that its
