@@ -97,12 +97,7 @@ func (m *adaptive) Postpone(now, taken time.Time, n int64) {
 func (m *adaptive) Give(now, taken time.Time, n int64) {
 	m.at(now)
 	m.requestEnded()
-	at, known := m.clock.past(taken)
-	if n = amount(n); !known || n == 0 {
-		return
-	}
-	m.spent.remove(at, n)
-	m.giveBack(at, n)
+	m.Settle(now, taken, n, 0)
 }
 
 func (m *adaptive) giveBack(at, n int64) {

@@ -101,13 +101,7 @@ func (m *bucket) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *bucket) Give(now, taken time.Time, n int64) {
-	v := m.clock.At(now)
-	at, known := m.clock.past(taken)
-	if n = amount(n); !known || n == 0 {
-		return
-	}
-	m.spent.remove(at, n)
-	m.giveBack(v, at, n)
+	m.Settle(now, taken, n, 0)
 }
 
 // giveBack returns n tokens as far as the bucket would have held them: without the take the

@@ -9,8 +9,6 @@ import (
 // cannot tell a time.
 type concurrency struct{ amount, inFlight int64 }
 
-func newConcurrency(s Spec) *concurrency { return &concurrency{amount: s.Amount} }
-
 func (m *concurrency) When(now time.Time, n int64) (time.Time, bool) {
 	switch {
 	case n <= 0:

@@ -21,10 +21,6 @@ type firstUse struct {
 	closed        bool  // nothing may be taken in this window
 }
 
-func newFirstUse(s Spec) *firstUse {
-	return &firstUse{amount: s.Amount, window: int64(s.Window)}
-}
-
 func (m *firstUse) at(now time.Time) int64 {
 	v := m.clock.At(now)
 	if m.end == 0 || v < m.end {

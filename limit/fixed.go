@@ -27,10 +27,6 @@ type fixed struct {
 	end           int64     // 0: no window yet
 }
 
-func newFixed(s Spec) *fixed {
-	return &fixed{as: Fixed, amount: s.Amount, width: int64(s.Window)}
-}
-
 // after is the first boundary after t.
 func (m *fixed) after(t int64) int64 {
 	if m.calendar != nil {

@@ -23,13 +23,13 @@ type meter interface {
 
 // meters make a meter of each kind. They are separate from kinds, which some of them use.
 var meters = map[As]func(Spec) meter{
-	Rolling:     func(s Spec) meter { return newRolling(s) },
-	Fixed:       func(s Spec) meter { return newFixed(s) },
-	FirstUse:    func(s Spec) meter { return newFirstUse(s) },
+	Rolling:     func(s Spec) meter { return &rolling{amount: s.Amount, window: int64(s.Window)} },
+	Fixed:       func(s Spec) meter { return &fixed{as: Fixed, amount: s.Amount, width: int64(s.Window)} },
+	FirstUse:    func(s Spec) meter { return &firstUse{amount: s.Amount, window: int64(s.Window)} },
 	Bucket:      func(s Spec) meter { return newBucket(s) },
-	Paced:       func(s Spec) meter { return newPaced(s) },
+	Paced:       func(s Spec) meter { return &paced{amount: s.Amount, window: int64(s.Window)} },
 	Quota:       func(s Spec) meter { return newQuota(s) },
-	Concurrency: func(s Spec) meter { return newConcurrency(s) },
+	Concurrency: func(s Spec) meter { return &concurrency{amount: s.Amount} },
 	Adaptive:    func(s Spec) meter { return newAdaptive(s) },
 }
 

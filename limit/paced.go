@@ -17,8 +17,6 @@ type paced struct {
 	nextAt int64 // when the next unit may be taken
 }
 
-func newPaced(s Spec) *paced { return &paced{amount: s.Amount, window: int64(s.Window)} }
-
 // gap is the length of n intervals, rounded up, and rounded down.
 func (m *paced) gap(n int64) (up, down int64) {
 	high, low := bits.Mul64(uint64(n), uint64(m.window))
@@ -64,13 +62,7 @@ func (m *paced) Postpone(now, taken time.Time, n int64) {
 
 // Give frees the interval if nothing was taken since: later takes have waited for this one.
 func (m *paced) Give(now, taken time.Time, n int64) {
-	m.clock.At(now)
-	at, known := m.clock.past(taken)
-	if n = amount(n); !known || n == 0 {
-		return
-	}
-	m.spent.remove(at, n)
-	m.giveBack(at, n)
+	m.Settle(now, taken, n, 0)
 }
 
 func (m *paced) giveBack(at, n int64) {

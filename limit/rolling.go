@@ -33,10 +33,6 @@ type rolling struct {
 	takes      ring  // the others, by the time from which they count
 }
 
-func newRolling(s Spec) *rolling {
-	return &rolling{amount: s.Amount, window: int64(s.Window)}
-}
-
 func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 {
 		return now, true
@@ -172,14 +168,7 @@ func (m *rolling) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *rolling) Give(now, taken time.Time, n int64) {
-	v := m.clock.At(now)
-	m.expire(v)
-	at, known := m.clock.past(taken)
-	if n = amount(n); !known || n == 0 {
-		return
-	}
-	m.spent.remove(at, n)
-	m.giveBack(v, at, n)
+	m.Settle(now, taken, n, 0)
 }
 
 // giveBack removes n units from the take at a time. If that take no longer counts, nothing

@@ -68,7 +68,8 @@ func New(maxSites int) *Metrics {
 		}, []string{"version", "goversion"}),
 	}
 	m.observed = observed{newQueue(m.sites)}
-	m.queue, m.breakers, m.tokens, m.store = newQueue(m.sites), &breakers{sites: m.sites}, newTokens(m.sites), newStore()
+	m.queue, m.breakers, m.store = newQueue(m.sites), &breakers{sites: m.sites}, newStore()
+	m.tokens = &tokenCollector{sites: m.sites, most: maxTokens, seen: map[pair]tokenCounts{}, total: map[pair]tokenCounts{}}
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(

@@ -59,10 +59,6 @@ type tokenCollector struct {
 
 type tokenCounts struct{ uses, refusals, denials uint64 }
 
-func newTokens(s *sites) *tokenCollector {
-	return &tokenCollector{sites: s, most: maxTokens, seen: map[pair]tokenCounts{}, total: map[pair]tokenCounts{}}
-}
-
 var (
 	remainingDesc = desc("token_remaining", "What a token has left, of the limit of a route that has the smallest part left.", "pool", "token", "route")
 	resetDesc     = desc("token_reset_timestamp_seconds", "When that limit has more.", "pool", "token", "route")

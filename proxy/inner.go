@@ -14,10 +14,6 @@ type innerListener struct {
 	once  sync.Once
 }
 
-func newInnerListener() *innerListener {
-	return &innerListener{conns: make(chan net.Conn), done: make(chan struct{})}
-}
-
 // give hands a connection to Accept. It is false if the listener is closed.
 func (l *innerListener) give(c net.Conn) bool {
 	select {

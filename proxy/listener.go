@@ -97,8 +97,6 @@ type connLimiter struct {
 	counts map[netip.Addr]int64 // client address → its connections
 }
 
-func newConnLimiter() *connLimiter { return &connLimiter{counts: map[netip.Addr]int64{}} }
-
 // setBounds sets the bounds. Without a configured one, half of the file descriptors are for
 // clients, because each client may need one more for its upstream.
 func (c *connLimiter) setBounds(b policy.Bounds) {

@@ -18,6 +18,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -78,8 +79,9 @@ type Server struct {
 // New prepares a server; it starts nothing.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		metrics: o.Metrics, limiter: newConnLimiter(), access: newAccess(o.Metrics, o.Log),
-		interception: newInterception(o.CA, o.Metrics, o.Log), innerListener: newInnerListener(),
+		metrics: o.Metrics, limiter: &connLimiter{counts: map[netip.Addr]int64{}}, access: newAccess(o.Metrics, o.Log),
+		interception:  newInterception(o.CA, o.Metrics, o.Log),
+		innerListener: &innerListener{conns: make(chan net.Conn), done: make(chan struct{})},
 	}
 	var err error
 	if s.Dispatcher, err = dispatch.New(dispatch.Options{

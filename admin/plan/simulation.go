@@ -40,7 +40,11 @@ func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
 		}
 	}
 	item := &simulation{
-		scenario: s, policy: planned(p, s.Tokens), clock: clock.NewVirtual(s.Start), tally: newTally(s.Start),
+		scenario: s, policy: planned(p, s.Tokens), clock: clock.NewVirtual(s.Start),
+		tally: tally{
+			series: series{start: s.Start}, last: s.Start,
+			blocked: map[blame]time.Duration{}, refusals: map[refusalKey]int{}, nevers: map[string]int{},
+		},
 		site: site{limit: s.SiteLimit, silent: s.Silent, windows: map[windowKey]*window{}},
 	}
 	log := logrus.New()

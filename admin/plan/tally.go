@@ -30,10 +30,6 @@ type blame struct{ site, limit string }
 // refusalKey names a reason for which abide refused requests.
 type refusalKey struct{ reason, limit string }
 
-func newTally(start time.Time) tally {
-	return tally{series: series{start: start}, last: start, blocked: map[blame]time.Duration{}, refusals: map[refusalKey]int{}, nevers: map[string]int{}}
-}
-
 // answer counts a request that is answered, after it has waited for so long.
 func (t *tally) answer(now time.Time, waited time.Duration) {
 	t.answered++

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -21,7 +22,7 @@ type poller struct {
 	every   time.Duration
 	about   atomic.Pointer[subject]
 	changes chan change
-	now     chan struct{} // asks for a sample now
+	now     signal.Signal // asks for a sample now
 	// tell is called with each sample, or why there is none.
 	tell func(s sample, err error)
 	// done is called with what became of a change.
@@ -35,7 +36,7 @@ type change struct {
 }
 
 func newPoller(from Source, every time.Duration) *poller {
-	p := &poller{sampler: sampler{from: from}, every: every, changes: make(chan change, mostChanges), now: make(chan struct{}, 1)}
+	p := &poller{sampler: sampler{from: from}, every: every, changes: make(chan change, mostChanges), now: signal.New()}
 	p.about.Store(&subject{})
 	return p
 }
@@ -77,10 +78,7 @@ func (p *poller) refresh(ctx context.Context) {
 // show has the next samples be about something else, and asks for one now.
 func (p *poller) show(about subject) {
 	p.about.Store(&about)
-	select {
-	case p.now <- struct{}{}:
-	default: // asked for already
-	}
+	p.now.Send()
 }
 
 // send has a change be made. It tells whether there was room: changes wait for their turn.

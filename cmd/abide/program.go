@@ -79,7 +79,7 @@ const runDrain = time.Second
 // open opens the listeners and the data directory of the policy. It serves nothing yet. A
 // caller that does not call run must call close.
 func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
-	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: addressesOf(p)}
+	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: addresses{p.Listen, p.Admin.Listen, p.Open}}
 	if err := a.start(p); err != nil {
 		a.close()
 		return nil, err
@@ -368,8 +368,6 @@ type addresses struct {
 	listen, admin string
 	open          policy.OpenListener
 }
-
-func addressesOf(p *policy.Policy) addresses { return addresses{p.Listen, p.Admin.Listen, p.Open} }
 
 // sameOpen tells whether another configuration needs the same open listener. A default
 // address follows listen, and intercept: none needs no restart.

@@ -125,7 +125,7 @@ func (x *shardCall) file(cmd *cobra.Command, name string, out *bufio.Writer) err
 		return err
 	}
 	defer in.Close()
-	lines := newLongLines(in)
+	lines := &longLines{in: bufio.NewReaderSize(in, 64<<10)}
 	for {
 		line, err := lines.next()
 		if len(line) > 0 || errors.Is(err, errLongLine) {
@@ -138,7 +138,7 @@ func (x *shardCall) file(cmd *cobra.Command, name string, out *bufio.Writer) err
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %v\n", name, lines.number, fault)
 			}
 		}
-		if lines.waiting() {
+		if lines.in.Buffered() == 0 { // the next line has not come yet
 			if err := out.Flush(); err != nil {
 				return err
 			}
@@ -188,10 +188,6 @@ type longLines struct {
 	number int
 }
 
-func newLongLines(in io.Reader) *longLines {
-	return &longLines{in: bufio.NewReaderSize(in, 64<<10)}
-}
-
 // next is the next line with its end. It is valid until the next call.
 func (l *longLines) next() ([]byte, error) {
 	l.number++
@@ -211,6 +207,3 @@ func (l *longLines) next() ([]byte, error) {
 	}
 	return l.long, err
 }
-
-// waiting tells whether the next line has not come yet.
-func (l *longLines) waiting() bool { return l.in.Buffered() == 0 }

@@ -29,7 +29,7 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
 	if o.Lease <= 0 {
 		o.Lease = LeaseTime
 	}
-	d := &database{engine: &engine{o: o, writer: newWriter()}}
+	d := &database{engine: &engine{o: o, writer: &writer{turn: make(chan struct{}, 1)}}}
 	var err error
 	switch {
 	case !at.URL.Empty():

@@ -27,8 +27,6 @@ type task struct {
 	done chan struct{}
 }
 
-func newWriter() *writer { return &writer{turn: make(chan struct{}, 1)} }
-
 // maxTasks bounds the parts of a transaction.
 const maxTasks = 64
 

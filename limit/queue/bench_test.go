@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -120,7 +121,7 @@ func BenchmarkMemory(b *testing.B) {
 					s.registry.whole.beginCooldown(noon.Add(time.Hour), "Retry-After", 0)
 					for i := range n {
 						r := Request{Site: "site", Client: clientNames[i%len(clientNames)], Method: "GET", Path: "/", Limits: limits, Shared: true}
-						p := &Permit{request: r, ctx: context.Background(), waker: make(wakeChannel, 1), site: s}
+						p := &Permit{request: r, ctx: context.Background(), waker: signal.New(), site: s}
 						p.hold = hold{name: r.Client, owner: p}
 						p.hold.needs, _ = s.registry.plan(noon, &p.request)
 						if err := s.sched.tryAdd(noon, &p.hold); err != nil {
@@ -140,11 +141,11 @@ func BenchmarkMemory(b *testing.B) {
 			g := NewGate(Bounds{}, nil)
 			for i := range all {
 				s := newSite(g, "site")
-				p := &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1), site: s}
+				p := &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: signal.New(), site: s}
 				p.hold = hold{name: "x", owner: p}
 				p.hold.needs, _ = s.registry.plan(noon, &p.request)
 				s.sched.tryAtOnce(noon, &p.hold)
-				p = &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1), site: s}
+				p = &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: signal.New(), site: s}
 				p.hold = hold{name: "x", owner: p}
 				p.hold.needs, _ = s.registry.plan(noon, &p.request)
 				_ = s.sched.tryAdd(noon, &p.hold)

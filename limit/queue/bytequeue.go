@@ -194,7 +194,7 @@ type byteRequest struct {
 }
 
 // wake tells who waits that the byte request is over.
-func (b *byteRequest) wake() { b.waker.wake() }
+func (b *byteRequest) wake() { b.waker.Send() }
 
 // takeFromAll takes the same amount from each resource: at most n and at least the least, or
 // nothing. From a resource that can never have the least, all that it can have is enough.

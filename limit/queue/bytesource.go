@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -57,7 +58,7 @@ func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time)
 		late = timer.C
 	}
 	select {
-	case <-b.waker.(wakeChannel):
+	case <-b.waker.(signal.Signal):
 	case <-done:
 		err = ErrGone
 	case <-late:
@@ -86,7 +87,7 @@ func (t *ByteSource) Enter(n, least int64, woken func()) (granted int64, w *Byte
 func (w *ByteWait) End() (granted int64, err error) { return w.source.end(w.wait, ErrGone) }
 
 // begin takes what is available, or queues a byte request. Without a waker, that one has a
-// wakeChannel.
+// signal.Signal.
 func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *byteRequest, error) {
 	s := t.site
 	s.mu.Lock()
@@ -106,7 +107,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 		return 0, nil, &Refusal{Reason: Draining}
 	}
 	if w == nil {
-		w = make(wakeChannel, 1)
+		w = signal.New()
 	}
 	b := &byteRequest{source: t, most: n, least: max(min(least, n), 1), waker: w}
 	if !until.IsZero() && !until.After(now) {

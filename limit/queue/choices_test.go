@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -79,7 +80,7 @@ func (w *twin) come(queues bool) int {
 		if n == 0 {
 			r.Order = w.accounts
 		}
-		p := &Permit{request: r, ctx: context.Background(), asked: w.now, waker: make(wakeChannel, 1), site: s}
+		p := &Permit{request: r, ctx: context.Background(), asked: w.now, waker: signal.New(), site: s}
 		p.hold = hold{name: r.Client, chooser: r.Chooser, owner: p}
 		var err error
 		if p.hold.needs, err = s.registry.plan(w.now, &p.request); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -113,7 +114,7 @@ func (s *site) room(now time.Time, b *Bounds, r Request) error {
 
 // reportWait tells the hooks that the request waits.
 func (p *Permit) reportWait() {
-	if ready, waits := p.waker.(wakeChannel); waits && len(ready) > 0 {
+	if ready, waits := p.waker.(signal.Signal); waits && len(ready) > 0 {
 		return
 	}
 	if hooks := p.site.gate.latest.Load().hooks; hooks != nil {
@@ -124,7 +125,7 @@ func (p *Permit) reportWait() {
 // wait waits for a hold that has been added.
 func (p *Permit) wait(ctx context.Context) error {
 	select {
-	case <-p.waker.(wakeChannel):
+	case <-p.waker.(signal.Signal):
 		return p.Woken()
 	case <-ctx.Done():
 		p.Leave()
@@ -360,32 +361,22 @@ func (p *Permit) OfferReserved() {
 // beginWait prepares for a wait.
 func (p *Permit) beginWait() {
 	if _, calls := p.waker.(wakeFunc); !calls {
-		p.waker = make(wakeChannel, 1)
+		p.waker = signal.New()
 	}
 }
 
 // wake ends the wait.
 func (p *Permit) wake() {
 	if p.waker != nil {
-		p.waker.wake()
+		p.waker.Send()
 	}
 }
 
-// waker hears that a wait is over. wake is called under the lock of a site and never
-// blocks. It may be called more than once for a wait.
-type waker interface{ wake() }
-
-// wakeChannel wakes a goroutine that waits. It has room for one.
-type wakeChannel chan struct{}
-
-func (c wakeChannel) wake() {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+// waker hears that a wait is over: the signal.Signal of a goroutine that waits, or a wakeFunc. Send
+// is called under the lock of a site and never blocks. It may be called more than once for a wait.
+type waker interface{ Send() }
 
 // wakeFunc is called when a wait is over: see Gate.Enter.
 type wakeFunc func()
 
-func (f wakeFunc) wake() { f() }
+func (f wakeFunc) Send() { f() }

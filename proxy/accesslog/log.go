@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/sirupsen/logrus"
 )
 
@@ -40,7 +41,7 @@ const (
 type Log struct {
 	process *logrus.Logger // the log of the process
 	lines   chan entry
-	reopen  chan struct{}
+	reopen  signal.Signal
 	dropped atomic.Uint64
 }
 
@@ -51,7 +52,7 @@ type entry struct {
 
 // New makes a Log that writes nothing yet. logger is the log of the process.
 func New(logger *logrus.Logger) *Log {
-	return &Log{process: logger, lines: make(chan entry, queued), reopen: make(chan struct{}, 1)}
+	return &Log{process: logger, lines: make(chan entry, queued), reopen: signal.New()}
 }
 
 // Add queues a line. If the queue is full, the line is dropped and counted.
@@ -68,10 +69,7 @@ func (l *Log) Add(line Line, to Target) {
 
 // Reopen closes the file. The next line opens it again, by its name.
 func (l *Log) Reopen() {
-	select {
-	case l.reopen <- struct{}{}:
-	default:
-	}
+	l.reopen.Send()
 }
 
 // Dropped returns the number of lines that were not written.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
@@ -39,7 +40,7 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	default:
 		return resp, nil
 	}
-	body := &peeked{ReadCloser: resp.Body, news: make(chan struct{}, 1), done: make(chan struct{}), from: resp}
+	body := &peeked{ReadCloser: resp.Body, news: signal.New(), done: make(chan struct{}), from: resp}
 	shown := new(http.Response)
 	*shown = *resp
 	shown.Body, shown.Trailer = body, maps.Clone(resp.Trailer)
@@ -67,7 +68,7 @@ func decoded(h http.Header, head []byte) []byte {
 // peeked is a body of which the beginning is read ahead, until that takes too long.
 type peeked struct {
 	io.ReadCloser
-	news chan struct{} // more has come
+	news signal.Signal // more has come
 	done chan struct{} // nothing is read ahead any more
 
 	// Reading ahead may fill the trailers of from while they are read, so shown has
@@ -108,10 +109,7 @@ func (b *peeked) ahead() {
 		over = err != nil || n == len(room) || b.late
 		b.over = over
 		b.mu.Unlock()
-		select {
-		case b.news <- struct{}{}:
-		default:
-		}
+		b.news.Send()
 	}
 }
 

@@ -22,13 +22,6 @@ type catalog struct {
 	marks      uint64                  // number of responses that announced a limit
 }
 
-func newCatalog() catalog {
-	return catalog{
-		groups: map[string]*group{}, named: map[bucketKey]*group{}, plain: map[nameKey]*candidates{},
-		partitions: map[bucketKey][]string{}, hiddenOf: map[string]*group{},
-	}
-}
-
 // candidates are the groups with one name key: a response that announces such a limit
 // belongs to one of them.
 type candidates struct {

@@ -41,7 +41,14 @@ type Table struct {
 
 // New returns a Table that knows nothing.
 func New() *Table {
-	return &Table{tree: newTree(), catalog: newCatalog(), lists: lists{known: map[string][]Limit{}}}
+	return &Table{
+		tree: tree{hosts: map[string]*host{}, known: map[string]*route{}},
+		catalog: catalog{
+			groups: map[string]*group{}, named: map[bucketKey]*group{}, plain: map[nameKey]*candidates{},
+			partitions: map[bucketKey][]string{}, hiddenOf: map[string]*group{},
+		},
+		lists: lists{known: map[string][]Limit{}},
+	}
 }
 
 // Version grows whenever the limits of a class change.

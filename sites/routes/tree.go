@@ -24,8 +24,6 @@ type tree struct {
 	count uint64            // routes so far
 }
 
-func newTree() tree { return tree{hosts: map[string]*host{}, known: map[string]*route{}} }
-
 // lookup returns a route that is known, or nil. The path is without its first slash.
 func (t *tree) lookup(method, host, path string, apart int) *route {
 	h := t.hosts[host]

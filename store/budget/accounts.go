@@ -30,10 +30,6 @@ type accounts struct {
 	afterSweep int       // number of accounts left by the last sweep
 }
 
-func newAccounts(open func(site string, onDue func()) *lease.Account) *accounts {
-	return &accounts{open: open, wake: signal.New(), all: map[string]*account{}}
-}
-
 // of returns the account of a site, and makes it if necessary. The caller holds the site's
 // lock.
 func (l *accounts) of(site string) *account {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -84,7 +85,7 @@ func New(o Options) *Keeper {
 	}
 	k.members = membership.New(o.Store, o.Self, o.Shared, k.health, o.Log)
 	k.session = &session{
-		accounts: newAccounts(k.open), store: o.Store, shared: o.Shared, gate: o.Gate,
+		accounts: &accounts{open: k.open, wake: signal.New(), all: map[string]*account{}}, store: o.Store, shared: o.Shared, gate: o.Gate,
 		health: k.health, members: k.members, log: o.Log, slots: make(chan struct{}, maxExchanges),
 	}
 	return k

@@ -81,10 +81,6 @@ type unsaved struct {
 	n       uint64            // how often something was set
 }
 
-func newUnsaved() *unsaved {
-	return &unsaved{writing: make(chan struct{}, 1), set: map[string][]byte{}}
-}
-
 func (u *unsaved) put(site string, text []byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -81,7 +81,10 @@ type bySite = map[string]Override
 
 // New makes Overrides. There are none before Restore, Read or Set.
 func New(o Options) *Overrides {
-	return &Overrides{o: o, unsaved: newUnsaved(), wake: signal.New()}
+	return &Overrides{
+		o: o, wake: signal.New(),
+		unsaved: &unsaved{writing: make(chan struct{}, 1), set: map[string][]byte{}},
+	}
 }
 
 // All returns the overrides by site.

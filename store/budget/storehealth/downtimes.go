@@ -28,10 +28,6 @@ type downtimes struct {
 	lasting  time.Duration // of all of those together
 }
 
-func newDowntimes() downtimes {
-	return downtimes{lines: rate.NewLimiter(rate.Every(outageLineEvery), outageLines)}
-}
-
 // fails records a failure, and reports whether the log should have a line that the store is
 // away. quiet: another part has logged the failure.
 func (d *downtimes) fails(now time.Time, err error, quiet bool) (line bool) {

@@ -78,7 +78,7 @@ type Health struct {
 // instances use the store: otherwise it is the state file of this machine.
 func New(shared bool, m Metrics, log *logrus.Logger) *Health {
 	return &Health{
-		shared: shared, metrics: m, log: log, downtimes: newDowntimes(),
+		shared: shared, metrics: m, log: log, downtimes: downtimes{lines: rate.NewLimiter(rate.Every(outageLineEvery), outageLines)},
 		stepLines: rate.Sometimes{Interval: lineEvery}, behindLines: rate.Sometimes{Interval: lineEvery},
 	}
 }
