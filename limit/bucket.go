@@ -141,7 +141,7 @@ func (m *bucket) Left(now time.Time) int64 {
 
 func (m *bucket) Idle(now time.Time) bool {
 	v := m.clock.At(now)
-	return m.server.idle(v) && m.level(v) >= float64(m.burst)
+	return v >= m.server.fullAt && m.level(v) >= float64(m.burst)
 }
 
 func (m *bucket) State() []byte {

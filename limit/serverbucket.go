@@ -83,9 +83,6 @@ func (t *serverBucket) left(v int64, here float64) float64 {
 	return min(here, float64(t.burst)-float64(missing)/t.nanosPerUnit)
 }
 
-// idle tells whether the bucket is full whatever is in flight.
-func (t *serverBucket) idle(v int64) bool { return v >= t.fullAt }
-
 // append writes the times of the state as differences from last.
 func (t *serverBucket) append(b *encoder, last int64) {
 	for _, at := range [...]int64{t.fullAt, t.firstArrival, t.fullAtEarliest, t.foundFullAt} {

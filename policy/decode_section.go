@@ -33,7 +33,7 @@ func section(d *Decoder, prefix string) []Field {
 			}),
 			Optional("sites", "Rules, of which the first that matches counts.", Value{
 				func(n *yaml.Node, path string) { readSites(d, n, path) },
-				func() Node { return sitesNode(d) },
+				func() Node { return SequenceNode(ObjectNode((&siteReading{d: d, site: &Site{}}).fields()), 0) },
 			}),
 		)
 	case "access.":

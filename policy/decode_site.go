@@ -59,11 +59,6 @@ func readSites(d *Decoder, n *yaml.Node, path string) {
 	})
 }
 
-// sitesNode is the schema of sites.
-func sitesNode(d *Decoder) Node {
-	return SequenceNode(ObjectNode((&siteReading{d: d, site: &Site{}}).fields()), 0)
-}
-
 // refuseRuleAlone refuses a value where a rule belongs, and says what to write. Of the value it
 // repeats a name of a host and nothing else.
 func refuseRuleAlone(d *Decoder, n *yaml.Node, path, text string) {

@@ -308,17 +308,12 @@ func (s *Site) backendsText() string {
 		text += ", a client stays with one"
 	}
 	switch {
-	case len(s.Limits) > 0 && shared && s.ownLimits():
+	case len(s.Limits) > 0 && shared && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Own }):
 		text += "; each without limits of its own has those of the rule for itself"
 	case len(s.Limits) > 0 && shared:
 		text += "; each has the limits for itself"
 	}
 	return text
-}
-
-// ownLimits tells whether a backend has limits instead of the rule's.
-func (s *Site) ownLimits() bool {
-	return slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Own })
 }
 
 // bytesText describes whether the byte limits count tunnels, and the longest pause of a

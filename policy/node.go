@@ -65,11 +65,6 @@ func countNode(least, most int64) Node {
 	return Node{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^" + pattern + "$"}
 }
 
-// autoNode is a whole number from 1, or the word auto.
-func autoNode(most int64) Node {
-	return EitherNode(WordNode("auto"), countNode(1, most))
-}
-
 func EitherNode(of ...Node) Node { return Node{"anyOf": of} }
 
 // ListNode is a list. A value alone counts as a list of one.

@@ -139,7 +139,7 @@ func autoSetting(name, doc string, at func(*Policy) *int) setting {
 		}
 		return strconv.Itoa(n)
 	}
-	schema := func() Node { return autoNode(math.MaxInt32) }
+	schema := func() Node { return EitherNode(WordNode("auto"), countNode(1, math.MaxInt32)) }
 	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, format, schema)
 }
 

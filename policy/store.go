@@ -66,9 +66,6 @@ func (s *Store) unix() bool { return s.Form() == "unix" }
 // reopened.
 func (s *Store) Same(o *Store) bool { return reflect.DeepEqual(s, o) }
 
-// hasPassword tells whether the URL has a password.
-func (s *Store) hasPassword() bool { return !s.Password.Empty() }
-
 // local tells whether all hosts of the store are on this machine.
 func (s *Store) local() bool {
 	return s.unix() || !slices.ContainsFunc(s.Hosts, func(part string) bool {

@@ -73,7 +73,7 @@ func (p *Policy) Warnings() []string {
 // passwords that are sent in the clear.
 func (p *Policy) warnOfStore(warn func(format string, args ...any)) {
 	if p.Store.Shared() {
-		if !p.Store.TLS && p.Store.hasPassword() && !p.Store.local() {
+		if !p.Store.TLS && !p.Store.Password.Empty() && !p.Store.local() {
 			warn("store sends its password in the clear to %s, %s:// would not", someOf(p.Store.Hosts), strings.Replace(p.Store.Kind, "redis", "rediss", 1))
 		}
 		return

@@ -50,7 +50,7 @@ func (r *Result) describeEnd(line func(name, format string, args ...any)) {
 		line("ends", "never: no request is answered")
 		return
 	}
-	line("ends", "in %s, at %s", lengthOf(r.Seconds), timeOf(r.End))
+	line("ends", "in %s, at %s", lengthOf(r.Seconds), r.End.UTC().Format("2006-01-02 15:04:05 UTC"))
 	if r.Recorded > 0 {
 		line("", "%s of the log, which took %s", requestsText(r.Answered), lengthOf(r.Recorded))
 	} else {
@@ -260,8 +260,6 @@ func rateOf(perSecond float64) string {
 	}
 	return fmt.Sprintf("%.3g per day", perSecond*86400)
 }
-
-func timeOf(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // wrapped breaks a text into lines of at most width characters, unless a word is longer.
 func wrapped(text string, width int) (lines []string) {

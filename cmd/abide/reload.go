@@ -139,7 +139,7 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 			changed.Send()
 		}
 	}
-	secrets := newTokenWatches(ctx, a.log)
+	secrets := &tokenWatches{ctx: ctx, log: a.log, changed: signal.New(), running: map[string]context.CancelFunc{}}
 	defer secrets.close()
 	for {
 		secrets.follow(a.policy.Load())

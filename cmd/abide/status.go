@@ -35,7 +35,11 @@ the admin listener is that of $ABIDE_ADMIN_TOKEN, else of the file.`,
   abide status --admin 127.0.0.1:9128
   abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return printStatus(cmd, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
+				return oneStatus(ctx, text, address, api, asJSON)
+			})
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers: status, tokens and forecast")
 	return cmd
@@ -47,12 +51,6 @@ type statusAnswers struct {
 	Status   json.RawMessage `json:"status"`
 	Tokens   json.RawMessage `json:"tokens"`
 	Forecast json.RawMessage `json:"forecast"`
-}
-
-func printStatus(cmd *cobra.Command, asJSON bool) error {
-	return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
-		return oneStatus(ctx, text, address, api, asJSON)
-	})
 }
 
 // oneStatus prints the status of the abide whose admin listener is at address.

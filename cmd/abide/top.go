@@ -50,7 +50,9 @@ if several run, --admin says which.`,
 				return usage(errors.New("--every takes a time from 100ms on, such as 1s or 5s"))
 			}
 			if once || !isTerminal(cmd.OutOrStdout()) || !isTerminal(cmd.InOrStdin()) {
-				return printTop(cmd)
+				return printRunning(cmd, false, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
+					return top.Print(ctx, text, topSource{api, address}, address)
+				})
 			}
 			return showTop(cmd, interval)
 		},
@@ -58,13 +60,6 @@ if several run, --admin says which.`,
 	cmd.Flags().StringVar(&every, "every", every, "the `time` between two refreshes")
 	cmd.Flags().BoolVar(&once, "once", false, "print the table once")
 	return cmd
-}
-
-// printTop prints the table of each running abide once.
-func printTop(cmd *cobra.Command) error {
-	return printRunning(cmd, false, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
-		return top.Print(ctx, text, topSource{api, address}, address)
-	})
 }
 
 // showTop shows the live table of the running abide.

@@ -200,10 +200,6 @@ type tokenWatches struct {
 	ends    sync.WaitGroup
 }
 
-func newTokenWatches(ctx context.Context, log *logrus.Logger) *tokenWatches {
-	return &tokenWatches{ctx: ctx, log: log, changed: signal.New(), running: map[string]context.CancelFunc{}}
-}
-
 // follow watches the files that a policy names, and stops watching others.
 func (t *tokenWatches) follow(p *policy.Policy) {
 	named := map[string]bool{}

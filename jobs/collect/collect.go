@@ -104,7 +104,7 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 		o.Warn("%s has no items, so nothing is asked", o.Job.Name)
 	}
 	c.schedule = newSchedule(o.Job.Collect.Every, list, time.Now())
-	c.writer = newWriter(o, c.wake.Send)
+	c.writer = &writer{options: o, free: c.wake.Send, changed: signal.New()}
 	return c, nil
 }
 

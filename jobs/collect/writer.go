@@ -48,10 +48,6 @@ type batch struct {
 	bytes   int64
 }
 
-func newWriter(o Options, free func()) *writer {
-	return &writer{options: o, free: free, changed: signal.New()}
-}
-
 // reserve takes memory for an answer, if there is any. A single answer may have more than all.
 func (w *writer) reserve(n int) bool {
 	w.mu.Lock()

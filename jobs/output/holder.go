@@ -32,7 +32,7 @@ func (h *holder) get() (string, error) {
 	if h.id != "" {
 		return h.id, nil
 	}
-	left, _ := filepath.Glob(escapeGlob(h.base) + holderSuffix + "*")
+	left, _ := filepath.Glob(globEscapes.Replace(h.base) + holderSuffix + "*")
 	for _, path := range left {
 		h.isOver(strings.TrimPrefix(path, h.base+holderSuffix))
 	}
@@ -90,5 +90,3 @@ func (h *holder) close() {
 }
 
 var globEscapes = strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]")
-
-func escapeGlob(path string) string { return globEscapes.Replace(path) }

@@ -242,8 +242,3 @@ func longestWait(now time.Time, resources []*resource, n int64) (by *resource, a
 	}
 	return by, at
 }
-
-// anyWaiting tells whether earlier byte requests wait for one of the resources.
-func anyWaiting(resources []*resource) bool {
-	return slices.ContainsFunc(resources, func(res *resource) bool { return res.waitingBytes > 0 })
-}

@@ -97,7 +97,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 		return 0, nil, ErrGone
 	}
 	t.follow(now)
-	if !anyWaiting(t.resources) {
+	if !slices.ContainsFunc(t.resources, func(res *resource) bool { return res.waitingBytes > 0 }) {
 		if granted := s.sched.byteQueue.takeOrUnreserve(now, t.resources, n, least); granted > 0 {
 			t.note(now, granted)
 			return granted, nil, nil

@@ -148,7 +148,7 @@ func (x *Request) RewriteRedirects(h http.Header) {
 			scheme = x.Target.Scheme
 		}
 		t, err := policy.ParseTarget(scheme, u.Host)
-		if err == nil && x.progress.plan.Backends.HasTarget(t) {
+		if err == nil && slices.ContainsFunc(x.progress.plan.Backends.Hosts, func(b backends.Backend) bool { return b.Target == t }) {
 			u.Scheme, u.Host = x.Target.Scheme, hostOf(x.Target)
 			h[name] = []string{u.String()}
 		}

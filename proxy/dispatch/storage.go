@@ -69,7 +69,7 @@ func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
 	about := sites.Options{Persistence: s.persistence, Names: s.sites}
 	if k.Shared {
 		about.Share = func(site string, at queue.Scope, m limit.Meter, restored bool) { // the instances of a fleet divide it
-			s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.rule(site)))
+			s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.current.Load().policy.RuleOf(site)))
 		}
 	}
 	s.learned = sites.New(about)
@@ -246,9 +246,6 @@ func (s siteBudgets) OfFleet(site, key string) (whose string, ok bool) {
 	byAddress := key == "" || s.pool(site) == nil
 	return whose, byAddress && s.current.Load().policy.Egress.Shared
 }
-
-// rule returns the rule that names a site, nil if none does.
-func (s siteBudgets) rule(site string) *policy.Site { return s.current.Load().policy.RuleOf(site) }
 
 // pool returns the pool of a site, nil if it has none.
 func (s siteBudgets) pool(site string) *tokens.Pool {

@@ -74,11 +74,6 @@ func (g *Group) Find(name string) *Backend {
 	return nil
 }
 
-// HasTarget reports whether a target is a host of the group.
-func (g *Group) HasTarget(t policy.Target) bool {
-	return slices.ContainsFunc(g.Hosts, func(b Backend) bool { return b.Target == t })
-}
-
 var stickiness = maphash.MakeSeed()
 
 // Pick returns the index of the host that a client's request is sent to, of those in ready. It
