@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,9 +43,7 @@ func readAsk(text []byte) (a status.PermitAsk, err error) {
 		return a, err
 	}
 	a = status.PermitAsk{URL: in.URL, Method: in.Method, Client: in.Client, Bytes: in.Bytes, Cost: in.Cost, Priority: anyPriority}
-	if a.Method == "" {
-		a.Method = http.MethodGet
-	}
+	a.Method = cmp.Or(a.Method, http.MethodGet)
 	if in.Priority != nil {
 		if a.Priority = *in.Priority; a.Priority < 0 || a.Priority > lowPriority {
 			return a, fmt.Errorf("priority must be from 0 to %d", lowPriority)

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -38,9 +39,7 @@ type adaptive struct {
 
 func newAdaptive(s Spec) *adaptive {
 	m := &adaptive{min: s.Min, max: s.Max, window: int64(s.Window)}
-	if m.window == 0 {
-		m.window = int64(time.Minute)
-	}
+	m.window = cmp.Or(m.window, int64(time.Minute))
 	m.rate = m.middle()
 	return m
 }

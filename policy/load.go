@@ -55,8 +55,7 @@ func (l *loading) file(p *Policy, src Source) {
 
 func readFile(path string) ([]byte, error) {
 	data, err := ReadFile(path, maxFile+1)
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
 	return data, err

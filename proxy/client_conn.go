@@ -269,8 +269,7 @@ func (c *clientConn) Read(p []byte) (int, error) {
 // refusePlain answers a client that spoke plain http where the listener speaks TLS. err is that of
 // reading from the connection.
 func refusePlain(err error) {
-	var notTLS tls.RecordHeaderError
-	if errors.As(err, &notTLS) && notTLS.Conn != nil {
+	if notTLS, ok := errors.AsType[tls.RecordHeaderError](err); ok && notTLS.Conn != nil {
 		_ = problem.PlainHTTP.WriteRaw(notTLS.Conn) // the client may have left
 	}
 }

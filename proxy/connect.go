@@ -296,8 +296,7 @@ func (o *opening) intercept(w http.ResponseWriter, r *http.Request) {
 // handshakeFailed answers a client that did not speak TLS, and notes a client that does not
 // trust the CA.
 func (o *opening) handshakeFailed(conn *clientConn, err error) {
-	var notTLS tls.RecordHeaderError
-	if errors.As(err, &notTLS) && notTLS.Conn != nil {
+	if notTLS, ok := errors.AsType[tls.RecordHeaderError](err); ok && notTLS.Conn != nil {
 		o.handler.metrics.Refused(problem.Cleartext.Reason)
 		conn.SetDeadline(time.Now().Add(time.Second))
 		problem.Cleartext.WriteRaw(conn)

@@ -24,8 +24,7 @@ func (t *transport) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Respo
 	x := exchangeOf(r.Context())
 	x.HTTP = r
 	resp, err := t.dispatcher.Do(r.Context(), &x.Request)
-	var p *problem.Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*problem.Problem](err); ok {
 		return t.respond(x, r, p), nil
 	}
 	return x.deliver(resp), err

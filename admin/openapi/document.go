@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -149,10 +150,7 @@ func (b *Body) content() Schema {
 }
 
 func (a *API) responses(o Operation) Schema {
-	kind := o.Kind
-	if kind == "" {
-		kind = "application/json"
-	}
+	kind := cmp.Or(o.Kind, "application/json")
 	all := Schema{"200": a.response("The answer.", kind, o.Answer)}
 	for _, r := range o.Refuses {
 		if r.Says == "" {
@@ -161,9 +159,7 @@ func (a *API) responses(o Operation) Schema {
 		if r.Of == nil {
 			r.Of = a.Problem
 		}
-		if r.Kind == "" {
-			r.Kind = "application/problem+json"
-		}
+		r.Kind = cmp.Or(r.Kind, "application/problem+json")
 		all[strconv.Itoa(r.Status)] = a.response(r.Says, r.Kind, r.Of)
 	}
 	return all

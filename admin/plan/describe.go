@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -124,9 +125,7 @@ func (r *Result) severalSites() bool {
 		if c.Site != "" && first != "" && c.Site != first {
 			return true
 		}
-		if first == "" {
-			first = c.Site
-		}
+		first = cmp.Or(first, c.Site)
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,9 +42,7 @@ func readLine(text []byte) (l line, err error) {
 	if err := json.Unmarshal(text, &l); err != nil {
 		return l, fmt.Errorf("is not JSON with the fields of the access log: %w", err)
 	}
-	if l.URL == "" {
-		l.URL = l.Target
-	}
+	l.URL = cmp.Or(l.URL, l.Target)
 	switch {
 	case l.URL == "" && l.Message != "" && l.Message != "request":
 		return l, errOtherLine
@@ -93,9 +92,6 @@ func (l *line) place() (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("has a url that is none: %w", err)
 	}
-	path := u.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
+	path := cmp.Or(u.EscapedPath(), "/")
 	return newPlace(t, path), nil
 }

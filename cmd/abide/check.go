@@ -72,8 +72,7 @@ func check(cmd *cobra.Command, args []string, asJSON bool) error {
 		}
 		return errors.Join(printJSON(cmd.OutOrStdout(), found), err)
 	}
-	var known *exit
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*exit](err); ok {
 		return err
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -180,9 +181,7 @@ func (x *planCall) readCrawl(p *policy.Policy) (c plan.Crawl, err error) {
 	if c.Target, path, err = targetOf(hostOf(p, x.site)); err != nil {
 		return c, fmt.Errorf("--site: %w", err)
 	}
-	if c.Path == "" {
-		c.Path = path
-	}
+	c.Path = cmp.Or(c.Path, path)
 	switch {
 	case !strings.HasPrefix(c.Path, "/"):
 		return c, fmt.Errorf("--path: %q does not begin with /", clipped(c.Path))

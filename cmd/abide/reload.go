@@ -83,8 +83,7 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 	defer cancel()
 	const does = "reloads its configuration"
 	body, err := api.post(ctx, address, "reload", nil, does)
-	var refused *problem
-	if errors.As(err, &refused) && refused.status == http.StatusUnprocessableEntity {
+	if refused, ok := errors.AsType[*problem](err); ok && refused.status == http.StatusUnprocessableEntity {
 		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", address)
 		if len(refused.faults) == 0 {
 			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, reloadRefused)))
@@ -311,8 +310,7 @@ func (r *refusedReload) checks() []status.Check {
 		return nil
 	}
 	text := r.err.Error()
-	var faults policy.Faults
-	if errors.As(r.err, &faults) {
+	if faults, ok := errors.AsType[policy.Faults](r.err); ok {
 		text = faults[0].Error()
 		if more := len(faults) - 1; more > 0 {
 			text += fmt.Sprintf(" (and %d more; abide check lists them)", more)

@@ -26,8 +26,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 		return 0
 	}
 	code := exitFailed
-	var faults policy.Faults
-	if errors.As(err, &faults) {
+	if _, ok := errors.AsType[policy.Faults](err); ok {
 		code = exitUsage
 	}
 	var known *exit

@@ -300,8 +300,7 @@ func notStarted(name string, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		code = exitNotFound
 	}
-	var why *exec.Error
-	if errors.As(err, &why) {
+	if why, ok := errors.AsType[*exec.Error](err); ok {
 		err = why.Err
 	}
 	return &exit{code: code, err: fmt.Errorf("running %s: %w", name, err)}

@@ -255,8 +255,7 @@ func openInput(cmd *cobra.Command, path string) (in io.ReadCloser, name string, 
 
 // fileError adds the name of a file to an error.
 func fileError(path string, err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return err
 	}
 	return fmt.Errorf("reading %s: %w", path, err)

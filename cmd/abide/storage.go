@@ -82,8 +82,7 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: sites.MostKept(),
 	})
 	if err != nil {
-		var held *store.Held
-		if errors.As(err, &held) {
+		if _, ok := errors.AsType[*store.Held](err); ok {
 			return fmt.Errorf("%w (--data), or keep nothing (--data none)", err)
 		}
 		return err

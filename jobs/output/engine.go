@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -139,9 +140,7 @@ func (e *engine) openPostgres(at policy.Secret) error {
 		return errors.New("the URL cannot be read: write postgres://user:password@host:5432/database")
 	}
 	e.name, e.password = "postgres://"+c.Host+"/"+c.Database, c.Password
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "abide"
 	}

@@ -2,6 +2,7 @@ package records
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,9 +50,7 @@ func readJSON(to *bytes.Buffer, kind string, body []byte) error {
 	}
 	to.Grow(len(body))
 	if err := json.Compact(to, body); err != nil {
-		if kind == "" {
-			kind = "none"
-		}
+		kind = cmp.Or(kind, "none")
 		if kind == "text/html" || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
 			return fmt.Errorf("the answer is no JSON, its content type is %s: it is a web page, so check the URL, and whether it needs a login", kind)
 		}

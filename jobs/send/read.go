@@ -1,6 +1,7 @@
 package send
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -127,9 +128,7 @@ func statusText(status int) string {
 func ownReason(resp *http.Response) string {
 	_, reason, _ := strings.Cut(resp.Header.Get("Proxy-Status"), `details="`)
 	reason, _, _ = strings.Cut(reason, `"`)
-	if reason == "" {
-		reason = "no reason was given"
-	}
+	reason = cmp.Or(reason, "no reason was given")
 	return reason + " (" + statusText(resp.StatusCode) + "); docs/troubleshooting.md explains it"
 }
 

@@ -51,8 +51,7 @@ func follow(ctx context.Context, by http.RoundTripper, r *http.Request) (*http.R
 		r.Header.Set("Accept-Encoding", "gzip") // Read decodes gzip
 	}
 	resp, err := client.Do(r)
-	var outer *url.Error
-	if errors.As(err, &outer) {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err // without the URL, which may have a secret
 	}
 	return resp, err

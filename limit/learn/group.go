@@ -166,9 +166,7 @@ func (g *group) finish(s *reading, status int) bool {
 	}
 	if strings.HasSuffix(g.family, "-post") {
 		g.Scope, g.Other = Token, s.method != "POST" // of all requests with that method
-		if g.Name == "" {
-			g.Name = "post"
-		}
+		g.Name = cmp.Or(g.Name, "post")
 	}
 	if g.aligned && g.Window > 0 && g.Reset.IsZero() {
 		// The server's windows follow the server's clock.
@@ -252,9 +250,7 @@ func (g *group) applyPolicy(p *policy) {
 	if p.item.unit != "" {
 		g.Unit = unitName(p.item.unit)
 	}
-	if g.Partition == "" {
-		g.Partition = p.item.partition
-	}
+	g.Partition = cmp.Or(g.Partition, p.item.partition)
 }
 
 // bucketOf reads a server's name of a limit, and the scope that the name implies. "default"
@@ -336,7 +332,5 @@ func (g *group) mergeFrom(o *group) {
 		a.Next = b.Next
 	}
 	a.Window, a.Rate = max(a.Window, b.Window), max(a.Rate, b.Rate)
-	if a.Name == "" {
-		a.Name = b.Name
-	}
+	a.Name = cmp.Or(a.Name, b.Name)
 }

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -180,10 +181,7 @@ func (s *reading) limits(f *field, g *group, line string) {
 // policies keeps amounts per window until all headers have been read.
 func (s *reading) policies(f *field, all []item) {
 	for _, it := range all {
-		text := it.q
-		if text == "" {
-			text = it.value
-		}
+		text := cmp.Or(it.q, it.value)
 		q := count(text)
 		if !q.Known || q.N < 0 || len(s.policy) >= maxGroups {
 			continue

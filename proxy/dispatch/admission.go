@@ -235,8 +235,7 @@ func (s *admission) noteRefusal(x *Request, err error) {
 	waited := s.clock.Now().Sub(t.waitBegan)
 	t.waited += waited
 	limit, why := "", "its client has left"
-	var refusal *queue.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*queue.Refusal](err); ok {
 		limit, why = refusal.Limit, refusal.Error()
 	}
 	if t.waiter != nil { // it did wait

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -143,10 +144,7 @@ func (x *Request) RewriteRedirects(h http.Header) {
 		if err != nil || u.Host == "" {
 			continue
 		}
-		scheme := u.Scheme
-		if scheme == "" {
-			scheme = x.Target.Scheme
-		}
+		scheme := cmp.Or(u.Scheme, x.Target.Scheme)
 		t, err := policy.ParseTarget(scheme, u.Host)
 		if err == nil && slices.ContainsFunc(x.progress.plan.Backends.Hosts, func(b backends.Backend) bool { return b.Target == t }) {
 			u.Scheme, u.Host = x.Target.Scheme, hostOf(x.Target)

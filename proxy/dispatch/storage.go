@@ -13,7 +13,6 @@ import (
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/shard"
 	"github.com/abide-proxy/abide/proxy/sitelog"

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -181,9 +182,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	if err != nil {
 		return status.Explanation{}, errNoTarget
 	}
-	if method == "" {
-		method = http.MethodGet
-	}
+	method = cmp.Or(method, http.MethodGet)
 	if MethodRefusal(method) != nil || method == http.MethodConnect {
 		return status.Explanation{}, errNoMethod
 	}

@@ -188,8 +188,7 @@ var localFaults = []struct {
 
 // alertOf is the text of the alert with which the peer ended TLS; "" if there was none.
 func alertOf(err error) string {
-	var remote *net.OpError
-	if errors.As(err, &remote) && remote.Op == "remote error" && remote.Err != nil {
+	if remote, ok := errors.AsType[*net.OpError](err); ok && remote.Op == "remote error" && remote.Err != nil {
 		return remote.Err.Error()
 	}
 	return ""
@@ -290,8 +289,7 @@ func cleanText(text string) string {
 
 // TLSFailureOf is the failed handshake that an error of this package describes, or nil.
 func TLSFailureOf(err error) *TLSFailure {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.TLS
 	}
 	return nil

@@ -139,8 +139,7 @@ func connectError(ctx context.Context, err error) *Error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &Error{Kind: Canceled, Err: ctx.Err()}
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Kind: dialKind(err), Err: err}
@@ -177,8 +176,7 @@ func outOfResources(err error) bool {
 	if isAny(err, errsOutOfResources) {
 		return true
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		for _, e := range errsOutOfResources {
 			if strings.Contains(dns.Err, e.Error()) {
 				return true

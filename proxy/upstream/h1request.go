@@ -229,10 +229,7 @@ func (o *outgoing) writeTarget(w *bufio.Writer, method string) {
 		w.WriteString("://")
 		w.WriteString(u.Host)
 	}
-	path := u.Opaque
-	if path == "" {
-		path = u.EscapedPath()
-	}
+	path := cmp.Or(u.Opaque, u.EscapedPath())
 	if method == http.MethodOptions && (path == "" || path == "*") && u.RawQuery == "" && !u.ForceQuery {
 		if !o.forward {
 			w.WriteByte('*')

@@ -346,8 +346,7 @@ func (c *meteredConn) reuse(m byteMeter) bool {
 // budgetErrorOf is the error of a byte limit that paused a connection for too long; nil if
 // err is another error.
 func budgetErrorOf(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) && e.Kind == Budget {
+	if e, ok := errors.AsType[*Error](err); ok && e.Kind == Budget {
 		return e
 	}
 	return nil

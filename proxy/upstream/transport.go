@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -295,9 +296,7 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	}
 	config = config.Clone()
 	asked := noteCertificateRequest(config)
-	if config.ServerName == "" {
-		config.ServerName = strings.TrimSuffix(o.host, ".")
-	}
+	config.ServerName = cmp.Or(config.ServerName, strings.TrimSuffix(o.host, "."))
 	tc := tls.Client(&blockableConn{Conn: nc}, config)
 	limited := ctx
 	if t.HandshakeTimeout > 0 {

@@ -126,8 +126,7 @@ func HealthOf(status int, err error, refused bool) Health {
 
 // Blame returns Ill for an error that is the site's, Unknown for any other.
 func Blame(err error) Health {
-	var e *upstream.Error
-	if errors.As(err, &e) && e.Stale {
+	if e, ok := errors.AsType[*upstream.Error](err); ok && e.Stale {
 		return Unknown // the site has closed an idle connection
 	}
 	switch upstream.KindOf(err) {

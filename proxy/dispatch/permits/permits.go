@@ -7,6 +7,7 @@
 package permits
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -116,9 +117,7 @@ func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 	if err != nil {
 		return nil, errAsk
 	}
-	if a.Method == "" {
-		a.Method = http.MethodGet
-	}
+	a.Method = cmp.Or(a.Method, http.MethodGet)
 	target, err := policy.ParseTarget(u.Scheme, u.Host)
 	if err != nil || dispatch.MethodRefusal(a.Method) != nil || a.Method == http.MethodConnect {
 		return nil, errAsk

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -164,9 +165,7 @@ func (a *Account) answerDeadline(at instant) int64 {
 // recordAnswerTime updates the usual time of an answer.
 func (a *Account) recordAnswerTime(took int64) {
 	took = min(took, maxUsualAnswer)
-	if a.usualAnswer == 0 {
-		a.usualAnswer = took
-	}
+	a.usualAnswer = cmp.Or(a.usualAnswer, took)
 	a.usualAnswer += (took - a.usualAnswer) / 8
 }
 

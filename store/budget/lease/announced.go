@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -132,9 +133,7 @@ func (c *answers) count(at instant, n int64) {
 		return
 	}
 	c.n = n
-	if c.changed == 0 {
-		c.changed = at.low
-	}
+	c.changed = cmp.Or(c.changed, at.low)
 	c.meter.a.schedule(c, c.changed+answerReportDelay)
 }
 

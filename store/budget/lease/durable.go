@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -217,9 +218,7 @@ func (m *durable) spend(now time.Time, n int64) {
 	if m.joint != nil {
 		m.joint.sinceAsk = min(m.joint.sinceAsk+n, maxAmount)
 	}
-	if m.unwritten == 0 {
-		m.unwritten = at.low
-	}
+	m.unwritten = cmp.Or(m.unwritten, at.low)
 	switch {
 	case m.inFlight:
 	case m.joint != nil && m.joint.othersUse:
@@ -265,9 +264,7 @@ func (m *durable) Settle(now, taken time.Time, estimate, actual int64) {
 // waits for the write.
 func (m *durable) markUnwritten(now time.Time) {
 	at := m.a.clock.at(now)
-	if m.unwritten == 0 {
-		m.unwritten = at.low
-	}
+	m.unwritten = cmp.Or(m.unwritten, at.low)
 	if !m.inFlight && m.planned > at.low+maxUnwrittenTime {
 		m.a.schedule(m, at.low+maxUnwrittenTime)
 	}
@@ -398,9 +395,7 @@ func (m *durable) answerLost(at instant) {
 	if m.joint != nil {
 		m.joint.owned = false
 	}
-	if m.unwritten == 0 {
-		m.unwritten = at.low
-	}
+	m.unwritten = cmp.Or(m.unwritten, at.low)
 }
 
 func (m *durable) restate() { m.mustRestate = true }

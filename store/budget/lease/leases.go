@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -35,9 +36,7 @@ type hold struct {
 
 // take counts n units used at low, the earliest that the time of the store can be.
 func (h *hold) take(low, n int64) {
-	if h.firstTake == 0 {
-		h.firstTake = low
-	}
+	h.firstTake = cmp.Or(h.firstTake, low)
 	h.lastTake = low
 	h.used += n
 }
