@@ -102,7 +102,7 @@ type endpoint struct {
 	handler http.HandlerFunc
 }
 
-// about is a handler of an endpoint that asks somebody.
+// about is a handler of an endpoint that asks somebody, or that does one of several things.
 func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { answer(asked, w, r) }
 }
@@ -126,13 +126,13 @@ func endpoints(o *Options) []endpoint {
 		{"GET /api/v1/events", events.stream},
 		{"GET /metrics", o.Metrics.Handler().ServeHTTP},
 		{"GET /api/v1/status", overview.answer},
-		{"GET /api/v1/openapi.json", newAPIDocument(o.Version).answer},
+		{"GET /api/v1/openapi.json", apiDocument(o.Version)},
 		{"GET /api/v1/holds", about(holder(o.Proxy), listHolds)},
 		{"GET /api/v1/explain", about(explainer(o.Process), explain)},
 		{"GET /api/v1/tokens", tokens.list},
 		{"GET /api/v1/tokens/{pool}", tokens.pool},
-		{"POST /api/v1/tokens/{pool}/{label}/disable", tokens.disable},
-		{"POST /api/v1/tokens/{pool}/{label}/enable", tokens.enable},
+		{"POST /api/v1/tokens/{pool}/{label}/disable", about("disable", tokens.change)},
+		{"POST /api/v1/tokens/{pool}/{label}/enable", about("enable", tokens.change)},
 		{"POST /tokens", forPeople(tokens.button)},
 		{"POST /api/v1/reload", about(reloader(o.Process), reload)},
 		{"GET /api/v1/sites", sites.list},
@@ -150,8 +150,8 @@ func endpoints(o *Options) []endpoint {
 		{"DELETE /api/v1/permits/{id}", permits.unsent},
 		{"GET /api/v1/forecast", about(forecaster(o.Proxy), forecast)},
 		{"GET /api/v1/jobs", jobs.list},
-		{"POST /api/v1/jobs/{name}/pause", jobs.pause},
-		{"POST /api/v1/jobs/{name}/resume", jobs.resume},
+		{"POST /api/v1/jobs/{name}/pause", about(true, jobs.steer)},
+		{"POST /api/v1/jobs/{name}/resume", about(false, jobs.steer)},
 		{"GET /api/v1/bandwidth", about(recorder(o.Process), bandwidth)},
 		{"GET /api/v1/advice", about(adviser(o.Process), advice)},
 		{"GET /api/v1/report", about(reporter(o.Process), report)},

@@ -24,13 +24,8 @@ func (j jobs) list(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, append([]status.Job{}, j.keeper.Jobs(r.Context())...))
 }
 
-// pause pauses a job.
-func (j jobs) pause(w http.ResponseWriter, r *http.Request) { j.steer(w, r, true) }
-
-// resume lets a job go on.
-func (j jobs) resume(w http.ResponseWriter, r *http.Request) { j.steer(w, r, false) }
-
-func (j jobs) steer(w http.ResponseWriter, r *http.Request, pause bool) {
+// steer pauses a job, or lets it go on.
+func (j jobs) steer(pause bool, w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &struct{}{}) {
 		return
 	}

@@ -188,10 +188,7 @@ func describeAPI(version string) openapi.Schema {
 }
 
 // apiDocument answers with the description of the API, which is made when it is first asked for.
-type apiDocument struct{ made func() map[string]any }
-
-func newAPIDocument(version string) apiDocument {
-	return apiDocument{sync.OnceValue(func() map[string]any { return describeAPI(version) })}
+func apiDocument(version string) http.HandlerFunc {
+	made := sync.OnceValue(func() map[string]any { return describeAPI(version) })
+	return func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, made()) }
 }
-
-func (d apiDocument) answer(w http.ResponseWriter, _ *http.Request) { answerJSON(w, d.made()) }

@@ -78,14 +78,9 @@ func quoted(name string) string {
 // maxForm is the longest form that the page can send, in bytes, and more.
 const maxForm = 16 << 10
 
-// disable takes a token out of use.
-func (t tokens) disable(w http.ResponseWriter, r *http.Request) { t.change(w, r, "disable") }
-
-// enable puts a token back into use, and has a token that is quarantined tried again.
-func (t tokens) enable(w http.ResponseWriter, r *http.Request) { t.change(w, r, "enable") }
-
-// change disables or enables a token and answers how it is then.
-func (t tokens) change(w http.ResponseWriter, r *http.Request, what string) {
+// change takes a token out of use ("disable"), or puts it back into use ("enable"), which has a
+// token that is quarantined tried again. It answers how the token is then.
+func (t tokens) change(what string, w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &struct{}{}) {
 		return
 	}

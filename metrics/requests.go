@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"sync/atomic"
 )
@@ -9,25 +11,8 @@ import (
 var methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", other}
 
 func methodIndex(method string) int {
-	switch method {
-	case "GET", "":
-		return 0
-	case "HEAD":
-		return 1
-	case "POST":
-		return 2
-	case "PUT":
-		return 3
-	case "PATCH":
-		return 4
-	case "DELETE":
-		return 5
-	case "OPTIONS":
-		return 6
-	case "TRACE":
-		return 7
-	case "CONNECT":
-		return 8
+	if at := slices.Index(methods[:], cmp.Or(method, "GET")); at >= 0 {
+		return at
 	}
 	return len(methods) - 1
 }

@@ -170,19 +170,11 @@ func problemOf(text []byte) *problem.Problem {
 	if !bytes.HasPrefix(text, []byte("HTTP/1.")) || len(text) < len("HTTP/1.1 400") {
 		return nil
 	}
-	switch string(text[len("HTTP/1.1 "):len("HTTP/1.1 400")]) {
-	case "400":
-		return &problem.Malformed
-	case "417":
-		return &problem.Expectation
-	case "431":
-		return &problem.LargeHead
-	case "501":
-		return &problem.Coding
-	case "505":
-		return &problem.Version
-	}
-	return nil
+	return problemOfStatus[string(text[len("HTTP/1.1 "):len("HTTP/1.1 400")])]
+}
+
+var problemOfStatus = map[string]*problem.Problem{
+	"400": &problem.Malformed, "417": &problem.Expectation, "431": &problem.LargeHead, "501": &problem.Coding, "505": &problem.Version,
 }
 
 // processStart is the zero of sinceStart.

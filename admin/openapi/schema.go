@@ -3,6 +3,7 @@ package openapi
 import (
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -146,8 +147,6 @@ func (s *Schemas) field(name string, f reflect.StructField, options string) any 
 		return schema
 	}
 	described := Schema{"description": text}
-	for key, value := range schema.(Schema) {
-		described[key] = value
-	}
+	maps.Copy(described, schema.(Schema))
 	return described
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -97,9 +98,7 @@ func moreTokens(p *policy.Policy, s Scenario, base *Result) (c change, ok bool) 
 	}
 	now := max(len(s.Tokens[rule.Pool]), 1)
 	tokens := map[string][]policy.Token{}
-	for name, list := range s.Tokens {
-		tokens[name] = list
-	}
+	maps.Copy(tokens, s.Tokens)
 	tokens[rule.Pool] = append(slices.Clone(append(s.Tokens[rule.Pool], make([]policy.Token, now-len(s.Tokens[rule.Pool]))...)), policy.Token{})
 	s.Tokens = tokens
 	return change{fmt.Sprintf("one more token (%d)", now+1), p, s}, true

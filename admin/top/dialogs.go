@@ -1,6 +1,7 @@
 package top
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -12,12 +13,17 @@ import (
 func (s *screen) askPause(site string) {
 	form := tview.NewForm().AddInputField("Reason", "", 0, nil, nil).AddInputField("For (2h; empty: until resumed)", "", 12, nil, nil)
 	text := func(i int) string { return strings.TrimSpace(form.GetFormItem(i).(*tview.InputField).GetText()) }
-	s.openForm(form, "Pause "+site+"?", "Pause", func() { s.pause(site, text(0), text(1)) })
+	s.openForm(form, "Pause "+site+"?", "Pause", func() {
+		reason, length := text(0), text(1)
+		s.send(change{"pausing " + site, site + " is paused", func(ctx context.Context) error { return s.poller.from.Pause(ctx, site, reason, length) }})
+	})
 }
 
 // askResume asks whether to resume a site.
 func (s *screen) askResume(site string) {
-	s.openForm(tview.NewForm(), "Resume "+site+"?", "Resume", func() { s.resume(site) })
+	s.openForm(tview.NewForm(), "Resume "+site+"?", "Resume", func() {
+		s.send(change{"resuming " + site, site + " is resumed", func(ctx context.Context) error { return s.poller.from.Resume(ctx, site) }})
+	})
 }
 
 // openForm shows a form with one button that does something and one that does nothing.

@@ -1,8 +1,6 @@
 package top
 
 import (
-	"context"
-
 	"github.com/gdamore/tcell/v2"
 )
 
@@ -110,14 +108,6 @@ func (s *screen) pauseOrResume() {
 	default:
 		s.askPause(r.site)
 	}
-}
-
-func (s *screen) pause(site, reason, length string) {
-	s.send(change{"pausing " + site, site + " is paused", func(ctx context.Context) error { return s.poller.from.Pause(ctx, site, reason, length) }})
-}
-
-func (s *screen) resume(site string) {
-	s.send(change{"resuming " + site, site + " is resumed", func(ctx context.Context) error { return s.poller.from.Resume(ctx, site) }})
 }
 
 // send has the abide make a change, and says so.

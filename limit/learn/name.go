@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -215,6 +216,9 @@ var periods = map[string]int64{
 	"hour": 3600, "hourly": 3600, "day": 86400, "daily": 86400, "week": 604800, "weekly": 604800,
 }
 
+// shortPeriods are the units that stand behind a number only, in seconds.
+var shortPeriods = map[string]int64{"s": 1, "m": 60, "h": 3600, "hr": 3600, "hrs": 3600, "d": 86400}
+
 // parseRole finds the role at the start or end of the text after the stem; the remaining
 // text is the dimension.
 func (f *field) parseRole(rest string) {
@@ -275,17 +279,7 @@ func periodOf(dim string) int64 {
 			continue
 		}
 		many, _ := parseDecimal(word[:n])
-		unit := periods[strings.TrimSuffix(word[n:], "s")]
-		switch word[n:] {
-		case "s":
-			unit = 1
-		case "m":
-			unit = 60
-		case "h", "hr", "hrs":
-			unit = 3600
-		case "d":
-			unit = 86400
-		}
+		unit := cmp.Or(shortPeriods[word[n:]], periods[strings.TrimSuffix(word[n:], "s")])
 		if seconds := many.whole * unit; seconds > 0 && seconds <= int64(maxAhead.Seconds()) {
 			return seconds
 		}

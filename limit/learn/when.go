@@ -206,23 +206,12 @@ func unitOf(letters string, iso, timed bool) time.Duration {
 		}
 		letters = string(letters[0] | 0x20)
 	}
-	switch letters {
-	case "ns":
-		return time.Nanosecond
-	case "us", "µs", "μs":
-		return time.Microsecond
-	case "ms":
-		return time.Millisecond
-	case "s":
-		return time.Second
-	case "m":
-		return time.Minute
-	case "h":
-		return time.Hour
-	case "d":
-		return 24 * time.Hour
-	}
-	return 0
+	return unitLengths[letters]
+}
+
+var unitLengths = map[string]time.Duration{
+	"ns": time.Nanosecond, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond,
+	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
 }
 
 // dates are the layouts of dates, with their resolution.

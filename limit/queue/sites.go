@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -417,18 +419,12 @@ func (m *storedSites) tidy(now time.Duration) {
 		*m = storedSites{}
 	case n < m.peak/4:
 		smaller := make(map[string]*storedSite, n)
-		for name, s := range m.known {
-			smaller[name] = s
-		}
+		maps.Copy(smaller, m.known)
 		m.known, m.peak = smaller, n
 	}
 }
 
 // list are all stored sites. They are read without a lock.
 func (m *storedSites) list() []*storedSite {
-	list := make([]*storedSite, 0, len(m.known))
-	for _, s := range m.known {
-		list = append(list, s)
-	}
-	return list
+	return slices.AppendSeq(make([]*storedSite, 0, len(m.known)), maps.Values(m.known))
 }

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -107,7 +108,8 @@ func OfUpstream(err error) *Problem {
 }
 
 // ofTLS are the answers for a site with which TLS failed. The detail of some
-// is continued by ofTLSFailure with what the certificate says.
+// is continued by ofTLSFailure with what the certificate says. Without an error type of
+// Proxy-Status it is tls_certificate_error.
 var ofTLS = map[upstream.TLSFault]Problem{
 	upstream.TLSOther: {
 		Title: "TLS with the site failed", Detail: "the handshake broke off for a reason that abide does not know; the log at level debug has it",
@@ -115,33 +117,26 @@ var ofTLS = map[upstream.TLSFault]Problem{
 	},
 	upstream.TLSExpired: {
 		Title: "the site's certificate has expired", Detail: "the site has to renew it",
-		proxy: "tls_certificate_error",
 	},
 	upstream.TLSNotYetValid: {
 		Title: "the site's certificate is not valid yet", Detail: "look at the clock of the machine that abide runs on",
-		proxy: "tls_certificate_error",
 	},
 	upstream.TLSName: {
 		Title: "the site's certificate is for another name", Detail: "look at the host of the URL",
-		proxy: "tls_certificate_error",
 	},
 	upstream.TLSIssuer: {
 		Title:  "the issuer of the site's certificate is not trusted",
 		Detail: "the site may not send its intermediate certificates; for a private authority name its certificate in egress.roots",
-		proxy:  "tls_certificate_error",
 	},
 	upstream.TLSSelfSigned: {
 		Title: "the site's certificate is self-signed", Detail: "name it in egress.roots to trust it",
-		proxy: "tls_certificate_error",
 	},
 	upstream.TLSUnusable: {
 		Title: "the site's certificate is not fit for a site", Detail: "it cannot be read, or it or one of its issuers may not be used for this",
-		proxy: "tls_certificate_error",
 	},
 	upstream.TLSNoRoots: {
 		Title:  "abide's machine has no certificates to trust",
 		Detail: "install them on the machine that abide runs on (on Debian: ca-certificates), or name a PEM file with them in egress.roots",
-		proxy:  "tls_certificate_error",
 	},
 	upstream.TLSVersion: {
 		Title: "the site has no version of TLS or cipher in common with abide", Detail: "abide speaks TLS 1.2 and 1.3; the site's TLS is too old, or the site does not know this host",
@@ -177,7 +172,7 @@ func hopTLS(f *upstream.TLSFailure) *Problem {
 // ofTLSFailure says why TLS with a site failed, as its certificate has it.
 func ofTLSFailure(f *upstream.TLSFailure) *Problem {
 	a := ofTLS[f.Fault]
-	a.Reason, a.Status = f.Fault.String(), 502
+	a.Reason, a.Status, a.proxy = f.Fault.String(), 502, cmp.Or(a.proxy, "tls_certificate_error")
 	switch f.Fault {
 	case upstream.TLSExpired:
 		a.Detail = "it ended at " + utcMinute(f.At) + "; " + a.Detail

@@ -12,8 +12,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -157,10 +159,7 @@ func (p *Permits) SettlePermit(id string, e status.PermitEnd) error {
 func (p *Permits) SettleAll() {
 	p.mu.Lock()
 	p.shut = true
-	ids := make([]string, 0, len(p.out))
-	for id := range p.out {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(p.out))
 	p.mu.Unlock()
 	for _, id := range ids {
 		_ = p.SettlePermit(id, status.PermitEnd{}) // an error says that it was settled already
