@@ -162,6 +162,3 @@ func (h *Held) Error() string {
 	}
 	return fmt.Sprintf("%s is in use by %s, of an older abide that does not share it: stop that process first, or give this one another data directory", h.Path, who)
 }
-
-// errLocked is returned by tryLock when another process has the lock.
-var errLocked = errors.New("another process has the lock")

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/alive"
 )
 
 // openingLockTimeout bounds the wait for another process that opens the file.
@@ -25,7 +28,7 @@ type fileLock struct {
 // and takes the opening lock, which leave releases.
 func lockFile(ctx context.Context, path string, who processInfo) (l *fileLock, leave func(), err error) {
 	dir, err := shareDir(filepath.Dir(path))
-	if errors.Is(err, errLocked) {
+	if errors.Is(err, alive.ErrLocked) {
 		return nil, nil, heldBy(path)
 	}
 	if err != nil {
@@ -47,30 +50,11 @@ func lockFile(ctx context.Context, path string, who processInfo) (l *fileLock, l
 // lockOwn creates a file and takes its lock. Another process may take the lock and remove
 // the file for a moment, to find out whether the owner has ended.
 func lockOwn(ctx context.Context, name string, who processInfo) (*os.File, error) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for range 100 {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		err = tryLock(f)
-		if err == nil && isSameFile(f, name) {
-			writeInfo(f, who)
-			return f, nil
-		}
-		f.Close()
-		if err != nil && !errors.Is(err, errLocked) {
-			return nil, fmt.Errorf("locking %s: %w", name, err)
-		}
-		timer.Reset(time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	f, err := lockAt(ctx, name, 100, time.Millisecond)
+	if err == nil {
+		writeInfo(f, who)
 	}
-	return nil, fmt.Errorf("locking %s: another process has it", name)
+	return f, err
 }
 
 // openingLock keeps all other processes from opening, replacing and moving the file until
@@ -78,42 +62,57 @@ func lockOwn(ctx context.Context, name string, who processInfo) (*os.File, error
 func openingLock(ctx context.Context, path string) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, openingLockTimeout)
 	defer cancel()
-	name := path + ".lock"
-	timer := time.NewTimer(0)
+	f, err := lockAt(ctx, path+".lock", math.MaxInt, 20*time.Millisecond)
+	switch {
+	case err != nil && errors.Is(err, ctx.Err()):
+		return nil, heldBy(path)
+	case err != nil:
+		return nil, err
+	}
+	return func() {
+		removeLockFile(f)
+		f.Close()
+	}, nil
+}
+
+// lockAt opens a file, which is made if necessary, and takes its lock, in at most so many attempts.
+// The pauses between them grow to the longest.
+func lockAt(ctx context.Context, name string, attempts int, longest time.Duration) (*os.File, error) {
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
+	wait := time.Millisecond
+	for range attempts {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		err = tryLock(f)
-		if err == nil && isSameFile(f, name) {
-			return func() {
-				removeLockFile(f)
-				f.Close()
-			}, nil
+		err = alive.Lock(f, alive.Far)
+		if err == nil && alive.IsAt(f, name) {
+			return f, nil
 		}
 		f.Close()
-		if err != nil && !errors.Is(err, errLocked) {
+		if err != nil && !errors.Is(err, alive.ErrLocked) {
 			return nil, fmt.Errorf("locking %s: %w", name, err)
 		}
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return nil, heldBy(path)
+			return nil, ctx.Err()
 		}
+		wait = min(2*wait, longest)
 	}
+	return nil, fmt.Errorf("locking %s: another process has it", name)
 }
 
 // dirUnchanged tells whether the path still leads to the locked directory.
 func (l *fileLock) dirUnchanged() bool {
-	return l.dir == nil || isSameFile(l.dir, filepath.Dir(l.path))
+	return l.dir == nil || alive.IsAt(l.dir, filepath.Dir(l.path))
 }
 
 // ownFilePresent tells whether this process's own file still exists, for other processes to
 // find.
-func (l *fileLock) ownFilePresent() bool { return l.own != nil && isSameFile(l.own, l.own.Name()) }
+func (l *fileLock) ownFilePresent() bool { return l.own != nil && alive.IsAt(l.own, l.own.Name()) }
 
 // renew takes the locks again if the locked files were moved or removed. If the directory
 // was moved and other processes have begun a new file in its place, that file is not

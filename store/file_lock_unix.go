@@ -6,23 +6,11 @@ import (
 	"errors"
 	"os"
 	"syscall"
+
+	"github.com/abide-proxy/abide/internal/alive"
 )
 
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
-
-func tryLock(f *os.File) error { return flock(f, syscall.LOCK_EX) }
-
-func flock(f *os.File, how int) error {
-	for {
-		switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
-		case errors.Is(err, syscall.EINTR):
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			return errLocked
-		default:
-			return err
-		}
-	}
-}
 
 // shareDir takes a shared lock on a directory. It returns nil where directories cannot be
 // locked, as on some network file systems.
@@ -31,9 +19,9 @@ func shareDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, nil // the later use of it reports the error
 	}
-	if err := flock(f, syscall.LOCK_SH); err != nil {
+	if err := alive.Share(f); err != nil {
 		f.Close()
-		if errors.Is(err, errLocked) {
+		if errors.Is(err, alive.ErrLocked) {
 			return nil, err
 		}
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/alive"
 	_ "modernc.org/sqlite" // the driver
 )
 
@@ -174,7 +175,7 @@ func (f *File) createIfMissing() (os.FileInfo, error) {
 	case err != nil:
 		return nil, err
 	}
-	if f.probe == nil || !isSameFile(f.probe, f.path) {
+	if f.probe == nil || !alive.IsAt(f.probe, f.path) {
 		there, err := os.OpenFile(f.path, os.O_RDWR, 0)
 		if err != nil {
 			return nil, err

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/alive"
 )
 
 // processInfix is between the name of a state file and the ID of a process that uses it, in
@@ -60,8 +62,8 @@ func processAlive(path, id string) bool {
 		return !errors.Is(err, os.ErrNotExist) // a file of another user: assume that it is alive
 	}
 	defer f.Close()
-	err = tryLock(f)
-	if err == nil && isSameFile(f, name) {
+	err = alive.Lock(f, alive.Far)
+	if err == nil && alive.IsAt(f, name) {
 		removeLockFile(f)
 	}
 	return err != nil
@@ -137,16 +139,6 @@ func readInfo(name string) (s processInfo, err error) {
 	text := make([]byte, 1024)
 	n, _ := f.ReadAt(text, 0)
 	return s, json.Unmarshal(text[:n], &s)
-}
-
-// isSameFile tells whether an open file is the file with that name.
-func isSameFile(f *os.File, name string) bool {
-	mine, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	there, err := os.Lstat(name)
-	return err == nil && os.SameFile(mine, there)
 }
 
 // lastHolder is the process that has last recorded itself as the holder.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/alive"
 	"go.uber.org/goleak"
 )
 
@@ -354,7 +355,7 @@ func heldByAnOlderRelease(t *testing.T, path string) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tryLock(dir); err != nil {
+	if err := alive.Lock(dir, alive.Far); err != nil {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()

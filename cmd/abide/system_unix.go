@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"syscall"
 
+	"github.com/abide-proxy/abide/internal/alive"
 	"golang.org/x/sys/unix"
 )
 
@@ -92,7 +93,7 @@ func columns(f *os.File) (int, bool) {
 // lockRegistration locks a file for as long as it is open. A file system without
 // locks is no error: registrationLocked goes by the process ID there.
 func lockRegistration(f *os.File) error {
-	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	err := alive.Lock(f, alive.Far)
 	if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOSYS) {
 		return nil
 	}
@@ -101,21 +102,13 @@ func lockRegistration(f *os.File) error {
 
 // registrationLocked tells whether the process that wrote a registration still runs.
 func registrationLocked(f *os.File, pid int) bool {
-	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
+	switch err := alive.Share(f); {
 	case err == nil:
 		return false
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	case errors.Is(err, alive.ErrLocked):
 		return true
 	}
 	return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 // reopenSignals are the signals that open the access log again.

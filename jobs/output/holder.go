@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-)
 
-// errLocked is returned by tryLock when another process has the lock.
-var errLocked = errors.New("another process has the lock")
+	"github.com/abide-proxy/abide/internal/alive"
+)
 
 // holder is a lock that a process has beside a SQLite file from its first claim on. The
 // system drops the lock when the process ends, so that its units need not wait for the ends
@@ -42,10 +41,10 @@ func (h *holder) get() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := tryLock(f); err == nil && isSame(f) {
+		if err := alive.Lock(f, alive.First); err == nil && alive.IsAt(f, f.Name()) {
 			h.id, h.lock = id, f
 			return id, nil
-		} else if err != nil && !errors.Is(err, errLocked) {
+		} else if err != nil && !errors.Is(err, alive.ErrLocked) {
 			f.Close()
 			os.Remove(f.Name())
 			return "", err
@@ -62,20 +61,11 @@ func (h *holder) isOver(id string) bool {
 		return errors.Is(err, os.ErrNotExist)
 	}
 	defer f.Close()
-	if tryLock(f) != nil {
+	if alive.Lock(f, alive.First) != nil {
 		return false
 	}
 	_ = os.Remove(path)
 	return true
-}
-
-func isSame(f *os.File) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	b, err := os.Stat(f.Name())
-	return err == nil && os.SameFile(a, b)
 }
 
 func (h *holder) close() {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/alive"
 )
 
 // job is a Job in SQL.
@@ -109,9 +111,9 @@ func (j *job) ownFile() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tryLock(f); err != nil {
+	if err := alive.Lock(f, alive.First); err != nil {
 		f.Close()
-		if errors.Is(err, errLocked) {
+		if errors.Is(err, alive.ErrLocked) {
 			err = ErrOwned
 		}
 		return nil, err
