@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -20,11 +21,9 @@ func FaultsOf(err error) []status.Fault {
 	if !errors.As(err, &faults) {
 		return nil
 	}
-	var list []status.Fault
-	for _, one := range faults[:min(len(faults), maxFaults)] {
-		list = append(list, status.Fault{File: status.OneLine(one.Source), Line: one.Line, Key: status.OneLine(one.Key), Text: status.OneLine(one.Text)})
-	}
-	return list
+	return lists.Map(faults[:min(len(faults), maxFaults)], func(one policy.Fault) status.Fault {
+		return status.Fault{File: status.OneLine(one.Source), Line: one.Line, Key: status.OneLine(one.Key), Text: status.OneLine(one.Text)}
+	})
 }
 
 // reloader reads the configuration again and answers what has changed. The error is

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -36,19 +37,12 @@ func (t tokens) pool(w http.ResponseWriter, r *http.Request) {
 
 // noPool says that t has no pool of a name, and which it has.
 func noPool(t status.Tokens, name string) string {
-	names := make([]string, len(t.Pools))
-	for i, one := range t.Pools {
-		names[i] = one.Name
-	}
-	return missing("there is no pool "+quoted(name), names)
+	return missing("there is no pool "+quoted(name), lists.Map(t.Pools, func(p status.Pool) string { return p.Name }))
 }
 
 // noToken says that p has no token of a label, and which it has.
 func noToken(p *status.Pool, label string) string {
-	labels := make([]string, len(p.Tokens))
-	for i, one := range p.Tokens {
-		labels[i] = one.Label
-	}
+	labels := lists.Map(p.Tokens, func(t status.Token) string { return t.Label })
 	return missing("the pool "+quoted(p.Name)+" has no token "+quoted(label), labels)
 }
 
@@ -59,10 +53,7 @@ func missing(what string, names []string) string {
 	if len(names) == 0 {
 		return what + ", nor any other"
 	}
-	list := make([]string, 0, fewNames)
-	for _, one := range names[:min(len(names), fewNames)] {
-		list = append(list, quoted(one))
-	}
+	list := lists.Map(names[:min(len(names), fewNames)], quoted)
 	what += "; there are: " + strings.Join(list, ", ")
 	if more := len(names) - len(list); more > 0 {
 		what += " and " + status.Number(more, "other", "others")

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Reader reads the value of a key: the node, and the dotted path that faults name.
@@ -198,10 +200,7 @@ func (d *Decoder) unknown(key *yaml.Node, path, name string, fields []Field, pri
 		d.Failf(key, path, "is not a key; a comma inside of braces ends a value, so write 10000 or 10_000 and not 10,000")
 		return
 	}
-	var names []string
-	for _, f := range fields {
-		names = append(names, f.name)
-	}
+	names := lists.Map(fields, func(f Field) string { return f.name })
 	hint := DidYouMean(name, names)
 	if hint == "" && !private {
 		for _, s := range settings() {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 	"gopkg.in/yaml.v3"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
@@ -213,10 +214,7 @@ func icann(name string) bool {
 
 // checkReferences checks what needs the whole file.
 func checkReferences(d *Decoder) {
-	var names []string
-	for _, p := range d.policy.Pools {
-		names = append(names, p.Name)
-	}
+	names := lists.Map(d.policy.Pools, func(p Pool) string { return p.Name })
 	for _, r := range d.pooled {
 		if r.name != "" && !slices.Contains(names, r.name) {
 			d.Failf(r.node, r.path, "%s is not a pool%s", Quote(r.name), DidYouMean(r.name, names))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -170,11 +171,8 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 // users are the addresses and the clients that may use the proxy.
 func (a *Access) users() string {
 	who := a.From.String()
-	if n := len(a.Clients); n > 0 {
-		names := make([]string, n)
-		for i, c := range a.Clients {
-			names[i] = c.Name + c.share()
-		}
+	if len(a.Clients) > 0 {
+		names := lists.Map(a.Clients, func(c Client) string { return c.Name + c.share() })
 		who += " with the secret of " + strings.Join(names, ", ")
 	}
 	return who

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // maxFile is about 100,000 hosts. Whatever is larger is another file.
@@ -223,9 +225,5 @@ type Faults []Fault
 
 // Error has one fault a line.
 func (f Faults) Error() string {
-	lines := make([]string, len(f))
-	for i, one := range f {
-		lines[i] = one.Error()
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lists.Map(f, Fault.Error), "\n")
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Egress configures the destinations that may be reached, and the path to them.
@@ -182,11 +184,7 @@ func (p Ports) text() string {
 	if p.Any {
 		return "any"
 	}
-	var words []string
-	for _, n := range p.List {
-		words = append(words, strconv.Itoa(int(n)))
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(lists.Map(p.List, func(port uint16) string { return strconv.Itoa(int(port)) }), ", ")
 }
 
 // portsNode is the schema of egress.ports.

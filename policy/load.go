@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Load reads, checks and completes a configuration. A flag beats the
@@ -119,10 +121,7 @@ func serviceLink(name, value string) bool {
 }
 
 func (l *loading) flags(p *Policy, flags map[string]string) {
-	var known []string
-	for _, s := range l.table {
-		known = append(known, s.Name)
-	}
+	known := lists.Map(l.table, func(s setting) string { return s.Name })
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		key := name
 		if name == "admin" {

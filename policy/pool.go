@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Pool is the tokens that may be used for a site. Its secrets come from exactly
@@ -229,11 +231,7 @@ var poolSources = []poolSource{
 			}
 		},
 		func(p *Pool) string {
-			labels := make([]string, len(p.Tokens))
-			for i, t := range p.Tokens {
-				labels[i] = t.Label
-			}
-			return someOf(labels)
+			return someOf(lists.Map(p.Tokens, func(t Token) string { return t.Label }))
 		},
 	},
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Store is the place of budgets that outlive a process or span a fleet. The fields after
@@ -295,9 +297,6 @@ func checkPrefix(s string) error {
 
 // storeNode is the schema of store.
 func storeNode() Node {
-	kinds := make([]string, len(storeKinds))
-	for i, kind := range storeKinds {
-		kinds[i] = regexp.QuoteMeta(kind)
-	}
+	kinds := lists.Map(storeKinds, regexp.QuoteMeta)
 	return PatternNode(`^(?:local$|(?:`+strings.Join(kinds, "|")+`)://|\$\{)`).suchAs("local", "rediss://abide:${NAME}@redis.example:6379")
 }

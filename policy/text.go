@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"unicode"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Quote makes a text of a stranger short and printable.
@@ -85,11 +87,7 @@ func line(b *parts, name, format string, args ...any) {
 
 // texts returns the texts of some values.
 func texts[T fmt.Stringer](values []T) []string {
-	list := make([]string, len(values))
-	for i, one := range values {
-		list[i] = one.String()
-	}
-	return list
+	return lists.Map(values, T.String)
 }
 
 func prefixes(list []netip.Prefix) string { return strings.Join(texts(list), ", ") }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // historyTable is a table of sums by time: the columns step and start, then keys, then sums.
@@ -35,10 +37,9 @@ func (t historyTable) insert() string {
 
 // addToExisting adds the new values to an existing row. The bound keeps sums integers.
 func (t historyTable) addToExisting() string {
-	sums := make([]string, len(t.sums))
-	for i, name := range t.sums {
-		sums[i] = fmt.Sprintf("%[1]s = min(%[1]s + excluded.%[1]s, %[2]d)", name, maxSum)
-	}
+	sums := lists.Map(t.sums, func(name string) string {
+		return fmt.Sprintf("%[1]s = min(%[1]s + excluded.%[1]s, %[2]d)", name, maxSum)
+	})
 	return " ON CONFLICT DO UPDATE SET " + strings.Join(sums, ", ")
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -54,10 +55,7 @@ func (a adminAPI) warnGuessed(cmd *cobra.Command, list []registration) {
 	if !a.guessed || len(list) == 0 {
 		return
 	}
-	var at []string
-	for _, one := range list {
-		at = append(at, one.Admin)
-	}
+	at := lists.Map(list, func(r registration) string { return r.Admin })
 	fmt.Fprintf(cmd.ErrOrStderr(), "the configuration file cannot be read (%v), so the abide at %s is asked\n", a.unread, strings.Join(at, ", "))
 }
 

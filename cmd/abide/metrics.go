@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
@@ -60,11 +61,9 @@ func (a *program) holdCounts() []metrics.HoldCount {
 
 // blockedTimes converts the times that limits held requests for the metrics.
 func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
-	list := make([]metrics.BlockedTime, len(since))
-	for i, one := range since {
-		list[i] = metrics.BlockedTime{Site: one.Site, Limit: one.Limit, Seconds: one.Seconds}
-	}
-	return list
+	return lists.Map(since, func(one dispatch.Blocked) metrics.BlockedTime {
+		return metrics.BlockedTime{Site: one.Site, Limit: one.Limit, Seconds: one.Seconds}
+	})
 }
 
 // waiting counts the requests that wait.

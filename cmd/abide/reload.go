@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
@@ -119,11 +120,9 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 
 // faultsOf are the faults for which a reload was refused.
 func faultsOf(refused *problem) policy.Faults {
-	var faults policy.Faults
-	for _, one := range refused.faults {
-		faults = append(faults, policy.Fault{Source: printable(one.File), Line: one.Line, Key: printable(one.Key), Text: printable(one.Text)})
-	}
-	return faults
+	return lists.Map(refused.faults, func(one status.Fault) policy.Fault {
+		return policy.Fault{Source: printable(one.File), Line: one.Line, Key: printable(one.Key), Text: printable(one.Text)}
+	})
 }
 
 // follow reloads the configuration when asked to, or when the file has changed, until ctx is

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/internal/alive"
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // job is a Job in SQL.
@@ -40,13 +41,8 @@ const insertedAtOnce = 16
 
 // insertText is the statement that adds rows records in SQLite, and any number in PostgreSQL.
 func (j *job) insertText(rows int) string {
-	names, sets := []string{"id", "unit", "fetched_at", "body"}, []string{}
-	for _, c := range j.is.Columns {
-		names = append(names, quote(c))
-	}
-	for _, name := range names[1:] {
-		sets = append(sets, name+" = excluded."+name)
-	}
+	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
+	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
 	key := "id"
 	if j.is.History {
 		key = "id, fetched_at"

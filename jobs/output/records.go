@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // latest leaves the last of the records with one key, in the order of their keys, so that
@@ -176,10 +178,7 @@ func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error
 }
 
 func (j *job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) error {
-	names := []string{"id", "unit", "fetched_at", "body"}
-	for _, c := range j.is.Columns {
-		names = append(names, quote(c))
-	}
+	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
 	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
 	if err != nil {
 		return err

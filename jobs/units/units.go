@@ -21,6 +21,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -240,10 +241,7 @@ func queryOf(ctx context.Context, o output.Output, items *jobfile.Items) (string
 		return "", err
 	}
 	name := items.Name
-	var names []string
-	for _, d := range list {
-		names = append(names, d.Name)
-	}
+	names := lists.Map(list, func(d output.Description) string { return d.Name })
 	switch {
 	case name == "" && len(names) == 1:
 		name = names[0]

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Dialect describes how one service announces and refuses. An empty field says nothing. The
@@ -96,11 +98,7 @@ func Roles() []string { return wordsOf(roles) }
 
 // wordsOf is a list of names as plain text.
 func wordsOf[T ~string](all []T) []string {
-	list := make([]string, len(all))
-	for n, one := range all {
-		list[n] = string(one)
-	}
-	return list
+	return lists.Map(all, func(one T) string { return string(one) })
 }
 
 // Refusal tells by the body or a header which responses are refusals, or are not. The first

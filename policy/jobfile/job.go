@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -34,11 +35,7 @@ type Job struct {
 
 // ColumnNames returns the names of the job's columns.
 func (j *Job) ColumnNames() []string {
-	names := make([]string, len(j.Columns))
-	for i, c := range j.Columns {
-		names[i] = c.Name
-	}
-	return names
+	return lists.Map(j.Columns, func(c Column) string { return c.Name })
 }
 
 // Request is the request of a unit. URL, Body and the values of Headers may have the

@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -70,11 +71,8 @@ func parseURL(s string) (string, error) {
 var placeholder = regexp.MustCompile(`\{(date|from|to|item)(:[^{}]*)?\}`)
 
 // Placeholders are the names of the placeholders in a text.
-func Placeholders(text string) (names []string) {
-	for _, found := range placeholder.FindAllStringSubmatch(text, -1) {
-		names = append(names, found[1])
-	}
-	return names
+func Placeholders(text string) []string {
+	return lists.Map(placeholder.FindAllStringSubmatch(text, -1), func(found []string) string { return found[1] })
 }
 
 // ReplacePlaceholders replaces each placeholder by what value returns for its name and form, as

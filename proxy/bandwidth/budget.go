@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 )
@@ -246,10 +247,7 @@ func (b *SiteBudget) TooLong(length int64) (at time.Time, tooLong bool) {
 
 // Title is the titles of the limits of the budget, separated by commas.
 func (b *SiteBudget) Title() string {
-	var titles []string
-	for _, l := range b.all.deps.Rules(b.owner).Limits {
-		titles = append(titles, l.Title)
-	}
+	titles := lists.Map(b.all.deps.Rules(b.owner).Limits, func(l queue.Limit) string { return l.Title })
 	return strings.Join(titles, ", ")
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Guard decides which addresses may be dialed. The zero value, and a nil Guard, allow
@@ -218,18 +220,6 @@ func within(all []netip.Prefix, ip netip.Addr) bool {
 	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-func addrs(all ...string) []netip.Addr {
-	out := make([]netip.Addr, len(all))
-	for i, s := range all {
-		out[i] = netip.MustParseAddr(s)
-	}
-	return out
-}
+func addrs(all ...string) []netip.Addr { return lists.Map(all, netip.MustParseAddr) }
 
-func prefixes(all ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(all))
-	for i, s := range all {
-		out[i] = netip.MustParsePrefix(s)
-	}
-	return out
-}
+func prefixes(all ...string) []netip.Prefix { return lists.Map(all, netip.MustParsePrefix) }

@@ -26,7 +26,7 @@ var rooms = []room{
 	{"sites", []string{"store", "policy", "limit", "internal"}},
 	{"store", []string{"policy", "limit", "status", "internal"}},
 	{"tokens", []string{"policy", "internal"}},
-	{"policy", []string{"limit"}},
+	{"policy", []string{"limit", "internal"}},
 	{"limit", []string{"internal"}},
 	{"metrics", []string{"status"}},
 	{"status", nil},

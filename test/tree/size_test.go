@@ -44,6 +44,7 @@ var shortFiles = map[string]string{
 	"cmd/abide/schema.go":           "a command, or the end of all",
 	"cmd/abide/version.go":          "a command, or the end of all",
 	"internal/alive/alive.go":       "a package of its own",
+	"internal/lists/lists.go":       "a package of its own",
 	"internal/signal/signal.go":     "a package of its own",
 	"proxy/dispatch/robots.go":      "what robots.txt asks of a request",
 	"sites/routes/class.go":         "what the table answers",
