@@ -21,8 +21,8 @@ func FaultsOf(err error) []status.Fault {
 	if !errors.As(err, &faults) {
 		return nil
 	}
-	return lists.Map(faults[:min(len(faults), maxFaults)], func(one policy.Fault) status.Fault {
-		return status.Fault{File: status.OneLine(one.Source), Line: one.Line, Key: status.OneLine(one.Key), Text: status.OneLine(one.Text)}
+	return lists.Map(faults[:min(len(faults), maxFaults)], func(fault policy.Fault) status.Fault {
+		return status.Fault{File: status.OneLine(fault.Source), Line: fault.Line, Key: status.OneLine(fault.Key), Text: status.OneLine(fault.Text)}
 	})
 }
 

@@ -97,5 +97,5 @@ func (h *readiness) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 func ready(checks []status.Check) bool {
-	return !slices.ContainsFunc(checks, func(one status.Check) bool { return !one.OK })
+	return !slices.ContainsFunc(checks, func(check status.Check) bool { return !check.OK })
 }

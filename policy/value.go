@@ -51,10 +51,8 @@ func parseSwitch(s string) (bool, error) {
 
 // ParseWord parses one of the allowed words.
 func ParseWord(s string, words ...string) (string, error) {
-	for _, w := range words {
-		if s == w {
-			return w, nil
-		}
+	if slices.Contains(words, s) {
+		return s, nil
 	}
 	return "", fmt.Errorf("%s is none of %s%s", Quote(s), strings.Join(words, ", "), DidYouMean(s, words))
 }

@@ -225,8 +225,8 @@ func (e Explanation) wouldChange(now time.Time) []string {
 
 // learned tells whether what keeps it is a limit that the site has taught.
 func (e Explanation) learned() bool {
-	return slices.ContainsFunc(e.Limits, func(one ExplainedLimit) bool {
-		return one.Learned && one.Keeps && (one.Limit == e.Limit || strings.HasPrefix(e.Limit, one.Limit+" of "))
+	return slices.ContainsFunc(e.Limits, func(l ExplainedLimit) bool {
+		return l.Learned && l.Keeps && (l.Limit == e.Limit || strings.HasPrefix(e.Limit, l.Limit+" of "))
 	})
 }
 
@@ -261,12 +261,7 @@ func (e Explanation) tries() (first time.Time) {
 }
 
 // name returns the name that the queue gives the limit.
-func (l ExplainedLimit) name() string {
-	if l.Of != "" {
-		return l.Limit + " of " + l.Of
-	}
-	return l.Limit
-}
+func (l ExplainedLimit) name() string { return Forecast{Limit: l.Limit, Of: l.Of}.Name() }
 
 // next says when the limit would let the request go.
 func (l ExplainedLimit) next(now time.Time) string {

@@ -132,8 +132,8 @@ func isUnwritable(err error) bool {
 	case lib.SQLITE_FULL, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_IOERR:
 		return true
 	}
-	return slices.ContainsFunc([]error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}, func(one error) bool {
-		return errors.Is(err, one)
+	return slices.ContainsFunc([]error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}, func(cause error) bool {
+		return errors.Is(err, cause)
 	})
 }
 

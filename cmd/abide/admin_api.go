@@ -14,7 +14,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -220,12 +219,7 @@ func notAbide(address, does string) error {
 // printable removes control characters from another process's text, so that it cannot
 // control the terminal.
 func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, s)
+	return strings.Map(status.Printable, s)
 }
 
 // adminProcess offers the admin listener what it needs of the process.

@@ -143,17 +143,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 	}
 	if last := b.Status(time.Now()); last.State == status.JobFailed {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, --retry-failed tries again",
-			countText(int(last.Units.Failed), "unit"), are(last.Units.Incomplete), last.Units.Total, job.Name)}
+			countText(int(last.Units.Failed), "unit"), status.Number(int(last.Units.Incomplete), "is", "are"), last.Units.Total, job.Name)}
 	}
 	return nil
-}
-
-// are is a number with its verb.
-func are(n int64) string {
-	if n == 1 {
-		return "1 is"
-	}
-	return fmt.Sprintf("%d are", n)
 }
 
 // runShown runs a backfill and shows its progress meanwhile.

@@ -61,8 +61,8 @@ func (a *program) holdCounts() []metrics.HoldCount {
 
 // blockedTimes converts the times that limits held requests for the metrics.
 func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
-	return lists.Map(since, func(one dispatch.Blocked) metrics.BlockedTime {
-		return metrics.BlockedTime{Site: one.Site, Limit: one.Limit, Seconds: one.Seconds}
+	return lists.Map(since, func(blocked dispatch.Blocked) metrics.BlockedTime {
+		return metrics.BlockedTime{Site: blocked.Site, Limit: blocked.Limit, Seconds: blocked.Seconds}
 	})
 }
 

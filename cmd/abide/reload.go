@@ -120,8 +120,8 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 
 // faultsOf are the faults for which a reload was refused.
 func faultsOf(refused *problem) policy.Faults {
-	return lists.Map(refused.faults, func(one status.Fault) policy.Fault {
-		return policy.Fault{Source: printable(one.File), Line: one.Line, Key: printable(one.Key), Text: printable(one.Text)}
+	return lists.Map(refused.faults, func(fault status.Fault) policy.Fault {
+		return policy.Fault{Source: printable(fault.File), Line: fault.Line, Key: printable(fault.Key), Text: printable(fault.Text)}
 	})
 }
 

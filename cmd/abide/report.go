@@ -148,16 +148,8 @@ func (x *reportCall) readFile(cmd *cobra.Command, query admin.ReportQuery, now t
 		return r, true, fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
 	}
 	defer file.Close()
-	r, err = query.Answer(ctx, now, fileReports{history.New(history.Options{File: file})})
+	r, err = query.Answer(ctx, now, recordedReports{history.New(history.Options{File: file})})
 	return r, true, err
-}
-
-// fileReports reports what a state file has.
-type fileReports struct{ history *history.Recorder }
-
-// Report counts what became of requests.
-func (f fileReports) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (status.Report, error) {
-	return reportOf(ctx, f.history, by, site, since, until, step)
 }
 
 // chartSteps are the steps of reports.
@@ -224,11 +216,14 @@ func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until t
 // Report counts what became of requests, by site, client, token or priority, and lists the
 // limits that held them.
 func (c adminProcess) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
-	return reportOf(ctx, c.history, by, site, since, until, step)
+	return recordedReports{c.history}.Report(ctx, by, site, since, until, step)
 }
 
-// reportOf makes a report of what is recorded.
-func reportOf(ctx context.Context, from *history.Recorder, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
+// recordedReports makes reports of what is recorded, of this process or in a state file.
+type recordedReports struct{ *history.Recorder }
+
+// Report counts what became of requests.
+func (from recordedReports) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
 	usage, err := from.UsageBy(ctx, by, site, since, until, step)
 	if err != nil {
 		return r, err

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // defaultFile is the configuration file in the working directory, and systemFile that of the
@@ -194,12 +195,7 @@ func (s *source) emptiedError(running *policy.Policy) error {
 }
 
 // countText is a number with its noun.
-func countText(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
+func countText(n int, noun string) string { return status.Number(n, noun, noun+"s") }
 
 // rereadable tells whether there is a file that can be read more than once. Opening a pipe
 // again, as in --config <(…), would wait for a writer that never comes.

@@ -3,6 +3,7 @@ package paginate
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,7 +170,7 @@ func countedBy(p jobfile.Pagination, first *url.URL, n int) (jobfile.Pagination,
 	query := first.Query()
 	find := func(names []string) (string, int, bool) {
 		if p.Param != "" {
-			names = within(names, p.Param)
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name != p.Param })
 		}
 		for _, name := range names {
 			if number, err := strconv.Atoi(query.Get(name)); err == nil && number >= 0 {
@@ -193,13 +194,4 @@ func countedBy(p jobfile.Pagination, first *url.URL, n int) (jobfile.Pagination,
 		}
 	}
 	return p, true
-}
-
-func within(names []string, name string) []string {
-	for _, one := range names {
-		if one == name {
-			return []string{one}
-		}
-	}
-	return nil
 }

@@ -98,7 +98,7 @@ func Roles() []string { return wordsOf(roles) }
 
 // wordsOf is a list of names as plain text.
 func wordsOf[T ~string](all []T) []string {
-	return lists.Map(all, func(one T) string { return string(one) })
+	return lists.Map(all, func(name T) string { return string(name) })
 }
 
 // Refusal tells by the body or a header which responses are refusals, or are not. The first

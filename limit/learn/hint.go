@@ -78,8 +78,8 @@ func (h *hints) best() (hint, bool) {
 // namesFutureTime tells whether Retry-After or a similar header names a future time. On an
 // ambiguous status, that makes the response a refusal.
 func (h *hints) namesFutureTime() bool {
-	return slices.ContainsFunc([]*hint{&h.precise, &h.in, &h.after, &h.vendor}, func(one *hint) bool {
-		return one.is == unbelievable || one.is == good && one.ahead > 0
+	return slices.ContainsFunc([]*hint{&h.precise, &h.in, &h.after, &h.vendor}, func(hint *hint) bool {
+		return hint.is == unbelievable || hint.is == good && hint.ahead > 0
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/status"
 )
 
 const (
@@ -293,7 +294,7 @@ func (s *siteState) ends(site string) siteLine {
 	} else {
 		text += ", after " + InSeconds(took)
 	}
-	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", requests(s.held), InSeconds(s.longest))
+	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", status.Number(s.held, "request", "requests"), InSeconds(s.longest))
 	return siteLine{text, logrus.Fields{"site": site}}
 }
 

@@ -26,7 +26,7 @@ func heldRequests(h *queue.SiteWaiting) string {
 	case h.Client != "":
 		whose = " of " + h.Client
 	}
-	return requests(h.Held) + whose + " " + verb + " held"
+	return status.Number(h.Held, "request", "requests") + whose + " " + verb + " held"
 }
 
 // HeldUntil describes until when a request is held, and why.
@@ -59,13 +59,6 @@ func HeldUntil(now time.Time, k queue.Blocker) string {
 		return text + ", limit: " + k.Limit + " (" + k.Why + ")"
 	}
 	return text + ", limit: " + k.Limit
-}
-
-func requests(n int) string {
-	if n == 1 {
-		return "1 request"
-	}
-	return fmt.Sprintf("%d requests", n)
 }
 
 func times(n int) string {

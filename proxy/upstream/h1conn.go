@@ -298,10 +298,5 @@ func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
 // closedByPeer tells whether err means that the peer closed the connection, and not a
 // timeout or a malformed answer.
 func closedByPeer(err error) bool {
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return isAny(err, errsReset)
+	return isAny(err, []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed}) || isAny(err, errsReset)
 }

@@ -399,8 +399,10 @@ func closeAtOnce(nc net.Conn) error {
 }
 
 // CloseWrite closes the sending direction, if the connection underneath can.
-func (c *meteredConn) CloseWrite() error {
-	if half, ok := c.Conn.(closeWriter); ok {
+func (c *meteredConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(nc net.Conn) error {
+	if half, ok := nc.(closeWriter); ok {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported

@@ -261,7 +261,8 @@ func hopError(ctx context.Context, err error) error {
 	return &Error{Kind: Hop, TLS: TLSFailureOf(err), Err: err}
 }
 
-// bufferedConn returns first the bytes that arrived together with the answer to a CONNECT.
+// bufferedConn returns first the bytes that arrived together with an answer that gives the
+// connection away: to a CONNECT, or a 101.
 // It has no NetConn, because the connection underneath lacks these bytes.
 type bufferedConn struct {
 	net.Conn
@@ -277,12 +278,8 @@ func (c *bufferedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-func (c *bufferedConn) CloseWrite() error {
-	if half, ok := c.Conn.(closeWriter); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
+// CloseWrite closes the sending direction, if the connection underneath can.
+func (c *bufferedConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 type viaKey struct{}
 
