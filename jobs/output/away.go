@@ -58,36 +58,24 @@ func postgresCode(err error) string {
 	return ""
 }
 
-func sqliteAdvice(err error) string {
-	switch sqliteCode(err) {
-	case lib.SQLITE_FULL:
-		return "; the disk is full: make room"
-	case lib.SQLITE_READONLY, lib.SQLITE_PERM:
-		return "; make the file and its directory writable"
-	case lib.SQLITE_CANTOPEN:
-		return "; let this user read and write the file and its directory"
-	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
-		return "; another program has it locked: end that one"
-	case lib.SQLITE_NOTADB:
-		return "; set another file"
-	case lib.SQLITE_CORRUPT:
-		return "; restore a copy, or set another file to begin anew"
-	}
-	return ""
+// sqliteAdvice has what to do about an error, by its sqliteCode.
+var sqliteAdvice = map[int]string{
+	lib.SQLITE_FULL:     "; the disk is full: make room",
+	lib.SQLITE_READONLY: "; make the file and its directory writable",
+	lib.SQLITE_PERM:     "; make the file and its directory writable",
+	lib.SQLITE_CANTOPEN: "; let this user read and write the file and its directory",
+	lib.SQLITE_BUSY:     "; another program has it locked: end that one",
+	lib.SQLITE_LOCKED:   "; another program has it locked: end that one",
+	lib.SQLITE_NOTADB:   "; set another file",
+	lib.SQLITE_CORRUPT:  "; restore a copy, or set another file to begin anew",
 }
 
-func postgresAdvice(err error) string {
-	switch postgresCode(err) {
-	case "42501":
-		return "; grant this user the right to make and to change tables in the schema"
-	case "53100":
-		return "; the disk of the server is full: make room"
-	case "53300":
-		return "; raise max_connections of the server, or start fewer processes"
-	case "3D000":
-		return "; make the database"
-	}
-	return ""
+// postgresAdvice has what to do about an error, by its postgresCode.
+var postgresAdvice = map[string]string{
+	"42501": "; grant this user the right to make and to change tables in the schema",
+	"53100": "; the disk of the server is full: make room",
+	"53300": "; raise max_connections of the server, or start fewer processes",
+	"3D000": "; make the database",
 }
 
 // isMissingTable tells whether a statement failed because there is no such table.

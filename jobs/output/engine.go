@@ -117,11 +117,11 @@ func (e *engine) explain(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	if e.isSQLite() {
-		err = fmt.Errorf("output %s: %w%s", e.file, err, sqliteAdvice(err))
+		err = fmt.Errorf("output %s: %w%s", e.file, err, sqliteAdvice[sqliteCode(err)])
 	} else if text := err.Error(); e.password != "" && strings.Contains(text, e.password) {
 		err = fmt.Errorf("output %s: %s", e.name, strings.ReplaceAll(text, e.password, "[redacted]"))
 	} else {
-		err = fmt.Errorf("output %s: %w%s", e.name, err, postgresAdvice(err))
+		err = fmt.Errorf("output %s: %w%s", e.name, err, postgresAdvice[postgresCode(err)])
 	}
 	if isAway(err) {
 		return fmt.Errorf("%w: %w", ErrAway, err)
