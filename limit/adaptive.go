@@ -67,11 +67,8 @@ func (m *adaptive) Rate(now time.Time) float64 {
 }
 
 func (m *adaptive) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 {
-		return now, true
-	}
-	if n > maxAmount {
-		return now, false
+	if n <= 0 || n > maxAmount {
+		return now, n <= 0
 	}
 	v := m.at(now)
 	return later(now, max(v, m.nextAt)-v), true
@@ -197,9 +194,7 @@ func (m *adaptive) Idle(now time.Time) bool {
 }
 
 func (m *adaptive) State() []byte {
-	b := newEncoder(Adaptive)
-	b.int(m.clock.last)
-	m.spent.append(&b)
+	b := newState(Adaptive, m.clock.last, &m.spent)
 	b.float(m.rate)
 	b.float(m.refused)
 	b.int(int64(m.streak))
@@ -212,9 +207,7 @@ func (m *adaptive) State() []byte {
 }
 
 func (m *adaptive) Restore(now time.Time, state []byte) error {
-	d := newDecoder(Adaptive, state)
-	last := d.time(FarFuture)
-	spent := d.spent(last)
+	d, last, spent := readState(Adaptive, state)
 	speed, refused := d.float(minRate, maxRate), d.float(0, maxRate)
 	streak := d.between(0, successesToRise-1)
 	rest, used := d.between(0, math.MaxInt64), d.time(last)

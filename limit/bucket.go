@@ -48,11 +48,8 @@ func (m *bucket) level(v int64) float64 {
 func limiterTime(v int64) time.Time { return time.Unix(0, v) }
 
 func (m *bucket) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 {
-		return now, true
-	}
-	if n > m.burst {
-		return now, false
+	if n <= 0 || n > m.burst {
+		return now, n <= 0
 	}
 	v := m.clock.At(now)
 	at := v
@@ -145,18 +142,14 @@ func (m *bucket) Idle(now time.Time) bool {
 }
 
 func (m *bucket) State() []byte {
-	b := newEncoder(Bucket)
-	b.int(m.clock.last)
-	m.spent.append(&b)
+	b := newState(Bucket, m.clock.last, &m.spent)
 	m.server.append(&b, m.clock.last)
 	b.float(max(m.level(m.clock.last), -maxAmount))
 	return b
 }
 
 func (m *bucket) Restore(now time.Time, state []byte) error {
-	d := newDecoder(Bucket, state)
-	last := d.time(FarFuture)
-	spent := d.spent(last)
+	d, last, spent := readState(Bucket, state)
 	far := m.server
 	far.read(d, last)
 	tokens := d.float(-maxAmount, maxAmount)

@@ -39,11 +39,8 @@ func (m *firstUse) at(now time.Time) int64 {
 }
 
 func (m *firstUse) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 {
-		return now, true
-	}
-	if n > m.amount {
-		return now, false
+	if n <= 0 || n > m.amount {
+		return now, n <= 0
 	}
 	v := m.at(now)
 	at := v
@@ -170,9 +167,7 @@ func (m *firstUse) Idle(now time.Time) bool {
 }
 
 func (m *firstUse) State() []byte {
-	b := newEncoder(FirstUse)
-	b.int(m.clock.last)
-	m.spent.append(&b)
+	b := newState(FirstUse, m.clock.last, &m.spent)
 	b.int(m.amount)
 	b.int(m.used)
 	b.int(m.openedWith)
@@ -189,9 +184,7 @@ func (m *firstUse) State() []byte {
 }
 
 func (m *firstUse) Restore(now time.Time, state []byte) error {
-	d := newDecoder(FirstUse, state)
-	last := d.time(FarFuture)
-	spent := d.spent(last)
+	d, last, spent := readState(FirstUse, state)
 	before, used, opener := d.between(1, maxAmount), d.between(0, maxAmount), d.between(0, maxAmount)
 	rest, shut := d.between(0, maxWindowNanos), d.between(0, 1)
 	if err := d.done(); err != nil {

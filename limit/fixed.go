@@ -79,11 +79,8 @@ func remainingDebt(used, amount, windows int64) int64 {
 }
 
 func (m *fixed) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 {
-		return now, true
-	}
-	if n > m.amount {
-		return now, false
+	if n <= 0 || n > m.amount {
+		return now, n <= 0
 	}
 	v := m.at(now)
 	at := v
@@ -186,9 +183,7 @@ func (m *fixed) Idle(now time.Time) bool {
 }
 
 func (m *fixed) State() []byte {
-	b := newEncoder(m.as)
-	b.int(m.clock.last)
-	m.spent.append(&b)
+	b := newState(m.as, m.clock.last, &m.spent)
 	b.int(m.amount)
 	b.int(m.used)
 	b.int(max(m.end-m.clock.last, 0))
@@ -197,9 +192,7 @@ func (m *fixed) State() []byte {
 }
 
 func (m *fixed) Restore(now time.Time, state []byte) error {
-	d := newDecoder(m.as, state)
-	last := d.time(FarFuture)
-	spent := d.spent(last)
+	d, last, spent := readState(m.as, state)
 	before, used := d.between(1, maxAmount), d.between(0, maxAmount)
 	rest, late := d.between(0, 2*maxWindowNanos), d.between(0, used)
 	if err := d.done(); err != nil {

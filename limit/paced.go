@@ -34,11 +34,8 @@ func (m *paced) gap(n int64) (up, down int64) {
 }
 
 func (m *paced) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 {
-		return now, true
-	}
-	if n > m.amount {
-		return now, false
+	if n <= 0 || n > m.amount {
+		return now, n <= 0
 	}
 	v := m.clock.At(now)
 	return later(now, max(v, m.nextAt)-v), true
@@ -111,17 +108,13 @@ func (m *paced) Idle(now time.Time) bool {
 }
 
 func (m *paced) State() []byte {
-	b := newEncoder(Paced)
-	b.int(m.clock.last)
-	m.spent.append(&b)
+	b := newState(Paced, m.clock.last, &m.spent)
 	b.int(max(m.nextAt-m.clock.last, 0))
 	return b
 }
 
 func (m *paced) Restore(now time.Time, state []byte) error {
-	d := newDecoder(Paced, state)
-	last := d.time(FarFuture)
-	spent := d.spent(last)
+	d, last, spent := readState(Paced, state)
 	rest := d.between(0, math.MaxInt64)
 	if err := d.done(); err != nil {
 		return err

@@ -34,11 +34,8 @@ type rolling struct {
 }
 
 func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 {
-		return now, true
-	}
-	if n > m.amount {
-		return now, false
+	if n <= 0 || n > m.amount {
+		return now, n <= 0
 	}
 	v := m.clock.At(now)
 	m.expire(v)
@@ -270,9 +267,7 @@ func (m *rolling) Idle(now time.Time) bool {
 // State has the times of takes as differences from the latest, followed by those in flight.
 func (m *rolling) State() []byte {
 	m.expire(m.clock.last)
-	b := newEncoder(Rolling)
-	b.int(m.clock.last)
-	m.spent.append(&b)
+	b := newState(Rolling, m.clock.last, &m.spent)
 	b.int(m.owed)
 	m.takes.append(&b, m.clock.last)
 	m.inFlight.append(&b, m.clock.last)
@@ -280,9 +275,7 @@ func (m *rolling) State() []byte {
 }
 
 func (m *rolling) Restore(now time.Time, state []byte) error {
-	d := newDecoder(Rolling, state)
-	last := d.time(FarFuture)
-	spent := d.spent(last)
+	d, last, spent := readState(Rolling, state)
 	owed := d.between(0, maxAmount)
 	takes, air := d.takes(last, maxExactTakes), d.takes(last, maxExactTakes/2)
 	if total(takes)+total(air) > maxAmount {

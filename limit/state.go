@@ -17,6 +17,14 @@ type encoder []byte
 
 func newEncoder(as As) encoder { return append(make(encoder, 0, 64), stateVersion, kinds[as].number) }
 
+// newState begins the state of a meter with the time of its clock and its history.
+func newState(as As, last int64, spent *history) encoder {
+	b := newEncoder(as)
+	b.int(last)
+	spent.append(&b)
+	return b
+}
+
 func (b *encoder) int(n int64)     { *b = binary.AppendVarint(*b, n) }
 func (b *encoder) float(f float64) { *b = binary.LittleEndian.AppendUint64(*b, math.Float64bits(f)) }
 
@@ -41,6 +49,13 @@ func newDecoder(as As, state []byte) *decoder {
 		d.version, d.rest = state[0], state[2:]
 	}
 	return d
+}
+
+// readState reads what newState wrote.
+func readState(as As, state []byte) (d *decoder, last int64, spent history) {
+	d = newDecoder(as, state)
+	last = d.time(FarFuture)
+	return d, last, d.spent(last)
 }
 
 // between reads a number from least to most.

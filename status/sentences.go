@@ -232,10 +232,7 @@ func (e Explanation) learned() bool {
 
 // tunnelled warns that the numbers are not about what is inside of a tunnel.
 func (e Explanation) tunnelled() []string {
-	if e.Intercepted || len(e.Limits) == 0 || !strings.HasPrefix(e.Target, "https:") {
-		return nil
-	}
-	if e.OpenedAt != "" {
+	if e.Intercepted || len(e.Limits) == 0 || !strings.HasPrefix(e.Target, "https:") || e.OpenedAt != "" {
 		return nil
 	}
 	return []string{"it goes through a tunnel, where requests are not counted, unless intercept opens it"}

@@ -323,10 +323,8 @@ func (g *group) mergeFrom(o *group) {
 	if !a.Used.Known {
 		a.Used = b.Used
 	}
-	if a.Reset.IsZero() || !a.Relative && b.Relative {
-		if !b.Reset.IsZero() {
-			a.Reset, a.Resolution, a.Relative, a.Skew = b.Reset, b.Resolution, b.Relative, b.Skew
-		}
+	if (a.Reset.IsZero() || !a.Relative && b.Relative) && !b.Reset.IsZero() {
+		a.Reset, a.Resolution, a.Relative, a.Skew = b.Reset, b.Resolution, b.Relative, b.Skew
 	}
 	if a.Next.IsZero() {
 		a.Next = b.Next

@@ -142,10 +142,7 @@ func items(lines []string) []item {
 // windowOf parses a window length in seconds.
 func windowOf(text string) int64 {
 	d, verdict := parseDecimal(trim(text))
-	if verdict != good || d.negative {
-		return 0
-	}
-	if d.whole > int64(maxAhead.Seconds()) {
+	if verdict != good || d.negative || d.whole > int64(maxAhead.Seconds()) {
 		return 0
 	}
 	return d.whole
