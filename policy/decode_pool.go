@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 var poolName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -69,11 +71,7 @@ func poolFields(d *Decoder, p *Pool) []Field {
 // poolsNode is the schema of pools.
 func poolsNode() Node {
 	pool := ObjectNode(poolFields(nil, &Pool{}))
-	sources := make([]Node, len(poolSources))
-	for i, one := range poolSources {
-		sources[i] = Node{"required": []string{one.key}}
-	}
-	pool["oneOf"] = sources
+	pool["oneOf"] = lists.Map(poolSources, func(source poolSource) Node { return Node{"required": []string{source.key}} })
 	return MapNode(poolName.String(), pool)
 }
 

@@ -1,9 +1,12 @@
 package history
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/store"
@@ -116,11 +119,7 @@ func (c *usageCounts) count(u store.Usage) {
 func (c *usageCounts) list() []store.Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := make([]store.Usage, 0, len(c.sums))
-	for _, one := range c.sums {
-		list = append(list, *one)
-	}
-	return list
+	return counted(c.sums)
 }
 
 // take returns the counts since the last call, and begins anew.
@@ -129,9 +128,9 @@ func (c *usageCounts) take() []store.Usage {
 	taken := c.sums
 	c.sums = nil
 	c.mu.Unlock()
-	list := make([]store.Usage, 0, len(taken))
-	for _, one := range taken {
-		list = append(list, *one)
-	}
-	return list
+	return counted(taken)
+}
+
+func counted(sums map[store.UsageKey]*store.Usage) []store.Usage {
+	return lists.Map(slices.Collect(maps.Values(sums)), func(u *store.Usage) store.Usage { return *u })
 }

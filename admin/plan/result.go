@@ -226,7 +226,7 @@ func (s *simulation) sayAssumptions(say func(string, ...any)) {
 		}
 		robots = robots || rule != nil && rule.Robots
 		coalesce = coalesce || rule != nil && rule.Coalesce
-		if unread == "" && t.Scheme == "https" && needRequests(at) && !s.policy.Interception(t.Host, t.Port, false).Open {
+		if unread == "" && t.Scheme == "https" && slices.ContainsFunc(at, (*policy.Limit).NeedsRequests) && !s.policy.Interception(t.Host, t.Port, false).Open {
 			unread = t.Host
 		}
 	}
@@ -245,11 +245,6 @@ func (s *simulation) sayAssumptions(say func(string, ...any)) {
 	if coalesce {
 		say("coalesce: true: each request goes on its own here, so that fewer may be sent in fact")
 	}
-}
-
-// needRequests tells whether some limit can only be kept by seeing requests.
-func needRequests(limits []*policy.Limit) bool {
-	return slices.ContainsFunc(limits, func(l *policy.Limit) bool { return l.NeedsRequests() })
 }
 
 // sayLog says what of the log is not in the plan.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -74,10 +75,7 @@ func (m *model) siteList(rows []row, room int) list {
 		l.titles, l.right, l.widths = append(l.titles, title), append(l.right, c.right), append(l.widths, c.width)
 	}
 	for y, r := range rows {
-		cells := make([]string, len(shown))
-		for x, c := range shown {
-			cells[x] = texts[y][c.number]
-		}
+		cells := lists.Map(shown, func(c placed) string { return texts[y][c.number] })
 		l.rows, l.colors = append(l.rows, cells), append(l.colors, stateColor(r.state))
 	}
 	return l

@@ -17,6 +17,7 @@ import (
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/chart"
 	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -206,11 +207,9 @@ func (a *program) countEnded(r dispatch.Report) {
 // Bandwidth is the recorded traffic of a site, or of all sites.
 func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
 	kept, err := c.history.Bandwidth(ctx, site, since, until, step)
-	list := make([]status.Traffic, len(kept))
-	for i, one := range kept {
-		list[i] = status.Traffic{Site: one.Site, Start: one.Minute, In: one.In, Out: one.Out, Requests: one.Requests}
-	}
-	return list, err
+	return lists.Map(kept, func(t store.Traffic) status.Traffic {
+		return status.Traffic{Site: t.Site, Start: t.Minute, In: t.In, Out: t.Out, Requests: t.Requests}
+	}), err
 }
 
 // Report counts what became of requests, by site, client, token or priority, and lists the

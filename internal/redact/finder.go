@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // minEncodedLength is the length in bytes from which a secret is also looked for in hex and
@@ -148,11 +150,7 @@ func (b *builder) base64(s string, before int) {
 
 func (b *builder) patterns() []pattern {
 	text := string(b.text)
-	list := make([]pattern, len(b.parts))
-	for i, p := range b.parts {
-		list[i] = pattern{text[p.from:p.to], p.left, p.right}
-	}
-	return list
+	return lists.Map(b.parts, func(p part) pattern { return pattern{text[p.from:p.to], p.left, p.right} })
 }
 
 // backslashed escapes a text as in JSON and in quoted strings.

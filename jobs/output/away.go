@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -33,13 +34,11 @@ func isAway(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
-	for _, one := range []error{driver.ErrBadConn, sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.DeadlineExceeded, fs.ErrPermission, syscall.ENOSPC, syscall.EROFS, syscall.EIO, syscall.EDQUOT} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
 	_, connects := errors.AsType[*pgconn.ConnectError](err)
-	return connects || strings.HasSuffix(err.Error(), "conn closed")
+	return connects || strings.HasSuffix(err.Error(), "conn closed") || slices.ContainsFunc([]error{
+		driver.ErrBadConn, sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.DeadlineExceeded,
+		fs.ErrPermission, syscall.ENOSPC, syscall.EROFS, syscall.EIO, syscall.EDQUOT,
+	}, func(cause error) bool { return errors.Is(err, cause) })
 }
 
 // sqliteCode is SQLite's primary result code of an error, or 0.

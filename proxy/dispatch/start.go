@@ -34,7 +34,9 @@ func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done
 	}
 	if q, limited := x.clientQuestion(); limited {
 		x.progress.waitBegan = s.clock.Now()
-		p.enter(q, p.passedClient)
+		p.enter(q, func(permit *queue.Permit, err error) {
+			p.proceed(s.admission.passedClient(x, permit, err), p.enterSite)
+		})
 		return
 	}
 	p.enterSite()
@@ -101,15 +103,6 @@ func (p *virtualRequest) enter(q queue.Request, next func(*queue.Permit, error))
 	next(permit, err)
 }
 
-// passedClient continues with the answer of the queue of the client.
-func (p *virtualRequest) passedClient(permit *queue.Permit, err error) {
-	if problem := p.of.admission.passedClient(p.x, permit, err); problem != nil {
-		p.end(nil, problem)
-		return
-	}
-	p.enterSite()
-}
-
 // enterSite has the request wait in the queue of its site.
 func (p *virtualRequest) enterSite() {
 	refused := p.of.admission.breakers.refuse(p.x)
@@ -121,16 +114,16 @@ func (p *virtualRequest) enterSite() {
 		p.end(nil, refused)
 		return
 	}
-	p.enter(q, p.entered)
+	p.enter(q, func(permit *queue.Permit, err error) { p.proceed(p.of.admission.entered(p.x, permit, err), p.granted) })
 }
 
-// entered continues with the queue's answer.
-func (p *virtualRequest) entered(permit *queue.Permit, err error) {
-	if problem := p.of.admission.entered(p.x, permit, err); problem != nil {
-		p.end(nil, problem)
+// proceed goes on after the answer of a queue, unless the answer is a problem.
+func (p *virtualRequest) proceed(refused *problem.Problem, next func()) {
+	if refused != nil {
+		p.end(nil, refused)
 		return
 	}
-	p.granted()
+	next()
 }
 
 // granted sends the request, or has it wait again.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
@@ -282,11 +283,8 @@ func (o *Operator) DisableToken(pool, label string) error { return o.tokens.chan
 func (o *Operator) EnableToken(pool, label string) error { return o.tokens.change(pool, label, true) }
 
 // WrittenLimits returns the limits of the configuration that are remembered, in order.
-func (v *View) WrittenLimits() (list []status.Limit) {
-	for _, l := range v.use.sorted() {
-		list = append(list, l.shown)
-	}
-	return list
+func (v *View) WrittenLimits() []status.Limit {
+	return lists.Map(v.use.sorted(), func(l *written) status.Limit { return l.shown })
 }
 
 // Forecast tells of the limits with long windows, of one site or "" for all, when they are used

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
@@ -267,10 +268,7 @@ var all = []*Problem{
 
 // Reasons are the reasons of all problems that a client may be told, in order.
 func Reasons() []string {
-	var list []string
-	for _, one := range all {
-		list = append(list, one.Reason)
-	}
+	list := lists.Map(all, func(p *Problem) string { return p.Reason })
 	for _, one := range ofUpstream {
 		list = append(list, one.Reason)
 	}
