@@ -102,8 +102,8 @@ func (m *Metrics) Site(name string) *Site { return m.sites.site(name) }
 func (m *Metrics) Sites() []SiteCount { return m.sites.counts() }
 
 // Failed lists the answers from status 400 on that clients got, by site and status.
-func (m *Metrics) Failed() map[string][]CodeCount {
-	failed := map[string][]CodeCount{}
+func (m *Metrics) Failed() map[string][]status.CodeCount {
+	failed := map[string][]status.CodeCount{}
 	for _, site := range m.sites.all() {
 		if list := site.failed(); len(list) > 0 {
 			failed[site.name] = list

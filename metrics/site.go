@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // Site has the counters of one site. It counts bytes for package upstream. It is safe for
@@ -38,14 +40,8 @@ type SiteCount struct {
 	Unread            UnreadCount
 }
 
-// CodeCount counts the answers with a status. 499 counts clients that left before the end of the answer.
-type CodeCount struct {
-	Code    int    `json:"code"`
-	Answers uint64 `json:"answers"`
-}
-
 // failed lists the answers from status 400 on, by status.
-func (s *Site) failed() (list []CodeCount) {
+func (s *Site) failed() (list []status.CodeCount) {
 	sums := map[int]uint64{}
 	s.requests.each(func(_, hundred, rest int, n *atomic.Uint64) {
 		if hundred >= 4 {
@@ -53,7 +49,7 @@ func (s *Site) failed() (list []CodeCount) {
 		}
 	})
 	for _, code := range slices.Sorted(maps.Keys(sums)) {
-		list = append(list, CodeCount{code, sums[code]})
+		list = append(list, status.CodeCount{Code: code, Answers: sums[code]})
 	}
 	return list
 }

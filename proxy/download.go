@@ -76,10 +76,8 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 			return total, nil
 		default:
 			// A return would end the chunked body as if it were complete.
-			d.writer.left = upstream.KindOf(readErr) == upstream.Canceled
-			if upstream.KindOf(readErr) == upstream.Budget {
-				d.writer.request.CountCut()
-			}
+			d.writer.request.Broke = upstream.KindOf(readErr)
+			d.writer.left = d.writer.request.Broke == upstream.Canceled
 			panic(http.ErrAbortHandler)
 		}
 	}

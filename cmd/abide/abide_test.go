@@ -88,13 +88,22 @@ func fetchAll() {
 }
 
 // scriptOrigin is the site http://api.test/ of a script: it answers each path that ends
-// with refused-once with 429 at first, and everything else with 200.
+// with refused-once with 429 at first, unpaid with 402, silent with the beginning of an answer, and everything
+// else with 200.
 func scriptOrigin(end func(func())) (address string) {
 	var refused sync.Map
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, again := refused.LoadOrStore(r.URL.Path, true); !again && strings.HasSuffix(r.URL.Path, "refused-once") {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		if strings.HasSuffix(r.URL.Path, "unpaid") {
+			w.WriteHeader(http.StatusPaymentRequired)
+		}
+		if strings.HasSuffix(r.URL.Path, "silent") {
+			fmt.Fprintln(w, "data: 1")
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
 		}
 	}))
 	end(s.Close)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/status"
 )
 
 func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
@@ -96,15 +96,14 @@ func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 			{Site: "other.test", Limit: "retry", Requests: 1, Total: time.Second, Longest: time.Second},
 			{Site: "other.test", Limit: "2 in flight", Requests: 1, Total: time.Millisecond, Longest: time.Millisecond},
 		},
-		tokens: []tokenUse{{"p", "alice", 6, ""}, {"p", "bob", 1, ""}, {"p", "carol", 1, "402: no credit"}},
-		failed: map[string][]metrics.CodeCount{"api.test": {{Code: 402, Answers: 1}, {Code: 403, Answers: 55}, {Code: 499, Answers: 9}}, "other.test": {{Code: 503, Answers: 2}}},
-		own:    map[string]uint64{"broken": 2},
+		tokens:   []tokenUse{{"p", "alice", 6, ""}, {"p", "bob", 1, ""}, {"p", "carol", 1, "402: no credit"}},
+		failures: status.Failures{Codes: map[string][]status.CodeCount{"api.test": {{Code: 402, Answers: 1}, {Code: 403, Answers: 55}, {Code: 499, Answers: 9}}, "other.test": {{Code: 503, Answers: 2}}}, Own: map[string]uint64{"broken": 2}},
 	}
 	want := `abide    12 requests to 2 sites in 1m23s
 refused  3 attempts by sites, of which the command saw 1; the others were sent again
 failed   api.test: 1 answer 402 (to be paid for), 55 answers 403 (the site may block this crawler)
          other.test: 2 answers 503
-         of these, abide answered itself: 2 broken, see docs/troubleshooting.md#which-answer-means-what
+         answered or cut by abide itself: 2 broken, see docs/troubleshooting.md#which-answer-means-what
          9 requests given up by the command before the end of the answer: give it a longer time-out, see docs/crawlers.md#time-outs
 held     7 requests, 12s each on average, the longest 40s: api.test, limit: 900 requests per 15m
          1 request, 2s: other.test refused requests
@@ -153,10 +152,11 @@ func TestARunFailsWhereRequestsHadNoAnswerOfTheirSites(t *testing.T) {
 		s    summary
 		want bool
 	}{
-		"all were answered":            {summary{requests: 3, failed: map[string][]metrics.CodeCount{"a.test": {{Code: 404, Answers: 1}}}}, false},
+		"all were answered":            {summary{requests: 3, failures: status.Failures{Codes: map[string][]status.CodeCount{"a.test": {{Code: 404, Answers: 1}}}}}, false},
+		"no answer was of use":         {summary{requests: 3, failures: status.Failures{Codes: map[string][]status.CodeCount{"a.test": {{Code: 402, Answers: 2}, {Code: 500, Answers: 1}}}}}, true},
 		"nothing came":                 {summary{}, true},
-		"abide answered":               {summary{requests: 3, own: map[string]uint64{"wait": 1}}, true},
-		"the command left":             {summary{requests: 3, failed: map[string][]metrics.CodeCount{"a.test": {{Code: 499, Answers: 1}}}}, true},
+		"abide answered":               {summary{requests: 3, failures: status.Failures{Own: map[string]uint64{"wait": 1}}}, true},
+		"the command left":             {summary{requests: 3, failures: status.Failures{Codes: map[string][]status.CodeCount{"a.test": {{Code: 499, Answers: 1}}}}}, true},
 		"the certificate was refused":  {summary{requests: 3, unread: 2, refused: 1}, true},
 		"https passed by its settings": {summary{requests: 3, unread: 2}, false},
 	} {

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
@@ -37,12 +34,14 @@ type summary struct {
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
 	held     []sitelog.HeldTime
-	sources  map[[2]string]string // limits and how they became known, by site and title
-	raise    string               // what would raise the rate, of the limit that held requests for longest; "": not known
+	sources  map[[2]string]limitSource // by site and title
+	raise    string                    // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
-	failed   map[string][]metrics.CodeCount // answers that the command got from status 400 on, by site
-	own      map[string]uint64              // number of answers that abide gave itself, by reason
+	failures status.Failures
 }
+
+// limitSource tells how a learned limit became known.
+type limitSource struct{ name, source string }
 
 // tokenUse counts the uses of a token.
 type tokenUse struct {
@@ -56,7 +55,7 @@ type tokenUse struct {
 func (a *program) summary(took time.Duration) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failed: a.metrics.Failed(), own: a.metrics.OwnAnswers(), sources: map[[2]string]string{}}
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}}
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
 		if site.Requests > 0 {
@@ -89,9 +88,9 @@ func (a *program) summary(took time.Duration) summary {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 	}
 	for _, l := range a.proxy.Limits() {
-		source := l.Label() + ", announced by the site"
+		source := limitSource{l.Label(), "announced by the site"}
 		if found := l.FoundText(); found != "" {
-			source = l.Name() + ", " + found + ", found by refusals"
+			source = limitSource{l.Name() + ", " + found, "found by refusals"}
 		}
 		s.sources[[2]string{l.Site, l.Title}] = source
 	}
@@ -114,21 +113,18 @@ func (s *summary) write(w io.Writer) {
 	}
 }
 
-// gaveUp tells whether requests of the command ended without an answer of their site, or went by
-// abide: all of them, or because the command does not accept its certificate.
+// gaveUp tells whether requests of the command ended without an answer of their site, all answers failed, or
+// requests went by abide: all of them, or because the command does not accept its certificate.
 func (s *summary) gaveUp() bool {
-	for _, codes := range s.failed {
-		if slices.ContainsFunc(codes, func(c metrics.CodeCount) bool { return c.Code == clientLeft }) {
-			return true
-		}
-	}
-	return len(s.own) > 0 || s.refused > 0 || s.requests+s.connects == 0
+	failed, left := s.failures.Count()
+	return left > 0 || failed >= s.requests && s.requests > 0 || len(s.failures.Own) > 0 || s.refused > 0 || s.requests+s.connects == 0
 }
 
 // heldJSON is a limit that held requests, in the file of the summary.
 type heldJSON struct {
 	Site     string  `json:"site"`
 	Limit    string  `json:"limit"`
+	Source   string  `json:"source,omitempty"` // of a learned limit; "": it is written
 	Requests int     `json:"requests"`
 	Seconds  float64 `json:"seconds"` // of all requests together
 	Longest  float64 `json:"longest_seconds"`
@@ -138,11 +134,11 @@ type heldJSON struct {
 func (s *summary) writeJSON(w io.Writer) error {
 	held := []heldJSON{}
 	for _, h := range s.held {
-		held = append(held, heldJSON{h.Site, h.Limit, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
+		held = append(held, heldJSON{h.Site, h.Limit, s.sources[[2]string{h.Site, h.Limit}].source, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
 	}
 	return json.NewEncoder(w).Encode(map[string]any{
 		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "https_unread": s.unread,
-		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failed, "own_answers": s.own,
+		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "own_answers": s.failures.Own,
 		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "faster": s.advice(),
 	})
 }
@@ -172,7 +168,11 @@ func (s *summary) table(w io.Writer) {
 		}
 		fmt.Fprintf(t, "refused\t%s by sites%s\n", countText(s.refusals, "attempt"), seen)
 	}
-	s.failures(t)
+	name := "failed"
+	for _, sentence := range s.failures.Sentences("the command") {
+		fmt.Fprintf(t, "%s\t%s\n", name, sentence)
+		name = ""
+	}
 	for i, h := range s.held {
 		name := "held"
 		if i > 0 {
@@ -198,52 +198,6 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "faster\t%s\n", text)
 	}
 	t.Flush()
-}
-
-// failures prints what went wrong: answers with errors, by site, those of abide itself, and
-// requests that the command gave up.
-func (s *summary) failures(t io.Writer) {
-	name, left := "failed", uint64(0)
-	line := func(format string, args ...any) {
-		fmt.Fprintf(t, name+"\t"+format+"\n", args...)
-		name = ""
-	}
-	for _, site := range slices.Sorted(maps.Keys(s.failed)) {
-		var codes []string
-		for _, c := range s.failed[site] {
-			if c.Code == clientLeft {
-				left += c.Answers
-				continue
-			}
-			hint := codeHints[c.Code]
-			if c.Code == http.StatusForbidden && s.own["forbidden"] > 0 {
-				hint = "" // the operator forbids it, not the site
-			}
-			codes = append(codes, fmt.Sprintf("%s %d%s", countText(int(c.Answers), "answer"), c.Code, hint))
-		}
-		if len(codes) > 0 {
-			line("%s: %s", site, strings.Join(codes, ", "))
-		}
-	}
-	if len(s.own) > 0 {
-		var reasons []string
-		for _, reason := range slices.Sorted(maps.Keys(s.own)) {
-			reasons = append(reasons, fmt.Sprintf("%d %s", s.own[reason], reason))
-		}
-		line("of these, abide answered itself: %s, see docs/troubleshooting.md#which-answer-means-what", strings.Join(reasons, ", "))
-	}
-	if left > 0 {
-		line("%s given up by the command before the end of the answer: give it a longer time-out, see docs/crawlers.md#time-outs", countText(int(left), "request"))
-	}
-}
-
-// clientLeft is the status of a request whose client left before the answer.
-const clientLeft = 499
-
-// codeHints say what answers often mean.
-var codeHints = map[int]string{
-	http.StatusPaymentRequired: " (to be paid for)",
-	http.StatusForbidden:       " (the site may block this crawler)",
 }
 
 // deniedTokens names the tokens that sites do not accept, with the reasons.
@@ -276,8 +230,8 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	case "retry":
 		return h.Site + ", before requests were sent again"
 	}
-	if source := s.sources[[2]string{h.Site, h.Limit}]; source != "" {
-		return h.Site + ", limit: " + source
+	if limit := s.sources[[2]string{h.Site, h.Limit}]; limit.source != "" {
+		return h.Site + ", limit: " + limit.name + ", " + limit.source
 	}
 	return h.Site + ", limit: " + h.Limit
 }

@@ -250,6 +250,3 @@ func (b *SiteBudget) Title() string {
 	titles := lists.Map(b.all.deps.Rules(b.owner).Limits, func(l queue.Limit) string { return l.Title })
 	return strings.Join(titles, ", ")
 }
-
-// CountCut counts a body that ended early because of the budget.
-func (b *SiteBudget) CountCut() { b.all.deps.Cut() }

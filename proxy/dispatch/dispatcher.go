@@ -122,7 +122,7 @@ func New(o Options) (*Dispatcher, error) {
 
 // connect makes the parts that a request passes.
 func (s *Dispatcher) connect() {
-	s.problems = &problems{log: s.log, clock: s.clock, tlsLines: sitelog.LineLimit{Every: tlsSilence}}
+	s.problems = &problems{log: s.log, clock: s.clock, lines: sitelog.LineLimit{Every: lineSilence}}
 	breakers := &siteBreakers{backends.NewBreakers(), func() policy.Breaker { return s.Policy().Breaker }, s.clock, s.log}
 	*s.admission = admission{
 		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,
@@ -235,6 +235,13 @@ func (s *Dispatcher) End(x *Request, received int64) {
 	}
 	if s.ended != nil && x.site != "" && !x.shared {
 		s.ended(x.Report())
+	}
+	switch x.Broke {
+	case upstream.Budget:
+		s.metrics.Refused(problem.StandsStill.Reason)
+	case upstream.Stalled:
+		s.metrics.Refused(problem.Of(upstream.Stalled).Reason)
+		s.problems.logStall(x)
 	}
 	x.finishClient()
 	x.progress.finish()

@@ -54,13 +54,6 @@ func (x *Request) Waited() time.Duration { return x.progress.waited }
 // Token finds the credential of the present attempt in headers; nil without one.
 func (x *Request) Token() *redact.Finder { return x.progress.shown }
 
-// CountCut counts an answer that a limit of bytes has broken off.
-func (x *Request) CountCut() {
-	if x.bytes != nil {
-		x.bytes.CountCut()
-	}
-}
-
 // LogDecision writes a line about a decision on the request, at log level debug: see
 // sitelog.Log.Decided.
 func (x *Request) LogDecision(format string, args ...any) {

@@ -37,6 +37,7 @@ type Request struct {
 	Queued    func()        // see PermitAsk; nil: nothing is called
 	Uploading time.Duration // the client's part of the time before the wait
 	Uploaded  int64         // bytes of the body that the client has sent
+	Broke     upstream.Kind // why the answer ended in its middle; Unknown: it did not, or for no known reason
 
 	// The purpose of a request that abide does not send for a client.
 	explained    bool // nothing is sent: an explanation is asked for

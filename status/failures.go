@@ -1,0 +1,78 @@
+package status
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// ClientLeft is the status of a request whose client left before the end of the answer.
+const ClientLeft = 499
+
+// CodeCount counts the answers with a status. 499 counts clients that left before the end of the answer.
+type CodeCount struct {
+	Code    int    `json:"code"`
+	Answers uint64 `json:"answers"`
+}
+
+// Failures counts what went wrong with requests.
+type Failures struct {
+	Codes map[string][]CodeCount // answers from status 400 on, by site
+	Own   map[string]uint64      // those that abide gave itself or cut, by reason
+}
+
+// codeHints say what answers often mean, and ownHints what to do about answers of abide.
+var (
+	codeHints = map[int]string{
+		http.StatusPaymentRequired: " (to be paid for)",
+		http.StatusForbidden:       " (the site may block this crawler)",
+	}
+	ownHints = map[string]string{
+		"stalled": " (the site was silent for longer than stall: set stall: off in its rule if its streams are)",
+	}
+)
+
+// Count returns the number of answers from status 400 on, and of these the requests that clients gave up.
+func (f Failures) Count() (failed, left uint64) {
+	for _, codes := range f.Codes {
+		for _, c := range codes {
+			if failed += c.Answers; c.Code == ClientLeft {
+				left += c.Answers
+			}
+		}
+	}
+	return failed, left
+}
+
+// Sentences says what went wrong. client is who gave requests up.
+func (f Failures) Sentences(client string) (list []string) {
+	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
+		var codes []string
+		for _, c := range f.Codes[site] {
+			if c.Code == ClientLeft {
+				continue
+			}
+			hint := codeHints[c.Code]
+			if c.Code == http.StatusForbidden && f.Own["forbidden"] > 0 {
+				hint = "" // the operator forbids it, not the site
+			}
+			codes = append(codes, fmt.Sprintf("%s %d%s", Number(int(c.Answers), "answer", "answers"), c.Code, hint))
+		}
+		if len(codes) > 0 {
+			list = append(list, fmt.Sprintf("%s: %s", site, strings.Join(codes, ", ")))
+		}
+	}
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(f.Own)) {
+		reasons = append(reasons, fmt.Sprintf("%d %s%s", f.Own[reason], reason, ownHints[reason]))
+	}
+	if len(reasons) > 0 {
+		list = append(list, fmt.Sprintf("answered or cut by abide itself: %s, see docs/troubleshooting.md#which-answer-means-what", strings.Join(reasons, ", ")))
+	}
+	if _, left := f.Count(); left > 0 {
+		list = append(list, fmt.Sprintf("%s given up by %s before the end of the answer: give it a longer time-out, see docs/crawlers.md#time-outs", Number(int(left), "request", "requests"), client))
+	}
+	return list
+}
