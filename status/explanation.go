@@ -82,8 +82,12 @@ type ExplainedLimit struct {
 	Asks     bool      `json:"asks_store,omitempty"` // the store is asked what is left
 	Cooling  time.Time `json:"cooling_until,omitzero"`
 	Why      string    `json:"why,omitempty"` // who asked for the pause
-	Held     int       `json:"held"`
+	Held     int       `json:"held"`          // requests that wait for it
 	InFlight int64     `json:"in_flight"`
+	// Unused says that another token or backend is ready sooner, so that the request does not wait for
+	// this limit. GuessedWindow is the time that its window is taken to last, as nothing tells it yet.
+	Unused        bool    `json:"unused,omitempty"`
+	GuessedWindow float64 `json:"guessed_window_seconds,omitempty"`
 }
 
 // ExplainedBackend is one of several backends of the site.

@@ -58,10 +58,16 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		line(name, "%s", one)
 		name = ""
 	}
-	name = "left"
-	for _, one := range e.Limits {
-		line(name, "%s", one.describe(now))
-		name = ""
+	for _, unused := range []bool{false, true} {
+		if name = "left"; unused {
+			name = "not used"
+		}
+		for _, one := range e.Limits {
+			if one.Unused == unused {
+				line(name, "%s", one.describe(now))
+				name = ""
+			}
+		}
 	}
 	if e.Breaker != "" && e.Breaker != "closed" {
 		line("breaker", "%s", e.Breaker)
@@ -113,6 +119,9 @@ func (l ExplainedLimit) describe(now time.Time) string {
 		text += fmt.Sprintf("%d left, enough %s", l.Left, soon(l.Next, now))
 	default:
 		text += fmt.Sprintf("%d left", l.Left)
+	}
+	if l.GuessedWindow > 0 {
+		text += fmt.Sprintf("; its window is not known yet, taken as %.0f s", l.GuessedWindow)
 	}
 	if l.Held > 0 {
 		text += "; " + Number(l.Held, "waits", "wait") + " for it"
@@ -203,7 +212,7 @@ func (e Explanation) wouldChange(now time.Time) []string {
 	}
 	for _, one := range e.Limits {
 		// The queue's name for it has whose it is, too.
-		if one.Limit == e.Limit || strings.HasPrefix(e.Limit, one.Limit+" of ") || !one.Keeps {
+		if one.Limit == e.Limit || strings.HasPrefix(e.Limit, one.Limit+" of ") || !one.Keeps || one.Unused {
 			continue
 		}
 		why := ""

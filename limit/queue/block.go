@@ -27,6 +27,16 @@ func longestBlock(now, from time.Time, needs []need) block {
 	return b
 }
 
+// denied tells whether the site has denied the credential of needs.
+func denied(now time.Time, needs []need) bool {
+	return slices.ContainsFunc(needs, func(n need) bool { return n.resource.denied(now) })
+}
+
+// allDenied tells whether the site has denied the credential of each alternative.
+func allDenied(now time.Time, needs [][]need) bool {
+	return !slices.ContainsFunc(needs, func(one []need) bool { return !denied(now, one) })
+}
+
 // spent tells whether requests are refused for what the resource lacks instead of waiting.
 // What depends on an answer that is still to come, of the site or of a store, may be
 // available at once.

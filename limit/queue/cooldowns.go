@@ -52,6 +52,11 @@ func (c *cooldown) awaitsAnswer(now time.Time) bool {
 	return r != nil && r.inFlight >= r.allowed && now.Before(r.latest.Add(probeWait))
 }
 
+// denied tells whether the resource is of a credential that the site has denied.
+func (r *resource) denied(now time.Time) bool {
+	return r.cooldown.until.After(now) && r.cooldown.reason == Quarantine
+}
+
 // recovering tells whether the resource is in a slow start that is not over.
 func (c *cooldown) recovering(now time.Time) bool {
 	r := c.slowStart

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -26,15 +27,17 @@ type Explanation struct {
 type limitInfo struct {
 	Limit    string // as people know it
 	Key      string
-	Learned  bool      // nobody wrote it: MeterSource.NewMeter has made its meter
-	Left     int64     // -1: it has no amount
-	Rate     float64   // of an adaptive limit, now, per second; 0 of others
-	Next     time.Time // when the request could take from it, were it alone; zero: not known
-	Asking   bool      // its store is asked what is left
-	Cooling  time.Time // zero: it does not
-	Why      string    // of the cooldown, or of what follows one
-	Held     int       // holds that need it
-	InFlight int64     // units taken by what is not over
+	Learned  bool          // nobody wrote it: MeterSource.NewMeter has made its meter
+	Left     int64         // -1: it has no amount
+	Rate     float64       // of an adaptive limit, now, per second; 0 of others
+	Next     time.Time     // when the request could take from it, were it alone; zero: not known
+	Asking   bool          // its store is asked what is left
+	Guessed  time.Duration // the length that its window is taken to have, as it is not known; 0: it is known, or does not matter
+	Unused   bool          // the request needs it only with a token or backend that is ready later than another
+	Cooling  time.Time     // zero: it does not
+	Why      string        // of the cooldown, or of what follows one
+	Held     int           // holds that wait for it
+	InFlight int64         // units taken by what is not over
 }
 
 // Explain tells what a request would meet now. It makes nothing and changes
@@ -87,18 +90,16 @@ func (s *site) explain(r Request) Explanation {
 	line := all.inOrder(func(look func(time.Time)) {
 		s.locked(func(now time.Time) { unenclosed(h.needs, func() { look(now) }) })
 	})
-	held := map[*resource]int{}
+	held := map[string]int{} // :: name of a resource → holds
 	for _, w := range line {
 		if w.hold == h {
 			e.Place, e.Blocker, e.ETA = w.Place, w.Blocker, w.ETA
 			continue
 		}
-		for res := range resourcesOf(w.needs) {
-			held[res]++
-		}
+		held[w.Limit]++
 	}
 	for i, res := range resources {
-		e.Limits[i].Held = held[res]
+		e.Limits[i].Held = held[res.name]
 	}
 	if refusal != nil {
 		e.Never, e.Blocker, e.ETA = true, Blocker{Limit: refusal.Limit}, time.Time{}
@@ -134,22 +135,45 @@ func (s *site) limitsNow(now time.Time, r *Request, h *hold, e *Explanation) (re
 	if at := s.now(now, h.needs[0][0], s.name, ""); !at.Cooling.IsZero() || at.Why != "" {
 		e.Limits, resources = append(e.Limits, at), append(resources, s.registry.whole)
 	}
-	seen := map[Scope]bool{}
-	for _, alternative := range r.Limits {
+	seen, late := map[Scope]int{}, late(now, h.needs)
+	for n, alternative := range r.Limits {
 		for i := range alternative {
 			l := &alternative[i]
 			at := l.scope(r)
-			if seen[at] {
+			if i, there := seen[at]; there {
+				e.Limits[i].Unused = e.Limits[i].Unused && late[n]
 				continue
 			}
-			seen[at] = true
+			seen[at] = len(e.Limits)
 			need := l.need(s.registry.preview(now, l, at), r)
 			stands := s.now(now, need, l.title(), l.key(r))
-			stands.Learned = l.made()
+			stands.Learned, stands.Unused = l.made(), late[n]
 			e.Limits, resources = append(e.Limits, stands), append(resources, need.resource)
 		}
 	}
 	return resources
+}
+
+// sameTime is the difference below which two alternatives count as ready at the same time.
+const sameTime = time.Second
+
+// late tells which alternatives are ready later than another. What the site has denied is late,
+// unless it has denied all.
+func late(now time.Time, needs [][]need) []bool {
+	every, ends, list := allDenied(now, needs), make([]time.Time, len(needs)), make([]bool, len(needs))
+	for i, alternative := range needs {
+		ends[i] = now
+		if !every && denied(now, alternative) {
+			ends[i] = now.Add(4 * far)
+		} else if b := longestBlock(now, now, alternative); b.resource != nil {
+			ends[i] = b.at
+		}
+	}
+	first := slices.MinFunc(ends, time.Time.Compare)
+	for i, at := range ends {
+		list[i] = at.Sub(first) > sameTime
+	}
+	return list
 }
 
 // enclosing is a meter that has a moment's reasons of its own beside those of the one
@@ -187,6 +211,9 @@ func (s *site) now(now time.Time, n need, title, key string) limitInfo {
 		if adaptive, ok := res.meter.(interface{ Rate(now time.Time) float64 }); ok {
 			at.Rate = adaptive.Rate(now)
 		}
+		if learned, ok := res.meter.(interface{ GuessedWindow() time.Duration }); ok {
+			at.Guessed = learned.GuessedWindow()
+		}
 	}
 	away := at.Next.After(now) && res.away(now) && !res.cooldown.until.After(now)
 	if asking := res.asking(now, at.Next, n.n); away || asking || at.Next.Sub(now) > far {
@@ -204,8 +231,12 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 	if h.state == stateDelayed {
 		return Blocker{Limit: retryLimit, Until: h.later}, nil
 	}
-	asking := false
-	for i, needs := range h.needs {
+	asking, every := false, allDenied(now, h.needs)
+	first := true
+	for _, needs := range h.needs {
+		if !every && denied(now, needs) {
+			continue
+		}
 		var k Blocker
 		var by *resource
 		asks := false
@@ -225,8 +256,11 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 				k, by = Blocker{Limit: n.resource.name, Until: n.resource.wake, Behind: true}, n.resource
 			}
 		}
-		if i == 0 || !k.Until.IsZero() && k.Until.Before(found.Until) {
-			found, res, asking = k, by, asks
+		if k.Limit == "" {
+			return Blocker{}, nil
+		}
+		if first || !k.Until.IsZero() && k.Until.Before(found.Until) {
+			found, res, asking, first = k, by, asks, false
 		}
 	}
 	if asking || found.Until.Sub(now) > far {

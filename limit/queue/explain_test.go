@@ -57,7 +57,7 @@ func TestExplainSaysWhatARequestWouldMeet(t *testing.T) {
 				t.Errorf("%s: %+v", name, e)
 			}
 			if len(e.Limits) != 2 || e.Limits[0] != (limitInfo{Limit: "limit", Next: start.Add(time.Minute), Held: 3, InFlight: 1}) ||
-				e.Limits[1] != (limitInfo{Limit: "5 in flight", Left: 4, Next: start, Held: 3, InFlight: 1}) {
+				e.Limits[1] != (limitInfo{Limit: "5 in flight", Left: 4, Next: start, InFlight: 1}) {
 				t.Errorf("%s: the limits are %+v", name, e.Limits)
 			}
 		}
@@ -76,6 +76,79 @@ func TestExplainSaysWhatARequestWouldMeet(t *testing.T) {
 		all.Wait()
 		if took := time.Since(start); took != time.Hour+2*time.Minute {
 			t.Errorf("it took %v, and would have taken %v", took, time.Hour+2*time.Minute)
+		}
+	})
+}
+
+// Five requests a second let the request go soon, but ten requests a minute are what those before
+// it use up.
+func TestExplainNamesTheLimitThatDelaysTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{}, nil)
+		r := asks("a", "x", tenPerMinute())
+		r.Limits[0] = append(r.Limits[0], Limit{Name: "fast", Title: "5 a second", Spec: &limit.Spec{As: limit.Fixed, Amount: 5, Window: time.Second}, N: 1})
+		for range 5 {
+			allow(t, g, r).Finish(Result{})
+		}
+		for range 8 {
+			go func() { allow(t, g, r).Finish(Result{}) }()
+			synctest.Wait()
+		}
+		e := g.Explain(r)
+		if e.Held != 8 || e.Limit != "limit" || !e.Behind || !e.Until.Equal(e.ETA) || time.Until(e.ETA) < 50*time.Second {
+			t.Errorf("it says %+v", e)
+		}
+		for i, want := range []int{3, 5} {
+			if e.Limits[i].Held != want {
+				t.Errorf("%+v: %d are to wait for it", e.Limits[i], want)
+			}
+		}
+		for i, one := range g.HeldRequests("a") {
+			if want := map[bool]string{true: "5 a second", false: "limit"}[i < 5]; one.Limit != want {
+				t.Errorf("request %d waits for %s, want %s", i, one.Limit, want)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
+
+// A token in quarantine, and one that has to wait for longer than another, keep nothing.
+func TestExplainTellsWhatIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{}, nil)
+		spec := tenPerMinute()
+		with := func(keys ...string) Request {
+			r := Request{Site: "a", Client: "x", Priority: DefaultPriority}
+			for _, key := range keys {
+				r.Limits = append(r.Limits, []Limit{{Name: "n", Key: key, Spec: spec, N: 1}})
+			}
+			return r
+		}
+		all := with("denied", "slow", "free")
+		use := func(key string) {
+			for range 10 {
+				allow(t, g, with(key)).Finish(Result{})
+			}
+		}
+		check := func(want ...bool) Explanation {
+			e := g.Explain(all)
+			for i := range want {
+				if e.Limits[i].Unused != want[i] {
+					t.Errorf("%+v: not used is to be %v", e.Limits[i], want[i])
+				}
+			}
+			return e
+		}
+		allow(t, g, with("denied")).Finish(Result{})
+		g.Cool("a", Scope{"n", "denied"}, time.Now().Add(30*time.Second), Quarantine)
+		use("slow")
+		if e := check(true, true, false); e.Limit != "" {
+			t.Errorf("it says that %q keeps it", e.Limit)
+		}
+		time.Sleep(3 * time.Second)
+		use("free")
+		if e := check(true, false, true); time.Until(e.Until) < 50*time.Second {
+			t.Errorf("a token in quarantine keeps it: %+v", e.Blocker)
 		}
 	})
 }

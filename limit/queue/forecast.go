@@ -108,21 +108,14 @@ func (f *forecast) copyNeeds(of [][]need) *forecastNeeds {
 // leaveOut keeps the alternatives back whose credentials the site has denied, unless all are: a
 // site that has denied a credential is not expected to accept it later.
 func (f *forecastNeeds) leaveOut(now time.Time) {
-	var denied []*resource
-	usable := false
-	for _, alternative := range f.needs {
-		i := slices.IndexFunc(alternative, func(n need) bool {
-			return n.resource.cooldown.until.After(now) && n.resource.cooldown.reason == Quarantine
-		})
-		if i < 0 {
-			usable = true
-			continue
-		}
-		denied = append(denied, alternative[i].resource)
+	if allDenied(now, f.needs) {
+		return
 	}
-	if usable {
-		for _, r := range denied {
-			r.cooldown.until = now.Add(2 * far)
+	for _, alternative := range f.needs {
+		for _, n := range alternative {
+			if n.resource.denied(now) {
+				n.resource.cooldown.until = now.Add(2 * far)
+			}
 		}
 	}
 }
@@ -189,7 +182,7 @@ func (f *forecast) play(views map[*hold]*heldView) {
 		for _, h := range d.granted {
 			w := views[h]
 			turn++
-			w.Soonest, w.turn = at, turn
+			w.Soonest, w.turn, w.longest = at, turn, h.blockedBy
 			if f.certain(at, h.needs[h.grant.choice]) {
 				w.ETA = at
 			}

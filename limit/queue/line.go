@@ -209,6 +209,7 @@ type heldView struct {
 	client   *client
 	seq      uint64
 	pays     float64 // in snapshot.turns
+	longest  string  // name of the resource that it has waited for longest when it goes; "": not known
 	turn     int     // its number among the holds that go, in the order in which they go; 0: not known
 }
 
@@ -279,6 +280,11 @@ func (a *snapshot) inOrder(live liveView) []heldView {
 	line := a.line()
 	sort.SliceStable(line, func(i, j int) bool { return line[i].turn > 0 && (line[j].turn == 0 || line[i].turn < line[j].turn) })
 	place(line)
+	for i := range line {
+		if w := &line[i]; w.Place > 1 && w.later.IsZero() && w.longest != "" && w.longest != w.Limit {
+			w.Blocker = Blocker{Limit: w.longest, Until: w.ETA, Behind: true} // those before it use that up
+		}
+	}
 	return line
 }
 

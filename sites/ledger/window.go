@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
@@ -137,13 +138,25 @@ func (a *allowance) beginWindow(v int64) {
 	w.reset, w.opened, w.hadPrevious = 0, v, true
 	w.over, w.later = v+max(w.period, second)+maxSkewLeft, 0
 	if w.period == 0 {
-		w.over = v + minute
+		w.over = v + guessedWindow
 	}
 	a.level = max(a.limit-a.cost.each*float64(taken), -float64(maxAmount))
 	a.usage.newWindow(taken)
 	a.unexplained = 0
 	a.evidence.sample, a.window.lowestLeftAt = sample{}, 0
 	a.cost.forget()
+}
+
+// guessedWindow is the length of a window that has begun by the clock while no length is known.
+const guessedWindow = minute
+
+// GuessedWindow returns the length that windows after the present one are taken to have, and 0 if it is
+// known or the limit has no windows.
+func (l *Ledger) GuessedWindow() time.Duration {
+	if w := &l.allowance.window; l.allowance.kind < refilling && l.allowance.limit > 0 && w.period == 0 && w.end() > 0 {
+		return time.Duration(guessedWindow)
+	}
+	return 0
 }
 
 // lateResponses returns the units of responses so close to the end of the window that the

@@ -1,0 +1,78 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// keys is the site http://api.test/, which knows clients by their tokens: carol has no credit, and
+// each other token may send so many requests to a path.
+type keys struct {
+	url  string
+	mu   sync.Mutex
+	owes bool           // carol does
+	sent map[string]int // :: token and path → requests
+	seen []string       // tokens, in order
+}
+
+func newKeys(t *testing.T, amount int) *keys {
+	k := &keys{owes: true, sent: map[string]int{}}
+	reset := time.Now().Add(10 * time.Minute).Unix()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		k.seen = append(k.seen, token)
+		if token == "canary-carol" && k.owes {
+			http.Error(w, `{"error": {"code": "insufficient_quota"}}`, http.StatusPaymentRequired)
+			return
+		}
+		k.sent[token+r.URL.Path]++
+		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(amount))
+		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(amount-k.sent[token+r.URL.Path]))
+		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(reset))
+	}))
+	t.Cleanup(s.Close)
+	k.url = s.URL
+	return k
+}
+
+// pool serves a configuration with a pool of tokens for the site.
+func (k *keys) pool(t *testing.T, dir string, labels ...string) *daemon {
+	t.Helper()
+	list := ""
+	for _, label := range labels {
+		list += fmt.Sprintf("{label: %s, secret: canary-%s}, ", label, label)
+	}
+	write(t, filepath.Join(dir, "abide.yaml"), "pools: {api: {tokens: ["+list+"], put: 'Authorization: Bearer {token}'}}\nsites: [{host: api.test, pool: api, insecure: true}]\n")
+	return serveIn(t, dir, []string{"ABIDE_EGRESS_RESOLVE=api.test:80=" + strings.TrimPrefix(k.url, "http://")})
+}
+
+func TestExplainDoesNotCountOnATokenWithoutCredit(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t, 2)
+	d := k.pool(t, t.TempDir(), "alice", "bob", "carol")
+	for range 4 {
+		if code, body := d.get("http://api.test/a"); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	_, out, _ := d.command("explain", "http://api.test/a")
+	for _, want := range []string{"blocked by      \"2 requests of ", "not used        ", " (quarantine)\n", "its window is not known yet, taken as 60 s"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "carol\" would keep it as well") || strings.Contains(out, "canary") {
+		t.Errorf("it says\n%s", out)
+	}
+}
