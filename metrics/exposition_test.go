@@ -12,7 +12,7 @@ import (
 func TestHistogramsAreExposedAsInTheFile(t *testing.T) {
 	const tick = time.Second / 8
 	m := New(2)
-	for i, site := range []string{"a.test", "b.test", "c.test", "d.test"} { // the first two become "other"
+	for i, site := range []string{"a.test", "b.test", "c.test", "d.test"} { // the first two leave
 		s := m.Site(site)
 		for n := range 20 {
 			s.Request("GET", 200, time.Duration(n*n*n+i+1)*tick)

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,64 +34,6 @@ func read(h prometheus.Metric) *dto.Histogram {
 	var m dto.Metric
 	_ = h.Write(&m) // never fails
 	return m.Histogram
-}
-
-// mergeableHistogram is a histogram to which another's counts can be added. Both have the
-// same bounds. It is safe for concurrent use.
-type mergeableHistogram struct {
-	prometheus.Histogram
-	desc *prometheus.Desc // with the label site
-
-	mu    sync.Mutex
-	added *dto.Histogram // nil: none
-}
-
-// add adds the counts of another histogram, which must not change any more.
-func (h *mergeableHistogram) add(other *dto.Histogram) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.added = h.plus(other)
-}
-
-// plus is the sum of added and other.
-func (h *mergeableHistogram) plus(other *dto.Histogram) *dto.Histogram {
-	if h.added == nil {
-		return other
-	}
-	native := nativeBuckets(h.added)
-	for i, n := range nativeBuckets(other) {
-		native[i] += n
-	}
-	sum := read(prometheus.MustNewConstNativeHistogram(h.desc,
-		h.added.GetSampleCount()+other.GetSampleCount(), h.added.GetSampleSum()+other.GetSampleSum(), native, nil,
-		h.added.GetZeroCount()+other.GetZeroCount(), other.GetSchema(), other.GetZeroThreshold(), other.GetCreatedTimestamp().AsTime(), ""))
-	for i, b := range other.Bucket {
-		sum.Bucket = append(sum.Bucket, &dto.Bucket{
-			UpperBound: b.UpperBound, CumulativeCount: new(b.GetCumulativeCount() + h.added.Bucket[i].GetCumulativeCount()),
-		})
-	}
-	return sum
-}
-
-// read is a snapshot, including added counts.
-func (h *mergeableHistogram) read() *dto.Histogram {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.plus(read(h.Histogram))
-}
-
-// nativeBuckets are the counts of a native histogram by the index of their buckets.
-func nativeBuckets(h *dto.Histogram) map[int]int64 {
-	buckets := map[int]int64{}
-	at, n, deltas := 0, int64(0), h.PositiveDelta
-	for _, span := range h.PositiveSpan {
-		at += int(span.GetOffset())
-		for range span.GetLength() {
-			n += deltas[0]
-			buckets[at], deltas, at = n, deltas[1:], at+1
-		}
-	}
-	return buckets
 }
 
 // histogramSnapshot is a site's histogram at one time.

@@ -73,7 +73,9 @@ func TestSeriesOfIdleSitesAreLeftOutAndComeBackAsTheyWere(t *testing.T) {
 		if got := value(t, m, "abide_requests_total", "site", "www.site-1.example.com"); got != 3 {
 			t.Errorf("it comes back with %v", got)
 		}
-		expect(t, m, 400+120+1, "abide_upstream_duration_seconds")
+		if got := value(t, m, "abide_upstream_duration_seconds", "site", "www.site-199.example.com"); got < 100 {
+			t.Errorf("the busy site has %v durations of its own", got)
+		}
 	})
 }
 

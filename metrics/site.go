@@ -101,13 +101,13 @@ func (s *Site) Request(method string, code int, took time.Duration) {
 		s.requests.moveTo(&to.requests)
 	}
 	if took > 0 {
-		s.observe(took, (*times).answers)
+		observe(s.timesOf().took, took)
 	}
 }
 
 // Waited records how long a request was held in all.
 func (s *Site) Waited(d time.Duration) {
-	s.observe(d, (*times).waits)
+	observe(s.timesOf().waited, d)
 }
 
 // Replayed counts a request that is sent again, by reason: the site refused it ("refused")
@@ -136,7 +136,7 @@ func (s *Site) Unread(why string) {
 	}
 }
 
-// moveTo moves all present and future counts to another site.
+// moveTo moves all present and future counts to another site. The histograms of s end.
 func (s *Site) moveTo(to *Site) {
 	s.successor.Store(to)
 	move(&s.in, &to.in)

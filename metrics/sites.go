@@ -173,10 +173,10 @@ func (s *Site) collect(list []prometheus.Metric) []prometheus.Metric {
 	add(bytesDesc, s.in.Load(), directionIn, site)
 	add(bytesDesc, s.out.Load(), directionOut, site)
 	if t := s.times.Load(); t != nil {
-		if h := t.took.read(); *h.SampleCount > 0 {
+		if h := read(t.took); *h.SampleCount > 0 {
 			list = append(list, &histogramSnapshot{durationDesc, []*dto.LabelPair{site}, h})
 		}
-		if h := t.waited.read(); *h.SampleCount > 0 {
+		if h := read(t.waited); *h.SampleCount > 0 {
 			list = append(list, &histogramSnapshot{waitDesc, []*dto.LabelPair{site}, h})
 		}
 	}

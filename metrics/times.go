@@ -1,9 +1,10 @@
 package metrics
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -17,17 +18,12 @@ const (
 )
 
 // times are the histograms of a site, or those shared by all sites without.
-type times struct {
-	took, waited mergeableHistogram
-
-	mu       sync.RWMutex // read-locked while a value is observed
-	released bool         // the site has given it up: nothing is observed any more
-}
+type times struct{ took, waited prometheus.Histogram }
 
 func newTimes() *times {
 	return &times{
-		took:   mergeableHistogram{Histogram: newHistogram("upstream_duration_seconds", "", answerBuckets), desc: durationDesc},
-		waited: mergeableHistogram{Histogram: newHistogram("queue_wait_seconds", "", waitBuckets), desc: waitDesc},
+		took:   newHistogram("upstream_duration_seconds", "", answerBuckets),
+		waited: newHistogram("queue_wait_seconds", "", waitBuckets),
 	}
 }
 
@@ -43,20 +39,6 @@ func newPlaces(most int) *histogramSlots {
 	p.free.Store(int64(most))
 	return p
 }
-
-// observe adds a duration to the site's present histogram.
-func (s *Site) observe(d time.Duration, which func(*times) *mergeableHistogram) {
-	t := s.timesOf()
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.released {
-		t = s.slots.rest // never released
-	}
-	observe(which(t), d)
-}
-
-func (t *times) answers() *mergeableHistogram { return &t.took }
-func (t *times) waits() *mergeableHistogram   { return &t.waited }
 
 // timesOf returns the site's histograms: its own if there is a slot, otherwise the shared
 // ones.
@@ -89,18 +71,11 @@ func (s *Site) timesOf() *times {
 	return p.rest
 }
 
-// releaseTimes moves all present and future observations to the shared histograms.
+// releaseTimes ends the site's own histograms, so that another site may have some.
 func (s *Site) releaseTimes() {
-	t := s.times.Load()
-	if t == nil || t == s.slots.rest || !s.times.CompareAndSwap(t, nil) {
-		return
+	if t := s.times.Load(); t != nil && t != s.slots.rest && s.times.CompareAndSwap(t, nil) {
+		s.slots.free.Add(1)
 	}
-	t.mu.Lock()
-	t.released = true
-	t.mu.Unlock()
-	s.slots.rest.took.add(read(&t.took))
-	s.slots.rest.waited.add(read(&t.waited))
-	s.slots.free.Add(1)
 }
 
 // idleState tells how long a site has been idle, as seen by scrapes.
