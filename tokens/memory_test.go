@@ -222,8 +222,8 @@ func TestAnyMemoryOnlyTightens(t *testing.T) {
 				Left:        now.Add(time.Duration(rapid.IntRange(-30, 30).Draw(t, "left")) * time.Hour),
 			}
 			before := map[string]availability{}
-			for _, s := range p.Status(now) {
-				before[s.Label] = s.availability
+			for _, s := range p.all {
+				before[s.label] = s.state.availability(now, "")
 			}
 			if rapid.Bool().Draw(t, "hear") {
 				p.ApplyQuarantine(now, m)
@@ -235,10 +235,10 @@ func TestAnyMemoryOnlyTightens(t *testing.T) {
 					t.Fatal("the same is news again")
 				}
 			}
-			for _, s := range p.Status(now) {
-				was := before[s.Label]
+			for _, token := range p.all {
+				was, s := before[token.label], token.state.availability(now, "")
 				if s.State < was.State || s.State == Quarantined && (s.Until.Before(was.Until) || s.Until.Sub(now) > longestQuarantine) {
-					t.Fatalf("%s was %+v and is %+v", s.Label, was, s.availability)
+					t.Fatalf("%s was %+v and is %+v", token, was, s)
 				}
 			}
 			for _, one := range p.all {

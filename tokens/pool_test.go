@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestARouteCoolsAloneAndTheWholeTokenWithAllItsRoutes(t *testing.T) {
@@ -294,7 +295,7 @@ func TestTwinsShareWhatTheirAccountMayDo(t *testing.T) {
 	w.is("c", "", Spent, 2*time.Hour)
 	w.reload("b@x=s1", "c@x=s3")
 	w.is("c", "", Spent, 2*time.Hour)
-	if s := w.pool.Status(w.now); len(s) != 2 || fmt.Sprint(s[0].Twins) != "[c]" || s[0].Label != "b" || s[0].State != Quarantined {
+	if s := w.pool.Status(w.now).Tokens; len(s) != 2 || fmt.Sprint(s[0].Twins) != "[c]" || s[0].Label != "b" || s[0].State != "quarantined" {
 		t.Fatalf("%+v", s)
 	}
 }
@@ -329,7 +330,7 @@ func TestOfRoutesThatAreTooManyThoseThatCoolShortestAreForgotten(t *testing.T) {
 	}
 	w.pool.Cool(w.now, a, "", w.now.Add(1<<62), "")
 	w.is("a", "y", Cooling, maxPause)
-	if s := w.pool.Status(w.now)[0]; s.State != Cooling || len(s.Routes) != 0 || s.Refusals != maxRoutes+3 {
+	if s := w.pool.Status(w.now).Tokens[0]; s.State != "cooling" || len(s.Routes) != 0 || s.Refusals != maxRoutes+3 {
 		t.Fatalf("%+v", s)
 	}
 }
@@ -339,12 +340,12 @@ func TestStatusTellsTheRoutesThatAreWorseOff(t *testing.T) {
 	w.pool.Cool(w.now, w.token("a"), "r", w.now.Add(time.Minute), "why")
 	w.pool.Begin(w.now, w.token("a"), "q")
 	w.success("a")
-	s := w.pool.Status(w.now)
-	want := routeAvailability{"r", availability{State: Cooling, Until: w.now.Add(time.Minute), Why: "why"}}
-	if s[0].Label != "a" || len(s[0].Routes) != 1 || s[0].Routes[0] != want || s[0].State != Ready || !s[0].Proven || s[0].Uses != 1 || !s[0].Throttled.Equal(w.now) {
+	s := w.pool.Status(w.now).Tokens
+	want := status.Paused{Route: "r", State: "cooling", Until: w.now.Add(time.Minute), Why: "why"}
+	if s[0].Label != "a" || len(s[0].Routes) != 1 || s[0].Routes[0] != want || s[0].State != "ready" || !w.token("a").state.proven || s[0].Uses != 1 || !s[0].Throttled.Equal(w.now) {
 		t.Fatalf("%+v", s[0])
 	}
-	if s[1].Proven || !s[1].Throttled.IsZero() || len(s[1].Fingerprint) != 8 || s[1].Fingerprint == s[0].Fingerprint {
+	if w.token("b").state.proven || !s[1].Throttled.IsZero() || len(s[1].Fingerprint) != 8 || s[1].Fingerprint == s[0].Fingerprint {
 		t.Fatalf("%+v", s[1])
 	}
 }

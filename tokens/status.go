@@ -3,63 +3,64 @@ package tokens
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
+	"github.com/abide-proxy/abide/status"
 )
 
-// Status is a token's state for operators. It contains no secret.
-type Status struct {
-	Label       string
-	Fingerprint string   // distinguishes secrets while this process runs
-	Budget      string   // see Token.Budget
-	Twins       []string // labels of the other tokens of its account
-
-	availability                     // for every route
-	Routes       []routeAvailability // routes whose availability differs
-
-	Proven    bool      // a site has accepted the token at some time
-	Accepted  time.Time // when the last accepted request was sent
-	Throttled time.Time // last refusal by a server; zero: never
-
-	Uses, Refusals, Denials uint64
-}
-
-// routeAvailability is a token's availability for one route.
-type routeAvailability struct {
-	Route string
-	availability
-}
-
-// Status returns the state of each token, sorted by label.
-func (p *Pool) Status(now time.Time) []Status {
+// Status returns the state of each token for operators, sorted by label. It contains no secret.
+func (p *Pool) Status(now time.Time) status.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	by := map[*account][]string{}
-	for _, t := range p.all {
-		a := t.state.account.Load()
-		by[a] = append(by[a], t.label)
-	}
-	list := make([]Status, 0, len(p.all))
+	by := p.byAccount()
+	pool := status.Pool{Name: p.name, Tokens: make([]status.Token, 0, len(p.all))}
 	for _, t := range slices.SortedFunc(slices.Values(p.all), byLabel) {
 		s := t.state
-		a := s.account.Load()
-		status := Status{
-			Label: t.label, Fingerprint: t.fingerprint(), Budget: a.key, availability: s.availability(now, ""),
-			Proven: s.proven, Accepted: s.accepted, Uses: s.uses, Refusals: s.refusals, Denials: s.denials,
+		a, of := s.account.Load(), s.availability(now, "")
+		shown := status.Token{
+			Label: t.label, State: of.State.String(), Until: of.Until, Why: of.Why, DeniedBy: of.Site, Fingerprint: t.fingerprint(),
+			Uses: s.uses, Refusals: s.refusals, Denials: s.denials, Accepted: s.accepted,
 		}
 		if at := a.throttledAt.Load(); at != 0 {
-			status.Throttled = time.Unix(0, at)
+			shown.Throttled = time.Unix(0, at)
 		}
-		for _, label := range by[a] {
-			if label != t.label {
-				status.Twins = append(status.Twins, label)
+		for _, twin := range by[a] {
+			if twin != t {
+				shown.Twins = append(shown.Twins, twin.label)
 			}
 		}
 		for _, route := range slices.Sorted(maps.Keys(a.routes)) {
-			if availability := s.availability(now, route); availability != status.availability {
-				status.Routes = append(status.Routes, routeAvailability{route, availability})
+			if at := s.availability(now, route); at != of {
+				shown.Routes = append(shown.Routes, status.Paused{Route: route, State: at.State.String(), Until: at.Until, Why: at.Why})
 			}
 		}
-		list = append(list, status)
+		if of.State == Ready { // it could go now
+			pool.Ready++
+		}
+		pool.Tokens = append(pool.Tokens, shown)
 	}
-	return list
+	return pool
+}
+
+// byAccount returns the tokens of each account. The caller holds the lock.
+func (p *Pool) byAccount() map[*account][]*Token {
+	by := map[*account][]*Token{}
+	for _, t := range p.all {
+		a := t.state.account.Load()
+		by[a] = append(by[a], t)
+	}
+	return by
+}
+
+// Labels returns the labels of the tokens of each budget, sorted and in one text.
+func (p *Pool) Labels() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	labels := map[string]string{}
+	for a, list := range p.byAccount() {
+		labels[a.key] = strings.Join(slices.Sorted(slices.Values(lists.Map(list, (*Token).Label))), ", ")
+	}
+	return labels
 }

@@ -27,8 +27,8 @@ type pools map[string]*tokens.Pool
 
 // status returns the states of all pools, in order of their names.
 func (p pools) status(now time.Time) (list []status.Pool) {
-	for name, pool := range p {
-		list = append(list, poolOf(name, pool.Status(now)))
+	for _, pool := range p {
+		list = append(list, pool.Status(now))
 	}
 	slices.SortFunc(list, func(a, b status.Pool) int { return strings.Compare(a.Name, b.Name) })
 	return list
@@ -151,23 +151,4 @@ func (t credentialTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 		return nil, err
 	}
 	return by.upstream.RoundTrip(r)
-}
-
-// poolOf returns the state of a pool whose tokens have these states.
-func poolOf(name string, list []tokens.Status) status.Pool {
-	pool := status.Pool{Name: name, Tokens: make([]status.Token, len(list))}
-	for i := range list {
-		s, t := &list[i], &pool.Tokens[i]
-		*t = status.Token{
-			Label: s.Label, State: s.State.String(), Until: s.Until, Why: s.Why, DeniedBy: s.Site, Fingerprint: s.Fingerprint, Twins: s.Twins,
-			Uses: s.Uses, Refusals: s.Refusals, Denials: s.Denials, Accepted: s.Accepted, Throttled: s.Throttled,
-		}
-		for _, one := range s.Routes {
-			t.Routes = append(t.Routes, status.Paused{Route: one.Route, State: one.State.String(), Until: one.Until, Why: one.Why})
-		}
-		if s.State == tokens.Ready { // it could go now
-			pool.Ready++
-		}
-	}
-	return pool
 }

@@ -4,7 +4,6 @@ import (
 	"hash/maphash"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
@@ -67,18 +66,10 @@ type owners struct {
 }
 
 // owners returns the owners of the budgets of a configuration.
-func (st *Snapshot) owners(now time.Time) owners {
+func (st *Snapshot) owners() owners {
 	o := owners{map[string]string{}, map[string]map[string]string{}}
 	for name, pool := range st.pools {
-		by, list := map[string]string{}, pool.Status(now)
-		for i := range list {
-			if t := &list[i]; by[t.Budget] == "" {
-				by[t.Budget] = t.Label
-			} else {
-				by[t.Budget] += ", " + t.Label
-			}
-		}
-		o.labels[name] = by
+		o.labels[name] = pool.Labels()
 	}
 	return o
 }

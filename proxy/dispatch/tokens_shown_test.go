@@ -38,7 +38,7 @@ func poolOfAccounts(t *testing.T) status.Pool {
 	pool.Begin(tokensNoon, pool.Find("a"), "GET /x")
 	pool.Cool(tokensNoon, pool.Find("a"), "", tokensNoon.Add(time.Minute), "Retry-After")
 	pool.Spend(tokensNoon, pool.Find("c, d"), "GET /x", tokensNoon.Add(time.Hour), "x-rate-limit-remaining")
-	return poolOf("twitter", pool.Status(tokensNoon))
+	return pool.Status(tokensNoon)
 }
 
 // TestATokenOfWhichNothingIsLeftIsNotReady: it is spent until the first limit resets.

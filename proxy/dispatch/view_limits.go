@@ -83,7 +83,7 @@ func (u *limitUse) all() (list []*written) {
 		}
 		if shown.Of != "" {
 			if owners.sites == nil {
-				owners = st.owners(item.now)
+				owners = st.owners()
 			}
 			if pool := owners.pool(st.policy, shown.Site); pool != "" {
 				shown.Of = cmp.Or(owners.labels[pool][shown.Of], shown.Of)

@@ -14,7 +14,7 @@ import (
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
 func (v *View) Tokens() status.Tokens {
 	pools, st := v.Pools(), v.current.Load()
-	owners := st.owners(v.clock.Now())
+	owners := st.owners()
 	for _, site := range v.storage.learned.Saved(status.MaxListed) {
 		for i := range pools {
 			pools[i].Before = pools[i].Before || pools[i].Name == owners.pool(st.policy, site)
@@ -61,7 +61,7 @@ func (v *View) Limits() []LimitStatus {
 		found = append(found, item)
 	})
 	st := v.current.Load()
-	owners := st.owners(v.clock.Now())
+	owners := st.owners()
 	list := make([]LimitStatus, 0, len(found))
 	for i := range found {
 		item := &found[i]

@@ -25,7 +25,7 @@ var rooms = []room{
 	{"proxy", []string{"sites", "store", "tokens", "policy", "limit", "metrics", "status", "internal"}},
 	{"sites", []string{"store", "policy", "limit", "internal"}},
 	{"store", []string{"policy", "limit", "status", "internal"}},
-	{"tokens", []string{"policy", "internal"}},
+	{"tokens", []string{"policy", "status", "internal"}},
 	{"policy", []string{"limit", "internal"}},
 	{"limit", []string{"internal"}},
 	{"metrics", []string{"status"}},
