@@ -180,6 +180,7 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 	if x.writer.left {
 		counted = 499 // the answer was not read to its end
 	}
+	x.Status = counted
 	report.Meter.Request(r.Method, counted, asked)
 	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
 		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})

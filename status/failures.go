@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -19,8 +20,22 @@ type CodeCount struct {
 
 // Failures counts what went wrong with requests.
 type Failures struct {
-	Codes map[string][]CodeCount // answers from status 400 on, by site
-	Own   map[string]uint64      // those that abide gave itself or cut, by reason
+	Codes map[string][]CodeCount `json:"failed"`      // answers from status 400 on, by site
+	Own   map[string]uint64      `json:"own_answers"` // of these, those that abide gave itself, and answers that it cut, by reason
+}
+
+// Add counts requests to a site that failed in one way: what is a status, or the reason of abide's own answer. A site
+// has each status once.
+func (f *Failures) Add(site, what string, requests int64) {
+	if f.Codes == nil {
+		f.Codes, f.Own = map[string][]CodeCount{}, map[string]uint64{}
+	}
+	if code, err := strconv.Atoi(what); err == nil {
+		f.Codes[site] = append(f.Codes[site], CodeCount{code, uint64(requests)})
+		slices.SortFunc(f.Codes[site], func(a, b CodeCount) int { return a.Code - b.Code })
+	} else if requests > 0 {
+		f.Own[what] += uint64(requests)
+	}
 }
 
 // codeHints say what answers often mean, and ownHints what to do about answers of abide.
@@ -46,7 +61,7 @@ func (f Failures) Count() (failed, left uint64) {
 	return failed, left
 }
 
-// Sentences says what went wrong. client is who gave requests up.
+// Sentences describes what went wrong. client is who gave requests up.
 func (f Failures) Sentences(client string) (list []string) {
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
 		var codes []string
@@ -72,7 +87,7 @@ func (f Failures) Sentences(client string) (list []string) {
 		list = append(list, fmt.Sprintf("answered or cut by abide itself: %s, see docs/troubleshooting.md#which-answer-means-what", strings.Join(reasons, ", ")))
 	}
 	if _, left := f.Count(); left > 0 {
-		list = append(list, fmt.Sprintf("%s given up by %s before the end of the answer: give it a longer time-out, see docs/crawlers.md#time-outs", Number(int(left), "request", "requests"), client))
+		list = append(list, fmt.Sprintf("%s given up by %s before the end of the answer: a longer time-out helps, see docs/crawlers.md#time-outs", Number(int(left), "request", "requests"), client))
 	}
 	return list
 }

@@ -26,6 +26,7 @@ type Report struct {
 	Step   string          `json:"step,omitempty"` // "": the whole time is one
 	Rows   []ReportRow     `json:"rows"`
 	Limits []ReportBlocked `json:"limits"`
+	Failures
 	More   bool            `json:"more"`
 }
 
@@ -53,13 +54,14 @@ type ReportBlocked struct {
 // Normalize has its bounds, an order, no null lists, and times in UTC.
 func (r *Report) Normalize() {
 	r.Rows, r.Limits = append([]ReportRow{}, r.Rows...), append([]ReportBlocked{}, r.Limits...)
+	r.Add("", "", 0) // no null maps
 	slices.SortStableFunc(r.Rows, func(a, b ReportRow) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name))
 	})
 	slices.SortStableFunc(r.Limits, func(a, b ReportBlocked) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
 	})
-	r.More = len(r.Rows) > MaxReport || len(r.Limits) > MaxReport
+	r.More = r.More || len(r.Rows) > MaxReport || len(r.Limits) > MaxReport
 	r.Rows, r.Limits = r.Rows[:min(len(r.Rows), MaxReport)], r.Limits[:min(len(r.Limits), MaxReport)]
 	for i := range r.Rows {
 		r.Rows[i].Start = r.Rows[i].Start.UTC()
@@ -86,6 +88,15 @@ func (r Report) Describe(w io.Writer) {
 		say(w, "")
 		r.describeLimits(w, format)
 	}
+	if list := r.Sentences("clients"); len(list) > 0 {
+		heading(w, "failed")
+		for _, sentence := range list[:min(len(list), maxReportLines)] {
+			say(w, "%s", sentence)
+		}
+		if n := len(list) - maxReportLines; n > 0 {
+			say(w, "and %s; --json lists all", Number(n, "other", "others"))
+		}
+	}
 }
 
 func (r Report) describeRows(w io.Writer, format string) {
@@ -110,6 +121,7 @@ func (r Report) describeRows(w io.Writer, format string) {
 	if n := len(r.Rows) - maxReportLines; n > 0 {
 		say(w, "and %s; --csv and --json list all", Number(n, "other", "others"))
 	}
+	say(w, "bytes of bodies; abide status also counts headers and TLS")
 }
 
 func (r Report) describeLimits(w io.Writer, format string) {

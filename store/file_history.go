@@ -21,8 +21,9 @@ var (
 	trafficTable = historyTable{"traffic", []string{"site"}, []string{"received", "sent", "requests"}}
 	usageTable   = historyTable{"usage", []string{"site", "client", "priority", "token"}, []string{"requests", "refusals", "waited", "received", "sent"}}
 	blockedTable = historyTable{"blocked", []string{"site", "name"}, []string{"held", "busy"}}
+	failedTable  = historyTable{"failed", []string{"site", "name"}, []string{"requests"}}
 
-	historyTables = []historyTable{trafficTable, usageTable, blockedTable}
+	historyTables = []historyTable{trafficTable, usageTable, blockedTable, failedTable}
 )
 
 // columns are all columns of the table.
@@ -48,7 +49,7 @@ func (f *File) Record(ctx context.Context, h History) error {
 	if h.Empty() {
 		return nil
 	}
-	history := History{slices.Clone(h.Traffic), slices.Clone(h.Usage), slices.Clone(h.Blocked)}
+	history := History{slices.Clone(h.Traffic), slices.Clone(h.Usage), slices.Clone(h.Blocked), slices.Clone(h.Failed)}
 	return f.write(ctx, func(d *database, now time.Time) error {
 		for _, t := range history.Traffic {
 			if err := d.run(trafficTable.insert(), minutes, minuteOf(t.Minute, now), t.Site, clamp(t.In), clamp(t.Out), clamp(t.Requests)); err != nil {
@@ -63,6 +64,11 @@ func (f *File) Record(ctx context.Context, h History) error {
 		}
 		for _, b := range history.Blocked {
 			if err := d.run(blockedTable.insert(), minutes, minuteOf(b.Minute, now), b.Site, b.Limit, clamp(b.Held.Milliseconds()), clamp(b.Busy.Milliseconds())); err != nil {
+				return err
+			}
+		}
+		for _, one := range history.Failed {
+			if err := d.run(failedTable.insert(), minutes, minuteOf(one.Minute, now), one.Site, one.What, clamp(one.Requests)); err != nil {
 				return err
 			}
 		}
@@ -164,6 +170,19 @@ func (f *File) Blocked(ctx context.Context, site string, since, until time.Time,
 		err := scan(&start, &b.Site, &b.Limit, &held, &busy)
 		b.Minute, b.Held, b.Busy = time.Unix(start, 0).UTC(), time.Duration(held)*time.Millisecond, time.Duration(busy)*time.Millisecond
 		list = append(list, b)
+		return err
+	})
+	return list, err
+}
+
+// Failed returns the failures of a site, or of each site if site is "", as Bandwidth does.
+func (f *File) Failed(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Failure, err error) {
+	err = f.sum(ctx, failedTable, site, since, until, step, func(scan func(...any) error) error {
+		var one Failure
+		var start int64
+		err := scan(&start, &one.Site, &one.What, &one.Requests)
+		one.Minute = time.Unix(start, 0).UTC()
+		list = append(list, one)
 		return err
 	})
 	return list, err

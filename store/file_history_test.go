@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"fmt"
 	"slices"
 	"testing"
@@ -39,6 +40,50 @@ func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
 	blocked, err := f.Blocked(t.Context(), "", noon.Add(-time.Hour), noon, time.Hour)
 	if err != nil || len(blocked) != 2 || blocked[0].Held != 3*time.Minute || blocked[0].Busy != time.Minute || blocked[1].Site != "b" {
 		t.Errorf("%v %v", blocked, err)
+	}
+}
+
+// TestFailuresAreAddedUpAlsoInAFileOfBefore: a file of version 3 has no table of them.
+func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
+	path, clock := newPath(t), newWall(noon)
+	usage := History{Usage: []Usage{{UsageKey: UsageKey{Site: "a"}, Minute: noon, Requests: 5}}}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range append(slices.Clone(migrations[:3]),
+		fmt.Sprintf("INSERT INTO meta VALUES ('version', 3); PRAGMA application_id = %d; PRAGMA user_version = 3", applicationID),
+		fmt.Sprintf("INSERT INTO usage VALUES (60, %d, 'a', '', 0, '', 5, 0, 0, 0, 0)", noon.Unix())) {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db.Close()
+	f := openFile(t, path, FileOptions{Now: clock.now, Roll: Retention{Minutes: time.Hour}})
+	for range 2 {
+		usage.Failed = []Failure{{Site: "a", What: "402", Minute: noon, Requests: 3}, {Site: "b", What: "wait", Minute: noon, Requests: 1}}
+		if err := f.Record(t.Context(), usage); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 8 { // each write brings a part of the maintenance
+		clock.forward(time.Hour)
+		if err := f.Put(t.Context(), "k", "k", nil, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for site, want := range map[string]string{"a": "[402 6]", "": "[402 6 wait 2]"} {
+		failed, err := f.Failed(t.Context(), site, noon.Add(-time.Hour), noon.Add(time.Hour), 0)
+		var got []any
+		for _, one := range failed {
+			got = append(got, one.What, one.Requests)
+		}
+		if err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%q: %v %v", site, got, err)
+		}
+	}
+	if kept, err := f.Usage(t.Context(), "a", noon.Add(-time.Hour), noon.Add(time.Hour), 0); err != nil || len(kept) != 1 || kept[0].Requests != 15 {
+		t.Error(kept, err)
 	}
 }
 

@@ -36,6 +36,7 @@ const applicationID = 0x61626964
 //     milliseconds. Since version 3, as blocked.
 //   - blocked: how long a limit (name) of a site held requests, in milliseconds: held counts
 //     each request, busy the time in which any was held.
+//   - failed: how many requests to a site failed in one way (name). Since version 4.
 //   - aside: rows set aside because they were damaged. at is the time of that,
 //     origin is the table, and value is the row as JSON.
 //
@@ -84,6 +85,12 @@ CREATE TABLE blocked (
 ) WITHOUT ROWID;
 CREATE INDEX usage_site ON usage (site, step, start);
 CREATE INDEX blocked_site ON blocked (site, step, start);
+`, `
+CREATE TABLE failed (
+	step INTEGER, start INTEGER, site TEXT, name TEXT, requests INTEGER,
+	PRIMARY KEY (step, start, site, name)
+) WITHOUT ROWID;
+CREATE INDEX failed_site ON failed (site, step, start);
 `}
 
 // header is the version information of a file. A new, empty file has the zero header.

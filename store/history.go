@@ -10,10 +10,11 @@ type History struct {
 	Traffic []Traffic
 	Usage   []Usage
 	Blocked []Blocked
+	Failed  []Failure
 }
 
 // Empty tells whether nothing was counted.
-func (h *History) Empty() bool { return len(h.Traffic)+len(h.Usage)+len(h.Blocked) == 0 }
+func (h *History) Empty() bool { return len(h.Traffic)+len(h.Usage)+len(h.Blocked)+len(h.Failed) == 0 }
 
 // Usage counts the requests of one client to one site, of one priority and with one token,
 // in one minute or in one step of a query.
@@ -40,6 +41,13 @@ type Blocked struct {
 	Minute      time.Time     // start
 	Held        time.Duration // times requests: three for two seconds are six
 	Busy        time.Duration // in which any request was held
+}
+
+// Failure counts the requests to a site that failed in one way, in one minute or in one step of a query.
+type Failure struct {
+	Site, What string    // the status of the answer, such as "402", or the reason of an answer of abide itself
+	Minute     time.Time // start
+	Requests   int64
 }
 
 // Traffic is the number of bytes and requests of a site in one minute, or in one step of a

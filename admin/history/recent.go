@@ -25,7 +25,7 @@ type minute struct {
 	store.History
 }
 
-func (m minute) rows() int { return len(m.Traffic) + len(m.Usage) + len(m.Blocked) }
+func (m minute) rows() int { return len(m.Traffic) + len(m.Usage) + len(m.Blocked) + len(m.Failed) }
 
 // add has what was counted in a minute, and forgets what is too old.
 func (r *recent) add(start time.Time, h store.History) {
@@ -57,6 +57,10 @@ func (r *recent) load(h store.History) {
 	for _, one := range h.Blocked {
 		m := at(one.Minute)
 		m.Blocked = append(m.Blocked, one)
+	}
+	for _, one := range h.Failed {
+		m := at(one.Minute)
+		m.Failed = append(m.Failed, one)
 	}
 	for _, m := range by {
 		r.minutes = append(r.minutes, *m)

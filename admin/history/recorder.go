@@ -26,6 +26,7 @@ type File interface {
 	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Traffic, error)
 	Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Usage, error)
 	Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Blocked, error)
+	Failed(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Failure, error)
 }
 
 // Options are the sources and the destination of a Recorder. A function that is nil has nothing.
@@ -40,7 +41,8 @@ type Options struct {
 type Recorder struct {
 	options Options
 	began   time.Time
-	usage   usageCounts
+	usage   counts[store.UsageKey, store.Usage]
+	failed  counts[failedKey, store.Failure]
 	clients clientAddresses
 
 	mu        sync.Mutex
@@ -63,7 +65,12 @@ func New(o Options) *Recorder {
 }
 
 // Count adds requests of a client. It is quick.
-func (r *Recorder) Count(u store.Usage) { r.usage.count(u) }
+func (r *Recorder) Count(u store.Usage, failed ...string) {
+	r.usage.count(usageRows, u, mostUsage)
+	for _, what := range failed {
+		r.failed.count(failedRows, store.Failure{Site: u.Site, What: what, Requests: 1}, mostFailed)
+	}
+}
 
 // See notes from which address a client came.
 func (r *Recorder) See(client, address string, now time.Time) { r.clients.see(client, address, now) }
@@ -98,10 +105,11 @@ func (r *Recorder) load(ctx context.Context, now time.Time) {
 	defer cancel()
 	since, until := now.Add(-kept), now.Add(time.Minute)
 	var h store.History
-	var errs [3]error
+	var errs [4]error
 	h.Traffic, errs[0] = r.options.File.Bandwidth(ctx, "", since, until, time.Minute)
 	h.Usage, errs[1] = r.options.File.Usage(ctx, "", since, until, time.Minute)
 	h.Blocked, errs[2] = r.options.File.Blocked(ctx, "", since, until, time.Minute)
+	h.Failed, errs[3] = r.options.File.Failed(ctx, "", since, until, time.Minute)
 	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil {
 		r.options.Log.WithField("reason", err).Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
 	}
@@ -134,9 +142,7 @@ func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Dur
 func (r *Recorder) collect(minute time.Time) store.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fresh := store.History{
-		Traffic: r.tally.since(r.options.Sites()), Usage: r.usage.take(), Blocked: r.growth.since(r.options.Blocked()),
-	}
+	fresh := r.fresh(&r.tally, &r.growth, true)
 	r.recent.add(minute, fresh)
 	r.clients.shared(minute.Add(time.Minute)) // forgets old ones
 	if r.options.File == nil {
@@ -152,6 +158,13 @@ func (r *Recorder) collect(minute time.Time) store.History {
 func (r *Recorder) unrecorded(now time.Time) store.History {
 	tally, growth := r.tally, r.growth // copies, so that the counts are not taken
 	all := sums{}
-	all.add(store.History{Traffic: tally.since(r.options.Sites()), Usage: r.usage.list(), Blocked: growth.since(r.options.Blocked())})
+	all.add(r.fresh(&tally, &growth, false))
 	return all.at(now.Truncate(time.Minute))
+}
+
+// fresh returns what was counted since the last call with take.
+func (r *Recorder) fresh(t *tally, g *blockedGrowth, take bool) store.History {
+	return store.History{
+		Traffic: t.since(r.options.Sites()), Usage: r.usage.list(take), Blocked: g.since(r.options.Blocked()), Failed: r.failed.list(take),
+	}
 }

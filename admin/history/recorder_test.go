@@ -41,6 +41,10 @@ func (f fakeFile) Blocked(context.Context, string, time.Time, time.Time, time.Du
 	return slices.Clone(f.has.Blocked), nil
 }
 
+func (f fakeFile) Failed(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Failure, error) {
+	return slices.Clone(f.has.Failed), nil
+}
+
 func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := logrus.New()
@@ -152,8 +156,8 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		m.Site("a").Read(7)
 		r.Count(request("a", "news"))
-		r.Count(request("a", "news"))
-		r.Count(request("b", "shop"))
+		r.Count(request("a", "news"), "402", "wait")
+		r.Count(request("b", "shop"), "402")
 		held = 8
 		for range 2 { // asking takes nothing away
 			list, err := r.Usage(ctx, "a", from, to, time.Minute)
@@ -164,6 +168,10 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 			if err != nil || told(traffic) != "a 0/7/0" {
 				t.Error(traffic, err)
 			}
+			failed, err := r.Failed(ctx, "a", from, to, 0)
+			if len(failed) != 2 || failed[0].Requests != 1 || err != nil {
+				t.Error(failed, err)
+			}
 			blocked, err := r.Blocked(ctx, "", from, to, 0)
 			if err != nil || len(blocked) != 1 || blocked[0].Held != 8*time.Second || blocked[0].Busy != 4*time.Second {
 				t.Error(blocked, err)
@@ -171,6 +179,9 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		}
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
+		if len(kept.Failed) != 3 {
+			t.Error(kept.Failed)
+		}
 		file.has = kept // what was written is in the file now
 		r.Count(request("a", "news"))
 		list, _ := r.Usage(ctx, "a", from, to, time.Minute)
@@ -234,16 +245,16 @@ func TestWithoutAFileTheLastHourIsReported(t *testing.T) {
 }
 
 func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
-	var c usageCounts
+	var c counts[store.UsageKey, store.Usage]
 	const n = 3 * mostUsage
 	for i := range n {
-		c.count(request(fmt.Sprint("site ", i%7), fmt.Sprint("client ", i)))
+		c.count(usageRows, request(fmt.Sprint("site ", i%7), fmt.Sprint("client ", i)), mostUsage)
 	}
 	for i := range n {
-		c.count(request(fmt.Sprint("site ", i), "x"))
+		c.count(usageRows, request(fmt.Sprint("site ", i), "x"), mostUsage)
 	}
 	var requests, others int64
-	list := c.take()
+	list := c.list(true)
 	for _, one := range list {
 		requests += one.Requests
 		if one.Client == store.Others {
@@ -253,7 +264,7 @@ func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
 	if len(list) > 2*mostUsage+10 || requests != 2*n || others < n {
 		t.Errorf("%d rows, %d requests, %d of others", len(list), requests, others)
 	}
-	if again := c.take(); len(again) != 0 {
+	if again := c.list(true); len(again) != 0 {
 		t.Error(again)
 	}
 }

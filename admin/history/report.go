@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/store"
@@ -35,6 +36,7 @@ func (r *Recorder) inMemory(now time.Time) store.History {
 	more := r.unwritten.at(now.Truncate(time.Minute))
 	add := func(m store.History) {
 		h.Traffic, h.Usage, h.Blocked = append(h.Traffic, m.Traffic...), append(h.Usage, m.Usage...), append(h.Blocked, m.Blocked...)
+		h.Failed = append(h.Failed, m.Failed...)
 	}
 	add(more)
 	if r.options.File == nil {
@@ -49,50 +51,35 @@ func (r *Recorder) inMemory(now time.Time) store.History {
 
 // Bandwidth is the traffic of a site, or of each site if site is "", that began in
 // [since, until), in steps aligned to 1970; a step of 0 is one step of all.
-func (r *Recorder) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []store.Traffic, err error) {
-	if f := r.options.File; f != nil {
-		if list, err = f.Bandwidth(ctx, site, since, until, step); err != nil {
-			return nil, err
-		}
-	}
-	h := r.inMemory(time.Now())
-	return trafficRows.inSteps(list, ofSite(h.Traffic, site, func(t store.Traffic) string { return t.Site }), period{since, until, step}), nil
+func (r *Recorder) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Traffic, error) {
+	return read(ctx, r, trafficRows, File.Bandwidth, func(h store.History) []store.Traffic { return h.Traffic }, site, period{since, until, step})
 }
 
 // Usage returns the outcomes of requests, as Bandwidth returns traffic.
-func (r *Recorder) Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []store.Usage, err error) {
-	if f := r.options.File; f != nil {
-		if list, err = f.Usage(ctx, site, since, until, step); err != nil {
-			return nil, err
-		}
-	}
-	h := r.inMemory(time.Now())
-	return usageRows.inSteps(list, ofSite(h.Usage, site, func(u store.Usage) string { return u.Site }), period{since, until, step}), nil
+func (r *Recorder) Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Usage, error) {
+	return read(ctx, r, usageRows, File.Usage, func(h store.History) []store.Usage { return h.Usage }, site, period{since, until, step})
 }
 
 // Blocked returns the times for which limits held requests, as Bandwidth returns traffic.
-func (r *Recorder) Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []store.Blocked, err error) {
+func (r *Recorder) Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Blocked, error) {
+	return read(ctx, r, blockedRows, File.Blocked, func(h store.History) []store.Blocked { return h.Blocked }, site, period{since, until, step})
+}
+
+// Failed returns the requests that failed, as Bandwidth returns traffic.
+func (r *Recorder) Failed(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Failure, error) {
+	return read(ctx, r, failedRows, File.Failed, func(h store.History) []store.Failure { return h.Failed }, site, period{since, until, step})
+}
+
+// read returns the rows of a site, or of all sites if site is "", from the file and from memory.
+func read[K comparable, R any](ctx context.Context, r *Recorder, t rows[K, R], from func(File, context.Context, string, time.Time, time.Time, time.Duration) ([]R, error),
+	of func(store.History) []R, site string, p period) (list []R, err error) {
 	if f := r.options.File; f != nil {
-		if list, err = f.Blocked(ctx, site, since, until, step); err != nil {
+		if list, err = from(f, ctx, site, p.since, p.until, p.step); err != nil {
 			return nil, err
 		}
 	}
-	h := r.inMemory(time.Now())
-	return blockedRows.inSteps(list, ofSite(h.Blocked, site, func(b store.Blocked) string { return b.Site }), period{since, until, step}), nil
-}
-
-// ofSite is the rows of a site, or all of them if site is "".
-func ofSite[R any](list []R, site string, of func(R) string) []R {
-	if site == "" {
-		return list
-	}
-	var some []R
-	for _, one := range list {
-		if of(one) == site {
-			some = append(some, one)
-		}
-	}
-	return some
+	inMemory := slices.DeleteFunc(of(r.inMemory(time.Now())), func(row R) bool { return site != "" && t.site(&row) != site })
+	return t.inSteps(list, inMemory, p), nil
 }
 
 // UsageBy is Usage by one part of its key: "site", "client", "token" or "priority".

@@ -9,6 +9,7 @@ import (
 // rows says how rows of one kind, R, are added up by their key, K.
 type rows[K comparable, R any] struct {
 	key   func(*R) K
+	site  func(*R) string
 	start func(*R) *time.Time
 	add   func(to *R, more *R)
 	// fold makes a row one of those that are not kept apart: of its site, or of all sites.
@@ -16,11 +17,15 @@ type rows[K comparable, R any] struct {
 }
 
 // blockedKey names the limit of a site whose blocked times are added up.
-type blockedKey struct{ site, limit string }
+type (
+	blockedKey struct{ site, limit string }
+	failedKey  struct{ site, what string }
+)
 
 var (
 	trafficRows = rows[string, store.Traffic]{
 		key:   func(r *store.Traffic) string { return r.Site },
+		site:  func(r *store.Traffic) string { return r.Site },
 		start: func(r *store.Traffic) *time.Time { return &r.Minute },
 		add: func(to, more *store.Traffic) {
 			to.In, to.Out, to.Requests = to.In+more.In, to.Out+more.Out, to.Requests+more.Requests
@@ -29,6 +34,7 @@ var (
 	}
 	usageRows = rows[store.UsageKey, store.Usage]{
 		key:   func(r *store.Usage) store.UsageKey { return r.UsageKey },
+		site:  func(r *store.Usage) string { return r.Site },
 		start: func(r *store.Usage) *time.Time { return &r.Minute },
 		add: func(to, more *store.Usage) {
 			to.In, to.Out, to.Requests = to.In+more.In, to.Out+more.Out, to.Requests+more.Requests
@@ -43,6 +49,7 @@ var (
 	}
 	blockedRows = rows[blockedKey, store.Blocked]{
 		key:   func(r *store.Blocked) blockedKey { return blockedKey{r.Site, r.Limit} },
+		site:  func(r *store.Blocked) string { return r.Site },
 		start: func(r *store.Blocked) *time.Time { return &r.Minute },
 		add: func(to, more *store.Blocked) {
 			to.Held, to.Busy = to.Held+more.Held, to.Busy+more.Busy
@@ -53,6 +60,13 @@ var (
 				r.Site = store.Others
 			}
 		},
+	}
+	failedRows = rows[failedKey, store.Failure]{
+		key:   func(r *store.Failure) failedKey { return failedKey{r.Site, r.What} },
+		site:  func(r *store.Failure) string { return r.Site },
+		start: func(r *store.Failure) *time.Time { return &r.Minute },
+		add:   func(to, more *store.Failure) { to.Requests += more.Requests },
+		fold:  func(r *store.Failure, _ bool) { r.Site = store.Others },
 	}
 )
 
@@ -129,6 +143,7 @@ const (
 	mostSites   = 10_000
 	mostUsage   = 5_000
 	mostBlocked = 5_000
+	mostFailed  = 5_000
 )
 
 // sums are counts of one time. The zero value is empty.
@@ -136,11 +151,12 @@ type sums struct {
 	traffic map[string]*store.Traffic
 	usage   map[store.UsageKey]*store.Usage
 	blocked map[blockedKey]*store.Blocked
+	failed  map[failedKey]*store.Failure
 }
 
 func (s *sums) add(h store.History) {
 	if s.traffic == nil {
-		*s = sums{map[string]*store.Traffic{}, map[store.UsageKey]*store.Usage{}, map[blockedKey]*store.Blocked{}}
+		*s = sums{map[string]*store.Traffic{}, map[store.UsageKey]*store.Usage{}, map[blockedKey]*store.Blocked{}, map[failedKey]*store.Failure{}}
 	}
 	for _, one := range h.Traffic {
 		trafficRows.addTo(s.traffic, one, mostSites)
@@ -151,11 +167,14 @@ func (s *sums) add(h store.History) {
 	for _, one := range h.Blocked {
 		blockedRows.addTo(s.blocked, one, mostBlocked)
 	}
+	for _, one := range h.Failed {
+		failedRows.addTo(s.failed, one, mostFailed)
+	}
 }
 
 // at is the counts as those of a minute.
 func (s *sums) at(minute time.Time) store.History {
 	return store.History{
-		Traffic: trafficRows.list(s.traffic, minute), Usage: usageRows.list(s.usage, minute), Blocked: blockedRows.list(s.blocked, minute),
+		Traffic: trafficRows.list(s.traffic, minute), Usage: usageRows.list(s.usage, minute), Blocked: blockedRows.list(s.blocked, minute), Failed: failedRows.list(s.failed, minute),
 	}
 }

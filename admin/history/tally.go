@@ -1,12 +1,9 @@
 package history
 
 import (
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/store"
@@ -100,37 +97,30 @@ func (g *blockedGrowth) since(now []queue.Blocked) []store.Blocked {
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// usageCounts counts requests as they end.
-type usageCounts struct {
+// counts sums up what is counted as it happens. The zero value is empty.
+type counts[K comparable, R any] struct {
 	mu   sync.Mutex
-	sums map[store.UsageKey]*store.Usage
+	sums map[K]*R
 }
 
-func (c *usageCounts) count(u store.Usage) {
+func (c *counts[K, R]) count(t rows[K, R], row R, most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sums == nil {
-		c.sums = map[store.UsageKey]*store.Usage{}
+		c.sums = map[K]*R{}
 	}
-	usageRows.addTo(c.sums, u, mostUsage)
+	t.addTo(c.sums, row, most)
 }
 
-// list returns the counts since the last call of take.
-func (c *usageCounts) list() []store.Usage {
+// list returns the counts since the last call with take, which has them begin anew.
+func (c *counts[K, R]) list(take bool) (list []R) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return counted(c.sums)
-}
-
-// take returns the counts since the last call, and begins anew.
-func (c *usageCounts) take() []store.Usage {
-	c.mu.Lock()
-	taken := c.sums
-	c.sums = nil
-	c.mu.Unlock()
-	return counted(taken)
-}
-
-func counted(sums map[store.UsageKey]*store.Usage) []store.Usage {
-	return lists.Map(slices.Collect(maps.Values(sums)), func(u *store.Usage) store.Usage { return *u })
+	for _, row := range c.sums {
+		list = append(list, *row)
+	}
+	if take {
+		c.sums = nil
+	}
+	return list
 }

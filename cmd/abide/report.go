@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,7 +39,8 @@ func reportCommand() *cobra.Command {
 		Long: `Report prints how many requests there were, how many answers refused one, how
 long requests waited, and the bytes of their bodies, by site, client, token or
 priority; and below that, which limits held requests, and for which part of the
-time. Https that passed unread has bytes, but no requests.
+time; and the answers from status 400 on, with those of abide itself and requests
+that clients gave up. Https that passed unread has bytes, but no requests.
 
 It asks the running proxy. If none runs, it reads the state file that the last one has left. Minutes
 are kept for 2 days, hours for 60 days, days for 5 years.`,
@@ -198,10 +200,17 @@ func (a *program) countEnded(r dispatch.Report) {
 		requests = 0
 	}
 	a.history.See(r.Client, r.Address, time.Now())
+	var failed []string
+	if r.Status >= http.StatusBadRequest {
+		failed = append(failed, strconv.Itoa(r.Status))
+	}
+	if r.Refusal != "" {
+		failed = append(failed, r.Refusal)
+	}
 	a.history.Count(store.Usage{
 		UsageKey: store.UsageKey{Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token},
 		Requests: requests, Refusals: int64(r.Refusals), Waited: r.Waited, In: r.Received, Out: r.Uploaded,
-	})
+	}, failed...)
 }
 
 // Bandwidth is the recorded traffic of a site, or of all sites.
@@ -228,6 +237,10 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 		return r, err
 	}
 	blocked, err := from.Blocked(ctx, site, since, until, step)
+	if err != nil {
+		return r, err
+	}
+	failed, err := from.Failed(ctx, site, since, until, 0)
 	for _, u := range usage {
 		r.Rows = append(r.Rows, status.ReportRow{
 			Start: u.Minute, Name: nameIn(u.UsageKey, by), Requests: u.Requests, Refusals: u.Refusals,
@@ -237,6 +250,10 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 	for _, b := range blocked {
 		r.Limits = append(r.Limits, status.ReportBlocked{Start: b.Minute, Site: b.Site, Limit: b.Limit, Held: b.Held.Seconds(), Busy: b.Busy.Seconds()})
 	}
+	for _, one := range failed[:min(len(failed), status.MaxReport)] {
+		r.Add(one.Site, one.What, one.Requests)
+	}
+	r.More = len(failed) > status.MaxReport
 	return r, err
 }
 

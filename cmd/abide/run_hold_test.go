@@ -104,7 +104,7 @@ refused  3 attempts by sites, of which the command saw 1; the others were sent a
 failed   api.test: 1 answer 402 (to be paid for), 55 answers 403 (the site may block this crawler)
          other.test: 2 answers 503
          answered or cut by abide itself: 2 broken, see docs/troubleshooting.md#which-answer-means-what
-         9 requests given up by the command before the end of the answer: give it a longer time-out, see docs/crawlers.md#time-outs
+         9 requests given up by the command before the end of the answer: a longer time-out helps, see docs/crawlers.md#time-outs
 held     7 requests, 12s each on average, the longest 40s: api.test, limit: 900 requests per 15m
          1 request, 2s: other.test refused requests
          1 request, 1s: other.test, before requests were sent again

@@ -233,15 +233,15 @@ func (s *Dispatcher) End(x *Request, received int64) {
 	if received > 0 {
 		x.received = received
 	}
+	if x.Broke == upstream.Budget || x.Broke == upstream.Stalled {
+		x.refusal = problem.Of(x.Broke).Reason
+		s.metrics.Refused(x.refusal)
+	}
+	if x.Broke == upstream.Stalled {
+		s.problems.logStall(x)
+	}
 	if s.ended != nil && x.site != "" && !x.shared {
 		s.ended(x.Report())
-	}
-	switch x.Broke {
-	case upstream.Budget:
-		s.metrics.Refused(problem.StandsStill.Reason)
-	case upstream.Stalled:
-		s.metrics.Refused(problem.Of(upstream.Stalled).Reason)
-		s.problems.logStall(x)
 	}
 	x.finishClient()
 	x.progress.finish()

@@ -15,6 +15,18 @@ import (
 // Do sends a request as often as it takes. It returns the site's answer, whose body is
 // still to come, or a *problem.Problem. End must be called when the answer is over.
 func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error) {
+	resp, refused := s.do(ctx, x)
+	if refused != nil {
+		if x.Status = refused.Status; refused != problem.Left {
+			x.refusal = refused.Reason
+		}
+		return nil, refused
+	}
+	x.Status = resp.StatusCode
+	return resp, nil
+}
+
+func (s *Dispatcher) do(ctx context.Context, x *Request) (*http.Response, *problem.Problem) {
 	if problem := s.begin(ctx, x); problem != nil {
 		return nil, problem
 	}
@@ -27,10 +39,7 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 		resp, problem = s.coalescing.share(x, x.HTTP)
 	}
 	x.meter.Waited(x.progress.waited)
-	if problem != nil {
-		return nil, problem
-	}
-	return resp, nil
+	return resp, problem
 }
 
 // begin finds the site of a request, and removes what is not for it. It refuses a request that may

@@ -29,6 +29,8 @@ type Report struct {
 	Shared   bool           // it got the answer to another request
 	Received int64          // bytes of the answer's body
 	Uploaded int64          // bytes of the request's body
+	Status   int            // of the answer; 499: the client left before its end
+	Refusal  string         // the reason for which abide answered it or cut the answer; "": it did not
 	Tunnel   bool           // an https connection that was tunnelled, not a request
 	Would    *queue.Blocker // what would have held a request that is only observed; nil: nothing
 }
@@ -41,7 +43,7 @@ func (x *Request) Report() Report {
 		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
 		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
 		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
-		Received: x.received, Uploaded: x.Uploaded,
+		Received: x.received, Uploaded: x.Uploaded, Status: x.Status, Refusal: x.refusal,
 	}
 }
 
