@@ -32,7 +32,7 @@ func TestCheckRefusesWhatServeDoes(t *testing.T) {
 		"data that is a file":         {"", junk("data"), "opening the data directory"},
 		"data below a file":           {"data: there/data", junk("there"), "opening the data directory"},
 		"a CA without a key":          {"", junk("data", "ca", "ca.pem"), "has no key beside it"},
-		"a key that is none":          {"", junk("data", "ca", "ca-key.pem"), "no PEM block of type PRIVATE KEY in it"},
+		"a key that is none":          {"", junk("data", "ca", "ca-key.pem"), "has no private key in PEM"},
 		"a state file that is none":   {"strict_state: true", junk("data", stateFile), "it is not a SQLite file"},
 		"a CA of the store not there": {"store: rediss://127.0.0.1:1?ca=there", nil, "reading the ca of the store's URL"},
 		"a CA of the operator's":      {"ca: {cert: there, key: there}", junk("there"), "ca.cert: "},

@@ -171,7 +171,7 @@ func Foreign(text []byte, o Options) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA certificate: %w", err)
 	}
-	if len(chain) == 0 || !chain[0].IsCA {
+	if !chain[0].IsCA {
 		return nil, errors.New("reading the CA certificate: it is none")
 	}
 	c := &CA{options: o}

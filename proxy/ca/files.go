@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -84,49 +83,21 @@ func (f files) errNoKey() error {
 		f.rootPath(), f.keyPath(), f.rootPath())
 }
 
-// openRegular opens a regular file. Opening another kind of file could block.
-func (f files) openRegular(path string) (*os.File, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return os.Open(path)
-}
-
 func (f files) readKey() (*ecdsa.PrivateKey, error) {
-	file, err := f.openRegular(f.keyPath())
-	if err != nil {
-		return nil, fmt.Errorf("reading the CA's key: %w", err)
-	}
-	defer file.Close()
-	if err := checkKeyMode(file); err != nil {
+	if err := checkKeyMode(f.keyPath()); err != nil {
 		return nil, err
 	}
-	key, err := parseKey(file)
+	text, err := readRegular(f.keyPath(), maxFile)
 	if err != nil {
-		return nil, f.damagedError(f.keyPath(), err)
+		return nil, fmt.Errorf("reading the CA's key %s: %w", f.keyPath(), withoutPath(err))
 	}
-	return key, nil
-}
-
-func parseKey(r io.Reader) (*ecdsa.PrivateKey, error) {
-	block, err := readPEM(r, "PRIVATE KEY", "EC PRIVATE KEY")
+	signer, err := parseGivenKey(text)
+	key, ok := signer.(*ecdsa.PrivateKey)
+	if err == nil && !ok {
+		err = errors.New("has a key that is not ECDSA")
+	}
 	if err != nil {
-		return nil, err
-	}
-	if block.Type == "EC PRIVATE KEY" {
-		key, err := x509.ParseECPrivateKey(block.Bytes)
-		if err != nil {
-			return nil, errors.New("not an elliptic curve key")
-		}
-		return key, nil
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, errors.New("not a private key")
-	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, errors.New("not an ECDSA key")
+		return nil, f.damagedError(f.keyPath(), fmt.Errorf("it %w", err))
 	}
 	return key, nil
 }
@@ -148,16 +119,15 @@ func (f files) loadRoot(key *ecdsa.PrivateKey, names constraints, now time.Time)
 }
 
 func (f files) readRoot(key *ecdsa.PrivateKey) (*root, error) {
-	file, err := f.openRegular(f.rootPath())
+	text, err := readRegular(f.rootPath(), maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA certificate: %w", err)
+		return nil, fmt.Errorf("reading the CA certificate %s: %w", f.rootPath(), withoutPath(err))
 	}
-	defer file.Close()
-	block, err := readPEM(file, "CERTIFICATE")
+	certs, err := parseCertificates(text)
 	if err != nil {
 		return nil, f.damagedError(f.rootPath(), err)
 	}
-	found, err := readRoot(block.Bytes, key)
+	found, err := readRoot(certs[0].Raw, key)
 	if err != nil {
 		return nil, f.damagedError(f.rootPath(), err)
 	}
@@ -185,30 +155,6 @@ func (f files) replaceRoot(old, next *root) error {
 func (f files) damagedError(path string, err error) error {
 	return fmt.Errorf("reading %s: %w: restore it, or remove %s and %s to have a new CA made, which clients must trust anew",
 		path, err, f.keyPath(), f.rootPath())
-}
-
-// readPEM finds the first block of one of these types.
-func readPEM(r io.Reader, types ...string) (*pem.Block, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) == 0:
-		return nil, errors.New("the file is empty")
-	case len(text) > maxFile:
-		return nil, errors.New("the file is too large")
-	}
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return nil, fmt.Errorf("no PEM block of type %s in it", types[0])
-		}
-		for _, one := range types {
-			if block.Type == one {
-				return block, nil
-			}
-		}
-	}
 }
 
 // writeNew writes a file that does not exist, atomically. If several processes do, one

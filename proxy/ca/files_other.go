@@ -4,12 +4,11 @@ package ca
 
 import (
 	"io/fs"
-	"os"
 )
 
 // checkKeyMode accepts every file. Where permissions are lists and not bits, the data
 // directory is in the user's profile, which others cannot read.
-func checkKeyMode(*os.File) error { return nil }
+func checkKeyMode(string) error { return nil }
 
 func checkDirMode(string) error { return nil }
 

@@ -10,13 +10,13 @@ import (
 
 // checkKeyMode refuses a key that others can read: whoever has it can impersonate
 // every host to the clients that trust this CA.
-func checkKeyMode(key *os.File) error {
-	info, err := key.Stat()
+func checkKeyMode(path string) error {
+	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("reading the CA's key: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("the CA's key %s can be used by others (mode %04o), who could then impersonate every host: chmod 600 it, or remove it together with ca.pem if it may have been read", key.Name(), mode)
+		return fmt.Errorf("the CA's key %s can be used by others (mode %04o), who could then impersonate every host: chmod 600 it, or remove it together with ca.pem if it may have been read", path, mode)
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -70,27 +69,13 @@ func (c *CA) isGiven() bool { return c.options.Cert != "" }
 
 // readChain reads a certificate and those of its issuers that follow it.
 func readChain(path string) ([]*x509.Certificate, error) {
-	text, err := readGiven(path)
-	if err != nil {
-		return nil, err
-	}
+	text, err := readRegular(path, maxFile)
 	var chain []*x509.Certificate
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s has a certificate that cannot be read: %w", path, err)
-		}
-		chain = append(chain, certificate)
+	if err == nil {
+		chain, err = parseCertificates(text)
 	}
-	if len(chain) == 0 {
-		return nil, fmt.Errorf("%s has no certificate in PEM (BEGIN CERTIFICATE)", path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
 	return chain, nil
 }
@@ -102,34 +87,15 @@ func readGivenKey(path string) (key crypto.Signer, shared bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	text, err := readGiven(path)
+	text, err := readRegular(path, maxFile)
 	if err != nil {
-		return nil, false, err
+		return nil, false, fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
 	key, err = parseGivenKey(text)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s %w", path, err)
 	}
 	return key, readableByAll(info.Mode()), nil
-}
-
-func readGiven(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path) // to open it could wait for ever
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) > maxFile:
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return text, nil
 }
 
 // parseGivenKey reads the first private key of a PEM text. Its errors follow the

@@ -166,18 +166,18 @@ func TestDamagedFilesGiveAClearErrorAndAreLeftAlone(t *testing.T) {
 		data       []byte
 		says       string
 	}{
-		{"empty key", "ca-key.pem", nil, "the file is empty"},
-		{"key of noise", "ca-key.pem", []byte("\x00\xff noise"), "no PEM block of type PRIVATE KEY"},
-		{"key that is cut off", "ca-key.pem", foreign("ca-key.pem")[:100], "no PEM block"},
-		{"key of nothing", "ca-key.pem", []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "not a private key"},
+		{"empty key", "ca-key.pem", nil, "has no private key in PEM"},
+		{"key of noise", "ca-key.pem", []byte("\x00\xff noise"), "has no private key in PEM"},
+		{"key that is cut off", "ca-key.pem", foreign("ca-key.pem")[:100], "has no private key in PEM"},
+		{"key of nothing", "ca-key.pem", []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "has a private key that cannot be read"},
 		{"another CA's key", "ca-key.pem", foreign("ca-key.pem"), "belongs to another key"},
-		{"certificate as key", "ca-key.pem", foreign("ca.pem"), "no PEM block of type PRIVATE KEY"},
-		{"empty certificate", "ca.pem", nil, "the file is empty"},
-		{"certificate of noise", "ca.pem", []byte("noise"), "no PEM block of type CERTIFICATE"},
-		{"certificate of nothing", "ca.pem", []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "not a certificate"},
+		{"certificate as key", "ca-key.pem", foreign("ca.pem"), "has no private key in PEM"},
+		{"empty certificate", "ca.pem", nil, "has no certificate in PEM"},
+		{"certificate of noise", "ca.pem", []byte("noise"), "has no certificate in PEM"},
+		{"certificate of nothing", "ca.pem", []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "a certificate in the file cannot be read"},
 		{"another CA's certificate", "ca.pem", foreign("ca.pem"), "belongs to another key"},
 		{"a leaf", "ca.pem", leaf, "belongs to another key"},
-		{"a huge certificate", "ca.pem", bytes.Repeat([]byte("x"), maxFile+1), "too large"},
+		{"a huge certificate", "ca.pem", bytes.Repeat([]byte("x"), maxFile+1), "larger than"},
 	} {
 		t.Run(one.what, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "ca")

@@ -130,9 +130,6 @@ func readCertificates(path string, limit int) (certs []*x509.Certificate, size i
 			return nil, len(text), withoutPath(err)
 		}
 		certs, err := parseCertificates(text)
-		if err == nil && len(certs) == 0 {
-			err = errors.New("the file has no certificate in PEM (BEGIN CERTIFICATE)")
-		}
 		return certs, len(text), err
 	}
 	entries, err := os.ReadDir(path)
@@ -161,11 +158,14 @@ func withoutPath(err error) error {
 }
 
 // parseCertificates are the certificates of a PEM text. The error says why some
-// of them are left out.
+// of them are left out, or that there is none.
 func parseCertificates(text []byte) (certs []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
+			if err == nil && len(certs) == 0 {
+				err = errors.New("the file has no certificate in PEM (BEGIN CERTIFICATE)")
+			}
 			return certs, err
 		}
 		if block.Type != "CERTIFICATE" {
