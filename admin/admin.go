@@ -73,21 +73,53 @@ type Options struct {
 // Proxy is the part of the proxy that the API needs. If you add an endpoint, add its method here, a
 // row to endpoints, its documentation to operations, and its type to package status.
 type Proxy interface {
-	siteSource
-	limitKeeper
-	pauser
-	permitGiver
-	forecaster
-	tokenPools
+	// Holds are the requests that wait, at most so many: of one site, or "" for all.
+	Holds(site string, most int) []status.Hold
+	Breakers() []status.Breaker
+	// LearnedSites are sites of which something was learned and is kept.
+	LearnedSites(most int) []string
+	// WrittenLimits is what is left of the limits that are written. Overrides are the limits that
+	// were set at run time, by site. SetLimits sets them, as the configuration writes them, and
+	// ClearLimits takes them away again; false is that none was set. An error that is a
+	// status.Missing, policy.Faults or a status.NotKept tells whose fault it is.
+	WrittenLimits() []status.Limit
+	Overrides() map[string][]policy.Limit
+	SetLimits(ctx context.Context, site string, body []byte) error
+	ClearLimits(ctx context.Context, site string) (bool, error)
+	// PauseSite pauses a site: no request goes to it. ResumeSite is false if the site is not
+	// paused. Errors are those of SetLimits.
+	Pauses() map[string]status.Pause
+	PauseSite(ctx context.Context, site string, p status.Pause) error
+	ResumeSite(ctx context.Context, site string) (bool, error)
+	// Permit waits until a request of a crawler without a proxy may be sent, and SettlePermit says
+	// what became of it. Errors are a *status.Denied, a status.Missing, or for whoever asked.
+	Permit(ctx context.Context, a status.PermitAsk) (status.Grant, error)
+	SettlePermit(id string, e status.PermitEnd) error
+	// Forecast tells when what is left ends, of one site or of all, and when so many more requests
+	// would be done.
+	Forecast(site string, requests int64) []status.Forecast
+	// Tokens are the pools and what servers announce, now. Errors of DisableToken and EnableToken
+	// are for whoever asked.
+	Tokens() status.Tokens
+	DisableToken(pool, label string) error
+	EnableToken(pool, label string) error
 }
 
 // Process is the part of the process around the proxy that the API needs.
 type Process interface {
 	explainer
-	reloader
-	recorder
-	adviser
-	jobKeeper
+	reporter
+	// Reload reads the configuration again and answers what has changed. The error is
+	// errors.ErrUnsupported where there is no configuration to read.
+	Reload() (changes []string, err error)
+	// Bandwidth is what went from and to a site, or each, in steps; a step of 0 is one step of all.
+	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
+	// Advice tells which limits hold requests back, and what would change that.
+	Advice(now time.Time) status.AdviceList
+	// Jobs are the jobs that run: that of this process, or those of this machine. PauseJob pauses
+	// one, or lets it go on. Its error is a status.Missing where no job of that name runs.
+	Jobs(ctx context.Context) []status.Job
+	PauseJob(ctx context.Context, name string, pause bool) error
 	// Ready returns the checks of readiness, as of now.
 	Ready() []status.Check
 	// Refused is the reload that was refused last, nil after a reload that succeeded.
@@ -110,7 +142,7 @@ func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request)) h
 // endpoints are the routes for whoever may ask for everything.
 func endpoints(o *Options) []endpoint {
 	limits := &limits{o.Policy, o.Proxy}
-	sites := &sites{o.Metrics, limits, o.Proxy, o.Proxy, o.Process}
+	sites := &sites{o.Metrics, limits, o.Proxy, o.Process}
 	overview := &overview{
 		about:  status.Process{Version: o.Version, Started: o.Started, Listen: o.Listen},
 		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process,
@@ -127,14 +159,14 @@ func endpoints(o *Options) []endpoint {
 		{"GET /metrics", o.Metrics.Handler().ServeHTTP},
 		{"GET /api/v1/status", overview.answer},
 		{"GET /api/v1/openapi.json", apiDocument(o.Version)},
-		{"GET /api/v1/holds", about(holder(o.Proxy), listHolds)},
+		{"GET /api/v1/holds", about(o.Proxy, listHolds)},
 		{"GET /api/v1/explain", about(explainer(o.Process), explain)},
 		{"GET /api/v1/tokens", tokens.list},
 		{"GET /api/v1/tokens/{pool}", tokens.pool},
 		{"POST /api/v1/tokens/{pool}/{label}/disable", about("disable", tokens.change)},
 		{"POST /api/v1/tokens/{pool}/{label}/enable", about("enable", tokens.change)},
 		{"POST /tokens", forPeople(tokens.button)},
-		{"POST /api/v1/reload", about(reloader(o.Process), reload)},
+		{"POST /api/v1/reload", about(o.Process, reload)},
 		{"GET /api/v1/sites", sites.list},
 		{"GET /api/v1/sites/{site}", sites.one},
 		{"GET /api/v1/sites/{site}/limits", limits.show},
@@ -148,12 +180,12 @@ func endpoints(o *Options) []endpoint {
 		{"POST /api/v1/permits/settle", permits.settleAll},
 		{"POST /api/v1/permits/{id}", permits.settle},
 		{"DELETE /api/v1/permits/{id}", permits.unsent},
-		{"GET /api/v1/forecast", about(forecaster(o.Proxy), forecast)},
+		{"GET /api/v1/forecast", about(o.Proxy, forecast)},
 		{"GET /api/v1/jobs", jobs.list},
 		{"POST /api/v1/jobs/{name}/pause", about(true, jobs.steer)},
 		{"POST /api/v1/jobs/{name}/resume", about(false, jobs.steer)},
-		{"GET /api/v1/bandwidth", about(recorder(o.Process), bandwidth)},
-		{"GET /api/v1/advice", about(adviser(o.Process), advice)},
+		{"GET /api/v1/bandwidth", about(o.Process, bandwidth)},
+		{"GET /api/v1/advice", about(o.Process, advice)},
 		{"GET /api/v1/report", about(reporter(o.Process), report)},
 	}
 }

@@ -22,16 +22,9 @@ const (
 // steps are those that can be asked for.
 var steps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
 
-// recorder knows what went from and to a site, or each, in steps, and what became of requests;
-// a step of 0 is one step of all.
-type recorder interface {
-	reporter
-	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
-}
-
 // bandwidth tells what went from and to ?site=, or each, since ?since= until ?until=,
 // by ?step=.
-func bandwidth(from recorder, w http.ResponseWriter, r *http.Request) {
+func bandwidth(from Process, w http.ResponseWriter, r *http.Request) {
 	query, ok := queryOf(w, r, "site", "since", "until", "step")
 	if !ok {
 		return

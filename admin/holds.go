@@ -9,13 +9,8 @@ import (
 // usualHolds is the number of waiting requests that the API lists, unless it is asked for more.
 const usualHolds = 1000
 
-// holder knows the requests that wait, at most so many: of one site, or "" for all.
-type holder interface {
-	Holds(site string, most int) []status.Hold
-}
-
 // listHolds lists what waits: of one site with ?site=, at most ?limit= of them.
-func listHolds(from holder, w http.ResponseWriter, r *http.Request) {
+func listHolds(from Proxy, w http.ResponseWriter, r *http.Request) {
 	query, ok := anyQuery(w, r)
 	if !ok {
 		return

@@ -1,23 +1,14 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	"github.com/abide-proxy/abide/status"
 )
 
-// jobKeeper knows the jobs that run: that of this process, or those of this machine.
-type jobKeeper interface {
-	Jobs(ctx context.Context) []status.Job
-	// PauseJob pauses a job, or lets it go on. The error is a status.Missing where no job of
-	// that name runs.
-	PauseJob(ctx context.Context, name string, pause bool) error
-}
-
 // jobs are the endpoints about jobs.
-type jobs struct{ keeper jobKeeper }
+type jobs struct{ keeper Process }
 
 // list lists the jobs that run.
 func (j jobs) list(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,21 +17,10 @@ import (
 // maxSite is longer than any name of a site.
 const maxSite = 512
 
-// limitKeeper knows the limits of sites: what is left of those that are written, and those
-// that were set at run time, by site. SetLimits sets them, as the configuration writes them,
-// and ClearLimits takes them away again; false is that none was set. An error that is a
-// status.Missing, policy.Faults or a status.NotKept tells whose fault it is.
-type limitKeeper interface {
-	WrittenLimits() []status.Limit
-	Overrides() map[string][]policy.Limit
-	SetLimits(ctx context.Context, site string, body []byte) error
-	ClearLimits(ctx context.Context, site string) (bool, error)
-}
-
 // limits answers what is asked about the limits of sites.
 type limits struct {
 	policy func() *policy.Policy
-	proxy  limitKeeper
+	proxy  Proxy
 }
 
 // show tells what holds for a site.

@@ -18,9 +18,8 @@ import (
 type pages struct {
 	overview   *overview
 	sites      *sites
-	tokens     tokenPools
-	forecasts  forecaster
-	process    pageProcess
+	proxy      Proxy
+	process    Process
 	samples    *samples.Recorder
 	envCommand string
 
@@ -30,17 +29,9 @@ type pages struct {
 	store  cached[status.Store]
 }
 
-// pageProcess is the part of the process that the page needs.
-type pageProcess interface {
-	recorder
-	adviser
-	jobKeeper
-	Store(ctx context.Context) status.Store
-}
-
 // newPages are pages about a process.
 func newPages(o *Options, v *overview, s *sites) *pages {
-	p := &pages{overview: v, sites: s, tokens: o.Proxy, forecasts: o.Proxy, process: o.Process, samples: o.Samples, envCommand: o.EnvCommand}
+	p := &pages{overview: v, sites: s, proxy: o.Proxy, process: o.Process, samples: o.Samples, envCommand: o.EnvCommand}
 	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 10*time.Second, 2*time.Second, 2*time.Second
 	return p
 }
@@ -51,12 +42,12 @@ func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Fact
 	ctx, cancel := context.WithTimeout(ctx, pagePatience)
 	defer cancel()
 	p.samples.Take(now)
-	holds := p.sites.proxy.Holds("", status.MaxHolds+1)
+	holds := p.proxy.Holds("", status.MaxHolds+1)
 	store := p.store.get(now, isNew, func() status.Store { return p.process.Store(ctx) })
 	f := &page.Facts{
 		Process: p.overview.now(holds, store), Setup: p.envCommand, Holds: holds,
-		Tokens: p.tokens.Tokens().Normalize(), Pauses: p.sites.pauses.Pauses(),
-		Forecasts: status.NormalizeForecasts(p.forecasts.Forecast("", 0), now), Samples: p.samples.Snapshot(now),
+		Tokens: p.proxy.Tokens().Normalize(), Pauses: p.proxy.Pauses(),
+		Forecasts: status.NormalizeForecasts(p.proxy.Forecast("", 0), now), Samples: p.samples.Snapshot(now),
 	}
 	for _, one := range p.sites.used("", holds[:min(len(holds), status.MaxHolds)]) {
 		f.Known = append(f.Known, *one)
@@ -137,7 +128,7 @@ var periods = []page.Period{
 
 // pastOf is the recorded traffic of the last hour, day and month; without periods where there
 // was none.
-func pastOf(ctx context.Context, from recorder, now time.Time) (past page.Past) {
+func pastOf(ctx context.Context, from Process, now time.Time) (past page.Past) {
 	some := false
 	for _, one := range periods {
 		one.Since = now.UTC().Truncate(one.Step).Add(-time.Duration(one.Steps-1) * one.Step)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -11,16 +10,8 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// pauser pauses sites: no request goes to a paused site. ResumeSite is false if the site is not
-// paused. Errors are those of limitKeeper.
-type pauser interface {
-	Pauses() map[string]status.Pause
-	PauseSite(ctx context.Context, site string, p status.Pause) error
-	ResumeSite(ctx context.Context, site string) (bool, error)
-}
-
 // pauses are the endpoints about pauses of sites.
-type pauses struct{ of pauser }
+type pauses struct{ of Proxy }
 
 // pauseAsk is the body of a request for a pause. Both may be missing.
 type pauseAsk struct {

@@ -18,17 +18,9 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// permitGiver lets crawlers send requests that use no proxy. Permit waits until a request may
-// be sent, and SettlePermit says what became of it. Errors are a *status.Denied, a
-// status.Missing, or for whoever asked.
-type permitGiver interface {
-	Permit(ctx context.Context, a status.PermitAsk) (status.Grant, error)
-	SettlePermit(id string, e status.PermitEnd) error
-}
-
 // permits answers what is asked about permits.
 type permits struct {
-	from permitGiver
+	from Proxy
 	log  *logrus.Logger
 }
 

@@ -26,14 +26,8 @@ func FaultsOf(err error) []status.Fault {
 	})
 }
 
-// reloader reads the configuration again and answers what has changed. The error is
-// errors.ErrUnsupported where there is no configuration to read.
-type reloader interface {
-	Reload() (changes []string, err error)
-}
-
 // reload reads the configuration again, as a SIGHUP does.
-func reload(by reloader, w http.ResponseWriter, r *http.Request) {
+func reload(by Process, w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &struct{}{}) {
 		return
 	}

@@ -69,7 +69,7 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 // readiness answers /readyz.
 type readiness struct {
 	guard   *guard
-	process interface{ Ready() []status.Check }
+	process Process
 }
 
 // answer tells whether clients should be sent here, and what is missing. Details

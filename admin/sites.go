@@ -22,21 +22,12 @@ const (
 	mostSites  = 10_000
 )
 
-// siteSource knows which requests wait, which breakers are not closed, and sites of which
-// something was learned and is kept.
-type siteSource interface {
-	holder
-	Breakers() []status.Breaker
-	LearnedSites(most int) []string
-}
-
 // sites answers what is asked about sites.
 type sites struct {
 	metrics *metrics.Metrics
 	limits  *limits
-	pauses  pauser
-	proxy   siteSource
-	past    recorder
+	proxy   Proxy
+	past    Process
 }
 
 // list tells of all sites that are known, those with the most bytes first.
@@ -123,7 +114,7 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 	for site := range s.limits.proxy.Overrides() {
 		at(site).Set = true
 	}
-	for site, pause := range s.pauses.Pauses() {
+	for site, pause := range s.proxy.Pauses() {
 		at(site).Paused = &pause
 	}
 	for _, one := range holds {

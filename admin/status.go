@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"runtime"
 	"slices"
@@ -21,12 +20,8 @@ type overview struct {
 	ca      *ca.CA // nil: there is none
 	metrics *metrics.Metrics
 	limits  *limits
-	proxy   siteSource
-	process interface {
-		Ready() []status.Check
-		Refused() *status.RefusedReload
-		Store(ctx context.Context) status.Store
-	}
+	proxy   Proxy
+	process Process
 }
 
 // answer tells how the process is.

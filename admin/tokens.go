@@ -9,16 +9,8 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// tokenPools knows the pools and what servers announce, now. Errors of DisableToken and
-// EnableToken are for whoever asked.
-type tokenPools interface {
-	Tokens() status.Tokens
-	DisableToken(pool, label string) error
-	EnableToken(pool, label string) error
-}
-
 // tokens answers what is asked about tokens.
-type tokens struct{ from tokenPools }
+type tokens struct{ from Proxy }
 
 // list tells of every pool.
 func (t tokens) list(w http.ResponseWriter, _ *http.Request) {
