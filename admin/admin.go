@@ -78,7 +78,7 @@ type Proxy interface {
 	Breakers() []status.Breaker
 	// LearnedSites are sites of which something was learned and is kept.
 	LearnedSites(most int) []string
-	// WrittenLimits is what is left of the limits that are written. Overrides are the limits that
+	// WrittenLimits tells what is left of the limits that are written, and Overrides which limits
 	// were set at run time, by site. SetLimits sets them, as the configuration writes them, and
 	// ClearLimits takes them away again; false is that none was set. An error that is a
 	// status.Missing, policy.Faults or a status.NotKept tells whose fault it is.
@@ -112,7 +112,7 @@ type Process interface {
 	// Reload reads the configuration again and answers what has changed. The error is
 	// errors.ErrUnsupported where there is no configuration to read.
 	Reload() (changes []string, err error)
-	// Bandwidth is what went from and to a site, or each, in steps; a step of 0 is one step of all.
+	// Bandwidth tells what went from and to a site, or each, in steps; a step of 0 is one step of all.
 	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
 	// Advice tells which limits hold requests back, and what would change that.
 	Advice(now time.Time) status.AdviceList

@@ -218,3 +218,51 @@ func unusedLimits(p *policy.Policy, site string, limits []policy.Limit) []status
 	}
 	return list
 }
+
+// usualHolds is the number of waiting requests that the API lists, unless it is asked for more.
+const usualHolds = 1000
+
+// listHolds lists what waits: of one site with ?site=, at most ?limit= of them.
+func listHolds(from Proxy, w http.ResponseWriter, r *http.Request) {
+	query, ok := anyQuery(w, r)
+	if !ok {
+		return
+	}
+	most, err := numberOf(query, "limit", usualHolds, 1, status.MaxHolds)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	list := from.Holds(query.Get("site"), most+1)
+	more := len(list) > most
+	list = list[:min(len(list), most)]
+	for i := range list {
+		list[i].Until, list[i].Expected = list[i].Until.UTC(), list[i].Expected.UTC()
+	}
+	if list == nil {
+		list = []status.Hold{}
+	}
+	answerJSON(w, status.HoldList{Holds: list, More: more})
+}
+
+// mostRequests bounds the number of requests that a question names.
+const mostRequests = 1 << 50
+
+// forecast tells of ?site=, or of all, and when ?requests= more would be done.
+func forecast(from Proxy, w http.ResponseWriter, r *http.Request) {
+	query, ok := queryOf(w, r, "site", "requests")
+	if !ok {
+		return
+	}
+	requests, err := numberOf[int64](query, "requests", 0, 0, mostRequests)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answerJSON(w, status.NormalizeForecasts(from.Forecast(query.Get("site"), requests), time.Now()))
+}
+
+// advice answers what would help.
+func advice(from Process, w http.ResponseWriter, _ *http.Request) {
+	answerJSON(w, from.Advice(time.Now()))
+}

@@ -2,11 +2,13 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"runtime"
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
@@ -109,4 +111,66 @@ func UnreadNow(p *policy.Policy, counts []metrics.SiteCount) *status.Unread {
 	})
 	u.Sites = u.Sites[:min(len(u.Sites), status.MaxListed)]
 	return u
+}
+
+// NewRefusedReload tells of an error of a reload.
+func NewRefusedReload(since time.Time, err error) *status.RefusedReload {
+	return &status.RefusedReload{Since: since.UTC(), Error: status.ErrorLine(err), Faults: FaultsOf(err)}
+}
+
+// FaultsOf are the faults of an error that has any, at most maxFaults.
+func FaultsOf(err error) []status.Fault {
+	var faults policy.Faults
+	if !errors.As(err, &faults) {
+		return nil
+	}
+	return lists.Map(faults[:min(len(faults), maxFaults)], func(fault policy.Fault) status.Fault {
+		return status.Fault{File: status.OneLine(fault.Source), Line: fault.Line, Key: status.OneLine(fault.Key), Text: status.OneLine(fault.Text)}
+	})
+}
+
+// reload reads the configuration again, as a SIGHUP does.
+func reload(by Process, w http.ResponseWriter, r *http.Request) {
+	if !readJSON(w, r, &struct{}{}) {
+		return
+	}
+	changes, err := by.Reload()
+	if errors.Is(err, errors.ErrUnsupported) {
+		refuse(w, http.StatusNotImplemented, "this process has no configuration to read again")
+		return
+	}
+	if err != nil {
+		const code = http.StatusUnprocessableEntity
+		answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: status.ErrorLine(err), Faults: FaultsOf(err)})
+		return
+	}
+	if changes == nil {
+		changes = []string{}
+	}
+	answerJSON(w, status.Reloaded{Reloaded: true, Changes: changes})
+}
+
+// jobs are the endpoints about jobs.
+type jobs struct{ keeper Process }
+
+// list lists the jobs that run.
+func (j jobs) list(w http.ResponseWriter, r *http.Request) {
+	answerJSON(w, append([]status.Job{}, j.keeper.Jobs(r.Context())...))
+}
+
+// steer pauses a job, or lets it go on.
+func (j jobs) steer(pause bool, w http.ResponseWriter, r *http.Request) {
+	if !readJSON(w, r, &struct{}{}) {
+		return
+	}
+	err := j.keeper.PauseJob(r.Context(), r.PathValue("name"), pause)
+	var missing status.Missing
+	switch {
+	case errors.As(err, &missing):
+		refuse(w, http.StatusNotFound, err.Error())
+	case err != nil:
+		refuse(w, http.StatusBadGateway, status.ErrorLine(err))
+	default:
+		j.list(w, r)
+	}
 }

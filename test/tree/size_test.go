@@ -34,12 +34,6 @@ var largeTypes = map[string]string{}
 // build tag have one.
 var shortFiles = map[string]string{
 	"admin/explain.go":              "an endpoint, or what several share",
-	"admin/forecast.go":             "an endpoint, or what several share",
-	"admin/forms.go":                "an endpoint, or what several share",
-	"admin/holds.go":                "an endpoint, or what several share",
-	"admin/jobs.go":                 "an endpoint, or what several share",
-	"admin/reload.go":               "an endpoint, or what several share",
-	"cmd/abide/exit.go":             "the errors of all commands",
 	"cmd/abide/main.go":             "a command, or the end of all",
 	"cmd/abide/schema.go":           "a command, or the end of all",
 	"cmd/abide/version.go":          "a command, or the end of all",
@@ -51,7 +45,6 @@ var shortFiles = map[string]string{
 	"status/advice.go":              "what one endpoint shows",
 	"status/job.go":                 "what one endpoint shows",
 	"status/permit.go":              "what one endpoint shows",
-	"status/problem.go":             "what one endpoint shows",
 	"store/budget/lease/rate.go":    "a type of its own",
 	"store/reference/unreliable.go": "a rig of tests",
 	"tools/systems/main.go":         "a tool",
