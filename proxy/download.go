@@ -56,7 +56,7 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 			wrote, err := d.writer.Write((*buffer)[:n])
 			total += int64(wrote)
 			if err != nil {
-				d.writer.left = true
+				d.writer.broke = upstream.Canceled
 				return total, err
 			}
 			// The last bytes are sent with the end of the response. Earlier bytes
@@ -76,8 +76,7 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 			return total, nil
 		default:
 			// A return would end the chunked body as if it were complete.
-			d.writer.request.Broke = upstream.KindOf(readErr)
-			d.writer.left = d.writer.request.Broke == upstream.Canceled
+			d.writer.broke = upstream.KindOf(readErr)
 			panic(http.ErrAbortHandler)
 		}
 	}

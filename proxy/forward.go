@@ -21,6 +21,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
@@ -41,11 +42,12 @@ type forwarder struct {
 	accessLog   *accesslog.Log
 	conns       *trackedConns
 	pipeline    *goproxy.ProxyHttpServer // copies the responses of transport
-	replayBytes atomic.Int64             // bytes of request bodies that are stored for another attempt
+	stallLines  sitelog.LineLimit
+	replayBytes atomic.Int64 // bytes of request bodies that are stored for another attempt
 }
 
 func newForwarder(t transport, log *logrus.Logger, conns *trackedConns) *forwarder {
-	f := &forwarder{transport: t, log: log, accessLog: accesslog.New(log), conns: conns}
+	f := &forwarder{transport: t, log: log, accessLog: accesslog.New(log), conns: conns, stallLines: sitelog.LineLimit{Every: time.Minute}}
 	f.pipeline = newPipeline(&f.transport, log)
 	return f
 }
@@ -177,13 +179,30 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 		f.transport.metrics.Overhead(report.First.Sub(x.Start) - x.Uploading - report.Before + x.writer.wroteHead.Sub(report.Answered))
 	}
 	counted := status
-	if x.writer.left {
+	switch x.writer.broke {
+	case upstream.Canceled:
 		counted = 499 // the answer was not read to its end
+	case upstream.Budget, upstream.Stalled:
+		f.countCut(x, problem.Of(x.writer.broke).Reason)
 	}
 	x.Status = counted
 	report.Meter.Request(r.Method, counted, asked)
 	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
 		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})
+	}
+}
+
+// countCut counts an answer that abide has cut, and logs that its site was silent for too long.
+func (f *forwarder) countCut(x *exchange, reason string) {
+	x.Refusal = reason
+	f.transport.metrics.Refused(reason)
+	if x.writer.broke == upstream.Stalled && f.stallLines.Due(x.Site(), time.Now()) {
+		rule := "none"
+		if r := x.Snapshot.Policy().Match(x.Target).Rule; r != nil {
+			rule = r.Title()
+		}
+		f.log.WithFields(logrus.Fields{"site": x.Site(), "rule": rule, "waited": x.Stall(x.Snapshot.Policy().Timeouts.Stall).String()}).
+			Warn("the site was silent in the middle of an answer for longer than stall (timeouts.stall), so the answer was cut; set stall: off in its rule if its streams are silent for that long")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // responseWriter writes the response of a request. It has no ReadFrom, so that a head and a
@@ -24,8 +25,8 @@ type responseWriter struct {
 	proto   int  // 10, 11 or 20
 	unclear bool // the end of the request is not certain
 
-	status    int  // 0: no head was written
-	left      bool // the client left before the end of the body
+	status    int           // 0: no head was written
+	broke     upstream.Kind // why the body ended before its end; Unknown: it did not, or for another reason
 	began     bool
 	wroteHead time.Time
 	head      http.Header // of the upstream; goproxy would copy it value by value

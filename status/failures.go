@@ -61,7 +61,7 @@ func (f Failures) Count() (failed, left uint64) {
 	return failed, left
 }
 
-// Sentences describes what went wrong. client is who gave requests up.
+// Sentences describes what went wrong. client names who gave requests up.
 func (f Failures) Sentences(client string) (list []string) {
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
 		var codes []string

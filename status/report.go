@@ -27,7 +27,7 @@ type Report struct {
 	Rows   []ReportRow     `json:"rows"`
 	Limits []ReportBlocked `json:"limits"`
 	Failures
-	More   bool            `json:"more"`
+	More bool `json:"more"`
 }
 
 // ReportRow tells what became of the requests of one site, client, token or priority from Start

@@ -178,11 +178,11 @@ func (f *File) Blocked(ctx context.Context, site string, since, until time.Time,
 // Failed returns the failures of a site, or of each site if site is "", as Bandwidth does.
 func (f *File) Failed(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Failure, err error) {
 	err = f.sum(ctx, failedTable, site, since, until, step, func(scan func(...any) error) error {
-		var one Failure
+		var failure Failure
 		var start int64
-		err := scan(&start, &one.Site, &one.What, &one.Requests)
-		one.Minute = time.Unix(start, 0).UTC()
-		list = append(list, one)
+		err := scan(&start, &failure.Site, &failure.What, &failure.Requests)
+		failure.Minute = time.Unix(start, 0).UTC()
+		list = append(list, failure)
 		return err
 	})
 	return list, err

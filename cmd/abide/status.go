@@ -117,8 +117,9 @@ func sitesCommand() *cobra.Command {
 		Short: "List the sites of the running proxy: requests, bytes, what waits",
 		Long: `Sites asks the running proxy, once, and prints a line for each site, those with
 the most bytes first: its requests and those of the last minute, the bytes
-received from it and sent to it (headers and TLS included), how many requests wait,
-for which limit most of them do, and its breaker. It ends with 1 when no proxy runs.
+received from it and sent to it (headers and TLS included), how many requests
+wait, for which limit most of them do, and its breaker. It ends with 1 when no
+proxy runs.
 
 It finds the proxy, or several, as abide status does.`,
 		Example: `  abide sites

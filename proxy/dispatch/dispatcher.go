@@ -122,7 +122,7 @@ func New(o Options) (*Dispatcher, error) {
 
 // connect makes the parts that a request passes.
 func (s *Dispatcher) connect() {
-	s.problems = &problems{log: s.log, clock: s.clock, lines: sitelog.LineLimit{Every: lineSilence}}
+	s.problems = &problems{log: s.log, clock: s.clock, tlsLines: sitelog.LineLimit{Every: tlsSilence}}
 	breakers := &siteBreakers{backends.NewBreakers(), func() policy.Breaker { return s.Policy().Breaker }, s.clock, s.log}
 	*s.admission = admission{
 		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,
@@ -232,13 +232,6 @@ func (x *Request) writeHeaders(r *http.Request) {
 func (s *Dispatcher) End(x *Request, received int64) {
 	if received > 0 {
 		x.received = received
-	}
-	if x.Broke == upstream.Budget || x.Broke == upstream.Stalled {
-		x.refusal = problem.Of(x.Broke).Reason
-		s.metrics.Refused(x.refusal)
-	}
-	if x.Broke == upstream.Stalled {
-		s.problems.logStall(x)
 	}
 	if s.ended != nil && x.site != "" && !x.shared {
 		s.ended(x.Report())

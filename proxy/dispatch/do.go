@@ -18,7 +18,7 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 	resp, refused := s.do(ctx, x)
 	if refused != nil {
 		if x.Status = refused.Status; refused != problem.Left {
-			x.refusal = refused.Reason
+			x.Refusal = refused.Reason
 		}
 		return nil, refused
 	}

@@ -17,9 +17,9 @@ import (
 
 // problems turns refusals and failures into answers of abide.
 type problems struct {
-	log   *logrus.Logger
-	lines sitelog.LineLimit
-	clock clock.Clock
+	log      *logrus.Logger
+	tlsLines sitelog.LineLimit
+	clock    clock.Clock
 }
 
 // ofRefusal turns a refusal of the queue into an answer of abide.
@@ -79,26 +79,13 @@ func (s *problems) ofFailure(x *Request, err error) *problem.Problem {
 	return a
 }
 
-// logStall logs that an answer was cut because the site was silent for too long.
-func (s *problems) logStall(x *Request) {
-	if !s.lines.Due(x.site+" stalled", time.Now()) {
-		return
-	}
-	rule := "none"
-	if x.rule != nil {
-		rule = x.rule.Title()
-	}
-	s.log.WithFields(logrus.Fields{"site": x.site, "rule": rule, "waited": x.Stall(x.Snapshot.policy.Timeouts.Stall).String()}).
-		Warn("the site was silent in the middle of an answer for longer than stall (timeouts.stall), so the answer was cut; set stall: off in its rule if its streams are silent for that long")
-}
-
-// lineSilence is the time in which a failure of one kind at one site is not logged again.
-const lineSilence = time.Minute
+// tlsSilence is the time in which a TLS failure of one kind at one site is not logged again.
+const tlsSilence = time.Minute
 
 // logTLS logs that TLS with a host of a site, or with the next hop on the way to it, failed.
 func (s *problems) logTLS(site, host string, err error, a *problem.Problem) {
 	f := upstream.TLSFailureOf(err)
-	if f == nil || !s.lines.Due(site+" "+a.Reason+" "+f.Fault.String(), time.Now()) {
+	if f == nil || !s.tlsLines.Due(site+" "+a.Reason+" "+f.Fault.String(), time.Now()) {
 		return
 	}
 	issuer := ""

@@ -43,7 +43,7 @@ func (x *Request) Report() Report {
 		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
 		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
 		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
-		Received: x.received, Uploaded: x.Uploaded, Status: x.Status, Refusal: x.refusal,
+		Received: x.received, Uploaded: x.Uploaded, Status: x.Status, Refusal: x.Refusal,
 	}
 }
 

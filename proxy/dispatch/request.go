@@ -38,7 +38,7 @@ type Request struct {
 	Uploading time.Duration // the client's part of the time before the wait
 	Uploaded  int64         // bytes of the body that the client has sent
 	Status    int           // of the answer; 499: the client left before its end
-	Broke     upstream.Kind // why the answer ended in its middle; Unknown: it did not, or for no known reason
+	Refusal   string        // the reason for which abide answered it or cut the answer; "": it did not
 
 	// The purpose of a request that abide does not send for a client.
 	explained    bool // nothing is sent: an explanation is asked for
@@ -56,7 +56,6 @@ type Request struct {
 	activity sitelog.Request       // its waits, and its number in the log
 	bytes    *bandwidth.SiteBudget // what its connection takes bytes from; nil: no limit of bytes
 	received int64                 // bytes of the answer's body
-	refusal  string                // the reason for which abide answered it or cut the answer; "": it did not
 	ctx      requestContext
 
 	// The times of its steps.
