@@ -107,11 +107,14 @@ func (f *File) writeGroup(group []*writeRequest) error {
 	if err != nil {
 		err = advise(f.path, err)
 	}
-	f.recordResult(err)
-	return err
+	return f.recordResult(err, "")
 }
 
-func (f *File) recordResult(err error) {
+// recordResult records how a write ended, and logs the first failure, with more about it, and its end.
+func (f *File) recordResult(err error, more string) error {
+	if err != nil {
+		err = told{err}
+	}
 	now := f.o.Now()
 	f.mu.Lock()
 	before := f.health
@@ -128,8 +131,9 @@ func (f *File) recordResult(err error) {
 	case err == nil && before.Err != nil:
 		f.log.logf("state file %s: it can be written again, after %v", f.path, now.Sub(before.Since).Round(time.Second))
 	case err != nil && before.Err == nil:
-		f.log.logf("%v; nothing is saved until that is over", err)
+		f.log.logf("%v; nothing is saved until that is over%s", err, more)
 	}
+	return err
 }
 
 func (f *File) commitGroup(group []*writeRequest, now time.Time) (err error) {
@@ -298,16 +302,14 @@ func (f *File) openReadOnly(ctx context.Context, why error) error {
 		f.disk.Store(d)
 	}
 	f.maybeLost = true
-	f.recordResult(advise(f.path, why))
-	const lost = "what is counted until it can be written is lost if this process ends before"
+	known := "what it kept was read"
 	switch {
-	case err == nil:
-		f.log.logf("state file %s: what it kept was read; %s", f.path, lost)
 	case errors.Is(err, fs.ErrNotExist):
-		f.log.logf("state file %s: there is none yet, so nothing is known of before; %s", f.path, lost)
-	default:
-		f.log.logf("state file %s: what it kept cannot be read either (%v), so limits begin as if nothing was used; %s", f.path, err, lost)
+		known = "there is none yet, so nothing is known of before"
+	case err != nil:
+		known = fmt.Sprintf("what it kept cannot be read either (%v), so limits begin as if nothing was used", err)
 	}
+	_ = f.recordResult(advise(f.path, why), ": "+known+"; what limits use, what is learned, the history and a new CA are lost if this process ends before")
 	return nil
 }
 

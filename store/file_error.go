@@ -29,6 +29,17 @@ func damagedf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
+// told is an error that the file has logged itself.
+type told struct{ error }
+
+func (e told) Unwrap() error { return e.error }
+
+// IsTold reports whether a state file has logged the error itself, so that nobody has to repeat it.
+func IsTold(err error) bool {
+	_, ok := errors.AsType[told](err)
+	return ok
+}
+
 // sqliteCode is the extended result code of an error, or 0.
 func sqliteCode(err error) int {
 	if item, ok := errors.AsType[*sqlite.Error](err); ok {

@@ -44,7 +44,7 @@ func TestAFileThatCannotBeWrittenAtTheStartIsReadAndTriedAgain(t *testing.T) {
 				if h := f.Health(); !errors.Is(h.Err, why) || !h.Since.Equal(clock.now()) {
 					t.Fatalf("%+v", h)
 				}
-				if said := fmt.Sprint(lines(f)); !strings.Contains(said, "what it kept was read") || !strings.Contains(said, "is lost if this process ends") {
+				if said := fmt.Sprint(lines(f)); !strings.Contains(said, "what it kept was read") || !strings.Contains(said, "are lost if this process ends") {
 					t.Error(said)
 				}
 				if k := recall(t, f)["s k"]; k.Ahead != 5 {

@@ -110,7 +110,7 @@ func (r *Recorder) load(ctx context.Context, now time.Time) {
 	h.Usage, errs[1] = r.options.File.Usage(ctx, "", since, until, time.Minute)
 	h.Blocked, errs[2] = r.options.File.Blocked(ctx, "", since, until, time.Minute)
 	h.Failed, errs[3] = r.options.File.Failed(ctx, "", since, until, time.Minute)
-	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil {
+	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil && !store.IsTold(err) {
 		r.options.Log.WithField("reason", err).Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
 	}
 	r.mu.Lock()
@@ -129,7 +129,7 @@ func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Dur
 	err := r.options.File.Record(ctx, list)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err != nil && !r.failing {
+	if err != nil && !r.failing && !store.IsTold(err) {
 		r.options.Log.WithField("reason", err).Warnf("what went from and to sites cannot be recorded: %v", err)
 	}
 	r.failing = err != nil

@@ -109,12 +109,16 @@ func (a *program) start(p *policy.Policy) (err error) {
 	}
 	p = a.withActualAddresses(p)
 	a.policy.Store(p)
-	if a.ca, err = openCA(p, a.metrics, a.log); err != nil {
+	var unwritable error
+	if a.ca, unwritable, err = openCA(p, a.metrics, a.log); err != nil {
 		return err
 	}
 	var from dispatch.Keeping
 	if a.kept, from, err = openStorage(context.Background(), p, a.log); err != nil {
 		return err
+	}
+	if unwritable != nil {
+		a.log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": unwritable}).Logf(a.kept.lineLevel(), "there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), unwritable)
 	}
 	a.history = a.newHistory()
 	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from, Ended: a.countEnded}); err != nil {
@@ -252,25 +256,21 @@ func (a *program) ready() []status.Check {
 }
 
 // openCA opens the certificate authority in the data directory. It makes one in memory when
-// nothing is kept, or the directory cannot be written.
-func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, error) {
+// nothing is kept, or the directory cannot be written: then unwritable says why.
+func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (authority *ca.CA, unwritable, err error) {
 	options := ca.Options{
 		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
 		OnSign: m.Signed,
 		Notice: func(text string) { log.Warn(text + caNotice(p, text)) },
 	}
-	authority, err := ca.Open(ca.Dir(p.Data), options)
+	authority, err = ca.Open(ca.Dir(p.Data), options)
 	if ca.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
-		log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": err}).Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), err)
-		return ca.Open("", options)
+		unwritable = err
+		authority, err = ca.Open("", options)
+	} else if err != nil && !p.CA.Given() {
+		err = dataError(p, err)
 	}
-	if err != nil && p.CA.Given() {
-		return nil, err
-	}
-	if err != nil {
-		return nil, dataError(p, err)
-	}
-	return authority, nil
+	return authority, unwritable, err
 }
 
 func dataError(p *policy.Policy, err error) error {

@@ -181,7 +181,7 @@ func (a *program) register(command string) (end func()) {
 	}
 	ownRegistration, err := register(p.Data, r)
 	if err != nil {
-		a.log.WithField("reason", err).Warnf("abide status and abide explain find this process only by --admin: %v", err)
+		a.log.WithField("reason", err).Logf(a.kept.lineLevel(), "abide status and abide explain find this process only by --admin: %v", err)
 	}
 	return func() { ownRegistration.remove() }
 }

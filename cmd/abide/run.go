@@ -381,10 +381,10 @@ func (s *childSignals) close() {
 
 // sameSignal is the time within which two equal signals count as one: timeout(1) sends its
 // signal to abide, and then to abide's group. A command such as Scrapy stops without
-// finishing when it gets a second signal.
-const sameSignal = 100 * time.Millisecond
+// finishing when it gets a second signal, and serve cuts what is in flight.
+const sameSignal = time.Second
 
-// repeats holds the time at which each signal came last.
+// repeats holds the time at which each signal came, without those that repeat it.
 type repeats map[os.Signal]time.Time
 
 // again tells whether a signal that ends a command repeats one within sameSignal.
@@ -395,9 +395,11 @@ func (r *repeats) again(sig os.Signal, now time.Time) bool {
 	if *r == nil {
 		*r = repeats{}
 	}
-	last, known := (*r)[sig]
+	if first, known := (*r)[sig]; known && now.Sub(first) < sameSignal {
+		return true
+	}
 	(*r)[sig] = now
-	return known && now.Sub(last) < sameSignal
+	return false
 }
 
 const (

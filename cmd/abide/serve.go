@@ -26,7 +26,7 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the proxy (what abide does without a command)",
 		Long: `Serve runs the proxy until SIGINT or SIGTERM. What is in flight then has
-timeouts.drain to finish; a second signal stops at once.
+timeouts.drain to finish; a second signal, a second later, stops at once.
 
 SIGHUP and a change of the configuration file have it read again. SIGUSR1 has
 the file of log.access opened again, after it was renamed. A file with
@@ -168,7 +168,7 @@ func (s *systemd) send(lines ...string) {
 }
 
 // signals are the signals that serve handles. The first SIGINT or SIGTERM ends abide after
-// its requests, the second at once. SIGHUP reloads the configuration, SIGUSR1 opens the access
+// its requests, one that comes sameSignal later ends it at once. SIGHUP reloads the configuration, SIGUSR1 opens the access
 // log again. SIGPIPE, of a log without a reader, does nothing.
 type signals struct {
 	stop   context.Context // done after the first SIGINT or SIGTERM
@@ -177,6 +177,7 @@ type signals struct {
 
 	reopen atomic.Pointer[func()] // opens the access log again; nil: there is none yet
 
+	repeats  repeats
 	arriving chan os.Signal
 	end      context.CancelFunc
 	closing  chan struct{}
@@ -200,7 +201,7 @@ func catchSignals(ctx context.Context) *signals {
 		for {
 			select {
 			case sig := <-s.arriving:
-				s.take(sig)
+				s.take(sig, time.Now())
 			case <-s.closing:
 				return
 			}
@@ -209,7 +210,7 @@ func catchSignals(ctx context.Context) *signals {
 	return s
 }
 
-func (s *signals) take(sig os.Signal) {
+func (s *signals) take(sig os.Signal, now time.Time) {
 	if slices.Contains(reopenSignals, sig) {
 		if reopen := s.reopen.Load(); reopen != nil {
 			(*reopen)()
@@ -224,6 +225,9 @@ func (s *signals) take(sig os.Signal) {
 		default:
 		}
 	default:
+		if s.repeats.again(sig, now) {
+			return
+		}
 		if s.stop.Err() == nil {
 			s.end()
 			return

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestServePrintsWhereItIsAndServes(t *testing.T) {
@@ -171,11 +172,38 @@ func TestASecondSignalStopsAtOnce(t *testing.T) {
 		o.wait(t, 1)
 		d.signal(sig)
 		d.log.await(t, "stopping: ")
-		d.signal(sig)
+		d.signal(sig) // as timeout does, which cuts nothing
+		ended := make(chan struct{})
+		go func() {
+			for each := time.NewTicker(100 * time.Millisecond); ; {
+				select {
+				case <-ended:
+					return
+				case <-each.C:
+					_ = d.cmd.Process.Signal(sig)
+				}
+			}
+		}()
 		if got := d.status(); got != 128+int(sig) {
 			t.Errorf("%v twice: it ended with %d", sig, got)
 		}
+		close(ended)
 		<-failed
+	}
+}
+
+// TestTwoSignalsAtOnceAreOneRequestToStop: timeout(1) signals abide and the group of abide.
+func TestTwoSignalsAtOnceAreOneRequestToStop(t *testing.T) {
+	s, now := catchSignals(t.Context()), time.Now()
+	defer s.close()
+	for _, c := range []struct {
+		after time.Duration
+		cuts  bool
+	}{{0, false}, {0, false}, {900 * time.Millisecond, false}, {time.Second, true}} {
+		s.take(syscall.SIGTERM, now.Add(c.after))
+		if got := len(s.again) > 0; got != c.cuts || s.stop.Err() == nil {
+			t.Errorf("%v later: %v", c.after, got)
+		}
 	}
 }
 

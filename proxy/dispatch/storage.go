@@ -97,9 +97,7 @@ func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
 func (s *storage) read(strict, shared bool, kinds []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), documentPatience)
 	defer cancel()
-	if err := s.persistence.Read(ctx, append(kinds, kindOfToken)...); err != nil {
-		s.log.WithField("reason", err).Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
-	}
+	s.warn(s.persistence.Read(ctx, append(kinds, kindOfToken)...), "what was learned before the restart cannot be read, so it is learned again")
 	if s.documents == nil || shared { // a start does not wait for a store that is shared
 		return nil
 	}
@@ -107,10 +105,15 @@ func (s *storage) read(strict, shared bool, kinds []string) error {
 	if err != nil && strict {
 		return fmt.Errorf("the limits that were set at run time: %w", err)
 	}
-	if err != nil {
-		s.log.WithField("reason", err).Warnf("the limits that were set at run time cannot be read, so those of the configuration hold until they can be: %v", err)
-	}
+	s.warn(err, "the limits that were set at run time cannot be read, so those of the configuration hold until they can be")
 	return nil
+}
+
+// warn logs an error that the state file has not logged itself.
+func (s *storage) warn(err error, text string) {
+	if err != nil && !store.IsTold(err) {
+		s.log.WithField("reason", err).Warnf("%s: %v", text, err)
+	}
 }
 
 // begin loads what an earlier process has stored into the queue, once there is a snapshot.
@@ -120,9 +123,7 @@ func (s *storage) begin() {
 	if s.documents != nil {
 		soon, cancel := context.WithTimeout(context.Background(), readSoon)
 		defer cancel()
-		if err := s.overrides.Read(soon); err != nil {
-			s.log.WithField("reason", err).Warnf("the limits that were set at run time cannot be read yet: %v", err)
-		}
+		s.warn(s.overrides.Read(soon), "the limits that were set at run time cannot be read yet")
 	}
 	s.preloadAll()
 }
