@@ -113,3 +113,29 @@ func TestAFaultOfTheStoreIsToldOnce(t *testing.T) {
 		t.Errorf("it is told %d times: %s", n, b.String())
 	}
 }
+
+func TestHowManyTokensCanGoDependsOnTheRoute(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	of := func(route string, left int64) Announced {
+		return Announced{Site: "api.test", Route: route, Limit: 2, Remaining: left, Reset: now.Add(56 * time.Second)}
+	}
+	token := func(state string, limits ...Announced) Token { return Token{State: state, Limits: limits} }
+	rests := Token{State: "cooling", Until: now.Add(30 * time.Second)}
+	for _, c := range []struct {
+		ready  int
+		tokens []Token
+		want   string
+	}{
+		{2, []Token{token("ready"), token("ready", of("GET /a", 1))}, "2 of 2 tokens can go now"},
+		{0, []Token{token("spent", of("GET /a", 0))}, "0 of 1 token can go now for GET /a, the next in 56s"},
+		{2, []Token{token("ready", of("GET /a", 0), of("GET /b", 2)), token("ready", of("GET /a", 0))}, "0 of 2 tokens can go now for GET /a, the next in 56s"},
+		{2, []Token{token("ready", of("GET /a", 0), of("GET /a", 0), of("GET /b", 2)), token("ready", of("GET /b", 0))}, "1 of 2 tokens can go now for GET /a, GET /b"},
+		{0, []Token{token("spent", of("", 0)), rests}, "0 of 2 tokens can go now, the next in 30s"},
+		{1, []Token{token("ready", of("GET /a", 1)), rests}, "1 of 2 tokens can go now"},
+		{0, []Token{{State: "disabled"}}, "0 of 1 token can go now"},
+	} {
+		if got := (Pool{Ready: c.ready, Count: len(c.tokens), Tokens: c.tokens}).Can(now); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}

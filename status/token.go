@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -61,17 +62,31 @@ func (t *Token) Denied() bool {
 	return t.Why != "" && (t.State == "quarantined" || t.State == "ready")
 }
 
-// UsedUp returns when there is more of a limit of the token, if nothing is left of any, and zero otherwise.
-func (t *Token) UsedUp(now time.Time) (until time.Time) {
+// Routes are those of a site that a limit is about, such as "GET /a and 2 more".
+type Routes struct{ Site, Of string }
+
+// usedUp returns for which routes nothing is left of a limit of the token, and until when.
+func (t *Token) usedUp(now time.Time) map[Routes]time.Time {
+	var used map[Routes]time.Time
 	for _, l := range t.Limits {
-		if l.Remaining != 0 || !l.Reset.After(now) {
-			return time.Time{}
-		}
-		if until.IsZero() || l.Reset.Before(until) {
-			until = l.Reset
+		if at := (Routes{l.Site, l.Route}); l.Remaining == 0 && l.Reset.After(now) && l.Reset.After(used[at]) {
+			if used == nil {
+				used = map[Routes]time.Time{}
+			}
+			used[at] = l.Reset
 		}
 	}
-	return until
+	return used
+}
+
+// UsedUp returns when there is more for the first of so many routes, if nothing is left for any, and zero
+// otherwise. A limit that is not known yet has something left.
+func (t *Token) UsedUp(of int, now time.Time) time.Time {
+	used := slices.Collect(maps.Values(t.usedUp(now)))
+	if len(used) == 0 || len(used) < of {
+		return time.Time{}
+	}
+	return slices.MinFunc(used, time.Time.Compare)
 }
 
 // Paused is a route for which a token may not be used.

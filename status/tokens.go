@@ -78,23 +78,55 @@ func (p Pool) Normalize() Pool {
 	return p
 }
 
-// Next says when the next token can go, if none can go now: ", the next in 56s".
-func (p Pool) Next(now time.Time) string {
-	first := time.Time{}
+// Can says how many tokens can go now, and when the next can if none can. Where limits of routes are used
+// up, it says so for the routes where the fewest can go: others may have limits of their own.
+func (p Pool) Can(now time.Time) string {
+	type use struct {
+		n    int // ready tokens
+		next time.Time
+	}
+	sooner := func(a, b time.Time) time.Time {
+		if b.After(now) && (a.IsZero() || b.Before(a)) {
+			return b
+		}
+		return a
+	}
+	used, resting := map[Routes]use{}, time.Time{}
 	for _, t := range p.Tokens {
-		if t.Until.After(now) && (first.IsZero() || t.Until.Before(first)) {
-			first = t.Until
+		if t.State != "ready" && t.State != "spent" {
+			resting = sooner(resting, t.Until)
+			continue
+		}
+		for at, until := range t.usedUp(now) {
+			u := used[at]
+			if u.next = sooner(u.next, until); t.State == "ready" {
+				u.n++
+			}
+			used[at] = u
 		}
 	}
-	if p.Ready > 0 || first.IsZero() {
-		return ""
+	fewest, next, where := p.Ready, resting, []string{}
+	for at, u := range used {
+		switch n := p.Ready - u.n; {
+		case n < fewest || len(where) == 0:
+			fewest, next, where = n, sooner(resting, u.next), []string{at.Of}
+		case n == fewest:
+			next, where = sooner(next, u.next), append(where, at.Of)
+		}
 	}
-	return ", the next in " + span(first.Sub(now))
+	text := fmt.Sprintf("%d of %s can go now", fewest, Number(p.Count, "token", "tokens"))
+	if slices.Sort(where); len(where) > 0 && where[0] != "" {
+		text += " for " + strings.Join(where[:min(len(where), 3)], ", ")
+	}
+	if fewest == 0 && !next.IsZero() {
+		text += ", the next in " + span(next.Sub(now))
+	}
+	return text
 }
 
 func (p Pool) describe(w io.Writer, now time.Time) {
 	say(w, "")
-	say(w, "pool %s: %d of %s can go now%s", p.Name, p.Ready, Number(p.Count, "token", "tokens"), p.Next(now))
+	say(w, "pool %s: %s", p.Name, p.Can(now))
 	if len(p.Tokens) == 0 {
 		return
 	}

@@ -66,10 +66,8 @@ type poolView struct {
 	now    time.Time
 }
 
-// Can says how many tokens can go now, and when the next can if none can.
-func (p poolView) Can() string {
-	return fmt.Sprintf("%d of %s can go now%s", p.Ready, status.Number(p.Count, "token", "tokens"), p.Next(p.now))
-}
+// Can says how many tokens can go now.
+func (p poolView) Can() string { return p.Pool.Can(p.now) }
 
 // At formats the time from now until a mark.
 func (p poolView) At(at time.Time) string { return status.Ahead(at, p.now) }

@@ -15,7 +15,7 @@ import (
 )
 
 // keys is the site http://api.test/, which knows clients by their tokens: carol has no credit, and
-// each other token may send so many requests to a path.
+// each other token may send two requests to a path, and 500 to /search.
 type keys struct {
 	url  string
 	mu   sync.Mutex
@@ -37,8 +37,16 @@ func newKeys(t *testing.T, amount int) *keys {
 			return
 		}
 		k.sent[token+r.URL.Path]++
+		amount := amount
+		if r.URL.Path == "/search" {
+			amount = 500
+		}
 		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(amount))
-		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(amount-k.sent[token+r.URL.Path]))
+		left := amount - k.sent[token+r.URL.Path]
+		if amount < 500 && left < amount-1 {
+			left = 0 // others of the account have used it up
+		}
+		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(left))
 		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(reset))
 	}))
 	t.Cleanup(s.Close)
@@ -74,5 +82,23 @@ func TestExplainDoesNotCountOnATokenWithoutCredit(t *testing.T) {
 	}
 	if strings.Contains(out, "carol\" would keep it as well") || strings.Contains(out, "canary") {
 		t.Errorf("it says\n%s", out)
+	}
+}
+
+func TestHowManyTokensCanGoIsSaidOfARoute(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t, 9)
+	d := k.pool(t, t.TempDir(), "alice")
+	for _, path := range []string{"users", "search", "users"} {
+		if code, body := d.get("http://api.test/" + path); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	_, out, _ := d.command("status")
+	if want := "pool api: 0 of 1 token can go now for GET /users, the next in "; !strings.Contains(out, want) {
+		t.Errorf("%q is not in\n%s", want, out)
+	}
+	if code, body := d.get("http://api.test/search"); code != 200 {
+		t.Fatalf("%d %s", code, body)
 	}
 }

@@ -34,7 +34,7 @@ func denied(now time.Time, needs []need) bool {
 
 // allDenied tells whether the site has denied the credential of each alternative.
 func allDenied(now time.Time, needs [][]need) bool {
-	return !slices.ContainsFunc(needs, func(one []need) bool { return !denied(now, one) })
+	return !slices.ContainsFunc(needs, func(alternative []need) bool { return !denied(now, alternative) })
 }
 
 // spent tells whether requests are refused for what the resource lacks instead of waiting.

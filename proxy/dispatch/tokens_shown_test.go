@@ -43,18 +43,22 @@ func poolOfAccounts(t *testing.T) status.Pool {
 
 // TestATokenOfWhichNothingIsLeftIsNotReady: it is spent until the first limit resets.
 func TestATokenOfWhichNothingIsLeftIsNotReady(t *testing.T) {
-	of := func(left int64, reset time.Duration) LimitStatus {
-		return LimitStatus{status.Announced{Site: "api.test", Limit: 10, Remaining: left, Reset: tokensNoon.Add(reset)}, "twitter", "c, d"}
+	of := func(left int64, reset time.Duration, route string) LimitStatus {
+		return LimitStatus{status.Announced{Site: "api.test", Route: route, Limit: 10, Remaining: left, Reset: tokensNoon.Add(reset)}, "twitter", "c, d"}
 	}
+	other := of(5, time.Minute, "b")
+	other.Token = "a, b"
 	for name, c := range map[string]struct {
 		limits []LimitStatus
 		spent  time.Duration
 	}{
-		"nothing is left":          {[]LimitStatus{of(0, time.Minute)}, time.Minute},
-		"nothing is left of two":   {[]LimitStatus{of(0, time.Minute), of(0, time.Second)}, time.Second},
-		"something is left of one": {[]LimitStatus{of(0, time.Minute), of(1, time.Second)}, 0},
-		"the reset is over":        {[]LimitStatus{of(0, -time.Second)}, 0},
-		"nothing is known":         {nil, 0},
+		"nothing is left":                   {[]LimitStatus{of(0, time.Minute, "a")}, time.Minute},
+		"nothing is left for two routes":    {[]LimitStatus{of(0, time.Minute, "a"), of(0, time.Second, "b")}, time.Second},
+		"something is left for one":         {[]LimitStatus{of(0, time.Minute, "a"), of(1, time.Second, "b")}, 0},
+		"nothing is left of one of a route": {[]LimitStatus{of(0, time.Minute, "a"), of(1, time.Second, "a")}, time.Minute},
+		"the limit of one is not known":     {[]LimitStatus{of(0, time.Minute, "a"), other}, 0},
+		"the reset is over":                 {[]LimitStatus{of(0, -time.Second, "a")}, 0},
+		"nothing is known":                  {nil, 0},
 	} {
 		pool := tokensOf([]status.Pool{poolOfAccounts(t)}, c.limits, tokensNoon).Pools[0]
 		token, ready := pool.Tokens[2], 1

@@ -89,7 +89,8 @@ type LimitStatus struct {
 	Pool, Token string // Token is "" without one
 }
 
-// tokensOf gives each token the limits of its account. A token of which nothing is left is spent.
+// tokensOf gives each token the limits of its account. A token is spent if nothing is left of it for any
+// route that the pool has a limit for.
 func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.Tokens {
 	shown := status.Tokens{Pools: pools}
 	by := map[[2]string][]status.Announced{} // :: pool and account → limits
@@ -101,15 +102,20 @@ func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.T
 		}
 	}
 	for n := range pools {
-		p := &pools[n]
+		p, routes := &pools[n], map[status.Routes]bool{}
 		for i := range p.Tokens {
 			t := &p.Tokens[i]
 			t.Limits = by[[2]string{p.Name, t.Account()}]
 			if len(t.Limits) > 0 { // which say the same, with the reset by which requests go
 				t.Routes = slices.DeleteFunc(t.Routes, func(r status.Paused) bool { return r.Why == nothingLeft })
 			}
-			if until := t.UsedUp(now); t.State == "ready" && !until.IsZero() {
-				t.State, t.Until, t.Why = "spent", until, nothingLeft
+			for _, l := range t.Limits {
+				routes[status.Routes{Site: l.Site, Of: l.Route}] = true
+			}
+		}
+		for i := range p.Tokens {
+			if t := &p.Tokens[i]; t.State == "ready" && !t.UsedUp(len(routes), now).IsZero() {
+				t.State, t.Until, t.Why = "spent", t.UsedUp(len(routes), now), nothingLeft
 				p.Ready--
 			}
 		}
