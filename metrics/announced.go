@@ -46,15 +46,15 @@ func leftOf(announced Announced) remainingPart {
 	return remainingPart{max(float64(announced.Limit), -1), max(float64(announced.Remaining), -1), announced.Reset}
 }
 
-// budgetRoute is a route for one budget: that of a token, or of the tokens labelled
+// budgetLimit is a limit of a route for one budget: that of a token, or of the tokens labelled
 // "other".
-type budgetRoute struct{ pool, token, budget, route string }
+type budgetLimit struct{ pool, token, budget, route, limit string }
 
-// byToken exports what each token has left: of the limits of one route the scarcest, and
-// the sum for tokens labelled "other". The list is sorted.
+// byToken exports what each token has left of each limit, of limits with equal labels of the scarcest,
+// and the sum for tokens labelled "other". The list is sorted.
 func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool) {
 	routes, foreign := map[pair]names{}, map[pair]float64{} // :: labels of the token
-	scarcest := map[budgetRoute]remainingPart{}
+	scarcest := map[budgetLimit]remainingPart{}
 	for _, one := range list {
 		if one.Token == "" {
 			continue
@@ -63,7 +63,12 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 		if routes[token] == nil {
 			routes[token] = names{}
 		}
-		at := budgetRoute{pool: token[0], token: token[1], route: routes[token].label(cmp.Or(one.Route, one.Name))}
+		at := budgetLimit{pool: token[0], token: token[1], route: label(cmp.Or(one.Route, one.Name)), limit: label(one.Name)}
+		if both := at.route + "\x00" + at.limit; routes[token][both] || len(routes[token]) < maxRoutes {
+			routes[token][both] = true
+		} else {
+			at.route, at.limit = other, other
+		}
 		if token[1] == other {
 			at.budget = cmp.Or(one.Budget, one.Token)
 		}
@@ -77,7 +82,7 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 			foreign[token] = share
 		}
 	}
-	sums := map[budgetRoute]remainingPart{}
+	sums := map[budgetLimit]remainingPart{}
 	for at, is := range scarcest {
 		at.budget = ""
 		if sum, there := sums[at]; there {
@@ -87,10 +92,10 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 	}
 	for at, is := range sums {
 		if is.remaining >= 0 {
-			to <- gaugeOf(remainingDesc, is.remaining, at.pool, at.token, at.route)
+			to <- gaugeOf(remainingDesc, is.remaining, at.pool, at.token, at.route, at.limit)
 		}
 		if !is.reset.IsZero() {
-			to <- gaugeOf(resetDesc, float64(is.reset.UnixMilli())/1000, at.pool, at.token, at.route)
+			to <- gaugeOf(resetDesc, float64(is.reset.UnixMilli())/1000, at.pool, at.token, at.route, at.limit)
 		}
 	}
 	for token, share := range foreign {

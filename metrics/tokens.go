@@ -60,8 +60,8 @@ type tokenCollector struct {
 type tokenCounts struct{ uses, refusals, denials uint64 }
 
 var (
-	remainingDesc = desc("token_remaining", "What a token has left, of the limit of a route that has the smallest part left.", "pool", "token", "route")
-	resetDesc     = desc("token_reset_timestamp_seconds", "When that limit has more.", "pool", "token", "route")
+	remainingDesc = desc("token_remaining", "What a token has left of a limit of a route, in the unit of the limit.", "pool", "token", "route", "limit")
+	resetDesc     = desc("token_reset_timestamp_seconds", "When that limit has more.", "pool", "token", "route", "limit")
 	stateDesc     = desc("token_state", "1 for the state that a token is in; of tokens that are not told apart, how many are.", "pool", "token", "state")
 	usesDesc      = desc("token_uses_total", "Requests that were sent with a token.", "pool", "token")
 	refusedDesc   = desc("token_refusals_total", "Answers that refused a token because of a limit.", "pool", "token")

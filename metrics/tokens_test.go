@@ -51,8 +51,9 @@ func TestTokensHaveWhatIsLeftAndTheirStates(t *testing.T) {
 		name   string
 		labels []string
 	}{
-		{10, "abide_token_remaining", []string{"pool", "twitter", "token", "a", "route", "GET /x"}},
-		{1_800_003_600.5, "abide_token_reset_timestamp_seconds", []string{"pool", "twitter", "token", "a", "route", "GET /x"}},
+		{60, "abide_token_remaining", []string{"pool", "twitter", "token", "a", "route", "GET /x", "limit", "75 per 15m for GET /x"}},
+		{10, "abide_token_remaining", []string{"pool", "twitter", "token", "a", "route", "GET /x", "limit", "1000 per day for GET /x"}},
+		{1_800_003_600.5, "abide_token_reset_timestamp_seconds", []string{"pool", "twitter", "token", "a", "route", "GET /x", "limit", "1000 per day for GET /x"}},
 		{0, "abide_token_remaining", []string{"pool", "twitter", "token", "a", "route", "GET /y"}},
 		{6000, "abide_token_remaining", []string{"pool", "github", "token", "a", "route", "core"}},
 		{1, "abide_token_state", []string{"pool", "twitter", "token", "a", "state", "ready"}},
@@ -77,7 +78,7 @@ func TestTokensHaveWhatIsLeftAndTheirStates(t *testing.T) {
 	if n := len(scrape(t, m)["abide_token_state"].Metric); n != 4*len(tokenStates) {
 		t.Errorf("%d series of states", n)
 	}
-	if n := len(scrape(t, m)["abide_token_remaining"].Metric); n != 4 {
+	if n := len(scrape(t, m)["abide_token_remaining"].Metric); n != 5 {
 		t.Errorf("%d series of what is left", n)
 	}
 	knowing(m, Known{})
@@ -95,7 +96,7 @@ func TestATokenIsReadAsAnAlertReadsIt(t *testing.T) {
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{
 		"# TYPE abide_token_uses_total counter\n", "# TYPE abide_token_state gauge\n",
-		`abide_token_remaining{pool="twitter",route="GET /x",token="a"} 10` + "\n",
+		`abide_token_remaining{limit="1000 per day for GET /x",pool="twitter",route="GET /x",token="a"} 10` + "\n",
 		`abide_token_state{pool="twitter",state="quarantined",token="twin of b"} 1` + "\n",
 		`abide_token_state{pool="twitter",state="ready",token="twin of b"} 0` + "\n",
 	} {
@@ -164,8 +165,8 @@ func TestTokensThatAreNotToldApartAreSummed(t *testing.T) {
 	}
 	knowing(m, k)
 	// Two accounts of two tokens each: 100 and 102 are left.
-	expect(t, m, 202, "abide_token_remaining", "token", "other")
-	if got := value(t, m, "abide_token_reset_timestamp_seconds", "token", "other"); got != 1_800_000_000.5-1002 {
+	expect(t, m, 202, "abide_token_remaining", "token", "other", "limit", "1")
+	if got := value(t, m, "abide_token_reset_timestamp_seconds", "token", "other", "limit", "1"); got != 1_800_000_000.5-1002 {
 		t.Errorf("the first reset is %.1f", got)
 	}
 }
@@ -236,7 +237,7 @@ func TestLabelsOfTokensAreOnesThatPrometheusTakes(t *testing.T) {
 			}
 			for _, l := range one.Label {
 				if !utf8.ValidString(l.GetValue()) || len(l.GetValue()) > maxLabel ||
-					strings.HasPrefix(name, "abide_token") && !slices.Contains([]string{"pool", "token", "route", "state"}, l.GetName()) {
+					strings.HasPrefix(name, "abide_token") && !slices.Contains([]string{"pool", "token", "route", "limit", "state"}, l.GetName()) {
 					t.Errorf("%s has the label %s=%q", name, l.GetName(), l.GetValue())
 				}
 			}
