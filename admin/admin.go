@@ -149,7 +149,7 @@ func endpoints(o *Options) []endpoint {
 	}
 	pages := newPages(o, overview, sites)
 	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}
-	tokens, permits, jobs, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}, pauses{o.Proxy}
+	tokens, permits, jobs, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}, pauses{o.Proxy, sites}
 	return []endpoint{
 		{"GET /{$}", pages.show},
 		{"GET /style.css", file("text/css; charset=utf-8", page.Style)},

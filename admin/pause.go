@@ -2,7 +2,10 @@ package admin
 
 import (
 	"cmp"
+	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +14,10 @@ import (
 )
 
 // pauses are the endpoints about pauses of sites.
-type pauses struct{ of Proxy }
+type pauses struct {
+	of    Proxy
+	sites *sites
+}
 
 // pauseAsk is the body of a request for a pause. Both may be missing.
 type pauseAsk struct {
@@ -29,8 +35,9 @@ func (p pauses) pause(w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &ask) {
 		return
 	}
+	warning := p.unseen(r.Context(), site)
 	if p.begin(w, r, site, ask) {
-		p.answer(w, site)
+		p.answer(w, site, warning)
 	}
 }
 
@@ -59,7 +66,7 @@ func (p pauses) resume(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p.end(w, r, site) {
-		p.answer(w, site)
+		p.answer(w, site, "")
 	}
 }
 
@@ -96,9 +103,18 @@ func (p pauses) button(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// unseen warns that nothing is known of a site that is to be paused, whose name may be misspelled; "" if something is.
+func (p pauses) unseen(ctx context.Context, site string) string {
+	known := p.sites.now(ctx, "", true)
+	if known[site] != nil || p.sites.limits.policy().RuleOf(site) != nil {
+		return ""
+	}
+	return "no such site was seen" + policy.DidYouMean(site, slices.Collect(maps.Keys(known)))
+}
+
 // answer says whether a site is paused.
-func (p pauses) answer(w http.ResponseWriter, site string) {
-	says := status.SitePause{Site: site}
+func (p pauses) answer(w http.ResponseWriter, site, warning string) {
+	says := status.SitePause{Site: site, Warning: warning}
 	if pause, paused := p.of.Pauses()[site]; paused {
 		says.Paused, says.Pause = true, &pause
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -44,6 +45,10 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 		Listen: cmp.Or(v.about.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
 		Breakers: status.NotClosed(v.proxy.Breakers()), Adaptive: status.AdaptiveOf(v.limits.now("")),
 		Waiting: status.SumWaits(holds, time.Now()), Reload: v.process.Refused(),
+	}
+	pauses := v.proxy.Pauses()
+	for _, site := range slices.Sorted(maps.Keys(pauses))[:min(len(pauses), status.MaxListed)] {
+		s.Paused = append(s.Paused, status.SitePause{Site: site, Paused: true, Pause: new(pauses[site])})
 	}
 	if v.ca != nil {
 		about := v.ca.About()

@@ -58,6 +58,8 @@ type Process struct {
 	Unread *Unread `json:"https_unread,omitempty"`
 	// Breakers are those that are not closed, at most as many as sites.
 	Breakers []Breaker `json:"breakers,omitempty"`
+	// Paused are the sites that the operator has paused, at most as many as sites.
+	Paused []SitePause `json:"paused,omitempty"`
 	// Adaptive are the adaptive limits with their present rates, at most as many as sites.
 	Adaptive []Adaptive `json:"adaptive,omitempty"`
 	// Waiting is nil where nobody knows what waits.
@@ -81,6 +83,9 @@ func (s Process) Describe(w io.Writer) {
 		say(w, "%s, %s", Number(s.Connections.Clients, "client connection", "client connections"), Number(s.Connections.Tunnels, "tunnel", "tunnels"))
 	}
 	say(w, "%s to %s; %s received, %s sent", Number(int(s.Total.Requests), "request", "requests"), Number(s.SiteCount, "site", "sites"), Size(s.Total.In), Size(s.Total.Out))
+	for _, site := range s.Paused {
+		say(w, "%s is %s", site.Site, site.Title())
+	}
 	for _, one := range s.Checks {
 		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
 		if !one.OK || one.Degraded && !told {

@@ -148,6 +148,8 @@ type SitePause struct {
 	Site   string `json:"site"`
 	Paused bool   `json:"paused"`
 	*Pause
+	// Warning says that no such site was seen, "" if it was.
+	Warning string `json:"warning,omitempty"`
 }
 
 // MaxTraffic bounds the steps of all sites together in a list.

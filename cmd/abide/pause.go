@@ -104,6 +104,9 @@ func changePauseAt(ctx context.Context, out io.Writer, api adminAPI, item regist
 	if sitePause.Paused && sitePause.Pause != nil {
 		state = "is " + sitePause.Title()
 	}
+	if sitePause.Warning != "" {
+		state += "; " + sitePause.Warning
+	}
 	_, err = fmt.Fprintf(out, "%s: %s %s\n", printable(item.title()), printable(sitePause.Site), printable(state))
 	return err
 }

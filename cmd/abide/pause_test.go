@@ -25,6 +25,12 @@ func TestAPauseIsSaidEverywhereAndOutlivesAKill(t *testing.T) {
 	if code, out, errs := d.command("pause", "api.test", "--for", "2h", "--reason", "they migrate"); code != 0 || !strings.Contains(out, "api.test is paused by the operator until ") || !strings.Contains(out, ": they migrate") {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
+	if code, out, errs := d.command("pause", "api.tets", "--for", "10ms"); code != 0 || !strings.Contains(out, "api.tets is ") || !strings.Contains(out, `no such site was seen; did you mean "api.test"?`) {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	if _, out, errs := d.command("pause", "api.test", "--for", "2h", "--reason", "they migrate"); strings.Contains(out, "no such site") {
+		t.Errorf("%s%s", out, errs)
+	}
 	refused := func(d *daemon) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api.test/", nil)
@@ -46,7 +52,10 @@ func TestAPauseIsSaidEverywhereAndOutlivesAKill(t *testing.T) {
 	<-d.ended
 	d = serveIn(t, dir, nil)
 	refused(d)
-	for _, args := range [][]string{{"sites"}, {"explain", "http://api.test/"}} {
+	if text := d.log.String(); !strings.Contains(text, "api.test is paused") || strings.Contains(text, "api.tets is paused") {
+		t.Errorf("the log has a pause that is over, or not the one that holds: %s", text)
+	}
+	for _, args := range [][]string{{"status"}, {"sites"}, {"explain", "http://api.test/"}} {
 		if code, out, errs := d.command(args...); code != 0 || !strings.Contains(out, "paused") {
 			t.Errorf("%q: %d %s%s", args, code, out, errs)
 		}

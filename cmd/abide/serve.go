@@ -239,6 +239,29 @@ func (s *signals) take(sig os.Signal, now time.Time) {
 	}
 }
 
+// sameSignal is the time within which two equal signals count as one: timeout(1) sends its
+// signal to abide, and then to abide's group. A command such as Scrapy stops without
+// finishing when it gets a second signal, and serve cuts what is in flight.
+const sameSignal = time.Second
+
+// repeats holds the time at which each signal came, without those that repeat it.
+type repeats map[os.Signal]time.Time
+
+// again tells whether a signal that ends a command repeats one within sameSignal.
+func (r *repeats) again(sig os.Signal, now time.Time) bool {
+	if sig != syscall.SIGTERM && sig != syscall.SIGINT && sig != syscall.SIGHUP && sig != syscall.SIGQUIT {
+		return false
+	}
+	if *r == nil {
+		*r = repeats{}
+	}
+	if first, known := (*r)[sig]; known && now.Sub(first) < sameSignal {
+		return true
+	}
+	(*r)[sig] = now
+	return false
+}
+
 // close ends the handling. The signals stay caught: the process exits next, and a SIGHUP
 // that comes meanwhile must not change the exit status.
 func (s *signals) close() {

@@ -169,12 +169,15 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 		cause = causeOf(status, err)
 	}
 	rule := s.rule()
-	until, opened := s.Leave(of, rule, pass, how, cause, answered, now)
+	until, opened, recovered := s.Leave(of, rule, pass, how, cause, answered, now)
+	name := of.Site
+	if of.Backend != "" {
+		name += ", backend " + of.Backend
+	}
+	if recovered > 0 && s.Loggable() {
+		s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(recovered))
+	}
 	if opened && s.Loggable() {
-		name := of.Site
-		if of.Backend != "" {
-			name += ", backend " + of.Backend
-		}
 		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)
 	}
 	return until

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -68,6 +69,15 @@ func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
 		}
 		if len(w.Breakers()) > 1 {
 			t.Errorf("%+v", w.Breakers())
+		}
+		again := 0
+		for _, line := range w.Log.AllEntries() {
+			if strings.HasPrefix(line.Message, "site.test answers again after ") && line.Data["site"] == "site.test" {
+				again++
+			}
+		}
+		if again != 1 {
+			t.Errorf("the log says %d times that the site answers again", again)
 		}
 	})
 }

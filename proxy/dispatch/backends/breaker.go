@@ -51,34 +51,36 @@ func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass,
 
 // Leave notes how an attempt went, and why it failed if it did. answered: the site has succeeded before. until is the end of the time in
 // which nothing more is sent, zero when something may be. opened is true if the breaker was
-// closed before.
-func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, answered bool, now time.Time) (until time.Time, opened bool) {
+// closed before. recovered is how long an outage lasted that has ended, 0 if none has.
+func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, answered bool, now time.Time) (until time.Time, opened bool, recovered time.Duration) {
 	if rule.Failures == 0 {
-		return time.Time{}, false
+		return time.Time{}, false, 0
 	}
 	b := s.find(of, rule)
 	if how != Ill {
+		lasted := b.outage(now)
 		pass.end(how, now)
 		if how == Well && b != nil && b.closed() {
 			s.forget(of)
+			recovered = lasted
 		}
-		return time.Time{}, false
+		return time.Time{}, false, recovered
 	}
 	if b == nil {
 		if b = s.make(of, rule); b == nil {
-			return time.Time{}, false
+			return time.Time{}, false, 0
 		}
 	}
 	worked := b.fail(cause, answered)
 	if pass.of == nil {
 		var may bool
 		if pass, may = b.begin(now); !may {
-			return b.open(now), false
+			return b.open(now), false, 0
 		}
 	}
 	pass.end(Ill, now)
 	until = b.open(now)
-	return until, worked && !until.IsZero()
+	return until, worked && !until.IsZero(), 0
 }
 
 // Open returns the end of the time in which nothing is sent; zero when something may be.
@@ -216,6 +218,16 @@ func (b *breaker) closed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.circuit.closed()
+}
+
+// outage returns for how long a site has failed whose breaker is not closed; 0: it is closed.
+func (b *breaker) outage(now time.Time) time.Duration {
+	if b == nil || b.closed() {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Sub(b.circuit.began)
 }
 
 // begin asks whether an attempt may be made.

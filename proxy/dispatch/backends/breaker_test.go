@@ -11,7 +11,7 @@ import (
 
 // leaveUntil is Leave for a test that asks for the time alone.
 func (s *Breakers) leaveUntil(of Key, rule policy.Breaker, pass Pass, how Health, now time.Time) time.Time {
-	until, _ := s.Leave(of, rule, pass, how, "", false, now)
+	until, _, _ := s.Leave(of, rule, pass, how, "", false, now)
 	return until
 }
 
@@ -21,7 +21,7 @@ func TestABreakerSaysOnceThatItOpensAndWhy(t *testing.T) {
 		var s Breakers
 		opened := func(cause string) bool {
 			done, _ := s.Enter(who, rule, time.Now())
-			_, now := s.Leave(who, rule, done, Ill, cause, false, time.Now())
+			_, now, _ := s.Leave(who, rule, done, Ill, cause, false, time.Now())
 			return now
 		}
 		if opened("one") || !opened("two") {

@@ -272,7 +272,7 @@ func (v *Overrides) log(all bySite) {
 		if one.Limits != nil && (old.Limits == nil || !sameLimits(old.Limits, one.Limits)) {
 			v.o.Log.WithField("site", site).Infof("the limits of %s are those that were set at run time: %s", site, titlesOf(one.Limits))
 		}
-		if one.Pause != nil && !samePause(old.Pause, one.Pause) {
+		if one.Pause != nil && !one.Pause.Over(time.Now()) && !samePause(old.Pause, one.Pause) {
 			v.o.Log.WithFields(logrus.Fields{"site": site, "reason": one.Pause.Reason}).Warnf("%s is %s", site, one.Pause.Title())
 		}
 	}
