@@ -22,6 +22,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
@@ -225,4 +226,150 @@ func (s *Sizes) Add(site string, n int64) {
 		median = max(median-sizeStep, minSize)
 	}
 	s.known.Add(site, median)
+}
+
+const (
+	// tricklePart: 1/tricklePart of a byte limit is reserved for paused connections.
+	tricklePart = 100
+	// TrickleSuffix ends the names and units of the limits that trickle. Stores have them.
+	TrickleSuffix = " trickle"
+	// maxTrickle bounds the bytes that a connection gets from the trickle at once.
+	maxTrickle = 512
+)
+
+// Split divides a byte limit into a small part for the trickle and the rest.
+func Split(whole queue.Limit) (rest, trickle queue.Limit) {
+	small, large := *whole.Spec, *whole.Spec
+	small.Amount = max(whole.Spec.Amount/tricklePart, 1)
+	large.Amount -= small.Amount
+	if whole.Spec.Burst > 0 {
+		small.Burst = max(whole.Spec.Burst/tricklePart, 1)
+		large.Burst = max(whole.Spec.Burst-small.Burst, 1)
+	}
+	rest, trickle = whole, whole
+	rest.Spec, trickle.Spec = &large, &small
+	trickle.Name, trickle.Title = whole.Name+TrickleSuffix, "trickle of "+whole.Title
+	if whole.Subject != nil {
+		subject := *whole.Subject
+		subject.Unit += TrickleSuffix
+		trickle.Subject = &subject
+	}
+	return rest, trickle
+}
+
+// Whole is the amount of a limit whose rest after Split is rest.
+func Whole(rest int64) int64 {
+	whole := rest + rest/(tricklePart-1)
+	for whole-max(whole/tricklePart, 1) < rest {
+		whole++
+	}
+	return whole
+}
+
+// shortestWindow is the shortest window of some limits, in nanoseconds; 0 is none.
+func shortestWindow(limits []queue.Limit) int64 {
+	least := int64(0)
+	for i := range limits {
+		if s := limits[i].Spec; s != nil && s.Window > 0 && (least == 0 || int64(s.Window) < least) {
+			least = int64(s.Window)
+		}
+	}
+	return least
+}
+
+// minimumTime is the time for which bytes of a bucket accumulate before they are taken.
+// Taking each byte separately would cost too much.
+const minimumTime = 2 * time.Millisecond
+
+// minimumOf is the minimum number of bytes taken at once: the refill of the slowest bucket
+// in minimumTime. Other limits give all at once, or nothing for a long time.
+func minimumOf(limits []queue.Limit) int64 {
+	least := int64(math.MaxInt64)
+	for i := range limits {
+		if s := limits[i].Spec; s != nil && s.Traits().Burst && s.Window > 0 {
+			least = min(least, int64(float64(s.Amount)/float64(s.Window)*float64(minimumTime)))
+		}
+	}
+	if least == math.MaxInt64 {
+		return 1
+	}
+	return max(least, 1)
+}
+
+// atOnce is the number of bytes of a body in virtual time that are asked for at once.
+const atOnce = 64 << 10
+
+// passage is a body that passes a budget in virtual time.
+type passage struct {
+	budget *SiteBudget
+	clock  clock.Clock
+	left   int64 // bytes
+	done   func(whole bool)
+	number int             // of times that bytes were asked for
+	wait   *queue.ByteWait // nil: no bytes are waited for
+	stall  clock.Timer     // ends the wait
+}
+
+// Pass has the n bytes of a body pass in virtual time, without a goroutine. It calls done at
+// once or later, in the goroutine that steps the clock. whole is false for a body that has
+// paused for longer than the stall of its limits. A paused body gets no trickle.
+func (b *SiteBudget) Pass(c clock.Clock, n int64, done func(whole bool)) {
+	p := &passage{budget: b, clock: c, left: n, done: done}
+	p.goOn()
+}
+
+// goOn takes what there is.
+func (p *passage) goOn() {
+	for p.left > 0 && p.budget.Budgeted() {
+		p.number++
+		granted, wait, err := p.budget.limits.Enter(min(p.left, atOnce), max(p.budget.minimum.Load(), 1), p.wakeFrom(p.number))
+		switch {
+		case err != nil:
+			p.done(false)
+			return
+		case wait != nil:
+			p.wait = wait
+			p.stall = p.clock.AfterFunc(time.Duration(p.budget.stall.Load()), p.stalled)
+			return
+		}
+		p.left -= granted
+	}
+	p.done(true)
+}
+
+// wakeFrom ends the wait with a number. It is called under the lock of the site.
+func (p *passage) wakeFrom(number int) func() {
+	return func() { p.clock.AfterFunc(0, func() { p.woken(number) }) }
+}
+
+// woken continues after the wait with a number.
+func (p *passage) woken(number int) {
+	if p.wait == nil || p.number != number {
+		return // its stall was over at the same moment
+	}
+	granted, err := p.end()
+	if err != nil {
+		p.done(false)
+		return
+	}
+	p.left -= granted
+	p.goOn()
+}
+
+// stalled ends a body that has paused for too long.
+func (p *passage) stalled() {
+	if granted, err := p.end(); err == nil { // it was woken at the same moment
+		p.left -= granted
+		p.goOn()
+		return
+	}
+	p.done(false)
+}
+
+// end ends the wait.
+func (p *passage) end() (granted int64, err error) {
+	p.stall.Stop()
+	granted, err = p.wait.End()
+	p.wait = nil
+	return granted, err
 }

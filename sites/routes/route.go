@@ -1,8 +1,15 @@
 package routes
 
 import (
+	"cmp"
+	"hash/fnv"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // route is a method and a path pattern of one host, with the limits that its requests
@@ -130,4 +137,155 @@ func (k *siblings) add(o *route) {
 		return
 	}
 	k.groups = slices.DeleteFunc(k.groups, func(g *group) bool { return o.in(g) == nil })
+}
+
+// Limit is a limit of a class of requests. It is immutable.
+type Limit struct {
+	ID     string // unique in its site
+	Title  string // for operators: "75 per 15m"
+	Entity string // the entity that has the limit for itself: "channels/7"; "": none
+	Kind   Kind
+	Unit   learn.Unit
+	Site   bool // the site counts all requests together, whatever their credentials
+}
+
+// Kind selects the meter of a limit. If you add a kind, also change NewMeter in package sites.
+type Kind uint8
+
+const (
+	Announced Kind = iota // needs ledger.New
+	Hidden                // needs ledger.NewHiddenRate: the server refuses without announcing a limit
+)
+
+// Class has the limits of the requests of one route. It is immutable: a route whose limits change
+// gets another class.
+type Class struct {
+	Route    string // "GET /2/tweets/*/retweeted_by"; with its host where a site has several
+	Template string // the route with a * for its entity
+	Unknown  bool   // no response yet: one request goes alone (ledger.NewUnknownRoute)
+	Limits   []Limit
+	Version  uint64 // of the table when the class was made
+
+	entity entity
+}
+
+// Announcement is a limit in a response, with the table's limit that it belongs to.
+type Announcement struct {
+	ID      string
+	Title   string
+	Entity  string
+	Site    bool // see Limit
+	Limit   learn.Limit
+	Refused bool
+	RetryAt time.Time
+	Until   time.Time // until when the limit lets nothing go, by its ledger; zero: that is not known yet
+}
+
+// Learned is the result of one response.
+type Learned struct {
+	Announcements []Announcement
+	Changed       bool // the limits of some routes have changed, and Version has grown
+}
+
+// Bounds of stored names and titles, in bytes.
+const (
+	longestTitle = 64
+	longestID    = 128
+)
+
+// HiddenTitle is the title of a limit that the site does not announce.
+const HiddenTitle = "a limit that the site does not announce"
+
+// entitle returns the title of a limit as it is shown: "75 per 15m", "5000 of core".
+func (g *group) entitle() string {
+	what := cmp.Or(g.bucket, g.key.name)
+	if !g.amount.Known {
+		if what == "" {
+			what = unitOf(g.key.unit)
+		}
+		if g.key.entity != "" {
+			what = g.key.entity + " " + what
+		}
+		return bound(what, longestTitle)
+	}
+	title := amountOf(g.amount.N)
+	if g.key.unit != learn.Requests && g.key.unit != learn.Percent {
+		title += " " + string(g.key.unit)
+	}
+	if g.key.entity != "" { // before the end, which may be cut off
+		title += " in " + g.key.entity
+	}
+	switch {
+	case g.window > 0:
+		title += " per " + windowOf(g.window)
+	case what != "" && what != string(g.key.unit):
+		title += " of " + what
+	case g.key.unit == learn.Requests:
+		title += " requests"
+	}
+	return bound(title, longestTitle)
+}
+
+func unitOf(u learn.Unit) string {
+	if u == learn.Requests {
+		return "requests"
+	}
+	return string(u)
+}
+
+func amountOf(n float64) string {
+	if math.Abs(n) >= 1e15 {
+		return strconv.FormatFloat(n, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64)
+}
+
+// windowOf writes a window in the largest unit that it is a whole number of.
+func windowOf(d time.Duration) string {
+	for _, one := range []struct {
+		unit time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if d >= one.unit && d%one.unit == 0 {
+			return strconv.FormatInt(int64(d/one.unit), 10) + one.name
+		}
+	}
+	return d.String()
+}
+
+// believed returns an amount if it is a finite number.
+func believed(a learn.Amount) learn.Amount {
+	if math.IsNaN(a.N) || math.IsInf(a.N, 0) {
+		return learn.Amount{}
+	}
+	return a
+}
+
+// bound makes printable ASCII of a text, of at most so many bytes.
+func bound(text string, most int) string {
+	text = text[:min(len(text), most)]
+	if printable(text) {
+		return text
+	}
+	return strings.Map(func(c rune) rune {
+		if odd(c) {
+			return '?'
+		}
+		return c
+	}, text)
+}
+
+func printable(text string) bool { return !strings.ContainsFunc(text, odd) }
+
+func odd(c rune) bool { return c < ' ' || c > '~' }
+
+// bounded returns the stored form of a server's name: unchanged if it is short and printable,
+// else cut, with a hash of all of it.
+func bounded(name string) string {
+	if len(name) <= longestID && printable(name) {
+		return name
+	}
+	sum := fnv.New64a()
+	sum.Write([]byte(name))
+	return bound(name, longestID/2) + "~" + strconv.FormatUint(sum.Sum64(), 16)
 }

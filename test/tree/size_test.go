@@ -41,11 +41,9 @@ var shortFiles = map[string]string{
 	"internal/lists/lists.go":       "a package of its own",
 	"internal/signal/signal.go":     "a package of its own",
 	"proxy/dispatch/robots.go":      "what robots.txt asks of a request",
-	"sites/routes/class.go":         "what the table answers",
 	"status/advice.go":              "what one endpoint shows",
 	"status/job.go":                 "what one endpoint shows",
 	"status/permit.go":              "what one endpoint shows",
-	"store/budget/lease/rate.go":    "a type of its own",
 	"store/reference/unreliable.go": "a rig of tests",
 	"tools/systems/main.go":         "a tool",
 }

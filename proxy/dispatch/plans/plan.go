@@ -10,7 +10,11 @@ package plans
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -20,6 +24,8 @@ import (
 	"github.com/abide-proxy/abide/proxy/bandwidth"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/sites/routes"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store/budget"
 	"github.com/abide-proxy/abide/tokens"
 )
@@ -214,4 +220,128 @@ func (p *Plan) ByRoute() bool { return len(p.lists.routed) > 0 }
 // BytesBy reports whether a limit of bytes holds for each client, or each route, alone.
 func (p *Plan) BytesBy(whose string) bool {
 	return slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Rule.Unit == policy.Bytes && l.Rule.By == whose })
+}
+
+const (
+	// mostRouted bounds the limits of a rule that are about some requests only: with more,
+	// no lists are stored.
+	mostRouted = 256
+	// mostLists bounds the lists that are stored of a rule: strangers choose the paths.
+	mostLists = 256
+)
+
+// covers has a bit for each limit that is about some requests only: it covers the request.
+type covers [mostRouted / 64]uint64
+
+// covers tells which limits cover a request. few is false if they are more than mostRouted.
+func (p *Plan) covers(r *Subject) (c covers, few bool) {
+	if len(p.lists.routed) > mostRouted {
+		return c, false
+	}
+	for at, i := range p.lists.routed {
+		if p.Limits[i].Rule.Covers(r.Method, r.Path) {
+			c[at/64] |= 1 << (at % 64)
+		}
+	}
+	return c, true
+}
+
+// listKey is equal for requests that take from the same limits.
+type listKey struct {
+	covers     covers
+	learned    *routes.Limit     // the first of those that were learned
+	known      *learn.KnownLimit // the first of those of the service
+	set        *tokens.Set
+	credential string // of the client, where limits hold for each
+	estimate   int64  // of the bytes of an answer, where those are limited
+}
+
+// lists has the limits of requests by key. A list is made once, since it is long and the queue
+// recognises lists that it has seen.
+type lists struct {
+	routed []int // indexes of limits that are not about every request
+	known  atomic.Pointer[map[listKey][][]queue.Limit]
+	mu     sync.Mutex // held to replace known
+}
+
+// of returns the lists of a key, nil if they are not known.
+func (l *lists) of(c listKey) [][]queue.Limit {
+	if known := l.known.Load(); known != nil {
+		return (*known)[c]
+	}
+	return nil
+}
+
+// store stores lists, which nobody changes any more. When there are too many it begins again:
+// some are of what was learned before, or of tokens that are not there any more.
+func (l *lists) store(c listKey, all [][]queue.Limit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := map[listKey][][]queue.Limit{c: all}
+	if known := l.known.Load(); known != nil && len(*known) < mostLists {
+		maps.Copy(now, *known)
+	}
+	l.known.Store(&now)
+}
+
+// pauseLimit begins the name of the limit of a paused site.
+const pauseLimit = "pause"
+
+// NoTokenTitle is the title of the limit of a pool whose tokens are all disabled.
+const NoTokenTitle = "no token is enabled"
+
+// Pause adds a limit that lets no request go until the end of a pause. It is called before the
+// plan is used.
+func (p *Plan) Pause(pause *status.Pause) {
+	// A name of its own: the meter of an earlier pause has another end.
+	name := pauseLimit + " " + strconv.FormatInt(pause.Since.UnixNano(), 36)
+	p.pause = &queue.Limit{Name: name, Title: pause.Title(), Source: closedSource{pause.Until}, N: 1}
+}
+
+// PauseLimit returns the limit of a pause; nil: there is none. The plan may be nil.
+func (p *Plan) PauseLimit() *queue.Limit {
+	if p == nil {
+		return nil
+	}
+	return p.pause
+}
+
+// closedSource provides the meter of a paused site, or of a pool without a token. The zero
+// value is for a closure without a known end: a change of the configuration ends it.
+type closedSource struct{ until time.Time }
+
+func (s closedSource) NewMeter() limit.Meter {
+	m, err := limit.New(limit.Spec{As: limit.Concurrency, Amount: 1 << 40}) // after the end it limits nothing
+	if err != nil {
+		panic(err) // it is an amount
+	}
+	return closed{m, s.until}
+}
+
+// External leaves the meter.
+func (closedSource) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
+
+// closed is a meter that lets nothing go until a time; the zero time is not known.
+type closed struct {
+	limit.Meter
+	until time.Time
+}
+
+// When returns the end, while the meter is closed.
+func (c closed) When(now time.Time, n int64) (time.Time, bool) {
+	switch {
+	case c.until.IsZero():
+		return limit.Unknown, true
+	case c.until.After(now):
+		return c.until, true
+	}
+	return c.Meter.When(now, n)
+}
+
+// Left returns 0 until the end.
+func (c closed) Left(now time.Time) int64 {
+	if c.until.IsZero() || c.until.After(now) {
+		return 0
+	}
+	return c.Meter.Left(now)
 }
