@@ -390,7 +390,8 @@ func (c *cooldowns) find(now time.Time, to Found) {
 }
 
 // restore applies the cooldowns of before a restart. If the clock was set back meanwhile, a
-// cooldown keeps its original length.
+// cooldown keeps its original length. That of a credential in quarantine ends at once, with a slow start:
+// its pool tells whether it may be tried.
 func (c *cooldowns) restore(now time.Time, all map[string][]byte) {
 	for _, value := range all {
 		var item cooldown
@@ -398,6 +399,9 @@ func (c *cooldowns) restore(now time.Time, all map[string][]byte) {
 			continue
 		}
 		item.Until = item.Until.Add(min(now.Sub(item.At), 0))
+		if item.Why == queue.Quarantine && item.Until.After(now) {
+			item.Until = now.Add(time.Millisecond)
+		}
 		if item.Until.After(now) {
 			for _, key := range c.names.Local(item.Site, item.Limit, item.Key) {
 				c.gate.Cool(item.Site, queue.Scope{Limit: item.Limit, Key: key}, item.Until, item.Why)

@@ -93,6 +93,22 @@ func (p *Pool) Restore(now time.Time, list []SavedState) {
 	p.publish(nil)
 }
 
+// TryAgain ends the quarantines of a pool of which no token can be used, so that one request tries each.
+// A token may have been paid for since the process before this one.
+func (p *Pool) TryAgain(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.ContainsFunc(p.all, func(t *Token) bool { return t.state.disabled == "" && !t.state.rejection.until.After(now) }) {
+		return
+	}
+	for _, t := range p.all {
+		if r := t.state.rejection; r.until.After(now) {
+			r.until = now
+			t.state.reject(r)
+		}
+	}
+}
+
 // stricter merges two states of one token: each field has the stricter of both values.
 func (m SavedState) stricter(o SavedState) SavedState {
 	m.Disabled = cmp.Or(m.Disabled, o.Disabled)

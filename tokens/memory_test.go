@@ -249,3 +249,31 @@ func TestAnyMemoryOnlyTightens(t *testing.T) {
 		}
 	})
 }
+
+func TestTokensInQuarantineAreTriedWhereNoOtherCanBeUsed(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	for _, labels := range [][]string{{"a"}, {"a", "b"}} {
+		config := policy.Pool{Name: "x", Put: policy.Placement{Where: "header", Name: "Authorization"}}
+		for _, label := range labels {
+			config.Tokens = append(config.Tokens, policy.Token{Label: label, Secret: policy.NewSecret("canary-" + label)})
+		}
+		loaded, err := Load(t.Context(), config, Surroundings{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(now, config, loaded, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		a := p.Find("a")
+		p.Restore(now, []SavedState{{Token: a.Stable(), Quarantined: now.Add(10 * time.Minute), Times: 1, Why: "402"}})
+		p.TryAgain(now)
+		if waits := !p.Begin(now, a, "").IsZero(); waits != (len(labels) > 1) {
+			t.Errorf("of %q, a waits: %v", labels, waits)
+		}
+		if p.Begin(now, a, "").IsZero() {
+			t.Errorf("of %q, a second request goes before the first is answered", labels)
+		}
+	}
+}

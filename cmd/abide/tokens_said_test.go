@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -20,12 +21,13 @@ type keys struct {
 	url  string
 	mu   sync.Mutex
 	owes bool           // carol does
+	bill string         // what the site says then
 	sent map[string]int // :: token and path → requests
 	seen []string       // tokens, in order
 }
 
 func newKeys(t *testing.T, amount int) *keys {
-	k := &keys{owes: true, sent: map[string]int{}}
+	k := &keys{owes: true, bill: `{"error": {"code": "insufficient_quota"}}`, sent: map[string]int{}}
 	reset := time.Now().Add(10 * time.Minute).Unix()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()
@@ -33,7 +35,7 @@ func newKeys(t *testing.T, amount int) *keys {
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		k.seen = append(k.seen, token)
 		if token == "canary-carol" && k.owes {
-			http.Error(w, `{"error": {"code": "insufficient_quota"}}`, http.StatusPaymentRequired)
+			http.Error(w, k.bill, http.StatusPaymentRequired)
 			return
 		}
 		k.sent[token+r.URL.Path]++
@@ -100,5 +102,44 @@ func TestHowManyTokensCanGoIsSaidOfARoute(t *testing.T) {
 	}
 	if code, body := d.get("http://api.test/search"); code != 200 {
 		t.Fatalf("%d %s", code, body)
+	}
+}
+
+// A credit that was topped up between two runs is used at once: the quarantine of the only token ends with the
+// first request of the second run, which tries it, and the others wait for its answer.
+func TestTheOnlyTokenIsTriedAtAStart(t *testing.T) {
+	t.Parallel()
+	k, dir := newKeys(t, 500), t.TempDir()
+	k.bill = "pay"
+	for run, owes := range []bool{true, true, false} {
+		k.mu.Lock()
+		k.owes, k.seen = owes, nil
+		k.mu.Unlock()
+		d := k.pool(t, dir, "carol")
+		if owes {
+			if code, body := d.get("http://api.test/a"); code != 402 {
+				t.Fatalf("run %d: %d %s", run, code, body)
+			}
+			if _, out, _ := d.command("status"); !strings.Contains(out, "quarantined for ") {
+				t.Fatalf("run %d: the token is not put away:\n%s", run, out)
+			}
+		} else {
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					if code, body := d.get("http://api.test/a"); code != 200 {
+						t.Errorf("%d %s", code, body)
+					}
+				})
+			}
+			all.Wait()
+		}
+		k.mu.Lock()
+		if want := map[bool]int{true: 1, false: 4}[owes]; len(k.seen) != want {
+			t.Errorf("run %d: the site has seen %q, want %d requests", run, k.seen, want)
+		}
+		k.mu.Unlock()
+		d.signal(syscall.SIGTERM)
+		d.status()
 	}
 }

@@ -58,6 +58,9 @@ func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, err
 	pool, now := t.plan.Pool, s.clock.Now()
 	again := queue.Retry{Result: t.result, Cool: scopeOfToken(t.token), Why: reasonToken, Alone: true}
 	if again.Until = pool.Begin(now, t.token, x.site); !again.Until.IsZero() && !x.Snapshot.policy.Observes() {
+		if pool.Availability(now, t.token, x.site).State == tokens.Quarantined {
+			again.Why = queue.Quarantine
+		}
 		if again.Until.Sub(now) > longestRest {
 			again.Until = now.Add(time.Second) // it was disabled a moment ago: soon the limits are others
 		}

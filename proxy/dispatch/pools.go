@@ -115,6 +115,7 @@ func (l *poolLoader) restore(pool *tokens.Pool, now time.Time) {
 	var known []tokens.SavedState
 	if value := l.persistence.Take(kindOfToken, pool.Name()); value != nil && json.Unmarshal(value, &known) == nil {
 		pool.Restore(now, known)
+		pool.TryAgain(now)
 	}
 }
 
