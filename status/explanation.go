@@ -1,7 +1,11 @@
 package status
 
 import (
+	"cmp"
+	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -127,4 +131,281 @@ func (e Explanation) Normalize(now time.Time) Explanation {
 	}
 	e.BlockedBy, e.WouldChange = e.blockedBy(now), e.wouldChange(now)
 	return e
+}
+
+// Describe writes the explanation for people, as it came from the listener.
+// What it says is of the process that was asked, so nothing in it can steer a
+// terminal.
+func (e Explanation) Describe(w io.Writer, now time.Time) {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		text := strings.Map(Printable, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "%-15s %s\n", name, text)
+	}
+	if e.Client != "" {
+		hint := ""
+		switch {
+		case e.ClientGuessed && e.Held > 0:
+			hint = ", who has the most requests waiting; --client names another"
+		case e.ClientGuessed:
+			hint = "; --client names another"
+		}
+		line("client", "%s%s", e.Client, hint)
+	}
+	if e.Refused != "" {
+		line("refused", "with 403: %s", e.Refused)
+		_, _ = io.WriteString(w, b.String())
+		return
+	}
+	if strings.HasPrefix(e.Target, "https:") {
+		if e.OpenedAt == "" {
+			line("CONNECT", "%s", e.https())
+		} else {
+			line("CONNECT", "intercepted for clients that use %s (abide env): their requests are seen", e.OpenedAt)
+			line("", "for others it %s", e.https())
+		}
+	}
+	line("now", "%s, %d in flight", Number(e.Held, "request waits", "requests wait"), e.InFlight)
+	if e.BlockedBy == "" {
+		line("blocked by", "nothing")
+	} else {
+		line("blocked by", "%s", e.BlockedBy)
+		line("place", "%d", e.Place)
+		if e.Expected.IsZero() {
+			line("expected", "not known")
+		} else {
+			line("expected", "%s", when(e.Expected, now))
+		}
+	}
+	name := "would change"
+	for _, one := range e.WouldChange {
+		line(name, "%s", one)
+		name = ""
+	}
+	for _, unused := range []bool{false, true} {
+		if name = "left"; unused {
+			name = "not used"
+		}
+		for _, one := range e.Limits {
+			if one.Unused == unused {
+				line(name, "%s", one.describe(now))
+				name = ""
+			}
+		}
+	}
+	if e.Breaker != "" && e.Breaker != "closed" {
+		line("breaker", "%s", e.Breaker)
+	}
+	name = "backends"
+	for _, one := range e.Backends {
+		line(name, "%s: breaker %s, %d in flight", one.Backend, BreakerWord(one.Breaker), one.InFlight)
+		name = ""
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+// https says what becomes of the https of the request.
+func (e Explanation) https() string {
+	switch {
+	case e.Intercepted:
+		return "intercepted: its requests are seen"
+	case !e.UnreadUntil.IsZero():
+		return "passes unread until " + e.UnreadUntil.UTC().Format("2006-01-02 15:04:05 UTC") + " because the client refused abide's certificate"
+	case e.Unread != "":
+		return "passes unread: " + UnreadReason{Reason: e.Unread}.Why()
+	}
+	return "passes unread"
+}
+
+// describe says what is left of a limit, and when there is more.
+func (l ExplainedLimit) describe(now time.Time) string {
+	text := l.name() + ": "
+	switch {
+	case l.Cooling.After(now):
+		text += "pauses until " + when(l.Cooling, now)
+		if l.Why != "" {
+			text += " (" + l.Why + ")"
+		}
+	case l.Left < 0:
+		text += "no pause"
+	case l.Rate > 0:
+		text += rateText(l.Rate) + " now"
+		if l.Keeps {
+			text += ", the next " + soon(l.Next, now)
+		}
+	case IsPause(l.Limit):
+		text += "nothing goes"
+	case l.Asks:
+		text += "the store is asked what is left"
+	case l.Left >= unbounded:
+		text += "nothing is known that keeps it"
+	case l.Keeps:
+		text += fmt.Sprintf("%d left, enough %s", l.Left, soon(l.Next, now))
+	default:
+		text += fmt.Sprintf("%d left", l.Left)
+	}
+	if l.GuessedWindow > 0 {
+		text += fmt.Sprintf("; its window is not known yet, taken as %.0f s", l.GuessedWindow)
+	}
+	if l.Held > 0 {
+		text += "; " + Number(l.Held, "waits", "wait") + " for it"
+	}
+	if l.InFlight > 0 {
+		text += fmt.Sprintf("; %d in flight", l.InFlight)
+	}
+	return text
+}
+
+// soon returns a time as text: "when another is done" for the zero time.
+func soon(at, now time.Time) string {
+	if at.IsZero() {
+		return "when another is done"
+	}
+	return "at " + when(at, now)
+}
+
+// blockedBy says what would keep the request, "" if nothing would.
+func (e Explanation) blockedBy(now time.Time) string {
+	text := e.keeper(now)
+	if text != "" && e.Observed {
+		text += "; but mode is observe, so it goes at once"
+	}
+	return text
+}
+
+func (e Explanation) keeper(now time.Time) string {
+	switch {
+	case e.Never:
+		return fmt.Sprintf("%q never has enough for what it costs, so it is refused", e.Limit)
+	case e.Breaker == "open":
+		return "the breaker of the site is open, because it failed several times in a row" + e.last() + ": nothing goes" + Until(e.Tries, now) + ", then single requests try it, and others wait for that or get 503"
+	case e.closedBackends() == 0 && len(e.Backends) > 0:
+		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: nothing goes%s, then single requests try them, and others wait for that or get 503", len(e.Backends), Until(e.tries(), now))
+	case e.Why != "":
+		return fmt.Sprintf("%q pauses (%s), until %s", cmp.Or(e.Limit, e.Site), e.Why, when(e.Until, now))
+	case IsPause(e.Limit):
+		return "the site is " + e.Limit
+	case e.Limit != "" && e.First:
+		return fmt.Sprintf("%s for %q before it", others(e.Place-1, "waits", "wait"), e.Limit)
+	case e.Limit != "" && e.Asks:
+		return fmt.Sprintf("the store is asked what is left of %q", e.Limit)
+	case e.Limit != "" && e.Until.IsZero():
+		return fmt.Sprintf("all of %q is in use until another is done", e.Limit)
+	case e.Limit != "":
+		return fmt.Sprintf("%q has too little left%s", e.Limit, Until(e.Until, now))
+	case e.Place > 1:
+		return others(e.Place-1, "is", "are") + " before it"
+	}
+	return ""
+}
+
+// last says why the site failed last.
+func (e Explanation) last() string {
+	if e.Failed == "" {
+		return ""
+	}
+	return " (the last time because " + e.Failed + ")"
+}
+
+// broken tells whether nothing at all can be sent for now.
+func (e Explanation) broken() bool {
+	return e.Breaker == "open" || len(e.Backends) > 0 && e.closedBackends() == 0
+}
+
+// wouldChange says what would have it go sooner, and what nothing here changes.
+func (e Explanation) wouldChange(now time.Time) []string {
+	if e.Observed || e.keeper(now) == "" {
+		return append(e.tunnelled(), "nothing keeps it: it goes at once")
+	}
+	list := e.tunnelled()
+	switch {
+	case e.Never:
+		return append(list, fmt.Sprintf("raise the limit %q, or have it cost less", e.Limit))
+	case e.broken():
+		return append(list, "the breaker lets one request try, and closes when that is answered; nothing here changes that")
+	case e.Why != "":
+		list = append(list, fmt.Sprintf("the pause (%s) ends %s; nothing here changes that", e.Why, soon(e.Until, now)))
+	case e.Asks:
+		list = append(list, "the answer of the store; nothing here changes that")
+	case IsPause(e.Limit):
+		list = append(list, fmt.Sprintf("\"abide resume %s\" lets it go", e.Site))
+	case e.Limit != "" && e.learned():
+		list = append(list, fmt.Sprintf("%q is the site's own; more tokens would share it", e.Limit))
+	case e.Limit != "":
+		list = append(list, fmt.Sprintf("raise the limit %q", e.Limit))
+	}
+	for _, one := range e.Limits {
+		// The queue's name for it has whose it is, too.
+		if one.Limit == e.Limit || strings.HasPrefix(e.Limit, one.Limit+" of ") || !one.Keeps || one.Unused {
+			continue
+		}
+		why := ""
+		if one.Why != "" {
+			why = " (" + one.Why + ")"
+		}
+		list = append(list, fmt.Sprintf("%q would keep it as well%s, until %s", one.name(), why, one.next(now)))
+	}
+	if e.Place > 1 {
+		list = append(list, others(e.Place-1, "is", "are")+" before it: a smaller Abide-Priority goes first")
+	}
+	for _, one := range e.Backends {
+		if one.Breaker == "open" {
+			list = append(list, fmt.Sprintf("the breaker of %s is open, so the other backends do its share", one.Backend))
+		}
+	}
+	return list
+}
+
+// learned tells whether what keeps it is a limit that the site has taught.
+func (e Explanation) learned() bool {
+	return slices.ContainsFunc(e.Limits, func(l ExplainedLimit) bool {
+		return l.Learned && l.Keeps && (l.Limit == e.Limit || strings.HasPrefix(e.Limit, l.Limit+" of "))
+	})
+}
+
+// tunnelled warns that the numbers are not about what is inside of a tunnel.
+func (e Explanation) tunnelled() []string {
+	if e.Intercepted || len(e.Limits) == 0 || !strings.HasPrefix(e.Target, "https:") || e.OpenedAt != "" {
+		return nil
+	}
+	return []string{"it goes through a tunnel, where requests are not counted, unless intercept opens it"}
+}
+
+func (e Explanation) closedBackends() (n int) {
+	for _, one := range e.Backends {
+		if one.Breaker != "open" {
+			n++
+		}
+	}
+	return n
+}
+
+// tries returns the time at which the first of several breakers lets a request try.
+func (e Explanation) tries() (first time.Time) {
+	for _, one := range e.Backends {
+		if first.IsZero() || one.Tries.Before(first) {
+			first = one.Tries
+		}
+	}
+	return first
+}
+
+// name returns the name that the queue gives the limit.
+func (l ExplainedLimit) name() string { return Forecast{Limit: l.Limit, Of: l.Of}.Name() }
+
+// next says when the limit would let the request go.
+func (l ExplainedLimit) next(now time.Time) string {
+	at := l.Next
+	if l.Cooling.After(at) {
+		at = l.Cooling
+	}
+	return when(at, now)
+}
+
+// others are n requests and their verb.
+func others(n int, singular, many string) string {
+	if n == 1 {
+		return "1 other " + singular
+	}
+	return fmt.Sprintf("%d others %s", n, many)
 }

@@ -7,9 +7,15 @@
 package jobfile
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
@@ -155,4 +161,268 @@ type Batch struct {
 type Priority struct {
 	Items    string // a pattern with *
 	Priority int
+}
+
+// request reads the request of a job. It tells whether idempotency was set.
+func (r *reader) request(n *yaml.Node, path string) (idempotency bool) {
+	to := &r.job.Request
+	if policy.IsScalar(n) { // just the URL
+		policy.Parsed(r.d, &to.URL, parseURL, urlNode).Read(n, path)
+		return false
+	}
+	set := r.d.Mapping(n, path, r.requestFields()...)
+	if set["body"] != nil && to.Method == "GET" {
+		r.d.Failf(set["body"], path+".body", "does not go with GET; set method")
+	}
+	return set["idempotency"] != nil
+}
+
+// requestFields are the keys of the request of a job.
+func (r *reader) requestFields() []policy.Field {
+	to := &r.job.Request
+	return []policy.Field{
+		policy.Required("url", "The URL of a unit.", policy.Parsed(r.d, &to.URL, parseURL, urlNode)),
+		policy.Optional("method", "The method, GET if it is left out.", policy.Parsed(r.d, &to.Method, parseMethod, func() policy.Node {
+			return policy.EitherNode(policy.WordNode(methods...), policy.PatternNode("^[A-Za-z]+$"))
+		})),
+		policy.Optional("headers", "Headers of each request, whose values may have ${NAME}.", policy.NewValue(r.headers, func() policy.Node { return policy.MapNode(headerName.String(), policy.SecretNode()) })),
+		policy.Optional("body", "The body of each request.", r.plain(&to.Body)),
+		policy.Optional("idempotency", "Whether each unit has an Idempotency-Key.", r.d.Truth(&to.Idempotency)),
+		policy.Optional("priority", "0, the most urgent, to 7.", r.d.Number(&to.Priority, 0, policy.LowestPriority)),
+	}
+}
+
+// urlNode describes the values that parseURL reads, as far as a pattern tells.
+func urlNode() policy.Node { return policy.PatternNode(`^[hH][tT][tT][pP][sS]?://.`) }
+
+// parseURL reads a URL with placeholders.
+func parseURL(s string) (string, error) {
+	if err := checkPlaceholders(s); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(ReplacePlaceholders(s, func(string, string) string { return "x" }))
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("%s is no URL with http:// or https:// and a host", policy.Quote(s))
+	case u.User != nil:
+		return "", errors.New("has a user or password; send them in an Authorization header, or use a pool of tokens")
+	case strings.Contains(u.Host, "{"), strings.Contains(s[:strings.Index(s, "://")], "{"):
+		return "", fmt.Errorf("%s has a placeholder that is none", policy.Quote(s))
+	}
+	if _, err := policy.ParseTarget(u.Scheme, u.Host); err != nil {
+		return "", err
+	}
+	return s, nil
+}
+
+// placeholder finds {date}, {date:2006/01} and the like.
+var placeholder = regexp.MustCompile(`\{(date|from|to|item)(:[^{}]*)?\}`)
+
+// Placeholders are the names of the placeholders in a text.
+func Placeholders(text string) []string {
+	return lists.Map(placeholder.FindAllStringSubmatch(text, -1), func(found []string) string { return found[1] })
+}
+
+// ReplacePlaceholders replaces each placeholder by what value returns for its name and form, as
+// "date" and "2006/01/02"; the form is "" where there is none.
+func ReplacePlaceholders(text string, value func(name, form string) string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		name, form, _ := strings.Cut(found[1:len(found)-1], ":")
+		return value(name, form)
+	})
+}
+
+// braced finds what looks like a placeholder.
+var braced = regexp.MustCompile(`\{([A-Za-z_]+)(:[^{}]*)?\}`)
+
+// checkPlaceholders refuses words in braces that are no placeholders.
+func checkPlaceholders(s string) error {
+	words := []string{"date", "from", "to", "item"}
+	for _, found := range braced.FindAllStringSubmatch(s, -1) {
+		if !slices.Contains(words, found[1]) {
+			return fmt.Errorf("has {%s}, which is no placeholder%s; there are {date}, {from}, {to} and {item}", found[1], policy.DidYouMean(found[1], words))
+		}
+		if form := strings.TrimPrefix(found[2], ":"); found[2] != "" && (found[1] == "item" || !isDateForm(form)) {
+			return fmt.Errorf("has {%s%s}, whose form is none; write one such as {date:2006/01/02} or {date:unix}", found[1], found[2])
+		}
+	}
+	return nil
+}
+
+// isDateForm tells whether a form writes different times differently.
+func isDateForm(form string) bool {
+	if slices.Contains([]string{"unix", "unix_ms", "rfc3339"}, form) {
+		return true
+	}
+	at, other := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC), time.Date(2017, 10, 28, 19, 40, 50, 0, time.UTC)
+	return at.Format(form) != other.Format(form)
+}
+
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"}
+
+func parseMethod(s string) (string, error) {
+	return policy.ParseWord(strings.ToUpper(s), methods...)
+}
+
+// headerName is a token of RFC 9110.
+var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+
+// ownHeaders are set by HTTP itself.
+var ownHeaders = []string{"host", "content-length", "connection", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization"}
+
+// headers reads the headers of a request. Their values may have ${NAME}.
+func (r *reader) headers(n *yaml.Node, path string) {
+	r.d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
+		h := Header{Name: name}
+		switch {
+		case !headerName.MatchString(name):
+			r.d.Failf(key, path, "is no name of a header")
+		case slices.Contains(ownHeaders, strings.ToLower(name)), strings.HasPrefix(strings.ToLower(name), "abide-"):
+			r.d.Failf(key, path, "cannot be set by a job")
+		}
+		if slices.ContainsFunc(r.job.Request.Headers, func(jobHeader Header) bool { return strings.EqualFold(jobHeader.Name, name) }) {
+			r.d.Failf(key, path, "is there twice")
+		}
+		r.d.Secret(&h.Value).Read(value, path)
+		if err := checkPlaceholders(h.Value.Reveal()); err != nil {
+			r.d.Fail(value, path, err)
+		}
+		r.job.Request.Headers = append(r.job.Request.Headers, h)
+	})
+}
+
+// pageKeys are the keys of paginate that a style has besides style and max_pages, and before the
+// bar those that it needs.
+var pageKeys = map[string]string{
+	"none":      "",
+	AutoPages:   "| size size_param",
+	OffsetPages: "| param size size_param first more total",
+	PagePages:   "| param size size_param first more total",
+	CursorPages: "param | next header size size_param more total",
+	LinkPages:   "| size size_param",
+	NextPages:   "next | size size_param more total",
+}
+
+// pageStyles are all styles.
+var pageStyles = []string{"none", AutoPages, OffsetPages, PagePages, CursorPages, LinkPages, NextPages}
+
+// pageReading holds the values of paginate while they are read.
+type pageReading struct {
+	style string
+	first int // -1 if it is not written
+}
+
+// pageFields are the keys of paginate.
+func (r *reader) pageFields(reading *pageReading) []policy.Field {
+	to := &r.job.Paginate
+	return []policy.Field{
+		policy.Optional("style", "How pages follow each other.", r.d.Word(&reading.style, pageStyles...)),
+		policy.Optional("param", "The parameter of the query with the offset, the page or the cursor.", r.d.Label(&to.Param)),
+		policy.Optional("size", "Records of a full page.", r.d.Number(&to.Size, 1, 1_000_000)),
+		policy.Optional("size_param", "The parameter of the query with the size.", r.d.Label(&to.SizeParam)),
+		policy.Optional("first", "The first page or offset.", r.d.Number(&reading.first, 0, 1_000_000)),
+		policy.Optional("next", "The path of the cursor or of the URL in the body.", r.jsonPath(&to.Next)),
+		policy.Optional("header", "The header that has the cursor.", r.d.Label(&to.Header)),
+		policy.Optional("more", "The path of a true or false in the body.", r.jsonPath(&to.More)),
+		policy.Optional("total", "The path of the number of all records.", r.jsonPath(&to.Total)),
+		policy.Optional("max_pages", "How many pages a unit has at most.", r.d.Number(&to.MaxPages, 1, 1_000_000_000)),
+	}
+}
+
+// paginate reads how pages follow each other.
+func (r *reader) paginate(n *yaml.Node, path string) {
+	to := &r.job.Paginate
+	reading := pageReading{first: -1}
+	if policy.IsScalar(n) {
+		r.d.Word(&reading.style, pageStyles...).Read(n, path)
+		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
+	}
+	set := r.d.Mapping(n, path, r.pageFields(&reading)...)
+	style, first := reading.style, reading.first
+	keys, known := pageKeys[style]
+	if !known {
+		if set["style"] == nil {
+			r.d.Failf(n, path, "needs style: %s", strings.Join(pageStyles, ", "))
+		}
+		return
+	}
+	needed, allowed, _ := strings.Cut(keys, "|")
+	for _, key := range strings.Fields(needed) {
+		if set[key] == nil {
+			r.d.Failf(n, path, "needs %s with style %s", key, style)
+		}
+	}
+	for _, key := range []string{"param", "size", "size_param", "first", "next", "header", "more", "total"} {
+		if set[key] != nil && !slices.Contains(strings.Fields(needed+allowed), key) {
+			r.d.Failf(set[key], path+"."+key, "does not go with style %s", style)
+		}
+	}
+	if style == CursorPages && (set["next"] == nil) == (set["header"] == nil) {
+		r.d.Failf(n, path, "needs next, the path of the cursor in the body, or header, the name of the header that has it")
+	}
+	to.Style = style
+	switch style {
+	case "none":
+		to.Style = NoPages
+	case OffsetPages:
+		to.Param, to.First = orElse(to.Param, "offset"), max(first, 0)
+	case PagePages:
+		to.Param, to.First = orElse(to.Param, "page"), 1
+		if first >= 0 {
+			to.First = first
+		}
+	}
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// id reads what identifies a record: a path, several paths, or "hash".
+func (r *reader) id(n *yaml.Node, path string) {
+	r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
+		chosen := ""
+		r.jsonPath(&chosen).Read(n, path)
+		r.job.ID = append(r.job.ID, chosen)
+	})
+	if policy.IsEmptyList(n) {
+		r.d.Failf(n, path, "is empty; leave it out, and the hash of a record identifies it")
+	}
+	if slices.Equal(r.job.ID, []string{"hash"}) {
+		r.job.ID = nil
+	}
+}
+
+var columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// columns reads the columns of the table of records: names with paths, or paths alone.
+func (r *reader) columns(n *yaml.Node, path string) {
+	seen := map[string]bool{"id": true, "unit": true, "fetched_at": true, "body": true}
+	add := func(n *yaml.Node, path string, c Column) {
+		switch {
+		case !columnName.MatchString(c.Name):
+			r.d.Failf(n, path, "%s is no name of a column: a letter or _, then letters, digits and _", policy.Quote(c.Name))
+		case seen[strings.ToLower(c.Name)]:
+			r.d.Failf(n, path, "%s is a column of every table of records, or is there twice; choose another name", policy.Quote(c.Name))
+		}
+		seen[strings.ToLower(c.Name)] = true
+		r.job.Columns = append(r.job.Columns, c)
+	}
+	if policy.IsMapping(n) {
+		r.d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
+			c := Column{Name: name}
+			r.jsonPath(&c.Path).Read(value, path)
+			add(key, path, c)
+		})
+		return
+	}
+	r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
+		c := Column{}
+		r.jsonPath(&c.Path).Read(n, path)
+		c.Name = c.Path[strings.LastIndex(c.Path, ".")+1:]
+		add(n, path, c)
+	})
 }
