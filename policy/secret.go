@@ -83,7 +83,10 @@ func LookupSecret(lookup func(string) (string, bool), name string) (value string
 	case len(data) > maxFile:
 		return "", false, fmt.Errorf("%s%s names a file of more than %s", name, fileSuffix, Size(maxFile))
 	}
-	return strings.TrimRight(string(data), "\r\n"), true, nil
+	if value = strings.TrimRight(string(data), "\r\n"); value == "" {
+		return "", false, fmt.Errorf("%s%s names a file that is empty; write the secret into it", name, fileSuffix)
+	}
+	return value, true, nil
 }
 
 // MarshalText covers JSON keys, XML and whatever else asks for text.

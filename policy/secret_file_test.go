@@ -39,7 +39,7 @@ func TestASecretOfTheEnvironmentMayBeInAFile(t *testing.T) {
 		"both":          {[]string{"ABIDE_ADMIN_TOKEN=canary-5", "ABIDE_ADMIN_TOKEN_FILE=" + token, "NEWS=x"}, "ABIDE_ADMIN_TOKEN and ABIDE_ADMIN_TOKEN_FILE are both set"},
 		"both of a ref": {[]string{"NEWS=canary-6", "NEWS_FILE=" + news}, "abide.yaml:1: access.clients[0].secret: refers to the variable NEWS: NEWS and NEWS_FILE are both set"},
 		"no file":       {[]string{"ABIDE_ADMIN_TOKEN_FILE=" + filepath.Join(dir, "canary-7"), "NEWS=x"}, "ABIDE_ADMIN_TOKEN_FILE names a file that cannot be read: no such file"},
-		"empty":         {[]string{"NEWS_FILE=" + file("empty", "\n")}, "NEWS, which is empty"},
+		"empty":         {[]string{"NEWS_FILE=" + file("empty", "\n")}, "NEWS_FILE names a file that is empty"},
 		"a directory":   {[]string{"NEWS_FILE=" + dir}, "NEWS_FILE names a file that cannot be read"},
 		"a plain key":   {[]string{"ABIDE_LISTEN_FILE=" + news, "NEWS=x"}, "ABIDE_LISTEN_FILE: is a variable that abide does not know"},
 	} {

@@ -49,6 +49,7 @@ type connectHandler struct {
 	interception *interception
 	conns        *trackedConns
 	inner        *innerListener
+	forwarder    *forwarder // has the access log
 
 	// CONNECTs of clients, and those of them to ports that egress.ports does not name.
 	all, refusedPorts atomic.Uint64
@@ -57,6 +58,7 @@ type connectHandler struct {
 
 // serve answers a CONNECT of an admitted client.
 func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot *dispatch.Snapshot, client *dispatch.Client) {
+	began := time.Now()
 	h.all.Add(1)
 	host, port, err := policy.ParseAuthority(r.RequestURI)
 	if err != nil {
@@ -66,9 +68,10 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	options, valid := dispatch.ReadOptions(r.Header, dispatch.RequestOptions{})
 	if p := h.refusal(r, snapshot, client, policy.Target{Scheme: "https", Host: host, Port: port}, valid); p != nil {
 		refuse(h.metrics, w, r, p)
+		h.forwarder.countConnect(&dispatch.Request{Snapshot: snapshot, Client: client, Options: options, Address: connOf(r).name(), Start: began}, host, port, p)
 		return
 	}
-	o := opening{handler: h, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options, began: time.Now(), key: keyOf(addressOf(r), client, host)}
+	o := opening{handler: h, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options, began: began, key: keyOf(addressOf(r), client, host)}
 	if port == 80 {
 		if o.wait(w, r, "http") {
 			o.openCleartext(w, r)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -126,6 +128,47 @@ func TestTraceHeadersGoWhereARuleSaysSo(t *testing.T) {
 			if body := string(text); body != want {
 				t.Errorf("%q over %s: %q", lines, a.name, body)
 			}
+		}
+	}
+}
+
+// TestWhatTheRulesRefuseIsInTheLogs: an operator who forbids hosts wants to see who asks for them. A client that asks
+// again and again has one line.
+func TestWhatTheRulesRefuseIsInTheLogs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access.log")
+	b := newTestProxy(t, shopOnly, "log: {access: "+file+"}")
+	for range 3 {
+		for _, head := range []string{"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n", "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n", "CONNECT 169.254.169.254:443 HTTP/1.1\r\nHost: x\r\n"} {
+			name, secret := "shop", "s"
+			if strings.Contains(head, "169.254") {
+				name, secret = "news", "n"
+			}
+			if resp, _ := b.ask(head + as(name, secret)); resp.StatusCode != 403 {
+				t.Errorf("%q: %d", head, resp.StatusCode)
+			}
+		}
+	}
+	b.stop()
+	for _, want := range []string{`client=shop host="api.test:443" reason=forbidden`, `client=shop host="api.test:80" reason=forbidden`, `client=news host="169.254.169.254:443" reason=`} {
+		if n := strings.Count(b.log.String(), want); n != 1 {
+			t.Errorf("%s: %d times in %s", want, n, b.log)
+		}
+	}
+	for _, site := range b.metrics.Sites() {
+		if site.Name == host {
+			t.Errorf("a host that is forbidden fills the tables: %+v", site)
+		}
+	}
+	for _, r := range b.ended.list {
+		if r.Site == host {
+			t.Errorf("a host that is forbidden fills reports: %+v", r)
+		}
+	}
+	lines, err := os.ReadFile(file)
+	must(t, err)
+	for _, want := range []string{`"client":"shop","priority":3,"method":"CONNECT","url":"https://api.test:443","site":"api.test","status":403`, `"method":"GET"`, `"client":"news","priority":3,"method":"CONNECT","url":"https://169.254.169.254:443"`} {
+		if n := strings.Count(string(lines), want); n != 3 {
+			t.Errorf("%s: %d times in %s", want, n, lines)
 		}
 	}
 }

@@ -37,17 +37,18 @@ const fewFields = 8
 
 // forwarder forwards the requests that abide can see, and counts them.
 type forwarder struct {
-	transport   transport
-	log         *logrus.Logger
-	accessLog   *accesslog.Log
-	conns       *trackedConns
-	pipeline    *goproxy.ProxyHttpServer // copies the responses of transport
-	stallLines  sitelog.LineLimit
-	replayBytes atomic.Int64 // bytes of request bodies that are stored for another attempt
+	transport    transport
+	log          *logrus.Logger
+	accessLog    *accesslog.Log
+	conns        *trackedConns
+	pipeline     *goproxy.ProxyHttpServer // copies the responses of transport
+	stallLines   sitelog.LineLimit
+	refusalLines sitelog.LineLimit
+	replayBytes  atomic.Int64 // bytes of request bodies that are stored for another attempt
 }
 
 func newForwarder(t transport, log *logrus.Logger, conns *trackedConns) *forwarder {
-	f := &forwarder{transport: t, log: log, accessLog: accesslog.New(log), conns: conns, stallLines: sitelog.LineLimit{Every: time.Minute}}
+	f := &forwarder{transport: t, log: log, accessLog: accesslog.New(log), conns: conns, stallLines: sitelog.LineLimit{Every: time.Minute}, refusalLines: sitelog.LineLimit{Every: time.Hour}}
 	f.pipeline = newPipeline(&f.transport, log)
 	return f
 }
@@ -186,6 +187,7 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 		f.countCut(x, problem.Of(x.writer.broke).Reason)
 	}
 	x.Status = counted
+	f.logRefusal(&x.Request)
 	report.Meter.Request(r.Method, counted, asked)
 	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
 		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})
@@ -203,6 +205,28 @@ func (f *forwarder) countCut(x *exchange, reason string) {
 		}
 		f.log.WithFields(logrus.Fields{"site": x.Site(), "rule": rule, "waited": x.Stall(x.Snapshot.Policy().Timeouts.Stall).String()}).
 			Warn("the site was silent in the middle of an answer for longer than stall (timeouts.stall), so the answer was cut; set stall: off in its rule if its streams are silent for that long")
+	}
+}
+
+// countConnect logs a CONNECT that is refused, in the access log too.
+func (f *forwarder) countConnect(x *dispatch.Request, host string, port uint16, p *problem.Problem) {
+	x.Target, x.Refusal = policy.Target{Scheme: "https", Host: host, Port: port}, p.Reason
+	f.logRefusal(x)
+	now, to := time.Now(), x.Snapshot.Policy().Log
+	if to.Access != accesslog.Off {
+		f.accessLog.Add(accesslog.Line{
+			End: now, Client: x.ClientName(), Priority: x.Report().Priority, Method: http.MethodConnect, Origin: "https://" + x.Target.HostPort(),
+			Site: x.Snapshot.Policy().Match(x.Target).Site, Status: p.Status, Took: now.Sub(x.Start),
+		}, accesslog.Target{To: to.Access, Text: to.Lines == "text"})
+	}
+}
+
+// logRefusal logs that rules of the operator refuse a request, once an hour for a client and a host.
+func (f *forwarder) logRefusal(x *dispatch.Request) {
+	ruled := x.Refusal == problem.Forbidden.Reason || x.Refusal == problem.Of(upstream.Forbidden).Reason
+	if ruled && f.refusalLines.Due(x.ClientName()+" "+x.Target.HostPort(), time.Now()) {
+		f.log.WithFields(logrus.Fields{"client": x.ClientName(), "host": x.Target.HostPort(), "reason": x.Refusal}).
+			Info("a request is refused by the rules of access or egress; abide explain says which")
 	}
 }
 

@@ -100,7 +100,7 @@ func New(o Options) (*Server, error) {
 	o.Metrics.RefusalReasons(problem.Reasons())
 	s.connects = &connectHandler{
 		dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
-		interception: s.interception, conns: &s.conns, inner: s.innerListener,
+		interception: s.interception, conns: &s.conns, inner: s.innerListener, forwarder: s.forwarder,
 		portLines: sitelog.LineLimit{Every: portSilence},
 	}
 	t := o.Policy.Timeouts

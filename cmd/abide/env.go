@@ -135,6 +135,7 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	}
 	switch {
 	case errors.As(err, &none):
+		note("nothing listens at the address of the lines yet: abide serve starts an abide there")
 		return p, nil, nil
 	case err != nil:
 		note("%v; the lines are for the addresses of the configuration", err)

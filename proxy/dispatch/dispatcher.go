@@ -37,6 +37,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/tokens"
 )
 
@@ -207,8 +208,13 @@ func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
 // match finds the site of a request, and its rule. It tells why the request may not go there.
 func (s *Dispatcher) match(x *Request) *problem.Problem {
 	match := x.Snapshot.policy.Match(x.Target)
-	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
-	return x.Snapshot.Forbidden(x.Client, x.Target)
+	x.site, x.rule = match.Site, match.Rule
+	if refused := x.Snapshot.Forbidden(x.Client, x.Target); refused != nil {
+		x.meter = s.metrics.Site(store.Others) // hosts that the operator forbids fill no table
+		return refused
+	}
+	x.meter = s.metrics.Site(match.Site)
+	return nil
 }
 
 // writeHeaders writes the headers of the request's rule into r. abide's own User-Agent, that of
@@ -234,7 +240,11 @@ func (s *Dispatcher) End(x *Request, received int64) {
 		x.received = received
 	}
 	if s.ended != nil && x.site != "" && !x.shared {
-		s.ended(x.Report())
+		report := x.Report()
+		if x.Refusal == problem.Forbidden.Reason {
+			report.Site = store.Others
+		}
+		s.ended(report)
 	}
 	x.finishClient()
 	x.progress.finish()

@@ -370,7 +370,7 @@ func HeldUntil(now time.Time, k queue.Blocker) string {
 	case k.Behind:
 		text = "until those before it have gone"
 	case k.Asking:
-		text = "until the store has answered"
+		text = "until it is known what is left"
 	case k.Until.IsZero() && status.IsPause(k.Limit):
 		text = "until the site is resumed"
 	case k.Until.IsZero():

@@ -218,7 +218,7 @@ func (g *group) entitle() string {
 	switch {
 	case g.window > 0:
 		title += " per " + windowOf(g.window)
-	case what != "" && what != string(g.key.unit):
+	case what != "" && what != unitOf(g.key.unit):
 		title += " of " + what
 	case g.key.unit == learn.Requests:
 		title += " requests"

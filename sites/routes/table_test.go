@@ -308,7 +308,7 @@ func TestOpenAIsUnitsAreApart(t *testing.T) {
 	if len(got.Announcements) != 2 || got.Announcements[0].ID == got.Announcements[1].ID {
 		t.Errorf("told %+v", got.Announcements)
 	}
-	if got := v.titles("POST /v1/chat/completions"); got != "60 of requests, 150000 tokens" {
+	if got := v.titles("POST /v1/chat/completions"); got != "60 requests, 150000 tokens" {
 		t.Errorf("the titles are %q", got)
 	}
 }

@@ -51,7 +51,7 @@ func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass,
 
 // Leave notes how an attempt went, and why it failed if it did. answered: the site has succeeded before. until is the end of the time in
 // which nothing more is sent, zero when something may be. opened is true if the breaker was
-// closed before. recovered is how long an outage lasted that has ended, 0 if none has.
+// closed before. An outage that has ended lasted for recovered; 0: none has.
 func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, answered bool, now time.Time) (until time.Time, opened bool, recovered time.Duration) {
 	if rule.Failures == 0 {
 		return time.Time{}, false, 0
