@@ -129,7 +129,7 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 	if p.Egress.Hosts != nil {
 		line(&written, "hosts", "%s, all others are refused", someOf(texts(p.Egress.Hosts)))
 	}
-	line(of("egress.ports"), "CONNECT", "to ports %s", p.Egress.Ports.text())
+	line(of("egress.ports"), "CONNECT", "to ports %s; plain http to any", p.Egress.Ports.text())
 	for _, one := range [][2]string{
 		{"also reachable", prefixes(p.Egress.Allow)},
 		{"next hop", p.Egress.proxyText()},

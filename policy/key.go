@@ -88,7 +88,7 @@ func settings() []setting {
 				schema: func() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) },
 			},
 			{
-				Key:    Key{Name: "egress.ports", Kind: "ports", Doc: "ports that CONNECT may name, any for every one"},
+				Key:    Key{Name: "egress.ports", Kind: "ports", Doc: "ports that CONNECT may name, any for every one; plain http goes to any port"},
 				shape:  list,
 				read:   func(p *Policy, in *input) { p.Egress.Ports.read(in) },
 				show:   func(p *Policy) string { return p.Egress.Ports.text() },

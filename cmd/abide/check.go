@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +29,8 @@ func checkCommand() *cobra.Command {
 included, and the tokens, certificates, CA and state that it names, and prints
 what it means: what is written, the rules first, then what is built in. It ends
 with 1 when something is wrong, each fault on a line of its own, with its file
-and line where it has one. It changes nothing, takes no port and asks no store:
+and line where it has one, and with 2 when it cannot read the file or does not
+know a flag; warnings do not count. It changes nothing, takes no port and asks no store:
 whether a port is free, and the store lets abide in, is known at the start. It
 never prints a secret. FILE can be -, for standard input.`,
 		Example: `  abide check
@@ -105,8 +107,17 @@ func checkSource(ctx context.Context, s *source) (checked, error) {
 		return c, err
 	}
 	c.Valid, c.Settings, c.Means = true, p.Settings(), p.Parts(labels)
-	c.Warnings = slices.Concat(c.Warnings, p.Warnings(), warnings, doubts, foreignAddresses(p))
+	c.Warnings = slices.Concat(c.Warnings, p.Warnings(), warnings, doubts, foreignAddresses(p), openData(p))
 	return c, nil
+}
+
+// openData warns of a data directory in which every user of the machine can exchange files.
+func openData(p *policy.Policy) []string {
+	info, err := os.Stat(p.Data)
+	if err != nil || runtime.GOOS == "windows" || !info.IsDir() || info.Mode()&0o002 == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("data: every user of this machine can exchange files in %s (mode %04o), such as the state and the CA: chmod 700 it", p.Data, info.Mode().Perm())}
 }
 
 // checkCA reads the CA that the operator gave, as abide does at its start, and returns

@@ -99,7 +99,7 @@ func start(cmd *cobra.Command) (*program, error) {
 		return nil, err
 	}
 	log := newLog(cmd.ErrOrStderr(), p.Log)
-	for _, one := range p.Warnings() {
+	for _, one := range append(p.Warnings(), openData(p)...) {
 		log.Warn(one)
 	}
 	warnOfProxyVariables(log, p)

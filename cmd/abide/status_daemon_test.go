@@ -5,6 +5,7 @@ package main
 import (
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,5 +86,22 @@ sites:
 	}
 	if strings.Contains(strings.Join(said, ""), "canary") {
 		t.Errorf("a secret is in\n%s", said)
+	}
+}
+
+func TestADataDirectoryThatIsOpenToAllIsWarnedOf(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: d\nsites: [{host: api.test}]\n")
+	for mode, warned := range map[os.FileMode]bool{0o777: true, 0o755: false, 0o700: false} {
+		if err := os.MkdirAll(filepath.Join(dir, "d"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, "d"), mode); err != nil { // whatever the umask is
+			t.Fatal(err)
+		}
+		e := launch(t, dir, nil, "check", "abide.yaml")
+		if code := e.status(); code != 0 || strings.Contains(e.log.String(), "chmod 700") != warned || !strings.Contains(e.out.String(), "plain http to any") {
+			t.Errorf("mode %04o: it ends with %d\n%s%s", mode, code, e.out.String(), e.log.String())
+		}
 	}
 }
