@@ -2,7 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
 )
 
 // check looks at what single keys cannot know: settings that contradict each
@@ -220,4 +224,219 @@ func (p *Policy) openable(pattern Pattern) string {
 		return ""
 	}
 	return fmt.Sprintf(", or add %d to egress.ports", pattern.Port)
+}
+
+// Warnings are things that are legal but doubtful, none of them a secret.
+func (p *Policy) Warnings() []string {
+	var all []string
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	local := p.Local()
+	if local && p.Access.From.Any {
+		warn("access.from: any changes nothing, %s is reachable from this machine alone", p.Listen)
+	}
+	if !local && len(p.Access.Clients) == 0 {
+		at := p.Listen
+		if isLoopback(at) {
+			at = p.Open.Listen
+		}
+		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", at, p.Access.From)
+	}
+	if p.Data == "none" && !p.CA.Given() && p.Intercept.Mode != "none" && p.mayIntercept() {
+		warn("data: none makes a new CA at each start, which clients have to trust anew")
+	}
+	for _, one := range p.Egress.Allow {
+		switch {
+		case one.Bits() == 0:
+			warn("egress.allow: %s lets clients reach every internal address", one)
+		case slices.ContainsFunc(metadata, one.Overlaps):
+			warn("egress.allow: %s covers addresses of cloud metadata, which stay refused", one)
+		}
+	}
+	if p.Egress.Ports.Any && !local {
+		warn("egress.ports: any lets clients tunnel to mail servers and whatever else listens")
+	}
+	if p.Egress.Proxy != nil && p.Egress.Proxy.Scheme == "http" && !p.Egress.ProxyPassword.Empty() && !localHost(p.Egress.Proxy.Hostname()) {
+		warn("egress.proxy sends its password in the clear, https:// would not")
+	}
+	switch p.Log.Level {
+	case "debug":
+		warn("log.level: debug writes several lines per request")
+	case "trace":
+		warn("log.level: trace writes what debug does, several lines per request")
+	}
+	for i := range p.Sites {
+		for _, one := range p.Sites[i].Hosts {
+			if one.Port != 80 && p.plain(one) {
+				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, p.Egress.Ports.text())
+			}
+		}
+	}
+	if len(p.beaten) > 0 {
+		warn("the environment beats %s: %s; unset a variable, or take the key out of the file", p.File, strings.Join(p.beaten, "; "))
+	}
+	p.warnOfStore(warn)
+	p.warnOfPools(warn)
+	p.warnOfTunnels(warn)
+	p.warnOfUnread(warn)
+	p.warnOfBackends(warn)
+	const most = 50
+	if n := len(all); n > most {
+		all = append(all[:most], fmt.Sprintf("and %d more of the kind", n-most))
+	}
+	return all
+}
+
+// warnOfStore warns of settings that have no effect without a shared store, and of
+// passwords that are sent in the clear.
+func (p *Policy) warnOfStore(warn func(format string, args ...any)) {
+	if p.Store.Shared() {
+		if !p.Store.TLS && !p.Store.Password.Empty() && !p.Store.local() {
+			warn("store sends its password in the clear to %s, %s:// would not", someOf(p.Store.Hosts), strings.Replace(p.Store.Kind, "redis", "rediss", 1))
+		}
+		return
+	}
+	for i := range p.Sites {
+		if s := &p.Sites[i]; s.outage {
+			warn("sites[%d]: outage says what holds while a shared store is away, but store is local; name one with store: redis://…, or leave outage out", i)
+		}
+	}
+}
+
+// warnOfPools warns where tokens could be seen in transit, or are never used.
+func (p *Policy) warnOfPools(warn func(format string, args ...any)) {
+	used := map[string]bool{}
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		if s.Pool == "" {
+			continue
+		}
+		used[s.Pool] = true
+		if s.Insecure {
+			warn("sites[%d]: insecure sends the tokens of the pool %s over plain http to %s, where everybody on the way can read them", i, s.Pool, s.Title())
+		}
+		for _, one := range s.Hosts {
+			if suffix, _ := publicsuffix.PublicSuffix(one.Host); one.Below && suffix == one.Host && strings.Contains(suffix, ".") {
+				warn("sites[%d]: anybody can have a host below %s, and would get the tokens of the pool %s", i, one.Host, s.Pool)
+			}
+		}
+	}
+	for i := range p.Pools {
+		if !used[p.Pools[i].Name] {
+			warn("pools.%s: no rule uses it; name it with pool: %s", p.Pools[i].Name, p.Pools[i].Name)
+		}
+	}
+}
+
+// warnOfTunnels warns of rules that hold for plain http alone, because the requests
+// inside of a tunnel are not seen.
+func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
+	var opened cover
+	for i, one := range p.Intercept.Patterns {
+		opened.add(one, i)
+	}
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		if !s.needsRequests() || s.plainOnly(p) {
+			continue
+		}
+		switch p.Intercept.Mode {
+		case "none":
+			warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: with intercept: none that holds for plain http alone", i, s.Title(), and(s.needs()))
+		case "listed":
+			for _, one := range s.Hosts {
+				if _, ok := opened.by(one); !ok && !p.plain(one) {
+					warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: that holds for plain http alone, unless intercept has the host", i, one, and(s.needs()))
+				}
+			}
+		}
+	}
+}
+
+// warnOfBackends warns where one backend has several budgets.
+func (p *Policy) warnOfBackends(warn func(format string, args ...any)) {
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		several := len(s.Hosts) > 1 || len(s.Hosts) == 1 && (s.Hosts[0].Below || s.Hosts[0].All)
+		if len(s.Backends) > 0 && len(s.Limits) > 0 && several && s.Group != "rule" {
+			warn("sites[%d]: each of its sites has the limits for itself at every backend; with group: rule they have them together", i)
+		}
+	}
+}
+
+// metadata lists the addresses at which clouds hand out credentials.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("100.100.100.200/32"),
+	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("fd00:ec2::254/128"),
+	netip.MustParsePrefix("fd20:ce::254/128"),
+}
+
+// mayIntercept tells whether the configuration enables interception. An open listener by
+// default is not counted.
+func (p *Policy) mayIntercept() bool {
+	written := *p
+	written.Open.Off = p.Open.Off || p.Open.Default
+	names := written.InterceptNames()
+	return names == nil || len(names) > 0
+}
+
+func localHost(host string) bool {
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}
+
+// warnOfUnread tells which rules and defaults have no effect on https that passes
+// unread: those that need no request to be read by themselves, so that no https is
+// opened for them.
+func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
+	if p.Intercept.Mode == "all" || len(p.Access.Clients) > 0 && !slices.ContainsFunc(p.Access.Clients, func(c Client) bool { return !c.OpensAll }) {
+		return
+	}
+	remedy := `start the crawler with "abide run", set its environment with eval "$(abide env)"`
+	if p.Open.Off {
+		remedy = `start the crawler with "abide run", leave out listen_open: off`
+		if p.Intercept.Mode == "none" {
+			remedy = "leave out intercept: none"
+		}
+	}
+	var opened cover
+	for i, one := range p.Intercept.Patterns {
+		opened.add(one, i)
+	}
+	var rules []string
+	for i := range p.Sites {
+		if s := &p.Sites[i]; s.unreadByRule() && s.passesUnread(p, &opened) {
+			rules = append(rules, fmt.Sprintf("sites[%d] (%s)", i, s.Title()))
+		}
+	}
+	switch {
+	case len(rules) == 1:
+		warn("%s has no effect on https that passes unread, as to its hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rule limits, or write intercept: all", rules[0], p.Listen, p.Intercept.text(), remedy)
+	case len(rules) > 1:
+		warn("%s have no effect on https that passes unread, as to their hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rules limits, or write intercept: all", someOf(rules), p.Listen, p.Intercept.text(), remedy)
+	}
+	if needRequests(p.Defaults.Limits) && !slices.EqualFunc(p.Defaults.Limits, Defaults().Defaults.Limits, sameLimit) {
+		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, p.Intercept.text(), remedy)
+	}
+}
+
+// unreadByRule tells whether the rule is about requests, but has nothing for which its
+// https is opened.
+func (s *Site) unreadByRule() bool {
+	return !s.needsRequests() && (s.learn || s.Dialect != nil || s.Priority != DefaultPriority || s.Learn && len(s.Limits) == 0)
+}
+
+// passesUnread tells whether https to a host of the rule is not opened for everybody.
+func (s *Site) passesUnread(p *Policy, opened *cover) bool {
+	return slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool {
+		_, listed := opened.by(pattern)
+		return !listed && !p.plain(pattern)
+	})
+}
+
+// sameLimit compares what two limits say, wherever they are written.
+func sameLimit(a, b Limit) bool {
+	a.Line, b.Line = 0, 0
+	return a.String() == b.String()
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -286,4 +287,56 @@ func (m *shared) lend(at instant, n int64) {
 func (m *shared) Away(now time.Time) bool {
 	at := m.a.clock.at(now)
 	return m.a.storeAway(at) && m.held.available(at)+m.held.lendable(at) <= 0
+}
+
+// noteExchange has the notes of a site: those to send, and those received.
+type noteExchange struct {
+	outgoing []store.Note          // for the next Batch
+	known    map[string]store.Note // sent or received before
+	news     []store.Note
+	fetch    bool // there may be new notes in the store
+}
+
+// update remembers a note, and tells whether it is new.
+func (t *noteExchange) update(now time.Time, n store.Note) bool {
+	old, known := t.known[n.Key]
+	if known && !n.Replaces(old) && old.Until.After(now) {
+		return false
+	}
+	if t.known == nil {
+		t.known = map[string]store.Note{}
+	}
+	t.known[n.Key] = n
+	return true
+}
+
+func (t *noteExchange) waiting() bool { return len(t.outgoing) > 0 || t.fetch }
+
+func (t *noteExchange) take() []store.Note {
+	said := t.outgoing
+	t.outgoing, t.fetch = nil, false
+	return said
+}
+
+// resend puts notes back that may not have arrived.
+func (t *noteExchange) resend(lost []store.Note) {
+	t.fetch = true // so that a Batch is made, which finds the store again
+	for _, n := range lost {
+		if !slices.ContainsFunc(t.outgoing, func(newer store.Note) bool { return newer.Key == n.Key }) {
+			t.outgoing = append(t.outgoing, n)
+		}
+	}
+}
+
+func (t *noteExchange) receive(now time.Time, notes []store.Note) {
+	for key, n := range t.known {
+		if !n.Until.After(now) {
+			delete(t.known, key)
+		}
+	}
+	for _, n := range notes {
+		if n.Until.After(now) && t.update(now, n) {
+			t.news = append(t.news, n)
+		}
+	}
 }
