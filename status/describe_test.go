@@ -139,3 +139,16 @@ func TestHowManyTokensCanGoDependsOnTheRoute(t *testing.T) {
 		}
 	}
 }
+
+func TestAWindowThatTheSiteDoesNotSayIsCalledMeasured(t *testing.T) {
+	for want, a := range map[string]Announced{
+		"5 requests, measured: per about 8s": {Title: "5 requests", Limit: 5, Window: 7.9},
+		"5 requests":                         {Title: "5 requests", Limit: 5},
+		"5 requests per 5s":                  {Title: "5 requests per 5s", Limit: 5, Window: 5},
+		"core":                               {Title: "core", Limit: 5000, Window: 3600},
+	} {
+		if got := a.Label(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

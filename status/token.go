@@ -142,10 +142,14 @@ func announced(list []Announced) []Announced {
 // Name returns the limit's name for people: "75 per 15m for GET /2/tweets/*".
 func (a Announced) Name() string { return cmp.Or(a.Title, a.Route, "all requests") }
 
-// Label is the name with what was found of a limit that the server does not announce.
+// Label is the name with what was found of a limit that the server does not announce, and the length of
+// its windows where that was measured: "5 requests, measured: per about 5s".
 func (a Announced) Label() string {
 	if found := a.FoundText(); found != "" {
 		return a.Name() + ", found: " + found
+	}
+	if a.State != Hidden && a.Window > 0 && strings.HasSuffix(a.Title, fmt.Sprint(a.Limit, " requests")) {
+		return a.Title + ", measured: per about " + span(time.Duration(a.Window*float64(time.Second)))
 	}
 	return a.Name()
 }
