@@ -21,8 +21,7 @@ const (
 // adaptive is a rate between min and max that follows the outcomes of requests. It is
 // paced, without bursts. It begins at the geometric mean of min and max.
 type adaptive struct {
-	clock           Clock
-	spent           history
+	spacing
 	min, max        float64 // per second
 	window          int64
 	rate            float64
@@ -31,8 +30,6 @@ type adaptive struct {
 	failedAt        [failuresToFall]int64 // times of the last failures, latest last; 0: none
 	inFlight        int64                 // requests in flight
 	inFlightOldRate int64                 // of these, requests sent at an earlier rate: their outcomes are ignored
-	last            int64                 // time of the last take
-	nextAt          int64                 // when the next unit may be taken
 	lastRate        float64               // rate at the last take
 	used            int64                 // time of the last use
 }
@@ -96,12 +93,6 @@ func (m *adaptive) Give(now, taken time.Time, n int64) {
 	m.Settle(now, taken, n, 0)
 }
 
-func (m *adaptive) giveBack(at, n int64) {
-	if at >= m.last && m.lastRate > 0 {
-		m.nextAt = max(m.nextAt-nanoseconds(float64(n)/m.lastRate)+1, m.last)
-	}
-}
-
 // requestEnded counts one request fewer in flight, and tells whether it was sent at the
 // current rate. Requests are assumed to end in the order in which they were sent.
 func (m *adaptive) requestEnded() (current bool) {
@@ -115,20 +106,15 @@ func (m *adaptive) requestEnded() (current bool) {
 
 func (m *adaptive) Settle(now, taken time.Time, estimate, actual int64) {
 	v := m.at(now)
-	switch more := amount(actual) - amount(estimate); {
+	more := amount(actual) - amount(estimate)
+	long := int64(0) // of the take, where it is not the present rate's
+	switch {
 	case more > 0:
-		from := max(m.nextAt, v)
-		if at, known := m.clock.past(taken); known && at >= m.last {
-			from = m.nextAt
-		}
-		m.nextAt = plus(from, m.gap(more))
-		m.spent.add(v, more)
-	case more < 0:
-		if at, known := m.clock.past(taken); known {
-			m.spent.remove(at, -more)
-			m.giveBack(at, -more)
-		}
+		long = m.gap(more)
+	case m.lastRate > 0:
+		long = nanoseconds(float64(-more)/m.lastRate) - 1
 	}
+	m.settle(v, taken, more, long)
 }
 
 func (m *adaptive) Done(now, _ time.Time, _ int64, o Outcome) {

@@ -9,12 +9,39 @@ import (
 // paced spaces units evenly, one every window/amount: after n units, nothing goes for n
 // intervals.
 type paced struct {
-	clock  Clock
-	spent  history
+	spacing
 	amount int64
 	window int64
+}
+
+// spacing holds the units of a meter apart.
+type spacing struct {
+	clock  Clock
+	spent  history
 	last   int64 // time of the last take
 	nextAt int64 // when the next unit may be taken
+}
+
+// settle counts so many units more or, if negative, fewer for a take. long is the interval of as
+// many units. An interval is freed if nothing was taken since: later takes have waited for it.
+func (m *spacing) settle(v int64, taken time.Time, more, long int64) {
+	at, known := m.clock.past(taken)
+	switch {
+	case more > 0:
+		// The last one's own time goes on from where it began. What others have gone
+		// since is owed from now on.
+		from := max(m.nextAt, v)
+		if known && at >= m.last {
+			from = m.nextAt
+		}
+		m.nextAt = plus(from, long)
+		m.spent.add(v, more)
+	case more < 0 && known:
+		m.spent.remove(at, -more)
+		if at >= m.last {
+			m.nextAt = max(m.nextAt-long, m.last)
+		}
+	}
 }
 
 // gap is the length of n intervals, rounded up, and rounded down.
@@ -57,37 +84,17 @@ func (m *paced) Postpone(now, taken time.Time, n int64) {
 	m.Take(now, n)
 }
 
-// Give frees the interval if nothing was taken since: later takes have waited for this one.
 func (m *paced) Give(now, taken time.Time, n int64) {
 	m.Settle(now, taken, n, 0)
 }
 
-func (m *paced) giveBack(at, n int64) {
-	if at >= m.last {
-		_, down := m.gap(n)
-		m.nextAt = max(m.nextAt-down, m.last)
-	}
-}
-
 func (m *paced) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.clock.At(now)
-	switch more := amount(actual) - amount(estimate); {
-	case more > 0:
-		// The last one's own time goes on from where it began. What others have gone
-		// since is owed from now on.
-		from := max(m.nextAt, v)
-		if at, known := m.clock.past(taken); known && at >= m.last {
-			from = m.nextAt
-		}
-		up, _ := m.gap(more)
-		m.nextAt = plus(from, up)
-		m.spent.add(v, more)
-	case more < 0:
-		if at, known := m.clock.past(taken); known {
-			m.spent.remove(at, -more)
-			m.giveBack(at, -more)
-		}
+	more := amount(actual) - amount(estimate)
+	long, _ := m.gap(max(more, 0))
+	if more < 0 {
+		_, long = m.gap(-more)
 	}
+	m.settle(m.clock.At(now), taken, more, long)
 }
 
 func (m *paced) Done(_, _ time.Time, _ int64, _ Outcome) {}
