@@ -62,6 +62,7 @@ type someProxy struct {
 }
 
 func (someProxy) Breakers() []status.Breaker                   { return nil }
+func (someProxy) Pauses() map[string]status.Pause              { return nil }
 func (someProxy) WrittenLimits() []status.Limit                { return nil }
 func (p someProxy) Tokens() status.Tokens                      { return p.tokens() }
 func (someProxy) Forecast(s string, n int64) []status.Forecast { return somePlans(s, n) }
