@@ -111,81 +111,80 @@ func (t historyTable) query(site string, since, until time.Time, step time.Durat
 // maxHistoryRows bounds the rows of an answer.
 const maxHistoryRows = 1_000_000
 
-// sum queries a table, and calls each with the scanner of each row.
-func (f *File) sum(ctx context.Context, t historyTable, site string, since, until time.Time, step time.Duration, each func(scan func(...any) error) error) error {
+// unixSeconds and milliseconds read columns into times and durations.
+type (
+	unixSeconds  time.Time
+	milliseconds time.Duration
+)
+
+// Scan implements sql.Scanner.
+func (t *unixSeconds) Scan(value any) error {
+	n, _ := value.(int64)
+	*t = unixSeconds(time.Unix(n, 0).UTC())
+	return nil
+}
+
+// Scan implements sql.Scanner.
+func (d *milliseconds) Scan(value any) error {
+	n, _ := value.(int64)
+	*d = milliseconds(time.Duration(n) * time.Millisecond)
+	return nil
+}
+
+// sumUp queries a table. fields returns where the columns of a row go.
+func sumUp[R any](ctx context.Context, f *File, t historyTable, site string, since, until time.Time, step time.Duration, fields func(*R) []any) (list []R, err error) {
 	query, args := t.query(site, since, until, step)
-	return f.reading(ctx, func(ctx context.Context, d *database) error {
+	err = f.reading(ctx, func(ctx context.Context, d *database) error {
+		list = nil // it may be the second try
 		rows, err := d.readers.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
-		n := 0
 		for rows.Next() {
-			if n++; n > maxHistoryRows {
+			if len(list) >= maxHistoryRows {
 				return fmt.Errorf("more than %d rows: ask for a larger step, a shorter time or one site", maxHistoryRows)
 			}
-			if err := each(rows.Scan); err != nil {
+			var row R
+			if err := rows.Scan(fields(&row)...); err != nil {
 				return asDamage(err)
 			}
+			list = append(list, row)
 		}
 		return rows.Err()
 	})
+	return list, err
 }
 
 // Bandwidth returns the traffic of a site, or of each site if site is "", that began in
 // [since, until), summed by steps aligned to 1970; step 0 sums up all. If only longer steps
 // are kept of that time, these are returned.
-func (f *File) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Traffic, err error) {
-	err = f.sum(ctx, trafficTable, site, since, until, step, func(scan func(...any) error) error {
-		var t Traffic
-		var start int64
-		err := scan(&start, &t.Site, &t.In, &t.Out, &t.Requests)
-		t.Minute = time.Unix(start, 0).UTC()
-		list = append(list, t)
-		return err
+func (f *File) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Traffic, error) {
+	return sumUp(ctx, f, trafficTable, site, since, until, step, func(t *Traffic) []any {
+		return []any{(*unixSeconds)(&t.Minute), &t.Site, &t.In, &t.Out, &t.Requests}
 	})
-	return list, err
 }
 
 // Usage returns the usage of a site, or of each site if site is "", as Bandwidth does.
-func (f *File) Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Usage, err error) {
-	err = f.sum(ctx, usageTable, site, since, until, step, func(scan func(...any) error) error {
-		var u Usage
-		var start, waited int64
-		err := scan(&start, &u.Site, &u.Client, &u.Priority, &u.Token, &u.Requests, &u.Refusals, &waited, &u.In, &u.Out)
-		u.Minute, u.Waited = time.Unix(start, 0).UTC(), time.Duration(waited)*time.Millisecond
-		list = append(list, u)
-		return err
+func (f *File) Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Usage, error) {
+	return sumUp(ctx, f, usageTable, site, since, until, step, func(u *Usage) []any {
+		return []any{(*unixSeconds)(&u.Minute), &u.Site, &u.Client, &u.Priority, &u.Token, &u.Requests, &u.Refusals, (*milliseconds)(&u.Waited), &u.In, &u.Out}
 	})
-	return list, err
 }
 
 // Blocked returns how long limits of a site, or of each site if site is "", held requests,
 // as Bandwidth does.
-func (f *File) Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Blocked, err error) {
-	err = f.sum(ctx, blockedTable, site, since, until, step, func(scan func(...any) error) error {
-		var b Blocked
-		var start, held, busy int64
-		err := scan(&start, &b.Site, &b.Limit, &held, &busy)
-		b.Minute, b.Held, b.Busy = time.Unix(start, 0).UTC(), time.Duration(held)*time.Millisecond, time.Duration(busy)*time.Millisecond
-		list = append(list, b)
-		return err
+func (f *File) Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Blocked, error) {
+	return sumUp(ctx, f, blockedTable, site, since, until, step, func(b *Blocked) []any {
+		return []any{(*unixSeconds)(&b.Minute), &b.Site, &b.Limit, (*milliseconds)(&b.Held), (*milliseconds)(&b.Busy)}
 	})
-	return list, err
 }
 
 // Failed returns the failures of a site, or of each site if site is "", as Bandwidth does.
-func (f *File) Failed(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Failure, err error) {
-	err = f.sum(ctx, failedTable, site, since, until, step, func(scan func(...any) error) error {
-		var failure Failure
-		var start int64
-		err := scan(&start, &failure.Site, &failure.What, &failure.Requests)
-		failure.Minute = time.Unix(start, 0).UTC()
-		list = append(list, failure)
-		return err
+func (f *File) Failed(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Failure, error) {
+	return sumUp(ctx, f, failedTable, site, since, until, step, func(failure *Failure) []any {
+		return []any{(*unixSeconds)(&failure.Minute), &failure.Site, &failure.What, &failure.Requests}
 	})
-	return list, err
 }
 
 func ceil(t time.Time) int64 {

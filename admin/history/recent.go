@@ -46,21 +46,17 @@ func (r *recent) load(h store.History) {
 		}
 		return m
 	}
-	for _, one := range h.Traffic {
-		m := at(one.Minute)
-		m.Traffic = append(m.Traffic, one)
+	for _, row := range h.Traffic {
+		at(row.Minute).Traffic = append(at(row.Minute).Traffic, row)
 	}
-	for _, one := range h.Usage {
-		m := at(one.Minute)
-		m.Usage = append(m.Usage, one)
+	for _, row := range h.Usage {
+		at(row.Minute).Usage = append(at(row.Minute).Usage, row)
 	}
-	for _, one := range h.Blocked {
-		m := at(one.Minute)
-		m.Blocked = append(m.Blocked, one)
+	for _, row := range h.Blocked {
+		at(row.Minute).Blocked = append(at(row.Minute).Blocked, row)
 	}
-	for _, one := range h.Failed {
-		m := at(one.Minute)
-		m.Failed = append(m.Failed, one)
+	for _, row := range h.Failed {
+		at(row.Minute).Failed = append(at(row.Minute).Failed, row)
 	}
 	for _, m := range by {
 		r.minutes = append(r.minutes, *m)

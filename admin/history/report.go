@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/abide-proxy/abide/store"
@@ -82,27 +83,27 @@ func read[K comparable, R any](ctx context.Context, r *Recorder, t rows[K, R], f
 	return t.inSteps(list, inMemory, p), nil
 }
 
-// UsageBy is Usage by one part of its key: "site", "client", "token" or "priority".
+// UsageBy returns Usage by one part of its key, which is in Site: "site", "client", "token" or "priority".
 func (r *Recorder) UsageBy(ctx context.Context, by, site string, since, until time.Time, step time.Duration) ([]store.Usage, error) {
 	list, err := r.Usage(ctx, site, since, until, step)
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
-		list[i].UsageKey = part(list[i].UsageKey, by)
+		list[i].UsageKey = store.UsageKey{Site: part(list[i].UsageKey, by)}
 	}
 	return usageRows.inSteps(nil, list, period{since.Truncate(max(step, time.Second)), until, step}), nil
 }
 
-// part is a key with one of its parts alone.
-func part(k store.UsageKey, by string) store.UsageKey {
+// part returns one part of a key.
+func part(k store.UsageKey, by string) string {
 	switch by {
 	case "client":
-		return store.UsageKey{Client: k.Client}
+		return k.Client
 	case "token":
-		return store.UsageKey{Token: k.Token}
+		return k.Token
 	case "priority":
-		return store.UsageKey{Priority: k.Priority}
+		return strconv.Itoa(k.Priority)
 	}
-	return store.UsageKey{Site: k.Site}
+	return k.Site
 }

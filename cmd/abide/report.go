@@ -243,7 +243,7 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 	failed, err := from.Failed(ctx, site, since, until, 0)
 	for _, u := range usage {
 		r.Rows = append(r.Rows, status.ReportRow{
-			Start: u.Minute, Name: nameIn(u.UsageKey, by), Requests: u.Requests, Refusals: u.Refusals,
+			Start: u.Minute, Name: u.Site, Requests: u.Requests, Refusals: u.Refusals,
 			Waited: u.Waited.Seconds(), In: u.In, Out: u.Out,
 		})
 	}
@@ -255,17 +255,4 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 	}
 	r.More = len(failed) > status.MaxReport
 	return r, err
-}
-
-// nameIn is the part of a key that a report is by.
-func nameIn(k store.UsageKey, by string) string {
-	switch by {
-	case "client":
-		return k.Client
-	case "token":
-		return k.Token
-	case "priority":
-		return strconv.Itoa(k.Priority)
-	}
-	return k.Site
 }
