@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -185,13 +186,18 @@ func (o *opening) hijack(w http.ResponseWriter) (*clientConn, error) {
 	return conn, nil
 }
 
+// refuse answers the CONNECT, unless its client has left.
+func (o *opening) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
+	if p = cmp.Or(problem.StopOf(r.Context()), p); p == &problem.Draining || r.Context().Err() == nil {
+		refuse(o.handler.metrics, w, r, p)
+	}
+}
+
 // tunnel connects to the site first, so that a failure has a status, and then relays bytes.
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
 	end, refused := o.handler.dispatcher.WaitForClient(r.Context(), o.snapshot, o.client, o.options)
 	if refused != nil {
-		if r.Context().Err() == nil {
-			refuse(o.handler.metrics, w, r, refused)
-		}
+		o.refuse(w, r, refused)
 		return
 	}
 	bytes := o.byteBudget(r, "https")
@@ -200,9 +206,7 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unre
 	defer func() { end(meter.total()) }()
 	origin, err := o.dial(upstream.WithMeter(r.Context(), meter))
 	if err != nil {
-		if r.Context().Err() == nil {
-			refuse(o.handler.metrics, w, r, problem.OfUpstream(err))
-		}
+		o.refuse(w, r, problem.OfUpstream(err))
 		return
 	}
 	conn, err := o.hijack(w)
@@ -224,8 +228,8 @@ func (o *opening) endTunnel(r *http.Request, m *tunnelMeter) {
 // answered a CONNECT that may not wait so long.
 func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bool {
 	refusal := o.handler.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), o.clientName(r), o.options)
-	if refusal != nil && r.Context().Err() == nil {
-		refuse(o.handler.metrics, w, r, refusal)
+	if refusal != nil {
+		o.refuse(w, r, refusal)
 	}
 	return refusal == nil
 }

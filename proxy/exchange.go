@@ -132,7 +132,9 @@ func (x *exchange) Prepare(r *http.Request) error {
 	}
 	x.replay.begin(x.upload, nil, &x.memory)
 	began := time.Now()
+	stop := context.AfterFunc(r.Context(), func() { x.upload.Close() }) // the read may be waiting for the client
 	err := x.replay.readAhead()
+	stop()
 	x.Uploading = time.Since(began)
 	if err == nil && !x.replay.whole() {
 		x.watch.watch(r.Context(), conn)

@@ -182,6 +182,10 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 	counted := status
 	switch x.writer.broke {
 	case upstream.Canceled:
+		if stop := problem.StopOf(r.Context()); stop != nil {
+			f.countCut(x, stop.Reason)
+			break
+		}
 		counted = 499 // the answer was not read to its end
 	case upstream.Budget, upstream.Stalled:
 		f.countCut(x, problem.Of(x.writer.broke).Reason)
@@ -216,7 +220,7 @@ func (f *forwarder) countConnect(x *dispatch.Request, host string, port uint16, 
 	if to.Access != accesslog.Off {
 		f.accessLog.Add(accesslog.Line{
 			End: now, Client: x.ClientName(), Priority: x.Report().Priority, Method: http.MethodConnect, Origin: "https://" + x.Target.HostPort(),
-			Site: x.Snapshot.Policy().Match(x.Target).Site, Status: p.Status, Took: now.Sub(x.Start),
+			Site: x.Snapshot.Policy().Match(x.Target).Site, Status: p.Status, Took: now.Sub(x.Start), Reason: p.Reason,
 		}, accesslog.Target{To: to.Access, Text: to.Lines == "text"})
 	}
 }
@@ -237,7 +241,7 @@ func (x *exchange) accessLine(r *http.Request, report dispatch.Report, status in
 		End: now, Client: report.Client, Priority: report.Priority, Method: r.Method,
 		Origin: fmt.Sprintf("%s://%s", x.Target.Scheme, x.Target.HostPort()), Path: r.URL.EscapedPath(), Secret: x.Token(), Own: r.Header.Get("Authorization"),
 		Site: report.Site, Status: status, Took: now.Sub(x.Start),
-		Wait: report.Waited, Limit: report.Limit, Attempts: report.Attempts, Refusals: report.Refusals, Token: report.Token,
+		Wait: report.Waited, Limit: report.Limit, Attempts: report.Attempts, Refusals: report.Refusals, Token: report.Token, Reason: x.Refusal,
 		Received: x.download.total, Sent: x.upload.size(),
 	}
 }

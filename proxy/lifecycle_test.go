@@ -91,6 +91,74 @@ func TestStoppingEndsWithinTheDrainTime(t *testing.T) {
 	talking.Wait()
 }
 
+func TestWhatHasNoAnswerAtTheEndOfTheDrainIsTold(t *testing.T) {
+	for i, a := range protocolClients {
+		t.Run(a.name, func(t *testing.T) {
+			b := newTestProxy(t, "intercept: all", "timeouts: {drain: 2s}", "defaults: {limits: [], learn: true}", "log: {access: on}")
+			b.handle(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/stream" {
+					io.WriteString(w, "begun")
+					w.(http.Flusher).Flush()
+				}
+				<-r.Context().Done()
+			})
+			stream, cut := make(chan struct{}), make(chan error, 1)
+			go func() {
+				resp, err := b.client(a.h2).Get(a.base + "/stream")
+				close(stream)
+				if err == nil {
+					_, err = io.ReadAll(resp.Body)
+					resp.Body.Close()
+				}
+				cut <- err
+			}()
+			<-stream
+			path := rawPaths[i]
+			slow := b.open(path)
+			fmt.Fprintf(slow, "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 8\r\n\r\nhalf", path.line("/slow"))
+			eventually(t, 20*time.Second, "half of a body", func() bool { return b.server.forwarder.replayBytes.Load() > 0 })
+			unfinished, upload := io.Pipe()
+			defer upload.Close()
+			go upload.Write([]byte("half"))
+			results := make(chan string, 4)
+			for i, r := range []struct {
+				method, path string
+				body         io.Reader
+			}{{"GET", "/first", nil}, {"GET", "/behind", nil}, {"GET", "/behind", nil}, {"POST", "/upload", unfinished}} {
+				go func() {
+					resp, body, err := a.fetch(b, r.method, r.path, r.body)
+					if err != nil {
+						results <- fmt.Sprint(r.method, r.path, err)
+						return
+					}
+					results <- fmt.Sprint(resp.StatusCode, resp.Header.Get("Retry-After") != "", strings.Contains(body, "urn:abide:draining"))
+				}()
+				if i == 0 {
+					eventually(t, 20*time.Second, "the first", func() bool { return b.served.Load() == 2 })
+				}
+			}
+			eventually(t, 20*time.Second, "the requests", func() bool { _, held := b.server.Gate().Len(); return held == 3 })
+			b.stop()
+			resp, body := readResponse(t, slow, "POST")
+			if resp.StatusCode != 503 || !strings.Contains(body, "urn:abide:draining") {
+				t.Errorf("an unfinished request got %d %s", resp.StatusCode, body)
+			}
+			for range 4 {
+				if got := <-results; got != "503 true true" {
+					t.Errorf("a request got %s", got)
+				}
+			}
+			if err := <-cut; err == nil {
+				t.Error("a stream that was cut ended as if it were whole")
+			}
+			lines := b.log.String()
+			if n := strings.Count(lines, `reason=draining`); n < 5 || strings.Contains(lines, "status=499") {
+				t.Errorf("%d lines blame the stop:\n%s", n, lines)
+			}
+		})
+	}
+}
+
 func TestReloadKeepsConnectionsAndAppliesTheRest(t *testing.T) {
 	b := newTestProxy(t, "intercept: none")
 	conn := b.dial()

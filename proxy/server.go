@@ -74,6 +74,7 @@ type Server struct {
 	outer         *http.Server
 	inner         *http.Server
 	innerListener *innerListener
+	cut           context.CancelCauseFunc // ends the contexts of all requests
 }
 
 // New prepares a server; it starts nothing.
@@ -103,10 +104,12 @@ func New(o Options) (*Server, error) {
 		interception: s.interception, conns: &s.conns, inner: s.innerListener, forwarder: s.forwarder,
 		portLines: sitelog.LineLimit{Every: portSilence},
 	}
+	base, cut := context.WithCancelCause(context.Background())
+	s.cut = cut
 	t := o.Policy.Timeouts
-	s.outer = newHTTPServer(&outerHandler{s.forwarder, s.access, s.connects}, onIdle, t, o.Log)
+	s.outer = newHTTPServer(base, &outerHandler{s.forwarder, s.access, s.connects}, onIdle, t, o.Log)
 	inner := &innerHandler{s.forwarder, s.interception.refusals}
-	s.inner = newHTTPServer(inner, inner.connState, t, o.Log)
+	s.inner = newHTTPServer(base, inner, inner.connState, t, o.Log)
 	s.inner.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: 250,
 		// A frame must not be larger than the window that it has to fit.
@@ -121,9 +124,10 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-func newHTTPServer(h http.Handler, state func(net.Conn, http.ConnState), t policy.Timeouts, to *logrus.Logger) *http.Server {
+func newHTTPServer(base context.Context, h http.Handler, state func(net.Conn, http.ConnState), t policy.Timeouts, to *logrus.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
+		BaseContext:       func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: t.Header,
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    maxHead,
@@ -170,7 +174,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open ...net.Listener
 	return err
 }
 
-// drain lets requests and tunnels end within timeouts.drain, and then closes both servers.
+// drain lets requests and tunnels end within timeouts.drain, and then closes both servers. The
+// last half second, or quarter, is for answers to requests that have none yet.
 func (s *Server) drain() {
 	s.CancelBackground()
 	s.SettleAll()
@@ -179,8 +184,11 @@ func (s *Server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	s.conns.drain(ctx, idleBeforeClose(limit))
+	soon, cancelSoon := context.WithTimeout(ctx, limit-min(limit/4, 500*time.Millisecond))
+	defer cancelSoon()
+	context.AfterFunc(soon, func() { s.cut(&problem.Draining) })
 	var ends sync.WaitGroup
-	ends.Go(func() { s.DrainQueue(ctx, limit) })
+	ends.Go(func() { s.DrainQueue(soon) })
 	// The inner listener stays open until the outer server has ended: a CONNECT may still be
 	// on its way to the inner server.
 	ends.Go(func() {

@@ -30,6 +30,7 @@ type Line struct {
 	Attempts int           // number of times that the request was sent to the site
 	Refusals int           // number of attempts that the site refused because of a limit
 	Token    string        // label of the last attempt's token; "": none
+	Reason   string        // why abide answered itself or cut the answer; "": it did not
 	Received int64         // bytes of the response's body
 	Sent     int64         // bytes of the request's body
 }
@@ -73,6 +74,7 @@ type written struct {
 	Attempts int     `json:"attempts"`
 	Refusals int     `json:"refusals"`
 	Token    string  `json:"token,omitempty"`
+	Reason   string  `json:"reason,omitempty"`
 	Received int64   `json:"received"`
 	Sent     int64   `json:"sent"`
 }
@@ -80,7 +82,7 @@ type written struct {
 func (l *Line) written() written {
 	return written{
 		l.End.UTC().Format(time.RFC3339Nano), "request", l.Client, l.Priority, l.Method, l.url(), l.Site, l.Status,
-		ms(l.Took), math.Round(float64(l.Wait)/1e3) / 1e6, l.Limit, l.Attempts, l.Refusals, l.Token, l.Received, l.Sent,
+		ms(l.Took), math.Round(float64(l.Wait)/1e3) / 1e6, l.Limit, l.Attempts, l.Refusals, l.Token, l.Reason, l.Received, l.Sent,
 	}
 }
 
@@ -118,6 +120,9 @@ func (l *Line) text() []byte {
 	pair("refusals", strconv.Itoa(w.Refusals))
 	if w.Token != "" {
 		pair("token", w.Token)
+	}
+	if w.Reason != "" {
+		pair("reason", w.Reason)
 	}
 	pair("received", strconv.FormatInt(w.Received, 10))
 	pair("sent", strconv.FormatInt(w.Sent, 10))

@@ -210,11 +210,10 @@ func (w *writer) withLog(l *Line) {
 		"status": written.Status, "ms": written.Took, "wait": written.Wait, "attempts": written.Attempts, "refusals": written.Refusals,
 		"received": written.Received, "sent": written.Sent,
 	}
-	if written.Limit != "" {
-		fields["limit"] = written.Limit
-	}
-	if written.Token != "" {
-		fields["token"] = written.Token
+	for name, text := range map[string]string{"limit": written.Limit, "token": written.Token, "reason": written.Reason} {
+		if text != "" {
+			fields[name] = text
+		}
 	}
 	w.log.process.WithTime(l.End).WithFields(fields).Info(written.Message)
 }

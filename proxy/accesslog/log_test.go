@@ -49,6 +49,14 @@ func TestALineHasAllFields(t *testing.T) {
 	if got := string(line.json()); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
+	line.Limit, line.Token, line.Reason = "", "", "draining"
+	if got := string(line.json()); !strings.Contains(got, `"refusals":1,"reason":"draining","received":8`) {
+		t.Error(got)
+	}
+	if got := string(line.text()); !strings.Contains(got, " refusals=1 reason=draining received=8") {
+		t.Error(got)
+	}
+	line = lineOf("/2/tweets")
 	want = `2026-03-01T12:00:00.0000005Z client=news priority=2 method=GET url=https://api.test:443/2/tweets site=api.test status=200 ` +
 		`ms=1500.25 wait=1 limit="5 requests per 1s" attempts=2 refusals=1 token=alice received=8 sent=3` + "\n"
 	if got := string(line.text()); got != want {

@@ -237,6 +237,9 @@ func (s *admission) noteRefusal(x *Request, err error) {
 	waited := s.clock.Now().Sub(t.waitBegan)
 	t.waited += waited
 	limit, why := "", "its client has left"
+	if stop := problem.StopOf(&x.ctx); stop != nil {
+		why = stop.Title
+	}
 	if refusal, ok := errors.AsType[*queue.Refusal](err); ok {
 		limit, why = refusal.Limit, refusal.Error()
 	}

@@ -176,16 +176,14 @@ func (s *Dispatcher) Run(ctx context.Context) {
 // CancelBackground cancels the requests for robots.txt.
 func (s *Dispatcher) CancelBackground() { s.robots.Cancel() }
 
-// DrainQueue lets waiting requests go in their turn until the limit is over. Requests whose turn
-// would come later are refused at once.
-func (s *Dispatcher) DrainQueue(ctx context.Context, limit time.Duration) {
-	limit -= min(limit/4, 500*time.Millisecond)
-	soon, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if refused, waiting := s.gate.StartDrain(time.Now().Add(limit)); refused+waiting > 0 {
+// DrainQueue lets waiting requests go in their turn until ctx, which has a deadline, is over.
+// Requests whose turn would come later are refused at once.
+func (s *Dispatcher) DrainQueue(ctx context.Context) {
+	end, _ := ctx.Deadline()
+	if refused, waiting := s.gate.StartDrain(end); refused+waiting > 0 {
 		s.log.Infof("stopping: answered 503 to waiting requests whose turn is after timeouts.drain: %d; still waiting: %d", refused, waiting)
 	}
-	s.gate.Drain(soon)
+	s.gate.Drain(ctx)
 }
 
 // TunnelBytes returns the byte budget of a tunnel. ReleaseTunnelBytes must follow.

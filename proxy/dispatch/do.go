@@ -17,6 +17,9 @@ import (
 func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error) {
 	resp, refused := s.do(ctx, x)
 	if refused != nil {
+		if stop := problem.StopOf(ctx); stop != nil && !x.Caller.HasLeft() {
+			refused = stop
+		}
 		if x.Status = refused.Status; refused != problem.Left {
 			x.Refusal = refused.Reason
 		}

@@ -1,6 +1,8 @@
 package problem
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -209,7 +211,7 @@ var (
 	}
 	Draining = Problem{
 		Reason: "draining", Status: 503, Title: "abide is stopping",
-		Detail: "it takes no new requests; what it held had timeouts.drain",
+		Detail: "it takes no new requests; those that it had were given timeouts.drain",
 		proxy:  "http_request_denied", Retry: 5 * time.Second, Close: true,
 	}
 )
@@ -233,6 +235,13 @@ var Failed = Problem{
 func (a Problem) WithStatus(status int) *Problem {
 	a.Status = status
 	return &a
+}
+
+// StopOf returns the problem for which abide has ended the context of a request, nil if it has
+// not.
+func StopOf(ctx context.Context) *Problem {
+	stop, _ := errors.AsType[*Problem](context.Cause(ctx))
+	return stop
 }
 
 // Left is for nobody.
