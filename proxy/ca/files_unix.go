@@ -34,7 +34,11 @@ func checkDirMode(dir string) error {
 		return fmt.Errorf("the directory of the CA: %w", &fs.PathError{Op: "open", Path: dir, Err: fs.ErrInvalid})
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("others can write to the directory of the CA %s (mode %04o) and so exchange its key: chmod 700 it", dir, mode)
+		cause := ""
+		if info.Mode()&fs.ModeSetgid != 0 {
+			cause = "; where a pod's fsGroup has done this, set fsGroupChangePolicy: OnRootMismatch beside it, too, and chmod 600 the key"
+		}
+		return fmt.Errorf("others can write to the directory of the CA %s (mode %04o) and so exchange its key: chmod 700 it%s", dir, mode, cause)
 	}
 	return nil
 }

@@ -86,6 +86,12 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "chmod 700") {
 			t.Errorf("mode %04o: %v", mode, err)
 		}
+		if err := os.Chmod(dir, mode|os.ModeSetgid); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "fsGroupChangePolicy: OnRootMismatch") {
+			t.Errorf("mode %04o as a kubelet sets it: %v", mode, err)
+		}
 	}
 }
 

@@ -128,6 +128,10 @@ func TestTheSidecarStartsWithItsImageAndConfigMap(t *testing.T) {
 		if text, ok := at(one, "data", "abide.yaml").(string); ok {
 			config = text
 		}
+		// Each start would open the CA's key to the group, and abide would refuse the key.
+		if security := at(one, "spec", "template", "spec", "securityContext"); security != nil && at(security, "fsGroupChangePolicy") != "OnRootMismatch" {
+			t.Errorf("%s: %v", file, security)
+		}
 		sidecars, _ := at(one, "spec", "template", "spec", "initContainers").([]any)
 		for _, sidecar := range sidecars {
 			set, _ := at(sidecar, "env").([]any)
