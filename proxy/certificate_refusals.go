@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ const (
 	// comesBack is the time in which a client that was told to ignore certificates accepts a
 	// connection after it has refused one with a TLS alert. Chromium refuses each connection once.
 	comesBack = 3 * time.Second
+	// unusedNear is the time around a connection without a request in which a request on another
+	// one says that the client did not need the first: some programs open several and use one.
+	unusedNear = 2 * time.Second
 	// maxProduct bounds the bytes that are kept of a User-Agent.
 	maxProduct = 32
 	// maxRefusedHosts bounds the stored refusals; the least recently used is removed.
@@ -56,13 +60,15 @@ type certificateRefusals struct {
 	// Each kind of line has limits of its own: many lines of one kind must not silence
 	// another kind.
 	refusedLines, restoredLines, distrustLines, doubtLines sitelog.LineLimit
+
+	unused sitelog.LineLimit // connections without a request of which doubt is called
 }
 
 func newCertificateRefusals(log *logrus.Logger) *certificateRefusals {
 	return &certificateRefusals{
 		log: log, hosts: newRefusedHosts(),
 		refusedLines: sitelog.LineLimit{Every: distrustSilence}, restoredLines: sitelog.LineLimit{Every: refusalsKept},
-		distrustLines: sitelog.LineLimit{Every: distrustSilence}, doubtLines: sitelog.LineLimit{Every: distrustSilence},
+		distrustLines: sitelog.LineLimit{Every: distrustSilence}, doubtLines: sitelog.LineLimit{Every: distrustSilence}, unused: sitelog.LineLimit{Every: unusedNear},
 	}
 }
 
@@ -125,9 +131,20 @@ func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, key re
 		}
 		entry.Infof("the client at %s did not accept the certificate of abide's CA for %s: if it accepts none within %s, its https to this host passes unread", addr, to.Host, comesBack)
 	default:
-		if c.doubtLines.Due(addr.String(), now) {
-			entry.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
+		if c.unused.Due(key.client+" "+key.program+" "+key.host, now) {
+			time.AfterFunc(unusedNear, func() { c.doubt(p, addr, key, to, began) })
 		}
+	}
+}
+
+// doubt logs that a client has closed a connection, which began at a time, without a request,
+// unless requests came on others.
+func (c *certificateRefusals) doubt(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target, began time.Time) {
+	c.mu.Lock()
+	trusts := c.hosts.acceptedSince(began.Add(-unusedNear), key)
+	c.mu.Unlock()
+	if !trusts && c.doubtLines.Due(addr.String(), time.Now()) {
+		c.entry(p, key, to).Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
 	}
 }
 
@@ -164,7 +181,7 @@ func inWords(d time.Duration) string {
 func (c *certificateRefusals) accepted(key refusedKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.hosts.accepted(key)
+	c.hosts.accepted(time.Now(), key)
 }
 
 // current returns the refusal because of which a client's https to a host is tunnelled. ok is
@@ -261,7 +278,7 @@ type refusedHosts struct {
 
 // trial counts a client's intercepted connections to a host.
 type trial struct {
-	accepted bool      // a request has come on a connection
+	accepted time.Time // when the first request of a connection last came; zero: none has
 	failed   int       // number of connections in a row without a request since
 	alert    bool      // a TLS alert has ended one of these
 	first    time.Time // end of the first of these
@@ -294,7 +311,7 @@ func (h *refusedHosts) rejected(now, began time.Time, key refusedKey, certain bo
 	h.doubts.Add(refusedKey{client: key.client, host: key.host}, struct{}{})
 	old, _ := h.refused.Peek(key)
 	t, _ := h.trials.Get(key)
-	if now.Before(old.Until) || began.Before(t.last) || t.accepted && !certain {
+	if now.Before(old.Until) || began.Before(t.last) || !t.accepted.IsZero() && !certain {
 		return 0
 	}
 	if t.failed == 0 {
@@ -311,7 +328,7 @@ func (h *refusedHosts) rejected(now, began time.Time, key refusedKey, certain bo
 // stayedAway is called at the begin of a connection. If the client has refused one with an alert
 // and has accepted none in the time after that, its https is tunnelled: it returns for how long.
 func (h *refusedHosts) stayedAway(now time.Time, key refusedKey) time.Duration {
-	if t, _ := h.trials.Peek(key); t.accepted || !t.alert || now.Sub(t.first) < comesBack {
+	if t, _ := h.trials.Peek(key); !t.accepted.IsZero() || !t.alert || now.Sub(t.first) < comesBack {
 		return 0
 	}
 	return h.refuse(now, key)
@@ -331,13 +348,23 @@ func (h *refusedHosts) refuse(now time.Time, key refusedKey) time.Duration {
 
 // accepted notes a request on an intercepted connection: refusals are counted from 0 again.
 // A period that has begun goes on.
-func (h *refusedHosts) accepted(key refusedKey) {
-	h.trials.Add(key, trial{accepted: true})
-	h.trials.Add(refusedKey{client: key.client}, trial{accepted: true})
+func (h *refusedHosts) accepted(now time.Time, key refusedKey) {
+	h.trials.Add(key, trial{accepted: now})
+	h.trials.Add(refusedKey{client: key.client}, trial{accepted: now})
 	if refusal, ok := h.refused.Peek(key); ok && refusal.Refusals > 0 {
 		refusal.Refusals = 0
 		h.refused.Add(key, refusal)
 	}
+}
+
+// acceptedSince reports whether a request to a host has come since a time on another connection
+// of the same program, or of one that is not known.
+func (h *refusedHosts) acceptedSince(since time.Time, key refusedKey) bool {
+	return slices.ContainsFunc(h.trials.Keys(), func(other refusedKey) bool {
+		t, _ := h.trials.Peek(other)
+		return other.client == key.client && other.host == key.host && t.accepted.After(since) &&
+			(other.program == key.program || other.program == "" || key.program == "")
+	})
 }
 
 // passes returns the refusal because of which https of a new connection is tunnelled. ok is
@@ -351,7 +378,7 @@ func (h *refusedHosts) passes(now time.Time, key refusedKey) (refusal refusedHos
 // tunnelled. ok is false if there is none, or if requests of another program have come through.
 func (h *refusedHosts) ofClient(now time.Time, client, host string) (refusal refusedHost, ok bool) {
 	for _, key := range h.trials.Keys() {
-		if t, _ := h.trials.Peek(key); key.client == client && key.host == host && t.accepted {
+		if t, _ := h.trials.Peek(key); key.client == client && key.host == host && !t.accepted.IsZero() {
 			return refusedHost{}, false
 		}
 	}

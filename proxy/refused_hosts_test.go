@@ -60,13 +60,13 @@ func TestConnectionsOpenedAtOnceAreOneRefusal(t *testing.T) {
 			t.Fatalf("connection %d closes the host", i+1)
 		}
 	}
-	h.accepted(aHost)
+	h.accepted(day0, aHost)
 	for n := range 50 { // more connections, each refused once
 		now := day0.Add(time.Duration(n) * time.Minute)
 		if h.rejected(now, now, aHost, true) > 0 {
 			t.Fatal("the host is closed although requests come through")
 		}
-		h.accepted(aHost)
+		h.accepted(now, aHost)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestSilentClosesCountAfterThreeInARow(t *testing.T) {
 func TestConnectionsThatAClientDidNotNeedAreNoRefusals(t *testing.T) {
 	h := newRefusedHosts()
 	h.rejected(day0, day0, aHost, false)
-	h.accepted(aHost)
+	h.accepted(day0, aHost)
 	for range 10 * refusalsInRow {
 		if h.rejected(day0, day0, aHost, false) > 0 {
 			t.Fatal("a client whose requests come through is taken for one that refuses")
@@ -93,7 +93,7 @@ func TestConnectionsThatAClientDidNotNeedAreNoRefusals(t *testing.T) {
 func TestAProgramWithoutTheCADoesNotCloseAHostForOneThatWorksBesideIt(t *testing.T) {
 	h := newRefusedHosts()
 	for range 100 {
-		h.accepted(aHost)
+		h.accepted(day0, aHost)
 		if h.rejected(day0, day0, aHost, true)+h.rejected(day0, day0, aHost, true) > 0 {
 			t.Fatal("the host is closed although requests come through between the refusals")
 		}
@@ -132,13 +132,13 @@ func TestAnAcceptedConnectionHasRefusalsCountedFromTheBeginning(t *testing.T) {
 	for range 5 {
 		now = now.Add(refuseAll(h, now, aHost))
 	}
-	h.accepted(aHost)
+	h.accepted(now, aHost)
 	h = restoredHosts(h, now)
 	if got := refuseAll(h, now, aHost); got != unreadPeriods[0] {
 		t.Errorf("after an accepted connection: %v", got)
 	}
 	// A connection that was opened before the refusal does not end the period.
-	if h.accepted(aHost); !passesAt(h, now, aHost) {
+	if h.accepted(now, aHost); !passesAt(h, now, aHost) {
 		t.Error("the period ended early")
 	}
 }
@@ -192,7 +192,7 @@ func TestRefusedHostsAreBounded(t *testing.T) {
 		} else {
 			h.rejected(day0, day0, key, false)
 		}
-		h.accepted(refusedKey{client: "127.0.0.1", host: fmt.Sprint("ok", i)})
+		h.accepted(day0, refusedKey{client: "127.0.0.1", host: fmt.Sprint("ok", i)})
 	}
 	if n := len(h.all(day0)); n > maxRefusedHosts || h.trials.Len() > maxRefusedHosts {
 		t.Errorf("%d are kept", n)

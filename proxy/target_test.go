@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -432,4 +434,40 @@ func TestAClientThatClosesWithoutAWordIsWonderedAbout(t *testing.T) {
 			eventually(t, 20*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "closed it without a request") })
 		})
 	}
+}
+
+func TestAConnectionThatAClientDidNotNeedIsNotWonderedAbout(t *testing.T) {
+	bubble(t, echoing, "intercept: all", func(w *bubbleProxy) {
+		unused := func(host string, after time.Duration) {
+			conn, err := w.front.dial(w.t.Context())
+			must(w.t, err)
+			defer conn.Close()
+			fmt.Fprintf(conn, "CONNECT %s:443 HTTP/1.1\r\nHost: %[1]s:443\r\n\r\n", host)
+			if head, err := readHead(bufio.NewReaderSize(byteReader{conn}, 16)); err != nil || !strings.HasPrefix(head, "HTTP/1.1 200 ") {
+				w.t.Errorf("%q, %v", head, err)
+			}
+			elapse(after)
+		}
+		doubts := func() int { synctest.Wait(); return strings.Count(w.log.String(), "closed it without a request") }
+		key := refusedKey{client: netip.Addr{}.String(), host: "api.test"}
+		unused("api.test", time.Second)
+		elapse(unusedNear - time.Second)
+		w.server.interception.refusals.accepted(key) // the connection that was needed is a little later
+		elapse(time.Hour)
+		if n := doubts(); n != 0 {
+			w.t.Fatalf("a client that has opened two connections and uses one is doubted:\n%s", w.log.String())
+		}
+		w.server.interception.refusals.accepted(key)
+		unused("api.test", 5*time.Second) // as a browser does, which opens one in advance
+		elapse(time.Hour)
+		if n := doubts(); n != 0 {
+			w.t.Fatalf("a connection that was opened in advance is doubted:\n%s", w.log.String())
+		}
+		unused("api.test", 0)
+		unused("other.test", 0)
+		elapse(unusedNear + time.Millisecond)
+		if n := doubts(); n != 1 {
+			w.t.Errorf("%d lines about a client that comes and asks for nothing:\n%s", n, w.log.String())
+		}
+	})
 }
