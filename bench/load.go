@@ -150,7 +150,8 @@ func (c *client) close() {
 	}
 }
 
-// work is the whole of what one client does for a job.
+// work does what one client has to do for a job. However short the job and slow the machine, each
+// client has one answer at least.
 func (c *client) work() error {
 	j := &c.load.job
 	if j.Count > 0 {
@@ -167,7 +168,7 @@ func (c *client) work() error {
 			}
 		}
 		sent := time.Now()
-		if sent.After(c.load.until) {
+		if sent.After(c.load.until) && c.requests > 0 {
 			return nil
 		}
 		switch err := c.exchange(request, j.Size); {
