@@ -73,12 +73,14 @@ type common struct {
 	budgets map[string]*usage // :: budget → its use, of those that were refused
 	latest  time.Time         // when the latest request was sent that succeeded
 	score   int
+	by      int // budgets that have raised it
 }
 
 // usage records the last refusal of a budget, and a success since.
 type usage struct {
 	succeeded bool      // since its last refusal
 	refusedAt time.Time // its last refusal
+	shared    bool      // it was refused although it had waited
 }
 
 // succeeded counts a success of a request that was sent at a time.
@@ -98,17 +100,65 @@ func (c *common) refused(now, sent time.Time, budget string) bool {
 	switch {
 	case u == nil:
 		if c.budgets == nil || len(c.budgets) >= mostBudgets {
-			c.budgets = map[string]*usage{}
+			c.budgets, c.by = map[string]*usage{}, 0
 		}
 		u = &usage{}
 		c.budgets[budget] = u
 	case !sent.After(u.refusedAt): // of the same crowd of requests
-		return c.score >= certain
+		return c.found()
 	case u.succeeded:
 		c.score = max(c.score-1, 0)
 	case c.latest.After(u.refusedAt):
-		c.score++
+		if c.score++; !u.shared {
+			u.shared = true
+			c.by++
+		}
 	}
 	u.refusedAt, u.succeeded = now, false
-	return c.score >= certain
+	return c.found()
+}
+
+// found reports whether all budgets share the limit. One budget alone may be refused for itself.
+func (c *common) found() bool { return c.score >= certain && c.by > 1 }
+
+const (
+	// longestAnswering is the time after a success in which a site that is unavailable may
+	// refuse instead.
+	longestAnswering = 10 * time.Minute
+	// mostUnavailable times in a row, without a success, a site may be unavailable before that is
+	// an outage.
+	mostUnavailable = 7
+	// failureLasts is the time after another failure for which a site is unavailable because it fails.
+	failureLasts = 30 * time.Second
+)
+
+// unavailable decides whether a site that answers 503, and says no more, refuses or is out of
+// order. Refusals that come whatever the rate is are told apart later. The zero value has seen nothing.
+type unavailable struct {
+	inRow   int       // such answers since the last success
+	at      time.Time // the last of these
+	failsTo time.Time // until then the answers are failures
+}
+
+// succeeded counts a success of a request that was sent at a time.
+func (u *unavailable) succeeded(sent time.Time) {
+	if sent.After(u.at) {
+		u.inRow = 0
+	}
+}
+
+// failed takes another failure of the site.
+func (u *unavailable) failed(now time.Time) { u.failsTo = now.Add(failureLasts) }
+
+// refuses takes an answer to a request that was sent at a time, and reports whether it is a
+// refusal. latest is the time of the last success.
+func (u *unavailable) refuses(now, sent, latest time.Time) bool {
+	if now.Before(u.failsTo) || latest.IsZero() || u.inRow == 0 && now.Sub(latest) > longestAnswering {
+		return false
+	}
+	if sent.After(u.at) {
+		u.inRow++
+		u.at = now
+	}
+	return u.inRow <= mostUnavailable
 }

@@ -62,7 +62,7 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 		b.At, b.Word = r.Token, "token"
 	}
 	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.answers.since(r.Since)
-	if a.Lesson.Overload || b.Odd {
+	if b.Alone = b.Odd; a.Lesson.Overload || b.Odd {
 		return b
 	}
 	found, changed := s.hidden(a, r.Signed && a.Lesson.Scope == learn.Site)

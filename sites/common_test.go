@@ -13,16 +13,29 @@ func TestALimitOfAllTokensIsFound(t *testing.T) {
 		var c common
 		found := false
 		for i := range 20 {
-			now := noon.Add(time.Duration(i) * time.Minute)
-			c.refused(now, now.Add(-time.Second), "a")
+			now, budget := noon.Add(time.Duration(i)*time.Minute), []string{"a", "c"}[i%2]
+			c.refused(now, now.Add(-time.Second), budget)
 			c.succeeded(now.Add(time.Second), "b")
 			if !together {
-				c.succeeded(now.Add(time.Second), "a") // its own limit has more again
+				c.succeeded(now.Add(time.Second), budget) // its own limit has more again
 			}
-			found = c.refused(now.Add(3*time.Second), now.Add(2*time.Second), "a")
+			found = c.refused(now.Add(3*time.Second), now.Add(2*time.Second), budget)
 		}
 		if found != together {
 			t.Errorf("one limit of all: %v, found: %v", together, found)
+		}
+	}
+}
+
+// TestOneBudgetAloneSaysNothingOfTheOthers, however often it is refused while others succeed.
+func TestOneBudgetAloneSaysNothingOfTheOthers(t *testing.T) {
+	t.Parallel()
+	var c common
+	for i := range 20 {
+		now := noon.Add(time.Duration(i) * time.Minute)
+		c.succeeded(now, "b")
+		if c.refused(now.Add(2*time.Second), now.Add(time.Second), "a") {
+			t.Fatalf("after %d refusals of one budget the limit is taken for one of all", i+1)
 		}
 	}
 }

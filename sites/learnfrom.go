@@ -64,38 +64,15 @@ func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 
 // Unavailable makes an answer that says nothing but that the site is unavailable a refusal of
 // the site, if others succeed, and reports whether it did.
-func (s *Site) Unavailable(a *Answer, to updater) bool {
+func (s *Site) Unavailable(a *Answer) bool {
 	if !a.Unavailable || a.Lesson.Throttled {
 		return false
 	}
-	refuses, fails := s.unavailable(a.At, a.Sent)
-	if fails {
-		s.forgetHidden(a, to)
+	if !s.unavailable(a.At, a.Sent) {
+		return false
 	}
-	if refuses {
-		a.Lesson.Throttled, a.Lesson.Scope = true, learn.Site
-	}
-	return refuses
-}
-
-// forgetHidden has the hidden limits of an answer's class forget what they have learned.
-func (s *Site) forgetHidden(a *Answer, to updater) {
-	now := a.At
-	for i := range a.Class.Limits {
-		item := &a.Class.Limits[i]
-		if item.Kind != routes.Hidden {
-			continue
-		}
-		l := s.Limit(item, a.Reserve)
-		if !item.Site || a.Backend {
-			l.Key = a.Budget
-		}
-		to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
-			if p, ok := m.(*ledger.HiddenRate); ok {
-				p.Forget(now)
-			}
-		}}})
-	}
+	a.Lesson.Throttled, a.Lesson.Scope = true, learn.Site
+	return true
 }
 
 // updates returns the updates of ledgers by an answer. They set the surprises.

@@ -180,9 +180,8 @@ func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 func (s *Site) End() { s.flying.Add(-1) }
 
 // unavailable takes an answer that says nothing but that the site is unavailable, and reports
-// whether it is a refusal: see unavailable. fails is true if earlier ones turn out to be
-// failures.
-func (s *Site) unavailable(now, sent time.Time) (refuses, fails bool) {
+// whether it is a refusal.
+func (s *Site) unavailable(now, sent time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers.unavailable.refuses(now, sent, s.answers.latest)

@@ -243,7 +243,7 @@ var namedServices = []*service{
 	{
 		name: "Spotify", source: "https://developer.spotify.com/documentation/web-api/concepts/rate-limits", host: "api.spotify.com", kind: named, requests: 1200, paths: []string{"/v1/tracks/%d"},
 		shared: one(func() rule { return &rolling{amount: 60, length: 30 * time.Second} }), refuse: waiting(429, `{"error":{"status":429,"message":"API rate limit exceeded"}}`),
-		goal: goal{early: 8, slower: 1.1}, // one limit of all tokens is taken for one of each for a while
+		goal: goal{early: 14, often: 30, slower: 1.1}, // one limit of all tokens is taken for one of each for a while
 	},
 	{
 		name: "Gemini", source: "https://ai.google.dev/gemini-api/docs/rate-limits", host: "generativelanguage.googleapis.com", kind: named, requests: 300, paths: []string{"POST /v1beta/models/gemini:generateContent"},
@@ -261,6 +261,7 @@ var namedServices = []*service{
 	{
 		name: "Notion", source: "https://developers.notion.com/reference/request-limits", host: "pages.test", kind: named, requests: 300,
 		rules: own(func() rule { return &bucket{size: 10, rate: 3} }), refuse: waiting(429, `{"code":"rate_limited"}`),
+		goal: goal{early: 7, often: 2},
 	},
 	{
 		name: "20 in 10 s and 60 in a minute", source: "two rolling windows at once", host: "two.test", kind: named, requests: 1200,
@@ -268,13 +269,13 @@ var namedServices = []*service{
 			return []rule{&rolling{amount: 20, length: 10 * time.Second}, &rolling{amount: 60, length: time.Minute}}
 		},
 		refuse: waiting(429, "{}"),
-		goal:   goal{early: 16, often: 4, slower: 2, ratio: 2}, // the shorter window is taken for a longer one for a while
+		goal:   goal{early: 130, often: 140, slower: 2, ratio: 2}, // the shorter window is taken for a longer one for a while
 	},
 	{
 		name: "Airtable", source: "https://airtable.com/developers/web/api/rate-limits", host: "bases.test", kind: named, requests: 300,
 		rules:  own(func() rule { return &penalty{rule: &rolling{amount: 5, length: time.Second}, length: 30 * time.Second} }),
 		refuse: waiting(429, `{"errors":[{"error":"RATE_LIMIT_REACHED"}]}`),
-		goal:   goal{ratio: 4, pooled: 13, early: 5, slower: 4}, // a refusal costs half of the ideal time, and three halves with three tokens
+		goal:   goal{ratio: 4.5, pooled: 13, early: 5, slower: 4}, // a refusal costs half of the ideal time, and three halves with three tokens
 	},
 	{
 		name: "GitHub content creation", source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits", host: "api.github.com", kind: named, requests: 800, paths: []string{"POST /repos/me/mine/issues"},

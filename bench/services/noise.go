@@ -67,6 +67,9 @@ func (r *run) pausing() result {
 	})
 }
 
+// inFlight is how many requests abide has in flight at a site that no rule names.
+const inFlight = 32
+
 // noiseCell is a crawl of a service that refuses at random, beside clients that pause.
 type noiseCell struct {
 	service *service
@@ -99,7 +102,9 @@ func crawlNoisy(list []*service, clients ...int) []noiseCell {
 		free <- struct{}{}
 		all.Go(func() {
 			set := setting{clients: c.clients, tokens: 1}
-			c.pausing = newRun(c.service, set).pausing()
+			slow := set
+			slow.clients = min(set.clients, inFlight)
+			c.pausing = newRun(c.service, slow).pausing()
 			c.abide, c.err = newRun(c.service, set).abide()
 			<-free
 		})

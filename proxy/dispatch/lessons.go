@@ -180,7 +180,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	if a.Unavailable {
 		a.Sent = t.permit.Granted()
 	}
-	unavailable := x.subject.Known.Unavailable(&a, t.permit)
+	unavailable := x.subject.Known.Unavailable(&a)
 	if len(lesson.Limits) > 0 || lesson.Throttled || len(x.subject.Class.Limits) > 0 {
 		a.Sent = t.permit.Granted() // the time by which ledgers know the request
 	}

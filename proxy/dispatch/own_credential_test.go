@@ -35,7 +35,7 @@ func TestARefusalIsTheCredentialsUntilOthersShowThatItIsTheSites(t *testing.T) {
 					}
 				}
 			}
-			if n := spent.Load(); n > 6 {
+			if n := spent.Load(); n > 15 {
 				t.Errorf("the spent credential was sent %d times", n)
 			}
 			for range 3 {

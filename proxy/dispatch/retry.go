@@ -83,6 +83,9 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 // patienceStep is the shortest cooldown after a second refusal. It doubles.
 const patienceStep = 100 * time.Millisecond
 
+// patientRefusals of a request that say nothing of others do not make its pause longer.
+const patientRefusals = 3
+
 // judgeRefusal decides about a refusal because of a limit. If the site refuses again after the
 // time that it named, all requests wait longer with each refusal in a row, and this request
 // longer with each refusal of its own: it may be that no other request is refused.
@@ -91,7 +94,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals
 	switch {
 	case a.refusal.alone:
-		v.alone, v.until, v.pause = true, now, max(wait, backoff(time.Second, p.Max, a.refusals, 0.75+jitter/2))
+		v.alone, v.until, v.pause = true, now, max(wait, backoff(time.Second, p.Max, max(a.refusals-patientRefusals, 0), 0.75+jitter/2))
 		return v
 	case a.refusal.exact:
 	case !a.refusal.said && a.refusal.overload:

@@ -11,7 +11,8 @@ import "time"
 type atOnce struct {
 	limit    int64 // 0: none is known
 	flying   []flying
-	highest  int64 // most requests in flight of which the last succeeded
+	most     int64 // most requests in flight of which the last succeeded
+	highest  int64 // the same, if that has happened twice
 	ruled    bool  // a refusal has shown that the number in flight is not the cause
 	served   int   // successes with limit requests in flight
 	after    int   // successes before more are tried
@@ -128,7 +129,7 @@ func (a *atOnce) rule() { a.ruled, a.limit = true, 0 }
 // succeeded counts a success of a request that was sent with so many in flight, and tries more
 // after many of them.
 func (a *atOnce) succeeded(level int64) {
-	a.highest = max(a.highest, level)
+	a.highest, a.most = max(a.highest, min(level, a.most)), max(a.most, level)
 	if a.limit == 0 || level < a.limit {
 		return
 	}

@@ -25,51 +25,20 @@ type HiddenRate struct {
 	atOnce   atOnce
 	stop     stop
 	noise    noise
-	before   undone // the last refusal, if it may be noise
 
 	made     int64 // the first time
 	nextAt   int64 // when the next request may go
 	lastSent int64 // when the last one went
 	lastUsed int64 // last request or response
+	wait     int64 // that the server named last
 
 	sharing rateSharing
 }
 
-// stop is the time after a refusal in which only single probes go.
-type stop struct {
-	active    bool  // the last response was a refusal
-	since     int64 // the first refusal
-	until     int64 // no request goes before
-	pause     int64 // between probes
-	probeSent int64 // 0: no probe is in flight
-	rateSince int64 // requests before this time had another rate
-}
-
 const (
-	firstPause     = second      // after the first refusal of a limit
-	leastPause     = second / 4  // after any other
-	pauseFactor    = 3           // by which the pause grows with each refused probe
-	maxPause       = 5 * minute  // once a rate is known
-	maxSearchPause = 15 * minute // before that
-	blockPause     = 10 * second // the first after a block
-	unknownFlights = 2 * second  // for which requests may be in flight that the meter does not know
-	shortestNamed  = 3 * second  // shorter named waits may be rounded too much to tell a window
+	unknownFlights = 2 * second // for which requests may be in flight that the meter does not know
+	shortestNamed  = 3 * second // shorter named waits may be rounded too much to tell a window
 )
-
-// usualLengths are times after a refusal at which a request is likely to succeed, in seconds:
-// what windows usually last, or a little more. Each begins before its refusals.
-var usualLengths = [...]int64{1, 5, 13, 31, 61, 121, 301, 601, 901, 1801, 2701, 3601}
-
-// next returns the pause after another refusal of a single request.
-func (s *stop) next(v int64) int64 {
-	longer := min(pauseFactor*s.pause, maxSearchPause)
-	for _, length := range usualLengths {
-		if at := s.since + length*second - v; at > s.pause/2 && at <= 2*longer {
-			return min(at, maxSearchPause)
-		}
-	}
-	return longer
-}
 
 var _ limit.Meter = (*HiddenRate)(nil)
 
@@ -84,7 +53,8 @@ type History struct {
 // follows.
 func NewHiddenRate(h History) *HiddenRate {
 	p := &HiddenRate{stop: stop{pause: firstPause}}
-	p.search.full, p.search.step = float64(amount(h.Accepted)), attemptFactor-1
+	p.noise.all.accepted = float64(amount(h.Accepted))
+	p.search.full, p.search.step = float64(amount(h.Accepted)), firstStep
 	p.search.emptyAt = -min(max(int64(h.Lasted), 0), maxAhead) // before the first time
 	return p
 }
@@ -94,6 +64,7 @@ func (p *HiddenRate) at(now time.Time) int64 {
 	if p.lastUsed == 0 {
 		p.lastUsed, p.search.since, p.made = v, v, v
 		p.search.emptyAt = max(v+p.search.emptyAt, 0)
+		p.search.resumedAt = p.search.emptyAt
 		p.window.begin(p.search.emptyAt, int64(p.search.full))
 	}
 	return v
@@ -122,8 +93,8 @@ type Refusal struct {
 func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bool) {
 	v, sent := p.at(now), p.clock.On(r.Sent)
 	p.search.pooled = r.Pooled
-	slow := p.slow()
-	excused, certain := p.noise.refused(sent, slow && !p.stop.active)
+	slow := p.slow() && !p.stop.active
+	excused, certain := p.noise.refused(sent, slow)
 	against := p.noise.against && p.noise.row == 1
 	switch {
 	case r.Block:
@@ -131,13 +102,10 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	case excused:
 		return now, true
 	case certain:
-		p.search.floor = 0
+		p.search.unmeasured()
 	case p.noise.share > 0 && p.search.rate == 0:
 		p.search.full = max(p.search.full, p.search.accepted)
-	case against:
-		p.before = undone{p.search, p.stop, p.nextAt}
 	}
-	p.search.pay()
 	var until int64
 	if !r.RetryAt.IsZero() {
 		if until = p.clock.On(r.RetryAt); until-v > maxAhead {
@@ -154,7 +122,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			p.atOnce.expect(level-1, v+(v-sent))
 		}
 		p.tooMany(v, sent, level, until)
-	case sent < p.stop.rateSince: // it was sent at an earlier rate
+	case sent < p.stop.rateSince && !p.stop.active: // it was in flight when others were refused
 		p.stop.until = max(p.stop.until, until)
 	default:
 		if p.atOnce.limit > 0 && level > 0 && level <= p.atOnce.highest {
@@ -163,7 +131,8 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		p.tooFast(v, sent, until, r.Block)
 	}
 	if against {
-		return now, true // p.stop holds the others until the next success
+		p.stop.until = min(p.stop.until, v+max(p.search.gap(1), leastPause)) // the next request tells more
+		return now, true
 	}
 	return p.clock.Time(now, max(p.stop.until, v)), false
 }
@@ -180,16 +149,8 @@ func (p *HiddenRate) tooMany(v, sent, level, until int64) {
 
 // tooFast takes a refusal because of the requests sent.
 func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
-	pause := int64(firstPause)
-	if p.search.rate > 0 {
-		pause = p.search.pause()
-	}
-	if block {
-		pause = max(pause, blockPause)
-	}
 	named := !block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
-	soon := p.search.rate > 0 && !p.stop.active && p.search.soon()
-	again := p.stop.active || !block && p.search.rate > 0 && p.search.again(sent)
+	again := p.stop.active
 	switch {
 	case block && !again:
 		p.search.block(v, sent)
@@ -200,24 +161,32 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 		p.window.refused(v, until, (until-v)%second == 0)
 	case p.windowed:
 		p.window.refused(v, max(until, v+leastPause), (until-v)%second == 0)
-	case again, p.search.rate == 0:
-		// The full window has not ended yet: the rate is not the cause.
-	default:
-		p.search.lower(v, sent)
 	}
 	switch {
-	case again && p.search.rate == 0 && !block:
-		p.stop.pause = p.stop.next(v)
-	case again, soon && (p.noise.limited || p.search.pooled):
-		p.stop.pause = min(pauseFactor*p.stop.pause, maxPause)
+	case again && sent < p.stop.rateSince: // it was in flight with the first
+	case again && !block && p.noise.usual():
+		p.stop.pause = firstPause
+	case again:
+		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began()), true
 	default:
-		p.stop.since, p.stop.pause = v, pause
+		p.stop.since, p.stop.pause, p.stop.probed, p.stop.punishes = v, firstPause, false, false
+		if p.search.rate > 0 {
+			p.stop.pause = p.search.pause(sent)
+		}
+		p.stop.rateSince = v + 1
+		if block {
+			p.stop.pause = max(p.stop.pause, blockPause)
+		}
 	}
-	if p.search.rate > 0 {
-		p.search.empty(sent)
+	p.stop.active, p.stop.refused = true, max(p.stop.refused, sent)
+	if sent >= p.stop.probeSent {
+		p.stop.probeSent = 0
 	}
-	p.stop.active, p.stop.rateSince, p.stop.probeSent = true, v+1, 0
 	p.sharing.otherProbes = false
+	if wait := until - v; wait >= shortestNamed {
+		p.stop.punishes = p.paced && wait-p.wait < wait/16 && p.wait-wait < wait/16
+		p.wait = wait
+	}
 	if until <= v || again && until-v < shortestNamed {
 		until = max(until, v+p.stop.pause)
 	}
@@ -291,7 +260,7 @@ func (p *HiddenRate) takeInWindow(v int64) {
 		if w.disproved() {
 			p.paced, p.windowed = true, false
 			p.search.set(v, float64(w.accepted)/(float64(w.length)/float64(second)))
-			p.search.cycle, p.search.gain, p.search.full = max(w.length/16, second), lastGain, 0
+			p.search.cycle, p.search.full, p.search.burst = max(w.length/16, second), 0, float64(w.limit)
 			p.search.empty(w.start)
 			p.nextAt = v + p.search.gap(1)
 			return
@@ -358,15 +327,15 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	if o != limit.Success {
 		return
 	}
-	p.doubt(now, v, at)
+	against := p.doubt(now, at)
 	p.atOnce.took(v - at)
 	p.atOnce.succeeded(level)
-	if at < p.stop.rateSince {
+	switch {
+	case at < p.stop.rateSince && (p.stop.active || p.search.rate == 0):
 		p.succeededBefore(v)
 		return
-	}
-	if p.stop.active {
-		p.resume(v, at)
+	case p.stop.active:
+		p.resume(v, at, against)
 	}
 	p.window.answered(v)
 	p.search.succeeded(v, p.weight())
@@ -376,6 +345,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 func (p *HiddenRate) succeededBefore(v int64) {
 	switch {
 	case p.search.rate > 0:
+		p.search.accepted++
 	case p.windowed:
 		p.window.answered(v)
 	default:
@@ -383,25 +353,32 @@ func (p *HiddenRate) succeededBefore(v int64) {
 	}
 }
 
-// resume ends a stop, because a request succeeds that was sent at that time.
-func (p *HiddenRate) resume(v, at int64) {
+// resume ends a stop, because a request succeeds that was sent at that time. against: the refusal
+// speaks against a limit, so the rate stays.
+func (p *HiddenRate) resume(v, at int64, against bool) {
 	p.stop.active = false
+	p.stop.until = min(p.stop.until, v)
 	p.sharing.otherProbes = false
-	recovery := v - p.stop.since
+	s, recovery := &p.search, v-p.stop.since
 	switch {
 	case p.windowed:
 		if p.window.end > 0 || p.window.late {
 			p.window.ended(at)
 		}
 		return
-	case p.search.rate == 0:
-		p.search.begin(v, recovery)
-		p.search.empty(p.stop.rateSince - 1)
-		p.search.resumedAt = v
+	case against:
+		return
+	case s.rate == 0:
+		s.begin(p.stop.refused, at, recovery, p.stop.probed)
+	case p.stop.punishes: // that time is no part of what the requests needed
+		s.ended(p.stop.refused, p.stop.refused, 0, p.stop.probed, !p.noise.limited && !p.paced)
+		p.stop.refused = at - 1
 	default:
-		p.search.resume(v, recovery)
+		s.ended(p.stop.refused, at, recovery, p.stop.probed, !p.noise.limited && !p.paced)
 	}
-	p.nextAt = max(p.nextAt, at+p.search.gap(1))
+	s.empty(p.stop.refused)
+	s.resumedAt, s.lowest = at, s.rate
+	p.nextAt = max(p.nextAt, at+s.gap(1))
 }
 
 // Ahead implements queue.Copying.
@@ -465,7 +442,7 @@ func (p *HiddenRate) Blank() bool {
 func (p *HiddenRate) Forget(now time.Time) {
 	v := p.at(now)
 	flying := p.atOnce.flying
-	p.search, p.window, p.windowed, p.paced = rateSearch{step: attemptFactor - 1, since: v, emptyAt: v}, hiddenWindow{}, false, false
+	p.search, p.window, p.windowed, p.paced = rateSearch{step: firstStep, since: v, emptyAt: v, resumedAt: v}, hiddenWindow{}, false, false
 	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
 }
 

@@ -71,14 +71,13 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	if f.Rate < p.search.rate {
 		p.stop.rateSince = v + 1
 		p.search.empty(v)
-		p.search.debt = max(p.search.debt, successesPerRefusal)
 	}
 	if f.Rate != p.search.rate {
 		p.search.served, p.search.since = 0, v
 	}
 	if p.search.rate == 0 {
 		p.search.empty(v)
-		p.search.cycle, p.search.gain = 10*second, firstGain
+		p.search.cycle = 10 * second
 	}
 	p.search.rate, p.search.refused, p.search.fails, p.search.full = f.Rate, f.Bad, f.Fails, 0
 	p.windowed = false

@@ -16,7 +16,7 @@ func (o hush) arrive(at float64) reply {
 }
 
 // TestAHiddenRateIsFound: in the steady state fewer than one of 500 requests is
-// refused and the rate is used to within a tenth; and refusals become fewer.
+// refused and the rate is used to within an eighth; and refusals become fewer.
 func TestAHiddenRateIsFound(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{0.5, 3, 50} {
@@ -58,7 +58,7 @@ func TestAHiddenRateIsFound(t *testing.T) {
 						before++
 					}
 				}
-				if float64(served) < 0.9*rate*half {
+				if float64(served) < 0.88*rate*half {
 					t.Errorf("%s: %.1f%% of the rate", name, 100*float64(served)/(rate*half))
 				}
 				if float64(refused)*500 > float64(served) {

@@ -45,7 +45,10 @@ const slowStartWindow = 8
 
 // windowsToTry is the number of windows in a row that are used up before another trial, and four
 // times as many after each that was refused.
-const windowsToTry = 3
+const (
+	windowsToTry  = 3
+	acceptedToTry = 1000 // requests are as good
+)
 
 // trialFactor times the limit is sent in a trial.
 const trialFactor = 3
@@ -131,7 +134,7 @@ func (w *hiddenWindow) roll(v int64) (first bool) {
 // another is worth its refusal. Several limits together may have shown a window that is not
 // there, and few requests a window take long to be many.
 func (w *hiddenWindow) mayTryAgain() bool {
-	return w.since > uint64(successesToAttempt)<<w.fails || w.held >= windowsToTry<<(2*w.fails)
+	return w.since > uint64(acceptedToTry)<<w.fails || w.held >= windowsToTry<<(2*w.fails)
 }
 
 // disproved reports whether a whole window has passed in which more than the limit was

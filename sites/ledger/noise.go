@@ -8,11 +8,18 @@ import (
 const (
 	// heads is the number of refusals, each after successes, that are enough for a verdict.
 	heads = 3
-	// certain is the number of heads expected of noise without which a limit is certain.
+	// background is the share of the requests that a limit refuses even at a rate below it, because
+	// they do not arrive evenly.
+	background = 0.002
+	// certain is the number of heads that would have to be seen if refusals came at random.
 	certain = 3
-	// unlikely is the probability below which refusals in a row are not noise, and oncePer times
-	// the requests the same once noise is known.
-	unlikely, oncePer = 0.002, 0.01
+	// Probabilities of refusals in a row, if they come at random: below surprising they are taken
+	// for those of a limit for now, and below unlikely for good. oncePer times the requests is the
+	// same once noise is known.
+	surprising, unlikely, oncePer = 0.05, 0.002, 0.01
+	// Probabilities of the refusals that follow others at once, at rates that no limit refuses: below
+	// improbable there is a limit, and from plausible on the refusals may come at random.
+	improbable, plausible = 0.02, 0.15
 	// mostShare bounds the share of the requests that noise refuses, and leastShare is so little
 	// that it is none.
 	mostShare, leastShare = 0.6, 0.001
@@ -23,16 +30,18 @@ const (
 // noise finds out whether refusals come at random, whatever the rate is.
 //
 // Refusals in a row, without a success between, have a head. A head speaks against a limit if the
-// rate is one that no limit refuses, see rateSearch.floor, and the next request succeeds. If
-// heads are as frequent at such rates as they are at others, they are noise. Once noise is known, a
-// refusal is that of a limit only if too many come in a row, or too many in all.
+// rate is one that no limit refuses, see rateSearch.floor. If heads are as frequent at such rates as
+// they are at others, and the next request is refused no more often than any, they are noise. Once
+// noise is known, a refusal is that of a limit only if too many come in a row, or too many in all.
 type noise struct {
 	head    int64 // when the first refused request of the last row was sent
 	row     int   // refusals in a row
-	against bool  // the head speaks against a limit, unless the next request is refused, too
+	against bool  // the head speaks against a limit
 	all     tally // at any rate
 	slow    tally // at rates that no limit refuses
+	again   int   // refusals at such rates that followed another one
 	limited bool  // refusals in a row have shown a limit
+	certain bool  // the present ones
 
 	share float64 // of the requests, that noise refuses; 0: no noise is known
 	seen  tally   // requests since it was measured
@@ -44,26 +53,35 @@ type tally struct{ refused, accepted float64 }
 // part returns the share of the requests that were refused.
 func (t tally) part() float64 { return t.refused / max(t.accepted+t.refused, 1) }
 
+// likely returns about the probability of a refusal, of which little may be known.
+func (t tally) likely() float64 { return (t.refused + 1) / (t.refused + t.accepted + 2) }
+
 // refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate.
 // excused: it is noise. limit: it is certainly a limit, of which it is not the first refusal.
 func (n *noise) refused(sent int64, slow bool) (excused, limit bool) {
-	part := (n.all.refused + 1) / (n.all.refused + n.all.accepted + 2)
+	part := n.all.likely()
 	if n.row++; n.row == 1 {
 		n.head, n.against = sent, slow
 		n.all.refused++
 	}
+	if n.row > 1 && n.against {
+		n.again++
+	}
 	if n.share > 0 {
 		n.seen.refused++
+		if slow {
+			n.slow.refused++
+		}
 		requests := n.seen.accepted + n.seen.refused
 		mean := n.share * requests
-		if math.Pow(n.share, float64(n.row))*requests > oncePer && n.seen.refused < mean+3*math.Sqrt(mean)+heads {
+		if math.Pow(n.share, float64(n.row))*requests > oncePer && n.seen.refused < mean+4*math.Sqrt(mean)+heads {
 			return true, false
 		}
 		n.seen = tally{} // what is more than noise is that of a limit, once
 		return false, false
 	}
 	if n.row > 1 && math.Pow(part, float64(n.row-1)) < unlikely {
-		*n = noise{head: n.head, row: n.row, limited: true}
+		*n = noise{head: n.head, row: n.row, all: n.all, limited: true, certain: true}
 		return false, true
 	}
 	return false, false
@@ -77,10 +95,11 @@ func (n *noise) succeeded(sent int64, slow bool) (against bool) {
 	if slow {
 		n.slow.accepted++
 	}
-	n.row = 0
-	if against = n.against && sent > n.head; against {
-		n.against = false
-		n.slow.refused++
+	if sent > n.head {
+		if against = n.against; against {
+			n.slow.refused++
+		}
+		n.row, n.certain, n.against = 0, false, false
 	}
 	if n.share > 0 && (n.seen.accepted+n.seen.refused)*n.share >= remembered {
 		n.share = n.seen.part()
@@ -91,48 +110,62 @@ func (n *noise) succeeded(sent int64, slow bool) (against bool) {
 	return against
 }
 
-// judge reports whether refusals turn out to be noise.
-func (n *noise) judge() bool {
+// usual reports whether so many refusals in a row are no surprise, as far as the share of refusals
+// is known.
+func (n *noise) usual() bool {
+	return !n.certain && math.Pow(max(n.all.likely(), n.share), float64(n.row-1)) >= surprising
+}
+
+// judge reports whether refusals turn out to be noise, or those of a limit, at rates that were
+// thought to be too low for it: after a refusal, the next request is refused more often than others are.
+func (n *noise) judge() (noisy, limit bool) {
 	part := n.all.part()
 	switch {
+	case n.share > 0 && n.share*n.slow.accepted > certain*(n.slow.refused+1):
+		*n = noise{head: n.head, limited: true} // they were those of a limit
 	case n.share > 0:
-	case n.slow.refused >= heads && n.slow.refused >= part*n.slow.accepted/2:
+	case n.chance() < improbable:
+		*n = noise{head: n.head, all: n.all, limited: true}
+		return false, true
+	case n.chance() >= plausible && n.slow.refused >= heads+background*n.slow.accepted && n.slow.refused >= part*n.slow.accepted/2:
 		*n = noise{head: n.head, share: min(part, mostShare), limited: n.limited}
-		return true
+		return true, false
 	case part*n.slow.accepted > certain*(n.slow.refused+1):
 		*n = noise{head: n.head, limited: n.limited}
 	}
-	return false
+	return false, false
 }
 
-// undone is the state before a refusal.
-type undone struct {
-	search rateSearch
-	stop   stop
-	nextAt int64
+// chance returns about the probability that so many refusals have followed others at once, at rates that
+// no limit refuses, if each request is refused with the same probability.
+func (n *noise) chance() float64 {
+	part, chance := n.all.likely(), 1.0
+	for i := range n.again {
+		chance *= (n.slow.refused + float64(i)) / float64(i+1) * part
+	}
+	return chance
 }
 
 // slow reports whether the present rate is one that no limit refuses.
 func (p *HiddenRate) slow() bool {
-	return !p.windowed && p.search.rate > 0 && p.search.rate <= p.search.floor*1.001
+	return !p.windowed && p.search.rate > 0 && p.search.rate <= p.search.floor
 }
 
-// doubt takes a success for what it tells of noise.
-func (p *HiddenRate) doubt(now time.Time, v, sent int64) {
-	if p.noise.succeeded(sent, p.slow()) {
-		accepted := p.search.accepted
-		p.search, p.nextAt = p.before.search, p.before.nextAt
-		p.search.accepted += accepted
-		p.stop.active, p.stop.until, p.stop.pause, p.stop.rateSince = false, min(p.stop.until, v), p.before.stop.pause, p.before.stop.rateSince
-	}
-
-	if !p.noise.judge() {
-		return
-	}
-	if !p.noise.limited {
+// doubt takes a success for what it tells of noise, and reports whether the head of the last refusals
+// speaks against a limit.
+func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
+	against = p.noise.succeeded(sent, p.slow())
+	noisy, limit := p.noise.judge()
+	switch {
+	case limit:
+		p.search.unmeasured()
+		return false
+	case !noisy:
+		return against
+	case !p.noise.limited:
 		p.Forget(now)
-		return
+		return true
 	}
-	s := &p.search
-	s.refused, s.good, s.floor, s.trying, s.debt, s.gain = 0, 0, 0, false, 0, lastGain
+	p.search.innocent(p.at(now))
+	return true
 }

@@ -8,70 +8,78 @@ import (
 const (
 	minRate, maxRate = 1.0 / 3600, 1e6 // requests a second
 
-	floorPart           = 0.7  // of what comes back between two refusals, at least, no limit refuses
-	settled             = 0.97 // of the lowest rate that was refused: the search ends there
-	frequentAccepted    = 5    // requests or fewer between two refusals are few
-	fewAccepted         = 10   // requests or more between two refusals tell how many come back
-	savedPart           = 0.7  // of a good rate, or less, comes back if it was good due to saved units
-	mostRepeated        = 2    // refusals may belong to one before although requests succeeded between
-	mostFrequent        = 6    // refusals in a row with so few between may be due to the rate
-	afterBlock          = 0.5  // of a rate that was blocked remains
-	near                = 1.1  // a refused rate that is so near to a good one ends the search at the good one
-	bisect              = 0.35 // part of the way, in logarithms, from a good rate to a refused one
-	firstGain, lastGain = 1.25, 1.4
-	attemptFactor       = 1.04 // of the settled rate is tried after many successes
-	successesToAttempt  = 1000
-	successesPerRefusal = 600 // that each refusal delays the next attempt by
-	holdTime            = 5 * minute
-	idleAfter           = 24 * hour
-	maxLateStart        = 50 * int64(time.Millisecond) // by which a request that goes late does not delay the next
-	lateStartPart       = 8                            // of the time between two requests, and at most such a part of it
-	maxDebt             = 1 << 18                      // an attempt waits for no more successes than these and the price
+	settled      = 0.97 // of the lowest rate that was refused: the search ends there
+	safe         = 0.95 // of what came back between refusals is a rate that no limit refuses
+	used         = 0.7  // of a rate has to be used for a cycle, or the cycle says nothing
+	bisect       = 0.4  // part of the way, in logarithms, from a good rate to a refused one
+	wide         = 3.0  // quotient of an upper and a lower bound that say little
+	fewUnits     = 3    // units or more in a window of a usual length are believed to be its amount
+	manyUnits    = 8    // units or more between two refusals tell a rate
+	savedPart    = 0.7  // of the first requests or fewer are accepted later if units were saved
+	nearFloor    = 1.1  // times what comes back is too much if units can be saved
+	afterBlock   = 0.5  // of a rate that was blocked remains
+	firstGain    = 1.4  // factor of the first step up, while nothing was refused
+	laterGain    = 2.0  // factor of the next steps
+	firstStep    = 0.1  // part by which a settled rate is exceeded in an attempt
+	mostStep     = 1.0  // the largest such part
+	mostSaved    = 20   // times what came back until a request was accepted again may have been saved
+	waitCycles   = 6    // cycles without a refusal before an attempt
+	waitRequests = 150  // and so many requests
+	mostFails    = 16   // attempts refused in a row that count
+	measuredPast = 8.0  // intervals between refusals that are remembered
+
+	idleAfter     = 24 * hour
+	maxLateStart  = 50 * int64(time.Millisecond) // by which a request that goes late does not delay the next
+	lateStartPart = 8                            // of the time between two requests, and at most such a part of it
 )
 
 // rateSearch finds the highest rate that is not refused.
 //
-// At a refusal nothing is left of the limit, and at the next refusal nothing is left again.
-// So the requests accepted between both have come back, and their quotient with the time
-// is the rate, whether the units come back one by one or all at the end of a window. After a
-// pause this is a lower bound, because no limit saves more than its amount. The rate at
-// which requests were sent is the upper bound. The search goes up from the lower bound,
-// with growing steps, and halves the interval once there is an upper bound.
+// At a refusal nothing is left of the limit, and at the next refusal nothing is left again. So the
+// requests accepted between both have come back meanwhile, whether one by one or all at the end of
+// a window. That bounds the rate from both sides: the requests came back between the last
+// refused request before and the first accepted one after; and not more than one more came back
+// between the first accepted and the next refused one. The search begins inside these bounds. It
+// goes up in growing steps, and halves the interval once a rate was refused.
 type rateSearch struct {
 	rate    float64 // requests a second; 0: not known, and requests are not paced
 	good    float64 // the highest rate that held for a cycle; 0: none
+	firm    float64 // the highest rate that held for long; 0: none
 	refused float64 // the lowest rate that was refused; 0: none
-	firm    float64 // a rate that held for successesToAttempt; 0: none
 	floor   float64 // a rate that no limit refuses that has let so many requests pass; 0: none
 	pooled  bool    // several limits may refuse: there is no floor
-	gain    float64 // factor of the next step up, while nothing was refused
 	cycle   int64   // for which a rate has to hold
+	whole   bool    // the cycle is the length of a window, which its end has shown
+	held    bool    // the window has held for its length
+	doubted bool    // a request was refused before that
+	blocked bool    // the rate is set already when the refusals end
 
-	accepted  float64 // requests since emptyAt
-	emptyAt   int64   // the last time that a request was refused; before: when requests began
-	resumedAt int64   // when a request succeeded again after that
-	before    refusedRate
-	full      float64 // requests before the first refusal, if the limit may be a window of so many
-	saves     bool    // what is not sent can be sent later: a rate that held for a cycle may be too high
+	accepted  float64  // requests since emptyAt
+	emptyAt   int64    // when the last refused request was sent; before: when requests began
+	resumedAt int64    // when the first request was sent that was accepted after that
+	sure      interval // the same since refusals in a row, which are those of a limit
+	lowest    float64  // the lowest rate since resumedAt
+	burst     float64  // the same at the first refusal
+	saves     bool     // fewer requests were accepted later: what is not sent can be sent later
+	full      float64  // requests that may have been saved, or that a window has; before the first refusal, those accepted
+	measured  float64  // requests accepted between the last refusals
+	seconds   float64  // from the first of these to the last
+	intervals float64  // between these
 
 	served int   // successes at this rate
 	since  int64 // start of this rate
 
-	frequent int     // refusals in a row with few accepted requests between
-	began    float64 // the rate at the first of these
-
-	trying bool    // the rate is an attempt above the refused rate
-	debt   float64 // successes required before the next attempt
+	trying bool    // the rate is an attempt above a rate that held
+	cycles int     // that the settled rate has held, without a refusal
+	passed int     // requests in these
 	fails  int     // attempts refused in a row
-	step   float64 // factor of the next attempt, less 1
+	step   float64 // part by which the next attempt exceeds the settled rate
 }
 
-// refusedRate counts the requests accepted before the last refusal, since the one before.
-type refusedRate struct {
-	accepted float64
-	from, to int64
-	resumed  int64 // when requests succeeded again, after from
-	repeated int   // later refusals that belong to this one, although a request succeeded before each
+// interval is the time since a limit was used up.
+type interval struct {
+	accepted       float64
+	empty, resumed int64 // when the last refused request was sent, and the first accepted one
 }
 
 func (s *rateSearch) gap(n int64) int64 {
@@ -90,201 +98,240 @@ func (s *rateSearch) empty(sent int64) {
 	s.accepted, s.emptyAt = 0, sent
 }
 
-// begin sets the first rate, from what was accepted until a request succeeds again.
-func (s *rateSearch) begin(v int64, recovery int64) {
-	took := max(float64(v-s.emptyAt)/float64(second), 1e-3)
-	s.set(v, max(s.full, 1)/took)
-	s.cycle, s.gain = max(recovery/2, second), firstGain
-	s.full = min(s.full, 2*s.rate*float64(recovery)/float64(second))
-}
-
-// resume continues after a refusal, when a request succeeds again. A pause that was longer
-// than the requests before it shows a window: its requests, and about its length.
-func (s *rateSearch) resume(v, recovery int64) {
-	s.resumedAt = v
-	b := &s.before
-	if b.accepted >= 1 && recovery > max(b.to-b.from, second) {
-		rate := b.accepted / (float64(v-b.from) / float64(second))
-		if rate < s.rate {
-			s.full, s.saves, s.good, s.gain = b.accepted, false, 0, firstGain
-			s.refused = min(s.refused, b.accepted/(float64(max(b.to-b.resumed, 1))/float64(second)))
-			s.rate = max(rate, minRate)
-		}
-	}
-	s.cycle = max(recovery/2, s.cycle*3/4, second)
-	s.since, s.served = v, 0
-}
-
 func (s *rateSearch) set(v int64, rate float64) {
 	s.rate = min(max(rate, minRate), maxRate)
-	s.served, s.since = 0, v
+	s.lowest = min(s.lowest, s.rate)
+	s.served, s.since, s.cycles, s.passed = 0, v, 0, 0
 }
 
-// soon reports whether few requests were accepted since the last refusal.
-func (s *rateSearch) soon() bool {
-	few := min(max(3, s.before.accepted/20), 10)
-	return s.accepted < few && s.before.accepted >= few
-}
-
-// again reports whether a refusal belongs to the one before: too few requests were accepted
-// between both to tell a rate. These are counted. At the third such refusal before which some
-// were accepted, the rate is too high. The rate is too high at once if much less was accepted,
-// over all that time, than at a rate that had held: that rate used units saved before.
-func (s *rateSearch) again(sent int64) bool {
-	all := (s.before.accepted + s.accepted) / max(float64(sent-s.before.from)/float64(second), 1e-3)
-	switch {
-	case s.accepted == 0:
-	case s.before.accepted >= fewAccepted && s.soon() && s.rate <= s.good*1.01 && all < savedPart*s.good:
-		s.accepted += s.before.accepted
-		s.emptyAt = s.before.from
-		return false
-	case !s.soon(), s.before.repeated >= mostRepeated:
-		return false
+// begin sets the first rate, at the end of the first refusals: the last refused request was
+// sent at a, and the first accepted one at v. The requests before were accepted at once if the limit
+// saves units, so only a window tells how many come back. probed: single requests were refused
+// between.
+func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
+	n := max(s.full, 1)
+	s.cycle = max(recovery, second)
+	s.sure = interval{empty: a, resumed: v}
+	defer func() {
+		s.full = min(max(n-s.rate*secondsOf(a-s.emptyAt), s.rate*secondsOf(s.cycle)), mostSaved*s.rate*secondsOf(recovery))
+	}()
+	if rate, length, only := windowRate(n, a-s.emptyAt, v-s.emptyAt); length > 0 {
+		s.set(v, rate*settled)
+		if s.cycle = length; only && probed {
+			s.whole, s.held, s.doubted = true, false, false
+		}
+		return
 	}
-	if s.accepted > 0 {
-		s.before.repeated++
-	}
-	s.before.accepted += s.accepted
-	return true
+	s.set(v, n/secondsOf(v-s.emptyAt))
 }
 
-// lower sets a rate below the refused one. The refused request was sent at the time sent.
-func (s *rateSearch) lower(v, sent int64) {
+// windowRate returns the rate of so many requests in a window, if it ends after one time and not
+// after another: of the longest of the usual lengths that lie between both. only: there is no other.
+func windowRate(n float64, after, by int64) (rate float64, length int64, only bool) {
+	if n < fewUnits {
+		return 0, 0, false
+	}
+	for _, seconds := range usualWindows {
+		if w := seconds * second; w > after && w <= by {
+			only, length = length == 0, w
+		}
+	}
+	return n / secondsOf(max(length, 1)), length, only
+}
+
+// secondsOf returns a time in seconds, at least a millisecond.
+func secondsOf(d int64) float64 { return max(float64(d)/float64(second), 1e-3) }
+
+// ended takes the end of later refusals, as begin does. test: they may come at any rate, which is
+// found out at one that no limit refuses.
+func (s *rateSearch) ended(a, v, recovery int64, probed, test bool) {
+	if s.blocked {
+		s.blocked, s.since = false, v
+		return
+	}
 	n := s.accepted
-	took := max(float64(sent-s.emptyAt)/float64(second), 1/s.rate)
-	low := n / took * (1 - 1/(2*n+2))
-	high := s.rate
-	s.saves = s.saves || n < s.full*0.7 || s.good > 0 && s.rate <= s.good*1.01
+	low, high := n/secondsOf(v-s.emptyAt), (n+1)/secondsOf(a-s.resumedAt)
+	if s.whole && !s.held && !probed && !s.doubted && high >= s.lowest {
+		s.doubted = true // one refusal does not disprove a window that several have shown
+		return
+	}
+	s.measure(n, a, v)
+	rate := n / secondsOf(a-s.emptyAt)
+	window, length, only := windowRate(s.sure.accepted, a-s.sure.resumed, v-s.sure.empty)
+	if !only || !probed {
+		window = 0
+	}
+	if probed {
+		s.sure = interval{empty: a, resumed: v}
+	}
+	before, vague := s.rate, high > wide*low || n < fewUnits
+	s.saves = s.saves || !probed && !vague && n < savedPart*s.burst
+	if high < s.lowest || before <= s.good*1.01 {
+		s.good = 0 // that used what had been saved, or the limit has become lower
+	}
+	if before <= s.firm*1.01 {
+		s.firm = 0
+	}
 	switch {
-	case s.saves:
-		paced := max(float64(sent-s.resumedAt)/float64(second), 1/s.rate)
-		high = min(high, max(n/paced, low))
-	case s.good < high:
-		low = max(low, s.good)
-		if high < near*s.good {
-			high = s.good / settled
+	case s.trying && s.firm > 0:
+		s.fails = min(s.fails+1, mostFails)
+		rate, s.refused, test = s.firm, s.firm/settled, false
+	case s.trying && s.good > 0:
+		if rate, s.refused = s.good, before; s.whole {
+			s.refused = s.good / settled // more than in the window does not pass
 		}
+	case window > 0:
+		s.refused, s.cycle, s.whole, s.held, s.doubted = min(before, window), length, true, false, false
+		rate = s.refused * settled
+	case vague:
+		rate, s.whole = min(max(before/2, low), high), false
+	default:
+		rate, s.refused, s.whole = min(rate, before*settled), before, false
 	}
-	if b := &s.before; s.emptyAt > b.from && !s.pooled {
-		back := min((b.accepted-1)/float64(s.emptyAt-b.from), (n-1)/float64(max(sent-s.emptyAt, 1))) * float64(second)
-		s.floor = max(s.floor, floorPart*min(back, s.rate))
+	if high < s.lowest && !vague {
+		s.refused = min(s.refused, high) // nothing was lost, as requests were always sent faster
+		rate = min(rate, s.refused*settled)
 	}
-	s.before = refusedRate{accepted: n, from: s.emptyAt, to: sent, resumed: max(s.resumedAt, s.emptyAt)}
-	if s.rate <= s.firm*1.01 {
-		s.firm = 0 // the limit has become lower
+	if s.saves && !vague && s.floor > 0 && s.refused > 0 {
+		s.refused = min(s.refused, s.floor*nearFloor)
+		rate = min(rate, s.refused*settled)
 	}
-	if s.firm > 0 {
-		low, high = max(low, s.firm), max(high, s.firm/settled)
-		if s.trying && s.rate <= near*s.firm {
-			high = s.firm / settled // the firm rate is as near as the search comes
-		}
+	if s.floor > 0 && test {
+		rate = s.floor * safe
 	}
-	if s.noise(n) {
-		low, high = s.began, s.began/settled
+	if !s.whole || recovery > s.cycle*3/2 {
+		s.cycle, s.whole = max(recovery, s.cycle*3/4, second), false
 	}
-	if s.trying {
-		s.fails = min(s.fails+1, 16)
+	s.trying, s.step = false, firstStep
+	if s.set(v, max(rate, low*safe)); s.refused > 0 {
+		s.refused = max(s.refused, s.rate/settled)
 	}
-	s.trying, s.step = false, attemptFactor-1
-	if s.gain = firstGain; s.saves {
-		s.full = 0
-	}
-	s.refused = high
-	s.set(v, max(min(low, s.refused*settled), s.floor))
-	s.refused = max(s.refused, s.rate/settled)
-	s.debt = max(s.debt, min(float64(successesToAttempt)*float64(int64(1)<<s.fails), maxDebt))
 }
 
-// noise reports whether refusals come as often at whatever rate: then the rate is not their
-// cause. n requests were accepted between the last two.
-func (s *rateSearch) noise(n float64) bool {
-	if n >= frequentAccepted {
-		s.frequent = 0
-		return false
+// measure notes what was accepted between two refusals. No limit refuses the rate at which so
+// much has come back in the long run.
+func (s *rateSearch) measure(n float64, a, v int64) {
+	if s.pooled {
+		return
 	}
-	if s.frequent++; s.frequent == 1 {
-		s.began = s.rate
+	s.measured += n
+	s.seconds += secondsOf(a - s.emptyAt)
+	if s.intervals++; s.intervals > measuredPast {
+		s.intervals, s.measured, s.seconds = s.intervals/2, s.measured/2, s.seconds/2
 	}
-	return s.frequent > mostFrequent
+	if s.intervals >= 2 && !s.whole {
+		s.floor = max(s.measured-1, 0) / s.seconds
+	}
+	if n >= manyUnits {
+		s.floor = max(s.floor, min((n-1)/secondsOf(v-s.emptyAt), s.rate))
+	}
 }
+
+// innocent takes the verdict that refusals came whatever the rate was, beside a limit.
+func (s *rateSearch) innocent(v int64) {
+	s.good, s.firm, s.refused, s.fails, s.trying = 0, 0, 0, 0, false
+	if !s.whole || !s.held {
+		s.unmeasured()
+		s.cycle, s.whole = second, false
+		return
+	}
+	s.set(v, s.floor)
+	s.refused = s.floor / settled
+}
+
+// unmeasured forgets the floor: refusals have shown a limit.
+func (s *rateSearch) unmeasured() { s.floor, s.measured, s.seconds, s.intervals = 0, 0, 0, 0 }
 
 // block takes a block of a client that sent a request at a time. It ends the search: each
 // block costs too much to find the rate more exactly.
 func (s *rateSearch) block(v, sent int64) {
 	rate := s.rate
 	if rate == 0 {
-		rate = max(s.full, 1) / max(float64(sent-s.emptyAt)/float64(second), 1)
+		rate = max(s.full, 1) / max(secondsOf(sent-s.emptyAt), 1)
 	}
 	s.set(v, rate*afterBlock)
-	s.refused, s.good, s.firm, s.full, s.debt = s.rate/settled, 0, 0, 0, maxDebt
-	s.cycle, s.gain = max(s.cycle, second), firstGain
+	s.refused, s.good, s.full, s.fails = s.rate/settled, 0, 0, mostFails
+	s.cycle, s.blocked = max(s.cycle, second), true
 }
 
-// pause returns the time without requests after a refusal of a rate, before lower. A window that is
-// used up early ends when its requests had been sent at the rate that held.
-func (s *rateSearch) pause() int64 {
+// pause returns the time without requests after a refusal of a rate. A window that is used up early
+// ends when its requests had been sent at the rate that held.
+func (s *rateSearch) pause(a int64) int64 {
 	pause := max(s.gap(1), leastPause)
-	if good := min(s.good, s.rate); !s.saves && good > 0 {
-		pause = max(pause, plus(0, s.full*(1/good-1/s.rate)))
+	if good := min(s.good, s.rate); good > 0 {
+		pause = max(pause, min(plus(0, (s.accepted+1)/good)-(a-s.resumedAt), s.cycle))
 	}
 	return min(pause, maxPause)
-}
-
-// pay delays the next attempt, after a refusal.
-func (s *rateSearch) pay() {
-	if s.rate < s.refused*settled*settled {
-		return // the search goes on
-	}
-	s.debt = min(s.debt+successesPerRefusal*float64(1+s.fails), successesPerRefusal*successesToAttempt)
 }
 
 // succeeded counts n successes, and raises the rate when it has held for long enough.
 func (s *rateSearch) succeeded(v, n int64) {
 	s.served += int(n)
 	s.accepted += float64(n)
-	s.debt = max(s.debt-float64(n), 0)
-	if s.rate <= 0 {
+	s.sure.accepted += float64(n)
+	if s.rate <= 0 || v-s.since < s.cycle || s.served < 2 {
 		return
 	}
-	took := v - s.since
-	if seconds := float64(took) / float64(second); took > max(2*s.cycle, minute) && float64(s.served) < s.rate*seconds/2 {
-		s.served, s.since = 0, v // the rate was not used
+	served := float64(s.served)
+	if served < used*s.rate*secondsOf(v-s.since) {
+		if v-s.since > max(2*s.cycle, minute) {
+			s.served, s.since = 0, v // the rate was not used
+		}
 		return
+	}
+	saved := 0.0
+	if s.saves {
+		saved = s.full
+	}
+	if known := max(s.good, s.floor); served < s.full+1 || known < s.rate && served*(1-known/s.rate) < saved+1 {
+		return // what was saved, or the end of a window, may have let so many pass
+	}
+	if s.good = max(s.good, s.rate); s.trying && s.refused == 0 {
+		s.whole = false // more passes than in the window
+	}
+	if s.whole && !s.trying && !s.pooled && s.rate >= s.refused*settled*0.99 {
+		s.floor, s.held = max(s.floor, s.rate), true
 	}
 	switch {
 	case s.refused == 0:
-		if s.held(took) {
-			s.good = s.rate
-			s.set(v, s.rate*s.gain)
-			s.gain = min(s.gain*s.gain, lastGain)
+		gain := laterGain
+		if !s.trying {
+			gain = firstGain
 		}
-	case s.rate < s.refused*settled*0.999:
-		if s.held(took) {
-			s.good = s.rate
-			next := s.rate * min(math.Pow(s.refused/s.rate, bisect), lastGain)
-			if next > s.refused*0.95 {
-				next = s.refused * settled
-			}
-			s.set(v, next)
-		}
-	case s.served >= successesToAttempt && s.debt == 0 && took >= holdTime:
-		s.firm = s.rate
-		if s.rate > s.refused {
-			// It is not too much any more, or what had been saved is not used up.
-			s.refused, s.fails = s.rate/settled, s.fails/2
-			s.debt = successesToAttempt * float64(int64(1)<<s.fails)
-			s.step = min(1.5*s.step, 0.5)
-		}
+		s.set(v, s.rate*gain)
 		s.trying = true
-		s.set(v, s.rate*(1+s.step))
+	case s.rate < s.refused*settled*0.999:
+		next := s.rate * math.Pow(s.refused/s.rate, bisect)
+		if next > s.refused*0.95 {
+			next = s.refused * settled
+		}
+		s.set(v, next)
+		s.trying = true
+	default:
+		s.cycles++
+		s.passed += s.served
+		s.served, s.since = 0, v
+		if s.cycles < waitCycles<<s.fails || s.passed < waitRequests<<s.fails {
+			return
+		}
+		s.firm = s.rate
+		if s.rate > s.refused { // it is not too much any more
+			s.refused, s.fails, s.step = s.rate/settled, s.fails/2, min(2*s.step, mostStep)
+		}
+		s.attempt(v)
 	}
 }
 
-// held reports whether the rate was used for a cycle: for the requests of a window, if the
-// limit may be one.
-func (s *rateSearch) held(took int64) bool {
-	if took < s.cycle || s.served < 2 || float64(s.served) < s.rate*float64(took)/float64(second)/2 {
-		return false
+// attempt tries more than a rate that has held.
+func (s *rateSearch) attempt(v int64) {
+	s.set(v, s.rate*(1+s.step))
+	s.trying = true
+}
+
+// began returns when the requests began that were refused.
+func (s *rateSearch) began() int64 {
+	if s.rate == 0 {
+		return s.emptyAt
 	}
-	return s.saves || s.full == 0 || float64(s.served) >= 1.05*s.full+1
+	return s.resumedAt
 }

@@ -151,7 +151,6 @@ type storedRate struct {
 	Now     int64   `json:"now"`
 	Rate    float64 `json:"rate"`
 	Bad     float64 `json:"bad,omitempty"`
-	Debt    float64 `json:"debt,omitempty"`
 	Fails   int     `json:"fails,omitempty"`
 	Until   int64   `json:"until,omitempty"`
 	Used    int64   `json:"used"`
@@ -171,7 +170,7 @@ var errRate = errors.New("the state of a hidden rate is damaged")
 
 func (p *HiddenRate) State() []byte {
 	s := storedRate{
-		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Debt: p.search.debt, Fails: p.search.fails,
+		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
 		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit,
 	}
 	if w := &p.window; p.windowed && w.limit > 0 {
@@ -192,8 +191,8 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	v := p.at(now)
 	by := min(v-s.Now, 0)
 	p.search = rateSearch{
-		rate: s.Rate, refused: s.Bad, debt: s.Debt, fails: s.Fails, good: s.Good, cycle: max(s.Cycle, second),
-		since: v, emptyAt: v, gain: firstGain, step: attemptFactor - 1,
+		rate: s.Rate, refused: s.Bad, fails: s.Fails, good: s.Good, cycle: max(s.Cycle, second),
+		since: v, emptyAt: v, resumedAt: v, step: firstStep,
 	}
 	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
 	if p.windowed {
@@ -217,8 +216,8 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 // valid reports whether all numbers are possible.
 func (s *storedRate) valid() bool {
 	rate := s.Rate >= minRate && s.Rate <= maxRate || s.Rate == 0
-	search := s.Bad >= 0 && s.Bad <= 2*maxRate && s.Good >= 0 && s.Good <= maxRate && s.Debt >= 0 &&
-		s.Debt <= successesPerRefusal*successesToAttempt && s.Fails >= 0 && s.Fails <= 16 && s.Cycle >= 0 && s.Cycle <= maxAhead
+	search := s.Bad >= 0 && s.Bad <= 2*maxRate && s.Good >= 0 && s.Good <= maxRate &&
+		s.Fails >= 0 && s.Fails <= 16 && s.Cycle >= 0 && s.Cycle <= maxAhead
 	window := s.Limit >= 0 && s.Limit <= maxAmount && s.Length >= 0 && s.Length <= 2*maxAhead && (s.Limit == 0) == (s.Length == 0) &&
 		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount
 	times := s.Now >= 0 && s.Now <= limit.FarFuture && s.Used >= 0 && s.Used <= s.Now && s.Until >= 0 &&

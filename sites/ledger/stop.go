@@ -1,0 +1,42 @@
+package ledger
+
+const (
+	firstPause  = second * 9 / 10 // after the first refusal of a limit
+	leastPause  = second / 4      // after any other
+	longerPause = 1.5             // of the time since the first refusal is the next pause
+	maxPause    = 15 * minute
+	blockPause  = 10 * second // the first after a block
+	lateProbe   = 65          // 64ths of a usual time after which the probe goes
+)
+
+// stop is the time after a refusal in which only single probes go.
+type stop struct {
+	active    bool  // the last response was a refusal
+	since     int64 // the first refusal
+	refused   int64 // when the last refused request was sent
+	punishes  bool  // the server names the same time whenever it refuses
+	probed    bool  // a probe was refused
+	until     int64 // no request goes before
+	pause     int64 // between probes
+	probeSent int64 // 0: no probe is in flight
+	rateSince int64 // requests before this time had another rate
+}
+
+// usualWindows are the lengths of windows that services document, in seconds. usualProbes are times
+// after the beginning of a window at which a request is likely to succeed.
+var (
+	usualWindows = [...]int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 86400}
+	usualProbes  = [...]int64{1, 5, 13, 31, 61, 121, 301, 601, 901, 1801, 2701, 3601, 7201, 14401, 86401}
+)
+
+// next returns the pause after another refusal of a single request: until a window of a usual length
+// ends that began at a time, if that is neither very soon nor very late.
+func (s *stop) next(v, began int64) int64 {
+	elapsed := max(v-s.since, leastPause)
+	for _, length := range usualProbes {
+		if pause := began + length*second*lateProbe/64 - v; pause >= elapsed/2 && pause <= 5*elapsed {
+			return min(pause, maxPause)
+		}
+	}
+	return min(int64(longerPause*float64(elapsed)), maxPause)
+}
