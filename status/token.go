@@ -111,7 +111,8 @@ type Announced struct {
 	Reset     time.Time `json:"reset,omitzero"` // when there is more
 	Window    float64   `json:"window_seconds,omitempty"`
 	State     string    `json:"state,omitempty"`
-	Foreign   float64   `json:"foreign"` // the share that others use of it, 0 to 1
+	Foreign   float64   `json:"foreign"`                     // the share that others use of it, 0 to 1
+	AtRandom  float64   `json:"refused_at_random,omitempty"` // the share of requests that the site refuses whatever the rate is
 }
 
 func (t Token) Normalize() Token {
@@ -155,11 +156,13 @@ func (a Announced) Label() string {
 }
 
 // FoundText says what was found of a limit that the server does not announce: "about 20 in 1s",
-// "5 at once"; "" if nothing was found, or the server announces the limit.
+// "5 at once", "no limit: 5 % are refused at random"; "" if nothing was found, or the server announces the limit.
 func (a Announced) FoundText() string {
 	switch {
-	case a.State != Hidden || a.Limit <= 0:
+	case a.State != Hidden || a.Limit <= 0 && a.AtRandom <= 0:
 		return ""
+	case a.Limit <= 0:
+		return fmt.Sprintf("no limit: %.2g %% are refused at random", 100*a.AtRandom)
 	case a.Window > 0:
 		return fmt.Sprintf("about %d in %s", a.Limit, span(time.Duration(a.Window*float64(time.Second))))
 	}

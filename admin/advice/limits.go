@@ -73,8 +73,13 @@ func Raise(f Facts, site, name string) string {
 		return ""
 	}
 	announced := f.announced(site, name)
-	if len(announced) > 0 && f.usable(f.Pools[site]) == 0 {
-		if found := announced[0].FoundText(); found != "" {
+	if len(announced) > 0 && announced[0].State == status.Hidden {
+		switch found := announced[0].FoundText(); {
+		case announced[0].Limit <= 0 && found != "":
+			return fmt.Sprintf("%s refuses %.2g %% of the requests, whatever the rate is: nothing here makes that fewer.", site, 100*announced[0].AtRandom)
+		case found == "":
+			return fmt.Sprintf("%s refused requests, and no limit was found that explains it: fewer requests at once may help.", site)
+		case f.usable(f.Pools[site]) == 0:
 			return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found)
 		}
 	}

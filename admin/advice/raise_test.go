@@ -24,7 +24,8 @@ func TestARateIsSaidWhereItIsKnown(t *testing.T) {
 		{[]func(*Facts){announced(status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1})}, "5 per 1s", ""},
 		{[]func(*Facts){announced(hidden(20, 1))}, "hidden", "api.test accepts about 20 in 1s, and does not say so: fewer requests, or an account of which it allows more, would help."},
 		{[]func(*Facts){announced(hidden(5, 0))}, "hidden", "api.test accepts 5 at once, and does not say so: fewer requests, or an account of which it allows more, would help."},
-		{[]func(*Facts){announced(hidden(-1, 0))}, "hidden", ""},
+		{[]func(*Facts){announced(hidden(-1, 0))}, "hidden", "api.test refused requests, and no limit was found that explains it: fewer requests at once may help."},
+		{[]func(*Facts){announced(status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.05})}, "hidden", "api.test refuses 5 % of the requests, whatever the rate is: nothing here makes that fewer."},
 		{[]func(*Facts){pool(site, []string{"a"}, hidden(20, 1))}, "hidden", "One more token in the pool x would raise 20/s to 40/s."},
 		{nil, "cooldown", ""},
 	} {

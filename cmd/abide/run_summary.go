@@ -89,8 +89,8 @@ func (a *program) summary(took time.Duration) summary {
 	}
 	for _, l := range a.proxy.Limits() {
 		source := limitSource{l.Label(), "announced by the site"}
-		if found := l.FoundText(); found != "" {
-			source = limitSource{l.Name() + ", " + found, "found by refusals"}
+		if l.State == status.Hidden {
+			source = limitSource{strings.TrimSuffix(l.Name()+", "+l.FoundText(), ", "), "found by refusals"}
 		}
 		s.sources[[2]string{l.Site, l.Title}] = source
 	}

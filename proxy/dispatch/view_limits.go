@@ -227,7 +227,7 @@ func (v *View) Limits() []LimitStatus {
 			}
 		case *ledger.HiddenRate:
 			found := m.Found(now)
-			item.State, item.Remaining, item.Window = status.Hidden, found.Left, found.Window.Seconds()
+			item.State, item.Remaining, item.Window, item.AtRandom = status.Hidden, found.Left, found.Window.Seconds(), found.AtRandom
 			if found.Limit > 0 {
 				item.Limit = found.Limit
 			}

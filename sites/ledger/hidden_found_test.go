@@ -15,14 +15,15 @@ func TestWhatIsFoundOfAHiddenLimit(t *testing.T) {
 		want Found
 	}{
 		{"nothing", func(*HiddenRate) {}, Found{Left: -1}},
-		{"20 a second", func(p *HiddenRate) { p.search.rate = 19.7 }, Found{20, time.Second, -1}},
-		{"one in 3 s", func(p *HiddenRate) { p.search.rate = 1. / 3 }, Found{20, time.Minute, -1}},
-		{"one in 5 minutes", func(p *HiddenRate) { p.search.rate = 1. / 300 }, Found{12, time.Hour, -1}},
-		{"one in 3 hours", func(p *HiddenRate) { p.search.rate = 1. / 10800 }, Found{1, time.Hour, -1}},
-		{"in flight", func(p *HiddenRate) { p.atOnce.limit = 5; p.atOnce.take(1) }, Found{5, 0, 4}},
+		{"20 a second", func(p *HiddenRate) { p.search.rate = 19.7 }, Found{Limit: 20, Window: time.Second, Left: -1}},
+		{"one in 3 s", func(p *HiddenRate) { p.search.rate = 1. / 3 }, Found{Limit: 20, Window: time.Minute, Left: -1}},
+		{"one in 5 minutes", func(p *HiddenRate) { p.search.rate = 1. / 300 }, Found{Limit: 12, Window: time.Hour, Left: -1}},
+		{"one in 3 hours", func(p *HiddenRate) { p.search.rate = 1. / 10800 }, Found{Limit: 1, Window: time.Hour, Left: -1}},
+		{"in flight", func(p *HiddenRate) { p.atOnce.limit = 5; p.atOnce.take(1) }, Found{Limit: 5, Window: 0, Left: 4}},
 		{"a window", func(p *HiddenRate) {
 			p.windowed, p.window.limit, p.window.length, p.window.taken = true, 100, 60*second, 30
-		}, Found{100, time.Minute, 70}},
+		}, Found{Limit: 100, Window: time.Minute, Left: 70}},
+		{"refusals at random", func(p *HiddenRate) { p.noise.share = 0.05 }, Found{Left: -1, AtRandom: 0.05}},
 		{"a window of unknown length", func(p *HiddenRate) { p.windowed = true }, Found{Left: -1}},
 	} {
 		p := NewHiddenRate(History{})

@@ -448,29 +448,31 @@ func (p *HiddenRate) Forget(now time.Time) {
 
 // Found describes a limit that the server does not announce, as far as it is known.
 type Found struct {
-	Limit  int64         // requests in a window, or in flight if there is no window; 0: not known
-	Window time.Duration // 0: the limit is of requests in flight
-	Left   int64         // -1: not known
+	Limit    int64         // requests in a window, or in flight if there is no window; 0: not known
+	Window   time.Duration // 0: the limit is of requests in flight
+	Left     int64         // -1: not known
+	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
 }
 
 // Found describes the limit. A rate is told for the shortest of a second, a minute and an hour
 // in which one request goes.
 func (p *HiddenRate) Found(now time.Time) Found {
 	p.at(now)
-	if p.windowed && p.window.limit > 0 && p.window.length > 0 {
-		return Found{p.window.limit, time.Duration(p.window.length).Round(time.Second), max(p.window.limit-p.window.taken, 0)}
-	}
-	if rate := p.search.rate; rate > 0 && !p.windowed {
-		per := time.Second
+	f := Found{Left: -1, AtRandom: p.noise.share}
+	switch rate := p.search.rate; {
+	case p.windowed && p.window.limit > 0 && p.window.length > 0:
+		f.Limit, f.Window = p.window.limit, time.Duration(p.window.length).Round(time.Second)
+		f.Left = max(f.Limit-p.window.taken, 0)
+	case rate > 0 && !p.windowed:
+		f.Window = time.Second
 		for _, longer := range []time.Duration{time.Minute, time.Hour} {
-			if rate*per.Seconds() < 1 {
-				per = longer
+			if rate*f.Window.Seconds() < 1 {
+				f.Window = longer
 			}
 		}
-		return Found{max(int64(math.Round(rate*per.Seconds())), 1), per, -1}
+		f.Limit = max(int64(math.Round(rate*f.Window.Seconds())), 1)
+	case p.atOnce.limit > 0:
+		f.Limit, f.Left = p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
 	}
-	if p.atOnce.limit > 0 {
-		return Found{p.atOnce.limit, 0, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)}
-	}
-	return Found{Left: -1}
+	return f
 }
