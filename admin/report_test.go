@@ -26,7 +26,7 @@ func TestAReportIsAskedForByItsParts(t *testing.T) {
 	r := b.get("/api/v1/report?by=client&site=x.test&since=2026-03-01T12:34:56Z&until=2026-03-01T13:00:00Z")
 	want := `{"since":"2026-03-01T12:34:00Z","until":"2026-03-01T13:00:00Z","by":"client","rows":[` +
 		`{"start":"2026-03-01T12:34:00Z","name":"a","requests":2,"refusals":0,"waited_seconds":0,"bytes_received":0,"bytes_sent":0},` +
-		`{"start":"2026-03-01T12:34:00Z","name":"b","requests":1,"refusals":0,"waited_seconds":0,"bytes_received":0,"bytes_sent":0}],"limits":[],"failed":{"x.test":[{"code":402,"answers":3}]},"own_answers":{"wait":1},"more":false}` + "\n"
+		`{"start":"2026-03-01T12:34:00Z","name":"b","requests":1,"refusals":0,"waited_seconds":0,"bytes_received":0,"bytes_sent":0}],"limits":[],"failed":{"x.test":[{"code":402,"answers":3}]},"own_answers":{"wait":1},"denied":[],"more":false}` + "\n"
 	if r.StatusCode != 200 || r.body != want || asked != "client x.test 26m0s 0s" {
 		t.Errorf("%s: %d %s", asked, r.StatusCode, r.body)
 	}

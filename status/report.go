@@ -27,7 +27,8 @@ type Report struct {
 	Rows   []ReportRow     `json:"rows"`
 	Limits []ReportBlocked `json:"limits"`
 	Failures
-	More bool `json:"more"`
+	Denied []DeniedToken `json:"denied"` // at the time of the report; a state file does not say
+	More   bool          `json:"more"`
 }
 
 // ReportRow tells what became of the requests of one site, client, token or priority from Start
@@ -55,14 +56,16 @@ type ReportBlocked struct {
 func (r *Report) Normalize() {
 	r.Rows, r.Limits = append([]ReportRow{}, r.Rows...), append([]ReportBlocked{}, r.Limits...)
 	r.Add("", "", 0) // no null maps
+	r.Denied = append([]DeniedToken{}, r.Denied...)
 	slices.SortStableFunc(r.Rows, func(a, b ReportRow) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name))
 	})
 	slices.SortStableFunc(r.Limits, func(a, b ReportBlocked) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
 	})
-	r.More = r.More || len(r.Rows) > MaxReport || len(r.Limits) > MaxReport
+	r.More = r.More || len(r.Rows) > MaxReport || len(r.Limits) > MaxReport || len(r.Denied) > MaxReport
 	r.Rows, r.Limits = r.Rows[:min(len(r.Rows), MaxReport)], r.Limits[:min(len(r.Limits), MaxReport)]
+	r.Denied = r.Denied[:min(len(r.Denied), MaxReport)]
 	for i := range r.Rows {
 		r.Rows[i].Start = r.Rows[i].Start.UTC()
 	}
@@ -88,14 +91,21 @@ func (r Report) Describe(w io.Writer) {
 		say(w, "")
 		r.describeLimits(w, format)
 	}
-	if list := r.Sentences("clients"); len(list) > 0 {
-		heading(w, "failed")
-		for _, sentence := range list[:min(len(list), maxReportLines)] {
-			say(w, "%s", sentence)
-		}
-		if n := len(list) - maxReportLines; n > 0 {
-			say(w, "and %s; --json lists all", Number(n, "other", "others"))
-		}
+	describeList(w, "failed", r.Sentences("clients"))
+	describeList(w, "denied", r.Denied)
+}
+
+// describeList prints a line for each of a list under a heading, if there is any.
+func describeList[T any](w io.Writer, title string, list []T) {
+	if len(list) == 0 {
+		return
+	}
+	heading(w, title)
+	for _, one := range list[:min(len(list), maxReportLines)] {
+		say(w, "%v", one)
+	}
+	if n := len(list) - maxReportLines; n > 0 {
+		say(w, "and %s; --json lists all", Number(n, "other", "others"))
 	}
 }
 

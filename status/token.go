@@ -62,6 +62,32 @@ func (t *Token) Denied() bool {
 	return t.Why != "" && (t.State == "quarantined" || t.State == "ready")
 }
 
+// DeniedToken is a token that sites do not accept, and the end of the time for which it is put away.
+type DeniedToken struct {
+	Pool  string    `json:"pool"`
+	Label string    `json:"label"`
+	Why   string    `json:"reason"`
+	Until time.Time `json:"until,omitzero"` // zero: it is still used
+}
+
+func (d DeniedToken) String() string {
+	until := ""
+	if !d.Until.IsZero() {
+		until = d.Until.UTC().Format(", until 2006-01-02 15:04:05 UTC")
+	}
+	return fmt.Sprintf("%s of %s (%s%s)", d.Label, d.Pool, d.Why, until)
+}
+
+// Denied returns the tokens of the pool that sites do not accept.
+func (p Pool) Denied() (list []DeniedToken) {
+	for i := range p.Tokens {
+		if t := &p.Tokens[i]; t.Denied() {
+			list = append(list, DeniedToken{p.Name, t.Label, t.Reason(), t.Until.UTC()})
+		}
+	}
+	return list
+}
+
 // Routes are those of a site that a limit is about, such as "GET /a and 2 more".
 type Routes struct{ Site, Of string }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/advice"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -38,11 +37,10 @@ It finds the proxy, or several, as abide status does.`,
 func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	f := c.adviceFacts(now)
 	f.History, f.Since, f.Active = c.history.Recent(now)
-	p := c.policy.Load()
 	for _, one := range f.History.Blocked {
-		addPool(&f, p, one.Site)
+		c.addPool(&f, one.Site)
 	}
-	if u := admin.UnreadNow(p, c.metrics.Sites()); u != nil {
+	if u := admin.UnreadNow(c.policy.Load(), c.metrics.Sites()); u != nil {
 		f.Unread = u.Sites
 	}
 	return advice.Advise(f)
@@ -63,13 +61,21 @@ func (a *program) adviceFacts(now time.Time) advice.Facts {
 // raise says what would raise the rate of requests to a site, "" if that is not known.
 func (a *program) raise(site, limit string, now time.Time) string {
 	f := a.adviceFacts(now)
-	addPool(&f, a.policy.Load(), site)
+	a.addPool(&f, site)
 	return advice.Raise(f, site, limit)
 }
 
 // addPool adds the pool of a site, if it has one.
-func addPool(f *advice.Facts, p *policy.Policy, site string) {
-	if rule := p.RuleOf(site); rule != nil && rule.Pool != "" {
-		f.Pools[site] = rule.Pool
+func (a *program) addPool(f *advice.Facts, site string) {
+	if pool := a.poolOf(site); pool != "" {
+		f.Pools[site] = pool
 	}
+}
+
+// poolOf returns the pool of a site, "" for none.
+func (a *program) poolOf(site string) string {
+	if rule := a.policy.Load().RuleOf(site); rule != nil {
+		return rule.Pool
+	}
+	return ""
 }

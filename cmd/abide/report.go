@@ -40,7 +40,8 @@ func reportCommand() *cobra.Command {
 long requests waited, and the bytes of their bodies, by site, client, token or
 priority; and below that, which limits held requests, and for which part of the
 time; and the answers from status 400 on, with those of abide itself and requests
-that clients gave up. Https that passed unread has bytes, but no requests.
+that clients gave up; and the tokens that are denied now. Https that passed
+unread has bytes, but no requests.
 
 It asks the running proxy. If none runs, it reads the state file that the last one has left. Minutes
 are kept for 2 days, hours for 60 days, days for 5 years.`,
@@ -222,9 +223,15 @@ func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until t
 }
 
 // Report counts what became of requests, by site, client, token or priority, and lists the
-// limits that held them.
+// limits that held them and the tokens that are denied now.
 func (c adminProcess) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
-	return recordedReports{c.history}.Report(ctx, by, site, since, until, step)
+	r, err = recordedReports{c.history}.Report(ctx, by, site, since, until, step)
+	for _, pool := range c.proxy.Pools() {
+		if site == "" || pool.Name == c.poolOf(site) {
+			r.Denied = append(r.Denied, pool.Denied()...)
+		}
+	}
+	return r, err
 }
 
 // recordedReports makes reports of what is recorded, of this process or in a state file.

@@ -97,6 +97,7 @@ func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 			{Site: "other.test", Limit: "2 in flight", Requests: 1, Total: time.Millisecond, Longest: time.Millisecond},
 		},
 		tokens:   []tokenUse{{"p", "alice", 6, ""}, {"p", "bob", 1, ""}, {"p", "carol", 1, "402: no credit"}},
+		denied:   []status.DeniedToken{{Pool: "p", Label: "carol", Why: "402: no credit"}},
 		failures: status.Failures{Codes: map[string][]status.CodeCount{"api.test": {{Code: 402, Answers: 1}, {Code: 403, Answers: 55}, {Code: 499, Answers: 9}}, "other.test": {{Code: 503, Answers: 2}}}, Own: map[string]uint64{"broken": 2}},
 	}
 	want := `abide    12 requests to 2 sites in 1m23s

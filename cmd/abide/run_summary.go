@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
@@ -37,6 +38,7 @@ type summary struct {
 	sources  map[[2]string]limitSource // by site and title
 	raise    string                    // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
+	denied   []status.DeniedToken // of the pools of these sites, also those that an earlier process has put away
 	failures status.Failures
 }
 
@@ -51,15 +53,21 @@ type tokenUse struct {
 	Out   string `json:"denied,omitempty"` // why sites do not accept it
 }
 
+func (u tokenUse) String() string {
+	return fmt.Sprintf("%s of %s (%s)", u.Label, u.Pool, countText(int(u.Uses), "attempt"))
+}
+
 // summary counts from the start of the process.
 func (a *program) summary(took time.Duration) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}}
+	pools := map[string]bool{} // of the sites
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
 		if site.Requests > 0 {
 			s.sites++
+			pools[a.poolOf(site.Name)] = true
 		}
 		site.Unread.Each(func(reason string, connections uint64) {
 			s.unread += connections
@@ -70,6 +78,9 @@ func (a *program) summary(took time.Duration) summary {
 		})
 	}
 	for _, pool := range a.proxy.Pools() {
+		if pools[pool.Name] {
+			s.denied = append(s.denied, pool.Denied()...)
+		}
 		for i := range pool.Tokens {
 			if t := &pool.Tokens[i]; t.Uses > 0 {
 				use := tokenUse{Pool: pool.Name, Label: t.Label, Uses: t.Uses}
@@ -139,7 +150,7 @@ func (s *summary) writeJSON(w io.Writer) error {
 	return json.NewEncoder(w).Encode(map[string]any{
 		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "https_unread": s.unread,
 		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "own_answers": s.failures.Own,
-		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "faster": s.advice(),
+		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "denied": append([]status.DeniedToken{}, s.denied...), "faster": s.advice(),
 	})
 }
 
@@ -185,29 +196,19 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s, %s: %s\n", name, countText(h.Requests, "request"), heldTimes(h), s.heldFor(h))
 	}
 	if len(s.tokens) > 0 {
-		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(s.tokenNames(), ", "))
+		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(named(s.tokens, tokenUse.String), ", "))
 	}
-	if out := s.deniedTokens(); len(out) > 0 {
+	if len(s.denied) > 0 {
 		advice := "replace it or remove it from its pool"
-		if len(out) > 1 {
+		if len(s.denied) > 1 {
 			advice = "replace them or remove them from their pools"
 		}
-		fmt.Fprintf(t, "denied\t%s: %s\n", strings.Join(out, ", "), advice)
+		fmt.Fprintf(t, "denied\t%s: %s\n", strings.Join(named(s.denied, status.DeniedToken.String), ", "), advice)
 	}
 	if text := s.advice(); text != "" {
 		fmt.Fprintf(t, "faster\t%s\n", text)
 	}
 	t.Flush()
-}
-
-// deniedTokens names the tokens that sites do not accept, with the reasons.
-func (s *summary) deniedTokens() (list []string) {
-	for _, one := range s.tokens {
-		if one.Out != "" {
-			list = append(list, fmt.Sprintf("%s of %s (%s)", one.Label, one.Pool, one.Out))
-		}
-	}
-	return list
 }
 
 // heldTimes describes the mean and the longest time of requests that were held.
@@ -239,13 +240,11 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 // shownTokens is the number of tokens that a summary names.
 const shownTokens = 8
 
-func (s *summary) tokenNames() []string {
-	var list []string
-	for i, one := range s.tokens {
-		if i == shownTokens {
-			return append(list, fmt.Sprintf("and %d more", len(s.tokens)-i))
-		}
-		list = append(list, fmt.Sprintf("%s of %s (%s)", one.Label, one.Pool, countText(int(one.Uses), "attempt")))
+// named names tokens, and counts those that are too many to be named.
+func named[T any](tokens []T, text func(T) string) []string {
+	list := lists.Map(tokens[:min(len(tokens), shownTokens)], text)
+	if n := len(tokens) - len(list); n > 0 {
+		list = append(list, fmt.Sprintf("and %d more", n))
 	}
 	return list
 }

@@ -59,12 +59,18 @@ func newKeys(t *testing.T, amount int) *keys {
 // pool serves a configuration with a pool of tokens for the site.
 func (k *keys) pool(t *testing.T, dir string, labels ...string) *daemon {
 	t.Helper()
+	return serveIn(t, dir, k.configure(t, dir, labels...))
+}
+
+// configure writes that configuration, and returns the variables to go with it.
+func (k *keys) configure(t *testing.T, dir string, labels ...string) (env []string) {
+	t.Helper()
 	list := ""
 	for _, label := range labels {
 		list += fmt.Sprintf("{label: %s, secret: canary-%s}, ", label, label)
 	}
 	write(t, filepath.Join(dir, "abide.yaml"), "pools: {api: {tokens: ["+list+"], put: 'Authorization: Bearer {token}'}}\nsites: [{host: api.test, pool: api, insecure: true}]\n")
-	return serveIn(t, dir, []string{"ABIDE_EGRESS_RESOLVE=api.test:80=" + strings.TrimPrefix(k.url, "http://")})
+	return []string{"ABIDE_EGRESS_RESOLVE=api.test:80=" + strings.TrimPrefix(k.url, "http://")}
 }
 
 func TestExplainDoesNotCountOnATokenWithoutCredit(t *testing.T) {
