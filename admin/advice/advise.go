@@ -20,6 +20,7 @@ var rules = []struct {
 	name string
 	of   func(*Facts) []status.Advice
 }{
+	{"given-up", givenUp},
 	{"limit", busyLimits},
 	{"limit-below-announced", belowAnnounced},
 	{"one-client", oneClient},
@@ -32,18 +33,20 @@ var rules = []struct {
 	{"unread", unread},
 }
 
-// Advise is all advice, that about most of the time first.
+// Advise is all advice, that about most of the time first, and of the same time in the order of the rules.
 func Advise(f Facts) status.AdviceList {
 	list := []status.Advice{}
 	for _, rule := range rules {
-		for _, one := range rule.of(&f) {
+		found := rule.of(&f)
+		slices.SortFunc(found, func(a, b status.Advice) int {
+			return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Text, b.Text))
+		})
+		for _, one := range found {
 			one.Rule = rule.name
 			list = append(list, one)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b status.Advice) int {
-		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Text, b.Text))
-	})
+	slices.SortStableFunc(list, func(a, b status.Advice) int { return cmp.Compare(b.Weight, a.Weight) })
 	return status.AdviceList{Since: f.Since.UTC(), Until: f.Now.UTC(), Advice: list[:min(len(list), most)]}
 }
 

@@ -39,6 +39,12 @@ func used(site, client string, priority int, requests, refusals int64, waited ti
 	return usage(store.Usage{UsageKey: store.UsageKey{Site: site, Client: client, Priority: priority}, Requests: requests, Refusals: refusals, Waited: waited, In: bytes})
 }
 
+func failed(site, what string, requests int64) func(*Facts) {
+	return func(f *Facts) {
+		f.History.Failed = append(f.History.Failed, store.Failure{Site: site, What: what, Requests: requests})
+	}
+}
+
 func limits(list ...status.Limit) func(*Facts) {
 	return func(f *Facts) { f.Limits = append(f.Limits, list...) }
 }
@@ -164,7 +170,12 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"two addresses share a name": {"shared-name", []func(*Facts){func(f *Facts) {
 			f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2", "10.0.0.1"}}}
 		}}, []string{"news come from 10.0.0.1 and 10.0.0.2"}},
-		"a name has one address": {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
+		"clients give up": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 200*time.Second, 0), failed(site, "499", 30)}, []string{
+			"api.test: clients gave up 30 of 40 requests before the end of the answer; a request waited for 5s on average.", "longer time-out, see docs/crawlers.md#time-outs",
+		}},
+		"clients give up what does not wait": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, time.Second, 0), failed(site, "499", 30)}, []string{"30 of 40 requests before the end of the answer."}},
+		"one request is given up":            {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499", 1), failed(site, "404", 30)}, nil},
+		"a name has one address":             {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
 		"https passes unread": {"unread", []func(*Facts){func(f *Facts) {
 			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "auto", Connections: 340, Remedy: "use listen_open"}}}}
 		}}, []string{"340 https connections to api.test have passed unread", "Use listen_open."}},
@@ -200,8 +211,15 @@ func TestEveryRuleIsTested(t *testing.T) {
 		names = append(names, one.name)
 	}
 	slices.Sort(names)
-	if got := len(slices.Compact(names)); got != 10 {
+	if got := len(slices.Compact(names)); got != 11 {
 		t.Errorf("%d rules; add the cases of a new one to TestEachRuleHasATrueAndAFalseCase", got)
+	}
+}
+
+func TestWhatClientsGiveUpComesFirst(t *testing.T) {
+	list := Advise(factsOf(blocked("a", "cooldown", 1), used("b", "news", 4, 400, 0, 0, 0), failed("b", "499", 30))).Advice
+	if len(list) != 2 || list[0].Rule != "given-up" {
+		t.Errorf("%+v", list)
 	}
 }
 

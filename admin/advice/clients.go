@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,31 @@ const (
 	longWait = time.Minute
 	fewest   = 5
 )
+
+// givenUp finds sites whose requests clients gave up. From refusedShare on it has the
+// largest weight, as these requests bring nothing.
+func givenUp(f *Facts) (list []status.Advice) {
+	requests, waited := map[string]int64{}, map[string]time.Duration{}
+	for _, u := range f.History.Usage {
+		requests[u.Site], waited[u.Site] = requests[u.Site]+u.Requests, waited[u.Site]+u.Waited
+	}
+	for _, one := range f.History.Failed {
+		all := max(requests[one.Site], one.Requests)
+		if one.What != strconv.Itoa(status.ClientLeft) || one.Requests < fewest || one.Site == store.Others {
+			continue
+		}
+		held := ""
+		if mean := waited[one.Site] / time.Duration(all); mean >= time.Second {
+			held = fmt.Sprintf("; a request waited for %s on average", span(mean))
+		}
+		list = append(list, status.Advice{
+			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1),
+			Text:   fmt.Sprintf("%s: clients gave up %d of %d requests before the end of the answer%s.", one.Site, one.Requests, all, held),
+			Change: "Give the client a longer time-out, see docs/crawlers.md#time-outs.",
+		})
+	}
+	return list
+}
 
 // oneClient are limits of bytes that are full because of one client of several.
 func oneClient(f *Facts) (list []status.Advice) {
