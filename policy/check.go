@@ -226,6 +226,9 @@ func (p *Policy) openable(pattern Pattern) string {
 	return fmt.Sprintf(", or add %d to egress.ports", pattern.Port)
 }
 
+// leastToken is the length below which a token of the admin listener is warned of.
+const leastToken = 16
+
 // Warnings are things that are legal but doubtful, none of them a secret.
 func (p *Policy) Warnings() []string {
 	var all []string
@@ -240,6 +243,9 @@ func (p *Policy) Warnings() []string {
 			at = p.Open.Listen
 		}
 		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", at, p.Access.From)
+	}
+	if n := len(p.Admin.Token.Reveal()); n > 0 && n < leastToken && !isLoopback(p.Admin.Listen) {
+		warn("admin.token has fewer than %d characters, so who reaches %s can guess it: openssl rand -hex 16 makes one", leastToken, p.Admin.Listen)
 	}
 	if p.Data == "none" && !p.CA.Given() && p.Intercept.Mode != "none" && p.mayIntercept() {
 		warn("data: none makes a new CA at each start, which clients have to trust anew")

@@ -217,8 +217,9 @@ func TestAListenerElsewhereServesOnlyWhomItMay(t *testing.T) {
 
 func TestWhatIsDoubtfulIsWarnedOf(t *testing.T) {
 	for text, want := range map[string]string{
-		"listen: :3128":                     "access.clients is empty",
-		"{data: none, intercept: [a.test]}": "new CA at each start",
+		"listen: :3128": "access.clients is empty",
+		`admin: {listen: ":9128", token: fifteen-letters}`: "admin.token has fewer than 16",
+		"{data: none, intercept: [a.test]}":                "new CA at each start",
 
 		"egress: {allow: [0.0.0.0/0]}":                                                 "every internal address",
 		"egress: {allow: [169.254.169.254]}":                                           "cloud metadata",
@@ -250,6 +251,8 @@ func TestWhatIsDoubtfulIsWarnedOf(t *testing.T) {
 		"sites: [{host: a.test, limits: [{requests: 1, per: 1m}]}]",
 		"{intercept: none, sites: [{host: a.test, limits: [{bytes: 1MB, per: 1m}]}]}",
 		"intercept: all",
+		`admin: {listen: ":9128", token: sixteen-letters-}`,
+		`admin: {listen: "127.0.0.1:9128", token: short}`,
 		"{intercept: all, defaults: {limits: [{requests: 1, per: 1m}]}, sites: [{host: a.test}, {host: b.test, learn: true}]}",
 		"{access: {clients: [{name: a, secret: b, intercept: all}]}, sites: [{host: a.test}]}",
 		"defaults: {limits: [{concurrency: 32}], learn: true}",

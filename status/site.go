@@ -143,6 +143,14 @@ func (p *Pause) Title() string {
 	return title
 }
 
+// Past returns the title of a limit that has held requests: a pause may have ended before its time.
+func Past(limit string) string {
+	if rest, found := strings.CutPrefix(limit, pauseTitle+" until "); found {
+		return pauseTitle + rest[min(len("2006-01-02T15:04:05Z"), len(rest)):]
+	}
+	return limit
+}
+
 // SitePause is the API's answer about the pause of a site.
 type SitePause struct {
 	Site   string `json:"site"`

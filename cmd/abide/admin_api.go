@@ -110,7 +110,7 @@ func (a adminAPI) hint(err error) error {
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized && a.unread != nil:
 		return fmt.Errorf("%w; the token cannot be read (%w), so set ABIDE_ADMIN_TOKEN to it", err, a.unread)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized:
-		return fmt.Errorf("%w; set ABIDE_ADMIN_TOKEN to the token of the abide that runs there", err)
+		return fmt.Errorf("%w; set ABIDE_ADMIN_TOKEN, or the file of ABIDE_ADMIN_TOKEN_FILE, to the token of the abide that runs there; if that file was changed since, kill -HUP that abide, or start it again", err)
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
 )
@@ -55,6 +57,19 @@ func (a *program) banner() string {
 	b.WriteString(a.httpsText(p))
 	b.WriteString("\n")
 	return b.String()
+}
+
+// addresses are the fields that a log in JSON has in place of the banner.
+func (a *program) addresses() logrus.Fields {
+	p := a.policy.Load()
+	fields := logrus.Fields{"proxy": schemeOf(p.TLS) + "://" + addressOf(a.listener), "config": p.File, "data": p.Data}
+	if a.open != nil {
+		fields["open"] = schemeOf(p.TLS) + "://" + addressOf(a.open)
+	}
+	if a.admin != nil {
+		fields["dashboard"] = schemeOf(p.Admin.TLS) + "://" + addressOf(a.admin) + "/"
+	}
+	return fields
 }
 
 // pathLine returns the shell line with which the commands of this abide are found, "" if the shell

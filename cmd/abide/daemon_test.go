@@ -36,8 +36,8 @@ type daemon struct {
 func serveIn(t *testing.T, dir string, env []string, args ...string) *daemon {
 	t.Helper()
 	d := launch(t, dir, env, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
-	d.proxy = d.out.await(t, `proxy +http://(\S+)`)[1]
-	d.admin = d.out.await(t, `dashboard +http://(\S+)/`)[1]
+	d.proxy = d.out.await(t, `proxy"?[ :]+"?http://([^\s"]+)`)[1]
+	d.admin = d.out.await(t, `dashboard"?[ :]+"?http://([^\s"]+)/`)[1]
 	return d
 }
 

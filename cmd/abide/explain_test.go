@@ -81,6 +81,9 @@ sites:
 	if code != 0 || strings.Contains(out, "wait") || !strings.Contains(errs, "401") {
 		t.Errorf("without the token: %d\n%s%s", code, out, errs)
 	}
+	if code, _, errs := d.command("status"); code == 0 || !strings.Contains(errs, "401") || !strings.Contains(errs, "kill -HUP") {
+		t.Errorf("status without the token: %d %s", code, errs)
+	}
 
 	o.letGo()
 	for range 2 {

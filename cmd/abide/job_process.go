@@ -142,7 +142,7 @@ func (j *jobProcess) limited() string {
 	}
 	now := time.Now()
 	for _, one := range j.program.proxy.Waiting() {
-		return one.Site + " " + sitelog.HeldUntil(now, one.Blocker)
+		return one.Site + sitelog.HeldUntil(now, one.Held, one.Blocker)
 	}
 	return ""
 }

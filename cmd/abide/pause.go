@@ -100,7 +100,7 @@ func changePauseAt(ctx context.Context, out io.Writer, api adminAPI, item regist
 	if json.Unmarshal(body, &sitePause) != nil || sitePause.Site == "" {
 		return notAbide(item.Admin, pausesSites)
 	}
-	state := "is not paused"
+	state := map[string]string{"pause": "is not paused", "resume": "is resumed"}[what] // a short pause may be over
 	if sitePause.Paused && sitePause.Pause != nil {
 		state = "is " + sitePause.Title()
 	}

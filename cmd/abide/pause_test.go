@@ -63,7 +63,7 @@ func TestAPauseIsSaidEverywhereAndOutlivesAKill(t *testing.T) {
 	if _, page := d.ask("/"); !strings.Contains(page, "they migrate") {
 		t.Error("the page does not say it")
 	}
-	if code, out, errs := d.command("resume", "api.test"); code != 0 || !strings.Contains(out, "api.test is not paused") {
+	if code, out, errs := d.command("resume", "api.test"); code != 0 || !strings.Contains(out, "api.test is resumed") {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 	if code, text := d.get("http://api.test/"); code != 200 {

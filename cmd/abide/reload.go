@@ -165,7 +165,7 @@ func (a *program) reloadOnRequest() (changes []string, err error) {
 }
 
 // reload reads the configuration and applies it, and returns what has changed. An error
-// leaves the running configuration as it is, is logged once for each attempt, and is shown
+// leaves the running configuration as it is, is logged, and is shown
 // until a reload succeeds.
 func (a *program) reload() (changes []string, err error) {
 	a.reloading.Lock()
@@ -186,11 +186,13 @@ func (a *program) reload() (changes []string, err error) {
 		return nil, errStopping
 	}
 	a.metrics.Reloaded(err == nil)
-	a.refused.note(time.Now(), err)
+	unsaid := a.refused.note(time.Now(), err)
 	if err != nil {
 		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
-		a.log.WithField("reason", err).Error(err)
+		if unsaid {
+			a.log.WithField("reason", err).Error(err)
+		}
 		return nil, err
 	}
 	a.systemd.ready("serving on " + a.listener.Addr().String())
@@ -275,12 +277,21 @@ type refusedReload struct {
 	mu    sync.Mutex
 	since time.Time // the first refusal; zero: the last reload succeeded, or there was none
 	err   error     // of the last refusal
+	said  time.Time // when it was logged
 }
 
-// note notes the result of a reload; a nil error is a success.
-func (r *refusedReload) note(now time.Time, err error) {
+// sameRefusal is the time within which two equal refusals are one in the log: the file has
+// changed, and the operator asks for a reload.
+const sameRefusal = 10 * time.Second
+
+// note notes the result of a reload; a nil error is a success. It reports whether the error is to
+// be logged.
+func (r *refusedReload) note(now time.Time, err error) (unsaid bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if unsaid = err == nil || r.err == nil || r.err.Error() != err.Error() || now.Sub(r.said) >= sameRefusal; unsaid {
+		r.said = now
+	}
 	r.err = err
 	switch {
 	case err == nil:
@@ -288,6 +299,7 @@ func (r *refusedReload) note(now time.Time, err error) {
 	case r.since.IsZero():
 		r.since = now
 	}
+	return unsaid
 }
 
 // status is the refused reload for the admin API, nil for none.

@@ -255,7 +255,7 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 		})
 	}
 	for _, b := range blocked {
-		r.Limits = append(r.Limits, status.ReportBlocked{Start: b.Minute, Site: b.Site, Limit: b.Limit, Held: b.Held.Seconds(), Busy: b.Busy.Seconds()})
+		r.Limits = append(r.Limits, status.ReportBlocked{Start: b.Minute, Site: b.Site, Limit: status.Past(b.Limit), Held: b.Held.Seconds(), Busy: b.Busy.Seconds()})
 	}
 	for _, one := range failed[:min(len(failed), status.MaxReport)] {
 		r.Add(one.Site, one.What, one.Requests)

@@ -424,7 +424,7 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 	if h.holding = first != nil; !h.holding {
 		return ""
 	}
-	text := fmt.Sprintf("abide holds %s to %s %s", countText(first.held, "request"), first.site, first.until)
+	text := fmt.Sprintf("abide holds %s to %s%s", countText(first.held, "request"), first.site, first.until)
 	if more > 1 {
 		text += fmt.Sprintf("; and to %s", countText(more-1, "other site"))
 	}
@@ -472,7 +472,7 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 func (a *program) waitingSites(now time.Time) []waitingSite {
 	var list []waitingSite
 	for _, one := range a.proxy.Waiting() {
-		list = append(list, waitingSite{one.Site, one.Held, one.Since, sitelog.HeldUntil(now, one.Blocker), one.Until})
+		list = append(list, waitingSite{one.Site, one.Held, one.Since, sitelog.HeldUntil(now, one.Held, one.Blocker), one.Until})
 	}
 	return list
 }

@@ -15,10 +15,10 @@ func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 
 // waitingSince is what waits of one site since a second.
 func waitingSince(n int) []waitingSite {
-	return []waitingSite{{site: "api.test", held: 7, since: second(n), until: "until 12:00:40, limit: 3 requests per 5s"}}
+	return []waitingSite{{site: "api.test", held: 7, since: second(n), until: ", the first until 12:00:40, limit: 3 requests per 5s"}}
 }
 
-const holdText = "abide holds 7 requests to api.test until 12:00:40, limit: 3 requests per 5s"
+const holdText = "abide holds 7 requests to api.test, the first until 12:00:40, limit: 3 requests per 5s"
 
 func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
 	report := holdReport{terminal: true}
@@ -34,7 +34,7 @@ func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
 	if got := report.update(second(120), nil); got != "" {
 		t.Errorf("afterwards: %q", got)
 	}
-	both := append(waitingSince(3), waitingSite{site: "first.test", held: 1, since: second(0), until: "until 12:01:00"})
+	both := append(waitingSince(3), waitingSite{site: "first.test", held: 1, since: second(0), until: " until 12:01:00"})
 	if got := report.update(second(10), both); got != "abide holds 1 request to first.test until 12:01:00; and to 1 other site" {
 		t.Errorf("of two sites: %q", got)
 	}

@@ -111,7 +111,11 @@ func start(cmd *cobra.Command) (*program, error) {
 	if p.Log.Access == accesslog.Stdout {
 		to = cmd.ErrOrStderr() // standard output is for its lines alone
 	}
-	_, _ = io.WriteString(to, a.banner()) // an error does not prevent serving
+	if p.Log.Format == "json" {
+		newLog(to, p.Log).WithFields(a.addresses()).Info("abide " + versionText())
+	} else {
+		_, _ = io.WriteString(to, a.banner()) // an error does not prevent serving
+	}
 	a.systemd = systemdOf(os.Getenv)
 	a.systemd.ready("serving on " + a.listener.Addr().String())
 	return a, nil

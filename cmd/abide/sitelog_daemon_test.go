@@ -161,6 +161,9 @@ sites: [{host: api.test, pool: p, insecure: true}]
 			d.log.await(t, `level=info msg=request attempts=1 client=127\.0\.0\.1 .*method=POST ms=[0-9.]+ priority=3 received=8 refusals=0 sent=4 site=api\.test status=200 token=alice url="http://api\.test:80/orders/\[redacted\]" wait=0`)
 			continue
 		}
+		if printed := d.out.String(); strings.Count(printed, "\n") != 1 || !json.Valid([]byte(printed)) {
+			t.Errorf("text is between the JSON: %s", printed)
+		}
 		text := d.log.await(t, `\{.*"msg":"request".*\}`)[0]
 		var line struct {
 			Wait, MS                                             float64

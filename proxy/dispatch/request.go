@@ -87,7 +87,7 @@ func (x *Request) beginWait(p queue.Waiter) {
 	x.progress.waiter = p
 	x.Snapshot.activity.Wake()
 	if x.Snapshot.activity.Debugs() {
-		x.LogDecision("held %s", sitelog.HeldUntil(x.Snapshot.clock.Now(), p.Blocker()))
+		x.LogDecision("held%s", sitelog.HeldUntil(x.Snapshot.clock.Now(), 1, p.Blocker()))
 	}
 	x.reportQueued()
 	x.Caller.BeginWait()

@@ -278,7 +278,7 @@ func (s *siteState) over(now time.Time) bool {
 // begins is the line of a site that begins to hold requests.
 func (s *siteState) begins(now time.Time) siteLine {
 	h := &s.holds
-	line := siteLine{fmt.Sprintf("%s: %s %s", h.Site, heldRequests(h), HeldUntil(now, h.Blocker)), logrus.Fields{"site": h.Site}}
+	line := siteLine{fmt.Sprintf("%s: %s%s", h.Site, heldRequests(h), HeldUntil(now, h.Held, h.Blocker)), logrus.Fields{"site": h.Site}}
 	if strings.Contains(line.text, ", limit: ") {
 		line.fields["limit"] = h.Blocker.Limit
 	}
@@ -363,18 +363,20 @@ func heldRequests(h *queue.SiteWaiting) string {
 	return status.Number(h.Held, "request", "requests") + whose + " " + verb + " held"
 }
 
-// HeldUntil describes until when a request is held, and why.
-func HeldUntil(now time.Time, k queue.Blocker) string {
-	text := "until " + ClockTime(now, k.Until)
+// HeldUntil continues a text about n held requests: until when the first is held, and why.
+func HeldUntil(now time.Time, n int, k queue.Blocker) string {
+	text := " until " + ClockTime(now, k.Until)
 	switch {
 	case k.Behind:
-		text = "until those before it have gone"
+		text = " until those before it have gone"
 	case k.Asking:
-		text = "until it is known what is left"
+		text = " until it is known what is left"
 	case k.Until.IsZero() && status.IsPause(k.Limit):
-		text = "until the site is resumed"
+		text = " until the site is resumed"
 	case k.Until.IsZero():
-		text = "until another request is finished"
+		text = " until another request is finished"
+	case n > 1 && !status.IsPause(k.Limit):
+		text = ", the first" + text
 	}
 	switch {
 	case k.Limit == "cooldown" && k.Why == SiteFailed:

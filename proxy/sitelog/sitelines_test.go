@@ -55,7 +55,7 @@ func TestASiteThatHoldsForLongHasALineAtItsBeginAndItsEnd(t *testing.T) {
 	look(&l, 0.5, heldAt(0, 40, 7))
 	wantLines(t, &l)
 	look(&l, 1.5, heldAt(0, 40, 7))
-	wantLines(t, &l, "api.test: 7 requests of news are held until 12:00:40 (in 39s), limit: 3 requests per 5s")
+	wantLines(t, &l, "api.test: 7 requests of news are held, the first until 12:00:40 (in 39s), limit: 3 requests per 5s")
 	for now := 2.5; now < 40; now++ {
 		look(&l, now, heldAt(0, 40, 7))
 	}

@@ -65,4 +65,10 @@ func TestAReasonIsOneLine(t *testing.T) {
 	if !status.IsPause((&status.Pause{Reason: "x"}).Title()) || status.IsPause("5 requests") || !strings.HasSuffix((&status.Pause{Reason: "x"}).Title(), ": x") {
 		t.Error((&status.Pause{Reason: "x"}).Title())
 	}
+	for _, reason := range []string{"", "until noon: they migrate"} {
+		timed := status.Pause{Reason: reason, Until: time.Now()}
+		if got, want := status.Past(timed.Title()), (&status.Pause{Reason: reason}).Title(); got != want || status.Past(want) != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }
