@@ -149,3 +149,29 @@ func TestTheOnlyTokenIsTriedAtAStart(t *testing.T) {
 		d.status()
 	}
 }
+
+// Two names that a rule makes one site have one count for a route, whichever name is asked.
+func TestNamesThatARuleJoinsShareTheLimitsOfTheirRoutes(t *testing.T) {
+	t.Parallel()
+	k, dir := newKeys(t, 2), t.TempDir()
+	k.owes = false
+	address := strings.TrimPrefix(k.url, "http://")
+	write(t, filepath.Join(dir, "abide.yaml"), `
+pools: {api: {tokens: [{label: alice, secret: canary-alice}], put: 'Authorization: Bearer {token}'}}
+sites: [{host: [api.test, old.test], group: rule, pool: api, insecure: true}]
+egress: {resolve: {"api.test:80": "`+address+`", "old.test:80": "`+address+`"}}
+`)
+	d := serveIn(t, dir, nil)
+	for range 2 {
+		if code, body := d.get("http://old.test/items/5"); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	_, out, _ := d.command("explain", "http://api.test/items/5")
+	if !strings.Contains(out, `blocked by      "2 requests`) {
+		t.Errorf("it says\n%s", out)
+	}
+	if _, out, _ := d.command("status"); strings.Contains(out, "old.test/") || strings.Count(out, "GET /items/*") != 1 {
+		t.Errorf("status says\n%s", out)
+	}
+}

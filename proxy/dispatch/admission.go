@@ -332,8 +332,8 @@ func (s *admission) findSubject(x *Request) {
 	}
 	if p.Learns && x.subject.Known != nil {
 		host := ""
-		if x.grouped() {
-			host = x.Target.Host
+		if x.grouped() && x.rule.Group != "rule" {
+			host = x.Target.Host // of group: domain. What group: rule joins is counted together
 		}
 		said := learn.About(learn.Request{Method: x.subject.Method, Host: x.Target.Host, Path: x.subject.Path, Dialect: p.Dialect})
 		x.subject.Documented = said.Limits
