@@ -172,23 +172,37 @@ func (a Announced) Name() string { return cmp.Or(a.Title, a.Route, "all requests
 // Label is the name with what was found of a limit that the server does not announce, and the length of
 // its windows where that was measured: "5 requests, measured: per about 5s".
 func (a Announced) Label() string {
+	if a.Noise() {
+		return fmt.Sprintf("refusals at random, %.2g %% of the requests", 100*a.AtRandom)
+	}
 	if found := a.FoundText(); found != "" {
 		return a.Name() + ", found: " + found
 	}
-	if a.State != Hidden && a.Window > 0 && strings.HasSuffix(a.Title, fmt.Sprint(a.Limit, " requests")) {
-		return a.Title + ", measured: per about " + span(time.Duration(a.Window*float64(time.Second)))
+	if a.Measured() {
+		return a.Title + ", measured: per " + a.WindowText()
 	}
 	return a.Name()
 }
 
+// Noise tells whether refusals were found to come at random, so that there is no limit.
+func (a Announced) Noise() bool { return a.State == Hidden && a.Limit <= 0 && a.AtRandom > 0 }
+
+// Measured tells whether the server announces the limit, and not how long its windows are, which was measured.
+func (a Announced) Measured() bool {
+	return a.State != Hidden && a.Window > 0 && strings.HasSuffix(a.Title, fmt.Sprint(a.Limit, " requests"))
+}
+
+// WindowText is the length of windows that was measured: "about 5s".
+func (a Announced) WindowText() string {
+	return "about " + span(time.Duration(max(math.Round(a.Window), min(a.Window, 1))*float64(time.Second)))
+}
+
 // FoundText says what was found of a limit that the server does not announce: "about 20 in 1s",
-// "5 at once", "no limit: 5 % are refused at random"; "" if nothing was found, or the server announces the limit.
+// "5 at once"; "" if no limit was found, or the server announces it.
 func (a Announced) FoundText() string {
 	switch {
-	case a.State != Hidden || a.Limit <= 0 && a.AtRandom <= 0:
+	case a.State != Hidden || a.Limit <= 0:
 		return ""
-	case a.Limit <= 0:
-		return fmt.Sprintf("no limit: %.2g %% are refused at random", 100*a.AtRandom)
 	case a.Window > 0:
 		return fmt.Sprintf("about %d in %s", a.Limit, span(time.Duration(a.Window*float64(time.Second))))
 	}

@@ -59,7 +59,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 		return announced[0].Label() + ",", f.changeAnnounced(b.Site, announced)
 	}
 	if len(announced) > 0 {
-		return fmt.Sprintf("the limit %q, which the site announces,", b.Limit), f.changeAnnounced(b.Site, announced)
+		return fmt.Sprintf("the limit %q, which the site announces,", announced[0].Label()), f.changeAnnounced(b.Site, announced)
 	}
 	return fmt.Sprintf("the limit %q", b.Limit), ""
 }
@@ -75,7 +75,7 @@ func Raise(f Facts, site, name string) string {
 	announced := f.announced(site, name)
 	if len(announced) > 0 && announced[0].State == status.Hidden {
 		switch found := announced[0].FoundText(); {
-		case announced[0].Limit <= 0 && found != "":
+		case announced[0].Noise():
 			return fmt.Sprintf("%s refuses %.2g %% of the requests, whatever the rate is: nothing here makes that fewer.", site, 100*announced[0].AtRandom)
 		case found == "":
 			return fmt.Sprintf("%s refused requests, and no limit was found that explains it: fewer requests at once may help.", site)

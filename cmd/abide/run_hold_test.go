@@ -166,3 +166,26 @@ func TestARunFailsWhereRequestsHadNoAnswerOfTheirSites(t *testing.T) {
 		}
 	}
 }
+
+func TestASummarySaysHowALimitBecameKnown(t *testing.T) {
+	for _, c := range []struct {
+		limit        status.Announced
+		held, faster string
+	}{
+		{status.Announced{Title: "6 requests", Limit: 6, Window: 9.2}, "limit: 6 requests, announced by the site, its time measured: about 9s", `more than "6 requests" in about 9s, if a.test allows it`},
+		{status.Announced{Title: "6 requests", Limit: 6}, "limit: 6 requests, announced by the site", `more than "6 requests", if a.test allows it`},
+		{status.Announced{Title: "6 requests per 9s", Limit: 6, Window: 9}, "limit: 6 requests per 9s, announced by the site", `more than "6 requests per 9s", if a.test allows it`},
+		{status.Announced{Title: "hidden", State: status.Hidden, Limit: 20, Window: 1}, "limit: hidden, about 20 in 1s, found by refusals", `more than "hidden", if a.test allows it`},
+		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1}, "limit: hidden, found by refusals", `more than "hidden", if a.test allows it`},
+		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", `more than "hidden", if a.test allows it`},
+	} {
+		h := sitelog.HeldTime{Site: "a.test", Limit: c.limit.Title, Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second}
+		s := summary{held: []sitelog.HeldTime{h}, sources: map[[2]string]limitSource{{"a.test", c.limit.Title}: sourceOfLimit(c.limit)}}
+		if got := s.heldFor(h); got != "a.test, "+c.held {
+			t.Errorf("%q, want %q", got, c.held)
+		}
+		if got := s.advice(); got != c.faster {
+			t.Errorf("%q, want %q", got, c.faster)
+		}
+	}
+}

@@ -42,8 +42,27 @@ type summary struct {
 	failures status.Failures
 }
 
-// limitSource tells how a learned limit became known.
-type limitSource struct{ name, source string }
+// limitSource tells how a learned limit became known. Its text has all of that, and time is the length of its windows
+// if that was measured.
+type limitSource struct{ text, source, time string }
+
+func sourceOfLimit(l status.Announced) limitSource {
+	s := limitSource{source: "announced by the site"}
+	switch {
+	case l.Noise():
+		return limitSource{text: l.Label(), source: "found by refusals"}
+	case l.State == status.Hidden:
+		s.source = "found by refusals"
+		s.text = "limit: " + strings.TrimSuffix(l.Name()+", "+l.FoundText(), ", ") + ", " + s.source
+	default:
+		s.text = "limit: " + l.Name() + ", " + s.source
+		if l.Measured() {
+			s.time = " in " + l.WindowText()
+			s.text += ", its time measured: " + l.WindowText()
+		}
+	}
+	return s
+}
 
 // tokenUse counts the uses of a token.
 type tokenUse struct {
@@ -99,11 +118,7 @@ func (a *program) summary(took time.Duration) summary {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 	}
 	for _, l := range a.proxy.Limits() {
-		source := limitSource{l.Label(), "announced by the site"}
-		if l.State == status.Hidden {
-			source = limitSource{strings.TrimSuffix(l.Name()+", "+l.FoundText(), ", "), "found by refusals"}
-		}
-		s.sources[[2]string{l.Site, l.Title}] = source
+		s.sources[[2]string{l.Site, l.Title}] = sourceOfLimit(l.Announced)
 	}
 	return s
 }
@@ -231,8 +246,8 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	case "retry":
 		return h.Site + ", before requests were sent again"
 	}
-	if limit := s.sources[[2]string{h.Site, h.Limit}]; limit.source != "" {
-		return h.Site + ", limit: " + limit.name + ", " + limit.source
+	if text := s.sources[[2]string{h.Site, h.Limit}].text; text != "" {
+		return h.Site + ", " + text
 	}
 	return h.Site + ", limit: " + h.Limit
 }
@@ -265,8 +280,9 @@ func (s *summary) advice() string {
 	if s.raise != "" {
 		return strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")
 	}
+	text := fmt.Sprintf("more than %q%s, if %s allows it", most.Limit, s.sources[[2]string{most.Site, most.Limit}].time, most.Site)
 	if len(s.tokens) > 0 {
-		return fmt.Sprintf("more tokens, or more than %q, if %s allows it", most.Limit, most.Site)
+		text = "more tokens, or " + text
 	}
-	return fmt.Sprintf("more than %q, if %s allows it", most.Limit, most.Site)
+	return text
 }

@@ -258,7 +258,26 @@ func (v *View) Limits() []LimitStatus {
 	slices.SortFunc(list, func(a, b LimitStatus) int {
 		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Token, b.Token), strings.Compare(a.Route, b.Route))
 	})
+	agree(list)
 	return list
+}
+
+// agree gives all tokens the same window of a limit whose windows were measured: the median of what was measured.
+func agree(list []LimitStatus) {
+	type name struct{ site, pool, route, title string }
+	measured := map[name][]float64{}
+	each := func(do func(l *LimitStatus, at name)) {
+		for i := range list {
+			if l := &list[i]; l.Measured() {
+				do(l, name{l.Site, l.Pool, l.Route, l.Title})
+			}
+		}
+	}
+	each(func(l *LimitStatus, at name) { measured[at] = append(measured[at], l.Window) })
+	for _, all := range measured {
+		slices.Sort(all)
+	}
+	each(func(l *LimitStatus, at name) { l.Window = measured[at][(len(measured[at])-1)/2] })
 }
 
 // LimitStatus is the state of a limit that a site has announced, or that was found out, for one
