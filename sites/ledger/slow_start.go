@@ -15,8 +15,9 @@ const (
 	// answers slowly: then fewer successes are needed.
 	slowStartTime = 2 * second
 	// slowStartTimeout is the time without an answer after which twice as many requests may be
-	// in flight.
-	slowStartTimeout = 5 * second
+	// in flight, and slowStartLate times the mean time of an answer is the same where that is known.
+	slowStartTimeout = second / 2
+	slowStartLate    = 2
 	// SlowStartSuccesses is the number of successes that end a slow start.
 	SlowStartSuccesses = 16 * 64
 )
@@ -48,11 +49,14 @@ func (m *SlowStart) allowed(v int64) int64 {
 		step = min(max(slowStartTime/m.latency, 1), slowStartStep)
 	}
 	allowed := max(1+m.successes/step, m.least)
-	if m.inFlight >= allowed && v-m.latest >= slowStartTimeout {
+	if m.inFlight >= allowed && v-m.latest >= m.silence() {
 		return 2 * m.inFlight
 	}
 	return allowed
 }
+
+// silence returns the time without an answer after which more requests may go.
+func (m *SlowStart) silence() int64 { return max(slowStartTimeout, slowStartLate*m.latency) }
 
 func (m *SlowStart) When(now time.Time, n int64) (time.Time, bool) {
 	v := m.clock.At(now)
@@ -82,7 +86,7 @@ func (m *SlowStart) Patience(now time.Time) time.Time {
 	if m.inFlight == 0 {
 		return time.Time{}
 	}
-	return m.clock.Time(now, max(m.latest+slowStartTimeout, v))
+	return m.clock.Time(now, max(m.latest+m.silence(), v))
 }
 
 // Take implements limit.Meter. It counts requests, whatever they cost.

@@ -7,10 +7,11 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// A site whose answers take long, as with long polling, gets twice as many requests every
-// five seconds.
+// A site whose answers take long, as with long polling or language models, gets twice as many requests
+// every half second: 32 are in flight after three seconds.
 func TestASlowStartDoesNotWaitForAnswersThatDoNotCome(t *testing.T) {
-	m, now := NewSlowStart(0), time.Unix(1_800_000_000, 0)
+	began := time.Unix(1_800_000_000, 0)
+	m, now := NewSlowStart(0), began
 	var sent []int64
 	for range 6 {
 		for at, ok := m.When(now, 1); ok && !at.After(now); at, ok = m.When(now, 1) {
@@ -23,6 +24,24 @@ func TestASlowStartDoesNotWaitForAnswersThatDoNotCome(t *testing.T) {
 		if sent[i] != want {
 			t.Fatalf("in flight are %v", sent)
 		}
+	}
+	if took := now.Sub(began); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Where answers take long, more are not sent before one is later than that.
+func TestASlowStartWaitsForAnswersThatAreNotLate(t *testing.T) {
+	m, now := NewSlowStart(0), time.Unix(1_800_000_000, 0)
+	m.Take(now, 1)
+	taken := now
+	now = now.Add(4 * time.Second)
+	m.Done(now, taken, 1, limit.Success)
+	for at, ok := m.When(now, 1); ok && !at.After(now); at, ok = m.When(now, 1) {
+		m.Take(now, 1)
+	}
+	if wait := m.Patience(now).Sub(now); wait != 8*time.Second {
+		t.Errorf("more go after %v", wait)
 	}
 }
 
