@@ -30,9 +30,9 @@ included, and the tokens, certificates, CA and state that it names, and prints
 what it means: what is written, the rules first, then what is built in. It ends
 with 1 when something is wrong, each fault on a line of its own, with its file
 and line where it has one, and with 2 when it cannot read the file or does not
-know a flag; warnings do not count. It changes nothing, takes no port and asks no store:
-whether a port is free, and the store lets abide in, is known at the start. It
-never prints a secret. FILE can be -, for standard input.`,
+know a flag; warnings do not count. It changes nothing, takes no port and asks
+no store: whether a port is free, and the store lets abide in, is known at the
+start. It never prints a secret. FILE can be -, for standard input.`,
 		Example: `  abide check
   abide check --json | jq .faults`,
 		Args: arguments(cobra.MaximumNArgs(1)),
