@@ -60,7 +60,10 @@ func tables(match, clients string, alone, settings bool, random int, each bool) 
 	if random <= 0 || match != "" {
 		return nil
 	}
-	return randomTable(random, each)
+	if err := randomTable(random, each); err != nil || each {
+		return err
+	}
+	return noiseTable()
 }
 
 const head = `# Crawls of simulated services, as they document their limits

@@ -115,7 +115,7 @@ func crawlNoisy(list []*service, clients ...int) []noiseCell {
 
 // noiseTable prints how fast abide crawls services that refuse at random, beside clients that pause.
 func noiseTable() error {
-	fmt.Print("\n## Refusals at random\n\nBeside clients that pause one second after each refusal, each for itself.\n\n| service | clients | requests | abide: s | refused | errors | pausing: s | refused | speed ÷ pausing |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	fmt.Print("\n## Refusals at random\n\nBeside clients that pause one second after each refusal, each for itself, and at most 32 of them, as abide has no more requests in flight at a site without a rule.\n\n| service | clients | requests | abide: s | refused | errors | pausing: s | refused | speed ÷ pausing |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	cells := crawlNoisy(noisyServices(), 1, 8, 64)
 	for i := range cells {
 		c := &cells[i]
