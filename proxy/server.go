@@ -75,7 +75,12 @@ type Server struct {
 	inner         *http.Server
 	innerListener *innerListener
 	cut           context.CancelCauseFunc // ends the contexts of all requests
+	command       bool                    // see ServeCommand
 }
+
+// ServeCommand says, before Serve, that the clients are those of a command, which has ended when the
+// server stops: what has no answer then was given up.
+func (s *Server) ServeCommand() { s.command = true }
 
 // New prepares a server; it starts nothing.
 func New(o Options) (*Server, error) {
@@ -186,7 +191,12 @@ func (s *Server) drain() {
 	s.conns.drain(ctx, idleBeforeClose(limit))
 	soon, cancelSoon := context.WithTimeout(ctx, limit-min(limit/4, 500*time.Millisecond))
 	defer cancelSoon()
-	context.AfterFunc(soon, func() { s.cut(&problem.Draining) })
+	context.AfterFunc(soon, func() {
+		if s.command {
+			s.cut(nil)
+		}
+		s.cut(&problem.Draining)
+	})
 	var ends sync.WaitGroup
 	ends.Go(func() { s.DrainQueue(soon) })
 	// The inner listener stays open until the outer server has ended: a CONNECT may still be

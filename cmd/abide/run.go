@@ -145,6 +145,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	a.proxy.ServeCommand()
 	extraFile, bundleFile, err := a.ca.WriteBundle(files)
 	if err != nil && interceptsAny(p) {
 		a.close()
