@@ -46,7 +46,11 @@ func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
 // fields are the keys of a dialect.
 func (g *dialectReading) fields(out *learn.Dialect) []Field {
 	headers := func() Node { return SequenceNode(ObjectNode((&headerReading{of: g}).fields()), 1) }
-	refusals := func() Node { return SequenceNode(ObjectNode(g.refusalFields(&learn.Refusal{})), 1) }
+	refusals := func() Node {
+		n := ObjectNode(g.refusalFields(&learn.Refusal{}))
+		n["anyOf"] = []Node{{"required": []string{"status"}}, {"required": []string{"says"}}}
+		return SequenceNode(n, 1)
+	}
 	return []Field{
 		Optional("headers", "Headers of an answer that say something about a limit.", Value{func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }, headers}),
 		Optional("body", "Members of a JSON body that say something about a limit.", Value{func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }, headers}),
@@ -136,7 +140,7 @@ func (g *dialectReading) refusalFields(r *learn.Refusal) []Field {
 	d := g.d
 	return []Field{
 		Optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, g.status)),
-		Required("says", "Texts of which the answer has one.", listed(d, &r.Says, g.d.Label)),
+		Optional("says", "Texts of which the answer has one, any if it is left out.", listed(d, &r.Says, g.d.Label)),
 		Optional("in", "Where the text is: a header, or the body if it is left out.", Value{func(n *yaml.Node, path string) {
 			g.d.Label(&r.In).Read(n, path)
 			r.In = strings.ToLower(strings.TrimSpace(r.In))

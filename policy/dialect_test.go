@@ -132,7 +132,7 @@ func TestWhatIsWrongWithADialectIsSaidWhereItIs(t *testing.T) {
 		"{headers: [{name: x, is: limit, name: y}]}":            ".headers[0].name: is written twice",
 		"{body: [{name: a, is: most}]}":                         `.body[0].is: "most" is none of`,
 		"{body: [{name: \" \", is: limit}]}":                    ".body[0].name: is empty",
-		"{refusals: [{status: 429}]}":                           ".refusals[0]: needs says",
+		"{refusals: [{overload: true}]}":                        ".refusals[0]: needs status or says",
 		"{refusals: [{says: []}]}":                              ".refusals[0].says: is empty",
 		"{refusals: [{says: [a, \"\"]}]}":                       ".refusals[0].says[1]: is empty",
 		"{refusals: [{says: a, status: 600}]}":                  `.refusals[0].status: "600" is more than 599`,

@@ -22,17 +22,14 @@ const (
 // givenUp finds sites whose requests clients gave up. From refusedShare on it has the
 // largest weight, as these requests bring nothing.
 func givenUp(f *Facts) (list []status.Advice) {
-	requests, waited := map[string]int64{}, map[string]time.Duration{}
-	for _, u := range f.History.Usage {
-		requests[u.Site], waited[u.Site] = requests[u.Site]+u.Requests, waited[u.Site]+u.Waited
-	}
+	by := f.usageBySite()
 	for _, one := range f.History.Failed {
-		all := max(requests[one.Site], one.Requests)
+		all := max(by[one.Site].Requests, one.Requests)
 		if one.What != strconv.Itoa(status.ClientLeft) || one.Requests < fewest || one.Site == store.Others {
 			continue
 		}
 		held := ""
-		if mean := waited[one.Site] / time.Duration(all); mean >= time.Second {
+		if mean := by[one.Site].Waited / time.Duration(all); mean >= time.Second {
 			held = fmt.Sprintf("; a request waited for %s on average", span(mean))
 		}
 		list = append(list, status.Advice{

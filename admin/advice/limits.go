@@ -42,7 +42,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 		return "the pause before failed requests are sent again", "The site or the network fails: see the log, and abide explain " + b.Site + "."
 	case b.Limit == "backend":
 		return "the pause of its backends after failures", "See abide status for the backends that fail, and why."
-	case b.Limit == "cooldown" && f.refusals(b.Site) == 0:
+	case b.Limit == "cooldown" && f.usageBySite()[b.Site].Refusals == 0:
 		return "a pause after the site failed", "Look at the site: abide status says how it fails."
 	case b.Limit == "cooldown":
 		return "a pause after the site refused requests", "Write the site's limit under sites, a little below what it allows, so that the site has no reason to refuse."
@@ -96,14 +96,15 @@ func (f *Facts) moreTokens(site string) string {
 	return "More tokens would help."
 }
 
-// refusals returns the number of answers of a site that refused a request.
-func (f *Facts) refusals(site string) (n int64) {
+// usageBySite adds up what became of the requests of each site.
+func (f *Facts) usageBySite() map[string]store.Usage {
+	by := map[string]store.Usage{}
 	for _, u := range f.History.Usage {
-		if u.Site == site {
-			n += u.Refusals
-		}
+		s := by[u.Site]
+		s.Requests, s.Refusals, s.Waited = s.Requests+u.Requests, s.Refusals+u.Refusals, s.Waited+u.Waited
+		by[u.Site] = s
 	}
-	return n
+	return by
 }
 
 // changeWritten describes the effect of a larger limit in the configuration.

@@ -21,15 +21,9 @@ const (
 
 // refusals are sites that refuse many requests.
 func refusals(f *Facts) (list []status.Advice) {
-	type sum struct{ requests, refusals int64 }
-	by := map[string]sum{}
-	for _, u := range f.History.Usage {
-		s := by[u.Site]
-		by[u.Site] = sum{s.requests + u.Requests, s.refusals + u.Refusals}
-	}
-	for site, s := range by {
-		share := float64(s.refusals) / float64(max(s.requests+s.refusals, 1))
-		if s.refusals < fewestRefusals || share < refusedShare || site == store.Others {
+	for site, s := range f.usageBySite() {
+		share := float64(s.Refusals) / float64(max(s.Requests+s.Refusals, 1))
+		if s.Refusals < fewestRefusals || share < refusedShare || site == store.Others {
 			continue
 		}
 		change := "Write a limit for it under sites, a little below what it allows."
@@ -41,7 +35,7 @@ func refusals(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Site: site, Weight: share, Change: change,
-			Text: fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.refusals, minutes(f.elapsed())),
+			Text: fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.Refusals, minutes(f.elapsed())),
 		})
 	}
 	return list

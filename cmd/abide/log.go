@@ -6,6 +6,7 @@ import (
 	standard "log"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
 )
 
 func newLog(out io.Writer, p policy.Log) *logrus.Logger {
@@ -70,15 +72,15 @@ func (s *sentences) Format(entry *logrus.Entry) ([]byte, error) {
 	return s.TextFormatter.Format(&shown)
 }
 
-// warnOfProxyVariables logs that abide itself ignores the usual proxy variables. Their
-// values may hold a password and are not logged.
+// warnOfProxyVariables logs that abide itself ignores the usual proxy variables, unless they are those that "abide env"
+// prints for this data directory. Their values may hold a password and are not logged.
 func warnOfProxyVariables(log *logrus.Logger, p *policy.Policy) {
-	if p.Egress.Proxy != nil {
+	if own := ca.Dir(p.Data); p.Egress.Proxy != nil || own != "" && filepath.Dir(os.Getenv("NODE_EXTRA_CA_CERTS")) == own {
 		return
 	}
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
 		if os.Getenv(name) != "" {
-			log.Warnf("abide does not use its own %s; egress.proxy (ABIDE_EGRESS_PROXY) names the next hop, if there is one", name)
+			log.Warnf(`%s names a proxy that abide does not use: it goes to sites itself. That is right where the proxy is an abide, as after eval "$(abide env)"; unset the variable then. Where only that proxy reaches the sites, name it in egress.proxy (ABIDE_EGRESS_PROXY)`, name)
 			return
 		}
 	}

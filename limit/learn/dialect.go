@@ -108,7 +108,7 @@ type Refusal struct {
 
 	// Says are texts of which the body must contain one: a phrase, or key=value for a
 	// member of JSON, where value may be a range of numbers (4, 80000-80014) or * for any.
-	// In names a header to look in instead.
+	// In names a header to look in instead. Without texts, Status alone decides.
 	Says []string
 	In   string
 	And  string // a phrase that must be contained too
@@ -180,8 +180,8 @@ func (d *Dialect) check() error {
 		}
 	}
 	for n, r := range d.Refusals {
-		if len(r.Says) == 0 {
-			return fmt.Errorf("refusals[%d].says: nothing to look for", n)
+		if len(r.Says)+len(r.Status) == 0 {
+			return fmt.Errorf("refusals[%d]: needs status or says", n)
 		}
 		if r.Until != "" {
 			if _, err := time.LoadLocation(r.Until); err != nil {

@@ -36,3 +36,19 @@ func TestKindsOfRefusals(t *testing.T) {
 		}
 	}
 }
+
+// A refusal of a dialect that names no text is every answer with its status.
+func TestARefusalWithoutATextIsEveryAnswerWithItsStatus(t *testing.T) {
+	d := Dialect{Refusals: []Refusal{{Status: []int{503}, Overload: true}}}
+	if err := d.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for status, want := range map[int]bool{503: true, 500: false, 429: false} {
+		for _, body := range []string{"", "<h1>whatever</h1>"} {
+			l := Read(status, nil, []byte(body), Request{Method: "GET", Host: "site.test", Path: "/a", Dialect: &d}, time.Unix(1_700_000_000, 0))
+			if l.Overload != want || status == 503 && !l.Throttled {
+				t.Errorf("%d %q: %+v", status, body, l)
+			}
+		}
+	}
+}

@@ -211,7 +211,7 @@ func (r *Refusal) matches(status int, body []byte, headers map[string][]string) 
 	if r.And != "" && indexOf(body, r.And) < 0 {
 		return false
 	}
-	return slices.ContainsFunc(r.Says, func(word string) bool { return bodySays(text, word) })
+	return len(r.Says) == 0 || slices.ContainsFunc(r.Says, func(word string) bool { return bodySays(text, word) })
 }
 
 // bodySays looks for a phrase, or for key=value as a member of JSON.
