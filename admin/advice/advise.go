@@ -88,7 +88,7 @@ type Facts struct {
 	History store.History // all of it together
 	Limits  []status.Limit
 	Tokens  status.Tokens
-	Pools   map[string]string // :: site → its pool
+	Pools   map[string]string // :: site → its pool, "" for none
 	Waiting map[string]int    // :: site → requests that wait
 	Unread  []status.SiteUnread
 	Shared  []history.SharedName

@@ -22,7 +22,7 @@ const (
 // givenUp finds sites whose requests clients gave up. From refusedShare on it has the
 // largest weight, as these requests bring nothing.
 func givenUp(f *Facts) (list []status.Advice) {
-	by := f.usageBySite()
+	by := usageBy(f, siteOf)
 	for _, one := range f.History.Failed {
 		all := max(by[one.Site].Requests, one.Requests)
 		if one.What != strconv.Itoa(status.ClientLeft) || one.Requests < fewest || one.Site == store.Others {
@@ -86,28 +86,20 @@ func (f *Facts) largestClient(site string) (name string, share float64, others i
 // longPriorities are priorities whose requests wait for long while those of more urgent ones
 // do not.
 func longPriorities(f *Facts) (list []status.Advice) {
-	type sum struct {
-		requests int64
-		waited   time.Duration
-	}
-	by := map[int]sum{}
-	for _, u := range f.History.Usage {
-		s := by[u.Priority]
-		by[u.Priority] = sum{s.requests + u.Requests, s.waited + u.Waited}
-	}
-	average := func(p int) time.Duration { return by[p].waited / time.Duration(max(by[p].requests, 1)) }
+	by := usageBy(f, func(k store.UsageKey) int { return k.Priority })
+	average := func(p int) time.Duration { return by[p].Waited / time.Duration(max(by[p].Requests, 1)) }
 	for p, s := range by {
 		urgent, others := time.Duration(0), int64(0)
 		for q := range p {
-			if by[q].requests > 0 {
-				urgent, others = max(urgent, average(q)), others+by[q].requests
+			if by[q].Requests > 0 {
+				urgent, others = max(urgent, average(q)), others+by[q].Requests
 			}
 		}
-		if s.requests < fewest || average(p) < longWait || others == 0 || urgent > average(p)/2 {
+		if s.Requests < fewest || average(p) < longWait || others == 0 || urgent > average(p)/2 {
 			continue
 		}
 		list = append(list, status.Advice{
-			Weight: min(float64(s.waited)/float64(f.elapsed())/float64(s.requests), 1),
+			Weight: min(float64(s.Waited)/float64(f.elapsed())/float64(s.Requests), 1),
 			Text:   fmt.Sprintf("Requests of priority %d have waited %s on average; %d more urgent ones went first.", p, span(average(p)), others),
 			Change: "Give urgent priorities to fewer requests. The order only matters where a limit holds requests, so a larger limit helps too.",
 		})

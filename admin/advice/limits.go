@@ -42,7 +42,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 		return "the pause before failed requests are sent again", "The site or the network fails: see the log, and abide explain " + b.Site + "."
 	case b.Limit == "backend":
 		return "the pause of its backends after failures", "See abide status for the backends that fail, and why."
-	case b.Limit == "cooldown" && f.usageBySite()[b.Site].Refusals == 0:
+	case b.Limit == "cooldown" && usageBy(f, siteOf)[b.Site].Refusals == 0:
 		return "a pause after the site failed", "Look at the site: abide status says how it fails."
 	case b.Limit == "cooldown":
 		return "a pause after the site refused requests", "Write the site's limit under sites, a little below what it allows, so that the site has no reason to refuse."
@@ -96,16 +96,18 @@ func (f *Facts) moreTokens(site string) string {
 	return "More tokens would help."
 }
 
-// usageBySite adds up what became of the requests of each site.
-func (f *Facts) usageBySite() map[string]store.Usage {
-	by := map[string]store.Usage{}
+// usageBy adds up what became of requests, by a part of their key.
+func usageBy[K comparable](f *Facts, part func(store.UsageKey) K) map[K]store.Usage {
+	by := map[K]store.Usage{}
 	for _, u := range f.History.Usage {
-		s := by[u.Site]
+		s := by[part(u.UsageKey)]
 		s.Requests, s.Refusals, s.Waited = s.Requests+u.Requests, s.Refusals+u.Refusals, s.Waited+u.Waited
-		by[u.Site] = s
+		by[part(u.UsageKey)] = s
 	}
 	return by
 }
+
+func siteOf(k store.UsageKey) string { return k.Site }
 
 // changeWritten describes the effect of a larger limit in the configuration.
 func (f *Facts) changeWritten(site string, limits []status.Limit) string {
@@ -118,7 +120,7 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	case limit.Window <= 0:
 		return fmt.Sprintf("More than %d at once would help, if the site allows it.", limit.Amount)
 	}
-	budget := f.budget(int64(len(limits)), limit.Amount, seconds(limit.Window), left(limits))
+	budget := budget{f.Now, int64(len(limits)), limit.Amount, seconds(limit.Window), left(limits)}
 	if limit.By == "token" && f.usable(f.Pools[site]) > 0 {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
 		return f.oneMoreToken(budget, site, limit.Limit)
@@ -140,7 +142,7 @@ func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	for _, l := range limits {
 		remaining += max(l.Remaining, 0)
 	}
-	return f.oneMoreToken(f.budget(int64(n), announced.Limit, seconds(announced.Window), remaining), site, announced.Name())
+	return f.oneMoreToken(budget{f.Now, int64(n), announced.Limit, seconds(announced.Window), remaining}, site, announced.Name())
 }
 
 // ceiling is the lowest rate that a limit allows, and the limit's title; "": there is no limit.
@@ -198,10 +200,6 @@ type budget struct {
 	amount int64 // of each
 	window time.Duration
 	left   int64 // of all
-}
-
-func (f *Facts) budget(meters, amount int64, window time.Duration, left int64) budget {
-	return budget{f.Now, meters, amount, window, left}
 }
 
 // perSecond returns the rate of all of the limit.

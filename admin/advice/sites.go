@@ -21,7 +21,7 @@ const (
 
 // refusals are sites that refuse many requests.
 func refusals(f *Facts) (list []status.Advice) {
-	for site, s := range f.usageBySite() {
+	for site, s := range usageBy(f, siteOf) {
 		share := float64(s.Refusals) / float64(max(s.Requests+s.Refusals, 1))
 		if s.Refusals < fewestRefusals || share < refusedShare || site == store.Others {
 			continue
@@ -88,17 +88,14 @@ func othersUse(f *Facts) (list []status.Advice) {
 // deniedTokens finds tokens that sites do not accept.
 func deniedTokens(f *Facts) (list []status.Advice) {
 	for _, pool := range f.Tokens.Pools {
-		for _, token := range pool.Tokens {
-			if !token.Denied() {
-				continue
-			}
+		for _, token := range pool.Denied() {
 			until := ""
 			if !token.Until.IsZero() {
 				until = ", and it is not used until " + clock(token.Until, f.Now) + " UTC"
 			}
 			list = append(list, status.Advice{
 				Weight: 1 / float64(len(pool.Tokens)),
-				Text:   fmt.Sprintf("The token %s of the pool %s is not accepted (%s)%s.", token.Label, pool.Name, token.Reason(), until),
+				Text:   fmt.Sprintf("The token %s of the pool %s is not accepted (%s)%s.", token.Label, pool.Name, token.Why, until),
 				Change: fmt.Sprintf("Replace %s, or remove it from the pool.", token.Label),
 			})
 		}

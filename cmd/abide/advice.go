@@ -39,7 +39,7 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	f := c.adviceFacts(now)
 	f.History, f.Since, f.Active = c.history.Recent(now)
 	for _, one := range f.History.Blocked {
-		c.addPool(&f, one.Site)
+		f.Pools[one.Site] = c.poolOf(one.Site)
 	}
 	if u := admin.UnreadNow(c.policy.Load(), c.metrics.Sites()); u != nil {
 		f.Unread = u.Sites
@@ -62,15 +62,8 @@ func (a *program) adviceFacts(now time.Time) advice.Facts {
 // raise says what would raise the rate of requests to a site, "" if that is not known.
 func (a *program) raise(site, limit string, now time.Time) string {
 	f := a.adviceFacts(now)
-	a.addPool(&f, site)
+	f.Pools[site] = a.poolOf(site)
 	return advice.Raise(f, site, limit)
-}
-
-// addPool adds the pool of a site, if it has one.
-func (a *program) addPool(f *advice.Facts, site string) {
-	if pool := a.poolOf(site); pool != "" {
-		f.Pools[site] = pool
-	}
 }
 
 // poolOf returns the pool of a site, "" for none.

@@ -47,21 +47,16 @@ type summary struct {
 type limitSource struct{ text, source, time string }
 
 func sourceOfLimit(l status.Announced) limitSource {
-	s := limitSource{source: "announced by the site"}
+	const announced, found = "announced by the site", "found by refusals"
 	switch {
 	case l.Noise():
-		return limitSource{text: l.Label(), source: "found by refusals"}
+		return limitSource{text: l.Label(), source: found}
 	case l.State == status.Hidden:
-		s.source = "found by refusals"
-		s.text = "limit: " + strings.TrimSuffix(l.Name()+", "+l.FoundText(), ", ") + ", " + s.source
-	default:
-		s.text = "limit: " + l.Name() + ", " + s.source
-		if l.Measured() {
-			s.time = " in " + l.WindowText()
-			s.text += ", its time measured: " + l.WindowText()
-		}
+		return limitSource{text: "limit: " + strings.TrimSuffix(l.Name()+", "+l.FoundText(), ", ") + ", " + found, source: found}
+	case l.Measured():
+		return limitSource{"limit: " + l.Name() + ", " + announced + ", its time measured: " + l.WindowText(), announced, " in " + l.WindowText()}
 	}
-	return s
+	return limitSource{text: "limit: " + l.Name() + ", " + announced, source: announced}
 }
 
 // tokenUse counts the uses of a token.
@@ -129,7 +124,8 @@ func (s *summary) write(w io.Writer) {
 	case s.requests > 0:
 		s.table(w)
 	case s.unread > 0:
-		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countText(int(s.unread), "https connection"), s.unreadSites())
+		sites := strings.Join(named(s.unreadOf, shownUnread, strings.Clone), ", ")
+		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countText(int(s.unread), "https connection"), sites)
 	case s.ports > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", countText(int(s.connects), "connection"), s.ports)
 	case s.connects > 0:
@@ -169,17 +165,8 @@ func (s *summary) writeJSON(w io.Writer) error {
 	})
 }
 
-// shownUnread is the number of tunnelled sites that a summary names.
-const shownUnread = 3
-
-func (s *summary) unreadSites() string {
-	list := s.unreadOf[:min(len(s.unreadOf), shownUnread)]
-	text := strings.Join(list, ", ")
-	if more := len(s.unreadOf) - len(list); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
+// shownUnread is the number of tunnelled sites that a summary names, and shownTokens that of tokens.
+const shownUnread, shownTokens = 3, 8
 
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -211,14 +198,14 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s, %s: %s\n", name, countText(h.Requests, "request"), heldTimes(h), s.heldFor(h))
 	}
 	if len(s.tokens) > 0 {
-		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(named(s.tokens, tokenUse.String), ", "))
+		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(named(s.tokens, shownTokens, tokenUse.String), ", "))
 	}
 	if len(s.denied) > 0 {
 		advice := "replace it or remove it from its pool"
 		if len(s.denied) > 1 {
 			advice = "replace them or remove them from their pools"
 		}
-		fmt.Fprintf(t, "denied\t%s: %s\n", strings.Join(named(s.denied, status.DeniedToken.String), ", "), advice)
+		fmt.Fprintf(t, "denied\t%s: %s\n", strings.Join(named(s.denied, shownTokens, status.DeniedToken.String), ", "), advice)
 	}
 	if text := s.advice(); text != "" {
 		fmt.Fprintf(t, "faster\t%s\n", text)
@@ -252,13 +239,10 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	return h.Site + ", limit: " + h.Limit
 }
 
-// shownTokens is the number of tokens that a summary names.
-const shownTokens = 8
-
-// named names tokens, and counts those that are too many to be named.
-func named[T any](tokens []T, text func(T) string) []string {
-	list := lists.Map(tokens[:min(len(tokens), shownTokens)], text)
-	if n := len(tokens) - len(list); n > 0 {
+// named names the first of all, and counts those that are too many to be named.
+func named[T any](all []T, most int, text func(T) string) []string {
+	list := lists.Map(all[:min(len(all), most)], text)
+	if n := len(all) - len(list); n > 0 {
 		list = append(list, fmt.Sprintf("and %d more", n))
 	}
 	return list
