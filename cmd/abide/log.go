@@ -75,7 +75,7 @@ func (s *sentences) Format(entry *logrus.Entry) ([]byte, error) {
 // warnOfProxyVariables logs that abide itself ignores the usual proxy variables, unless they are those that "abide env"
 // prints for this data directory. Their values may hold a password and are not logged.
 func warnOfProxyVariables(log *logrus.Logger, p *policy.Policy) {
-	if own := ca.Dir(p.Data); p.Egress.Proxy != nil || own != "" && filepath.Dir(os.Getenv("NODE_EXTRA_CA_CERTS")) == own {
+	if dir := ca.Dir(p.Data); p.Egress.Proxy != nil || dir != "" && filepath.Dir(os.Getenv("NODE_EXTRA_CA_CERTS")) == dir {
 		return
 	}
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
