@@ -19,8 +19,10 @@ func TestAReportIsAskedForByItsParts(t *testing.T) {
 			if site == "ill" {
 				return status.Report{}, errors.New("the disk is ill")
 			}
-			return status.Report{Rows: []status.ReportRow{{Start: since, Name: "b", Requests: 1}, {Start: since, Name: "a", Requests: 2}},
-				Failures: status.Failures{Codes: map[string][]status.CodeCount{"x.test": {{Code: 402, Answers: 3}}}, Own: map[string]uint64{"wait": 1}}}, nil
+			return status.Report{
+				Rows:     []status.ReportRow{{Start: since, Name: "b", Requests: 1}, {Start: since, Name: "a", Requests: 2}},
+				Failures: status.Failures{Codes: map[string][]status.CodeCount{"x.test": {{Code: 402, Answers: 3}}}, Own: map[string]uint64{"wait": 1}},
+			}, nil
 		}
 	})
 	r := b.get("/api/v1/report?by=client&site=x.test&since=2026-03-01T12:34:56Z&until=2026-03-01T13:00:00Z")

@@ -73,7 +73,8 @@ func (r *Recorder) Failed(ctx context.Context, site string, since, until time.Ti
 
 // read returns the rows of a site, or of all sites if site is "", from the file and from memory.
 func read[K comparable, R any](ctx context.Context, r *Recorder, t rows[K, R], from func(File, context.Context, string, time.Time, time.Time, time.Duration) ([]R, error),
-	of func(store.History) []R, site string, p period) (list []R, err error) {
+	of func(store.History) []R, site string, p period,
+) (list []R, err error) {
 	if f := r.options.File; f != nil {
 		if list, err = from(f, ctx, site, p.since, p.until, p.step); err != nil {
 			return nil, err
