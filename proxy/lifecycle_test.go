@@ -94,7 +94,7 @@ func TestStoppingEndsWithinTheDrainTime(t *testing.T) {
 func TestWhatHasNoAnswerAtTheEndOfTheDrainIsTold(t *testing.T) {
 	for i, a := range protocolClients {
 		t.Run(a.name, func(t *testing.T) {
-			b := newTestProxy(t, "intercept: all", "timeouts: {drain: 2s}", "defaults: {limits: [], learn: true}", "log: {access: on}")
+			b := newTestProxy(t, "intercept: all", "timeouts: {drain: 2s}", "defaults: {limits: [{concurrency: 2}], learn: false}", "log: {access: on}")
 			b.handle(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/stream" {
 					io.WriteString(w, "begun")

@@ -186,13 +186,11 @@ func (a *program) reload() (changes []string, err error) {
 		return nil, errStopping
 	}
 	a.metrics.Reloaded(err == nil)
-	unsaid := a.refused.note(time.Now(), err)
+	a.refused.note(time.Now(), err)
 	if err != nil {
 		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
-		if unsaid {
-			a.log.WithField("reason", err).Error(err)
-		}
+		a.log.WithField("reason", err).Error(err)
 		return nil, err
 	}
 	a.systemd.ready("serving on " + a.listener.Addr().String())
@@ -277,21 +275,12 @@ type refusedReload struct {
 	mu    sync.Mutex
 	since time.Time // the first refusal; zero: the last reload succeeded, or there was none
 	err   error     // of the last refusal
-	said  time.Time // when it was logged
 }
 
-// sameRefusal is the time within which two equal refusals are one in the log: the file has
-// changed, and the operator asks for a reload.
-const sameRefusal = 10 * time.Second
-
-// note notes the result of a reload; a nil error is a success. It reports whether the error is to
-// be logged.
-func (r *refusedReload) note(now time.Time, err error) (unsaid bool) {
+// note notes the result of a reload; a nil error is a success.
+func (r *refusedReload) note(now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if unsaid = err == nil || r.err == nil || r.err.Error() != err.Error() || now.Sub(r.said) >= sameRefusal; unsaid {
-		r.said = now
-	}
 	r.err = err
 	switch {
 	case err == nil:
@@ -299,7 +288,6 @@ func (r *refusedReload) note(now time.Time, err error) (unsaid bool) {
 	case r.since.IsZero():
 		r.since = now
 	}
-	return unsaid
 }
 
 // status is the refused reload for the admin API, nil for none.

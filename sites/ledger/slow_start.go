@@ -16,7 +16,7 @@ const (
 	slowStartTime = 2 * second
 	// slowStartTimeout is the time without an answer after which twice as many requests may be
 	// in flight, and slowStartLate times the mean time of an answer is the same where that is known.
-	slowStartTimeout = second / 2
+	slowStartTimeout = second
 	slowStartLate    = 2
 	// SlowStartSuccesses is the number of successes that end a slow start.
 	SlowStartSuccesses = 16 * 64

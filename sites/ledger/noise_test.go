@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+)
+
+// random refuses a share of the requests, whatever the rate is, and those that another origin refuses.
+type random struct {
+	origin
+	share float64
+	next  func() float64
+}
+
+func (o random) arrive(at float64) reply {
+	r := silentReply()
+	if r.refused = o.next() < o.share; !r.refused && o.origin != nil {
+		r.refused = o.origin.arrive(at).refused
+	}
+	return r
+}
+
+// TestRefusalsAtRandomAreToldFromALimit: they slow nothing for long, and a limit beside them is kept.
+func TestRefusalsAtRandomAreToldFromALimit(t *testing.T) {
+	t.Parallel()
+	for _, share := range []float64{0, 0.01, 0.05, 0.3} {
+		for _, limited := range []bool{false, true} {
+			dice := dice(5)
+			o := random{share: share, next: dice.Float64}
+			if limited {
+				o.origin = &drip{limit: 20, rate: 5}
+			}
+			p := NewHiddenRate(History{Accepted: 20, Lasted: time.Second})
+			p.Refused(seconds(0), Refusal{Sent: seconds(0)})
+			s := run{origin: o, meter: p, flying: 8, fastest: .045, slowest: .055, length: 1000, random: dice}
+			s.hear = func(now, sent time.Time, r reply) {
+				if r.refused {
+					p.Refused(now, Refusal{Sent: sent})
+				}
+			}
+			r := s.do()
+			served := 0
+			for _, at := range r.times {
+				if at > s.length/2 {
+					served++
+				}
+			}
+			most := 160 * (1 - share) // eight at once, of which each takes 50 ms
+			if limited {
+				most = 5
+			}
+			t.Logf("%g %% at random, a limit %v: %.2f of what is possible, %d refused, found %+v", 100*share, limited, float64(served)/(most*s.length/2), r.refused, p.Found(seconds(s.length)))
+			if least := 0.5 * most * s.length / 2; float64(served) < least {
+				t.Errorf("%g %% at random, a limit %v: %d served in the second half, where %.0f are possible", 100*share, limited, served, 2*least)
+			}
+			if share == 0 && p.Found(seconds(s.length)).AtRandom > 0 {
+				t.Errorf("refusals of a limit, %v, are taken for noise", limited)
+			}
+		}
+	}
+}
