@@ -51,27 +51,27 @@ type rateSearch struct {
 	cycle   int64   // for which a rate has to hold
 	whole   bool    // the cycle is the length of a window, which its end has shown
 	held    bool    // the window has held for its length
-	doubted bool    // a request was refused before that
+	doubted bool    // one request was refused before the window has held
 	blocked bool    // the rate is set already when the refusals end
 
 	accepted  float64  // requests since emptyAt
 	emptyAt   int64    // when the last refused request was sent; before: when requests began
 	resumedAt int64    // when the first request was sent that was accepted after that
-	sure      interval // the same since refusals in a row, which are those of a limit
+	sure      interval // since the last refusals in a row, which are those of a limit
 	lowest    float64  // the lowest rate since resumedAt
-	burst     float64  // the same at the first refusal
+	burst     float64  // the value of full at the first refusal
 	saves     bool     // fewer requests were accepted later: what is not sent can be sent later
 	full      float64  // requests that may have been saved, or that a window has; before the first refusal, those accepted
 	measured  float64  // requests accepted between the last refusals
-	seconds   float64  // from the first of these to the last
-	intervals float64  // between these
+	seconds   float64  // from the first of these refusals to the last
+	intervals float64  // how many times between refusals are in measured
 
 	served int   // successes at this rate
 	since  int64 // start of this rate
 
 	trying bool    // the rate is an attempt above a rate that held
 	cycles int     // that the settled rate has held, without a refusal
-	passed int     // requests in these
+	passed int     // requests in these cycles
 	fails  int     // attempts refused in a row
 	step   float64 // part by which the next attempt exceeds the settled rate
 }
