@@ -213,6 +213,61 @@ func (m *Metrics) BuildInfo(version, goVersion string) {
 // Jobs sets the function that lists the jobs of this process.
 func (m *Metrics) Jobs(now func() []status.Job) { m.jobs.now.Store(&now) }
 
+// Store sets the function that returns the store's state. Without it the store has no
+// series.
+func (m *Metrics) Store(now func() StoreState) {
+	m.store.now.Store(&now)
+	// A series must exist at 0 before it can be seen to increase.
+	m.store.outages.more(pair{}, 0)
+	m.store.losses.more(pair{"all", ""}, 0)
+	m.store.losses.more(pair{"site", ""}, 0)
+}
+
+// StoreOperation counts an operation of the store, such as "exchange", and its duration.
+// Operations are fixed words.
+func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
+	result := "failed"
+	if ok {
+		result = "ok"
+	}
+	m.store.operations.inc(pair{op, result})
+	observe(m.store.took, took)
+}
+
+// StoreLent counts units taken while the store was away, by the outage rule: "share" or
+// "open".
+func (m *Metrics) StoreLent(outage string, units int64) {
+	m.store.lent.more(pair{outage, ""}, float64(units))
+}
+
+// StoreLost counts a loss of data of the store: of "all" budgets, or those of one "site".
+func (m *Metrics) StoreLost(what string) { m.store.losses.inc(pair{what, ""}) }
+
+// StoreAway counts the start of an outage of the store.
+func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
+
+// Permits sets the function that counts open permits of crawlers without a proxy.
+func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
+
+// Holds sets the function that counts waiting requests.
+func (m *Metrics) Holds(now func() []HoldCount) { m.queue.holds(now) }
+
+// Blocked sets the function that lists what held requests since the process began. A value
+// that falls belongs to a limit that was forgotten and has begun again.
+func (m *Metrics) Blocked(since func() []BlockedTime) { m.queue.blocked(since) }
+
+// Observed sets the function that lists how long limits with mode: observe would have held
+// requests, since the process began.
+func (m *Metrics) Observed(since func() []BlockedTime) { m.observed.blocked(since) }
+
+// Tokens sets the function that returns this state.
+func (m *Metrics) Tokens(now func() Known) { m.tokens.now.Store(&now) }
+
+// Breakers sets the function that lists breakers which are not closed. Closed breakers may
+// be listed: they have no series, so that an alert on > 0 ends by itself and sites without
+// faults cost nothing.
+func (m *Metrics) Breakers(now func() []status.Breaker) { m.breakers.now.Store(&now) }
+
 // jobs collects how far the jobs of this process are, at a scrape.
 type jobs struct {
 	now atomic.Pointer[func() []status.Job]

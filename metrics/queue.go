@@ -21,13 +21,6 @@ type BlockedTime struct {
 	Seconds     float64
 }
 
-// Holds sets the function that counts waiting requests.
-func (m *Metrics) Holds(now func() []HoldCount) { m.queue.holds(now) }
-
-// Blocked sets the function that lists what held requests since the process began. A value
-// that falls belongs to a limit that was forgotten and has begun again.
-func (m *Metrics) Blocked(since func() []BlockedTime) { m.queue.blocked(since) }
-
 // queue collects the queue's numbers at a scrape. Sites beyond the maximum are "other".
 type queue struct {
 	sites *sites
@@ -140,10 +133,6 @@ func (q *queue) add(site, limit string, seconds float64) {
 	}
 	limits[limit] += seconds
 }
-
-// Observed sets the function that lists how long limits with mode: observe would have held
-// requests, since the process began.
-func (m *Metrics) Observed(since func() []BlockedTime) { m.observed.blocked(since) }
 
 // observed collects the times that mode: observe would have held requests.
 type observed struct{ *queue }

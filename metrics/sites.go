@@ -195,11 +195,6 @@ func (s *Site) collect(list []prometheus.Metric) []prometheus.Metric {
 	return list
 }
 
-// Breakers sets the function that lists breakers which are not closed. Closed breakers may
-// be listed: they have no series, so that an alert on > 0 ends by itself and sites without
-// faults cost nothing.
-func (m *Metrics) Breakers(now func() []status.Breaker) { m.breakers.now.Store(&now) }
-
 // breakers collects the breakers at a scrape. Sites beyond the maximum share the label
 // "other", which shows the worst of them.
 type breakers struct {

@@ -20,42 +20,6 @@ type StoreState struct {
 	Damaged map[string]int
 }
 
-// Store sets the function that returns the store's state. Without it the store has no
-// series.
-func (m *Metrics) Store(now func() StoreState) {
-	m.store.now.Store(&now)
-	// A series must exist at 0 before it can be seen to increase.
-	m.store.outages.more(pair{}, 0)
-	m.store.losses.more(pair{"all", ""}, 0)
-	m.store.losses.more(pair{"site", ""}, 0)
-}
-
-// StoreOperation counts an operation of the store, such as "exchange", and its duration.
-// Operations are fixed words.
-func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
-	result := "failed"
-	if ok {
-		result = "ok"
-	}
-	m.store.operations.inc(pair{op, result})
-	observe(m.store.took, took)
-}
-
-// StoreLent counts units taken while the store was away, by the outage rule: "share" or
-// "open".
-func (m *Metrics) StoreLent(outage string, units int64) {
-	m.store.lent.more(pair{outage, ""}, float64(units))
-}
-
-// StoreLost counts a loss of data of the store: of "all" budgets, or those of one "site".
-func (m *Metrics) StoreLost(what string) { m.store.losses.inc(pair{what, ""}) }
-
-// StoreAway counts the start of an outage of the store.
-func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
-
-// Permits sets the function that counts open permits of crawlers without a proxy.
-func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
-
 // storeCollector collects the store's metrics at a scrape.
 type storeCollector struct {
 	operations *counters

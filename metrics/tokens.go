@@ -44,9 +44,6 @@ type Known struct {
 	Written []status.Limit
 }
 
-// Tokens sets the function that returns this state.
-func (m *Metrics) Tokens(now func() Known) { m.tokens.now.Store(&now) }
-
 // tokenCollector collects the tokens' metrics at a scrape.
 type tokenCollector struct {
 	sites *sites

@@ -367,3 +367,21 @@ func (l *line) place() (*place, error) {
 	path := cmp.Or(u.EscapedPath(), "/")
 	return newPlace(t, path), nil
 }
+
+// place is the target and URL of a request.
+type place struct {
+	target policy.Target
+	url    url.URL
+}
+
+// newPlace is the place of a target and an escaped path.
+func newPlace(t policy.Target, path string) *place {
+	p := &place{target: t, url: url.URL{Scheme: t.Scheme, Host: t.HostPort(), Path: path}}
+	if t.UsualPort() {
+		p.url.Host = t.Host
+	}
+	if plain, err := url.PathUnescape(path); err == nil && plain != path {
+		p.url.Path, p.url.RawPath = plain, path
+	}
+	return p
+}

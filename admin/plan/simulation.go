@@ -19,13 +19,6 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-const (
-	// longest is the longest time that a plan looks ahead.
-	longest = 10 * 365 * 24 * time.Hour
-	// checkEvery is after how many steps a simulation looks whether it is still wanted.
-	checkEvery = 1 << 12
-)
-
 // simulation is one run of a scenario.
 type simulation struct {
 	scenario   *Scenario
@@ -35,6 +28,15 @@ type simulation struct {
 	site       site
 	tally      tally
 	sent       int // attempts, for the jitter of latencies
+}
+
+// request is one request to come.
+type request struct {
+	place    *place
+	method   string
+	priority int           // -1: not said
+	latency  time.Duration // until the site has answered
+	bytes    int64
 }
 
 func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
@@ -60,22 +62,6 @@ func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
 		return nil, fmt.Errorf("preparing the plan: %w", err)
 	}
 	return item, nil
-}
-
-// Run simulates a scenario under a policy, and tells how it went. The result has no what-ifs.
-func Run(ctx context.Context, p *policy.Policy, s Scenario) (*Result, error) {
-	simulation, err := newSimulation(p, &s)
-	if err != nil {
-		return nil, err
-	}
-	simulation.begin()
-	end := s.Start.Add(longest)
-	for steps := 0; !simulation.clock.Next().After(end) && simulation.clock.Step(); steps++ {
-		if steps%checkEvery == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-	return simulation.result(), nil
 }
 
 // begin has the first requests come.

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-)
 
-// gap is the space between columns.
-const gap = 1
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/abide-proxy/abide/status"
+)
 
 // placed is a column with its width.
 type placed struct {
@@ -63,26 +64,6 @@ func fitting(width int) (shown []placed, left int) {
 	return shown, left
 }
 
-// squeeze makes the widest columns narrower until all have room, but none narrower than least.
-func squeeze(widths []int, room, least int) {
-	sum := gap * (len(widths) - 1)
-	for _, one := range widths {
-		sum += one
-	}
-	for ; sum > room; sum-- {
-		widest := 0
-		for i := range widths {
-			if widths[i] > widths[widest] {
-				widest = i
-			}
-		}
-		if widths[widest] <= least {
-			return
-		}
-		widths[widest]--
-	}
-}
-
 // column is a column of the table of sites.
 type column struct {
 	title string
@@ -133,4 +114,63 @@ func compareLimits(a, b row) int {
 // severity is larger for what needs an operator more.
 func severity(r row) int {
 	return map[string]int{"open": 3, "half-open": 2, "paused": 1}[r.state]
+}
+
+// rates are per second.
+type rates struct{ requests, received, sent float64 }
+
+// siteTexts are the texts of all columns, and how wide each column is.
+func siteTexts(rows []row) (texts [][]string, used []int) {
+	used = make([]int, len(columns))
+	for _, r := range rows {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = clean(c.text(r))
+			used[i] = max(used[i], width(cells[i]))
+		}
+		texts = append(texts, cells)
+	}
+	return texts, used
+}
+
+// everything is all columns in the width of their texts.
+func everything(used []int) []placed {
+	var all []placed
+	for i, c := range columns {
+		all = append(all, placed{c, i, max(used[i], len(c.title))})
+	}
+	return all
+}
+
+// row is a site as the table shows it.
+type row struct {
+	site      string
+	rates     rates
+	waiting   int
+	longest   time.Duration // that a request has waited so far
+	limitedBy string
+	refusals  uint64
+	state     string // ok, half-open, open or paused
+	paused    bool
+}
+
+func rowOf(site status.Site, r rates) row {
+	w := row{
+		site: site.Name, rates: r, waiting: site.Held, longest: seconds(site.LongestWait),
+		limitedBy: site.LimitedBy, refusals: site.Refusals, state: status.BreakerWord(site.Breaker), paused: site.Paused != nil,
+	}
+	if w.paused {
+		w.state = "paused"
+	}
+	return w
+}
+
+func stateColor(state string) tcell.Color {
+	switch state {
+	case "open":
+		return tcell.ColorRed
+	case "half-open", "paused":
+		return tcell.ColorYellow
+	}
+	return tcell.ColorDefault
 }

@@ -2,12 +2,14 @@ package top
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -58,6 +60,78 @@ func (m *model) rows() []row {
 	return rows
 }
 
+// siteList is the table of sites for a terminal of a width; 0: as wide as the texts are.
+func (m *model) siteList(rows []row, room int) list {
+	texts, used := siteTexts(rows)
+	var shown []placed
+	if room == 0 {
+		shown = everything(used)
+	} else {
+		shown = layout(room, used)
+	}
+	var l list
+	for _, c := range shown {
+		title := c.title
+		if room > 0 && c.number == m.sortBy {
+			title = m.sortedTitle(c)
+		}
+		l.titles, l.right, l.widths = append(l.titles, title), append(l.right, c.right), append(l.widths, c.width)
+	}
+	for y, r := range rows {
+		cells := lists.Map(shown, func(c placed) string { return texts[y][c.number] })
+		l.rows, l.colors = append(l.rows, cells), append(l.colors, stateColor(r.state))
+	}
+	return l
+}
+
+// sortedTitle is the title of the column that rows are sorted by, with an arrow.
+func (m *model) sortedTitle(c placed) string {
+	arrow := tcell.RuneDArrow
+	if m.reverse {
+		arrow = tcell.RuneUArrow
+	}
+	return cut(c.title, c.width-1) + string(arrow)
+}
+
+// holdList is the requests that wait at the site that the user looks at.
+func (m *model) holdList() list {
+	l := list{titles: []string{"CLIENT", "PRIORITY", "WAITED", "WAITS FOR", "UNTIL", "EXPECTED"}}
+	for _, h := range m.now.holds.Holds {
+		w := status.Wait{Site: h.Site, Limit: h.Limit, Why: h.Why, Asks: h.Asks, Until: h.Until}
+		l.add(cmp.Or(h.Client, "-"), fmt.Sprint(h.Priority), short(seconds(h.Waited)), w.For(), w.Ends(m.now.at), cmp.Or(status.Ahead(h.Expected, m.now.at), "-"))
+	}
+	return l
+}
+
+// tokenList is the tokens of all pools, each with the limit of which the smallest part is left.
+func (m *model) tokenList() list {
+	l := list{titles: []string{"POOL", "TOKEN", "STATE", "USES", "REFUSED", "LEFT", "OF", "RESETS"}}
+	for _, p := range m.now.tokens.Pools {
+		for _, t := range p.Tokens {
+			left, of, resets := "-", "-", "-"
+			if announced := scarcest(t.Limits); announced != nil {
+				left, of, resets = announced.LeftText(), announced.Site+": "+announced.Label(), cmp.Or(status.Ahead(announced.Reset, m.now.at), "-")
+			}
+			state := t.State
+			if ends := status.Ahead(t.Until, m.now.at); ends != "" {
+				state += ", ends " + ends
+			}
+			l.add(p.Name, t.Label, state, fmt.Sprint(t.Uses), fmt.Sprint(t.Refusals), left, of, resets)
+		}
+	}
+	return l
+}
+
+// scarcest is the limit with the smallest part left, nil without limits.
+func scarcest(limits []status.Announced) (least *status.Announced) {
+	for i := range limits {
+		if least == nil || limits[i].LeftShare() < least.LeftShare() {
+			least = &limits[i]
+		}
+	}
+	return least
+}
+
 // choose sorts by a column.
 func (m *model) choose(column int) { m.sortBy, m.reverse = column%len(columns), false }
 
@@ -77,9 +151,6 @@ const (
 	// mostCounts bounds a history.
 	mostCounts = 64
 )
-
-// rates are per second.
-type rates struct{ requests, received, sent float64 }
 
 // counts are the counters of an abide at one time.
 type counts struct {
@@ -146,71 +217,6 @@ func perSecondOf(before, now uint64, passed time.Duration) float64 {
 		return 0
 	}
 	return float64(now-before) / passed.Seconds()
-}
-
-// sample is the answers of an abide at one time.
-type sample struct {
-	at        time.Time
-	about     subject
-	process   status.Process
-	sites     status.SiteList
-	forecasts []status.Forecast
-	holds     status.HoldList // with subjects that have a site
-	tokens    status.Tokens   // with subjects about tokens
-}
-
-// subject names the list that a sample has besides the sites.
-type subject struct {
-	site   string // the holds of this site; "": none
-	tokens bool
-}
-
-// forecastEvery is the time between two requests for forecasts: there may be many of them, and they
-// change slowly.
-const forecastEvery = 10 * time.Second
-
-// sampler takes samples of an abide.
-type sampler struct {
-	from      Source
-	forecasts []status.Forecast // as they were asked for last
-	due       time.Time         // when forecasts are asked for again
-}
-
-// take asks for all that a sample has.
-func (a *sampler) take(ctx context.Context, about subject) (s sample, err error) {
-	s.about = about
-	if s.process, err = a.from.Status(ctx); err != nil {
-		return s, err
-	}
-	if s.sites, err = a.from.Sites(ctx); err != nil {
-		return s, err
-	}
-	s.at = time.Now()
-	if err = a.takeForecasts(ctx, s.at); err != nil {
-		return s, err
-	}
-	s.forecasts = a.forecasts
-	if about.site != "" {
-		if s.holds, err = a.from.Holds(ctx, about.site); err != nil {
-			return s, err
-		}
-	}
-	if about.tokens {
-		s.tokens, err = a.from.Tokens(ctx)
-	}
-	return s, err
-}
-
-func (a *sampler) takeForecasts(ctx context.Context, now time.Time) error {
-	if now.Before(a.due) {
-		return nil
-	}
-	list, err := a.from.Forecasts(ctx)
-	if err != nil {
-		return err
-	}
-	a.forecasts, a.due = list, now.Add(forecastEvery)
-	return nil
 }
 
 // headerLines is the number of lines above the table.

@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// change is one thing that is changed.
+type change struct {
+	text     string
+	policy   *policy.Policy
+	scenario Scenario
+}
+
+// WhatIfs simulates a scenario again for each of a few changes, several at once where there
+// is more than one core. base is the result without a change.
+func WhatIfs(ctx context.Context, p *policy.Policy, s Scenario, base *Result) ([]WhatIf, error) {
+	changes := changesOf(p, s, base)
+	list, errs := make([]WhatIf, len(changes)), make([]error, len(changes))
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var running sync.WaitGroup
+	for i, c := range changes {
+		places <- struct{}{}
+		running.Go(func() {
+			defer func() { <-places }()
+			list[i], errs[i] = c.run(ctx, base)
+		})
+	}
+	running.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// run simulates the changed scenario.
+func (c *change) run(ctx context.Context, base *Result) (WhatIf, error) {
+	r, err := Run(ctx, c.policy, c.scenario)
+	if err != nil {
+		return WhatIf{}, fmt.Errorf("planning %s: %w", c.text, err)
+	}
+	return WhatIf{
+		Change: c.text, End: r.End, Seconds: r.Seconds, Finished: r.Finished, Sooner: base.Seconds - r.Seconds,
+		PerSecond: r.PerSecond, Refusals: r.Refusals,
+	}, nil
+}
+
+// changesOf are the changes that may help, and twice the clients.
+func changesOf(p *policy.Policy, s Scenario, base *Result) (list []change) {
+	add := func(c change, ok bool) {
+		if ok {
+			list = append(list, c)
+		}
+	}
+	add(moreTokens(p, s, base))
+	add(doubleLimit(p, s, base))
+	add(moreClients(p, s))
+	add(halfLatency(p, s, base))
+	return list
+}
+
+// targetOf is the first target at a site, and the site that limits most if there is a limit.
+func (s *Scenario) targetOf(p *policy.Policy, top *Cause) policy.Target {
+	all := s.targets()
+	for _, t := range all {
+		if top != nil && p.Match(t).Site == top.Site {
+			return t
+		}
+	}
+	return all[0]
+}
+
+// moreTokens is one more token in the pool of the site that limits most.
+func moreTokens(p *policy.Policy, s Scenario, base *Result) (c change, ok bool) {
+	rule := p.Match(s.targetOf(p, base.top())).Rule
+	if rule == nil || rule.Pool == "" {
+		return c, false
+	}
+	now := max(len(s.Tokens[rule.Pool]), 1)
+	tokens := map[string][]policy.Token{}
+	maps.Copy(tokens, s.Tokens)
+	tokens[rule.Pool] = append(slices.Clone(append(s.Tokens[rule.Pool], make([]policy.Token, now-len(s.Tokens[rule.Pool]))...)), policy.Token{})
+	s.Tokens = tokens
+	return change{fmt.Sprintf("one more token (%d)", now+1), p, s}, true
+}
+
+// doubleLimit is twice the limit that limits most.
+func doubleLimit(p *policy.Policy, s Scenario, base *Result) (c change, ok bool) {
+	top := base.top()
+	if top == nil {
+		return c, false
+	}
+	if ours := withDoubled(p, s.targetOf(p, top), top.Limit); ours != nil {
+		return change{fmt.Sprintf("double %q", top.Limit), ours, s}, true
+	}
+	if s.SiteLimit == nil {
+		return c, false
+	}
+	twice := *s.SiteLimit
+	twice.Amount *= 2
+	text := fmt.Sprintf("the site allows twice %q", s.SiteLimit)
+	s.SiteLimit = &twice
+	return change{text, p, s}, true
+}
+
+// withDoubled is the policy with twice one limit of a target; nil if it has no such limit.
+func withDoubled(p *policy.Policy, t policy.Target, title string) *policy.Policy {
+	ours := *p
+	ours.Sites = slices.Clone(p.Sites)
+	for i := range ours.Sites {
+		ours.Sites[i].Limits = slices.Clone(ours.Sites[i].Limits)
+		ours.Sites[i].Backends = slices.Clone(ours.Sites[i].Backends)
+		for j := range ours.Sites[i].Backends {
+			ours.Sites[i].Backends[j].Limits = slices.Clone(ours.Sites[i].Backends[j].Limits)
+		}
+	}
+	ours.Defaults.Limits = slices.Clone(p.Defaults.Limits)
+	found := false
+	for _, l := range limitsAt(&ours, t) {
+		if l.Title() == title {
+			found = true
+			double(l)
+		}
+	}
+	if !found {
+		return nil
+	}
+	return &ours
+}
+
+// double makes a limit allow twice as much.
+func double(l *policy.Limit) {
+	if l.Burst == l.Amount {
+		l.Burst *= 2
+	}
+	l.Amount, l.Min, l.Max = 2*l.Amount, 2*l.Min, 2*l.Max
+}
+
+// moreClients is twice the clients of a Crawl.
+func moreClients(p *policy.Policy, s Scenario) (c change, ok bool) {
+	if s.Log != nil || 2*s.Crawl.Clients > MostClients {
+		return c, false
+	}
+	s.Crawl.Clients *= 2
+	return change{fmt.Sprintf("twice the clients (%d)", s.Crawl.Clients), p, s}, true
+}
+
+// halfLatency is answers in half the time, where these take most of the time.
+func halfLatency(p *policy.Policy, s Scenario, base *Result) (c change, ok bool) {
+	if s.Log != nil || len(base.LimitedBy) == 0 || base.LimitedBy[0].Kind != BySite {
+		return c, false
+	}
+	s.Crawl.Latency /= 2
+	return change{fmt.Sprintf("answers in half the time (%v)", s.Crawl.Latency), p, s}, true
+}
