@@ -3,8 +3,41 @@ package sites
 import (
 	"time"
 
+	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/sites/routes"
 )
+
+// Answer is an answer of a site, with the request it answers.
+type Answer struct {
+	Lesson  *learn.Lesson // limits that the answer tells of
+	At      time.Time     // arrival of its head
+	Class   *routes.Class // of the request
+	Sent    time.Time     // when the request was sent, by the ledgers' time
+	Budget  string        // key of the ledgers that the request took from
+	Backend bool          // the request went to one of several backends, which have limits of their own
+	Reserve ledger.Reserve
+	Level   int64 // requests to the site that were in flight with it; 0: unknown
+	Failed  bool  // the site failed to answer: a status from 500 on
+	Denied  bool  // the status is 403
+
+	// Unavailable: the status is 503. The answer may become a refusal then: see Unavailable.
+	Unavailable bool
+}
+
+// updater applies updates to the meters of limits: a permit of the queue.
+type updater interface {
+	Update(list []queue.Update)
+}
+
+// whose returns the key of the ledger that the announcement belongs to.
+func (a *Answer) whose(announcement *routes.Announcement) string {
+	if announcement.Site && !a.Backend {
+		return ""
+	}
+	return a.Budget
+}
 
 const (
 	// longestBreak is the time without successes that ends a site's activity.
@@ -161,4 +194,35 @@ func (u *unavailable) refuses(now, sent, latest time.Time) bool {
 		u.at = now
 	}
 	return u.inRow <= mostUnavailable
+}
+
+const (
+	// together is the longest time between refusals of two tokens on one route, if it is not the
+	// tokens that are limited.
+	together = 10 * time.Second
+	// mostRefusals bounds the refusals of routes, whose names strangers choose.
+	mostRefusals = 256
+)
+
+// refusals are a site's refusals that no announced limit explains. The zero value is empty.
+// It is not safe for concurrent use.
+type refusals struct {
+	last map[string]refusal // :: route → the last refusal
+}
+
+// refusal is the last refusal of a route.
+type refusal struct {
+	budget string
+	at     time.Time
+}
+
+// shared records that a route was refused with a budget, and reports whether another budget
+// was refused shortly before: then the limit may not be the token's.
+func (r *refusals) shared(now time.Time, route, budget string) bool {
+	last, ok := r.last[route]
+	if r.last == nil || len(r.last) >= mostRefusals {
+		r.last = map[string]refusal{}
+	}
+	r.last[route] = refusal{budget, now}
+	return ok && last.budget != budget && now.Sub(last.at) <= together
 }

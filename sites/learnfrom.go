@@ -11,36 +11,6 @@ import (
 	"github.com/abide-proxy/abide/sites/routes"
 )
 
-// Answer is an answer of a site, with the request it answers.
-type Answer struct {
-	Lesson  *learn.Lesson // limits that the answer tells of
-	At      time.Time     // arrival of its head
-	Class   *routes.Class // of the request
-	Sent    time.Time     // when the request was sent, by the ledgers' time
-	Budget  string        // key of the ledgers that the request took from
-	Backend bool          // the request went to one of several backends, which have limits of their own
-	Reserve ledger.Reserve
-	Level   int64 // requests to the site that were in flight with it; 0: unknown
-	Failed  bool  // the site failed to answer: a status from 500 on
-	Denied  bool  // the status is 403
-
-	// Unavailable: the status is 503. The answer may become a refusal then: see Unavailable.
-	Unavailable bool
-}
-
-// updater applies updates to the meters of limits: a permit of the queue.
-type updater interface {
-	Update(list []queue.Update)
-}
-
-// whose returns the key of the ledger that the announcement belongs to.
-func (a *Answer) whose(announcement *routes.Announcement) string {
-	if announcement.Site && !a.Backend {
-		return ""
-	}
-	return a.Budget
-}
-
 // LearnFrom applies an answer to the routes of the site, and to the ledgers of announced
 // limits. If the limits of routes change, the queue must plan the site's waiting requests
 // again.

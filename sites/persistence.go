@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/signal"
-	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/store"
 )
@@ -285,67 +284,6 @@ func (p *Persistence) changed(now time.Time, s *Source, found Found) map[string]
 	return fresh
 }
 
-// KeepFrom makes the Persistence save a gate's cooldowns and meters of learned limits, and the
-// routes of sites, and restores the cooldowns of before a restart. Call it before the
-// Persistence runs.
-func (s *Sites) KeepFrom(gate *queue.Gate) {
-	if s.saved == nil {
-		return
-	}
-	cooling := &cooldowns{gate: gate, names: s.names}
-	cooling.restore(time.Now(), s.saved.TakeAll(kindOfCooldown))
-	s.saved.Add(Source{Kind: kindOfCooldown, Urgent: true, Remove: true, Find: cooling.find})
-	s.saved.Add(Source{Kind: kindOfLedger, Find: func(now time.Time, to Found) { s.findMeters(gate, now, to) }})
-	var renewed time.Time // when routes that had not changed were written last
-	s.saved.Add(Source{Kind: kindOfRoutes, Unwritten: s.notSaved, Find: func(now time.Time, to Found) {
-		again := now.Sub(renewed) > lasting/2
-		if again {
-			renewed = now
-		}
-		s.visit(func(name string, site *Site) { to.Add(name, site.unsaved(again), now.Add(lasting)) })
-	}})
-}
-
-// findMeters adds the meters of learned limits.
-func (s *Sites) findMeters(gate *queue.Gate, now time.Time, to Found) {
-	gate.VisitResources(func(_ time.Time, at queue.ResourceInfo) {
-		if _, learned := s.ID(at.At.Limit); !learned || !s.names.Lasting(at.At.Key) || len(to) >= mostStored {
-			return
-		}
-		state := at.State
-		if at.Meter != nil {
-			state = at.Meter.State()
-		}
-		to.Add(resourceKey(s.names, at.Site, at.At), state, now.Add(lasting))
-	})
-}
-
-func (s *Sites) notSaved(name string) {
-	if site := s.Find(name); site != nil {
-		site.notSaved()
-	}
-}
-
-// HasMeter reports whether a saved meter of a learned limit has not been restored yet.
-func (s *Sites) HasMeter(site string, at queue.Scope) bool {
-	return s.saved != nil && s.saved.has(kindOfLedger, resourceKey(s.names, site, at))
-}
-
-// restoreMeter restores a new meter of a learned limit after a restart. It is called under
-// the queue's lock of the site.
-func (s *Sites) restoreMeter(site string, at queue.Scope, m limit.Meter) limit.Meter {
-	restored := false
-	if s.saved != nil {
-		if state := s.saved.Take(kindOfLedger, resourceKey(s.names, site, at)); state != nil {
-			restored = m.Restore(time.Now(), state) == nil // an invalid state is ignored
-		}
-	}
-	if s.share != nil {
-		s.share(site, at, m, restored)
-	}
-	return m
-}
-
 // cooldown is the stored form of a cooldown. It is stored as JSON: do not change the keys.
 type cooldown struct {
 	Site  string    `json:"site"`
@@ -413,4 +351,16 @@ func (c *cooldowns) restore(now time.Time, all map[string][]byte) {
 // resourceKey returns the name of a queue resource, the same in every process.
 func resourceKey(names Names, site string, at queue.Scope) string {
 	return site + store.Separator + store.BudgetKey(at.Limit, names.Stable(site, at.Key))
+}
+
+// Names translates keys of the queue's resources to names that are the same in every
+// process.
+type Names interface {
+	// Stable returns the name of a resource's key at a site.
+	Stable(site, key string) string
+	// Local returns the keys of a name in this process, for the resources of a limit. There
+	// are none for a token that this process does not have.
+	Local(site, limit, name string) []string
+	// Lasting reports whether a key has a meaning in other processes.
+	Lasting(key string) bool
 }

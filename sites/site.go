@@ -179,6 +179,49 @@ func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 // End notes that a request is answered, or will not be.
 func (s *Site) End() { s.flying.Add(-1) }
 
+// Forbidden takes an answer 403 to a request of a host, of which no header and no text says
+// more, and returns its meaning.
+func (s *Site) Forbidden(now time.Time, host string, page Page) Access {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.block.forbidden(now, host, page)
+}
+
+// Verified says whether the site refuses a request that succeeded before.
+func (s *Site) Verified(now time.Time, blocked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block.verified(now, blocked)
+	s.blocks.Store(blocked)
+}
+
+// Known returns the URL, without its host, of a request to a host that succeeded before; "" if
+// there is none.
+func (s *Site) Known(host string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.block.host != host {
+		return ""
+	}
+	return s.block.known
+}
+
+// Blocks reports whether the site has refused everything when it was asked last. It takes no
+// lock.
+func (s *Site) Blocks() bool { return s.blocks.Load() }
+
+// WantsKnown reports whether the URL of a success is wanted: the one that is known is old. It
+// takes no lock.
+func (s *Site) WantsKnown() bool { return !s.known.Load() }
+
+// SetKnown sets the URL, without its host, of a request that has succeeded.
+func (s *Site) SetKnown(host, url string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block.host, s.block.known = host, url
+	s.known.Store(true)
+}
+
 // unavailable takes an answer that says nothing but that the site is unavailable, and reports
 // whether it is a refusal.
 func (s *Site) unavailable(now, sent time.Time) bool {

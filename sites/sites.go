@@ -10,18 +10,16 @@
 package sites
 
 import (
-	"cmp"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/sites/routes"
 	"github.com/abide-proxy/abide/store"
@@ -187,16 +185,65 @@ func (s *Sites) SetFinding(site, name, whose string, f ledger.Finding) (version 
 	return item.since + item.routes.Version(), changed
 }
 
-// Names translates keys of the queue's resources to names that are the same in every
-// process.
-type Names interface {
-	// Stable returns the name of a resource's key at a site.
-	Stable(site, key string) string
-	// Local returns the keys of a name in this process, for the resources of a limit. There
-	// are none for a token that this process does not have.
-	Local(site, limit, name string) []string
-	// Lasting reports whether a key has a meaning in other processes.
-	Lasting(key string) bool
+// KeepFrom makes the Persistence save a gate's cooldowns and meters of learned limits, and the
+// routes of sites, and restores the cooldowns of before a restart. Call it before the
+// Persistence runs.
+func (s *Sites) KeepFrom(gate *queue.Gate) {
+	if s.saved == nil {
+		return
+	}
+	cooling := &cooldowns{gate: gate, names: s.names}
+	cooling.restore(time.Now(), s.saved.TakeAll(kindOfCooldown))
+	s.saved.Add(Source{Kind: kindOfCooldown, Urgent: true, Remove: true, Find: cooling.find})
+	s.saved.Add(Source{Kind: kindOfLedger, Find: func(now time.Time, to Found) { s.findMeters(gate, now, to) }})
+	var renewed time.Time // when routes that had not changed were written last
+	s.saved.Add(Source{Kind: kindOfRoutes, Unwritten: s.notSaved, Find: func(now time.Time, to Found) {
+		again := now.Sub(renewed) > lasting/2
+		if again {
+			renewed = now
+		}
+		s.visit(func(name string, site *Site) { to.Add(name, site.unsaved(again), now.Add(lasting)) })
+	}})
+}
+
+// findMeters adds the meters of learned limits.
+func (s *Sites) findMeters(gate *queue.Gate, now time.Time, to Found) {
+	gate.VisitResources(func(_ time.Time, at queue.ResourceInfo) {
+		if _, learned := s.ID(at.At.Limit); !learned || !s.names.Lasting(at.At.Key) || len(to) >= mostStored {
+			return
+		}
+		state := at.State
+		if at.Meter != nil {
+			state = at.Meter.State()
+		}
+		to.Add(resourceKey(s.names, at.Site, at.At), state, now.Add(lasting))
+	})
+}
+
+func (s *Sites) notSaved(name string) {
+	if site := s.Find(name); site != nil {
+		site.notSaved()
+	}
+}
+
+// HasMeter reports whether a saved meter of a learned limit has not been restored yet.
+func (s *Sites) HasMeter(site string, at queue.Scope) bool {
+	return s.saved != nil && s.saved.has(kindOfLedger, resourceKey(s.names, site, at))
+}
+
+// restoreMeter restores a new meter of a learned limit after a restart. It is called under
+// the queue's lock of the site.
+func (s *Sites) restoreMeter(site string, at queue.Scope, m limit.Meter) limit.Meter {
+	restored := false
+	if s.saved != nil {
+		if state := s.saved.Take(kindOfLedger, resourceKey(s.names, site, at)); state != nil {
+			restored = m.Restore(time.Now(), state) == nil // an invalid state is ignored
+		}
+	}
+	if s.share != nil {
+		s.share(site, at, m, restored)
+	}
+	return m
 }
 
 const (
@@ -248,69 +295,4 @@ func (l *evictedSites) restore(site string, to *routes.Table) bool {
 	state, known := l.states.Peek(site)
 	l.states.Remove(site)
 	return known && to.Restore(state) == nil
-}
-
-// titles caches the names of a site's learned limits. They change with the site's routes.
-// The zero value is empty.
-type titles struct {
-	version uint64            // version of the routes that they belong to
-	known   map[string]string // :: ID of a limit → its name
-	taken   map[string]bool   // :: name in known
-	limits  int               // of the site
-	same    map[string]int    // :: amount → limits of the site with it
-}
-
-// of returns the name of a limit: "5 per 5s", with a route if the site has several limits. Names
-// are unique within a site. other is used if the routes do not know the limit.
-func (t *titles) of(all *routes.Table, id, other string) string {
-	if v := all.Version(); t.known == nil || v != t.version {
-		*t = titles{version: v, known: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
-		for _, one := range all.IDs() {
-			t.limits++
-			t.same[all.Title(one)]++
-		}
-	}
-	title, known := t.known[id]
-	if !known {
-		title = t.name(all, id, other)
-		if t.taken[title] {
-			title = policy.LearnedTitle(title, id)
-		}
-		t.known[id], t.taken[title] = title, true
-	}
-	return title
-}
-
-// name returns the server's name of the limit, if any. Otherwise it contains a route if the site
-// has several limits and the route identifies it: it covers that route alone, or another
-// limit has the same amount. A limit of every route that the site does not announce has no
-// other name.
-func (t *titles) name(all *routes.Table, id, other string) string {
-	amount := cmp.Or(all.Title(id), other)
-	bucket, under := all.Describe(id)
-	switch {
-	case amount == routes.HiddenTitle && len(under) == 0:
-		return amount
-	case bucket != "" || amount == "" || len(under) == 0:
-		return policy.LearnedTitle(amount, routeOf(all, id))
-	case len(under) == 1 && t.limits > 1:
-		return policy.LearnedTitle(amount, under[0])
-	case t.same[amount] > 1:
-		return policy.LearnedTitle(amount, under[0]+" and others")
-	}
-	return amount
-}
-
-// routeOf returns the site's name of a limit, or else the routes that are under it.
-func routeOf(all *routes.Table, id string) string {
-	bucket, routes := all.Describe(id)
-	switch {
-	case bucket != "":
-		return bucket
-	case len(routes) == 0:
-		return id
-	case len(routes) > 1:
-		return fmt.Sprintf("%s and %d more", routes[0], len(routes)-1)
-	}
-	return routes[0]
 }
