@@ -73,6 +73,14 @@ type double struct {
 	times int // in a row that it explained the use
 }
 
+// Kind selects the meter of a limit. If you add a kind, also change NewMeter in package sites.
+type Kind uint8
+
+const (
+	Announced Kind = iota // needs ledger.New
+	Hidden                // needs ledger.NewHiddenRate: the server refuses without announcing a limit
+)
+
 // observation is one limit of a response, before its group is known.
 type observation struct {
 	now, sent time.Time

@@ -149,14 +149,6 @@ type Limit struct {
 	Site   bool // the site counts all requests together, whatever their credentials
 }
 
-// Kind selects the meter of a limit. If you add a kind, also change NewMeter in package sites.
-type Kind uint8
-
-const (
-	Announced Kind = iota // needs ledger.New
-	Hidden                // needs ledger.NewHiddenRate: the server refuses without announcing a limit
-)
-
 // Class has the limits of the requests of one route. It is immutable: a route whose limits change
 // gets another class.
 type Class struct {

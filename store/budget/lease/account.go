@@ -419,20 +419,17 @@ func (a *Account) forget(at instant) {
 	a.ordered = a.ordered[:n]
 }
 
-// remove forgets a source that will not be used any more.
-func (a *Account) remove(p askSource) {
-	if a.sources[p.name()] != p {
-		return
-	}
-	delete(a.sources, p.name())
-	a.ordered = slices.DeleteFunc(a.ordered, func(o askSource) bool { return o == p })
-}
-
 // Loans returns the units taken without the store since the last call.
 func (a *Account) Loans() []Loan {
 	loans := a.loans
 	a.loans = nil
 	return loans
+}
+
+// lender is a meter from which units may be taken without the store.
+type lender interface {
+	// loan returns the units that were taken so since the last call.
+	loan() Loan
 }
 
 // collectLoans collects the loans of all meters when an answer or an error has arrived.
@@ -443,12 +440,15 @@ func (a *Account) collectLoans(at instant) {
 		a.awayFor = at.low - a.waitStart(at)
 	}
 	for _, p := range a.ordered {
-		m, ok := p.(*shared)
-		if !ok || m.held.notReported == 0 {
+		m, lends := p.(lender)
+		if !lends {
 			continue
 		}
-		loan := Loan{Key: m.key, Outage: m.held.outage, N: m.held.notReported, Amount: m.held.budget.amount, Away: time.Duration(a.awayFor)}
-		m.held.notReported = 0
+		loan := m.loan()
+		if loan.N == 0 {
+			continue
+		}
+		loan.Away = time.Duration(a.awayFor)
 		i := slices.IndexFunc(a.loans, func(l Loan) bool { return l.Key == loan.Key })
 		if i < 0 {
 			a.loans = append(a.loans, loan)
@@ -459,35 +459,18 @@ func (a *Account) collectLoans(at instant) {
 	}
 }
 
+// remove forgets a source that will not be used any more.
+func (a *Account) remove(p askSource) {
+	if a.sources[p.name()] != p {
+		return
+	}
+	delete(a.sources, p.name())
+	a.ordered = slices.DeleteFunc(a.ordered, func(o askSource) bool { return o == p })
+}
+
 // ClockFault returns the errors of the store's clock since the last call.
 func (a *Account) ClockFault() ClockFault {
 	off := a.store.fault
 	a.store.fault = ClockFault{}
 	return off
-}
-
-// AddNote sends a note with the next Batch, unless it contains nothing new.
-func (a *Account) AddNote(now time.Time, n store.Note) {
-	at := a.clock.at(now)
-	if t := &a.notes; t.update(now, n) {
-		t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
-		t.outgoing = append(t.outgoing, n)
-		a.announceDue(at.low)
-	}
-}
-
-// ReceiveNotes takes notes from the store, with or without an answer, and returns those
-// that are new. Notes of an answer should be taken before Receive, which may let requests
-// go.
-func (a *Account) ReceiveNotes(now time.Time, notes []store.Note) (news []store.Note) {
-	a.notes.receive(now, notes)
-	news, a.notes.news = a.notes.news, nil
-	return news
-}
-
-// FetchNotes tells that there may be new notes: the next Batch fetches them.
-func (a *Account) FetchNotes(now time.Time) {
-	at := a.clock.at(now)
-	a.notes.fetch = true
-	a.announceDue(at.low)
 }

@@ -8,7 +8,8 @@ import (
 
 const (
 	// start is the first time of an account's clock, so that 0 is before every time.
-	start = int64(time.Hour)
+	start  = int64(time.Hour)
+	second = int64(time.Second)
 	// never is later than every time.
 	never = int64(1) << 62
 	// minClockJump is the deviation of the wall clock from which it counts as a jump: two

@@ -2,8 +2,6 @@ package lease
 
 import (
 	"hash/fnv"
-	"math"
-	"strconv"
 	"time"
 
 	"github.com/abide-proxy/abide/store"
@@ -12,11 +10,9 @@ import (
 const (
 	// horizonPart is the part of a window that is asked for in advance, between
 	// horizonLeast and horizonMost.
-	horizonPart = 16
-	horizonMost = int64(5 * time.Second)
-	// scarcePart: with less than amount/scarcePart left, each instance takes only what it
-	// needs at once, and returns the rest.
-	scarcePart = 16
+	horizonPart  = 16
+	horizonLeast = int64(200 * time.Millisecond)
+	horizonMost  = int64(5 * time.Second)
 	// scarceReturnDelay is the time after the last take after which unspent units of a
 	// scarce budget are returned.
 	scarceReturnDelay = int64(50 * time.Millisecond)
@@ -322,19 +318,6 @@ func (d *demand) shareTime(at instant) int64 {
 	return aloneShareTime
 }
 
-const (
-	// rateWindow is the window of a rate, unless its amount would be less than one unit.
-	rateWindow = time.Second
-	// longestRate is the longest window of a rate.
-	longestRate = 24 * time.Hour
-	rateSlots   = 8
-
-	// second is the interval of rate measurement.
-	second = int64(time.Second)
-	// horizonLeast is the minimum time that is asked for in advance.
-	horizonLeast = int64(200 * time.Millisecond)
-)
-
 // rateMeter measures how fast units are taken: in this second, and in the one before.
 type rateMeter struct {
 	secondStart            int64
@@ -367,45 +350,3 @@ func (p *rateMeter) unitsIn(low, span int64) int64 {
 // expectedFor returns how long the rate is expected to continue: a recent start may end as
 // soon.
 func (p *rateMeter) expectedFor(low int64) int64 { return 2*(low-p.busySince) + horizonLeast }
-
-// Rate is a rate that instances share, for a limit that a server does not announce. It
-// implements ledger.RateBudget.
-type Rate struct {
-	a      *Account
-	name   string
-	outage Outage
-	*shared
-}
-
-// SharedRate makes the budget of a limit with that name. Nothing may be taken before Rate
-// is called.
-func (a *Account) SharedRate(name string, o Outage) *Rate { return &Rate{a: a, name: name, outage: o} }
-
-// Rate sets the requests per second for all instances together. Leases of another rate
-// expire, and nothing is wanted until a window of the old rate is over, since other
-// instances may still use it: no more goes than either rate allows.
-//
-// A rate is granted in slots. A window and one more slot together last as long as the amount
-// takes at that rate, so that the amount is used completely and never exceeded in any
-// window.
-func (r *Rate) Rate(now time.Time, perSecond float64) {
-	at := r.a.clock.at(now)
-	poll := int64(0)
-	if r.shared != nil {
-		poll = at.low + int64(r.held.budget.window)
-		r.a.remove(r.shared)
-	}
-	amount := max(math.Floor(perSecond*rateWindow.Seconds()), 1)
-	takes := time.Duration(min(amount/perSecond, longestRate.Seconds()) * float64(time.Second))
-	b := rollingBudget(int64(min(amount, float64(maxAmount))), max(takes*rateSlots/(rateSlots+1), time.Millisecond), rateSlots)
-	r.shared = newShared(r.a, r.name+"\x1f"+strconv.FormatFloat(perSecond, 'g', 6, 64), b, r.outage)
-	r.demand.pollAt = poll
-}
-
-// Users returns the number of instances that use the rate, by the store's last answer.
-func (r *Rate) Users() int64 {
-	if r.shared == nil || !r.held.known.set {
-		return 1
-	}
-	return int64(max(r.held.known.holders, 1))
-}

@@ -13,6 +13,10 @@ import (
 // the store may have recorded it as present.
 const forgetAfter = 10 * second
 
+// scarcePart: with less than amount/scarcePart left, each instance takes only what it needs at
+// once, and returns the rest.
+const scarcePart = 16
+
 // allWindows is the last possible window.
 const allWindows = int64(math.MaxInt64)
 

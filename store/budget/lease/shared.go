@@ -1,7 +1,8 @@
 package lease
 
 import (
-	"slices"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -282,6 +283,13 @@ func (m *shared) lend(at instant, n int64) {
 	m.a.schedule(m, at.low)
 }
 
+// loan implements lender.
+func (m *shared) loan() Loan {
+	n := m.held.notReported
+	m.held.notReported = 0
+	return Loan{Key: m.key, Outage: m.held.outage, N: n, Amount: m.held.budget.amount}
+}
+
 // Away tells whether the store is away and the outage rule allows nothing without it. It
 // implements queue.Remote.
 func (m *shared) Away(now time.Time) bool {
@@ -289,54 +297,52 @@ func (m *shared) Away(now time.Time) bool {
 	return m.a.storeAway(at) && m.held.available(at)+m.held.lendable(at) <= 0
 }
 
-// noteExchange has the notes of a site: those to send, and those received.
-type noteExchange struct {
-	outgoing []store.Note          // for the next Batch
-	known    map[string]store.Note // sent or received before
-	news     []store.Note
-	fetch    bool // there may be new notes in the store
+const (
+	// rateWindow is the window of a rate, unless its amount would be less than one unit.
+	rateWindow = time.Second
+	// longestRate is the longest window of a rate.
+	longestRate = 24 * time.Hour
+	rateSlots   = 8
+)
+
+// Rate is a rate that instances share, for a limit that a server does not announce. It
+// implements ledger.RateBudget.
+type Rate struct {
+	a      *Account
+	name   string
+	outage Outage
+	*shared
 }
 
-// update remembers a note, and tells whether it is new.
-func (t *noteExchange) update(now time.Time, n store.Note) bool {
-	old, known := t.known[n.Key]
-	if known && !n.Replaces(old) && old.Until.After(now) {
-		return false
+// SharedRate makes the budget of a limit with that name. Nothing may be taken before Rate
+// is called.
+func (a *Account) SharedRate(name string, o Outage) *Rate { return &Rate{a: a, name: name, outage: o} }
+
+// Rate sets the requests per second for all instances together. Leases of another rate
+// expire, and nothing is wanted until a window of the old rate is over, since other
+// instances may still use it: no more goes than either rate allows.
+//
+// A rate is granted in slots. A window and one more slot together last as long as the amount
+// takes at that rate, so that the amount is used completely and never exceeded in any
+// window.
+func (r *Rate) Rate(now time.Time, perSecond float64) {
+	at := r.a.clock.at(now)
+	poll := int64(0)
+	if r.shared != nil {
+		poll = at.low + int64(r.held.budget.window)
+		r.a.remove(r.shared)
 	}
-	if t.known == nil {
-		t.known = map[string]store.Note{}
-	}
-	t.known[n.Key] = n
-	return true
+	amount := max(math.Floor(perSecond*rateWindow.Seconds()), 1)
+	takes := time.Duration(min(amount/perSecond, longestRate.Seconds()) * float64(time.Second))
+	b := rollingBudget(int64(min(amount, float64(maxAmount))), max(takes*rateSlots/(rateSlots+1), time.Millisecond), rateSlots)
+	r.shared = newShared(r.a, r.name+"\x1f"+strconv.FormatFloat(perSecond, 'g', 6, 64), b, r.outage)
+	r.demand.pollAt = poll
 }
 
-func (t *noteExchange) waiting() bool { return len(t.outgoing) > 0 || t.fetch }
-
-func (t *noteExchange) take() []store.Note {
-	said := t.outgoing
-	t.outgoing, t.fetch = nil, false
-	return said
-}
-
-// resend puts notes back that may not have arrived.
-func (t *noteExchange) resend(lost []store.Note) {
-	t.fetch = true // so that a Batch is made, which finds the store again
-	for _, n := range lost {
-		if !slices.ContainsFunc(t.outgoing, func(newer store.Note) bool { return newer.Key == n.Key }) {
-			t.outgoing = append(t.outgoing, n)
-		}
+// Users returns the number of instances that use the rate, by the store's last answer.
+func (r *Rate) Users() int64 {
+	if r.shared == nil || !r.held.known.set {
+		return 1
 	}
-}
-
-func (t *noteExchange) receive(now time.Time, notes []store.Note) {
-	for key, n := range t.known {
-		if !n.Until.After(now) {
-			delete(t.known, key)
-		}
-	}
-	for _, n := range notes {
-		if n.Until.After(now) && t.update(now, n) {
-			t.news = append(t.news, n)
-		}
-	}
+	return int64(max(r.held.known.holders, 1))
 }
