@@ -224,9 +224,8 @@ var announcedServices = []*service{
 		rules: own(func() rule { return &rolling{amount: 100, length: 10 * time.Second} }),
 		announce: func(s *said, h http.Header) {
 			w := s.rules[0].(*rolling)
-			w.expire(s.now)
 			h.Set("X-Hubspot-Ratelimit-Max", "100")
-			h.Set("X-Hubspot-Ratelimit-Remaining", strconv.Itoa(100-len(w.times)))
+			h.Set("X-Hubspot-Ratelimit-Remaining", strconv.Itoa(100-len(w.counted(s.now))))
 			h.Set("X-Hubspot-Ratelimit-Interval-Milliseconds", "10000")
 		},
 		refuse: refusing(429, `{"errorType":"RATE_LIMIT","policyName":"TEN_SECONDLY_ROLLING"}`),

@@ -26,16 +26,19 @@ func main() {
 	settings := flag.Bool("settings", true, "crawl with all numbers of tokens and clients, times of answers and clocks, too")
 	random := flag.Int("random", 300, "how many random services are crawled, too")
 	noise := flag.Bool("noise", false, "crawl services that refuse at random, and nothing else")
+	several := flag.Int("composites", 0, "how many services with several limits are crawled, and nothing else; with -each: print each crawl")
 	each := flag.Bool("each", false, "print each crawl of a random service, and nothing else")
 	flag.Parse()
-	if *noise {
-		if err := noiseTable(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+	err := error(nil)
+	switch {
+	case *noise:
+		err = noiseTable()
+	case *several > 0:
+		err = compositeTable(*several, *each)
+	default:
+		err = tables(*match, *clients, *alone, *settings, *random, *each)
 	}
-	if err := tables(*match, *clients, *alone, *settings, *random, *each); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -63,7 +66,10 @@ func tables(match, clients string, alone, settings bool, random int, each bool) 
 	if err := randomTable(random, each); err != nil || each {
 		return err
 	}
-	return noiseTable()
+	if err := noiseTable(); err != nil {
+		return err
+	}
+	return compositeTable(compositeCount, false)
 }
 
 const head = `# Crawls of simulated services, as they document their limits

@@ -9,7 +9,7 @@ import (
 // A request arrives at a time; times never go back.
 type rule interface {
 	// next is when a request would be accepted that arrives at now or later, if no other
-	// arrives before.
+	// arrives before. It changes nothing: a service with several rules asks for later times.
 	next(now time.Time, cost float64) time.Time
 	// take counts a request that is accepted.
 	take(now time.Time, cost float64)
@@ -71,23 +71,25 @@ type rolling struct {
 	times  []time.Time
 }
 
-func (w *rolling) expire(now time.Time) {
-	for len(w.times) > 0 && !now.Before(w.times[0].Add(w.length)) {
-		w.times = w.times[1:]
+// counted returns the times that count at a time.
+func (w *rolling) counted(now time.Time) []time.Time {
+	times := w.times
+	for len(times) > 0 && !now.Before(times[0].Add(w.length)) {
+		times = times[1:]
 	}
+	return times
 }
 
 func (w *rolling) next(now time.Time, _ float64) time.Time {
-	w.expire(now)
-	if float64(len(w.times)) < w.amount {
+	times := w.counted(now)
+	if float64(len(times)) < w.amount {
 		return now
 	}
-	return w.times[len(w.times)-int(w.amount)].Add(w.length)
+	return times[len(times)-int(w.amount)].Add(w.length)
 }
 
 func (w *rolling) take(now time.Time, _ float64) {
-	w.expire(now)
-	w.times = append(w.times, now)
+	w.times = append(w.counted(now), now)
 }
 
 func (w *rolling) refuse(time.Time) {}
@@ -101,39 +103,35 @@ type bucket struct {
 	at    time.Time
 }
 
-func (b *bucket) fill(now time.Time) {
+// left is what is left at a time.
+func (b *bucket) left(now time.Time) float64 {
 	if b.at.IsZero() {
-		b.level = b.size
-	} else {
-		b.level = min(b.size, b.level+b.rate*now.Sub(b.at).Seconds())
+		return b.size
 	}
-	b.at = now
+	return min(b.size, b.level+b.rate*now.Sub(b.at).Seconds())
 }
 
 func (b *bucket) next(now time.Time, cost float64) time.Time {
-	b.fill(now)
-	if b.level >= cost-1e-9 {
+	left := b.left(now)
+	if left >= cost-1e-9 {
 		return now
 	}
-	return now.Add(time.Duration(math.Ceil((cost - b.level) / b.rate * 1e9)))
+	return now.Add(time.Duration(math.Ceil((cost - left) / b.rate * 1e9)))
 }
 
 func (b *bucket) take(now time.Time, cost float64) {
-	b.fill(now)
-	b.level -= cost
+	b.level, b.at = b.left(now)-cost, now
 }
 
 func (b *bucket) refuse(now time.Time) {
 	if b.counts {
-		b.fill(now)
-		b.level = max(b.level-1, -b.size)
+		b.level, b.at = max(b.left(now)-1, -b.size), now
 	}
 }
 
 // full is when nothing would be used.
 func (b *bucket) full(now time.Time) time.Time {
-	b.fill(now)
-	return now.Add(time.Duration((b.size - b.level) / b.rate * 1e9))
+	return now.Add(time.Duration((b.size - b.left(now)) / b.rate * 1e9))
 }
 
 // penalty allows what another rule allows, and refuses everything for some time after an
@@ -165,18 +163,63 @@ type counted struct{ rule }
 func (c *counted) next(now time.Time, _ float64) time.Time { return c.rule.next(now, 1) }
 func (c *counted) take(now time.Time, _ float64)           { c.rule.take(now, 1) }
 
+// changing is one rule until a time, and another one from then on.
+type changing struct {
+	before, after rule
+	at            time.Time
+}
+
+func (c *changing) now(now time.Time) rule {
+	if now.Before(c.at) {
+		return c.before
+	}
+	return c.after
+}
+
+func (c *changing) next(now time.Time, cost float64) time.Time {
+	if now.Before(c.at) {
+		if at := c.before.next(now, cost); at.Before(c.at) {
+			return at
+		}
+		now = c.at
+	}
+	return c.after.next(now, cost)
+}
+
+func (c *changing) take(now time.Time, cost float64) { c.now(now).take(now, cost) }
+func (c *changing) refuse(now time.Time)             { c.now(now).refuse(now) }
+
+// foreign is a rule of which another user takes a unit in each time of a length, as far as it may.
+type foreign struct {
+	rule
+	every time.Duration
+	last  time.Time
+}
+
+// elapse has the other user send its requests until now.
+func (f *foreign) elapse(now time.Time) {
+	if f.last.IsZero() {
+		f.last = now
+	}
+	for ; !f.last.Add(f.every).After(now); f.last = f.last.Add(f.every) {
+		if at := f.last.Add(f.every); !f.rule.next(at, 1).After(at) {
+			f.rule.take(at, 1)
+		}
+	}
+}
+
 // state returns what a rule announces: its amount, how many units are left, and when all of
 // them are back. Of a rolling window this is when the next unit comes back.
 func state(r rule, now time.Time) (amount, left int, back time.Time) {
 	switch r := r.(type) {
 	case *rolling:
-		if r.expire(now); len(r.times) == 0 {
+		times := r.counted(now)
+		if len(times) == 0 {
 			return int(r.amount), int(r.amount), now
 		}
-		return int(r.amount), int(r.amount) - len(r.times), r.times[0].Add(r.length)
+		return int(r.amount), int(r.amount) - len(times), times[0].Add(r.length)
 	case *bucket:
-		full := r.full(now)
-		return int(r.size), int(r.level + 1e-9), full
+		return int(r.size), int(r.left(now) + 1e-9), r.full(now)
 	case *window:
 		return int(r.amount), int(r.left(now)), r.end()
 	case *counted:

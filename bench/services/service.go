@@ -105,9 +105,15 @@ func (s *site) of(token, path string) []rule {
 // next returns the time at which a request would be accepted. Rules live by the clock of the service.
 func (s *site) next(now time.Time, token, path string, cost float64) time.Time {
 	at := now.Add(s.skew)
-	for _, r := range s.of(token, path) {
-		if t := r.next(at, cost); t.After(at) {
-			at = t
+	rules := s.of(token, path)
+	for _, r := range rules {
+		if f, ok := r.(*foreign); ok {
+			f.elapse(at)
+		}
+	}
+	for i := 0; i < len(rules); i++ {
+		if t := rules[i].next(at, cost); t.After(at) {
+			at, i = t, -1 // the others may refuse at that time
 		}
 	}
 	return at.Add(-s.skew)
