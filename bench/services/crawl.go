@@ -36,6 +36,7 @@ type setting struct {
 // other.
 type run struct {
 	setting
+	began  time.Time
 	clock  *clock.Virtual
 	site   *site
 	random *rand.Rand
@@ -57,10 +58,13 @@ type result struct {
 	failed  []string
 }
 
-func newRun(s *service, c setting) *run {
+func newRun(s *service, c setting) *run { return newRunAt(s, c, start) }
+
+// newRunAt prepares a run that begins at a time.
+func newRunAt(s *service, c setting, began time.Time) *run {
 	c.latency = cmp.Or(c.latency, s.latency, usualLatency)
 	return &run{
-		setting: c, clock: clock.NewVirtual(start), site: newSite(s, start, c.skew),
+		setting: c, began: began, clock: clock.NewVirtual(began), site: newSite(s, began, c.skew),
 		random: rand.New(rand.NewPCG(uint64(c.clients), uint64(c.tokens))),
 	}
 }
@@ -84,7 +88,7 @@ func (r *run) crawl(ask func(client, n int, answered func(status int, why string
 			if status != http.StatusOK {
 				r.errors++
 				if len(r.failed) < 3 {
-					r.failed = append(r.failed, fmt.Sprintf("%v: %d %s", r.clock.Now().Sub(start), status, why))
+					r.failed = append(r.failed, fmt.Sprintf("%v: %d %s", r.clock.Now().Sub(r.began), status, why))
 				}
 			}
 			r.clock.AfterFunc(0, func() { next(client) })
@@ -93,7 +97,7 @@ func (r *run) crawl(ask func(client, n int, answered func(status int, why string
 	for i := range r.clients {
 		next(i)
 	}
-	for r.done < r.site.requests && r.clock.Now().Sub(start) < longest && r.clock.Step() {
+	for r.done < r.site.requests && r.clock.Now().Sub(r.began) < longest && r.clock.Step() {
 	}
 	if r.done < r.site.requests {
 		r.errors += r.site.requests - r.done
@@ -185,7 +189,7 @@ func (r *run) dispatcher() (*dispatch.Dispatcher, error) {
 // result is what came of the run.
 func (r *run) result() result {
 	s := r.site
-	out := result{took: r.end.Sub(start), refused: len(s.refused), errors: r.errors, failed: r.failed}
+	out := result{took: r.end.Sub(r.began), refused: len(s.refused), errors: r.errors, failed: r.failed}
 	found := s.found()
 	for _, at := range s.refused {
 		if at.Before(found) {

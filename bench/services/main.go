@@ -2,6 +2,10 @@
 // and prints a table: how often each refuses, and how long the crawls take.
 //
 //	go -C bench run ./services -run 'arXiv|SEC' -clients 1,64
+//
+// With kit as its first argument it does so in real time, through the built binary:
+//
+//	go -C bench run ./services kit -only notion,closed-444 -clients 8
 package main
 
 import (
@@ -20,6 +24,13 @@ func services() []*service {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "kit" {
+		if err := runKit(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	match := flag.String("run", "", "`pattern` of the names of services")
 	clients := flag.String("clients", "1,8,64", "numbers of clients")
 	alone := flag.Bool("alone", false, "abide only")

@@ -142,7 +142,7 @@ func (r *run) ideal() time.Duration {
 					at, token = t, r.token(i)
 				}
 			}
-			for s.overload != nil && s.overload(at.Sub(start)) {
+			for s.overload != nil && s.overload(at.Sub(r.began)) {
 				at = at.Add(100 * time.Millisecond)
 			}
 			if at.After(arrives) {
