@@ -29,6 +29,17 @@ type FileOptions struct {
 	fault      func(step string) error // error to inject at a step; for tests
 }
 
+// allPragmas lists the pragmas of a new connection that the options ask for.
+func (o *FileOptions) allPragmas() (list []string) {
+	if o.pragmas != nil {
+		list = o.pragmas()
+	}
+	if o.noSync {
+		list = append(list, "synchronous(OFF)")
+	}
+	return list
+}
+
 // File is a store in one file on this machine, which several processes may use at the same
 // time. Data survives kill -9 and a loss of power once Exchange, Put or Record has returned
 // without an error. It is safe for concurrent use.

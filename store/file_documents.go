@@ -48,20 +48,6 @@ func (f *File) PutAll(ctx context.Context, kind string, documents map[string]Doc
 	})
 }
 
-// documents counts the changes of documents by all processes, as far as it can be read.
-func (d *database) documents(ctx context.Context) uint64 {
-	ctx, release, ok := d.acquire(ctx)
-	if !ok {
-		return 0
-	}
-	defer release()
-	var n int64
-	if d.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'documents'").Scan(&n) != nil {
-		return 0
-	}
-	return uint64(n)
-}
-
 // All returns the valid documents of a kind.
 func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) {
 	all, now := map[string][]byte{}, f.o.Now().UnixMicro()

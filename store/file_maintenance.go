@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// maxRowsPerStep bounds the rows that a maintenance step changes, so that writers wait only
-// briefly.
-const maxRowsPerStep = 1000
-
 // maintenance runs after commits: it drops expired rows, sums up old traffic and bounds the
 // size of the file. It runs only while data is written. Only the
 // goroutine that commits uses it.
@@ -193,4 +189,18 @@ func (d *database) oldest(ctx context.Context, n int) (at int64, since int, err 
 		return 0, len(said), rows.Err()
 	}
 	return said[len(said)-n], n, rows.Err()
+}
+
+// documents counts the changes of documents by all processes, as far as it can be read.
+func (d *database) documents(ctx context.Context) uint64 {
+	ctx, release, ok := d.acquire(ctx)
+	if !ok {
+		return 0
+	}
+	defer release()
+	var n int64
+	if d.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'documents'").Scan(&n) != nil {
+		return 0
+	}
+	return uint64(n)
 }

@@ -111,7 +111,7 @@ func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 			d.close()
 		}
 	}()
-	if err := d.open(ctx, f.path, f.o); err != nil {
+	if err := d.open(ctx, f.path, f.o.allPragmas()); err != nil {
 		return nil, damageIfNoTable(err)
 	}
 	h, err := readHeader(ctx, d.conn)

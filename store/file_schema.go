@@ -19,6 +19,10 @@ import (
 // applicationID is SQLite's application ID of a state file: "abid".
 const applicationID = 0x61626964
 
+// maxRowsPerStep bounds the rows that a maintenance step changes, so that writers wait only
+// briefly.
+const maxRowsPerStep = 1000
+
 // migrations bring a file from the version equal to their index to the next. The first
 // creates a new file. A released migration is never changed; to change the schema, append
 // one.
@@ -238,19 +242,13 @@ func (d *database) acquire(ctx context.Context) (_ context.Context, release func
 	}, true
 }
 
-// open connects the writer and the readers.
-func (d *database) open(ctx context.Context, path string, o FileOptions) (err error) {
+// open connects the writer and the readers, with further pragmas.
+func (d *database) open(ctx context.Context, path string, pragmas []string) (err error) {
 	// Other processes write, too: busy_timeout waits for their transactions. Commits are on
 	// the disk when they return: synchronous(FULL), and fullfsync on macOS, where disks may
 	// otherwise keep data in their cache.
-	q := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "cell_size_check(1)", "trusted_schema(0)"}}
-	if o.pragmas != nil {
-		q["_pragma"] = append(q["_pragma"], o.pragmas()...)
-	}
-	if o.noSync {
-		q.Add("_pragma", "synchronous(OFF)")
-	}
-	source := sourceOf(path, "mode=rw&"+q.Encode())
+	usual := []string{"busy_timeout(5000)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "cell_size_check(1)", "trusted_schema(0)"}
+	source := sourceOf(path, "mode=rw&"+url.Values{"_pragma": append(usual, pragmas...)}.Encode())
 	if d.db, err = sql.Open("sqlite", source); err != nil {
 		return err
 	}

@@ -1,0 +1,119 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
+)
+
+// historyTable is a table of sums by time: the columns step and start, then keys, then sums.
+type historyTable struct {
+	name       string
+	keys, sums []string
+}
+
+// The tables of a History. The first key is the site.
+var (
+	trafficTable = historyTable{"traffic", []string{"site"}, []string{"received", "sent", "requests"}}
+	usageTable   = historyTable{"usage", []string{"site", "client", "priority", "token"}, []string{"requests", "refusals", "waited", "received", "sent"}}
+	blockedTable = historyTable{"blocked", []string{"site", "name"}, []string{"held", "busy"}}
+	failedTable  = historyTable{"failed", []string{"site", "name"}, []string{"requests"}}
+
+	historyTables = []historyTable{trafficTable, usageTable, blockedTable, failedTable}
+)
+
+// columns are all columns of the table.
+func (t historyTable) columns() string {
+	return strings.Join(append(append([]string{"step", "start"}, t.keys...), t.sums...), ", ")
+}
+
+// insert adds a row for a minute, or adds its sums to an existing row.
+func (t historyTable) insert() string {
+	return fmt.Sprintf("INSERT INTO %s VALUES (?%s)", t.name, strings.Repeat(", ?", 1+len(t.keys)+len(t.sums))) + t.addToExisting()
+}
+
+// addToExisting adds the new values to an existing row. The bound keeps sums integers.
+func (t historyTable) addToExisting() string {
+	sums := lists.Map(t.sums, func(name string) string {
+		return fmt.Sprintf("%[1]s = min(%[1]s + excluded.%[1]s, %[2]d)", name, maxSum)
+	})
+	return " ON CONFLICT DO UPDATE SET " + strings.Join(sums, ", ")
+}
+
+// rollUp runs a part of the due roll-ups. It returns whether there may be more.
+func rollUp(d *database, now time.Time, keep Retention) (bool, error) {
+	for _, t := range historyTables {
+		for _, r := range keep.rollUps(now) {
+			if full, err := t.rollUp(d, r, keep.Sites); err != nil || full {
+				return full, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// rollUp moves at most maxRowsPerStep rows to a larger step. It returns whether there may be
+// more.
+func (t historyTable) rollUp(d *database, r rollUpStep, most int) (full bool, err error) {
+	last, to := make([]any, 1+len(t.keys)), make([]any, 1+len(t.keys))
+	for i := range last {
+		to[i] = &last[i]
+	}
+	err = d.row(t.lastOfStep(), []any{r.from, r.before, maxRowsPerStep - 1}, to...)
+	if err != nil && !noRows(err) {
+		return false, err
+	}
+	full = err == nil
+	args := []any{r.from, r.before}
+	those := "step = ?1 AND start < ?2"
+	if full {
+		those += " AND " + t.upToLast()
+		args = append(args, last...)
+	}
+	if r.into > 0 {
+		if err := d.run(t.moveQuery(those, len(args)), append(args, r.into, most, Others)...); err != nil {
+			return false, err
+		}
+	}
+	return full, d.run("DELETE FROM "+t.name+" WHERE "+those, args...)
+}
+
+// lastOfStep finds the last row of a part of a step.
+func (t historyTable) lastOfStep() string {
+	at := "start, " + strings.Join(t.keys, ", ")
+	return "SELECT " + at + " FROM " + t.name + " WHERE step = ? AND start < ? ORDER BY " + at + " LIMIT 1 OFFSET ?"
+}
+
+// upToLast is the condition of the rows up to that row, whose values are the arguments from
+// the third on.
+func (t historyTable) upToLast() string {
+	at, values := "start", "?3"
+	for i, key := range t.keys {
+		at += ", " + key
+		values += fmt.Sprintf(", ?%d", 4+i)
+	}
+	return "(" + at + ") <= (" + values + ")"
+}
+
+// moveQuery adds rows to those of a larger step. If a step has the maximum number of rows,
+// the texts of further keys become Others. After n arguments of those, the arguments are the
+// larger step, that maximum, and Others.
+func (t historyTable) moveQuery(those string, n int) string {
+	into, most, others := fmt.Sprintf("?%d", n+1), fmt.Sprintf("?%d", n+2), fmt.Sprintf("?%d", n+3)
+	same, keys := make([]string, len(t.keys)), make([]string, len(t.keys))
+	for i, key := range t.keys {
+		same[i] = fmt.Sprintf("kept.%s = part.%[1]s", key)
+		keys[i] = fmt.Sprintf("CASE WHEN bucket IN crowded AND typeof(part.%s) = 'text' AND NOT EXISTS (SELECT 1 FROM %s AS kept WHERE step = %s AND start = bucket AND %s) THEN %s ELSE part.%[1]s END",
+			key, t.name, into, "%s", others)
+	}
+	for i := range keys {
+		keys[i] = fmt.Sprintf(keys[i], strings.Join(same, " AND "))
+	}
+	return fmt.Sprintf(`WITH
+	part AS (SELECT start - start %% %[1]s AS bucket, * FROM %[2]s WHERE %[3]s),
+	crowded AS (SELECT start FROM %[2]s WHERE step = %[1]s AND start IN (SELECT bucket FROM part) GROUP BY start HAVING count(*) >= %[4]s)
+	INSERT INTO %[2]s SELECT %[1]s, bucket, %[5]s, %[6]s FROM part WHERE true`,
+		into, t.name, those, most, strings.Join(keys, ", "), strings.Join(t.sums, ", ")) + t.addToExisting()
+}
