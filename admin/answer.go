@@ -127,8 +127,15 @@ func numberOf[T int | int64](query url.Values, name string, usual, least, most T
 	return T(n), nil
 }
 
+// quoted is a name in an error: one line of bounded length.
+func quoted(name string) string {
+	return `"` + shortened(strings.Map(status.Printable, strings.ToValidUTF8(name, "\uFFFD"))) + `"`
+}
+
 // maxQuery is more than any value of a query needs.
 const maxQuery = 300
+
+var errHeaders = errors.New("headers need to be a list of names and values, or an object")
 
 // decodeStrictly reads one JSON value. Its errors are fit for a stranger to
 // read: they name what is wrong, not types of ours.

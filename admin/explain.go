@@ -16,11 +16,6 @@ const (
 	maxClient = 64
 )
 
-// explainer tells what a request would meet now. An error is for whoever asked.
-type explainer interface {
-	Explain(method, url, client string) (status.Explanation, error)
-}
-
 // explain tells what ?url= would meet now, asked for with ?method= by ?client=.
 func explain(from explainer, w http.ResponseWriter, r *http.Request) {
 	query, ok := anyQuery(w, r)

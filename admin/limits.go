@@ -2,17 +2,15 @@ package admin
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -182,6 +180,17 @@ func refuseLimits(w http.ResponseWriter, err error) {
 	}
 }
 
+// FaultsOf are the faults of an error that has any, at most maxFaults.
+func FaultsOf(err error) []status.Fault {
+	var faults policy.Faults
+	if !errors.As(err, &faults) {
+		return nil
+	}
+	return lists.Map(faults[:min(len(faults), maxFaults)], func(fault policy.Fault) status.Fault {
+		return status.Fault{File: status.OneLine(fault.Source), Line: fault.Line, Key: status.OneLine(fault.Key), Text: status.OneLine(fault.Text)}
+	})
+}
+
 // maxFaults is the largest number of faults of one body that an answer lists.
 const maxFaults = 20
 
@@ -202,112 +211,4 @@ func (l *limits) now(site string) []status.Limit {
 		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Of, b.Of))
 	})
 	return list
-}
-
-// pauses are the endpoints about pauses of sites.
-type pauses struct {
-	of    Proxy
-	sites *sites
-}
-
-// pauseAsk is the body of a request for a pause. Both may be missing.
-type pauseAsk struct {
-	Reason string `json:"reason"`
-	For    string `json:"for"` // how long, such as 1h; "": until the site is resumed
-}
-
-// pause lets no request go to a site.
-func (p pauses) pause(w http.ResponseWriter, r *http.Request) {
-	site, ok := named(w, r)
-	if !ok {
-		return
-	}
-	var ask pauseAsk
-	if !readJSON(w, r, &ask) {
-		return
-	}
-	warning := p.unseen(r.Context(), site)
-	if p.begin(w, r, site, ask) {
-		p.answer(w, site, warning)
-	}
-}
-
-// begin pauses a site, or answers the request itself.
-func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask pauseAsk) bool {
-	pause := status.Pause{Reason: ask.Reason, Since: time.Now().UTC().Truncate(time.Millisecond)}
-	if ask.For != "" {
-		d, err := policy.ParseDuration(ask.For)
-		if err != nil {
-			refuse(w, http.StatusBadRequest, quoted(ask.For)+" is no time for a pause; write for example 30m or 2h")
-			return false
-		}
-		pause.Until = pause.Since.Add(d)
-	}
-	if err := p.of.PauseSite(r.Context(), site, pause); err != nil {
-		refuseLimits(w, err)
-		return false
-	}
-	return true
-}
-
-// resume lets requests go to a site again.
-func (p pauses) resume(w http.ResponseWriter, r *http.Request) {
-	site, ok := named(w, r)
-	if !ok || !readJSON(w, r, &struct{}{}) {
-		return
-	}
-	if p.end(w, r, site) {
-		p.answer(w, site, "")
-	}
-}
-
-// end resumes a site, or answers the request itself.
-func (p pauses) end(w http.ResponseWriter, r *http.Request, site string) bool {
-	switch paused, err := p.of.ResumeSite(r.Context(), site); {
-	case err != nil:
-		refuseLimits(w, err)
-	case !paused:
-		refuse(w, http.StatusNotFound, quoted(site)+" is not paused")
-	default:
-		return true
-	}
-	return false
-}
-
-// button pauses or resumes a site for the page, which is then shown again.
-func (p pauses) button(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
-	site, done := r.PostForm.Get("site"), false
-	switch r.PostForm.Get("do") {
-	case "pause":
-		reason := cmp.Or(strings.TrimSpace(r.PostForm.Get("reason")), "with the button on the page")
-		done = p.begin(w, r, site, pauseAsk{Reason: reason, For: strings.TrimSpace(r.PostForm.Get("for"))})
-	case "resume":
-		done = p.end(w, r, site)
-	default:
-		refuse(w, http.StatusBadRequest, "do must be pause or resume")
-	}
-	if done {
-		http.Redirect(w, r, backTo(r, site), http.StatusSeeOther)
-	}
-}
-
-// unseen warns that nothing is known of a site that is to be paused, whose name may be misspelled; "" if something is.
-func (p pauses) unseen(ctx context.Context, site string) string {
-	known := p.sites.now(ctx, "", true)
-	if known[site] != nil || p.sites.limits.policy().RuleOf(site) != nil {
-		return ""
-	}
-	return "no such site was seen" + policy.DidYouMean(site, slices.Collect(maps.Keys(known)))
-}
-
-// answer says whether a site is paused.
-func (p pauses) answer(w http.ResponseWriter, site, warning string) {
-	says := status.SitePause{Site: site, Warning: warning}
-	if pause, paused := p.of.Pauses()[site]; paused {
-		says.Paused, says.Pause = true, &pause
-	}
-	answerJSON(w, says)
 }

@@ -1,13 +1,10 @@
 package admin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -171,49 +168,3 @@ func (c *cached[T]) get(now time.Time, isNew bool, read func() T) T {
 	c.last.Store(next)
 	return next.value
 }
-
-// forPeople shows refusals of a form as a page.
-func forPeople(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		answer := &formAnswer{ResponseWriter: w, code: http.StatusOK}
-		next(answer, r)
-		answer.finish()
-	}
-}
-
-// formAnswer keeps the answer to a form until it is complete.
-type formAnswer struct {
-	http.ResponseWriter
-	code int
-	body bytes.Buffer
-}
-
-func (a *formAnswer) WriteHeader(code int)                 { a.code = code }
-func (a *formAnswer) Write(text []byte) (n int, err error) { return a.body.Write(text) }
-
-// finish sends the answer, as a page where it is a problem.
-func (a *formAnswer) finish() {
-	var p status.Problem
-	h := a.ResponseWriter.Header()
-	if h.Get("Content-Type") != "application/problem+json" || json.Unmarshal(a.body.Bytes(), &p) != nil {
-		a.ResponseWriter.WriteHeader(a.code)
-		_, _ = a.ResponseWriter.Write(a.body.Bytes())
-		return
-	}
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	a.ResponseWriter.WriteHeader(a.code)
-	if err := page.Problem(a.ResponseWriter, p); err != nil {
-		panic(err)
-	}
-}
-
-// backTo returns the page that follows a form about a site: the site's, or that of all sites.
-func backTo(r *http.Request, site string) string {
-	if r.PostForm.Get("back") == "site" {
-		return siteURL(site)
-	}
-	return "/#sites"
-}
-
-// siteURL is the page about a site.
-func siteURL(site string) string { return "/?site=" + url.QueryEscape(site) }

@@ -365,8 +365,6 @@ func (h *headerPairs) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-var errHeaders = errors.New("headers need to be a list of names and values, or an object")
-
 // decision is the answer to an ask, whether it may be sent or not.
 type decision struct {
 	ID      string     `json:"id,omitempty"`

@@ -24,11 +24,6 @@ type ReportQuery struct {
 	Step  string // 1m, 1h or 1d; "": the whole time is one
 }
 
-// reporter knows what became of requests.
-type reporter interface {
-	Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (status.Report, error)
-}
-
 // Check tells what is wrong with the query.
 func (q ReportQuery) Check(now time.Time) error {
 	if q.By != "" && !slices.Contains(status.ReportKeys, q.By) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
@@ -121,17 +120,6 @@ func UnreadNow(p *policy.Policy, counts []metrics.SiteCount) *status.Unread {
 // NewRefusedReload tells of an error of a reload.
 func NewRefusedReload(since time.Time, err error) *status.RefusedReload {
 	return &status.RefusedReload{Since: since.UTC(), Error: status.ErrorLine(err), Faults: FaultsOf(err)}
-}
-
-// FaultsOf are the faults of an error that has any, at most maxFaults.
-func FaultsOf(err error) []status.Fault {
-	var faults policy.Faults
-	if !errors.As(err, &faults) {
-		return nil
-	}
-	return lists.Map(faults[:min(len(faults), maxFaults)], func(fault policy.Fault) status.Fault {
-		return status.Fault{File: status.OneLine(fault.Source), Line: fault.Line, Key: status.OneLine(fault.Key), Text: status.OneLine(fault.Text)}
-	})
 }
 
 // reload reads the configuration again, as a SIGHUP does.

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
@@ -53,14 +52,6 @@ func missing(what string, names []string) string {
 	return what
 }
 
-// quoted is a name in an error: one line of bounded length.
-func quoted(name string) string {
-	return `"` + shortened(strings.Map(status.Printable, strings.ToValidUTF8(name, "\uFFFD"))) + `"`
-}
-
-// maxForm is the longest form that the page can send, in bytes, and more.
-const maxForm = 16 << 10
-
 // change takes a token out of use ("disable"), or puts it back into use ("enable"), which has a
 // token that is quarantined tried again. It answers how the token is then.
 func (t tokens) change(what string, w http.ResponseWriter, r *http.Request) {
@@ -93,21 +84,6 @@ func (t tokens) button(w http.ResponseWriter, r *http.Request) {
 	if t.act(w, r.PostForm.Get("pool"), r.PostForm.Get("label"), what) {
 		http.Redirect(w, r, "/#tokens", http.StatusSeeOther)
 	}
-}
-
-// readForm reads a form of the page, or answers the request itself.
-func readForm(w http.ResponseWriter, r *http.Request) bool {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	var large *http.MaxBytesError
-	switch err := r.ParseForm(); {
-	case errors.As(err, &large):
-		refuse(w, http.StatusRequestEntityTooLarge, "the form is too long")
-		return false
-	case err != nil:
-		refuse(w, http.StatusBadRequest, "the form cannot be read")
-		return false
-	}
-	return true
 }
 
 // act disables or enables a token that is there, or answers the request itself.

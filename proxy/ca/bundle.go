@@ -16,13 +16,6 @@ import (
 	"unicode/utf16"
 )
 
-// The names of what WriteBundle writes, besides the files for wget and PHP.
-const (
-	extraName  = "extra.pem"
-	bundleName = "bundle.pem"
-	storeName  = "bundle.jks"
-)
-
 var errNoRoots = errors.New("this system has no root certificates: install them (on Debian: ca-certificates), or name a PEM file with them in SSL_CERT_FILE")
 
 // Bundle returns all certificates that clients trust, in PEM: our root, the system's and the
@@ -40,10 +33,6 @@ func (c *CA) JavaStore() ([]byte, error) {
 	}
 	return javaStore(trusted.all, c.options.Now()), nil
 }
-
-// storePassword is the password of Java's own trust store. It protects no secret:
-// certificates are public, and the digest made with it only detects damage.
-const storePassword = "changeit"
 
 // javaStore is a key store of trusted certificates in Java's JKS format, which every
 // version of Java reads. Java cannot be configured to read PEM.
@@ -76,11 +65,6 @@ func javaStore(trusted []*x509.Certificate, now time.Time) []byte {
 	digest.Write([]byte("Mighty Aphrodite")) // Java's salt
 	digest.Write(b.Bytes())
 	return digest.Sum(b.Bytes())
-}
-
-// storeFile returns the path at which WriteBundle puts the Java key store beside a bundle.
-func storeFile(bundleFile string) string {
-	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
 }
 
 // trusted are the certificates that clients trust, our root first and each once.
@@ -225,27 +209,8 @@ func (c *CA) rewriteBundle(dir string) error {
 	return nil
 }
 
-// phpDir is the directory, beside a bundle, of settings for PHP, which reads the
-// *.ini files of every directory that PHP_INI_SCAN_DIR lists.
-const phpDir = "php"
-
 // phpIni has PHP's curl extension and its streams trust a bundle.
 func phpIni(bundleFile string) []byte {
 	value := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`).Replace(bundleFile) + `"`
 	return []byte("curl.cainfo = " + value + "\nopenssl.cafile = " + value + "\n")
-}
-
-// phpScanDirs is PHP_INI_SCAN_DIR with the directory for a bundle added. An empty
-// entry is the directory that PHP is built with, which it reads when the variable
-// is unset.
-func phpScanDirs(bundleFile string) string {
-	folder := filepath.Join(filepath.Dir(bundleFile), phpDir)
-	dirs, set := os.LookupEnv("PHP_INI_SCAN_DIR")
-	switch {
-	case set && dirs == "": // PHP reads none
-		return folder
-	case slices.Contains(strings.Split(dirs, string(os.PathListSeparator)), folder):
-		return dirs
-	}
-	return dirs + string(os.PathListSeparator) + folder
 }

@@ -3,9 +3,6 @@ package ca
 import (
 	"bytes"
 	"cmp"
-	"errors"
-	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -122,6 +119,34 @@ func withJava(there string, options []string) string {
 	return there + " " + added
 }
 
+// storePassword is the password of Java's own trust store. It protects no secret:
+// certificates are public, and the digest made with it only detects damage.
+const storePassword = "changeit"
+
+// storeFile returns the path at which WriteBundle puts the Java key store beside a bundle.
+func storeFile(bundleFile string) string {
+	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
+}
+
+// phpDir is the directory, beside a bundle, of settings for PHP, which reads the
+// *.ini files of every directory that PHP_INI_SCAN_DIR lists.
+const phpDir = "php"
+
+// phpScanDirs is PHP_INI_SCAN_DIR with the directory for a bundle added. An empty
+// entry is the directory that PHP is built with, which it reads when the variable
+// is unset.
+func phpScanDirs(bundleFile string) string {
+	folder := filepath.Join(filepath.Dir(bundleFile), phpDir)
+	dirs, set := os.LookupEnv("PHP_INI_SCAN_DIR")
+	switch {
+	case set && dirs == "": // PHP reads none
+		return folder
+	case slices.Contains(strings.Split(dirs, string(os.PathListSeparator)), folder):
+		return dirs
+	}
+	return dirs + string(os.PathListSeparator) + folder
+}
+
 // javaQuoted keeps spaces in a value together. The launcher splits at spaces,
 // and knows both kinds of quotes but no escapes.
 func javaQuoted(s string) string {
@@ -226,30 +251,4 @@ func wgetrcFile(bundleFile string, proxied bool) string {
 		name = proxiedWgetrcName
 	}
 	return filepath.Join(filepath.Dir(bundleFile), name)
-}
-
-// readRegular reads a regular file of at most limit and maxFile bytes. Reading
-// another kind of file could block.
-func readRegular(path string, limit int) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	limit = min(limit, maxFile)
-	text, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > limit {
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	}
-	return text, nil
 }

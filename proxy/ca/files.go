@@ -15,14 +15,18 @@ import (
 	"time"
 )
 
-// maxFile bounds the bytes that are read of a file.
-const maxFile = 4 << 20
-
 // files is the directory of a CA.
 type files struct{ dir string }
 
 func (f files) keyPath() string  { return filepath.Join(f.dir, "ca-key.pem") }
 func (f files) rootPath() string { return filepath.Join(f.dir, "ca.pem") }
+
+// The names of what WriteBundle writes, besides the files for wget and PHP.
+const (
+	extraName  = "extra.pem"
+	bundleName = "bundle.pem"
+	storeName  = "bundle.jks"
+)
 
 // RootFile is the file of the CA's certificate in dir.
 func RootFile(dir string) string { return files{dir}.rootPath() }

@@ -1,15 +1,10 @@
 package ca
 
 import (
-	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/rsa"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +15,6 @@ import (
 const (
 	// givenMargin is the remaining life of the operator's certificate below which a start warns.
 	givenMargin = 30 * 24 * time.Hour
-	// minRSABits is the size of RSA key below which clients refuse signatures.
-	minRSABits = 2048
 	// maxListed bounds how many names a message lists.
 	maxListed = 5
 )
@@ -98,44 +91,6 @@ func readGivenKey(path string) (key crypto.Signer, shared bool, err error) {
 	return key, readableByAll(info.Mode()), nil
 }
 
-// parseGivenKey reads the first private key of a PEM text. Its errors follow the
-// name of the file and quote nothing.
-func parseGivenKey(text []byte) (crypto.Signer, error) {
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			return nil, errors.New("has no private key in PEM (BEGIN PRIVATE KEY)")
-		}
-		var parsed any
-		var err error
-		switch {
-		case block.Type == "ENCRYPTED PRIVATE KEY", block.Headers["DEK-Info"] != "":
-			return nil, errors.New("is encrypted, and abide cannot ask for its password: decrypt it with openssl pkey -in FILE -out FILE")
-		case block.Type == "PRIVATE KEY":
-			parsed, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-		case block.Type == "EC PRIVATE KEY":
-			parsed, err = x509.ParseECPrivateKey(block.Bytes)
-		case block.Type == "RSA PRIVATE KEY":
-			parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-		default:
-			continue
-		}
-		if err != nil {
-			return nil, errors.New("has a private key that cannot be read")
-		}
-		switch key := parsed.(type) {
-		case *ecdsa.PrivateKey:
-			return key, nil
-		case *rsa.PrivateKey:
-			if key.N.BitLen() < minRSABits {
-				return nil, fmt.Errorf("has an RSA key of %d bits, which clients refuse: it takes at least %d", key.N.BitLen(), minRSABits)
-			}
-			return key, nil
-		}
-		return nil, errors.New("has a key that is neither ECDSA nor RSA, which not every client accepts")
-	}
-}
-
 // checkGiven tells why the first certificate of chain cannot sign leaf certificates with
 // key. Its errors follow the name of the file.
 func checkGiven(chain []*x509.Certificate, key crypto.Signer, now time.Time) error {
@@ -179,60 +134,6 @@ func (c *CA) Vouches(host string) bool {
 	return err == nil && c.root.Load().permits(name, addr)
 }
 
-// permits tells whether the name constraints of every certificate of the chain allow a
-// name, or an address if that is valid (RFC 5280, section 4.2.1.10).
-func (r *root) permits(name string, addr netip.Addr) bool {
-	return !slices.ContainsFunc(r.chain, func(cert *x509.Certificate) bool { return !certificatePermits(cert, name, addr) })
-}
-
-func certificatePermits(cert *x509.Certificate, name string, addr netip.Addr) bool {
-	if addr.IsValid() {
-		ip := addr.AsSlice()
-		for _, one := range cert.ExcludedIPRanges {
-			if one.Contains(ip) {
-				return false
-			}
-		}
-		for _, one := range cert.PermittedIPRanges {
-			if one.Contains(ip) {
-				return true
-			}
-		}
-		return len(cert.PermittedIPRanges) == 0
-	}
-	within := func(constraint string) bool { return withinDomain(name, constraint) }
-	if slices.ContainsFunc(cert.ExcludedDNSDomains, within) {
-		return false
-	}
-	return len(cert.PermittedDNSDomains) == 0 || slices.ContainsFunc(cert.PermittedDNSDomains, within)
-}
-
-// withinDomain tells whether a name is the domain of a constraint or below it.
-// With a dot at its start a constraint is for what is below it alone, and without
-// a text it is for every name.
-func withinDomain(name, constraint string) bool {
-	constraint = strings.ToLower(constraint)
-	if constraint == "" || name == constraint {
-		return true
-	}
-	if !strings.HasPrefix(constraint, ".") {
-		constraint = "." + constraint
-	}
-	return strings.HasSuffix(name, constraint)
-}
-
-// uncovered are the wanted names and networks that the constraints exclude.
-func (r *root) uncovered(wanted constraints) []string {
-	var out []string
-	for _, one := range wanted.list() {
-		name, addr, err := parseHost(one)
-		if err == nil && !r.permits(name, addr) {
-			out = append(out, one)
-		}
-	}
-	return out
-}
-
 // noticeUncovered reports the configured hosts that cannot be intercepted.
 func (c *CA) noticeUncovered(wanted constraints) {
 	out := c.root.Load().uncovered(wanted)
@@ -245,35 +146,4 @@ func (c *CA) noticeUncovered(wanted constraints) {
 	}
 	c.options.Notice(fmt.Sprintf("ca.cert may not vouch for %s%s (its name constraints are for %s), so their https passes unread, and their limits and tokens hold for plain http alone: give a certificate that permits them, or leave ca.cert out",
 		strings.Join(out, ", "), more, strings.Join(c.root.Load().constraintsText(), ", ")))
-}
-
-// constraintsText lists the names and networks that the constraints of the operator's
-// certificates permit and exclude.
-func (r *root) constraintsText() []string {
-	var text []string
-	for _, one := range r.chain {
-		text = append(text, one.PermittedDNSDomains...)
-		for _, network := range one.PermittedIPRanges {
-			text = append(text, network.String())
-		}
-		for _, excluded := range one.ExcludedDNSDomains {
-			text = append(text, "not "+excluded)
-		}
-		for _, network := range one.ExcludedIPRanges {
-			text = append(text, "not "+network.String())
-		}
-	}
-	return text
-}
-
-// issuers are the certificates that a server sends after a leaf: those of the chain except
-// the root.
-func (r *root) issuers() [][]byte {
-	var out [][]byte
-	for _, one := range r.chain {
-		if !bytes.Equal(one.RawSubject, one.RawIssuer) {
-			out = append(out, one.Raw)
-		}
-	}
-	return out
 }

@@ -3,10 +3,7 @@ package ca
 import (
 	"bytes"
 	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,77 +111,4 @@ func (f rootFile) named() string {
 	default:
 		return fmt.Sprintf("%s, %s and %d more name", f.names[0], f.names[1], n-2)
 	}
-}
-
-// readCertificates reads the certificates of a PEM file, or of the files of a
-// directory, of at most limit bytes. What could be read is returned with an
-// error, too. A directory may have files of other kinds.
-func readCertificates(path string, limit int) (certs []*x509.Certificate, size int, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, 0, withoutPath(err)
-	}
-	if !info.IsDir() {
-		text, err := readRegular(path, limit)
-		if err != nil {
-			return nil, len(text), withoutPath(err)
-		}
-		certs, err := parseCertificates(text)
-		return certs, len(text), err
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, 0, withoutPath(err)
-	}
-	for _, one := range entries {
-		text, err := readRegular(filepath.Join(path, one.Name()), limit-size)
-		if err != nil {
-			continue
-		}
-		size += len(text)
-		found, _ := parseCertificates(text)
-		certs = append(certs, found...)
-	}
-	return certs, size, nil
-}
-
-// withoutPath is an error without the path, which the message has already.
-func withoutPath(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
-		return at.Err
-	}
-	return err
-}
-
-// parseCertificates are the certificates of a PEM text. The error says why some
-// of them are left out, or that there is none.
-func parseCertificates(text []byte) (certs []*x509.Certificate, err error) {
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			if err == nil && len(certs) == 0 {
-				err = errors.New("the file has no certificate in PEM (BEGIN CERTIFICATE)")
-			}
-			return certs, err
-		}
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, bad := x509.ParseCertificate(block.Bytes)
-		if bad != nil {
-			err = fmt.Errorf("a certificate in the file cannot be read: %w", bad)
-			continue
-		}
-		certs = append(certs, cert)
-	}
-}
-
-// encodeCertificates is the PEM text of certificates.
-func encodeCertificates(certs []*x509.Certificate) []byte {
-	var b bytes.Buffer
-	for _, one := range certs {
-		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: one.Raw}) // a Buffer takes everything
-	}
-	return b.Bytes()
 }
