@@ -45,7 +45,9 @@ func (s *Site) Unavailable(a *Answer) bool {
 	return true
 }
 
-// updates returns the updates of ledgers by an answer. They set the surprises.
+// updates returns the updates of ledgers by an answer. They set the surprises. The meters get the gate's
+// time, and not the arrival of the answer: others may have used them since, and time that goes back is
+// taken for a clock that was set.
 func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.Surprise) []queue.Update {
 	list := make([]queue.Update, len(all))
 	for i := range all {
@@ -56,8 +58,8 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 		if slices.ContainsFunc(a.Class.Limits, func(l routes.Limit) bool { return l.ID == announcement.ID }) {
 			took = 1
 		}
-		now, sent, named := a.At, a.Sent, a.Lesson.Named
-		list[i] = queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+		sent, named := a.Sent, a.Lesson.Named
+		list[i] = queue.Update{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
 				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: announcement.Limit, Refused: announcement.Refused, RetryAt: announcement.RetryAt, Named: named})
 			}
@@ -73,7 +75,6 @@ func (s *Site) unannounced(a *Answer, said []routes.Announcement) (list []queue.
 	if a.Failed || a.Lesson.Throttled {
 		return nil // counted with the request's outcome
 	}
-	now, sent := a.At, a.Sent
 	for i := range a.Class.Limits {
 		item := &a.Class.Limits[i]
 		if item.Kind != routes.Announced || item.Unit != learn.Requests || slices.ContainsFunc(said, func(announced routes.Announcement) bool { return announced.ID == item.ID }) {
@@ -83,9 +84,9 @@ func (s *Site) unannounced(a *Answer, said []routes.Announcement) (list []queue.
 		if !item.Site || a.Backend {
 			l.Key = a.Budget
 		}
-		list = append(list, queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+		list = append(list, queue.Update{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
-				l.Update(now, ledger.Answer{Sent: sent, Units: 1})
+				l.Update(now, ledger.Answer{Sent: a.Sent, Units: 1})
 			}
 		}})
 	}

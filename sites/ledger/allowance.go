@@ -239,7 +239,18 @@ func (a *allowance) clamp(r *reading) (news Surprise, gained float64) {
 			gained -= by
 		}
 	}
+	if r.said.reset > 0 && a.kind < refilling && (a.cost.varies || a.unit != learn.Requests) {
+		a.settle()
+	}
 	return news, gained
+}
+
+// settle gives back the part of the reserved units that requests with a response have not cost: all
+// of them are counted in the lowest announcement of the window.
+func (a *allowance) settle() {
+	if w := &a.window; w.lowestLeftAt > 0 {
+		a.level = max(a.level, w.lowestLeft-a.cost.each*float64(a.flights.unanswered()+a.uncounted-w.uncounted), -float64(maxAmount))
+	}
 }
 
 // kindUncertain reports whether apparent use by others may be a limit whose units do not

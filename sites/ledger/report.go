@@ -130,10 +130,7 @@ func (a *allowance) adoptWindow(v, reset int64, left float64) {
 	if w.over > w.reset {
 		margin = min(margin, w.over-w.reset)
 	}
-	a.usage.newWindow(a.flights.unanswered())
-	a.unexplained = 0
-	a.evidence.sample, w.lowestLeftAt = sample{}, 0
-	a.cost.forget()
+	a.turn(a.flights.unanswered())
 	a.phase.forget()
 	before := w.reset
 	w.adopt(v, announcement{reset: reset, certainEnd: reset + margin, slop: w.slop})

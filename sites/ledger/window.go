@@ -22,6 +22,7 @@ type window struct {
 	limitGuessed    bool    // the limit is a guess: the server does not announce it
 	lowestLeft      float64 // lowest announced units left
 	lowestLeftAt    int64   // time of that announcement; 0: none
+	uncounted       int64   // allowance.uncounted when the window was first seen
 
 	hadPrevious     bool  // there was an earlier window
 	wholeInRow      int   // windows in a row that began with all units
@@ -141,9 +142,14 @@ func (a *allowance) beginWindow(v int64) {
 		w.over = v + guessedWindow
 	}
 	a.level = max(a.limit-a.cost.each*float64(taken), -float64(maxAmount))
+	a.turn(taken)
+}
+
+// turn forgets the announcements of the window before. The next has taken units already.
+func (a *allowance) turn(taken int64) {
 	a.usage.newWindow(taken)
 	a.unexplained = 0
-	a.evidence.sample, a.window.lowestLeftAt = sample{}, 0
+	a.evidence.sample, a.window.lowestLeftAt, a.window.uncounted = sample{}, 0, a.uncounted
 	a.cost.forget()
 }
 
@@ -171,10 +177,7 @@ func (a *allowance) lateResponses() int64 {
 // open takes the window that a response announces.
 func (a *allowance) open(r *reading) {
 	w := &a.window
-	a.usage.newWindow(a.flights.unanswered() + 1)
-	a.unexplained = 0
-	a.evidence.sample, w.lowestLeftAt = sample{}, 0
-	a.cost.forget()
+	a.turn(a.flights.unanswered() + 1)
 	switch {
 	case r.said.reset > 0:
 		w.before = w.reset
