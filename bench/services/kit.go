@@ -117,6 +117,9 @@ func (k *kit) run(ctx context.Context, root string) (cells []*trial, late float6
 	return cells, <-lateness, nil
 }
 
+// stagger is the time between the starts of two kinds: their handshakes are work for the machine.
+const stagger = 150 * time.Millisecond
+
 // wave crawls all kinds at once, through one abide with a data directory of its own.
 func (k *kit) wave(ctx context.Context, dir string, clients int) ([]*trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.longest)
@@ -154,7 +157,7 @@ func (k *kit) wave(ctx context.Context, dir string, clients int) ([]*trial, erro
 			defer idle()
 			c.retry = crawlReal(ctx, clients, origin.serve(kind.name+retryDomain, kind), ask)
 		})
-		if err := process.Pause(ctx, quick); err != nil {
+		if err := process.Pause(ctx, stagger); err != nil {
 			break
 		}
 	}
@@ -285,16 +288,14 @@ func (k *kit) note(ctx context.Context, c *trial, a *kitAbide) {
 // watch returns for which part of the time until the context ends a sleeper is woken too late.
 func watch(ctx context.Context) float64 {
 	const nap, tooLate = 5 * time.Millisecond, 25 * time.Millisecond
-	times, late := 0, 0
-	for ctx.Err() == nil {
-		began := time.Now()
+	began, late := time.Now(), time.Duration(0)
+	for at := began; ctx.Err() == nil; at = time.Now() {
 		if process.Pause(ctx, nap) != nil {
 			break
 		}
-		times++
-		if time.Since(began) > tooLate {
-			late++
+		if took := time.Since(at); took > tooLate {
+			late += took
 		}
 	}
-	return float64(late) / float64(max(times, 1))
+	return late.Seconds() / max(time.Since(began).Seconds(), 1e-9)
 }

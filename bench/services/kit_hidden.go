@@ -120,11 +120,11 @@ var kitHidden = []*kitKind{
 	{service: service{name: "lowered-30-to-10-in-4s", requests: 250, rules: alone(func() rule {
 		return &stages{each: 20 * second, rules: []rule{every(4*second, 30), every(4*second, 10)}}
 	}), refuse: refusing(429, "")}, bound: bound{amounts: 2}},
-	{service: service{name: "somebody-else-30-percent", requests: 210, rules: alone(func() rule { return &visited{rule: every(4*second, 20), every: 667 * time.Millisecond} }), refuse: refusing(429, "")}, bound: bound{amounts: 1, share: 0.1, ratio: 1.75}},
+	{service: service{name: "somebody-else-30-percent", requests: 210, rules: alone(func() rule { return &foreign{rule: every(4*second, 20), every: 667 * time.Millisecond} }), refuse: refusing(429, "")}, bound: bound{amounts: 1, share: 0.1, ratio: 1.75}},
 
 	{service: service{name: "pool-own", requests: 450, rules: alone(func() rule { return starting(4*second, 10) }), refuse: refusing(429, "")}, tokens: 3, tls: true, bound: bound{amounts: 3}},
 	{service: service{name: "pool-own-and-common", requests: 300, rules: alone(func() rule { return starting(4*second, 10) }), shared: one(func() rule { return every(4*second, 20) }), refuse: refusing(429, `{"error":"quota"}`)}, tokens: 3, bound: bound{amounts: 4}, tls: true},
-	{service: service{name: "other-credential-blocked", requests: 6400, latency: 100 * time.Millisecond}, pages: 200, blocked: true, bound: bound{ratio: 1.5}},
+	{service: service{name: "other-credential-blocked", requests: 2560, latency: 250 * time.Millisecond}, pages: 80, blocked: true, bound: bound{ratio: 1.5}},
 
 	{service: service{name: "closed-444", requests: 225, rules: alone(func() rule { return every(3*second, 15) }), refuse: closing}, closes: true, html: true, bound: bound{amounts: 1}},
 	{service: service{name: "reset-by-peer", requests: 240, rules: alone(func() rule { return filling(8, 4) }), refuse: closing}, closes: true, reset: true, bound: bound{amounts: 1}},
@@ -140,7 +140,7 @@ var kitHidden = []*kitKind{
 	{service: service{name: "tarpit", requests: 225, rules: alone(func() rule { return every(3*second, 15) }), refuse: refusing(200, "")}, tarpit: 3 * second, dawdling: true, bound: bound{chance: true, share: 1}},
 
 	{service: service{name: "503-for-30-percent", requests: 3200, noise: 0.3, overdone: failing(503, "")}, pages: 100, pausing: true, bound: bound{share: 0.55, ratio: 1.25, chance: true}},
-	{service: service{name: "429-for-1-percent", requests: 6000, noise: 0.01, overdone: failing(429, "", "Retry-After", "1")}, pages: 800, pausing: true, tls: true, bound: bound{share: 0.02, refused: 5, ratio: 1.25, chance: true}},
+	{service: service{name: "429-for-1-percent", requests: 6400, latency: 100 * time.Millisecond, noise: 0.01, overdone: failing(429, "", "Retry-After", "1")}, pages: 300, pausing: true, tls: true, bound: bound{share: 0.02, refused: 5, ratio: 1.25, chance: true}},
 	{service: service{name: "503-for-5-percent-and-20-in-4s", requests: 300, noise: 0.05, overdone: failing(503, ""), rules: alone(func() rule { return every(4*second, 20) }), refuse: refusing(429, "")}, pausing: true, bound: bound{amounts: 1, share: 0.1, ratio: 1.25, chance: true}},
 	{service: service{name: "outage-of-10s", requests: 4000, latency: 200 * time.Millisecond, overload: between(8*second, 18*second), overdone: failing(503, "Service Unavailable")}, pages: 125, bound: bound{refused: 60, ratio: 1.5, chance: true}},
 }

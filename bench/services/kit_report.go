@@ -86,7 +86,7 @@ func kitReport(cells []*trial, late float64) string {
 	}
 	fmt.Fprintf(&text, "**%d of %d crawls are within their bounds**; of Retry's, %d are, without those by Retry. Refused: %d, and %d of Retry's.\n\n", within, len(cells), retry, refused, others)
 	if late > busy {
-		fmt.Fprintf(&text, "The machine was busy: a sleeper was woken too late %.1f %% of the times. Times say little.\n\n", late*100)
+		fmt.Fprintf(&text, "The machine was busy: for %.1f %% of the time a sleeper of 5 ms was woken 20 ms too late. Times say less then.\n\n", late*100)
 	}
 	text.WriteString("| kind | clients | requests | seconds | × ideal | refused | errors | Retry: seconds | refused | errors | verdict |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	for _, c := range cells {

@@ -36,35 +36,6 @@ func (s *stages) next(now time.Time, cost float64) time.Time {
 func (s *stages) take(now time.Time, cost float64) { s.rules[s.index(now)].take(now, cost) }
 func (s *stages) refuse(now time.Time)             { s.rules[s.index(now)].refuse(now) }
 
-// visited is a rule of which somebody else takes one unit in each time of a length.
-type visited struct {
-	rule
-	every time.Duration
-	last  time.Time
-}
-
-func (v *visited) take(now time.Time, cost float64) {
-	v.visit(now)
-	v.rule.take(now, cost)
-}
-
-func (v *visited) next(now time.Time, cost float64) time.Time {
-	v.visit(now)
-	return v.rule.next(now, cost)
-}
-
-func (v *visited) visit(now time.Time) {
-	if v.last.IsZero() {
-		v.last = now
-	}
-	for at := v.last.Add(v.every); !at.After(now); at = at.Add(v.every) {
-		v.last = at
-		if !v.rule.next(at, 1).After(at) {
-			v.rule.take(at, 1)
-		}
-	}
-}
-
 // growing refuses everything for some time after an excess, each time for twice as long.
 type growing struct {
 	rule

@@ -93,15 +93,3 @@ func TestStagesChangeTheirRule(t *testing.T) {
 		t.Errorf("the second goes at %v, not at %v", at, want)
 	}
 }
-
-// TestSomebodyElseTakesUnits as far as the rule allows.
-func TestSomebodyElseTakesUnits(t *testing.T) {
-	v := &visited{rule: starting(10*time.Second, 5), every: time.Second}
-	v.take(start, 1)
-	if at := v.next(start.Add(3*time.Second), 1); !at.Equal(start.Add(3 * time.Second)) {
-		t.Errorf("with 4 of 5 units used, a request waits until %v", at)
-	}
-	if at, want := v.next(start.Add(6*time.Second), 1), start.Add(10*time.Second); !at.Equal(want) {
-		t.Errorf("with all units used, a request goes at %v, not at %v", at, want)
-	}
-}
