@@ -19,11 +19,12 @@ type Answer struct {
 	Backend bool          // the request went to one of several backends, which have limits of their own
 	Reserve ledger.Reserve
 	Level   int64 // requests to the site that were in flight with it; 0: unknown
-	Failed  bool  // the site failed to answer: a status from 500 on
+	Failed  bool  // the site failed to answer: a status from 500 on, or no answer
 	Denied  bool  // the status is 403
 
-	// Unavailable: the status is 503. The answer may become a refusal then: see Unavailable.
-	Unavailable bool
+	// Unavailable: the status is 503, or the site has closed the connection in place of an answer. It may become a
+	// refusal then: see Unavailable.
+	Unavailable, Closed bool
 }
 
 // updater applies updates to the meters of limits: a permit of the queue.
@@ -165,12 +166,28 @@ const (
 	failureLasts = 30 * time.Second
 )
 
-// unavailable decides whether a site that answers 503, and says no more, refuses or is out of
+// unavailable decides whether a site that answers 503, and says no more, or closes connections, refuses or is out of
 // order. Refusals that come whatever the rate is are told apart later. The zero value has seen nothing.
 type unavailable struct {
 	inRow   int       // such answers since the last success
 	at      time.Time // the last of these
 	failsTo time.Time // until then the answers are failures
+
+	closedAt time.Time // the last closed connection
+	closings int       // rows of them, without a success between, and without long breaks
+}
+
+// closes takes a refusal by a closed connection, and reports whether it may be due to a restart of
+// the site: no others came before.
+func (u *unavailable) closes(now time.Time) (first bool) {
+	switch {
+	case now.Sub(u.closedAt) > longestAnswering:
+		u.closings = 1
+	case u.inRow == 1 && u.at.Equal(now) && !u.closedAt.Equal(now): // the first of its row
+		u.closings++
+	}
+	u.closedAt = now
+	return u.closings <= 1
 }
 
 // succeeded counts a success of a request that was sent at a time.

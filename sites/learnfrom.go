@@ -35,13 +35,14 @@ func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 // Unavailable makes an answer that says nothing but that the site is unavailable a refusal of
 // the site, if others succeed, and reports whether it did.
 func (s *Site) Unavailable(a *Answer) bool {
-	if !a.Unavailable || a.Lesson.Throttled {
+	if !a.Failed || a.Unavailable && a.Lesson.Throttled {
 		return false
 	}
-	if !s.unavailable(a.At, a.Sent) {
+	refuses, first := s.unavailable(a)
+	if !refuses {
 		return false
 	}
-	a.Lesson.Throttled, a.Lesson.Scope = true, learn.Site
+	a.Lesson.Throttled, a.Lesson.Scope, a.Lesson.Overload = true, learn.Site, a.Lesson.Overload || first
 	return true
 }
 

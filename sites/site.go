@@ -128,9 +128,6 @@ func (s *Site) learn(a *Answer) routes.Learned {
 			s.known.Store(false)
 		}
 	}
-	if a.Failed && !a.Unavailable {
-		s.answers.unavailable.failed(a.At)
-	}
 	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
 	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && !s.routes.Announces())
 	return learned
@@ -223,11 +220,29 @@ func (s *Site) SetKnown(host, url string) {
 }
 
 // unavailable takes an answer that says nothing but that the site is unavailable, and reports
-// whether it is a refusal.
-func (s *Site) unavailable(now, sent time.Time) bool {
+// whether it is a refusal, and whether that says nothing of a rate: see unavailable.
+func (s *Site) unavailable(a *Answer) (refuses, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answers.unavailable.refuses(now, sent, s.answers.latest)
+	u := &s.answers.unavailable
+	if !a.Unavailable {
+		u.failed(a.At)
+		return false, false
+	}
+	refuses = u.refuses(a.At, a.Sent, s.answers.latest)
+	if first = refuses && a.Closed && u.closes(a.At); first {
+		s.answers.active = nil // what follows is counted anew
+	}
+	return refuses, first
+}
+
+// Closes reports whether the site has refused requests by closing connections lately: an idle connection that is closed
+// then may be a refusal.
+func (s *Site) Closes(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := &s.answers.unavailable
+	return u.closings > 0 && now.Sub(u.closedAt) < longestAnswering
 }
 
 // unsaved returns the state to save: if the version was not saved yet, or always if again is

@@ -406,7 +406,7 @@ func (s *Dispatcher) Complete(x *Request, e status.PermitEnd) {
 	if r := x.HTTP; e.Status > 0 {
 		resp := &http.Response{StatusCode: e.Status, Header: headerOf(e.Headers), Body: http.NoBody, Request: r}
 		hideToken(resp, x.progress.shown)
-		resp = s.lessons.learnFrom(x, r, resp)
+		resp = s.lessons.learnFrom(x, r, resp, nil)
 		v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, 0.5)
 		v = s.lessons.judgeToken(x, r, resp, v)
 		v.again = false // whoever has sent it sends it again, or not

@@ -85,7 +85,7 @@ func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response,
 // learnAndJudge learns from the answer to an attempt, and decides whether there is another
 // attempt. If there is, the answer is closed. jitter is a number from 0 to 1.
 func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Response, err error, jitter float64) (*http.Response, verdict) {
-	resp = s.lessons.learnFrom(x, r, resp)
+	resp = s.lessons.learnFrom(x, r, resp, err)
 	a := x.attempt(r, resp, err)
 	a.comesBack = s.admission.breakers.ComesBack(x.breaker(), s.admission.breakers.rule(), x.answered)
 	v := judge(x.Snapshot.policy.Retry, a, x.answered, jitter)
@@ -185,10 +185,7 @@ func (x *Request) attempt(r *http.Request, resp *http.Response, err error) attem
 		err: err, status: statusOf(resp), safe: repeatable(r), possible: x.replayable(r),
 		failures: x.progress.failures, refusals: x.progress.refusals, elsewhere: x.progress.hasOtherBackend(),
 	}
-	if resp != nil {
-		a.refusal = x.progress.learned.refusal
-	}
-	if a.refusal.refused {
+	if a.refusal = x.progress.learned.refusal; a.refusal.refused {
 		a.row = x.progress.permit.RefusalsInRow(x.progress.learned.at)
 	}
 	return a

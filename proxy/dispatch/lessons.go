@@ -146,14 +146,18 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 }
 
 // learnFrom reads what an answer says of limits, and passes it on. It returns the answer to
-// be used from now on: reading may have taken the beginning of the body, see headOf.
-func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response) *http.Response {
+// be used from now on: reading may have taken the beginning of the body, see headOf. err tells why
+// there is none.
+func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, err error) *http.Response {
 	t := &x.progress
 	t.learned = learned{}
-	if resp == nil {
+	switch learns := t.plan != nil && t.plan.Learns && x.subject.Class != nil; {
+	case resp == nil && learns && (backends.Blame(err) == backends.Ill || stale(err) && x.subject.Known.Closes(x.answered)):
+		s.apply(x, 0, nil, &learn.Lesson{}, upstream.ClosedBySite(err))
 		return nil
-	}
-	if t.plan == nil || !t.plan.Learns || x.subject.Class == nil {
+	case resp == nil:
+		return nil
+	case !learns:
 		t.learned.plain(x, resp)
 		return resp
 	}
@@ -164,23 +168,26 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response) *h
 	}
 	lesson := learn.Read(resp.StatusCode, resp.Header, head, request, x.answered)
 	hideTokenInNames(r, &lesson, x.progress.shown)
-	s.apply(x, resp, &lesson)
+	s.apply(x, resp.StatusCode, resp.Header, &lesson, false)
 	return resp
 }
 
 // apply passes a lesson on to what is known of the site, to the tokens and to the queue, and
-// notes what the verdict needs.
-func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
+// notes what the verdict needs. Without an answer the status is 0; closed: the site has closed the connection.
+func (s *lessons) apply(x *Request, status int, header http.Header, lesson *learn.Lesson, closed bool) {
 	t := &x.progress
 	a := sites.Answer{
 		Lesson: lesson, At: x.answered, Class: x.subject.Class, Sent: x.sent, Budget: x.budget(),
-		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: resp.StatusCode >= 500,
-		Denied: resp.StatusCode == http.StatusForbidden, Unavailable: resp.StatusCode == http.StatusServiceUnavailable,
+		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: status == 0 || status >= 500,
+		Denied: status == http.StatusForbidden, Closed: closed, Unavailable: closed || status == http.StatusServiceUnavailable,
 	}
 	if a.Unavailable {
 		a.Sent = t.permit.Granted()
 	}
 	unavailable := x.subject.Known.Unavailable(&a)
+	if status == 0 && !unavailable {
+		return
+	}
 	if len(lesson.Limits) > 0 || lesson.Throttled || len(x.subject.Class.Limits) > 0 {
 		a.Sent = t.permit.Granted() // the time by which ledgers know the request
 	}
@@ -193,7 +200,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	refused := lesson.Throttled && !lesson.Permanent
 	switch {
 	case refused:
-		t.learned.refusal = hintOf(lesson, resp.Header, a.At)
+		t.learned.refusal = hintOf(lesson, header, a.At)
 		t.learned.refusal.unsafe = unavailable
 	case lesson.Permanent:
 		t.learned.denial = cmp.Or(lesson.Reason, "waiting does not help")

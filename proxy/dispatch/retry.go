@@ -58,10 +58,10 @@ type verdict struct {
 // argument: a number from 0 to 1.
 func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	switch {
-	case a.err != nil:
-		return judgeFailure(p, a, jitter)
 	case a.refusal.refused:
 		return judgeRefusal(p, a, now, jitter)
+	case a.err != nil:
+		return judgeFailure(p, a, jitter)
 	case a.refusal.lock:
 		if !a.possible || a.failures >= p.Attempts {
 			return verdict{}
@@ -91,7 +91,7 @@ const patientRefusals = 3
 // longer with each refusal of its own: it may be that no other request is refused.
 func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
-	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals
+	v.again = a.possible && (a.safe || !a.refusal.unsafe || a.err != nil && unsent(a.err)) && a.refusals < p.Refusals
 	switch {
 	case a.refusal.alone:
 		v.alone, v.until, v.pause = true, now, max(wait, backoff(time.Second, p.Max, max(a.refusals-patientRefusals, 0), 0.75+jitter/2))

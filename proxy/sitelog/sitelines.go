@@ -323,7 +323,11 @@ type Refusal struct {
 
 // describe is the line of a site that begins to refuse requests.
 func (r *Refusal) describe(now time.Time) siteLine {
-	text, fields := fmt.Sprintf("%s: the site refuses a request (status %d)", r.Site, r.Status), logrus.Fields{"site": r.Site, "reason": r.Why}
+	how := fmt.Sprintf("status %d", r.Status)
+	if r.Status == 0 {
+		how = "it closes the connection"
+	}
+	text, fields := fmt.Sprintf("%s: the site refuses a request (%s)", r.Site, how), logrus.Fields{"site": r.Site, "reason": r.Why}
 	if r.Token != "" {
 		text += " with the token " + r.Token
 		fields["token"] = r.Token

@@ -87,6 +87,12 @@ func KindOf(err error) Kind {
 	}
 }
 
+// ClosedBySite tells whether the origin closed or reset a connection to which it had not answered.
+func ClosedBySite(err error) bool {
+	tls := TLSFailureOf(err)
+	return KindOf(err) == Closed || tls != nil && tls.Fault == TLSCut
+}
+
 // TLSFault classifies why TLS with an origin failed. If you add a fault, also change
 // tlsFaultNames, and ofTLS in package problem.
 type TLSFault uint8

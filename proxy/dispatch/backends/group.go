@@ -298,10 +298,10 @@ const (
 // sign of life.
 func HealthOf(status int, err error, refused bool) Health {
 	switch {
-	case err != nil:
-		return Blame(err)
 	case refused:
 		return Well
+	case err != nil:
+		return Blame(err)
 	case status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
 		return Ill
 	}

@@ -1,0 +1,124 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// window refuses what is more than n requests per time.
+type window struct {
+	n   int
+	per time.Duration
+
+	mu      sync.Mutex
+	began   time.Time
+	used    int
+	refused int
+}
+
+// full counts a request, and reports whether it is one too many.
+func (w *window) full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := time.Now(); now.Sub(w.began) >= w.per {
+		w.began, w.used = now, 0
+	}
+	w.used++
+	if w.used > w.n {
+		w.refused++
+	}
+	return w.used > w.n
+}
+
+// crawl requests so many pages with several clients, and counts the statuses of their answers.
+func (w rig) crawl(clients, pages int, method string) map[int]int {
+	var next atomic.Int64
+	codes, mu := map[int]int{}, sync.Mutex{}
+	w.requestTogether(clients, func(int) (last result) {
+		for i := next.Add(1); i <= int64(pages); i = next.Add(1) {
+			last = w.Do(w.T.Context(), method, fmt.Sprintf("http://site.test/pages/%d", i), "")
+			mu.Lock()
+			codes[last.Status]++
+			mu.Unlock()
+		}
+		return last
+	})
+	return codes
+}
+
+// TestASiteThatClosesConnectionsAboveALimitRefuses: the requests are held and sent again, and the
+// rate is found.
+func TestASiteThatClosesConnectionsAboveALimitRefuses(t *testing.T) {
+	for _, clients := range []int{1, 8, 32} {
+		limit := &window{n: 5, per: 2 * time.Second}
+		sites := func(rw http.ResponseWriter, _ *http.Request) {
+			time.Sleep(20 * time.Millisecond)
+			if limit.full() {
+				panic(http.ErrAbortHandler)
+			}
+		}
+		run(t, sites, "", func(w rig) {
+			codes := w.crawl(clients, 100, http.MethodGet)
+			if took := time.Since(w.Began); codes[200] != 100 || limit.refused > 15 || took > 60*time.Second {
+				t.Errorf("%d clients: %v, %d refused, in %v; 40s are needed", clients, codes, limit.refused, took)
+			}
+		})
+	}
+}
+
+// TestAPostWhoseConnectionWasClosedIsNotSentAgain: the site may have done what it asked.
+func TestAPostWhoseConnectionWasClosedIsNotSentAgain(t *testing.T) {
+	limit := &window{n: 5, per: time.Hour}
+	sites := func(http.ResponseWriter, *http.Request) {
+		if limit.full() {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	run(t, sites, "", func(w rig) {
+		if codes := w.crawl(1, 8, http.MethodPost); codes[200] != 5 || codes[502] != 3 || w.Asked.Load() != 8 {
+			t.Errorf("%v, asked %d times", codes, w.Asked.Load())
+		}
+	})
+}
+
+// TestASiteThatClosesEveryConnectionIsDown, and no limit is learned by that.
+func TestASiteThatClosesEveryConnectionIsDown(t *testing.T) {
+	down := atomic.Bool{}
+	sites := func(http.ResponseWriter, *http.Request) {
+		time.Sleep(20 * time.Millisecond)
+		if down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	run(t, sites, "", func(w rig) {
+		down.Store(true)
+		if a := w.Get("http://dead.test/"); a.Status != 502 || a.Attempts != 5 {
+			t.Errorf("a site that has never answered: %d after %d attempts", a.Status, a.Attempts)
+		}
+		down.Store(false)
+		w.crawl(8, 2000, http.MethodGet)
+		down.Store(true)
+		time.AfterFunc(10*time.Second, func() { down.Store(false) })
+		began := time.Now()
+		codes := w.crawl(8, 2000, http.MethodGet)
+		if took := time.Since(began); codes[200] != 2000 || took > 25*time.Second {
+			t.Errorf("%v in %v, of which the site was down for 10s", codes, took)
+		}
+		down.Store(true)
+		w.crawl(8, 1, http.MethodGet)
+		go w.Get("http://site.test/pages/1", "Abide-Max-Wait", "2h")
+		time.Sleep(10 * time.Minute)
+		open := false
+		for _, b := range w.Breakers() {
+			open = open || b.Site == "site.test" && b.State != "closed"
+		}
+		if !open {
+			t.Errorf("after ten minutes without an answer: %+v", w.Breakers())
+		}
+		down.Store(false)
+	})
+}
