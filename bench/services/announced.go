@@ -231,6 +231,23 @@ var announcedServices = []*service{
 		refuse: refusing(429, `{"errorType":"RATE_LIMIT","policyName":"TEN_SECONDLY_ROLLING"}`),
 		goal:   goal{ratio: 1.05},
 	},
+	{
+		name: "OpenAlex", source: "https://developers.openalex.org/api-reference/authentication", host: "api.openalex.org", kind: announced, requests: 6000,
+		paths: []string{"/works", "/authors", "/works/W%d", "/works/W%d"},
+		rules: own(func() rule { return &window{amount: 1500, length: 30 * time.Second} }),
+		cost:  func(n int) float64 { return []float64{10, 10, 1, 1}[n%4] }, announce: triple("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", deltaCeil),
+		refuse: waiting(429, "{}"),
+		goal:   goal{ratio: 1.1, slower: 1.1},
+	},
+	{
+		name: "tokens of a language model", source: "https://platform.openai.com/docs/guides/rate-limits", host: "llm.test", kind: announced, requests: 200, paths: []string{"POST /v1/chat/completions"},
+		latency:  500 * time.Millisecond,
+		rules:    own(func() rule { return &window{amount: 1000, length: 20 * time.Second} }),
+		cost:     func(int) float64 { return 100 },
+		announce: triple("X-Ratelimit-Limit-Tokens", "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens", deltaCeil),
+		refuse:   waiting(429, "{}"),
+		goal:     goal{ratio: 1.1},
+	},
 }
 
 // namedServices say nothing before they refuse, and for how long when they do.

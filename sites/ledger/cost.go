@@ -15,6 +15,7 @@ type cost struct {
 	mean, dev         float64
 	peak              float64 // the highest recent cost of one request
 	count             int
+	alike             int     // samples in a row that were like the mean
 	contradictions    int     // samples in a row that contradict each
 	contradictingCost float64 // the cost by these samples
 
@@ -41,7 +42,7 @@ func (c *cost) reset() {
 }
 
 // begin restarts the estimate.
-func (c *cost) begin() { c.set, c.count, c.contradictions = false, 0, 0 }
+func (c *cost) begin() { c.set, c.count, c.alike, c.contradictions = false, 0, 0, 0 }
 
 // sample takes the units left when that many were answered, except for few uncertain ones.
 // fill is the refill per second.
@@ -75,8 +76,10 @@ func (c *cost) sampleVarying(v, sent int64, left float64, few int64, fill float6
 	return max(x, 0), n, x < float64(maxAmount)
 }
 
-// maxSamples is the number of samples in the mean, at most.
-const maxSamples = 16
+const (
+	maxSamples  = 16 // samples in the mean, at most
+	enoughAlike = 4  // samples in a row after which the next request is expected to cost the same
+)
 
 // add takes the average cost of n requests. The more requests, the less it says about the
 // deviation of one.
@@ -85,6 +88,9 @@ func (c *cost) add(x float64, n int64) {
 		c.mean, c.dev, c.peak = x, x/4, x
 	}
 	c.count = min(c.count+1, 1<<20)
+	if c.alike++; math.Abs(x-c.mean) > c.mean/1000 {
+		c.alike = 0
+	}
 	weight := max(1/float64(c.count), 1.0/maxSamples)
 	c.dev += weight * (min(math.Abs(x-c.mean)*math.Sqrt(float64(n)), max(x, c.mean)) - c.dev)
 	c.mean += weight * (x - c.mean)
@@ -94,9 +100,12 @@ func (c *cost) add(x float64, n int64) {
 }
 
 // variable estimates the cost of units that vary between requests: a cost that few requests
-// exceed. With few samples the estimate is higher.
+// exceed. With few samples the estimate is higher, unless they are alike.
 func (c *cost) variable(least, most float64) {
 	x := max(c.mean+2*c.dev, c.peak) * (1 + 1/math.Sqrt(float64(max(c.count, 1))))
+	if c.alike >= enoughAlike {
+		x = c.mean
+	}
 	c.each = min(max(x, least), max(most, least))
 }
 
@@ -164,8 +173,9 @@ func (d *decreases) next() {
 func (d *decreases) interrupt() { d.unsettled, d.known = d.unsettled[:0], false }
 
 // add takes an announcement. The server may count the oldest request without a response, which
-// was sent at the time oldest, after all announcements that had arrived by then.
-func (d *decreases) add(left announcedLeft, oldest int64) {
+// was sent at the time oldest, after all announcements that had arrived by then. settled gets each cost
+// that is known by that.
+func (d *decreases) add(left announcedLeft, oldest int64, settled func(cost float64)) {
 	if len(d.unsettled) == maxUnsettled {
 		d.interrupt()
 	}
@@ -180,7 +190,7 @@ func (d *decreases) add(left announcedLeft, oldest int64) {
 	for _, next := range d.unsettled[:n] {
 		switch {
 		case d.known && next.left < d.last:
-			d.settle((d.last - next.left) / float64(max(next.units, 1)))
+			settled((d.last - next.left) / float64(max(next.units, 1)))
 		case d.known:
 			// Not less is left after another request: there are several counters.
 			d.peak, d.before, d.count, d.one, d.more, d.several = 0, 0, 0, 0, 0, true

@@ -63,17 +63,17 @@ func TestGitHubGraphQLPointsAreNeverRefused(t *testing.T) {
 func TestNeighboursTellTheCostOfARequest(t *testing.T) {
 	t.Parallel()
 	var d decreases
-	d.add(announcedLeft{10, 93, 1}, 10) // 7 or more
-	d.add(announcedLeft{20, 60, 1}, 12) // one that was sent at 12 may be counted before
+	d.add(announcedLeft{10, 93, 1}, 10, d.settle) // 7 or more
+	d.add(announcedLeft{20, 60, 1}, 12, d.settle) // one that was sent at 12 may be counted before
 	if d.highest() != 0 {
 		t.Fatalf("a cost of %v, though a response is missing", d.highest())
 	}
-	d.add(announcedLeft{21, 90, 1}, 21)
+	d.add(announcedLeft{21, 90, 1}, 21, d.settle)
 	if d.peak != 30 || d.count != 2 || !d.vary() {
 		t.Fatalf("%+v", d)
 	}
 	d.interrupt()
-	d.add(announcedLeft{30, 10, 1}, 30)
+	d.add(announcedLeft{30, 10, 1}, 30, d.settle)
 	if d.peak != 30 {
 		t.Fatalf("a cost of %v of more than one request", d.peak)
 	}
@@ -171,7 +171,7 @@ func TestSeveralCountersAreNoCosts(t *testing.T) {
 	for n := range int64(60) {
 		of := n * n % 7 % 3 // in no order
 		left[of]--
-		if d.add(announcedLeft{10 * n, left[of], 1}, 10*n+1); d.vary() {
+		if d.add(announcedLeft{10 * n, left[of], 1}, 10*n+1, d.settle); d.vary() {
 			wrong++
 		}
 	}

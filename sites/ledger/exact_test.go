@@ -47,3 +47,19 @@ func TestPointsOfManyClientsAreUsedToTheFull(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsThatCostTheSameUseTheWholeBudget: a request is expected to cost as much as those before, if they
+// cost the same. Of 1,000 tokens in 20 s and calls of 100, a third was used once.
+func TestCallsThatCostTheSameUseTheWholeBudget(t *testing.T) {
+	t.Parallel()
+	for _, flying := range []int{1, 8, 32} {
+		for _, slow := range []float64{0.2, 1} {
+			o := &pointsOrigin{fixedOrigin: fixedOrigin{limit: 1000, window: 20, relative: true, resolution: 1, rounding: "ceil"}}
+			o.cost = func() float64 { return 100 }
+			s := run{origin: o, meter: New(Options{Unit: learn.Tokens}), begin: 123.37, flying: flying, fastest: slow / 2, slowest: slow, length: 400, waiting: flying, random: dice(1)}
+			if r := s.do(); r.refused > 0 || o.share() < 0.95 {
+				t.Errorf("%d clients, up to %v s: %d of %d refused, %.2f used: %v", flying, slow, r.refused, r.sent, o.share(), o.windows)
+			}
+		}
+	}
+}

@@ -51,6 +51,9 @@ func (a *allowance) inferCost(r *reading) {
 			a.cost.forget() // the bucket may have been full meanwhile
 		}
 	}
+	if a.unit != learn.Requests && a.cost.decreases.highest() > 0 {
+		return // costs of single requests are known
+	}
 	n := a.counted(r)
 	off := float64(max(r.bounds.uncounted, a.cost.uncertain)) / float64(max(n-a.cost.answered, 1))
 	sample := a.cost.sample
@@ -62,48 +65,68 @@ func (a *allowance) inferCost(r *reading) {
 		return
 	}
 	was := a.cost.each
-	switch a.unit {
-	case learn.Requests:
+	if a.unit == learn.Requests {
 		if a.cost.add(x, n); a.cost.varies {
 			return
 		}
 		a.cost.constant(x, a.limit, 1, min(off, 0.15))
-	case learn.Percent:
+	} else {
 		a.cost.add(x, n)
-		a.cost.variable(0.01, a.limit)
-	default:
-		a.cost.add(x, n)
-		a.cost.variable(1, a.limit)
-		if a.cost.count < 8 {
-			a.cost.each = max(a.cost.each, was) // a few samples do not prove a lower cost
-		}
+		a.expectCost()
 	}
 	if more := a.cost.each - was; more > 0 {
 		a.level -= more * float64(a.flights.unanswered())
 	}
 }
 
+// expectCost sets the cost of a request under a limit that does not count requests.
+func (a *allowance) expectCost() {
+	was, least := a.cost.each, 1.
+	if a.unit == learn.Percent {
+		least = 0.01
+	}
+	a.cost.variable(least, a.limit)
+	if a.unit != learn.Percent && a.cost.count < 8 && a.cost.alike < enoughAlike {
+		a.cost.each = max(a.cost.each, was) // a few samples do not prove a lower cost
+	}
+}
+
 // inferVaryingCost learns whether requests cost more than a unit of a limit that seems to
 // count requests, and the most that one costs. Until more is known, that is reserved for
-// each request.
+// each request. Of limits that count something else, it learns what single requests cost.
 func (a *allowance) inferVaryingCost(r *reading) {
 	c := &a.cost
 	if a.kind >= refilling && c.varies {
 		c.varies, c.each = false, 1 // units that came back looked like cheaper requests
 	}
-	if a.unit != learn.Requests || a.shared || a.kind >= refilling || !r.bounds.known || r.said.reset == 0 {
+	if a.shared || a.kind >= refilling || !r.bounds.known || r.said.reset == 0 {
 		return
 	}
-	if c.decreases.certain() {
+	requests := a.unit == learn.Requests
+	if requests && c.decreases.certain() {
 		return
 	}
 	idle := r.sent-c.decreases.at > longestIdle
 	c.decreases.at = r.now
-	if idle || r.own == 0 || a.window.place(&r.said) != same {
+	outside := r.own == 0 || a.window.place(&r.said) != same
+	if idle || outside {
 		c.decreases.interrupt()
+	}
+	if outside {
 		return
 	}
-	c.decreases.add(announcedLeft{r.now, r.said.left, r.own}, a.flights.oldest(r.now))
+	c.decreases.add(announcedLeft{r.now, r.said.left, r.own}, a.flights.oldest(r.now), func(x float64) {
+		if c.decreases.settle(x); !requests {
+			c.add(x, 1)
+		}
+	})
+	if !requests {
+		if c.decreases.count > 0 {
+			a.expectCost()
+			a.settle()
+		}
+		return
+	}
 	was := c.varies
 	if c.varies = c.decreases.vary(); !c.varies {
 		if was {
