@@ -310,8 +310,9 @@ func (c *catalog) remove(g *group) {
 }
 
 // forget takes a route out of groups that its responses have not shown for long, though
-// they showed others of the same name.
-func (c *catalog) forget(now time.Time, r *route) {
+// they showed others of the same name: a request of the budget that was sent after the reset, or
+// all requests for some windows.
+func (c *catalog) forget(now, sent time.Time, budget string, r *route) {
 	for n := 0; n < len(r.members); n++ {
 		in := &r.members[n]
 		g := in.group
@@ -329,10 +330,11 @@ func (c *catalog) forget(now time.Time, r *route) {
 		if g.window > 0 {
 			after = max(2*g.window, time.Minute)
 		}
-		switch {
-		case in.missed.IsZero() || now.Before(in.missed):
+		if in.missed.IsZero() || now.Before(in.missed) {
 			in.missed = now
-		case now.Sub(in.missed) > after && !now.Before(g.until):
+		}
+		_, shown = g.budgets[budget]
+		if shown && !g.until.IsZero() && sent.After(g.until) || now.Sub(in.missed) > after && !now.Before(g.until) {
 			r.leave(n)
 			n--
 		}

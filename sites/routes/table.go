@@ -144,7 +144,7 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	switch {
 	case len(told) > 0:
 		m.announced, r.guessing, r.guessed = true, false, nil
-		m.catalog.forget(now, r)
+		m.catalog.forget(now, sent, budget, r)
 	case r.quiet >= 2 || len(r.guessed) == 0:
 		r.guessing, r.guessed = false, nil
 	default:
