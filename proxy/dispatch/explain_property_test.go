@@ -57,8 +57,15 @@ func randomState(rng *rand.Rand) crawlState {
 	s.site = &windows{limit: 1 << 30, window: time.Minute}
 	if rng.IntN(2) == 0 {
 		s.site = &windows{limit: 2 + rng.IntN(10), window: time.Duration(10+rng.IntN(90)) * time.Second, announces: true}
-		s.spread = 4*s.site.window + time.Duration(rng.IntN(90))*time.Second
+		if rng.IntN(2) == 0 {
+			s.site.window = []time.Duration{5, 10, 15, 30, 60, 120}[rng.IntN(6)] * time.Second
+		}
+		s.site.fromFirst = rng.IntN(2) == 0
+		s.site.latency = time.Duration(20+rng.IntN(300)) * time.Millisecond
 		s.coming *= 3
+		if rng.IntN(2) == 0 { // otherwise its first window may not be over
+			s.spread = 4*s.site.window + time.Duration(rng.IntN(90))*time.Second
+		}
 	}
 	for i := range 1 + rng.IntN(3) {
 		s.clients = append(s.clients, fmt.Sprintf("192.0.2.%d", i))

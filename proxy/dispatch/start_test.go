@@ -40,6 +40,7 @@ type windows struct {
 	window    time.Duration
 	latency   time.Duration
 	announces bool
+	fromFirst bool // a window begins with its first request
 
 	used           map[string]int // :: Authorization → requests of the present window
 	ends           time.Time
@@ -56,6 +57,9 @@ func (w *windows) takes() time.Duration {
 func (w *windows) decide(now time.Time, r *http.Request) *http.Response {
 	if !now.Before(w.ends) {
 		w.ends = now.Truncate(w.window).Add(w.window)
+		if w.fromFirst {
+			w.ends = now.Add(w.window)
+		}
 		w.used = map[string]int{}
 	}
 	w.asked++

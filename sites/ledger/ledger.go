@@ -416,13 +416,15 @@ func (l *Ledger) Idle(now time.Time) bool {
 	return a.limit > 0 && a.level >= a.limit && (!a.recent.on || a.recent.sum == 0)
 }
 
-// Ahead implements queue.Copying. Each window of the copy begins with all units.
+// Ahead implements queue.Copying. Each window of the copy begins with all units, at the end of the
+// one before.
 func (l *Ledger) Ahead(now time.Time) limit.Meter {
 	c := *l
 	v := c.clock.At(now)
 	c.sharing, c.probe, c.announced.at = sharing{}, probe{}, v+maxAhead
 	a := &c.allowance
 	a.flights, a.cost.decreases, a.window.wholeInRow = flights{}, decreases{}, trustedWindows
+	a.window.foresee()
 	return &c
 }
 

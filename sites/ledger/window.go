@@ -156,13 +156,34 @@ func (a *allowance) turn(taken int64) {
 // guessedWindow is the length of a window that has begun by the clock while no length is known.
 const guessedWindow = minute
 
-// GuessedWindow returns the length that windows after the present one are taken to have, and 0 if it is
-// known or the limit has no windows.
+// GuessedWindow returns the length that a forecast takes the windows after the present one to have, and 0
+// if it is known or the limit has no windows.
 func (l *Ledger) GuessedWindow() time.Duration {
 	if w := &l.allowance.window; l.allowance.kind < refilling && l.allowance.limit > 0 && w.period == 0 && w.end() > 0 {
-		return time.Duration(guessedWindow)
+		return time.Duration(w.guess())
 	}
 	return 0
+}
+
+// guess returns the length of the windows: if it is not known, that of the longest time that was announced
+// until an end, or a usual length little above it.
+func (w *window) guess() int64 {
+	length := cmp.Or(w.period, w.longest, guessedWindow)
+	for _, seconds := range usualWindows {
+		if usual := seconds * second; w.period == 0 && length-second <= usual && usual <= length*5/4 {
+			return usual
+		}
+	}
+	return length
+}
+
+// foresee prepares a copy for a forecast, in which each window begins at the end of the one before.
+func (w *window) foresee() {
+	w.period = w.guess()
+	if w.over > 0 {
+		w.over += maxSkewLeft
+	}
+	w.serverDelay -= maxSkewLeft
 }
 
 // lateResponses returns the units of responses so close to the end of the window that the
