@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -84,7 +85,7 @@ func keyOf(addr netip.Addr, client *dispatch.Client, host string) refusedKey {
 // programs, of which one trusts the CA and another does not. Finding a program takes some milliseconds, so this is
 // done only until the client has accepted a connection, and for hosts that one of its programs has refused.
 // Where the operating system does not say which program it is, userAgent of the CONNECT does.
-func (c *certificateRefusals) identify(conn *clientConn, key refusedKey, userAgent string) refusedKey {
+func (c *certificateRefusals) identify(conn net.Conn, key refusedKey, userAgent string) refusedKey {
 	c.mu.Lock()
 	search := c.hosts.inDoubt(key)
 	c.mu.Unlock()

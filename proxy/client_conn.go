@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
 )
@@ -177,13 +178,6 @@ var problemOfStatus = map[string]*problem.Problem{
 	"400": &problem.Malformed, "417": &problem.Expectation, "431": &problem.LargeHead, "501": &problem.Coding, "505": &problem.Version,
 }
 
-// processStart is the zero of sinceStart.
-var processStart = time.Now()
-
-// sinceStart is the time since the process began. Connections keep times in this form,
-// because it fits into an atomic.Int64.
-func sinceStart() time.Duration { return time.Since(processStart) }
-
 // clientConn is a client's TCP connection. It has no method ReadFrom, so that net/http
 // writes a response's head and a small body at once.
 type clientConn struct {
@@ -202,6 +196,18 @@ type clientConn struct {
 	noBody    atomic.Bool // a request is served of which nothing remains to be read
 	discards  atomic.Bool // the client may send a body that no handler reads
 	closed    atomic.Bool
+}
+
+// grant is a CONNECT that was accepted: what applies to all requests inside it.
+type grant struct {
+	target  policy.Target
+	client  *dispatch.Client // nil: access.clients is empty
+	via     string           // Via header of the CONNECT
+	options dispatch.RequestOptions
+	policy  *policy.Policy // by which the client was admitted
+	began   time.Time
+	key     refusedKey  // of https: what a refused certificate counts for
+	used    atomic.Bool // a request has come inside
 }
 
 // bareConn finds the clientConn below a TLS connection; nil if there is none.

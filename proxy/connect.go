@@ -133,18 +133,6 @@ func (h *connectHandler) portRefused(p *policy.Policy, to policy.Target) {
 	}
 }
 
-// grant is a CONNECT that was accepted: what applies to all requests inside it.
-type grant struct {
-	target  policy.Target
-	client  *dispatch.Client // nil: access.clients is empty
-	via     string           // Via header of the CONNECT
-	options dispatch.RequestOptions
-	policy  *policy.Policy // by which the client was admitted
-	began   time.Time
-	key     refusedKey  // of https: what a refused certificate counts for
-	used    atomic.Bool // a request has come inside
-}
-
 // opening is one CONNECT that was not refused.
 type opening struct {
 	handler  *connectHandler

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,16 +23,6 @@ import (
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
-
-// hopByHop are the headers that are for one connection only, in canonical spelling.
-var hopByHop = [...]string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Authentication-Info",
-}
-
-// fewFields is the number of fields up to which a search through the header is faster than a
-// look-up of each hop-by-hop field.
-const fewFields = 8
 
 // forwarder forwards the requests that abide can see, and counts them.
 type forwarder struct {
@@ -246,33 +235,6 @@ func (x *exchange) accessLine(r *http.Request, report dispatch.Report, status in
 	}
 }
 
-// stripHop removes the hop-by-hop headers in place: the fixed set, and those that
-// Connection names. Content-Length and Host stay even when Connection names them, or a
-// client could hide where its own request ends.
-func stripHop(h http.Header) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			switch name {
-			case "", "Close", "Keep-Alive", "Content-Length", "Host", "Content-Type", "Authorization", "Cookie":
-			default:
-				delete(h, name)
-			}
-		}
-	}
-	if len(h) > fewFields {
-		for _, name := range hopByHop {
-			delete(h, name)
-		}
-		return
-	}
-	for name := range h {
-		if slices.Contains(hopByHop[:], name) {
-			delete(h, name)
-		}
-	}
-}
-
 // serveWebsocket sends an upgrade to WebSocket like any request and, when the upstream agrees,
 // relays bytes both ways. goproxy's own relay would leave the client's connection open after
 // the upstream has closed its own.
@@ -394,4 +356,28 @@ func (h *innerHandler) connState(c net.Conn, state http.ConnState) {
 			h.refusals.rejected(h.forwarder.transport.dispatcher.Policy(), conn.addr, grant.key, grant.target, grant.began, false)
 		}
 	}
+}
+
+// serverLog receives the log lines of net/http and goproxy. Both may put URLs, with their
+// passwords and queries, into a line, so only the kind of event is logged, at level debug.
+type serverLog struct{ log *logrus.Logger }
+
+func (l serverLog) Write(p []byte) (int, error) {
+	l.debug("http server: ", eventOf(string(p)))
+	return len(p), nil
+}
+
+func (l serverLog) Printf(format string, _ ...any) { l.debug("goproxy: ", eventOf(format)) }
+
+func (l serverLog) debug(from, event string) { l.log.WithField("reason", event).Debug(from, event) }
+
+// eventOf is the constant begin of a line of net/http or goproxy: the words before the
+// first text that a client or site may have chosen.
+func eventOf(line string) string {
+	line = strings.TrimPrefix(line, "http:")
+	for _, mark := range []string{"%", "\"", "://"} {
+		line, _, _ = strings.Cut(line, mark)
+	}
+	words := strings.Fields(line)
+	return strings.Join(words[:min(len(words), 6)], " ")
 }

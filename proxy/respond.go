@@ -1,16 +1,14 @@
 package proxy
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/elazarl/goproxy"
 
 	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/metrics"
@@ -18,59 +16,6 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
-
-// transport sends requests through the dispatcher, for goproxy and WebSockets.
-type transport struct {
-	dispatcher *dispatch.Dispatcher
-	metrics    *metrics.Metrics
-}
-
-// RoundTrip sends every request that abide can see, whether it came without CONNECT, in a
-// cleartext CONNECT, or intercepted over HTTP/1 or HTTP/2. A refusal of abide becomes a
-// response.
-func (t *transport) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
-	x := exchangeOf(r.Context())
-	x.HTTP = r
-	resp, err := t.dispatcher.Do(r.Context(), &x.Request)
-	if p, ok := errors.AsType[*problem.Problem](err); ok {
-		return t.respond(x, r, p), nil
-	}
-	return x.deliver(resp), err
-}
-
-// respond is the response to a request that abide answers itself.
-func (t *transport) respond(x *exchange, r *http.Request, p *problem.Problem) *http.Response {
-	if r.Body != nil {
-		r.Body.Close()
-	}
-	if p == problem.Left {
-		panic(http.ErrAbortHandler) // the client has left
-	}
-	t.metrics.Refused(p.Reason)
-	if x.Snapshot.Debugs() {
-		x.LogDecision("answered by abide: %d %s", p.Status, p.Reason)
-	}
-	return p.Response(r, x.Site())
-}
-
-// emptyHeader is the header that goproxy sees: responseWriter has the real one. Nothing
-// writes to emptyHeader.
-var emptyHeader = http.Header{}
-
-// deliver makes an upstream's response the client's.
-func (x *exchange) deliver(resp *http.Response) *http.Response {
-	stripHop(resp.Header)
-	x.RewriteRedirects(resp.Header)
-	x.writer.head, resp.Header = resp.Header, emptyHeader
-	if resp.Body == nil {
-		resp.Body = http.NoBody
-	}
-	if resp.Body != http.NoBody {
-		x.download = download{body: resp.Body, writer: &x.writer, left: resp.ContentLength}
-		resp.Body = &x.download
-	}
-	return resp
-}
 
 // refusedBodyWait is the time for which a refusal waits for the body of the refused request.
 const refusedBodyWait = time.Second
@@ -130,6 +75,43 @@ func expectsOnly100(lines []string) bool {
 func closeAfter(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		w.Header()["Connection"] = []string{"close"}
+	}
+}
+
+// hopByHop are the headers that are for one connection only, in canonical spelling.
+var hopByHop = [...]string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Authentication-Info",
+}
+
+// fewFields is the number of fields up to which a search through the header is faster than a
+// look-up of each hop-by-hop field.
+const fewFields = 8
+
+// stripHop removes the hop-by-hop headers in place: the fixed set, and those that
+// Connection names. Content-Length and Host stay even when Connection names them, or a
+// client could hide where its own request ends.
+func stripHop(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			switch name {
+			case "", "Close", "Keep-Alive", "Content-Length", "Host", "Content-Type", "Authorization", "Cookie":
+			default:
+				delete(h, name)
+			}
+		}
+	}
+	if len(h) > fewFields {
+		for _, name := range hopByHop {
+			delete(h, name)
+		}
+		return
+	}
+	for name := range h {
+		if slices.Contains(hopByHop[:], name) {
+			delete(h, name)
+		}
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
@@ -238,27 +237,3 @@ func (s *Server) Connects() (all, refusedPorts uint64) {
 // ForgetRejections forgets which clients refused a certificate of the CA: abide opens their
 // https again.
 func (s *Server) ForgetRejections() { s.interception.refusals.forget() }
-
-// serverLog receives the log lines of net/http and goproxy. Both may put URLs, with their
-// passwords and queries, into a line, so only the kind of event is logged, at level debug.
-type serverLog struct{ log *logrus.Logger }
-
-func (l serverLog) Write(p []byte) (int, error) {
-	l.debug("http server: ", eventOf(string(p)))
-	return len(p), nil
-}
-
-func (l serverLog) Printf(format string, _ ...any) { l.debug("goproxy: ", eventOf(format)) }
-
-func (l serverLog) debug(from, event string) { l.log.WithField("reason", event).Debug(from, event) }
-
-// eventOf is the constant begin of a line of net/http or goproxy: the words before the
-// first text that a client or site may have chosen.
-func eventOf(line string) string {
-	line = strings.TrimPrefix(line, "http:")
-	for _, mark := range []string{"%", "\"", "://"} {
-		line, _, _ = strings.Cut(line, mark)
-	}
-	words := strings.Fields(line)
-	return strings.Join(words[:min(len(words), 6)], " ")
-}
