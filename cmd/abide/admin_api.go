@@ -221,28 +221,3 @@ func notAbide(address, does string) error {
 func printable(s string) string {
 	return strings.Map(status.Printable, s)
 }
-
-// adminProcess offers the admin listener what it needs of the process.
-type adminProcess struct{ *program }
-
-// Ready is the answer of /readyz.
-func (c adminProcess) Ready() []status.Check { return c.ready() }
-
-// Explain tells what a request would meet now.
-func (c adminProcess) Explain(method, url, client string) (status.Explanation, error) {
-	return c.explain(method, url, client)
-}
-
-// Reload reads the configuration again, if there is one.
-func (c adminProcess) Reload() (changes []string, err error) {
-	if c.source == nil {
-		return nil, errors.ErrUnsupported
-	}
-	return c.reloadOnRequest()
-}
-
-// Refused is the reload that was refused last, nil after a reload that succeeded.
-func (c adminProcess) Refused() *status.RefusedReload { return c.refused.status() }
-
-// Store is the state of the store and the state file.
-func (c adminProcess) Store(ctx context.Context) status.Store { return c.storeStatus(ctx) }

@@ -204,9 +204,6 @@ func opensAllOf(p *policy.Policy, user *url.Userinfo) bool {
 	return p.Intercept.Mode == "all"
 }
 
-// maxCertificate bounds what is read of a CA certificate and its issuers, in bytes.
-const maxCertificate = 1 << 20
-
 // foreignCA is the CA of an abide whose data directory this user may not read: that of a
 // service, or of another user. The directory is this user's own, where the bundle is
 // written.

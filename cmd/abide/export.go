@@ -160,30 +160,3 @@ func exported(ctx context.Context, o output.Output, name string) (output.Job, er
 	}
 	return nil, fmt.Errorf("there is no job %q; there are: %s", name, strings.Join(names, ", "))
 }
-
-// writeWhole writes a file, which gets its name when it is complete. A device or pipe is written
-// as it is, and of a symbolic link the file that it names.
-func writeWhole(path string, mode os.FileMode, write func(w io.Writer) error) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(write(f), f.Close())
-	}
-	if named, err := filepath.EvalSymlinks(path); err == nil {
-		path = named
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.new")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}

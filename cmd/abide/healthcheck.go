@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"syscall"
 	"time"
@@ -38,27 +37,6 @@ was broken after that abide started does not matter.`,
 			return healthy(cmd.Context(), address)
 		},
 	}
-}
-
-// localAddress is an address of this machine at which a listener is reached that may be on
-// all addresses.
-func localAddress(listen string) (string, error) {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return "", fmt.Errorf("admin.listen: %w", err)
-	}
-	switch host {
-	case "", "0.0.0.0", "::": // Go has the last take IPv4 as well
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port), nil
-}
-
-// directTransport uses no proxy, unlike http.DefaultTransport, which uses the proxy that the
-// environment names. It is for addresses on this machine or nearby.
-var directTransport = &http.Transport{
-	DisableKeepAlives: true,
-	DialContext:       (&net.Dialer{Timeout: time.Second}).DialContext,
 }
 
 func healthy(ctx context.Context, address string) error {

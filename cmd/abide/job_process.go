@@ -238,12 +238,6 @@ func rootsOfJob(p *policy.Policy) *x509.CertPool {
 	return roots
 }
 
-// steeredJob is the job of this process.
-type steeredJob interface {
-	Status(now time.Time) status.Job
-	Pause(pause bool)
-}
-
 // expose shows a job on the admin listener and in the metrics of its process.
 func (j *jobProcess) expose(job steeredJob) {
 	if j.program == nil {
@@ -425,4 +419,31 @@ func findJob(data, name string) (knownJob, error) {
 		return knownJob{}, fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name)
 	}
 	return list[i], nil
+}
+
+// writeWhole writes a file, which gets its name when it is complete. A device or pipe is written
+// as it is, and of a symbolic link the file that it names.
+func writeWhole(path string, mode os.FileMode, write func(w io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	if named, err := filepath.EvalSymlinks(path); err == nil {
+		path = named
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.new")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }

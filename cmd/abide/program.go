@@ -63,6 +63,12 @@ type program struct {
 	refused   refusedReload
 }
 
+// steeredJob is the job of this process.
+type steeredJob interface {
+	Status(now time.Time) status.Job
+	Pause(pause bool)
+}
+
 // onFreePorts returns p with free ports of 127.0.0.1 for the listeners, and no open listener: for
 // an abide that a command has for itself. After the command only what it left behind still sends.
 func onFreePorts(p *policy.Policy) *policy.Policy {
@@ -208,7 +214,7 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
 	a.stopping.Store(true)
-	a.systemd.stopping("stopping", a.policy.Load().Timeouts.Drain)
+	a.systemd.stopping("stopping", a.policy.Load().Timeouts.Drain+adminDrain)
 	if ctx.Err() != nil {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}
@@ -244,6 +250,24 @@ func (a *program) background(ctx context.Context) (end func()) {
 		cancel()
 		<-served
 	}
+}
+
+// register registers this abide for commands with the same data directory. end removes the
+// registration.
+func (a *program) register(command string) (end func()) {
+	p := a.policy.Load()
+	if p.Data == "none" {
+		return func() {}
+	}
+	r := registration{PID: os.Getpid(), Command: command, Proxy: a.listener.Addr().String(), Started: time.Now().UTC().Truncate(time.Millisecond)}
+	if a.admin != nil {
+		r.Admin, r.TLS = a.admin.Addr().String(), p.Admin.TLS.Given()
+	}
+	ownRegistration, err := register(p.Data, r)
+	if err != nil {
+		a.log.WithField("reason", err).Logf(a.kept.lineLevel(), "abide status and abide explain find this process only by --admin: %v", err)
+	}
+	return func() { ownRegistration.remove() }
 }
 
 // ready is the answer of /readyz.
@@ -399,3 +423,28 @@ func (a *program) opens() []net.Listener {
 	}
 	return []net.Listener{tlsListener{a.open, &a.tls.proxy}}
 }
+
+// adminProcess offers the admin listener what it needs of the process.
+type adminProcess struct{ *program }
+
+// Ready is the answer of /readyz.
+func (c adminProcess) Ready() []status.Check { return c.ready() }
+
+// Explain tells what a request would meet now.
+func (c adminProcess) Explain(method, url, client string) (status.Explanation, error) {
+	return c.explain(method, url, client)
+}
+
+// Reload reads the configuration again, if there is one.
+func (c adminProcess) Reload() (changes []string, err error) {
+	if c.source == nil {
+		return nil, errors.ErrUnsupported
+	}
+	return c.reloadOnRequest()
+}
+
+// Refused is the reload that was refused last, nil after a reload that succeeded.
+func (c adminProcess) Refused() *status.RefusedReload { return c.refused.status() }
+
+// Store is the state of the store and the state file.
+func (c adminProcess) Store(ctx context.Context) status.Store { return c.storeStatus(ctx) }

@@ -168,24 +168,6 @@ func readRegistration(path string) (r registration, err error) {
 	return r, nil
 }
 
-// register registers this abide for commands with the same data directory. end removes the
-// registration.
-func (a *program) register(command string) (end func()) {
-	p := a.policy.Load()
-	if p.Data == "none" {
-		return func() {}
-	}
-	r := registration{PID: os.Getpid(), Command: command, Proxy: a.listener.Addr().String(), Started: time.Now().UTC().Truncate(time.Millisecond)}
-	if a.admin != nil {
-		r.Admin, r.TLS = a.admin.Addr().String(), p.Admin.TLS.Given()
-	}
-	ownRegistration, err := register(p.Data, r)
-	if err != nil {
-		a.log.WithField("reason", err).Logf(a.kept.lineLevel(), "abide status and abide explain find this process only by --admin: %v", err)
-	}
-	return func() { ownRegistration.remove() }
-}
-
 // running are the abides that a command such as "abide status" asks: the one at --admin if
 // that is given, else the one at admin.listen and all that are registered in the data
 // directory. Without a running abide it is admin.listen alone, so that the error names the

@@ -20,10 +20,6 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// quietTime is the time that a configuration file must not have changed before it is read:
-// editors and Kubernetes change files in several steps.
-const quietTime = 100 * time.Millisecond
-
 // reloadRefused begins the error of a reload that was refused.
 const reloadRefused = "the configuration was not reloaded and the last good one stays: "
 

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +17,6 @@ import (
 	"github.com/abide-proxy/abide/admin/chart"
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/internal/lists"
-	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
@@ -183,35 +180,6 @@ func reportChart(r status.Report) []byte {
 		c.Series[i].Amounts[at] += float64(row.Requests)
 	}
 	return c.SVG()
-}
-
-// newHistory returns a recorder of the counts of each minute.
-func (a *program) newHistory() *history.Recorder {
-	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []dispatch.Blocked { return a.proxy.Blocked() }, Log: a.log}
-	if a.kept != nil && a.kept.file != nil {
-		o.File = a.kept.file
-	}
-	return history.New(o)
-}
-
-// countEnded counts a request or a tunnel that has ended.
-func (a *program) countEnded(r dispatch.Report) {
-	requests := int64(1)
-	if r.Tunnel {
-		requests = 0
-	}
-	a.history.See(r.Client, r.Address, time.Now())
-	var failed []string
-	if r.Status >= http.StatusBadRequest {
-		failed = append(failed, strconv.Itoa(r.Status))
-	}
-	if r.Refusal != "" {
-		failed = append(failed, r.Refusal)
-	}
-	a.history.Count(store.Usage{
-		UsageKey: store.UsageKey{Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token},
-		Requests: requests, Refusals: int64(r.Refusals), Waited: r.Waited, In: r.Received, Out: r.Uploaded,
-	}, failed...)
 }
 
 // Bandwidth is the recorded traffic of a site, or of all sites.

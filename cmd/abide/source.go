@@ -305,23 +305,6 @@ func addFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// detachedValue is an error where a word is the value of a switch, such as --log-access, and
-// stands apart from the switch; else nil.
-func detachedValue(flags *pflag.FlagSet, word string) error {
-	switch word {
-	case "on", "off", "true", "false":
-	default:
-		return nil
-	}
-	var err error
-	flags.Visit(func(f *pflag.Flag) {
-		if f.NoOptDefVal != "" && f.Value.String() == f.NoOptDefVal && err == nil {
-			err = usage(fmt.Errorf("%q stands apart from --%s; write --%s=%s", word, f.Name, f.Name, word))
-		}
-	})
-	return err
-}
-
 // variable is the environment variable of a setting, for texts. policy reads two for
 // admin.listen.
 func variable(key policy.Key) string {

@@ -7,13 +7,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
@@ -227,4 +230,33 @@ func (a *program) storeMetrics() metrics.StoreState {
 		state.Utilisation = float64(st.Spent) / float64(st.Granted)
 	}
 	return state
+}
+
+// newHistory returns a recorder of the counts of each minute.
+func (a *program) newHistory() *history.Recorder {
+	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []dispatch.Blocked { return a.proxy.Blocked() }, Log: a.log}
+	if a.kept != nil && a.kept.file != nil {
+		o.File = a.kept.file
+	}
+	return history.New(o)
+}
+
+// countEnded counts a request or a tunnel that has ended.
+func (a *program) countEnded(r dispatch.Report) {
+	requests := int64(1)
+	if r.Tunnel {
+		requests = 0
+	}
+	a.history.See(r.Client, r.Address, time.Now())
+	var failed []string
+	if r.Status >= http.StatusBadRequest {
+		failed = append(failed, strconv.Itoa(r.Status))
+	}
+	if r.Refusal != "" {
+		failed = append(failed, r.Refusal)
+	}
+	a.history.Count(store.Usage{
+		UsageKey: store.UsageKey{Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token},
+		Requests: requests, Refusals: int64(r.Refusals), Waited: r.Waited, In: r.Received, Out: r.Uploaded,
+	}, failed...)
 }

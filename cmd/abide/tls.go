@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/abide-proxy/abide/policy"
 )
@@ -89,6 +91,27 @@ func adminAddress(p *policy.Policy) (string, error) {
 	return schemed(address, p.Admin.TLS.Given() || p.Admin.CA != ""), err
 }
 
+// localAddress is an address of this machine at which a listener is reached that may be on
+// all addresses.
+func localAddress(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("admin.listen: %w", err)
+	}
+	switch host {
+	case "", "0.0.0.0", "::": // Go has the last take IPv4 as well
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// directTransport uses no proxy, unlike http.DefaultTransport, which uses the proxy that the
+// environment names. It is for addresses on this machine or nearby.
+var directTransport = &http.Transport{
+	DisableKeepAlives: true,
+	DialContext:       (&net.Dialer{Timeout: time.Second}).DialContext,
+}
+
 // trustAdmin has commands trust what the system trusts, the certificates that admin.ca names, and
 // that of admin.cert. On this machine that may be for any name: commands reach it by an address.
 func trustAdmin(p *policy.Policy) error {
@@ -117,6 +140,9 @@ func trustAdmin(p *policy.Policy) error {
 	directTransport.TLSClientConfig = config
 	return nil
 }
+
+// maxCertificate bounds what is read of a CA certificate and its issuers, in bytes.
+const maxCertificate = 1 << 20
 
 // tlsFailure returns the error of TLS with an admin listener, nil if err is about something else.
 func tlsFailure(address string, err error) error {

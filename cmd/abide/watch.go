@@ -17,6 +17,10 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
+// quietTime is the time that a configuration file must not have changed before it is read:
+// editors and Kubernetes change files in several steps.
+const quietTime = 100 * time.Millisecond
+
 // watch notices that a file, or a file in a directory, may have changed. It watches
 // directories, not the file: editors replace a file, and Kubernetes replaces the ..data link
 // in a mounted file's path.

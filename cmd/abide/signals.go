@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// signals are the signals that serve handles. The first SIGINT or SIGTERM ends abide after
+// its requests, one that comes sameSignal later ends it at once. SIGHUP reloads the configuration, SIGUSR1 opens the access
+// log again. SIGPIPE, of a log without a reader, does nothing.
+type signals struct {
+	stop   context.Context // done after the first SIGINT or SIGTERM
+	again  chan os.Signal  // receives the second
+	reload chan struct{}   // one value for any number of SIGHUPs in a row
+
+	reopen atomic.Pointer[func()] // opens the access log again; nil: there is none yet
+
+	repeats  repeats
+	arriving chan os.Signal
+	end      context.CancelFunc
+	closing  chan struct{}
+	running  sync.WaitGroup
+}
+
+// catchSignals catches signals from now on: a SIGHUP that comes while abide starts must not
+// end it.
+func catchSignals(ctx context.Context) *signals {
+	stop, end := context.WithCancel(ctx)
+	s := &signals{
+		stop: stop, end: end,
+		again:    make(chan os.Signal, 1),
+		reload:   make(chan struct{}, 1),
+		arriving: make(chan os.Signal, 8),
+		closing:  make(chan struct{}),
+	}
+	// SIGPIPE is caught and not ignored: a child inherits ignored signals.
+	signal.Notify(s.arriving, append(reopenSignals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)...)
+	s.running.Go(func() {
+		for {
+			select {
+			case sig := <-s.arriving:
+				s.take(sig, time.Now())
+			case <-s.closing:
+				return
+			}
+		}
+	})
+	return s
+}
+
+func (s *signals) take(sig os.Signal, now time.Time) {
+	if slices.Contains(reopenSignals, sig) {
+		if reopen := s.reopen.Load(); reopen != nil {
+			(*reopen)()
+		}
+		return
+	}
+	switch sig {
+	case syscall.SIGPIPE:
+	case syscall.SIGHUP:
+		select {
+		case s.reload <- struct{}{}:
+		default:
+		}
+	default:
+		if s.repeats.again(sig, now) {
+			return
+		}
+		if s.stop.Err() == nil {
+			s.end()
+			return
+		}
+		select {
+		case s.again <- sig:
+		default:
+		}
+	}
+}
+
+// repeats holds the time at which each signal came, without those that repeat it.
+type repeats map[os.Signal]time.Time
+
+// again tells whether a signal that ends a command repeats one within sameSignal.
+func (r *repeats) again(sig os.Signal, now time.Time) bool {
+	if sig != syscall.SIGTERM && sig != syscall.SIGINT && sig != syscall.SIGHUP && sig != syscall.SIGQUIT {
+		return false
+	}
+	if *r == nil {
+		*r = repeats{}
+	}
+	if first, known := (*r)[sig]; known && now.Sub(first) < sameSignal {
+		return true
+	}
+	(*r)[sig] = now
+	return false
+}
+
+// close ends the handling. The signals stay caught: the process exits next, and a SIGHUP
+// that comes meanwhile must not change the exit status.
+func (s *signals) close() {
+	close(s.closing)
+	s.running.Wait()
+	s.end()
+}
+
+// statusOf is the exit status that a shell shows for a process that a signal ended.
+func statusOf(sig os.Signal) int {
+	if n, ok := sig.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return exitFailed
+}
+
+// sameSignal is the time within which two equal signals count as one: timeout(1) sends its
+// signal to abide, and then to abide's group. A command such as Scrapy stops without
+// finishing when it gets a second signal, and serve cuts what is in flight.
+const sameSignal = time.Second
+
+// systemdTimeout bounds how long a message to systemd may take. The socket is on this
+// machine, so only a systemd that hangs takes longer.
+const systemdTimeout = time.Second
+
+// systemd notifies the service manager of abide's state, by the protocol of sd_notify(3). A
+// unit with Type=notify needs that. A nil systemd does nothing.
+type systemd struct {
+	address net.UnixAddr // of $NOTIFY_SOCKET; "@" at its start is an abstract socket
+}
+
+// systemdOf is nil when no service manager has set NOTIFY_SOCKET.
+func systemdOf(getenv func(string) string) *systemd {
+	name := getenv("NOTIFY_SOCKET")
+	if name == "" || !strings.ContainsRune("/@", rune(name[0])) {
+		return nil
+	}
+	return &systemd{address: net.UnixAddr{Name: name, Net: "unixgram"}}
+}
+
+// ready notifies that abide serves.
+func (s *systemd) ready(status string) { s.send("READY=1", "STATUS="+status) }
+
+// reloading notifies that the configuration is being read. A call of ready follows.
+func (s *systemd) reloading() {
+	s.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()))
+}
+
+// stopping notifies that abide ends and that this may take as long as drain, which may be
+// longer than the unit's TimeoutStopSec.
+func (s *systemd) stopping(status string, drain time.Duration) {
+	s.send("STOPPING=1", "STATUS="+status, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (drain+5*time.Second).Microseconds()))
+}
+
+// send sends the lines as one datagram. abide serves whether or not the datagram arrives.
+func (s *systemd) send(lines ...string) {
+	if s == nil {
+		return
+	}
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(line, "\n", " ")
+	}
+	conn, err := net.DialUnix("unixgram", nil, &s.address)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(systemdTimeout))
+	_, _ = conn.Write([]byte(strings.Join(lines, "\n")))
+}
