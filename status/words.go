@@ -102,6 +102,22 @@ func Ahead(until, now time.Time) string {
 	return In(until, now)
 }
 
+// Wrapped breaks a text into lines of at most width characters, unless a word is longer.
+func Wrapped(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
 // OneLine is a text of a stranger as one printable line of bounded length.
 func OneLine(text string) string { return ErrorLine(errors.New(text)) }
 

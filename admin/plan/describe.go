@@ -37,7 +37,7 @@ func (r *Result) Describe(w io.Writer) {
 	line("refusals", "%s", r.Refusals.text())
 	name := "note"
 	for _, one := range r.Notes {
-		for _, part := range wrapped(one, 80-column) {
+		for _, part := range status.Wrapped(one, 80-column) {
 			line(name, "%s", part)
 			name = ""
 		}
@@ -258,20 +258,4 @@ func rateOf(perSecond float64) string {
 		return fmt.Sprintf("%.3g per hour", perSecond*3600)
 	}
 	return fmt.Sprintf("%.3g per day", perSecond*86400)
-}
-
-// wrapped breaks a text into lines of at most width characters, unless a word is longer.
-func wrapped(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // execute runs a command line. It returns the exit status.
@@ -184,7 +185,7 @@ lists the settings that have no flag.
 			value = " " + value
 		}
 		fmt.Fprintf(&b, "\n  --%s%s\n", f.Name, value)
-		for _, line := range wrapped(text, 72) {
+		for _, line := range status.Wrapped(text, 72) {
 			fmt.Fprintf(&b, "        %s\n", line)
 		}
 	})
@@ -196,20 +197,4 @@ func topic(name, short, text string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: short, Long: text}
 	page.SetUsageTemplate("") // the page is all there is
 	return page
-}
-
-// wrapped breaks a text into lines of at most width characters, unless a word is longer.
-func wrapped(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	return append(lines, line)
 }
