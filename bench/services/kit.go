@@ -37,6 +37,7 @@ type trial struct {
 	clients      int
 	abide, retry *outcome
 	ideal        time.Duration
+	late         float64 // part of the time of all crawls with so many clients for which the machine was busy
 }
 
 // runKit reads the command line of the kit.
@@ -71,11 +72,11 @@ func runKit(args []string) error {
 		if *out == "" && *only == "" && *clients == 0 {
 			*out = filepath.Join(root, "bench", "KIT.md")
 		}
-		cells, late, err := k.run(ctx, root)
+		trials, err := k.run(ctx, root)
 		if err != nil {
 			return err
 		}
-		text := kitReport(cells, late)
+		text := kitReport(trials)
 		fmt.Print(text)
 		if *out == "" {
 			return nil
@@ -84,37 +85,31 @@ func runKit(args []string) error {
 	})
 }
 
-// run crawls with each number of clients, one after the other. late is the part of the time for
-// which the machine was busy.
-func (k *kit) run(ctx context.Context, root string) (cells []*trial, late float64, err error) {
+// run crawls with each number of clients, one after the other.
+func (k *kit) run(ctx context.Context, root string) (trials []*trial, err error) {
 	dir, err := os.MkdirTemp("", "abide-kit-")
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if k.abide == "" {
 		k.abide = filepath.Join(dir, "abide")
 		if err := process.Build(ctx, root, k.abide, "./cmd/abide"); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 	}
 	if k.abide, err = filepath.Abs(k.abide); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	watching, stop := context.WithCancel(ctx)
-	lateness := make(chan float64, 1)
-	go func() { lateness <- watch(watching) }()
-	defer stop()
 	for _, n := range k.clients {
 		fmt.Fprintf(os.Stderr, "kit: %d kinds, %d clients\n", len(k.kinds), n)
 		some, err := k.wave(ctx, filepath.Join(dir, fmt.Sprint(n)), n)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		cells = append(cells, some...)
+		trials = append(trials, some...)
 	}
-	stop()
-	return cells, <-lateness, nil
+	return trials, nil
 }
 
 // stagger is the time between the starts of two kinds: their handshakes are work for the machine.
@@ -139,12 +134,16 @@ func (k *kit) wave(ctx context.Context, dir string, clients int) ([]*trial, erro
 		return nil, err
 	}
 	defer a.Stop()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	lateness := make(chan float64, 1)
+	go func() { lateness <- watch(watching) }()
 	var running sync.WaitGroup
-	cells := make([]*trial, len(k.kinds))
+	trials := make([]*trial, len(k.kinds))
 	for i, kind := range k.kinds {
 		kind := kind.sized(clients)
 		c := &trial{kind: kind, clients: clients}
-		cells[i] = c
+		trials[i] = c
 		running.Go(func() {
 			ask, idle := crawler(kind, a.open, a.roots)
 			defer idle()
@@ -162,10 +161,15 @@ func (k *kit) wave(ctx context.Context, dir string, clients int) ([]*trial, erro
 		}
 	}
 	running.Wait()
+	stop()
+	late := <-lateness
+	for _, c := range trials {
+		c.late = late
+	}
 	if !a.Alive() {
 		return nil, fmt.Errorf("abide ended%s", a.Said)
 	}
-	return cells, nil
+	return trials, nil
 }
 
 // sized is the kind with the requests of so many clients.
@@ -278,7 +282,12 @@ func (k *kit) note(ctx context.Context, c *trial, a *kitAbide) {
 		said, _ := cmd.CombinedOutput() // what it says if it fails is kept, too
 		text += "$ abide " + strings.Join(args, " ") + "\n" + string(said) + "\n"
 	}
-	text += "$ log\n" + a.Said.End() + "\n"
+	text += "$ log\n"
+	for line := range strings.Lines(a.Said.End()) {
+		if strings.Contains(line, c.kind.through()) {
+			text += line
+		}
+	}
 	_ = os.MkdirAll(k.keep, 0o755) // a fault shows in the next line
 	if err := os.WriteFile(filepath.Join(k.keep, fmt.Sprintf("%s-%d.txt", c.kind.name, c.clients)), []byte(text), 0o600); err != nil {
 		fmt.Fprintln(os.Stderr, "kit:", err)

@@ -71,11 +71,11 @@ Beside it, at a service of the same kind for itself: clients that repeat as urll
 const busy = 0.01
 
 // kitReport is the table.
-func kitReport(cells []*trial, late float64) string {
+func kitReport(trials []*trial) string {
 	var text strings.Builder
 	text.WriteString(kitHead)
 	within, retry, refused, others := 0, 0, 0, 0
-	for _, c := range cells {
+	for _, c := range trials {
 		if len(c.faults()) == 0 {
 			within++
 		}
@@ -84,12 +84,14 @@ func kitReport(cells []*trial, late float64) string {
 		}
 		refused, others = refused+c.abide.refused, others+c.retry.refused
 	}
-	fmt.Fprintf(&text, "**%d of %d crawls are within their bounds**; of Retry's, %d are, without those by Retry. Refused: %d, and %d of Retry's.\n\n", within, len(cells), retry, refused, others)
-	if late > busy {
-		fmt.Fprintf(&text, "The machine was busy: for %.1f %% of the time a sleeper of 5 ms was woken 20 ms too late. Times say less then.\n\n", late*100)
+	fmt.Fprintf(&text, "**%d of %d crawls are within their bounds**; of Retry's, %d are, without those by Retry. Refused: %d, and %d of Retry's.\n\n", within, len(trials), retry, refused, others)
+	for i, c := range trials {
+		if c.late > busy && (i == 0 || trials[i-1].clients != c.clients) {
+			fmt.Fprintf(&text, "The machine was busy during the crawls by %d clients: for %.1f %% of the time a sleeper of 5 ms was woken 20 ms too late. Times say less then.\n\n", c.clients, c.late*100)
+		}
 	}
 	text.WriteString("| kind | clients | requests | seconds | × ideal | refused | errors | Retry: seconds | refused | errors | verdict |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
-	for _, c := range cells {
+	for _, c := range trials {
 		ratio := fmt.Sprintf("%.2f", c.abide.ratio(c.ideal))
 		if c.kind.dawdling {
 			ratio = "—"
