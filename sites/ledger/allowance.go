@@ -158,7 +158,7 @@ func (a *allowance) begin(r *reading) {
 	a.open(r)
 	a.follow(r, false)
 	if r.bounds.known {
-		a.cost.sample(r.now, a.counted(r), r.said.left, r.bounds.uncounted, 0)
+		a.cost.sample(r.now, a.counted(r), r.said.left, r.bounds.uncounted, 0, false)
 	}
 }
 

@@ -44,36 +44,28 @@ func (c *cost) reset() {
 // begin restarts the estimate.
 func (c *cost) begin() { c.set, c.count, c.alike, c.contradictions = false, 0, 0, 0 }
 
-// sample takes the units left when that many were answered, except for few uncertain ones.
-// fill is the refill per second.
-func (c *cost) sample(v, answered int64, left float64, few int64, fill float64) (x float64, n int64, ok bool) {
+// sample takes the units left when that many were answered, except for few uncertain ones. fill is
+// the refill per second. Of costs that vary it takes more: it assumes that the server counts
+// requests in the order they were sent, which is accurate enough for larger numbers.
+func (c *cost) sample(v, answered int64, left float64, few int64, fill float64, vary bool) (x float64, n int64, ok bool) {
 	n = answered - c.answered
-	if !c.set || n < 0 {
+	back, enough := int64(0), 8*max(few, c.uncertain)
+	if vary {
+		back = 1 << 12
+		if enough > 0 {
+			enough = max(enough/32, 4)
+		}
+	}
+	if !c.set || n < -back {
 		c.answered, c.left, c.at, c.uncertain, c.set = answered, left, v, few, true
 		return 0, 0, false
 	}
-	if n == 0 || n < 8*max(few, c.uncertain) {
+	if n <= 0 || n < enough {
 		return 0, 0, false
 	}
 	x = (c.left - left + fill*float64(v-c.at)/float64(second)) / float64(n)
 	c.answered, c.left, c.at, c.uncertain = answered, left, v, few
-	return x, n, x >= 0 && x < float64(maxAmount)
-}
-
-// sampleVarying is sample for varying costs: it assumes that the server counts requests in
-// the order they were sent, which is accurate enough for larger numbers.
-func (c *cost) sampleVarying(v, sent int64, left float64, few int64, fill float64) (x float64, n int64, ok bool) {
-	n = sent - c.answered
-	if !c.set || n < -1<<12 {
-		c.answered, c.left, c.at, c.uncertain, c.set = sent, left, v, few, true
-		return 0, 0, false
-	}
-	if around := max(few, c.uncertain); n <= 0 || around > 0 && n < max(around/4, 4) {
-		return 0, 0, false
-	}
-	x = (c.left - left + fill*float64(v-c.at)/float64(second)) / float64(n)
-	c.answered, c.left, c.at, c.uncertain = sent, left, v, few
-	return max(x, 0), n, x < float64(maxAmount)
+	return max(x, 0), n, x < float64(maxAmount) && (vary || x >= 0)
 }
 
 const (

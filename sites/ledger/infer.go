@@ -56,11 +56,7 @@ func (a *allowance) inferCost(r *reading) {
 	}
 	n := a.counted(r)
 	off := float64(max(r.bounds.uncounted, a.cost.uncertain)) / float64(max(n-a.cost.answered, 1))
-	sample := a.cost.sample
-	if a.unit != learn.Requests {
-		sample = a.cost.sampleVarying
-	}
-	x, n, ok := sample(r.now, n, r.said.left, r.bounds.uncounted, fill)
+	x, n, ok := a.cost.sample(r.now, n, r.said.left, r.bounds.uncounted, fill, a.unit != learn.Requests)
 	if !ok {
 		return
 	}
@@ -108,12 +104,10 @@ func (a *allowance) inferVaryingCost(r *reading) {
 	}
 	idle := r.sent-c.decreases.at > longestIdle
 	c.decreases.at = r.now
-	outside := r.own == 0 || a.window.place(&r.said) != same
-	if idle || outside {
-		c.decreases.interrupt()
-	}
-	if outside {
-		return
+	if outside := r.own == 0 || a.window.place(&r.said) != same; idle || outside {
+		if c.decreases.interrupt(); outside {
+			return
+		}
 	}
 	c.decreases.add(announcedLeft{r.now, r.said.left, r.own}, a.flights.oldest(r.now), func(x float64) {
 		if c.decreases.settle(x); !requests {

@@ -355,7 +355,7 @@ func (a *allowance) newWindow(r *reading) Surprise {
 	a.level = level
 	if r.bounds.known {
 		a.window.lowestLeft, a.window.lowestLeftAt = r.bounds.high, r.now
-		a.cost.sample(r.now, a.counted(r), r.said.left, r.bounds.uncounted, 0)
+		a.cost.sample(r.now, a.counted(r), r.said.left, r.bounds.uncounted, 0, false)
 	}
 	if a.kind == sliding {
 		return Surprise{}
