@@ -8,6 +8,8 @@ import (
 const (
 	// usual is the number of successes before a refusal of everything is unusual.
 	usual = 10
+	// usualOfRoute is the same, of successes of the refused request's route.
+	usualOfRoute = 3
 	// trusted is the time for which an answer 403 is the site's own after that was verified.
 	trusted = 10 * time.Minute
 	// firstStreak is the number of answers 403 in a row, without a success, that are verified again.
@@ -35,6 +37,7 @@ type block struct {
 	known     string // URL without a host of a request that succeeded
 	host      string // its host
 	successes int64
+	routes    map[string]int // :: route → its successes, of the first
 	blocked   bool
 	verifying time.Time // since when a request verifies; zero: none
 	trust     time.Time // until then 403 is the site's own answer
@@ -68,19 +71,24 @@ func (b *block) trusts(page Page) bool {
 	return len(b.own) >= mostPages || slices.Contains(b.own, page)
 }
 
-// succeeded counts a success.
-func (b *block) succeeded() {
-	b.successes++
+// succeeded counts a success of a route.
+func (b *block) succeeded(route string) {
+	if b.routes == nil {
+		b.routes = map[string]int{}
+	}
+	if b.successes++; b.successes < usual {
+		b.routes[route]++
+	}
 	b.streak = 0
 }
 
-// forbidden takes an answer 403 to a request of a host.
-func (b *block) forbidden(now time.Time, host string, page Page) Access {
+// forbidden takes an answer 403 to a request of a host and a route.
+func (b *block) forbidden(now time.Time, host, route string, page Page) Access {
 	b.streak++
 	switch {
 	case b.blocked:
 		return Blocked
-	case b.successes < usual || b.known == "" || b.host != host:
+	case b.successes < usual && b.routes[route] < usualOfRoute, b.known == "" || b.host != host:
 		return Forbidden
 	case !b.verifying.IsZero() && now.Sub(b.verifying) < longestVerification:
 		return Verifying

@@ -124,7 +124,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
 		s.answers.add(a.At, a.Sent, a.Budget)
 		s.common.succeeded(a.Sent, a.Budget)
-		if s.block.succeeded(); s.block.successes%knownLasts == 0 {
+		if s.block.succeeded(a.Class.Route); s.block.successes%knownLasts == 0 {
 			s.known.Store(false)
 		}
 	}
@@ -176,12 +176,12 @@ func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 // End notes that a request is answered, or will not be.
 func (s *Site) End() { s.flying.Add(-1) }
 
-// Forbidden takes an answer 403 to a request of a host, of which no header and no text says
+// Forbidden takes an answer 403 to a request of a host and a route, of which no header and no text says
 // more, and returns its meaning.
-func (s *Site) Forbidden(now time.Time, host string, page Page) Access {
+func (s *Site) Forbidden(now time.Time, host, route string, page Page) Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.block.forbidden(now, host, page)
+	return s.block.forbidden(now, host, route, page)
 }
 
 // Verified says whether the site refuses a request that succeeded before.

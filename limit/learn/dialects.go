@@ -170,8 +170,6 @@ var dialects = []Dialect{
 		Refusals: []Refusal{
 			{Status: []int{403, 429, 503}, Says: []string{"retryDelay=*"}, Key: "retryDelay", Scope: Token},
 			{Status: []int{403, 429}, Says: []string{"reason=quotaExceeded", "reason=dailyLimitExceeded"}, Until: pacific, Scope: Token},
-			{Status: []int{403, 429}, Says: []string{"reason=rateLimitExceeded", "reason=userRateLimitExceeded", "reason=RATE_LIMIT_EXCEEDED"}, Scope: Token},
-			{Status: []int{403, 429}, Says: []string{"status=RESOURCE_EXHAUSTED"}, Scope: Token},
 		},
 	},
 
@@ -340,6 +338,14 @@ var dialects = []Dialect{
 		},
 	},
 	{
+		// Google's shape of errors, which other services and gateways use, too
+		Name: "google, wherever it is spoken",
+		Refusals: []Refusal{
+			{Status: []int{403, 429, 503}, Says: []string{"retryDelay=*"}, Key: "retryDelay", And: `"error"`, Scope: Token},
+			{Status: []int{403, 429}, Says: googleLimits, And: `"error"`, Scope: Token},
+		},
+	},
+	{
 		Name: "credentials",
 		Refusals: []Refusal{
 			{Status: []int{400, 402, 403, 429}, Says: unpaid, Permanent: true, Reason: "no credit", Scope: Token},
@@ -388,6 +394,12 @@ var suspended = []string{
 var invalid = []string{
 	"code=invalid_api_key", "reason=API_KEY_INVALID", "API key not valid", "code=token_revoked", "error=token_revoked",
 	"code=token_expired", "error=token_expired", "reason=client-not-enrolled",
+}
+
+// googleLimits are the reasons of Google's errors that are about a rate.
+var googleLimits = []string{
+	"reason=quotaExceeded", "reason=dailyLimitExceeded", "reason=rateLimitExceeded", "reason=userRateLimitExceeded", "reason=RATE_LIMIT_EXCEEDED",
+	"reason=servingLimitExceeded", "reason=concurrentLimitExceeded", "status=RESOURCE_EXHAUSTED",
 }
 
 // slowDown is the refusal of S3 and stores like it while they grow.

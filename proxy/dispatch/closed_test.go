@@ -122,3 +122,22 @@ func TestASiteThatClosesEveryConnectionIsDown(t *testing.T) {
 		down.Store(false)
 	})
 }
+
+// TestASiteThatAnswers403AboveASmallLimitIsCrawled: five successes are enough to tell that it blocks.
+func TestASiteThatAnswers403AboveASmallLimitIsCrawled(t *testing.T) {
+	limit := &window{n: 5, per: 30 * time.Second}
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/secret" || limit.full() {
+			rw.WriteHeader(http.StatusForbidden)
+		}
+	}
+	run(t, sites, "", func(w rig) {
+		if codes := w.crawl(8, 60, http.MethodGet); codes[200] < 55 || limit.refused > 30 {
+			t.Errorf("%v, %d refused", codes, limit.refused)
+		}
+		began := time.Now()
+		if a := w.Get("http://site.test/secret"); a.Status != http.StatusForbidden || time.Since(began) > 2*time.Minute {
+			t.Errorf("a page that is forbidden: %d after %v", a.Status, time.Since(began))
+		}
+	})
+}

@@ -262,7 +262,7 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 		return v
 	}
 	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
-	switch known.Forbidden(x.answered, x.Target.HostPort(), page) {
+	switch known.Forbidden(x.answered, x.Target.HostPort(), x.subject.Class.Route, page) {
 	case sites.Verify:
 		t.probeNext = true
 		return verdict{again: true, reason: "verified"}
