@@ -155,7 +155,7 @@ func (a *program) envFlags(p *policy.Policy) string {
 	found := policy.Defaults()
 	var flags []string
 	add := func(name, value string) { flags = append(flags, " --"+name+" "+ca.ShellQuoted(value)) }
-	if a.source != nil && a.source.rereadable() {
+	if a.source.rereadable() {
 		if path, err := filepath.Abs(p.File); err == nil {
 			add("config", path)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
@@ -48,10 +49,6 @@ machine, nothing is kept, and no configuration is read.`,
 func demo(cmd *cobra.Command, stay bool) error {
 	caught, out := catchSignals(cmd.Context()), cmd.OutOrStdout()
 	defer caught.close()
-	p, err := (&source{flags: flagsOf(cmd.Flags()), defaults: demoDefaults}).load()
-	if err != nil {
-		return err
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("starting the demo's API: %w", err)
@@ -69,9 +66,16 @@ func demo(cmd *cobra.Command, stay bool) error {
 		return err
 	}
 
-	p = onFreePorts(p)
-	p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
-	a, err := open(nil, p, newLog(cmd.ErrOrStderr(), p.Log))
+	s := &source{flags: flagsOf(cmd.Flags()), defaults: demoDefaults, fit: func(p *policy.Policy) (*policy.Policy, error) {
+		p = onFreePorts(p)
+		p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
+		return p, nil
+	}}
+	p, err := s.load()
+	if err != nil {
+		return err
+	}
+	a, err := open(s, p, newLog(cmd.ErrOrStderr(), p.Log))
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,11 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 		return nil, err
 	}
 	s.defaults = map[string]string{"log.level": "warn"}
+	s.fit = func(p *policy.Policy) (*policy.Policy, error) {
+		p = onFreePorts(p)
+		p.Queue.Wait = jobWait
+		return p, nil
+	}
 	p, err := s.load()
 	if err != nil {
 		return nil, err
@@ -87,15 +92,13 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 		j.sender = send.Through(http.ProxyURL(proxy), roots, job.Name)
 		return j, nil
 	}
-	return j, j.start(errs)
+	return j, j.start(s, errs)
 }
 
 // start starts a program for the job: its dispatcher, and an admin listener on a free port for
 // "abide status" and "abide jobs".
-func (j *jobProcess) start(errs io.Writer) error {
-	p := onFreePorts(j.policy)
-	p.Queue.Wait = jobWait
-	a, err := open(nil, p, newLog(errs, p.Log))
+func (j *jobProcess) start(s *source, errs io.Writer) error {
+	a, err := open(s, j.policy, newLog(errs, j.policy.Log))
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ const adminDrain = 2 * time.Second
 // program is one abide: the proxy, the admin listener, and what reloads the configuration.
 // open makes it, and run runs it once.
 type program struct {
-	source  *source // nil: the configuration is not reloaded
+	source  *source
 	log     *logrus.Logger
 	policy  atomic.Pointer[policy.Policy]
 	ca      *ca.CA
@@ -435,13 +435,8 @@ func (c adminProcess) Explain(method, url, client string) (status.Explanation, e
 	return c.explain(method, url, client)
 }
 
-// Reload reads the configuration again, if there is one.
-func (c adminProcess) Reload() (changes []string, err error) {
-	if c.source == nil {
-		return nil, errors.ErrUnsupported
-	}
-	return c.reloadOnRequest()
-}
+// Reload reads the configuration again.
+func (c adminProcess) Reload() (changes []string, err error) { return c.reloadOnRequest() }
 
 // Refused is the reload that was refused last, nil after a reload that succeeded.
 func (c adminProcess) Refused() *status.RefusedReload { return c.refused.status() }

@@ -32,10 +32,10 @@ func reloadCommand() *cobra.Command {
 		Long: `Reload asks the running proxy to read its configuration file again, and prints
 what has changed. Where the file has faults, it prints each with its file and
 line and ends with 2; the proxy goes on with the last good configuration. It
-ends with 1 when no proxy runs. It finds the proxy as abide status does; those
-of "abide run" do not read their configuration again. A file of --config or
-$ABIDE_CONFIG that cannot be read says no address, so --admin has to. What
-cannot be read twice, such as $ABIDE_CONFIG_YAML, stays as it was.
+ends with 1 when no proxy runs. It finds the proxy as abide status does, those
+of "abide run" included. A file of --config or $ABIDE_CONFIG that cannot be read
+says no address, so --admin has to. What cannot be read twice, such as
+$ABIDE_CONFIG_YAML, stays as it was.
 
 The proxy also reads the file when it changes, and on SIGHUP.`,
 		Example: `  abide reload
@@ -54,21 +54,13 @@ func askReload(cmd *cobra.Command, _ []string) error {
 		return usage(fmt.Errorf("nothing was reloaded: %w, so the address of its abide is not known; mend the file, or say the address with --admin", api.unread))
 	}
 	api.warnGuessed(cmd, list)
-	asked := false
 	for _, one := range list {
-		if one.PID != 0 && one.Command != "serve" {
-			continue
-		}
-		asked = true
 		failed := reloadOne(cmd, one, api)
 		if err == nil {
 			err = failed // without a prefix, as faults are printed
 		} else {
 			err = errors.Join(err, failed)
 		}
-	}
-	if !asked {
-		return errors.New("only proxies of abide run are running, which do not read their configuration again")
 	}
 	return err
 }
@@ -125,7 +117,7 @@ func faultsOf(refused *problem) policy.Faults {
 // done.
 func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 	changed := signal.New()
-	if a.source != nil && a.source.rereadable() {
+	if a.source.rereadable() {
 		var watching sync.WaitGroup
 		defer watching.Wait()
 		// For changes between the start and the watch.

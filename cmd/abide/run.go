@@ -108,14 +108,27 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.defaults = runDefaults
-	p, err := s.load()
+	files, err := os.MkdirTemp("", "abide-run-")
 	if err != nil {
-		return err
+		return fmt.Errorf("making a directory for the CA's files: %w", err)
 	}
-	p = onFreePorts(p)
-	p.Open.Run = true
-	user, err := credential(p, o.client)
+	defer os.RemoveAll(files)
+	var user *url.Userinfo
+	s.defaults = runDefaults
+	s.fit = func(p *policy.Policy) (*policy.Policy, error) {
+		p = onFreePorts(p)
+		p.Open.Run = true
+		now, err := credential(p, o.client)
+		if err == nil && user != nil && (now == nil || *now != *user) {
+			err = errors.New("it changes the name or secret of the command in access.clients, which takes a restart")
+		}
+		if err != nil {
+			return nil, err
+		}
+		user = now
+		return p, trustAsCommand(p, files)
+	}
+	p, err := s.load()
 	if err != nil {
 		return err
 	}
@@ -132,16 +145,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 		log.Warn(one)
 	}
 	warnOfProxyVariables(log, p)
-
-	files, err := os.MkdirTemp("", "abide-run-")
-	if err != nil {
-		return fmt.Errorf("making a directory for the CA's files: %w", err)
-	}
-	defer os.RemoveAll(files)
-	if err := trustAsCommand(p, files); err != nil {
-		return err
-	}
-	a, err := open(nil, p, log)
+	a, err := open(s, p, log)
 	if err != nil {
 		return err
 	}

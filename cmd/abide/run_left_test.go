@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -45,5 +46,36 @@ egress: {resolve: {"api.test:80": "`+address+`", "slow.test:80": "`+address+`"}}
 				t.Errorf("%v %s", err, text)
 			}
 		})
+	}
+}
+
+// TestARunReadsItsTokensAndItsConfigurationAgain: when the file of the tokens changes, and when abide reload asks for it.
+func TestARunReadsItsTokensAndItsConfigurationAgain(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.Header.Get("Authorization"))
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	config := `
+data: kept
+pools: {p: {file: tokens.csv, column: token}}
+sites: [{host: api.test, pool: p, insecure: true}]
+egress: {resolve: {"api.test:80": "` + site.Listener.Addr().String() + `"}}
+`
+	write(t, filepath.Join(dir, "abide.yaml"), config)
+	write(t, filepath.Join(dir, "tokens.csv"), "token\nfirst\n")
+	d := launch(t, dir, nil, "run", "--", "sh", "-c", `
+shows() { for i in $(seq 3000); do curl -s http://api.test/ | grep $1 && return; sleep 0.1; done; exit 9; }
+shows first; echo second >> tokens.csv; shows second; echo now; shows fourth; echo reloaded`)
+	d.out.await(t, "now")
+	write(t, filepath.Join(dir, "other.csv"), "token\nfourth\n")
+	write(t, filepath.Join(dir, "abide.yaml"), strings.Replace(config, "tokens.csv", "other.csv", 1))
+	item := launch(t, dir, nil, "reload")
+	if code := item.status(); code != 0 || !strings.Contains(item.out.String(), "reloaded: ") {
+		t.Errorf("reload: %d %s%s", code, item.out, item.log)
+	}
+	d.out.await(t, "reloaded")
+	if code := d.status(); code != 0 || strings.Contains(d.log.String(), "panic") {
+		t.Errorf("it ended with %d", code)
 	}
 }

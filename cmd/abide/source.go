@@ -51,6 +51,9 @@ type source struct {
 	// configuration: key → text.
 	defaults map[string]string
 
+	// fit adapts each policy that is loaded to the command; nil: the policy is used as written.
+	fit func(*policy.Policy) (*policy.Policy, error)
+
 	// allowEmpty has a file without any keys taken although the configuration before it
 	// had rules, pools or clients.
 	allowEmpty bool
@@ -138,7 +141,10 @@ func (s *source) load() (*policy.Policy, error) {
 	}
 	from.Environ, from.Flags, from.Defaults = s.environ, s.flags, s.defaults
 	p, err := policy.Load(from)
-	return p, s.explained(err)
+	if err != nil || s.fit == nil {
+		return p, s.explained(err)
+	}
+	return s.fit(p)
 }
 
 // explained adds why a file was read that nobody has named, and how to do without.
