@@ -56,7 +56,7 @@ func TestASiteThatClosesConnectionsAboveALimitRefuses(t *testing.T) {
 	for _, clients := range []int{1, 8, 32} {
 		limit := &window{n: 5, per: 2 * time.Second}
 		sites := func(rw http.ResponseWriter, _ *http.Request) {
-			time.Sleep(20 * time.Millisecond)
+			elapse(20 * time.Millisecond)
 			if limit.full() {
 				panic(http.ErrAbortHandler)
 			}
@@ -89,7 +89,7 @@ func TestAPostWhoseConnectionWasClosedIsNotSentAgain(t *testing.T) {
 func TestASiteThatClosesEveryConnectionIsDown(t *testing.T) {
 	down := atomic.Bool{}
 	sites := func(http.ResponseWriter, *http.Request) {
-		time.Sleep(20 * time.Millisecond)
+		elapse(20 * time.Millisecond)
 		if down.Load() {
 			panic(http.ErrAbortHandler)
 		}
@@ -111,7 +111,7 @@ func TestASiteThatClosesEveryConnectionIsDown(t *testing.T) {
 		down.Store(true)
 		w.crawl(8, 1, http.MethodGet)
 		go w.Get("http://site.test/pages/1", "Abide-Max-Wait", "2h")
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		open := false
 		for _, b := range w.Breakers() {
 			open = open || b.Site == "site.test" && b.State != "closed"
