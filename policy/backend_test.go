@@ -125,3 +125,10 @@ func TestABackendMayHaveAWeightANameAndLimits(t *testing.T) {
 		refuse(t, "sites: [{host: my.test, backends: "+text+"}]", want)
 	}
 }
+
+func TestABackendThatHasAPoolForItsOwnClientsIsWarnedOf(t *testing.T) {
+	p := load(t, "pools: {llm: {tokens: [{label: a, secret: abc}]}}\nsites:\n  - {host: llm.pool, backends: [https://b.test]}\n  - {host: b.test, pool: llm}\n")
+	if all := strings.Join(p.Warnings(), "\n"); !strings.Contains(all, "sites[0]: requests that go to the backend b.test:443 get no token of the pool llm") {
+		t.Error(all)
+	}
+}

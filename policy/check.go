@@ -362,6 +362,11 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 func (p *Policy) warnOfBackends(warn func(format string, args ...any)) {
 	for i := range p.Sites {
 		s := &p.Sites[i]
+		for _, b := range s.Backends {
+			if rule := p.Match(b.Target).Rule; rule != nil && rule.Pool != "" {
+				warn("sites[%d]: requests that go to the backend %s get no token of the pool %s: that is for clients that name this host; let the client send the backend's key, or name this host", i, b.Target.HostPort(), rule.Pool)
+			}
+		}
 		several := len(s.Hosts) > 1 || len(s.Hosts) == 1 && (s.Hosts[0].Below || s.Hosts[0].All)
 		if len(s.Backends) > 0 && len(s.Limits) > 0 && several && s.Group != "rule" {
 			warn("sites[%d]: each of its sites has the limits for itself at every backend; with group: rule they have them together", i)

@@ -192,7 +192,7 @@ func parseSilence(s string) (time.Duration, error) {
 // checkPooledSite refuses rules that would send secrets to hosts that are not named.
 func checkPooledSite(d *Decoder, n *yaml.Node, path string, s *Site) {
 	if len(s.Backends) > 0 {
-		d.Failf(n, path, "goes with no backends: tokens are for the hosts that the rule names, and backends are other ones; write a rule with the pool for the backends' hosts, and leave the pool out here")
+		d.Failf(n, path, "goes with no backends: tokens are for the hosts that the rule names, and backends are other ones; leave the pool out, and let the client send the backends' key, or name the backends' hosts in place of this one")
 	}
 	for _, one := range s.Hosts {
 		if one.All {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"io"
 	"time"
 )
@@ -12,7 +13,13 @@ type Advice struct {
 	Text   string  `json:"text"`             // how it is
 	Change string  `json:"change,omitempty"` // what would change it
 	Weight float64 `json:"weight"`           // 0 to 1; the first of a list has the largest
+	Token  string  `json:"token,omitempty"`  // label of the token that it is about
+	// Others are the other sites, or tokens, of which the same is so.
+	Others []string `json:"others,omitempty"`
 }
+
+// Subject returns the site or token that the advice is about.
+func (a Advice) Subject() string { return cmp.Or(a.Token, a.Site) }
 
 // AdviceList is the answer of /api/v1/advice: from what was counted since Since.
 type AdviceList struct {

@@ -92,6 +92,8 @@ type ExplainedLimit struct {
 	// this limit. GuessedWindow is the time that its window is taken to last, as nothing tells it yet.
 	Unused        bool    `json:"unused,omitempty"`
 	GuessedWindow float64 `json:"guessed_window_seconds,omitempty"`
+	// Unknown says that no answer has told yet what is left. Left is then what may go before one has.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // ExplainedBackend is one of several backends of the site.
@@ -237,6 +239,8 @@ func (l ExplainedLimit) describe(now time.Time) string {
 		text += "nothing goes"
 	case l.Asks:
 		text += "the store is asked what is left"
+	case l.Unknown:
+		text += "not known, no answer has told"
 	case l.Left >= unbounded:
 		text += "nothing is known that keeps it"
 	case l.Keeps:

@@ -197,6 +197,7 @@ left            2 in flight: 2 left
 				{Limit: "9 per 1h", Left: 3, Cooling: noon.Add(time.Minute), Why: "Retry-After"},
 				{Limit: "5 requests", Of: "carol", Left: 0, Cooling: noon.Add(time.Minute), Why: "quarantine", Keeps: true, Unused: true},
 				{Limit: "5 requests", Of: "bob", Left: 5, Next: noon, GuessedWindow: 60},
+				{Limit: "5 requests", Of: "dan", Left: 1, Next: noon, Unknown: true},
 			},
 			Breaker:  "half-open",
 			Backends: []ExplainedBackend{{Backend: "b.test", InFlight: 1}, {Backend: "c.test", Breaker: "open"}},
@@ -216,6 +217,7 @@ left            a.test: no pause
                 2 in flight: 0 left, enough when another is done
                 9 per 1h: pauses until 12:01:00 UTC (in 1 min 00 s) (Retry-After)
                 5 requests of bob: 5 left; its window is not known yet, taken as 60 s
+                5 requests of dan: not known, no answer has told
 not used        5 requests of carol: pauses until 12:01:00 UTC (in 1 min 00 s) (quarantine)
 breaker         half-open
 backends        b.test: breaker ok, 1 in flight

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/admin/history"
@@ -47,7 +48,53 @@ func Advise(f Facts) status.AdviceList {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b status.Advice) int { return cmp.Compare(b.Weight, a.Weight) })
+	list = append([]status.Advice{}, fold(list)...)
 	return status.AdviceList{Since: f.Since.UTC(), Until: f.Now.UTC(), Advice: list[:min(len(list), most)]}
+}
+
+const (
+	// fewestAlike is how many pieces of advice have to be alike to be told as one.
+	fewestAlike = 4
+	// mostNamed bounds the subjects that the text of such a piece names.
+	mostNamed = 5
+)
+
+// fold tells advice that differs in its subject and in numbers alone as one, with the subjects.
+func fold(list []status.Advice) []status.Advice {
+	var folded []status.Advice
+	same := map[string][]string{} // :: what is alike → subjects
+	for _, a := range list {
+		same[pattern(a)] = append(same[pattern(a)], a.Subject())
+	}
+	for _, a := range list {
+		key := pattern(a)
+		if subjects := same[key]; len(subjects) >= fewestAlike {
+			if subjects[0] != a.Subject() {
+				continue
+			}
+			a.Others = subjects[1:]
+			a.Text += fmt.Sprintf(" The same is so of %d others: %s", len(a.Others), strings.Join(a.Others[:min(len(a.Others), mostNamed)], ", "))
+			if unnamed := len(a.Others) - mostNamed; unnamed > 0 {
+				a.Text += fmt.Sprintf(" and %d more", unnamed)
+			}
+			a.Text += "."
+		}
+		folded = append(folded, a)
+	}
+	return folded
+}
+
+// pattern returns the words of advice without its subject and numbers.
+func pattern(a status.Advice) string {
+	words := []string{a.Rule}
+	for _, word := range strings.Fields(a.Text + " " + a.Change) {
+		bare := strings.Trim(word, `.,:;()"`)
+		if bare == "" || bare == a.Subject() || bare == "min" || bare == "s" || bare[0] >= '0' && bare[0] <= '9' {
+			continue
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

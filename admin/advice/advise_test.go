@@ -106,6 +106,11 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "100 requests per 1m", Amount: 100, Unit: "requests", Window: 60})},
 			[]string{`One more token in the pool x would not help: "100 requests per 1m" allows 1.67/s.`},
 		},
+		"another limit of each token is lower": {
+			"limit",
+			[]func(*Facts){blocked(site, "900 tokens", .5), pool(site, three, status.Announced{Site: site, Title: "900 tokens", Limit: 900, Window: 10}, status.Announced{Site: site, Title: "20 requests for POST", Limit: 20, Window: 10})},
+			[]string{`One more token in the pool x would raise 6/s to 8/s, which "20 requests for POST" allows.`},
+		},
 		"a quota of which enough is left is no ceiling": {
 			"limit",
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "1000000 requests per month", Amount: 1e6, Left: 990_000, Unit: "requests", Window: 30 * 86400})},
@@ -226,10 +231,33 @@ func TestWhatClientsGiveUpComesFirst(t *testing.T) {
 func TestAdviceIsSortedAndBounded(t *testing.T) {
 	var changes []func(*Facts)
 	for i := range 3 * most {
-		changes = append(changes, blocked(fmt.Sprint("s", i), "cooldown", .11+float64(i)/1000))
+		changes = append(changes, blocked(fmt.Sprint("s", i), fmt.Sprint("limit", i), .11+float64(i)/1000))
 	}
 	list := Advise(factsOf(changes...)).Advice
 	if len(list) != most || list[0].Site != fmt.Sprint("s", 3*most-1) {
 		t.Errorf("%d, the first is %+v", len(list), list[0])
+	}
+}
+
+func TestAdviceThatIsTheSameForManySitesIsToldOnce(t *testing.T) {
+	var of []func(*Facts)
+	for i := range 49 {
+		of = append(of, used(fmt.Sprintf("s%02d.test", i), "a", 3, 80, int64(20+i), 0, 0))
+	}
+	list := Advise(factsOf(of...)).Advice
+	if len(list) != 1 || len(list[0].Others) != 48 || !strings.Contains(list[0].Text, "The same is so of 48 others: s47.test, ") || !strings.HasSuffix(list[0].Text, " and 43 more.") {
+		t.Errorf("%+v", list)
+	}
+	if list := Advise(factsOf(of[:3]...)).Advice; len(list) != 3 {
+		t.Errorf("of three sites: %+v", list)
+	}
+	labels := strings.Fields("ann ben carl dora")
+	list = Advise(factsOf(pool("api.test", labels), func(f *Facts) {
+		for i := range f.Tokens.Pools[0].Tokens {
+			f.Tokens.Pools[0].Tokens[i].State, f.Tokens.Pools[0].Tokens[i].Why = "quarantined", "401"
+		}
+	})).Advice
+	if len(list) != 1 || !strings.Contains(list[0].Text, "token ann of the pool x is not accepted (401). The same is so of 3 others: ben, carl, dora.") {
+		t.Errorf("of tokens: %+v", list)
 	}
 }

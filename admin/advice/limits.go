@@ -125,7 +125,11 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
 		return f.oneMoreToken(budget, site, limit.Limit)
 	}
-	return budget.double(f.Waiting[site], f.others(site, limit.Limit, f.usable(f.Pools[site]), 2*budget.perSecond()))
+	others := f.others(site, limit.Limit, f.usable(f.Pools[site]), 2*budget.perSecond())
+	more := budget
+	more.amount *= 2
+	more.left += budget.meters * budget.amount
+	return budget.raised("Twice the limit", more, f.Waiting[site], others, others, ", if the site allows it")
 }
 
 // changeAnnounced describes the effect of another token on a limit of the site's own.
@@ -190,7 +194,8 @@ func (f *Facts) oneMoreToken(b budget, site, limit string) string {
 	more.meters++
 	more.left += b.amount
 	what := "One more token in the pool " + f.Pools[site]
-	return b.raised(what, more, f.Waiting[site], f.others(site, limit, int(more.meters), more.perSecond()), "")
+	before := f.others(site, limit, int(b.meters), b.perSecond())
+	return b.raised(what, more, f.Waiting[site], before, f.others(site, limit, int(more.meters), more.perSecond()), "")
 }
 
 // budget is a limit of which several have their own.
@@ -214,25 +219,20 @@ func (b budget) done(requests int) time.Time {
 	return of.Forecast(b.now, int64(requests)).Done
 }
 
-// double describes the effect of twice the limit.
-func (b budget) double(waiting int, others ceiling) string {
-	more := b
-	more.amount *= 2
-	more.left += b.meters * b.amount
-	return b.raised("Twice the limit", more, waiting, others, ", if the site allows it")
-}
-
-// raised describes the effect of a change, which others may make smaller. provided ends the
-// sentence where the change helps.
-func (b budget) raised(what string, more budget, waiting int, others ceiling, provided string) string {
+// raised describes the effect of a change. The ceilings of the other limits, before and after it, may make
+// the effect smaller. provided ends the sentence where the change helps.
+func (b budget) raised(what string, more budget, waiting int, before, after ceiling, provided string) string {
 	now, then := b.perSecond(), more.perSecond()
-	switch {
-	case others.limit == "" || others.perSecond >= then:
-		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, rate(now), rate(then), ends(b, more, waiting), provided)
-	case others.perSecond > now*1.01:
-		return fmt.Sprintf("%s would raise %s to %s, which %q allows%s.", what, rate(now), rate(others.perSecond), others.limit, provided)
+	if before.limit != "" {
+		now = min(now, before.perSecond)
 	}
-	return fmt.Sprintf("%s would not help: %q allows %s.", what, others.limit, rate(others.perSecond))
+	switch {
+	case after.limit == "" || after.perSecond >= then:
+		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, rate(now), rate(then), ends(b, more, waiting), provided)
+	case after.perSecond > now*1.01:
+		return fmt.Sprintf("%s would raise %s to %s, which %q allows%s.", what, rate(now), rate(after.perSecond), after.limit, provided)
+	}
+	return fmt.Sprintf("%s would not help: %q allows %s.", what, after.limit, rate(after.perSecond))
 }
 
 // ends says when the requests that wait will have gone, with the one limit and with the other.

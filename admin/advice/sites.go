@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/abide-proxy/abide/status"
@@ -26,12 +27,15 @@ func refusals(f *Facts) (list []status.Advice) {
 		if s.Refusals < fewestRefusals || share < refusedShare || site == store.Others {
 			continue
 		}
-		change := "Write a limit for it under sites, a little below what it allows."
+		change := "Write a limit for it under sites, a little below what it allows. Where it says that it is overloaded (529, or 503), no limit helps."
 		for _, one := range f.Limits {
 			if one.Site == site {
-				change = "It allows less than the configuration says: lower the limits under sites."
+				change = "It allows less than the configuration says: lower the limits under sites, unless it says that it is overloaded (529, or 503)."
 				break
 			}
+		}
+		if slices.ContainsFunc(f.announced(site, ""), func(a status.Announced) bool { return a.Noise() }) {
+			change = "It refuses whatever the rate is: no limit helps."
 		}
 		list = append(list, status.Advice{
 			Site: site, Weight: share, Change: change,
@@ -75,7 +79,7 @@ func othersUse(f *Facts) (list []status.Advice) {
 					continue
 				}
 				list = append(list, status.Advice{
-					Site: l.Site, Weight: l.Foreign / 2,
+					Site: l.Site, Token: token.Label, Weight: l.Foreign / 2,
 					Text:   fmt.Sprintf("%s: %s of the use of %q of the token %s is not this abide's.", l.Site, percent(l.Foreign), l.Name(), token.Label),
 					Change: "Let the other program use this abide as its proxy, give it a token of its own, or write account where tokens share an account.",
 				})
@@ -94,7 +98,7 @@ func deniedTokens(f *Facts) (list []status.Advice) {
 				until = ", and it is not used until " + clock(token.Until, f.Now) + " UTC"
 			}
 			list = append(list, status.Advice{
-				Weight: 1 / float64(len(pool.Tokens)),
+				Token: token.Label, Weight: 1 / float64(len(pool.Tokens)),
 				Text:   fmt.Sprintf("The token %s of the pool %s is not accepted (%s)%s.", token.Label, pool.Name, token.Why, until),
 				Change: fmt.Sprintf("Replace %s, or remove it from the pool.", token.Label),
 			})

@@ -16,13 +16,15 @@ const (
 
 // recent has the minutes of the last hour. The zero value is empty.
 type recent struct {
-	minutes []minute // oldest first
-	sum     sums     // of all of them
+	minutes []minute  // oldest first
+	changed time.Time // when beginAnew was called last
+	sum     sums      // of the minutes that are not outdated
 }
 
 type minute struct {
 	start time.Time
 	store.History
+	outdated bool // it was counted before the last change
 }
 
 func (m minute) rows() int { return len(m.Traffic) + len(m.Usage) + len(m.Blocked) + len(m.Failed) }
@@ -30,7 +32,7 @@ func (m minute) rows() int { return len(m.Traffic) + len(m.Usage) + len(m.Blocke
 // add has what was counted in a minute, and forgets what is too old.
 func (r *recent) add(start time.Time, h store.History) {
 	if !h.Empty() {
-		r.minutes = append(r.minutes, minute{start, h})
+		r.minutes = append(r.minutes, minute{start: start, History: h})
 	}
 	r.forget(start)
 }
@@ -41,7 +43,7 @@ func (r *recent) load(h store.History) {
 	at := func(start time.Time) *minute {
 		m := by[start.Unix()]
 		if m == nil {
-			m = &minute{start: start}
+			m = &minute{start: start, outdated: start.Before(r.changed)}
 			by[start.Unix()] = m
 		}
 		return m
@@ -79,16 +81,31 @@ func (r *recent) forget(now time.Time) {
 		first--
 	}
 	r.minutes = slices.Clone(r.minutes[first:])
+	r.addUp()
+}
+
+// addUp computes the sum.
+func (r *recent) addUp() {
 	r.sum = sums{}
-	for _, one := range r.minutes {
+	for _, one := range r.current() {
 		r.sum.add(one.History)
 	}
 }
 
-// since returns the beginning of the first minute in memory; zero: there is none.
-func (r *recent) since() time.Time {
-	if len(r.minutes) == 0 {
-		return time.Time{}
+// beginAnew leaves out of the sum all that is counted before now.
+func (r *recent) beginAnew(now time.Time) {
+	for i := range r.minutes {
+		r.minutes[i].outdated = true
 	}
-	return r.minutes[0].start
+	r.changed = now
+	r.addUp()
+}
+
+// current returns the minutes that are not outdated, which are the last ones.
+func (r *recent) current() []minute {
+	first := len(r.minutes)
+	for first > 0 && !r.minutes[first-1].outdated {
+		first--
+	}
+	return r.minutes[first:]
 }

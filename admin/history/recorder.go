@@ -80,7 +80,7 @@ func (r *Recorder) SharedNames(now time.Time) []SharedName { return r.clients.sh
 
 // Run records at each full minute until ctx is done, and the rest at the end.
 func (r *Recorder) Run(ctx context.Context) {
-	r.load(ctx, time.Now())
+	r.Load(ctx, time.Now())
 	for {
 		now := time.Now()
 		minute := now.Truncate(time.Minute)
@@ -96,8 +96,17 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// load reads the last hour of the file.
-func (r *Recorder) load(ctx context.Context, now time.Time) {
+// BeginAnew lets Recent leave out what was counted until now, because other limits or tokens hold from now
+// on. Run may be under way.
+func (r *Recorder) BeginAnew(now time.Time) {
+	r.record(context.Background(), now.Truncate(time.Minute), writingPatience)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recent.beginAnew(now)
+}
+
+// Load reads the last hour of the file. Run does it, too.
+func (r *Recorder) Load(ctx context.Context, now time.Time) {
 	if r.options.File == nil {
 		return
 	}

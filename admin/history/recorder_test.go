@@ -225,6 +225,42 @@ func TestTheLastHourIsReadFromTheFileAndThenForgotten(t *testing.T) {
 	})
 }
 
+// What other limits have held, or an earlier command, is no reason for advice.
+func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := request("a", "news")
+		old.Minute = time.Now().Add(-5 * time.Minute)
+		r := New(Options{Log: logrus.New(), File: fakeFile{record: func(context.Context, store.History) error { return nil }, has: store.History{Usage: []store.Usage{old}}}})
+		r.BeginAnew(time.Now())
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		recent := func() string {
+			h, _, _ := r.Recent(time.Now())
+			return usageOf(h.Usage)
+		}
+		if got := recent(); got != "" {
+			t.Errorf("of an earlier process: %s", got)
+		}
+		time.Sleep(70 * time.Second)
+		r.Count(request("b", "news"))
+		time.Sleep(time.Minute)
+		r.Count(request("c", "news"))
+		r.BeginAnew(time.Now())
+		if got := recent(); got != "" {
+			t.Errorf("before the change: %s", got)
+		}
+		r.Count(request("d", "news"))
+		time.Sleep(time.Minute)
+		if h, _, active := r.Recent(time.Now()); len(h.Usage) != 1 || h.Usage[0].Site != "d" || active > time.Minute {
+			t.Error(usageOf(h.Usage), active)
+		}
+		stop()
+		<-done
+	})
+}
+
 func TestWithoutAFileTheLastHourIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Sites: metrics.New(1).Sites, Blocked: noBlocked, Log: logrus.New()})

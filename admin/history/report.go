@@ -9,19 +9,23 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// Recent returns the counts of the last hour, added up, when they begin, and the total length of
-// the minutes that have any.
+// Recent returns the counts of the last hour, or since BeginAnew, added up, when they begin, and the total
+// length of the minutes that have any.
 func (r *Recorder) Recent(now time.Time) (h store.History, since time.Time, active time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	present := now.Truncate(time.Minute)
-	if since = r.recent.since(); since.IsZero() {
-		since = present
+	present, minutes := now.Truncate(time.Minute), r.recent.current()
+	since = present
+	if len(minutes) > 0 {
+		since = minutes[0].start
 	}
 	fresh := r.unrecorded(now)
-	active = time.Duration(len(r.recent.minutes)) * time.Minute
+	active = time.Duration(len(minutes)) * time.Minute
 	if !fresh.Empty() {
 		active += min(now.Sub(present), now.Sub(r.began))
+	}
+	if changed := r.recent.changed; changed.After(since) {
+		since, active = changed, min(active, now.Sub(changed))
 	}
 	all := sums{}
 	all.add(r.recent.sum.at(since))

@@ -236,9 +236,10 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	return err
 }
 
-// background serves in a goroutine. end stops that and waits until all requests have ended.
+// background serves in a goroutine, for one command. Advice is about that command alone. end stops that and waits until all requests have ended.
 func (a *program) background(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	a.history.BeginAnew(time.Now())
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -183,6 +183,9 @@ func (a *program) reload() (changes []string, err error) {
 	}
 	a.systemd.ready("serving on " + a.listener.Addr().String())
 	changes = policy.Changes(before, a.policy.Load(), tokens, a.tokenCounts())
+	if len(changes) > 0 {
+		a.history.BeginAnew(time.Now())
+	}
 	a.log.Info("the configuration was reloaded: " + policy.ChangesText(changes))
 	return changes, nil
 }

@@ -132,25 +132,33 @@ func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.
 	return r, err
 }
 
-// readFile reads the state file of the data directory, if there is one.
+// readFile answers by the state file of the data directory, if there is one.
 func (x *reportCall) readFile(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, there bool, err error) {
+	there, err = withRecorded(cmd, func(ctx context.Context, from *history.Recorder) (err error) {
+		r, err = query.Answer(ctx, now, recordedReports{from})
+		return err
+	})
+	return r, there, err
+}
+
+// withRecorded calls use with what the state file of the data directory has, if there is one.
+func withRecorded(cmd *cobra.Command, use func(ctx context.Context, from *history.Recorder) error) (there bool, err error) {
 	p, _, err := adminSettings(cmd)
 	if err != nil {
-		return r, true, err
+		return true, err
 	}
 	path := filepath.Join(p.Data, stateFile)
 	if _, err := os.Stat(path); p.Data == "none" || err != nil {
-		return r, false, nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), openingPatience)
 	defer cancel()
 	file, err := store.OpenFile(ctx, path, store.FileOptions{Strict: true})
 	if err != nil {
-		return r, true, fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
+		return true, fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
 	}
 	defer file.Close()
-	r, err = query.Answer(ctx, now, recordedReports{history.New(history.Options{File: file})})
-	return r, true, err
+	return true, use(ctx, history.New(history.Options{File: file, Log: newLog(cmd.ErrOrStderr(), p.Log)}))
 }
 
 // chartSteps are the steps of reports.

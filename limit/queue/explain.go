@@ -32,6 +32,7 @@ type limitInfo struct {
 	Rate     float64       // of an adaptive limit, now, per second; 0 of others
 	Next     time.Time     // when the request could take from it, were it alone; zero: not known
 	Asking   bool          // its store is asked what is left
+	Unknown  bool          // no answer has told what is left
 	Guessed  time.Duration // the length that its window is taken to have, as it is not known; 0: it is known, or does not matter
 	Unused   bool          // the request needs it only with a token or backend that is ready later than another
 	Cooling  time.Time     // zero: it does not
@@ -211,8 +212,11 @@ func (s *site) now(now time.Time, n need, title, key string) limitInfo {
 		if adaptive, ok := res.meter.(interface{ Rate(now time.Time) float64 }); ok {
 			at.Rate = adaptive.Rate(now)
 		}
-		if learned, ok := res.meter.(interface{ GuessedWindow() time.Duration }); ok {
-			at.Guessed = learned.GuessedWindow()
+		if learned, ok := res.meter.(interface {
+			GuessedWindow() time.Duration
+			Announced() bool
+		}); ok {
+			at.Guessed, at.Unknown = learned.GuessedWindow(), !learned.Announced()
 		}
 	}
 	away := at.Next.After(now) && res.away(now) && !res.cooldown.until.After(now)

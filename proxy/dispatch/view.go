@@ -242,7 +242,7 @@ func explanationOf(x queue.Explanation) status.Explanation {
 		e.Limits = append(e.Limits, status.ExplainedLimit{
 			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Rate: one.Rate, Next: one.Next,
 			Asks: one.Asking, Cooling: one.Cooling, Why: one.Why, Held: one.Held, InFlight: one.InFlight,
-			Unused: one.Unused, GuessedWindow: one.Guessed.Seconds(),
+			Unused: one.Unused, Unknown: one.Unknown, GuessedWindow: one.Guessed.Seconds(),
 		})
 	}
 	return e

@@ -424,7 +424,7 @@ func (l *Ledger) Ahead(now time.Time) limit.Meter {
 	c.sharing, c.probe, c.announced.at = sharing{}, probe{}, v+maxAhead
 	a := &c.allowance
 	a.flights, a.cost.decreases, a.window.wholeInRow = flights{}, decreases{}, trustedWindows
-	a.window.foresee()
+	a.window.continueByLength()
 	return &c
 }
 

@@ -156,6 +156,9 @@ func (a *allowance) turn(taken int64) {
 // guessedWindow is the length of a window that has begun by the clock while no length is known.
 const guessedWindow = minute
 
+// Announced reports whether an answer has told what is left.
+func (l *Ledger) Announced() bool { return l.announced.ever }
+
 // GuessedWindow returns the length that a forecast takes the windows after the present one to have, and 0
 // if it is known or the limit has no windows.
 func (l *Ledger) GuessedWindow() time.Duration {
@@ -177,8 +180,8 @@ func (w *window) guess() int64 {
 	return length
 }
 
-// foresee prepares a copy for a forecast, in which each window begins at the end of the one before.
-func (w *window) foresee() {
+// continueByLength prepares a copy for a forecast, in which each window begins at the end of the one before.
+func (w *window) continueByLength() {
 	w.period = w.guess()
 	if w.over > 0 {
 		w.over += maxSkewLeft
