@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -122,8 +123,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
-		s.answers.add(a.At, a.Sent, a.Budget)
-		s.common.succeeded(a.Sent, a.Budget)
+		s.succeeded(a.At, a.Sent, a.Budget)
 		if s.block.succeeded(a.Class.Route); s.block.successes%knownLasts == 0 {
 			s.known.Store(false)
 		}
@@ -190,6 +190,26 @@ func (s *Site) Verified(now time.Time, blocked bool) {
 	defer s.mu.Unlock()
 	s.block.verified(now, blocked)
 	s.blocks.Store(blocked)
+}
+
+// Misjudged takes back that what was verified is the site's own answer.
+func (s *Site) Misjudged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block.trust = time.Time{}
+	s.block.own = slices.DeleteFunc(s.block.own, func(p Page) bool { return p == s.block.page })
+}
+
+// Succeeded counts a success that looked like a refusal.
+func (s *Site) Succeeded(now, sent time.Time, budget string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.succeeded(now, sent, budget)
+}
+
+func (s *Site) succeeded(now, sent time.Time, budget string) {
+	s.answers.add(now, sent, budget)
+	s.common.succeeded(sent, budget)
 }
 
 // Known returns the URL, without its host, of a request to a host that succeeded before; "" if

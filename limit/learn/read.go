@@ -244,6 +244,17 @@ func inNumberRange(text, span string) bool {
 	return n.Known && from.Known && to.Known && from.N <= n.N && n.N <= to.N
 }
 
+// SpeaksOfRate tells whether a short body has the words of a refusal that is about a rate.
+func SpeaksOfRate(body []byte) bool {
+	text := bytes.ToLower(body)
+	return slices.ContainsFunc(servedWords, func(word string) bool { return indexOf(text, word) >= 0 })
+}
+
+// servedWords are words of refusals with the status of a success, in lower case.
+var servedWords = []string{
+	"rate limit", "ratelimit", "rate_limit", "too many requests", "limit reached", "limit exceeded", "call frequency", "requests per ", "throttl",
+}
+
 // wait returns the time that a refusal asks to wait.
 func (s *reading) wait(r *Refusal, body []byte) hint {
 	var h hint

@@ -48,6 +48,26 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	return shown, decoded(resp.Header, body.peek())
 }
 
+// mostShort bounds the body of a success that may be a refusal, in bytes.
+const mostShort = 1 << 10
+
+// isShortJSON reports whether an answer may be a refusal that has the status of a success.
+func isShortJSON(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusOK && resp.ContentLength > 0 && resp.ContentLength <= mostShort && strings.Contains(resp.Header.Get("Content-Type"), "json")
+}
+
+// wholeOf reads a short body. It stays whole in the answer.
+func wholeOf(resp *http.Response) (*http.Response, []byte) {
+	text := make([]byte, resp.ContentLength)
+	n, _ := io.ReadFull(resp.Body, text) // an error comes again
+	shown := *resp
+	shown.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text[:n]), resp.Body), resp.Body}
+	return &shown, text[:n]
+}
+
 // decoded returns a head without its coding, nil if that is not known.
 func decoded(h http.Header, head []byte) []byte {
 	switch coding := h.Get("Content-Encoding"); coding {

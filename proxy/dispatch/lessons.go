@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
@@ -167,6 +168,10 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, er
 		resp, head = headOf(resp)
 	}
 	lesson := learn.Read(resp.StatusCode, resp.Header, head, request, x.answered)
+	if head == nil && r.Method == http.MethodGet && isShortJSON(resp) && !lesson.Throttled {
+		resp, head = wholeOf(resp)
+		t.learned.masked = learn.SpeaksOfRate(decoded(resp.Header, head))
+	}
 	hideTokenInNames(r, &lesson, x.progress.shown)
 	s.apply(x, resp.StatusCode, resp.Header, &lesson, false)
 	return resp
@@ -179,7 +184,7 @@ func (s *lessons) apply(x *Request, status int, header http.Header, lesson *lear
 	a := sites.Answer{
 		Lesson: lesson, At: x.answered, Class: x.subject.Class, Sent: x.sent, Budget: x.budget(),
 		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: status == 0 || status >= 500,
-		Denied: status == http.StatusForbidden, Closed: closed, Unavailable: closed || status == http.StatusServiceUnavailable,
+		Denied: status == http.StatusForbidden || t.learned.masked, Closed: closed, Unavailable: closed || status == http.StatusServiceUnavailable,
 	}
 	if a.Unavailable {
 		a.Sent = t.permit.Granted()
@@ -232,7 +237,7 @@ func (s *lessons) blame(x *Request, a *sites.Answer, found *routes.Learned) (unt
 // probePause is the wait of a request while another probes whether the site blocks.
 const probePause = time.Second
 
-// probe finds out the meaning of an answer 403 that says nothing more. Where requests have
+// probe finds out the meaning of an answer 403 that says nothing more, or of a short success that speaks of a rate. Where requests have
 // succeeded before, one that did is sent again: if the site refuses it, too, the site blocks
 // this client, and nothing is sent for a while. The request itself is sent again after that.
 func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
@@ -240,49 +245,59 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 	if known == nil || resp == nil || t.plan == nil || !t.plan.Learns {
 		return v
 	}
-	status := resp.StatusCode
+	status, suspect := resp.StatusCode, resp.StatusCode == http.StatusForbidden || t.learned.masked
 	switch {
 	case t.probing && v.refused:
 		return v // for another reason
 	case t.probing:
-		blocked := status == http.StatusForbidden
-		known.Verified(x.answered, blocked)
-		if blocked {
-			return s.blocked(x)
+		known.Verified(x.answered, suspect)
+		if suspect {
+			return s.blocked(x, r, resp)
 		}
+		t.probe = probed
 		return verdict{again: true, reason: "verified"}
 	case v.again || v.refused || !x.replayable(r) || x.Caller.HasBody():
 		return v
-	case status == http.StatusOK && r.Method == http.MethodGet:
+	case !suspect && t.probe == probed:
+		known.Misjudged() // the time between has made the difference
+		return v
+	case !suspect && status == http.StatusOK && r.Method == http.MethodGet:
 		if known.WantsKnown() {
 			known.SetKnown(x.Target.HostPort(), r.URL.RequestURI())
 		}
 		return v
-	case status != http.StatusForbidden:
+	case !suspect:
 		return v
 	}
 	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
 	switch known.Forbidden(x.answered, x.Target.HostPort(), x.subject.Class.Route, page) {
 	case sites.Verify:
-		t.probeNext = true
+		t.probe = probeNext
 		return verdict{again: true, reason: "verified"}
 	case sites.Verifying:
 		return verdict{again: true, reason: "verified", pause: probePause}
 	case sites.Blocked:
-		return s.blocked(x)
+		return s.blocked(x, r, resp)
 	case sites.Forbidden:
+		if t.learned.masked {
+			known.Succeeded(x.answered, t.permit.Granted(), x.budget())
+		}
 	}
 	return v
 }
 
 // blocked learns from an answer by which the site refuses everything.
-func (s *lessons) blocked(x *Request) verdict {
+func (s *lessons) blocked(x *Request, r *http.Request, resp *http.Response) verdict {
 	t := &x.progress
 	a := sites.Answer{
-		Lesson: &learn.Lesson{Throttled: true, Block: true, Scope: learn.Site}, At: x.answered, Class: x.subject.Class,
+		Lesson: &learn.Lesson{Throttled: true, Block: !t.learned.masked, Scope: learn.Site}, At: x.answered, Class: x.subject.Class,
 		Sent: t.permit.Granted(), Budget: x.budget(), Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Failed: true,
 	}
 	until := s.blame(x, &a, &routes.Learned{})
+	if t.learned.masked {
+		t.learned.refusal.refused = true
+		return judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, rand.Float64())
+	}
 	return verdict{refused: true, again: true, reason: "refused", until: until, why: "the site refuses everything"}
 }
 
@@ -300,11 +315,13 @@ func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
 func beginProbe(x *Request) {
 	t := &x.progress
 	t.probing = false
-	if x.subject.Known == nil || x.Caller.HasBody() || !t.probeNext && !x.subject.Known.Blocks() {
+	if x.subject.Known == nil || x.Caller.HasBody() || t.probe != probeNext && !x.subject.Known.Blocks() {
 		return
 	}
 	t.probing = x.subject.Known.Known(x.Target.HostPort()) != ""
-	t.probeNext = false
+	if t.probe == probeNext {
+		t.probe = 0
+	}
 }
 
 // probeOf returns the request that a probe sends in place of r: one that succeeded before. It

@@ -166,19 +166,27 @@ type progress struct {
 	shared     bool           // it shared the answer to another request
 
 	// The results of the attempts.
-	sent           int          // attempts that were made
-	failures       int          // attempts that failed and were followed by another
-	refusals       int          // refusals that were followed by another attempt
-	refusedAnswers int          // refusals, the last answer included
-	refusedAt      time.Time    // of the last refusal
-	odd            bool         // it was refused although the rate was not the cause
-	probeNext      bool         // the next attempt probes whether the site blocks
-	probing        bool         // the present attempt does
+	sent           int       // attempts that were made
+	failures       int       // attempts that failed and were followed by another
+	refusals       int       // refusals that were followed by another attempt
+	refusedAnswers int       // refusals, the last answer included
+	refusedAt      time.Time // of the last refusal
+	odd            bool      // it was refused although the rate was not the cause
+	probe          probeStep
+	probing        bool         // the present attempt probes whether the site blocks
 	level          int64        // requests to the site in flight with the attempt
 	result         queue.Result // of the last attempt
 	lastError      error        // of the last attempt, if another was to follow it
 	lastStatus     int          // the same, where there was an answer
 }
+
+// probeStep is the next step of a request whose answer has to be verified.
+type probeStep uint8
+
+const (
+	probeNext probeStep = 1 + iota // the next attempt probes whether the site blocks
+	probed                         // it does not
+)
 
 // inTime reports whether a request can be sent again before its patience ends. If a failure
 // cannot be repaired in time, its answer is better than none. A refusal is left to the
@@ -417,6 +425,7 @@ const leastWait = 250 * time.Millisecond
 // learned describes a refusal by the last answer; the zero value is none.
 type learned struct {
 	refusal hint
+	masked  bool        // it is a success that speaks of a rate
 	denial  string      // why the token is not accepted, if the answer says so
 	at      queue.Scope // what the refusal is about
 	word    string      // the kind of scope, for the metrics
