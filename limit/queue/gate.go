@@ -248,6 +248,14 @@ func (g *Gate) Knows(name string) bool {
 	return s != nil || stored != nil
 }
 
+// RefuseHeld refuses all requests that wait at a site.
+func (g *Gate) RefuseHeld(name string, r Refusal) {
+	if s := g.find(name); s != nil {
+		defer s.mu.Unlock()
+		s.refuseHeld(r)
+	}
+}
+
 // lock finds a site or makes it, and locks it.
 func (g *Gate) lock(name string) *site {
 	sh := &g.shards[maphash.String(g.seed, name)%shards]

@@ -82,13 +82,18 @@ func (s *site) onTimer() {
 
 // refuseAll empties the queue.
 func (s *site) refuseAll() {
+	s.sched.byteQueue.refuse(nil, &Refusal{Reason: Draining})
+	s.refuseHeld(Refusal{Reason: Draining})
+}
+
+// refuseHeld refuses all requests that wait.
+func (s *site) refuseHeld(r Refusal) {
 	now := s.gate.clock.Now()
 	for _, h := range s.sched.all() {
 		s.sched.cancel(now, h)
-		h.refusal = &Refusal{Reason: Draining}
+		h.refusal = &r
 		h.owner.wake()
 	}
-	s.sched.byteQueue.refuse(nil, &Refusal{Reason: Draining})
 	s.step(now)
 }
 

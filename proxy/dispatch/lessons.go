@@ -44,6 +44,10 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	t.pass = backends.Pass{}
 	if !broken.IsZero() && !x.grouped() {
 		t.permit.Cool(x.breakerScope(), broken, sitelog.SiteFailed)
+		if key.Backend == "" && s.breakers.NeverCame(key, s.breakers.rule()) {
+			s.gate.RefuseHeld(x.site, queue.Refusal{Reason: queue.TooLong, Limit: sitelog.SiteFailed, RetryAt: broken})
+			v.again = false
+		}
 	}
 	if t.hasOtherBackend() {
 		broken = time.Time{}

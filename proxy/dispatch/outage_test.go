@@ -81,3 +81,22 @@ func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a name that does not resolve hears of it, and does not wait for its turn to fail.
+func TestASiteThatHasNeverAnsweredIsGivenUp(t *testing.T) {
+	run(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }, "breaker: {failures: 10, pause: 30s}\nretry: {attempts: 4, base: 500ms}\n", func(w rig) {
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() {
+				a := w.Get("http://site.test/")
+				if took := time.Since(w.Began); a.Status != 503 || took > time.Minute {
+					t.Errorf("%d after %v", a.Status, took)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(w.Began); took < 20*time.Second {
+			t.Errorf("it was given up after %v", took)
+		}
+	})
+}

@@ -122,6 +122,18 @@ func (s *Breakers) ComesBack(of Key, rule policy.Breaker, now time.Time) bool {
 	return b.answered && !b.circuit.closed() && now.Sub(b.circuit.began) < outage*rule.Pause
 }
 
+// NeverCame reports whether a site has failed through all shorter pauses and has not answered yet, as a
+// host whose name does not resolve.
+func (s *Breakers) NeverCame(of Key, rule policy.Breaker) bool {
+	b := s.find(of, rule)
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.answered && b.circuit.openings > len(pauses)
+}
+
 func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
 	if rule.Failures == 0 || s.n.Load() == 0 {
 		return nil
