@@ -47,6 +47,8 @@ type Explanation struct {
 	First bool      `json:"others_first"` // there is enough, but others are before it
 	Asks  bool      `json:"asks_store"`   // the store is asked what is left of the limit
 	Never bool      `json:"never"`        // it costs more than the limit ever has
+	// Shared: other processes use a limit that it needs, so that it may go later than Expected.
+	Shared bool `json:"shared,omitempty"`
 
 	Limits   []ExplainedLimit   `json:"limits"`
 	Breaker  string             `json:"breaker,omitempty"`      // closed, half-open, open
@@ -67,7 +69,7 @@ func (e *Explanation) AddClient(client Explanation) {
 		return
 	}
 	e.Place, e.Expected, e.Limit, e.Why, e.Until = client.Place, client.Expected, client.Limit, client.Why, client.Until
-	e.First, e.Asks, e.Never = client.First, client.Asks, client.Never
+	e.First, e.Asks, e.Never, e.Shared = client.First, client.Asks, client.Never, client.Shared
 }
 
 // ExplainedLimit is a limit that the request would take from.
@@ -173,9 +175,12 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 	} else {
 		line("blocked by", "%s", e.BlockedBy)
 		line("place", "%d", e.Place)
-		if e.Expected.IsZero() {
+		switch {
+		case e.Expected.IsZero():
 			line("expected", "not known")
-		} else {
+		case e.Shared:
+			line("expected", "%s at the earliest: other processes use the limit, too", when(e.Expected, now))
+		default:
 			line("expected", "%s", when(e.Expected, now))
 		}
 	}

@@ -223,6 +223,13 @@ breaker         half-open
 backends        b.test: breaker ok, 1 in flight
                 c.test: breaker open, 0 in flight
 `},
+		{Explanation{Limit: "9 per 1h", Place: 1, Until: noon.Add(time.Minute), Expected: noon.Add(time.Minute), Shared: true}, `
+now             0 requests wait, 0 in flight
+blocked by      "9 per 1h" has too little left, until 12:01:00 UTC (in 1 min 00 s)
+place           1
+expected        12:01:00 UTC (in 1 min 00 s) at the earliest: other processes use the limit, too
+would change    raise the limit "9 per 1h"
+`},
 		{Explanation{Limit: "x\x1b[2J\ny", Place: 1}, `
 now             0 requests wait, 0 in flight
 blocked by      all of "x\x1b[2J\ny" is in use until another is done

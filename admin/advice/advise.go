@@ -53,7 +53,7 @@ func Advise(f Facts) status.AdviceList {
 }
 
 const (
-	// fewestAlike is how many pieces of advice have to be alike to be told as one.
+	// fewestAlike counts the pieces of advice that have to be alike to be told as one.
 	fewestAlike = 4
 	// mostNamed bounds the subjects that the text of such a piece names.
 	mostNamed = 5

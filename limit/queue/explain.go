@@ -20,6 +20,9 @@ type Explanation struct {
 	ETA   time.Time
 	Never bool // it is larger than a limit
 
+	// Shared: other processes use a limit that it needs, so that it may go later than ETA.
+	Shared bool
+
 	Limits []limitInfo // that it needs, in order; the site itself only while it cools
 }
 
@@ -79,6 +82,11 @@ func (s *site) explain(r Request) Explanation {
 	}
 	var e Explanation
 	e.Held, e.InFlight = s.sched.size()
+	for res := range resourcesOf(h.needs) {
+		if m, ok := res.meter.(interface{ OthersUse() bool }); ok && m.OthersUse() {
+			e.Shared = true
+		}
+	}
 	var all *snapshot
 	var refusal *Refusal
 	var resources []*resource // of e.Limits
@@ -237,6 +245,7 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 	}
 	asking, every := false, allDenied(now, h.needs)
 	first := true
+	titles := map[string]int{} // :: of a limit → alternatives that it blocks
 	for _, needs := range h.needs {
 		if !every && denied(now, needs) {
 			continue
@@ -263,12 +272,18 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 		if k.Limit == "" {
 			return Blocker{}, nil
 		}
+		if len(h.needs) > 1 {
+			titles[by.title]++
+		}
 		if first || !k.Until.IsZero() && k.Until.Before(found.Until) {
 			found, res, asking, first = k, by, asks, false
 		}
 	}
 	if asking || found.Until.Sub(now) > far {
 		found.Until = time.Time{}
+	}
+	if n := len(titles); n == 1 && res.title != res.name && titles[res.title] > 1 {
+		found.Any, found.Title = titles[res.title], res.title
 	}
 	return found, res
 }

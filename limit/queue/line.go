@@ -282,7 +282,7 @@ func (a *snapshot) inOrder(live liveView) []heldView {
 	place(line)
 	for i := range line {
 		if w := &line[i]; w.Place > 1 && w.later.IsZero() && w.longest != "" && w.longest != w.Limit {
-			w.Blocker = Blocker{Limit: w.longest, Until: w.ETA, Behind: true} // those before it use that up
+			w.Blocker = Blocker{Limit: w.longest, Until: w.ETA, Behind: true, Any: w.Any, Title: w.Title} // those before it use that up
 		}
 	}
 	return line

@@ -261,6 +261,11 @@ type Blocker struct {
 	Until  time.Time // when that resource lets it go; zero: when something is finished, or nobody knows
 	Behind bool      // the resource has enough, but for those before it
 	Asking bool      // the resource's meter waits for the answer of a store: nobody knows yet what it has
+
+	// Any counts the alternatives of which each lacks something of a limit with the same Title; 0: there
+	// is one. Limit is then that of the alternative that is ready first.
+	Any   int
+	Title string
 }
 
 // String names the limit, and why it blocks if the reason is not its amount.

@@ -61,3 +61,28 @@ sites:
 		}
 	})
 }
+
+func TestWhatWaitsForTheTokensOfAPoolSaysSo(t *testing.T) {
+	run(t, echoing, `
+pools:
+  p: {tokens: [{label: ann, secret: ann-secret}, {label: bob, secret: bob-secret}, {label: eve, secret: eve-secret}]}
+sites:
+  - {host: site.test, pool: p, insecure: true, learn: false, limits: [{requests: 1, per: 1m, by: token}]}
+`, func(w rig) {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { w.Get("http://site.test/") })
+		}
+		time.Sleep(time.Second)
+		holds := w.Holds("", 10)
+		for _, h := range holds {
+			if want := "1 request per 1m by token of any of 3 tokens of p"; h.Limit != want {
+				t.Errorf("it waits for %q, want %q", h.Limit, want)
+			}
+		}
+		if len(holds) != 5 {
+			t.Errorf("%d wait", len(holds))
+		}
+		all.Wait()
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -56,11 +57,21 @@ func NewView(d *Dispatcher, side clientsSide) *View {
 func (v *View) Holds(site string, most int) []status.Hold {
 	now, waiting := v.clock.Now(), v.gate.HeldRequests(site)
 	waiting = waiting[:min(len(waiting), most)]
-	list := make([]status.Hold, len(waiting))
+	list, st := make([]status.Hold, len(waiting)), v.current.Load()
+	var owners owners // made only where several tokens lack something
 	for i, h := range waiting {
+		limit := h.Limit
+		if h.Any > 1 {
+			if owners.sites == nil {
+				owners = st.owners()
+			}
+			if pool := owners.pool(st.policy, h.Site); pool != "" {
+				limit = fmt.Sprintf("%s of any of %d tokens of %s", h.Title, h.Any, pool)
+			}
+		}
 		list[i] = status.Hold{
 			Site: h.Site, Client: h.Client, Priority: h.Priority, Waited: now.Sub(h.Since).Seconds(),
-			Limit: h.Limit, Why: h.Why, Until: h.Until, Asks: h.Asking, Place: h.Place, Expected: h.ETA,
+			Limit: limit, Why: h.Why, Until: h.Until, Asks: h.Asking, Place: h.Place, Expected: h.ETA,
 		}
 	}
 	return list
@@ -236,7 +247,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 func explanationOf(x queue.Explanation) status.Explanation {
 	e := status.Explanation{
 		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA,
-		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.Behind, Asks: x.Asking, Never: x.Never,
+		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.Behind, Asks: x.Asking, Never: x.Never, Shared: x.Shared,
 	}
 	for _, one := range x.Limits {
 		e.Limits = append(e.Limits, status.ExplainedLimit{

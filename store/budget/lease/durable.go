@@ -109,6 +109,9 @@ func restoreJoint(now time.Time, m limit.Meter, state []byte) error {
 	return nil
 }
 
+// OthersUse reports whether other processes use the budget now.
+func (m *durable) OthersUse() bool { return m.joint != nil && m.joint.othersUse }
+
 // Within returns the inner meter: the state of the limit, whatever is journaled.
 func (m *durable) Within() limit.Meter { return m.Meter }
 

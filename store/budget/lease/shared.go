@@ -339,6 +339,9 @@ func (r *Rate) Rate(now time.Time, perSecond float64) {
 	r.demand.pollAt = poll
 }
 
+// OthersUse reports whether other instances use the budget, by the store's last answer.
+func (m *shared) OthersUse() bool { return m.held.known.set && m.held.known.holders > 1 }
+
 // Users returns the number of instances that use the rate, by the store's last answer.
 func (r *Rate) Users() int64 {
 	if r.shared == nil || !r.held.known.set {
