@@ -61,6 +61,7 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 	}
 	counts := v.metrics.Sites()
 	addCounts(&s, counts)
+	s.Failures = status.Failures{Codes: v.metrics.Failed(), Own: v.metrics.OwnAnswers()}
 	s.Unread = UnreadNow(p, counts)
 	return s
 }

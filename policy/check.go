@@ -81,7 +81,7 @@ func (l *loading) checkListeners(p *Policy) {
 		if collide(p.Listen, p.Admin.Listen) {
 			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", Quote(p.Admin.Listen), p.Listen)
 		}
-		if !isLoopback(p.Admin.Listen) && p.Admin.Token.Empty() {
+		if !isLoopback(p.Admin.Listen) && p.Admin.Token.Empty() && !slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == "admin.token" }) {
 			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", Quote(p.Admin.Listen))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -62,7 +63,8 @@ type certificateRefusals struct {
 	// another kind.
 	refusedLines, restoredLines, distrustLines, doubtLines sitelog.LineLimit
 
-	unused sitelog.LineLimit // connections without a request of which doubt is called
+	counted atomic.Int64      // TLS alerts by which clients refused a certificate
+	unused  sitelog.LineLimit // connections without a request of which doubt is called
 }
 
 func newCertificateRefusals(log *logrus.Logger) *certificateRefusals {
@@ -109,6 +111,9 @@ func (c *certificateRefusals) identify(conn net.Conn, key refusedKey, userAgent 
 // as Node does in the middle of the handshake, and wget after the handshake.
 func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target, began time.Time, certain bool) {
 	now := time.Now()
+	if certain {
+		c.counted.Add(1)
+	}
 	// Where a rule needs to see the requests, https is never tunnelled: the client would get
 	// around the rule.
 	needed := p.Interception(to.Host, to.Port, true).Needed

@@ -69,7 +69,7 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	options, valid := dispatch.ReadOptions(r.Header, dispatch.RequestOptions{})
 	if p := h.refusal(r, snapshot, client, policy.Target{Scheme: "https", Host: host, Port: port}, valid); p != nil {
 		refuse(h.metrics, w, r, p)
-		h.forwarder.countConnect(&dispatch.Request{Snapshot: snapshot, Client: client, Options: options, Address: connOf(r).name(), Start: began}, host, port, p)
+		h.forwarder.countRefused(&dispatch.Request{Target: policy.Target{Scheme: "https", Host: host, Port: port}, Snapshot: snapshot, Client: client, Options: options, Address: connOf(r).name(), Start: began}, http.MethodConnect, p)
 		return
 	}
 	o := opening{handler: h, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options, began: began, key: keyOf(addressOf(r), client, host)}

@@ -63,6 +63,8 @@ func newPipeline(t *transport, log *logrus.Logger) *goproxy.ProxyHttpServer {
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange, via string) {
 	upgrade := asksForWebsocket(r)
 	if p := f.prepare(r, x, upgrade); p != nil {
+		x.Start, x.Address = time.Now(), x.conn.name()
+		f.countRefused(&x.Request, r.Method, p)
 		f.refuse(w, r, p)
 		return
 	}
@@ -175,7 +177,9 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 			f.countCut(x, stop.Reason)
 			break
 		}
-		counted = 499 // the answer was not read to its end
+		if !strings.HasPrefix(x.writer.Header().Get("Content-Type"), "text/event-stream") {
+			counted = 499 // the answer was not read to its end, which a stream of events does not have
+		}
 	case upstream.Budget, upstream.Stalled:
 		f.countCut(x, problem.Of(x.writer.broke).Reason)
 	}
@@ -201,14 +205,14 @@ func (f *forwarder) countCut(x *exchange, reason string) {
 	}
 }
 
-// countConnect logs a CONNECT that is refused, in the access log too.
-func (f *forwarder) countConnect(x *dispatch.Request, host string, port uint16, p *problem.Problem) {
-	x.Target, x.Refusal = policy.Target{Scheme: "https", Host: host, Port: port}, p.Reason
+// countRefused logs a CONNECT, or a request that is refused before it is read, in the access log too.
+func (f *forwarder) countRefused(x *dispatch.Request, method string, p *problem.Problem) {
+	x.Refusal = p.Reason
 	f.logRefusal(x)
 	now, to := time.Now(), x.Snapshot.Policy().Log
 	if to.Access != accesslog.Off {
 		f.accessLog.Add(accesslog.Line{
-			End: now, Client: x.ClientName(), Priority: x.Report().Priority, Method: http.MethodConnect, Origin: "https://" + x.Target.HostPort(),
+			End: now, Client: x.ClientName(), Priority: x.Report().Priority, Method: method, Origin: x.Target.Scheme + "://" + x.Target.HostPort(),
 			Site: x.Snapshot.Policy().Match(x.Target).Site, Status: p.Status, Took: now.Sub(x.Start), Reason: p.Reason,
 		}, accesslog.Target{To: to.Access, Text: to.Lines == "text"})
 	}

@@ -234,6 +234,9 @@ func (s *Server) Connects() (all, refusedPorts uint64) {
 	return s.connects.all.Load(), s.connects.refusedPorts.Load()
 }
 
+// Rejections counts the TLS handshakes in which clients refused a certificate of the CA.
+func (s *Server) Rejections() int64 { return s.interception.refusals.counted.Load() }
+
 // ForgetRejections forgets which clients refused a certificate of the CA: abide opens their
 // https again.
 func (s *Server) ForgetRejections() { s.interception.refusals.forget() }

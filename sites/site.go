@@ -177,11 +177,12 @@ func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 func (s *Site) End() { s.flying.Add(-1) }
 
 // Forbidden takes an answer 403 to a request of a host and a route, of which no header and no text says
-// more, and returns its meaning.
-func (s *Site) Forbidden(now time.Time, host, route string, page Page) Access {
+// more, and returns its meaning, and the number of such answers since the last success.
+func (s *Site) Forbidden(now time.Time, host, route string, page Page) (meaning Access, streak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.block.forbidden(now, host, route, page)
+	meaning = s.block.forbidden(now, host, route, page)
+	return meaning, s.block.streak
 }
 
 // Verified says whether the site refuses a request that succeeded before.

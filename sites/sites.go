@@ -114,6 +114,19 @@ func (s *Sites) visit(visit func(name string, site *Site)) {
 	}
 }
 
+// Refusing returns the sites that have answered 403 to all requests lately: site → the number of these.
+func (s *Sites) Refusing() map[string]int {
+	found := map[string]int{}
+	s.visit(func(name string, site *Site) {
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		if site.block.streak >= Refusing {
+			found[name] = site.block.streak
+		}
+	})
+	return found
+}
+
 // Saved lists sites whose learned limits were saved and are not read yet, at most so many.
 func (s *Sites) Saved(most int) []string { return s.saved.keys(kindOfRoutes, most) }
 

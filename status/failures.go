@@ -22,6 +22,7 @@ type CodeCount struct {
 type Failures struct {
 	Codes map[string][]CodeCount `json:"failed"`      // answers from status 400 on, by site
 	Own   map[string]uint64      `json:"own_answers"` // of these, those that abide gave itself, and answers that it cut, by reason
+	Open  uint64                 `json:"-"`           // of the requests that clients gave up, those that were open when the command ended
 }
 
 // Add counts requests to a site that failed in one way: what is a status, or the reason of abide's own answer. A site
@@ -63,6 +64,10 @@ func (f Failures) Count() (failed, left uint64) {
 
 // Sentences describes what went wrong. client names who gave requests up.
 func (f Failures) Sentences(client string) (list []string) {
+	var own uint64
+	for _, n := range f.Own {
+		own += n
+	}
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
 		var codes []string
 		for _, c := range f.Codes[site] {
@@ -70,8 +75,8 @@ func (f Failures) Sentences(client string) (list []string) {
 				continue
 			}
 			hint := codeHints[c.Code]
-			if c.Code == http.StatusForbidden && f.Own["forbidden"] > 0 {
-				hint = "" // the operator forbids it, not the site
+			if c.Code == http.StatusForbidden && own >= c.Answers {
+				hint = "" // abide forbids it, not the site
 			}
 			codes = append(codes, fmt.Sprintf("%s %d%s", Number(int(c.Answers), "answer", "answers"), c.Code, hint))
 		}
@@ -86,8 +91,12 @@ func (f Failures) Sentences(client string) (list []string) {
 	if len(reasons) > 0 {
 		list = append(list, fmt.Sprintf("answered or cut by abide itself: %s, see docs/troubleshooting.md#which-answer-means-what", strings.Join(reasons, ", ")))
 	}
-	if _, left := f.Count(); left > 0 {
-		list = append(list, fmt.Sprintf("%s given up by %s before the end of the answer: a longer time-out helps, see docs/crawlers.md#time-outs", Number(int(left), "request", "requests"), client))
+	_, left := f.Count()
+	if left > f.Open {
+		list = append(list, fmt.Sprintf("%s given up by %s before the end of the answer: a longer time-out helps, see docs/crawlers.md#time-outs", Number(int(left-f.Open), "request", "requests"), client))
+	}
+	if n := min(left, f.Open); n > 0 {
+		list = append(list, fmt.Sprintf("%s still open when %s ended (stopped, or at its time-out: see docs/crawlers.md#time-outs)", Number(int(n), "request", "requests"), client))
 	}
 	return list
 }

@@ -54,6 +54,7 @@ type Process struct {
 	Sites     []Counts `json:"sites"`
 	SiteCount int      `json:"site_count"`
 	Total     Counts   `json:"total"`
+	Failures           // since the start
 	// Unread is nil where no https has passed unread.
 	Unread *Unread `json:"https_unread,omitempty"`
 	// Breakers are those that are not closed, at most as many as sites.
@@ -90,6 +91,17 @@ func (s Process) Describe(w io.Writer) {
 		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
 		if !one.OK || one.Degraded && !told {
 			say(w, "%s is %s: %s", one.Name, one.Word(), cmp.Or(one.Detail, "it does not say why"))
+		}
+	}
+}
+
+// DescribeFailed writes which answers failed, those of abide itself last.
+func (s Process) DescribeFailed(w io.Writer) {
+	if failed := s.Sentences("clients"); len(failed) > 0 {
+		more := max(0, len(failed)-mostDescribed)
+		describeList(w, "failed since the start", failed[more:])
+		if more > 0 {
+			say(w, "and answers of %s; abide report lists them", Number(more, "other site", "other sites"))
 		}
 	}
 }

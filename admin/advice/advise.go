@@ -22,6 +22,7 @@ var rules = []struct {
 	of   func(*Facts) []status.Advice
 }{
 	{"given-up", givenUp},
+	{"refuses-all", refusesAll},
 	{"limit", busyLimits},
 	{"limit-below-announced", belowAnnounced},
 	{"one-client", oneClient},

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,29 @@ func givenUp(f *Facts) (list []status.Advice) {
 			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1),
 			Text:   fmt.Sprintf("%s: clients gave up %d of %d requests before the end of the answer%s.", one.Site, one.Requests, all, held),
 			Change: "Give the client a longer time-out, see docs/crawlers.md#time-outs.",
+		})
+	}
+	return list
+}
+
+// refusesAll finds sites that answered 403 to most requests of the last hour.
+func refusesAll(f *Facts) (list []status.Advice) {
+	by, own := usageBy(f, siteOf), map[string]int64{}
+	for _, one := range f.History.Failed {
+		if _, err := strconv.Atoi(one.What); err != nil {
+			own[one.Site] += one.Requests // answers of abide itself
+		}
+	}
+	for _, one := range f.History.Failed {
+		all := max(by[one.Site].Requests, one.Requests)
+		one.Requests -= own[one.Site]
+		if one.What != strconv.Itoa(http.StatusForbidden) || one.Requests < fewest || 2*one.Requests < all || one.Site == store.Others {
+			continue
+		}
+		list = append(list, status.Advice{
+			Site: one.Site, Weight: float64(one.Requests) / float64(all),
+			Text:   fmt.Sprintf("%s: %d of %d requests were answered 403: the site may block this crawler.", one.Site, one.Requests, all),
+			Change: "Look at such an answer, and at the site's rules for crawlers; a User-Agent with a contact (headers: in its rule) and a lower rate often help.",
 		})
 	}
 	return list

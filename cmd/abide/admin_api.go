@@ -25,8 +25,9 @@ import (
 // adminAPI is the admin API of running abides.
 type adminAPI struct {
 	token   policy.Secret
-	unread  error // why the configuration file could not be read for the token and the address; nil: it was read
-	guessed bool  // with unread: nothing else names the address
+	unread  error  // why the configuration file could not be read for the token and the address; nil: it was read
+	guessed bool   // with unread: nothing else names the address
+	empty   string // path of the configuration file where it has no settings, else ""
 }
 
 // findRunning finds the running abides and the token for their API. It reads only what it
@@ -39,7 +40,13 @@ func findRunning(cmd *cobra.Command) ([]registration, adminAPI, error) {
 		return nil, adminAPI{}, err
 	}
 	list, err := running(cmd, p)
-	return list, adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !namesAddress(cmd)}, err
+	api := adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !namesAddress(cmd)}
+	if s, failed := sourceOf(cmd); failed == nil && s.rereadable() {
+		if file, failed := s.document(); failed == nil && policy.HasNoKeys(file.Data) {
+			api.empty = s.path
+		}
+	}
+	return list, api, err
 }
 
 // namesAddress tells whether the command line or the environment names the admin address.
@@ -105,6 +112,8 @@ func (a adminAPI) hint(err error) error {
 	switch {
 	case errors.As(err, &none) && a.unread != nil:
 		return fmt.Errorf("%w (%w, so admin.listen may be another): --admin says where it is", err, a.unread)
+	case errors.As(err, &none) && a.empty != "":
+		return fmt.Errorf("%w (%s has no settings, so admin.listen and data may be others than before): --admin says where it is", err, a.empty)
 	case errors.As(err, &none):
 		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is", err)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized && a.unread != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -61,6 +62,8 @@ type program struct {
 	stopping  atomic.Bool
 	reloading sync.Mutex
 	refused   refusedReload
+	settled   atomic.Uint64 // requests that clients gave up longer than endingTime ago
+	ended     atomic.Int64  // number of requests that have ended
 }
 
 // steeredJob is the job of this process.
@@ -124,7 +127,7 @@ func (a *program) start(p *policy.Policy) (err error) {
 		return err
 	}
 	if unwritable != nil {
-		a.log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": unwritable}).Logf(a.kept.lineLevel(), "there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), unwritable)
+		a.log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": unwritable}).Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), unwritable)
 	}
 	a.history = a.newHistory()
 	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from, Ended: a.countEnded}); err != nil {
@@ -219,8 +222,13 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}
 	stop()
+	before, drain := a.ended.Load(), time.Now()
 	if !ended {
 		err = errors.Join(err, <-proxied)
+	}
+	if ctx.Err() != nil {
+		cut := a.metrics.OwnAnswers()["draining"]
+		a.log.WithField("cut", cut).Infof("stopped after %v: %s ended meanwhile, %d of them without an answer of their site", time.Since(drain).Round(100*time.Millisecond), countText(int(a.ended.Load()-before), "request"), cut)
 	}
 	// The admin listener stays open while the proxy drains, so that operators can watch
 	// that.
@@ -277,8 +285,19 @@ func (a *program) ready() []status.Check {
 		return []status.Check{{Name: "proxy", Detail: "stopping"}}
 	}
 	checks := []status.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}
-	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.checks())
+	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.checks(), refusingChecks(a.proxy.Refusing()))
 }
+
+// refusingChecks returns a check for each of the first sites that answer 403 to all requests.
+func refusingChecks(streaks map[string]int) (checks []status.Check) {
+	for _, site := range slices.Sorted(maps.Keys(streaks))[:min(len(streaks), shownRefusing)] {
+		checks = append(checks, status.Check{Name: site, OK: true, Degraded: true, Detail: fmt.Sprintf("the last %d answers were 403: the site may block this crawler", streaks[site])})
+	}
+	return checks
+}
+
+// shownRefusing bounds the sites with such a check.
+const shownRefusing = 10
 
 // openCA opens the certificate authority in the data directory. It makes one in memory when
 // nothing is kept, or the directory cannot be written: then unwritable says why.

@@ -186,6 +186,9 @@ func (a *program) reload() (changes []string, err error) {
 	if len(changes) > 0 {
 		a.history.BeginAnew(time.Now())
 	}
+	if a.source.path != "" && !a.source.rereadable() {
+		changes = append(changes, a.source.name+" cannot be read again, so the settings stay; tokens and files of secrets were read")
+	}
 	a.log.Info("the configuration was reloaded: " + policy.ChangesText(changes))
 	return changes, nil
 }

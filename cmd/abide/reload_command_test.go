@@ -33,6 +33,12 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 		t.Errorf("a reload of the same file: %d %s%s", code, out, errs)
 	}
 
+	write(t, file, "")
+	d.log.await(t, refused)
+	d.log.forget()
+	if item := launch(t, dir, nil, "reload", "--data", "elsewhere"); item.status() != 1 || !strings.Contains(item.log.String(), "abide.yaml has no settings, so admin.listen and data may be others than before") {
+		t.Errorf("a reload with an empty file: %s", item.log)
+	}
 	write(t, file, good+"lissten: 1\nqueue: {wait: never}\n")
 	d.log.await(t, refused)
 	code, out, errs := d.command("reload")

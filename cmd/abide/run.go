@@ -179,6 +179,8 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	end := a.background(ctx)
 	defer a.register("run " + filepath.Base(args[0]))()
 
+	var settled uint64
+	caught.ending = sync.OnceFunc(func() { settled = a.settled.Load() })
 	child := exec.CommandContext(ctx, path, args[1:]...)
 	child.Args[0] = args[0]
 	child.Env = env
@@ -190,6 +192,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	}
 	ended := runChild(child, caught)
 	took := time.Since(began)
+	caught.ending()
 	stop()
 	reporting.Wait()
 	end()
@@ -197,7 +200,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	if child.ProcessState == nil {
 		return err
 	}
-	happened := a.summary(took)
+	happened := a.summary(took, settled)
 	if !o.quiet {
 		happened.write(errs)
 	}
@@ -348,7 +351,11 @@ type childSignals struct {
 	arriving chan os.Signal
 	closing  chan struct{}
 	running  sync.WaitGroup
+	ending   func() // called when the command begins to end, for the first of its signals or without one
 }
+
+// endingTime is the time before the end of a command in which it closes its connections.
+const endingTime = time.Second
 
 // catchForChild catches signals from now on. They wait until forward is called.
 func catchForChild() *childSignals {
@@ -369,6 +376,9 @@ func (s *childSignals) forward(child *os.Process, group childGroup) {
 			case <-s.closing:
 				return
 			case sig := <-s.arriving:
+				if sig == syscall.SIGINT || sig == syscall.SIGTERM {
+					s.ending()
+				}
 				if !seen.again(sig, time.Now()) {
 					group.forward(child, sig)
 				}

@@ -109,16 +109,19 @@ failed   api.test: 1 answer 402 (to be paid for), 55 answers 403 (the site may b
 held     7 requests, 12s each on average, the longest 40s: api.test, limit: 900 requests per 15m
          1 request, 2s: other.test refused requests
          1 request, 1s: other.test, before requests were sent again
-         and for 1 other limit
+         1 request, 0s: other.test, limit: 2 in flight
 tokens   alice of p (6 attempts), bob of p (1 attempt), carol of p (1 attempt)
 denied   carol of p (402: no credit): replace it or remove it from its pool
-faster   more tokens, or more than "900 requests per 15m", if api.test allows it
 `
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
+	s.failures.Open, s.rejected = 9, 2
+	want = strings.Replace(want, "9 requests given up by the command before the end of the answer: a longer time-out helps, see", "9 requests still open when the command ended (stopped, or at its time-out: see", 1)
+	want = strings.Replace(want, "#time-outs\n", "#time-outs)\n", 1)
+	want = strings.Replace(want, "failed ", "https    2 TLS handshakes failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https\nfailed ", 1)
 	s.raise = "One more token in the pool p would raise 2/s to 3/s."
-	want = strings.Replace(want, `more tokens, or more than "900 requests per 15m", if api.test allows it`, "one more token in the pool p would raise 2/s to 3/s", 1)
+	want += "faster   first what is denied; then one more token in the pool p would raise 2/s to 3/s\n"
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
@@ -131,6 +134,7 @@ func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 	}{
 		{summary{}, "no request came through abide."},
 		{summary{connects: 2, ports: 2}, "refused because egress.ports does not name the port: 2"},
+		{summary{connects: 2, rejected: 1}, "no request came through abide: 1 TLS handshake failed, as a program does not trust abide's CA"},
 		{summary{connects: 2}, "2 connections came through abide, but no request in them"},
 		{summary{connects: 2, unread: 1, unreadOf: []string{"a.test (intercept: none)"}}, "1 https connection passed unread and there was no other request, so no limit was kept: a.test (intercept: none); see docs/clients.md#https"},
 	} {
@@ -172,12 +176,12 @@ func TestASummarySaysHowALimitBecameKnown(t *testing.T) {
 		limit        status.Announced
 		held, faster string
 	}{
-		{status.Announced{Title: "6 requests", Limit: 6, Window: 9.2}, "limit: 6 requests, announced by the site, its time measured: about 9s", `more than "6 requests" in about 9s, if a.test allows it`},
-		{status.Announced{Title: "6 requests", Limit: 6}, "limit: 6 requests, announced by the site", `more than "6 requests", if a.test allows it`},
-		{status.Announced{Title: "6 requests per 9s", Limit: 6, Window: 9}, "limit: 6 requests per 9s, announced by the site", `more than "6 requests per 9s", if a.test allows it`},
-		{status.Announced{Title: "hidden", State: status.Hidden, Limit: 20, Window: 1}, "limit: hidden, about 20 in 1s, found by refusals", `more than "hidden", if a.test allows it`},
-		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1}, "limit: hidden, found by refusals", `more than "hidden", if a.test allows it`},
-		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", `more than "hidden", if a.test allows it`},
+		{status.Announced{Title: "6 requests", Limit: 6, Window: 9.2}, "limit: 6 requests, announced by the site, its time measured: about 9s", ``},
+		{status.Announced{Title: "6 requests", Limit: 6}, "limit: 6 requests, announced by the site, its time not known", ``},
+		{status.Announced{Title: "6 requests per 9s", Limit: 6, Window: 9}, "limit: 6 requests per 9s, announced by the site", ``},
+		{status.Announced{Title: "hidden", State: status.Hidden, Limit: 20, Window: 1}, "limit: hidden, about 20 in 1s, found by refusals", ``},
+		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1}, "limit: hidden, found by refusals", ``},
+		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", ``},
 	} {
 		h := sitelog.HeldTime{Site: "a.test", Limit: c.limit.Title, Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second}
 		s := summary{held: []sitelog.HeldTime{h}, sources: map[[2]string]limitSource{{"a.test", c.limit.Title}: sourceOfLimit(c.limit)}}

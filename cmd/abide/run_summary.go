@@ -36,25 +36,28 @@ type summary struct {
 	unseen   int      // number of these whose request was sent again
 	held     []sitelog.HeldTime
 	sources  map[[2]string]limitSource // by site and title
+	rejected int64                     // number of TLS handshakes in which a program refused abide's certificate
 	raise    string                    // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
 	denied   []status.DeniedToken // of the pools of these sites, also those that an earlier process has put away
 	failures status.Failures
 }
 
-// limitSource tells how a learned limit became known. Its text has all of that, and time is the length of its windows
-// if that was measured.
-type limitSource struct{ text, source, time string }
+// limitSource tells how a learned limit became known. Its text has all of that, found is what was found of a limit
+// that is not announced.
+type limitSource struct{ text, source, found string }
 
 func sourceOfLimit(l status.Announced) limitSource {
 	const announced, found = "announced by the site", "found by refusals"
 	switch {
 	case l.Noise():
-		return limitSource{text: l.Label(), source: found}
+		return limitSource{text: l.Label(), source: "refusals at random", found: l.Label()}
 	case l.State == status.Hidden:
 		return limitSource{text: "limit: " + strings.TrimSuffix(l.Name()+", "+l.FoundText(), ", ") + ", " + found, source: found}
 	case l.Measured():
-		return limitSource{"limit: " + l.Name() + ", " + announced + ", its time measured: " + l.WindowText(), announced, " in " + l.WindowText()}
+		return limitSource{text: "limit: " + l.Name() + ", " + announced + ", its time measured: " + l.WindowText(), source: announced}
+	case strings.HasSuffix(l.Name(), " requests"):
+		return limitSource{text: "limit: " + l.Name() + ", " + announced + ", its time not known", source: announced}
 	}
 	return limitSource{text: "limit: " + l.Name() + ", " + announced, source: announced}
 }
@@ -71,11 +74,14 @@ func (u tokenUse) String() string {
 	return fmt.Sprintf("%s of %s (%s)", u.Label, u.Pool, countText(int(u.Uses), "attempt"))
 }
 
-// summary counts from the start of the process.
-func (a *program) summary(took time.Duration) summary {
+// summary counts from the start of the process. settled is the number of requests that the command gave up before
+// it began to end.
+func (a *program) summary(took time.Duration, settled uint64) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}}
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}, rejected: a.proxy.Rejections()}
+	_, left := s.failures.Count()
+	s.failures.Open = left - min(left, settled)
 	pools := map[string]bool{} // of the sites
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
@@ -128,6 +134,8 @@ func (s *summary) write(w io.Writer) {
 		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countText(int(s.unread), "https connection"), sites)
 	case s.ports > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", countText(int(s.connects), "connection"), s.ports)
+	case s.rejected > 0:
+		fmt.Fprintf(w, "abide: no request came through abide: %s\n", s.untrusted())
 	case s.connects > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countText(int(s.connects), "connection"))
 	default:
@@ -147,6 +155,7 @@ type heldJSON struct {
 	Site     string  `json:"site"`
 	Limit    string  `json:"limit"`
 	Source   string  `json:"source,omitempty"` // of a learned limit; "": it is written
+	Found    string  `json:"found,omitempty"`  // what was found of a limit that is not announced
 	Requests int     `json:"requests"`
 	Seconds  float64 `json:"seconds"` // of all requests together
 	Longest  float64 `json:"longest_seconds"`
@@ -156,11 +165,12 @@ type heldJSON struct {
 func (s *summary) writeJSON(w io.Writer) error {
 	held := []heldJSON{}
 	for _, h := range s.held {
-		held = append(held, heldJSON{h.Site, h.Limit, s.sources[[2]string{h.Site, h.Limit}].source, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
+		learned := s.sources[[2]string{h.Site, h.Limit}]
+		held = append(held, heldJSON{h.Site, h.Limit, learned.source, learned.found, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
 	}
 	return json.NewEncoder(w).Encode(map[string]any{
 		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "https_unread": s.unread,
-		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "own_answers": s.failures.Own,
+		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
 		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "denied": append([]status.DeniedToken{}, s.denied...), "faster": s.advice(),
 	})
 }
@@ -181,6 +191,9 @@ func (s *summary) table(w io.Writer) {
 		}
 		fmt.Fprintf(t, "refused\t%s by sites%s\n", countText(s.refusals, "attempt"), seen)
 	}
+	if s.rejected > 0 {
+		fmt.Fprintf(t, "https\t%s\n", s.untrusted())
+	}
 	name := "failed"
 	for _, sentence := range s.failures.Sentences("the command") {
 		fmt.Fprintf(t, "%s\t%s\n", name, sentence)
@@ -191,8 +204,8 @@ func (s *summary) table(w io.Writer) {
 		if i > 0 {
 			name = ""
 		}
-		if i == shownLimits {
-			fmt.Fprintf(t, "%s\tand for %s\n", name, countText(len(s.held)-i, "other limit"))
+		if i == shownLimits && len(s.held) > i+1 {
+			fmt.Fprintf(t, "%s\tand for %s: --summary FILE lists all\n", name, countText(len(s.held)-i, "other limit"))
 			break
 		}
 		fmt.Fprintf(t, "%s\t%s, %s: %s\n", name, countText(h.Requests, "request"), heldTimes(h), s.heldFor(h))
@@ -211,6 +224,11 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "faster\t%s\n", text)
 	}
 	t.Flush()
+}
+
+// untrusted describes the handshakes in which a program refused abide's certificate.
+func (s *summary) untrusted() string {
+	return countText(int(s.rejected), "TLS handshake") + " failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https"
 }
 
 // heldTimes describes the mean and the longest time of requests that were held.
@@ -261,12 +279,12 @@ func (s *summary) advice() string {
 	case "cooldown":
 		return "the limit of " + most.Site + " under sites: in abide.yaml, so that it has no reason to refuse"
 	}
-	if s.raise != "" {
-		return strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")
+	if s.raise == "" {
+		return "" // the site, or who wrote the limit, allows no more
 	}
-	text := fmt.Sprintf("more than %q%s, if %s allows it", most.Limit, s.sources[[2]string{most.Site, most.Limit}].time, most.Site)
-	if len(s.tokens) > 0 {
-		text = "more tokens, or " + text
+	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")
+	if len(s.denied) > 0 {
+		text = "first what is denied; then " + text
 	}
 	return text
 }

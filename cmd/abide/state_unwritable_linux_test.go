@@ -127,8 +127,8 @@ func TestADataDirectoryThatCannotBeMade(t *testing.T) {
 			t.Errorf("the log does not say once %q: %s", one, log)
 		}
 	}
-	if n := strings.Count(log, "level=warning"); n != 1 || !strings.Contains(log, "are lost if this process ends before") {
-		t.Errorf("%d warnings for one cause: %s", n, log)
+	if n := strings.Count(log, "level=warning"); n != 2 || !strings.Contains(log, "are lost if this process ends before") {
+		t.Errorf("%d warnings, of the state and of the CA: %s", n, log)
 	}
 	d.signal(syscall.SIGTERM)
 	if status := d.status(); status != 0 {

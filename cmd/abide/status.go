@@ -17,11 +17,12 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print how the running proxy is: sites, tokens, quotas, what waits",
-		Long: `Status asks the running proxy, once, and prints how it is; its busiest sites;
-what keeps its budgets, with the other instances that do; each token of its
-pools, what that has left of which limit and when there is more; limits that
-sites announce to requests without a token; how long quotas last at the present
-rate; and what requests wait for. It ends with 1 when no proxy runs.
+		Long: `Status asks the running proxy, once, and prints how it is; what keeps its
+budgets, with the other instances that do; which answers failed since the start;
+what requests wait for; its busiest sites; each token of its pools, what that
+has left of which limit and when there is more; limits that sites announce to
+requests without a token; and how long quotas last at the present rate. It ends
+with 1 when no proxy runs.
 
 It asks the proxy at --admin, if that is given. Otherwise it asks the one at the
 configuration's admin.listen and all that run with the same data directory,
@@ -73,12 +74,13 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	now := time.Now()
 	process.Describe(text)
 	process.DescribeStore(text, now)
+	process.DescribeFailed(text)
+	process.DescribeWaiting(text, now)
 	process.DescribeSites(text)
 	process.DescribeUnread(text)
 	process.DescribeAdaptive(text)
 	tokens.Describe(text, now)
 	status.DescribeForecasts(text, forecast, now)
-	process.DescribeWaiting(text, now)
 	return nil
 }
 

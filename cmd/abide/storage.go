@@ -243,6 +243,7 @@ func (a *program) newHistory() *history.Recorder {
 
 // countEnded counts a request or a tunnel that has ended.
 func (a *program) countEnded(r dispatch.Report) {
+	a.ended.Add(1)
 	requests := int64(1)
 	if r.Tunnel {
 		requests = 0
@@ -251,6 +252,9 @@ func (a *program) countEnded(r dispatch.Report) {
 	var failed []string
 	if r.Status >= http.StatusBadRequest {
 		failed = append(failed, strconv.Itoa(r.Status))
+	}
+	if r.Status == status.ClientLeft {
+		time.AfterFunc(endingTime, func() { a.settled.Add(1) })
 	}
 	if r.Refusal != "" {
 		failed = append(failed, r.Refusal)

@@ -274,7 +274,11 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 		return v
 	}
 	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
-	switch known.Forbidden(x.answered, x.Target.HostPort(), x.subject.Class.Route, page) {
+	meaning, streak := known.Forbidden(x.answered, x.Target.HostPort(), x.subject.Class.Route, page)
+	if streak == sites.Refusing {
+		s.log.WithFields(logrus.Fields{"site": x.site, "status": status, "answers": streak}).Warn("the site refuses all requests: it may block this crawler")
+	}
+	switch meaning {
 	case sites.Verify:
 		t.probe = probeNext
 		return verdict{again: true, reason: "verified"}

@@ -102,6 +102,9 @@ func (v *View) Observed() []Blocked { return v.gate.Observed() }
 // Breakers returns the breakers of sites and backends that failed lately.
 func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
 
+// Refusing returns the sites that have answered 403 to all requests lately: site → the number of these.
+func (v *View) Refusing() map[string]int { return v.storage.learned.Refusing() }
+
 // Pools returns all pools, in order of their names.
 func (v *View) Pools() []status.Pool { return v.current.Load().pools.status(v.clock.Now()) }
 
