@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -73,7 +74,7 @@ sites:
 		for range 8 {
 			all.Go(func() { w.Get("http://site.test/") })
 		}
-		time.Sleep(time.Second)
+		synctest.Wait()
 		holds := w.Holds("", 10)
 		for _, h := range holds {
 			if want := "1 request per 1m by token of any of 3 tokens of p"; h.Limit != want {
