@@ -64,9 +64,9 @@ func (f Failures) Count() (failed, left uint64) {
 
 // Sentences describes what went wrong. client names who gave requests up.
 func (f Failures) Sentences(client string) (list []string) {
-	var own uint64
+	var byAbide uint64
 	for _, n := range f.Own {
-		own += n
+		byAbide += n
 	}
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
 		var codes []string
@@ -75,7 +75,7 @@ func (f Failures) Sentences(client string) (list []string) {
 				continue
 			}
 			hint := codeHints[c.Code]
-			if c.Code == http.StatusForbidden && own >= c.Answers {
+			if c.Code == http.StatusForbidden && byAbide >= c.Answers {
 				hint = "" // abide forbids it, not the site
 			}
 			codes = append(codes, fmt.Sprintf("%s %d%s", Number(int(c.Answers), "answer", "answers"), c.Code, hint))

@@ -97,13 +97,7 @@ func (s Process) Describe(w io.Writer) {
 
 // DescribeFailed writes which answers failed, those of abide itself last.
 func (s Process) DescribeFailed(w io.Writer) {
-	if failed := s.Sentences("clients"); len(failed) > 0 {
-		more := max(0, len(failed)-mostDescribed)
-		describeList(w, "failed since the start", failed[more:])
-		if more > 0 {
-			say(w, "and answers of %s; abide report lists them", Number(more, "other site", "other sites"))
-		}
-	}
+	describeList(w, "failed since the start", s.Sentences("clients"))
 }
 
 // Connections counts what is open: connections of clients, and the tunnels among

@@ -180,7 +180,11 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		}},
 		"clients give up what does not wait": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, time.Second, 0), failed(site, "499", 30)}, []string{"30 of 40 requests before the end of the answer."}},
 		"one request is given up":            {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499", 1), failed(site, "404", 30)}, nil},
-		"a name has one address":             {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
+		"a site refuses all": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "insecure", 8)}, []string{
+			"api.test answered 403 to 30 of 40 requests, so it may block this crawler.", "rules for crawlers",
+		}},
+		"abide forbids it":       {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "forbidden", 38)}, nil},
+		"a name has one address": {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
 		"https passes unread": {"unread", []func(*Facts){func(f *Facts) {
 			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "auto", Connections: 340, Remedy: "use listen_open"}}}}
 		}}, []string{"340 https connections to api.test have passed unread", "Use listen_open."}},
@@ -216,7 +220,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 		names = append(names, one.name)
 	}
 	slices.Sort(names)
-	if got := len(slices.Compact(names)); got != 11 {
+	if got := len(slices.Compact(names)); got != 12 {
 		t.Errorf("%d rules; add the cases of a new one to TestEachRuleHasATrueAndAFalseCase", got)
 	}
 }

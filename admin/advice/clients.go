@@ -20,13 +20,32 @@ const (
 	fewest   = 5
 )
 
-// givenUp finds sites whose requests clients gave up. From refusedShare on it has the
+// givenUp finds sites whose requests clients gave up.
+func givenUp(f *Facts) []status.Advice {
+	return failing(f, status.ClientLeft, "%s: clients gave up %d of %d requests before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")
+}
+
+// refusesAll finds sites that answered 403.
+func refusesAll(f *Facts) []status.Advice {
+	return failing(f, http.StatusForbidden, "%s answered 403 to %d of %d requests, so it may block this crawler%s.",
+		"Look at such an answer and at the site's rules for crawlers; a User-Agent with a contact (headers: in its rule) and a lower rate often help.")
+}
+
+// failing finds sites with answers of a status that are not those of abide itself. From refusedShare on it has the
 // largest weight, as these requests bring nothing.
-func givenUp(f *Facts) (list []status.Advice) {
-	by := usageBy(f, siteOf)
+func failing(f *Facts, code int, text, change string) (list []status.Advice) {
+	by, byAbide := usageBy(f, siteOf), map[string]int64{}
+	for _, one := range f.History.Failed {
+		if _, err := strconv.Atoi(one.What); err != nil {
+			byAbide[one.Site] += one.Requests
+		}
+	}
 	for _, one := range f.History.Failed {
 		all := max(by[one.Site].Requests, one.Requests)
-		if one.What != strconv.Itoa(status.ClientLeft) || one.Requests < fewest || one.Site == store.Others {
+		if code < status.ClientLeft {
+			one.Requests -= byAbide[one.Site]
+		}
+		if one.What != strconv.Itoa(code) || one.Requests < fewest || one.Site == store.Others {
 			continue
 		}
 		held := ""
@@ -35,31 +54,7 @@ func givenUp(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1),
-			Text:   fmt.Sprintf("%s: clients gave up %d of %d requests before the end of the answer%s.", one.Site, one.Requests, all, held),
-			Change: "Give the client a longer time-out, see docs/crawlers.md#time-outs.",
-		})
-	}
-	return list
-}
-
-// refusesAll finds sites that answered 403 to most requests of the last hour.
-func refusesAll(f *Facts) (list []status.Advice) {
-	by, own := usageBy(f, siteOf), map[string]int64{}
-	for _, one := range f.History.Failed {
-		if _, err := strconv.Atoi(one.What); err != nil {
-			own[one.Site] += one.Requests // answers of abide itself
-		}
-	}
-	for _, one := range f.History.Failed {
-		all := max(by[one.Site].Requests, one.Requests)
-		one.Requests -= own[one.Site]
-		if one.What != strconv.Itoa(http.StatusForbidden) || one.Requests < fewest || 2*one.Requests < all || one.Site == store.Others {
-			continue
-		}
-		list = append(list, status.Advice{
-			Site: one.Site, Weight: float64(one.Requests) / float64(all),
-			Text:   fmt.Sprintf("%s: %d of %d requests were answered 403: the site may block this crawler.", one.Site, one.Requests, all),
-			Change: "Look at such an answer, and at the site's rules for crawlers; a User-Agent with a contact (headers: in its rule) and a lower rate often help.",
+			Text: fmt.Sprintf(text, one.Site, one.Requests, all, held), Change: change,
 		})
 	}
 	return list

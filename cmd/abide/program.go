@@ -227,8 +227,7 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 		err = errors.Join(err, <-proxied)
 	}
 	if ctx.Err() != nil {
-		cut := a.metrics.OwnAnswers()["draining"]
-		a.log.WithField("cut", cut).Infof("stopped after %v: %s ended meanwhile, %d of them without an answer of their site", time.Since(drain).Round(100*time.Millisecond), countText(int(a.ended.Load()-before), "request"), cut)
+		a.log.WithField("cut", a.metrics.OwnAnswers()["draining"]).Infof("stopped after %v: %s ended meanwhile", time.Since(drain).Round(100*time.Millisecond), countText(int(a.ended.Load()-before), "request"))
 	}
 	// The admin listener stays open while the proxy drains, so that operators can watch
 	// that.
@@ -290,14 +289,11 @@ func (a *program) ready() []status.Check {
 
 // refusingChecks returns a check for each of the first sites that answer 403 to all requests.
 func refusingChecks(streaks map[string]int) (checks []status.Check) {
-	for _, site := range slices.Sorted(maps.Keys(streaks))[:min(len(streaks), shownRefusing)] {
+	for _, site := range slices.Sorted(maps.Keys(streaks))[:min(len(streaks), status.MaxListed)] {
 		checks = append(checks, status.Check{Name: site, OK: true, Degraded: true, Detail: fmt.Sprintf("the last %d answers were 403: the site may block this crawler", streaks[site])})
 	}
 	return checks
 }
-
-// shownRefusing bounds the sites with such a check.
-const shownRefusing = 10
 
 // openCA opens the certificate authority in the data directory. It makes one in memory when
 // nothing is kept, or the directory cannot be written: then unwritable says why.

@@ -19,6 +19,9 @@ import (
 // shownLimits is the number of limits that a summary names.
 const shownLimits = 3
 
+// untrusted describes handshakes in which a program refused abide's certificate.
+const untrusted = "%s failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https"
+
 // shortHold is the length up to which holds are not worth a line.
 const shortHold = 100 * time.Millisecond
 
@@ -43,7 +46,7 @@ type summary struct {
 	failures status.Failures
 }
 
-// limitSource tells how a learned limit became known. Its text has all of that, found is what was found of a limit
+// limitSource tells how a learned limit became known. Its text has all of that, and found the value of a limit
 // that is not announced.
 type limitSource struct{ text, source, found string }
 
@@ -135,7 +138,7 @@ func (s *summary) write(w io.Writer) {
 	case s.ports > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", countText(int(s.connects), "connection"), s.ports)
 	case s.rejected > 0:
-		fmt.Fprintf(w, "abide: no request came through abide: %s\n", s.untrusted())
+		fmt.Fprintf(w, "abide: no request came through abide: "+untrusted+"\n", countText(int(s.rejected), "TLS handshake"))
 	case s.connects > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countText(int(s.connects), "connection"))
 	default:
@@ -192,7 +195,7 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "refused\t%s by sites%s\n", countText(s.refusals, "attempt"), seen)
 	}
 	if s.rejected > 0 {
-		fmt.Fprintf(t, "https\t%s\n", s.untrusted())
+		fmt.Fprintf(t, "https\t"+untrusted+"\n", countText(int(s.rejected), "TLS handshake"))
 	}
 	name := "failed"
 	for _, sentence := range s.failures.Sentences("the command") {
@@ -224,11 +227,6 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "faster\t%s\n", text)
 	}
 	t.Flush()
-}
-
-// untrusted describes the handshakes in which a program refused abide's certificate.
-func (s *summary) untrusted() string {
-	return countText(int(s.rejected), "TLS handshake") + " failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https"
 }
 
 // heldTimes describes the mean and the longest time of requests that were held.

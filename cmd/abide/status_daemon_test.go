@@ -5,9 +5,11 @@ package main
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -104,4 +106,42 @@ func TestADataDirectoryThatIsOpenToAllIsWarnedOf(t *testing.T) {
 			t.Errorf("mode %04o: it ends with %d\n%s%s", mode, code, e.out.String(), e.log.String())
 		}
 	}
+}
+
+// TestABlockIsSaid: in the log, the status, the advice and /readyz; and so are requests that abide itself refuses.
+func TestABlockIsSaid(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), `egress: {resolve: {"api.test:80": "`+site.Listener.Addr().String()+`"}}`)
+	d := serveIn(t, dir, nil, "--log-access")
+	for range 12 {
+		d.get("http://api.test/")
+	}
+	ask, _ := http.NewRequest(http.MethodGet, "http://api.test/", nil)
+	ask.Header.Set("Abide-Priority", "urgent")
+	ask.Close = true
+	answer, err := d.client(nil).Do(ask)
+	if err != nil || answer.StatusCode != http.StatusBadRequest {
+		t.Fatalf("%v %v", answer, err)
+	}
+	answer.Body.Close()
+	d.log.await(t, "the site refuses all requests: it may block this crawler.*site=api.test")
+	d.log.await(t, "reason\"?[=:]\"?wish")
+	for command, want := range map[string][]string{
+		"status": {"api.test is degraded: the last 12 answers were 403: the site may block this crawler", "\nfailed since the start\n\napi.test: 12 answers 403 ", "1 wish, see docs/"},
+		"advise": {"1. api.test answered 403 to 12 of 12 requests, so it may block this crawler.\n"},
+	} {
+		_, out, _ := d.command(command)
+		for _, one := range want {
+			if !strings.Contains(out, one) {
+				t.Errorf("%s has no %q:\n%s", command, one, out)
+			}
+		}
+	}
+	if code, text := d.ask("/readyz"); code != 200 || !strings.Contains(text, "api.test: degraded") {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	d.signal(syscall.SIGTERM)
+	d.log.await(t, "stopped after .*: 0 requests ended meanwhile")
 }
