@@ -83,7 +83,7 @@ func TestExplainDoesNotCountOnATokenWithoutCredit(t *testing.T) {
 		}
 	}
 	_, out, _ := d.command("explain", "http://api.test/a")
-	for _, want := range []string{"blocked by      \"2 requests of ", "not used        ", " (quarantine)\n", "its window is not known yet, taken as 60 s"} {
+	for _, want := range []string{"blocked by      \"2 requests of ", "not used        ", " (quarantine)\n", "its window is not known yet, taken as 600 s"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
