@@ -25,9 +25,8 @@ import (
 // adminAPI is the admin API of running abides.
 type adminAPI struct {
 	token   policy.Secret
-	unread  error  // why the configuration file could not be read for the token and the address; nil: it was read
-	guessed bool   // with unread: nothing else names the address
-	empty   string // path of the configuration file where it has no settings, else ""
+	unread  error // why the configuration file could not be read for the token and the address; nil: it was read
+	guessed bool  // with unread: nothing else names the address
 }
 
 // findRunning finds the running abides and the token for their API. It reads only what it
@@ -40,13 +39,7 @@ func findRunning(cmd *cobra.Command) ([]registration, adminAPI, error) {
 		return nil, adminAPI{}, err
 	}
 	list, err := running(cmd, p)
-	api := adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !namesAddress(cmd)}
-	if s, failed := sourceOf(cmd); failed == nil && s.rereadable() {
-		if file, failed := s.document(); failed == nil && policy.HasNoKeys(file.Data) {
-			api.empty = s.path
-		}
-	}
-	return list, api, err
+	return list, adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !namesAddress(cmd)}, err
 }
 
 // namesAddress tells whether the command line or the environment names the admin address.
@@ -112,10 +105,8 @@ func (a adminAPI) hint(err error) error {
 	switch {
 	case errors.As(err, &none) && a.unread != nil:
 		return fmt.Errorf("%w (%w, so admin.listen may be another): --admin says where it is", err, a.unread)
-	case errors.As(err, &none) && a.empty != "":
-		return fmt.Errorf("%w (%s has no settings, so admin.listen and data may be others than before): --admin says where it is", err, a.empty)
 	case errors.As(err, &none):
-		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is", err)
+		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is, also where the file with its data was emptied", err)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized && a.unread != nil:
 		return fmt.Errorf("%w; the token cannot be read (%w), so set ABIDE_ADMIN_TOKEN to it", err, a.unread)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized:

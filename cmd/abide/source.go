@@ -73,7 +73,7 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 		return sourceAt(cmd, f.Value.String()), nil
 	}
 	path, text := os.Getenv("ABIDE_CONFIG"), os.Getenv(yamlVariable)
-	if !hasKeys(text) {
+	if policy.HasNoKeys([]byte(text)) {
 		text = "" // as in an example that waits for rules: a file beside it holds
 	}
 	switch {
@@ -95,16 +95,6 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 	s := sourceAt(cmd, path)
 	s.found = true
 	return s, nil
-}
-
-// hasKeys tells whether a document has a line that is no comment.
-func hasKeys(document string) bool {
-	for line := range strings.Lines(document) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			return true
-		}
-	}
-	return false
 }
 
 // sourceAt returns the configuration of a command with the file at a path.

@@ -53,14 +53,6 @@ func TestAReloadWithoutAFileReadsSecretsAgain(t *testing.T) {
 	}
 }
 
-func TestADocumentOfCommentsIsNone(t *testing.T) {
-	for text, want := range map[string]bool{"": false, "# sites:\n\n  # - host: a\n": false, "sites: []\n": true, "# x\nlog: {}": true} {
-		if hasKeys(text) != want {
-			t.Errorf("%q: %v", text, !want)
-		}
-	}
-}
-
 func TestAFaultInTheFileOfTheMachineSaysHowToDoWithout(t *testing.T) {
 	s := &source{path: systemFile, found: true}
 	if err := s.explained(errors.New("permission denied")); !strings.Contains(err.Error(), "--config /dev/null") {
