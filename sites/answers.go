@@ -22,8 +22,8 @@ type Answer struct {
 	Failed  bool  // the site failed to answer: a status from 500 on, or no answer
 	Denied  bool  // the status is 403
 
-	// Unavailable: the status is 503, or the site has closed the connection in place of an answer. It may become a
-	// refusal then: see Unavailable.
+	// Unavailable: the status is 503, or the site has closed the connection in place of an answer. The answer
+	// is a refusal for no other reason: see Site.Unavailable.
 	Unavailable, Closed bool
 }
 
@@ -161,7 +161,7 @@ const (
 	longestAnswering = 10 * time.Minute
 	// mostUnavailable times in a row, without a success, a site may be unavailable before that is
 	// an outage.
-	mostUnavailable = 7
+	mostUnavailable = 9
 	// failureLasts is the time after another failure for which a site is unavailable because it fails.
 	failureLasts = 30 * time.Second
 )

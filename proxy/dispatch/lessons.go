@@ -193,8 +193,8 @@ func (s *lessons) apply(x *Request, status int, header http.Header, lesson *lear
 	if a.Unavailable {
 		a.Sent = t.permit.Granted()
 	}
-	unavailable := x.subject.Known.Unavailable(&a)
-	if status == 0 && !unavailable {
+	a.Unavailable = x.subject.Known.Unavailable(&a)
+	if status == 0 && !a.Unavailable {
 		return
 	}
 	if len(lesson.Limits) > 0 || lesson.Throttled || len(x.subject.Class.Limits) > 0 {
@@ -210,7 +210,7 @@ func (s *lessons) apply(x *Request, status int, header http.Header, lesson *lear
 	switch {
 	case refused:
 		t.learned.refusal = hintOf(lesson, header, a.At)
-		t.learned.refusal.unsafe = unavailable
+		t.learned.refusal.unsafe = a.Unavailable
 	case lesson.Permanent:
 		t.learned.denial = cmp.Or(lesson.Reason, "waiting does not help")
 	}

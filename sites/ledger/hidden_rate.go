@@ -64,7 +64,7 @@ func (p *HiddenRate) at(now time.Time) int64 {
 	if p.lastUsed == 0 {
 		p.lastUsed, p.search.since, p.made = v, v, v
 		p.search.emptyAt = max(v+p.search.emptyAt, 0)
-		p.search.resumedAt = p.search.emptyAt
+		p.search.resumedAt, p.search.sure = p.search.emptyAt, interval{empty: p.search.emptyAt, resumed: p.search.emptyAt}
 		p.window.begin(p.search.emptyAt, int64(p.search.full))
 	}
 	return v
@@ -86,6 +86,7 @@ type Refusal struct {
 	Concurrency bool      // the server says that too many requests were in flight
 	Pooled      bool      // there are several tokens, which may have limits of their own
 	Block       bool      // the server refuses everything for a while, and asking prolongs it
+	Failure     bool      // the server may have failed, which says nothing of a rate
 }
 
 // Refused takes a refusal, and returns when the next request may go. alone: that says nothing of
@@ -103,14 +104,18 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		return now, true
 	case certain:
 		p.search.unmeasured()
-	case p.noise.share > 0 && p.search.rate == 0:
-		p.search.full = max(p.search.full, p.search.accepted)
 	}
 	var until int64
 	if !r.RetryAt.IsZero() {
 		if until = p.clock.On(r.RetryAt); until-v > maxAhead {
 			until = v + unbelievableHold
 		}
+	}
+	if p.noise.row == 1 && p.search.rate == 0 && !p.windowed && !r.Block && !r.Concurrency && until <= v && p.noise.all.refused < heads {
+		if p.noise.all.refused == 1 {
+			p.search.sure = interval{empty: sent, resumed: sent}
+		}
+		return now, true // the next request tells whether that was a limit
 	}
 	level := p.atOnce.level(sent)
 	if level == 0 || sent-p.made < unknownFlights {
@@ -129,6 +134,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			p.atOnce.rule()
 		}
 		p.tooFast(v, sent, until, r.Block)
+		p.stop.failure = p.stop.failure && r.Failure
 	}
 	if against {
 		p.stop.until = min(p.stop.until, v+max(p.search.gap(1), leastPause)) // the next request tells more
@@ -169,7 +175,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	case again:
 		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began()), true
 	default:
-		p.stop.since, p.stop.pause, p.stop.probed, p.stop.punishes = v, firstPause, false, false
+		p.stop.since, p.stop.pause, p.stop.probed, p.stop.punishes, p.stop.failure = v, firstPause, false, false, true
 		if p.search.rate > 0 {
 			p.stop.pause = p.search.pause(sent)
 		}
@@ -368,6 +374,14 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		return
 	case against:
 		return
+	case s.rate == 0 && !p.stop.probed && p.noise.share == 0 && p.noise.all.refused >= heads:
+		s.compare(p.stop.refused, at)
+	case s.rate == 0 && p.stop.failure:
+		s.guess(p.stop.since, p.stop.refused, at)
+	case p.stop.failure && p.stop.probed && !p.stop.outage && recovery > s.cycle*3/2:
+		p.stop.outage = true // so far, the rate stays
+		s.set(v, s.rate)
+		return
 	case s.rate == 0:
 		s.begin(p.stop.refused, at, recovery, p.stop.probed)
 	case p.stop.punishes: // that time is no part of what the requests needed
@@ -376,6 +390,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 	default:
 		s.ended(p.stop.refused, at, recovery, p.stop.probed, !p.noise.limited && !p.paced)
 	}
+	p.stop.outage = s.guessed
 	s.empty(p.stop.refused)
 	s.resumedAt, s.lowest = at, s.rate
 	p.nextAt = max(p.nextAt, at+s.gap(1))
@@ -435,14 +450,14 @@ func (p *HiddenRate) lasts(known int64) int64 {
 
 // Blank implements queue.Blank: nothing is known of the limit.
 func (p *HiddenRate) Blank() bool {
-	return p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0
+	return (p.search.rate == 0 || p.search.guessed) && p.window.limit == 0 && p.atOnce.limit == 0
 }
 
 // Forget drops the learned limit: the refusals had another cause.
 func (p *HiddenRate) Forget(now time.Time) {
 	v := p.at(now)
 	flying := p.atOnce.flying
-	p.search, p.window, p.windowed, p.paced = rateSearch{step: firstStep, since: v, emptyAt: v, resumedAt: v}, hiddenWindow{}, false, false
+	p.search, p.window, p.windowed, p.paced = rateSearch{step: firstStep, since: v, emptyAt: v, resumedAt: v, sure: interval{empty: v, resumed: v}}, hiddenWindow{}, false, false
 	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
 }
 
@@ -463,7 +478,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 	case p.windowed && p.window.limit > 0 && p.window.length > 0:
 		f.Limit, f.Window = p.window.limit, time.Duration(p.window.length).Round(time.Second)
 		f.Left = max(f.Limit-p.window.taken, 0)
-	case rate > 0 && !p.windowed:
+	case rate > 0 && !p.windowed && !p.search.guessed:
 		f.Window = time.Second
 		for _, longer := range []time.Duration{time.Minute, time.Hour} {
 			if rate*f.Window.Seconds() < 1 {

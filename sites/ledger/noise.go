@@ -120,6 +120,7 @@ func (n *noise) usual() bool {
 // thought to be too low for it: after a refusal, the next request is refused more often than others are.
 func (n *noise) judge() (noisy, limit bool) {
 	part := n.all.part()
+	others := tally{n.all.refused - n.slow.refused, n.all.accepted - n.slow.accepted}.part()
 	switch {
 	case n.share > 0 && n.share*n.slow.accepted > certain*(n.slow.refused+1):
 		*n = noise{head: n.head, limited: true} // they were those of a limit
@@ -127,10 +128,10 @@ func (n *noise) judge() (noisy, limit bool) {
 	case n.chance() < improbable:
 		*n = noise{head: n.head, all: n.all, limited: true}
 		return false, true
-	case n.chance() >= plausible && n.slow.refused >= heads+background*n.slow.accepted && n.slow.refused >= part*n.slow.accepted/2:
+	case n.chance() >= plausible && n.slow.refused >= heads+background*n.slow.accepted && n.slow.refused >= others*n.slow.accepted/2:
 		*n = noise{head: n.head, share: min(part, mostShare), limited: n.limited}
 		return true, false
-	case part*n.slow.accepted > certain*(n.slow.refused+1):
+	case others*n.slow.accepted > certain*(n.slow.refused+1):
 		*n = noise{head: n.head, limited: n.limited}
 	}
 	return false, false
@@ -156,6 +157,7 @@ func (p *HiddenRate) slow() bool {
 func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
 	against = p.noise.succeeded(sent, p.slow())
 	noisy, limit := p.noise.judge()
+	p.search.test = p.search.test && p.noise.slow.accepted > 0
 	switch {
 	case limit:
 		p.search.unmeasured()

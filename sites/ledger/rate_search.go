@@ -53,6 +53,8 @@ type rateSearch struct {
 	held    bool    // the window has held for its length
 	doubted bool    // one request was refused before the window has held
 	blocked bool    // the rate is set already when the refusals end
+	test    bool    // refusals may come at random: the rate stays until that is decided
+	guessed bool    // the refusals may have been failures of the server, which say nothing of a rate
 
 	accepted  float64  // requests since emptyAt
 	emptyAt   int64    // when the last refused request was sent; before: when requests began
@@ -125,6 +127,27 @@ func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
 	s.set(v, n/secondsOf(v-s.emptyAt))
 }
 
+// guess sets a rate after refusals that may have been failures of the server: half of the one
+// before, as a limit would refuse half of it less often, and more as soon as that holds.
+func (s *rateSearch) guess(first, a, v int64) {
+	n := max(s.full, 1)
+	rate := n / secondsOf(v-s.emptyAt)
+	if n >= manyUnits {
+		rate = max(rate, n/secondsOf(first-s.emptyAt)/2)
+	}
+	s.set(v, rate)
+	s.cycle, s.full, s.guessed = second, 0, true
+	s.sure = interval{empty: a, resumed: v}
+}
+
+// compare sets the rate at which requests were accepted since the first refusal, to find out whether
+// it is refused less often.
+func (s *rateSearch) compare(a, v int64) {
+	s.set(v, max(s.sure.accepted, 1)/secondsOf(v-s.sure.empty))
+	s.cycle, s.full, s.floor, s.test = second, 0, s.rate, true
+	s.sure = interval{empty: a, resumed: v}
+}
+
 // windowRate returns the rate of so many requests in a window, if it ends after one time and not
 // after another: of the longest of the usual lengths that lie between both. only: there is no other.
 func windowRate(n float64, after, by int64) (rate float64, length int64, only bool) {
@@ -149,6 +172,7 @@ func (s *rateSearch) ended(a, v, recovery int64, probed, test bool) {
 		s.blocked, s.since = false, v
 		return
 	}
+	s.guessed, s.test = false, false
 	n := s.accepted
 	low, high := n/secondsOf(v-s.emptyAt), (n+1)/secondsOf(a-s.resumedAt)
 	if s.whole && !s.held && !probed && !s.doubted && high >= s.lowest {
@@ -269,7 +293,10 @@ func (s *rateSearch) succeeded(v, n int64) {
 	s.served += int(n)
 	s.accepted += float64(n)
 	s.sure.accepted += float64(n)
-	if s.rate <= 0 || v-s.since < s.cycle || s.served < 2 {
+	if s.rate <= 0 {
+		s.full += float64(n)
+	}
+	if s.rate <= 0 || s.test || v-s.since < s.cycle || s.served < 2 {
 		return
 	}
 	served := float64(s.served)

@@ -176,6 +176,9 @@ func (p *HiddenRate) State() []byte {
 	if w := &p.window; p.windowed && w.limit > 0 {
 		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
 	}
+	if p.search.guessed {
+		s.Rate = 0
+	}
 	b, err := json.Marshal(s)
 	if err != nil {
 		return nil
@@ -192,7 +195,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	by := min(v-s.Now, 0)
 	p.search = rateSearch{
 		rate: s.Rate, refused: s.Bad, fails: s.Fails, good: s.Good, cycle: max(s.Cycle, second),
-		since: v, emptyAt: v, resumedAt: v, step: firstStep,
+		since: v, emptyAt: v, resumedAt: v, sure: interval{empty: v, resumed: v}, step: firstStep,
 	}
 	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
 	if p.windowed {
