@@ -161,7 +161,7 @@ const (
 	longestAnswering = 10 * time.Minute
 	// mostUnavailable times in a row, without a success, a site may be unavailable before that is
 	// an outage.
-	mostUnavailable = 9
+	mostUnavailable = 10
 	// failureLasts is the time after another failure for which a site is unavailable because it fails.
 	failureLasts = 30 * time.Second
 )

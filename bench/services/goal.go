@@ -27,7 +27,7 @@ func (s *service) goalOf(tokens int) goal {
 		}
 	}
 	if g.early == 0 && s.kind != announced {
-		g.early = 5
+		g.early = 8
 	}
 	if tokens > 1 && s.kind == announced {
 		g.ratio *= 1.05 // the last window of each token is hardly used

@@ -43,6 +43,71 @@ func noisyServices() (list []*service) {
 	return list
 }
 
+// mishap is a service without a limit that fails now and then, or for ten seconds.
+type mishap struct {
+	name     string
+	requests int
+	service  func(requests, seed int) *service
+}
+
+// mishaps are short crawls: most sites of a crawl have few pages.
+func mishaps() (list []mishap) {
+	for _, code := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		refuse := func(http.Header) (int, string) { return code, "" }
+		for _, requests := range []int{20, 100, 300} {
+			list = append(list, mishap{fmt.Sprintf("5 %% of %d", code), requests, func(requests, seed int) *service {
+				s := noisy(0.05, "", refuse, "", nil)
+				s.requests, s.seed = requests, uint64(seed)
+				return s
+			}})
+		}
+		list = append(list, mishap{fmt.Sprintf("%d for 10 s", code), 600, func(requests, seed int) *service {
+			s := noisy(0, "", refuse, "", nil)
+			from := time.Duration(1+seed%5) * time.Second
+			s.requests, s.overload, s.latency = requests, between(from, from+10*time.Second), 2*usualLatency
+			return s
+		}})
+	}
+	return list
+}
+
+// shortCrawls is so many crawls of a mishap.
+type shortCrawls struct {
+	abide, pausing time.Duration
+	errors         int
+}
+
+// crawl crawls a mishap some times.
+func (m *mishap) crawl(times, clients int) (sum shortCrawls, err error) {
+	set := setting{clients: clients, tokens: 1}
+	for seed := range times {
+		r, err := newRun(m.service(m.requests, seed), set).abide()
+		if err != nil {
+			return sum, err
+		}
+		sum.abide += r.took
+		sum.errors += r.errors
+		sum.pausing += newRun(m.service(m.requests, seed), set).pausing().took
+	}
+	return sum, nil
+}
+
+// mishapTable prints how fast abide crawls sites without a limit that fail.
+func mishapTable() error {
+	const times = 60
+	fmt.Printf("\n## Short crawls of sites that fail\n\nThe mean of %d crawls of a site without a limit, beside clients that pause one second after each refusal, each for itself.\n\n| refusals | requests | clients | abide: s | pausing: s | speed ÷ pausing |\n| --- | --- | --- | --- | --- | --- |\n", times)
+	for _, m := range mishaps() {
+		for _, n := range []int{1, 8} {
+			sum, err := m.crawl(times, n)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("| %s | %d | %d | %.1f | %.1f | %.2f |\n", m.name, m.requests, n, sum.abide.Seconds()/times, sum.pausing.Seconds()/times, sum.pausing.Seconds()/sum.abide.Seconds())
+		}
+	}
+	return nil
+}
+
 // pausing crawls as clients do that pause for one second after each refusal, or for as long as it
 // names.
 func (r *run) pausing() result {
@@ -124,5 +189,5 @@ func noiseTable() error {
 		}
 		fmt.Printf("| %s | %d | %d | %.0f | %d | %d | %.0f | %d | %.2f |\n", c.service.name, c.clients, c.service.requests, c.abide.took.Seconds(), c.abide.refused, c.abide.errors, c.pausing.took.Seconds(), c.pausing.refused, c.speed())
 	}
-	return nil
+	return mishapTable()
 }

@@ -28,3 +28,22 @@ func TestRefusalsAtRandomDoNotStopACrawl(t *testing.T) {
 		}
 	}
 }
+
+// TestAFailureNowAndThenDoesNotStopAShortCrawl: most sites of a crawl have few pages, so the first failures count.
+// With one client the speed is that of a client that pauses; several clients share what they learn of a site.
+func TestAFailureNowAndThenDoesNotStopAShortCrawl(t *testing.T) {
+	t.Parallel()
+	for _, m := range mishaps() {
+		for clients, least := range map[int]float64{1: 0.45, 8: 0.15} {
+			sum, err := m.crawl(12, clients)
+			if err != nil {
+				t.Fatal(err)
+			}
+			speed := sum.pausing.Seconds() / sum.abide.Seconds()
+			t.Logf("%s, %d requests, %d clients: %.2f of the speed of clients that pause", m.name, m.requests, clients, speed)
+			if speed < least || sum.errors > 0 {
+				t.Errorf("%s, %d requests, %d clients: %.2f of the speed of clients that pause, %d errors", m.name, m.requests, clients, speed, sum.errors)
+			}
+		}
+	}
+}

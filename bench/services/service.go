@@ -38,6 +38,7 @@ type service struct {
 	polite   int                                       // how many the service asks to have in flight at most; 0: any number
 	overload func(at time.Duration) bool               // the service is overloaded at a time of the run
 	noise    float64                                   // share of the requests that are refused at random, as overdone says
+	seed     uint64                                    // of noise
 	denied   func(token string, at time.Duration) bool // the token is answered with 401; nil: none
 
 	// announce writes headers of an answer, and answers a refusal.
@@ -79,7 +80,7 @@ type site struct {
 }
 
 func newSite(s *service, began time.Time, skew time.Duration) *site {
-	item := &site{service: s, began: began, skew: skew, budgets: map[string][]rule{}, random: rand.New(rand.NewPCG(7, 7))}
+	item := &site{service: s, began: began, skew: skew, budgets: map[string][]rule{}, random: rand.New(rand.NewPCG(7, 7+s.seed))}
 	if s.shared != nil {
 		item.common = s.shared()
 	}

@@ -34,12 +34,12 @@ var silentServices = []*service{
 		name: "nginx limit_req", source: "https://nginx.org/en/docs/http/ngx_http_limit_req_module.html", host: "nginx.test", kind: silent, requests: 300,
 		shared: one(func() rule { return &bucket{size: 21, rate: 10} }),
 		refuse: refusing(503, "<html><head><title>503 Service Temporarily Unavailable</title></head></html>", "Content-Type", "text/html"),
-		goal:   goal{early: 6, often: 2},
+		goal:   goal{early: 10, often: 3},
 	},
 	{
 		name: "arXiv", source: "https://info.arxiv.org/help/api/tou.html", host: "preprints.test", kind: silent, requests: 60, paths: []string{"/api/query"},
 		shared: one(func() rule { return &bucket{size: 1, rate: 1. / 3} }), refuse: refusing(503, "Rate exceeded.", "Content-Type", "text/plain"),
-		goal: goal{early: 6},
+		goal: goal{early: 8, often: 2},
 	},
 	{
 		name: "MusicBrainz", source: "https://musicbrainz.org/doc/MusicBrainz_API/Rate_Limiting", host: "records.test", kind: silent, requests: 120,
@@ -72,7 +72,7 @@ var silentServices = []*service{
 	},
 	{
 		name: "NCBI E-utilities", source: "https://www.ncbi.nlm.nih.gov/books/NBK25497/", host: "genes.test", kind: silent, requests: 120,
-		shared: one(func() rule { return &window{amount: 3, length: time.Second, aligned: true} }), refuse: refusing(429, `{"error":"API rate limit exceeded","count":"4"}`),
+		shared: one(func() rule { return &window{amount: 3, length: time.Second, aligned: true} }), refuse: refusing(429, `{"error":"API rate limit exceeded","count":"4"}`), goal: goal{early: 8, often: 2},
 	},
 	{
 		name: "10 in 12 s", source: "a fixed window that begins with its first request", host: "ten.test", kind: silent, requests: 200,
@@ -105,7 +105,7 @@ var silentServices = []*service{
 	{
 		name: "5 in flight, without a word", source: "https://www.crossref.org/documentation/retrieve-metadata/rest-api/", host: "works.test", kind: silent, requests: 4000, atOnce: 5,
 		busy: func(http.Header) (int, string) { return 429, "Too many requests" },
-		goal: goal{early: 22, often: 8, slower: 1.15},
+		goal: goal{early: 26, often: 8, slower: 1.15},
 	},
 	{
 		name: "MediaWiki maxlag", source: "https://www.mediawiki.org/wiki/Manual:Maxlag_parameter", host: "en.wikipedia.org", kind: silent, requests: 4000, paths: []string{"/w/api.php"}, polite: 1,

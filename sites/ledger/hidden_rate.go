@@ -87,6 +87,7 @@ type Refusal struct {
 	Pooled      bool      // there are several tokens, which may have limits of their own
 	Block       bool      // the server refuses everything for a while, and asking prolongs it
 	Failure     bool      // the server may have failed, which says nothing of a rate
+	Again       bool      // the server has refused like this before, and that was not taken for a limit
 }
 
 // Refused takes a refusal, and returns when the next request may go. alone: that says nothing of
@@ -111,7 +112,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			until = v + unbelievableHold
 		}
 	}
-	if p.noise.row == 1 && p.search.rate == 0 && !p.windowed && !r.Block && !r.Concurrency && until <= v && p.noise.all.refused < heads {
+	if p.Blank() && p.search.rate == 0 && p.noise.few() && !r.Block && !r.Concurrency && until <= v && !r.Again && (r.Failure || !r.Pooled) {
 		if p.noise.all.refused == 1 {
 			p.search.sure = interval{empty: sent, resumed: sent}
 		}
@@ -133,8 +134,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		if p.atOnce.limit > 0 && level > 0 && level <= p.atOnce.highest {
 			p.atOnce.rule()
 		}
-		p.tooFast(v, sent, until, r.Block)
-		p.stop.failure = p.stop.failure && r.Failure
+		p.tooFast(v, sent, until, &r)
 	}
 	if against {
 		p.stop.until = min(p.stop.until, v+max(p.search.gap(1), leastPause)) // the next request tells more
@@ -154,7 +154,8 @@ func (p *HiddenRate) tooMany(v, sent, level, until int64) {
 }
 
 // tooFast takes a refusal because of the requests sent.
-func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
+func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
+	block := r.Block
 	named := !block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
 	again := p.stop.active
 	switch {
@@ -174,6 +175,9 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 		p.stop.pause = firstPause
 	case again:
 		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began()), true
+		if p.stop.failure && r.Failure {
+			p.stop.pause = min(p.stop.pause, max(v-p.stop.since, firstPause)) // a failure has no usual length
+		}
 	default:
 		p.stop.since, p.stop.pause, p.stop.probed, p.stop.punishes, p.stop.failure = v, firstPause, false, false, true
 		if p.search.rate > 0 {
@@ -184,7 +188,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 			p.stop.pause = max(p.stop.pause, blockPause)
 		}
 	}
-	p.stop.active, p.stop.refused = true, max(p.stop.refused, sent)
+	p.stop.active, p.stop.refused, p.stop.failure = true, max(p.stop.refused, sent), p.stop.failure && r.Failure
 	if sent >= p.stop.probeSent {
 		p.stop.probeSent = 0
 	}
@@ -374,7 +378,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		return
 	case against:
 		return
-	case s.rate == 0 && !p.stop.probed && p.noise.share == 0 && p.noise.all.refused >= heads:
+	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.sure.accepted >= manyUnits:
 		s.compare(p.stop.refused, at)
 	case s.rate == 0 && p.stop.failure:
 		s.guess(p.stop.since, p.stop.refused, at)

@@ -110,6 +110,12 @@ func (n *noise) succeeded(sent int64, slow bool) (against bool) {
 	return against
 }
 
+// few reports whether a refusal is one of the first, and the request before it was accepted.
+func (n *noise) few() bool { return n.row == 1 && n.all.refused < heads }
+
+// possible reports whether there are enough heads to find out whether they are noise, and nothing has shown a limit.
+func (n *noise) possible() bool { return n.share == 0 && !n.limited && n.all.refused >= heads }
+
 // usual reports whether so many refusals in a row are no surprise, as far as the share of refusals
 // is known.
 func (n *noise) usual() bool {
