@@ -394,7 +394,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 	default:
 		s.ended(p.stop.refused, at, recovery, p.stop.probed, !p.noise.limited && !p.paced)
 	}
-	p.stop.outage = s.guessed
+	p.stop.outage = s.from == guessed
 	s.empty(p.stop.refused)
 	s.resumedAt, s.lowest = at, s.rate
 	p.nextAt = max(p.nextAt, at+s.gap(1))
@@ -454,7 +454,7 @@ func (p *HiddenRate) lasts(known int64) int64 {
 
 // Blank implements queue.Blank: nothing is known of the limit.
 func (p *HiddenRate) Blank() bool {
-	return (p.search.rate == 0 || p.search.guessed) && p.window.limit == 0 && p.atOnce.limit == 0
+	return (p.search.rate == 0 || p.search.from == guessed) && p.window.limit == 0 && p.atOnce.limit == 0
 }
 
 // Forget drops the learned limit: the refusals had another cause.
@@ -482,7 +482,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 	case p.windowed && p.window.limit > 0 && p.window.length > 0:
 		f.Limit, f.Window = p.window.limit, time.Duration(p.window.length).Round(time.Second)
 		f.Left = max(f.Limit-p.window.taken, 0)
-	case rate > 0 && !p.windowed && !p.search.guessed:
+	case rate > 0 && !p.windowed && p.search.from != guessed:
 		f.Window = time.Second
 		for _, longer := range []time.Duration{time.Minute, time.Hour} {
 			if rate*f.Window.Seconds() < 1 {

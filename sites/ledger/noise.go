@@ -163,7 +163,9 @@ func (p *HiddenRate) slow() bool {
 func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
 	against = p.noise.succeeded(sent, p.slow())
 	noisy, limit := p.noise.judge()
-	p.search.test = p.search.test && p.noise.slow.accepted > 0
+	if p.search.from == compared && p.noise.slow.accepted == 0 {
+		p.search.from = measured
+	}
 	switch {
 	case limit:
 		p.search.unmeasured()

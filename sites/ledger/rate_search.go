@@ -49,12 +49,8 @@ type rateSearch struct {
 	floor   float64 // a rate that no limit refuses that has let so many requests pass; 0: none
 	pooled  bool    // several limits may refuse: there is no floor
 	cycle   int64   // for which a rate has to hold
-	whole   bool    // the cycle is the length of a window, which its end has shown
-	held    bool    // the window has held for its length
-	doubted bool    // one request was refused before the window has held
-	blocked bool    // the rate is set already when the refusals end
-	test    bool    // refusals may come at random: the rate stays until that is decided
-	guessed bool    // the refusals may have been failures of the server, which say nothing of a rate
+	window  windowState
+	from    source // of the rate
 
 	accepted  float64  // requests since emptyAt
 	emptyAt   int64    // when the last refused request was sent; before: when requests began
@@ -64,9 +60,9 @@ type rateSearch struct {
 	burst     float64  // the value of full at the first refusal
 	saves     bool     // fewer requests were accepted later: what is not sent can be sent later
 	full      float64  // requests that may have been saved, or that a window has; before the first refusal, those accepted
-	measured  float64  // requests accepted between the last refusals
+	cameBack  float64  // requests accepted between the last refusals
 	seconds   float64  // from the first of these refusals to the last
-	intervals float64  // how many times between refusals are in measured
+	intervals float64  // how many times between refusals are in cameBack
 
 	served int   // successes at this rate
 	since  int64 // start of this rate
@@ -77,6 +73,26 @@ type rateSearch struct {
 	fails  int     // attempts refused in a row
 	step   float64 // part by which the next attempt exceeds the settled rate
 }
+
+// windowState is what is known of a window whose length is the cycle.
+type windowState int
+
+const (
+	noWindow windowState = iota
+	shown                // by its end
+	doubted              // one request was refused before the window has held
+	held                 // for its length
+)
+
+// source is what a rate follows from.
+type source int
+
+const (
+	measured source = iota // what was accepted between refusals
+	guessed                // refusals that may have been failures of the server, which say nothing of a rate
+	compared               // refusals that may come at random: the rate stays until that is decided
+	blocked                // a block: the rate is set already when the refusals end
+)
 
 // interval is the time since a limit was used up.
 type interval struct {
@@ -120,7 +136,7 @@ func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
 	if rate, length, only := windowRate(n, a-s.emptyAt, v-s.emptyAt); length > 0 {
 		s.set(v, rate*settled)
 		if s.cycle = length; only && probed {
-			s.whole, s.held, s.doubted = true, false, false
+			s.window = shown
 		}
 		return
 	}
@@ -136,7 +152,7 @@ func (s *rateSearch) guess(first, a, v int64) {
 		rate = max(rate, n/secondsOf(first-s.emptyAt)/2)
 	}
 	s.set(v, rate)
-	s.cycle, s.full, s.guessed = second, 0, true
+	s.cycle, s.full, s.from = second, 0, guessed
 	s.sure = interval{empty: a, resumed: v}
 }
 
@@ -144,7 +160,7 @@ func (s *rateSearch) guess(first, a, v int64) {
 // it is refused less often.
 func (s *rateSearch) compare(a, v int64) {
 	s.set(v, max(s.sure.accepted, 1)/secondsOf(v-s.sure.empty))
-	s.cycle, s.full, s.floor, s.test = second, 0, s.rate, true
+	s.cycle, s.full, s.floor, s.from = second, 0, s.rate, compared
 	s.sure = interval{empty: a, resumed: v}
 }
 
@@ -168,15 +184,15 @@ func secondsOf(d int64) float64 { return max(float64(d)/float64(second), 1e-3) }
 // ended takes the end of later refusals, as begin does. test: they may come at any rate, which is
 // found out at one that no limit refuses.
 func (s *rateSearch) ended(a, v, recovery int64, probed, test bool) {
-	if s.blocked {
-		s.blocked, s.since = false, v
+	if s.from == blocked {
+		s.from, s.since = measured, v
 		return
 	}
-	s.guessed, s.test = false, false
+	s.from = measured
 	n := s.accepted
 	low, high := n/secondsOf(v-s.emptyAt), (n+1)/secondsOf(a-s.resumedAt)
-	if s.whole && !s.held && !probed && !s.doubted && high >= s.lowest {
-		s.doubted = true // one refusal does not disprove a window that several have shown
+	if s.window == shown && !probed && high >= s.lowest {
+		s.window = doubted // one refusal does not disprove a window that several have shown
 		return
 	}
 	s.measure(n, a, v)
@@ -201,16 +217,16 @@ func (s *rateSearch) ended(a, v, recovery int64, probed, test bool) {
 		s.fails = min(s.fails+1, mostFails)
 		rate, s.refused, test = s.firm, s.firm/settled, false
 	case s.trying && s.good > 0:
-		if rate, s.refused = s.good, before; s.whole {
+		if rate, s.refused = s.good, before; s.window != noWindow {
 			s.refused = s.good / settled // more than in the window does not pass
 		}
 	case window > 0:
-		s.refused, s.cycle, s.whole, s.held, s.doubted = min(before, window), length, true, false, false
+		s.refused, s.cycle, s.window = min(before, window), length, shown
 		rate = s.refused * settled
 	case vague:
-		rate, s.whole = min(max(before/2, low), high), false
+		rate, s.window = min(max(before/2, low), high), noWindow
 	default:
-		rate, s.refused, s.whole = min(rate, before*settled), before, false
+		rate, s.refused, s.window = min(rate, before*settled), before, noWindow
 	}
 	if high < s.lowest && !vague {
 		s.refused = min(s.refused, high) // nothing was lost, as requests were always sent faster
@@ -223,8 +239,8 @@ func (s *rateSearch) ended(a, v, recovery int64, probed, test bool) {
 	if s.floor > 0 && test {
 		rate = s.floor * safe
 	}
-	if !s.whole || recovery > s.cycle*3/2 {
-		s.cycle, s.whole = max(recovery, s.cycle*3/4, second), false
+	if s.window == noWindow || recovery > s.cycle*3/2 {
+		s.cycle, s.window = max(recovery, s.cycle*3/4, second), noWindow
 	}
 	s.trying, s.step = false, firstStep
 	if s.set(v, max(rate, low*safe)); s.refused > 0 {
@@ -238,13 +254,13 @@ func (s *rateSearch) measure(n float64, a, v int64) {
 	if s.pooled {
 		return
 	}
-	s.measured += n
+	s.cameBack += n
 	s.seconds += secondsOf(a - s.emptyAt)
 	if s.intervals++; s.intervals > measuredPast {
-		s.intervals, s.measured, s.seconds = s.intervals/2, s.measured/2, s.seconds/2
+		s.intervals, s.cameBack, s.seconds = s.intervals/2, s.cameBack/2, s.seconds/2
 	}
-	if s.intervals >= 2 && !s.whole {
-		s.floor = max(s.measured-1, 0) / s.seconds
+	if s.intervals >= 2 && s.window == noWindow {
+		s.floor = max(s.cameBack-1, 0) / s.seconds
 	}
 	if n >= manyUnits {
 		s.floor = max(s.floor, min((n-1)/secondsOf(v-s.emptyAt), s.rate))
@@ -254,9 +270,9 @@ func (s *rateSearch) measure(n float64, a, v int64) {
 // innocent takes the verdict that refusals came whatever the rate was, beside a limit.
 func (s *rateSearch) innocent(v int64) {
 	s.good, s.firm, s.refused, s.fails, s.trying = 0, 0, 0, 0, false
-	if !s.whole || !s.held {
+	if s.window != held {
 		s.unmeasured()
-		s.cycle, s.whole = second, false
+		s.cycle, s.window = second, noWindow
 		return
 	}
 	s.set(v, s.floor)
@@ -264,7 +280,7 @@ func (s *rateSearch) innocent(v int64) {
 }
 
 // unmeasured forgets the floor: refusals have shown a limit.
-func (s *rateSearch) unmeasured() { s.floor, s.measured, s.seconds, s.intervals = 0, 0, 0, 0 }
+func (s *rateSearch) unmeasured() { s.floor, s.cameBack, s.seconds, s.intervals = 0, 0, 0, 0 }
 
 // block takes a block of a client that sent a request at a time. It ends the search: each
 // block costs too much to find the rate more exactly.
@@ -275,7 +291,7 @@ func (s *rateSearch) block(v, sent int64) {
 	}
 	s.set(v, rate*afterBlock)
 	s.refused, s.good, s.full, s.fails = s.rate/settled, 0, 0, mostFails
-	s.cycle, s.blocked = max(s.cycle, second), true
+	s.cycle, s.from = max(s.cycle, second), blocked
 }
 
 // pause returns the time without requests after a refusal of a rate. A window that is used up early
@@ -296,7 +312,7 @@ func (s *rateSearch) succeeded(v, n int64) {
 	if s.rate <= 0 {
 		s.full += float64(n)
 	}
-	if s.rate <= 0 || s.test || v-s.since < s.cycle || s.served < 2 {
+	if s.rate <= 0 || s.from == compared || v-s.since < s.cycle || s.served < 2 {
 		return
 	}
 	served := float64(s.served)
@@ -314,10 +330,10 @@ func (s *rateSearch) succeeded(v, n int64) {
 		return // what was saved, or the end of a window, may have let so many pass
 	}
 	if s.good = max(s.good, s.rate); s.trying && s.refused == 0 {
-		s.whole = false // more passes than in the window
+		s.window = noWindow // more passes than in the window
 	}
-	if s.whole && !s.trying && !s.pooled && s.rate >= s.refused*settled*0.99 {
-		s.floor, s.held = max(s.floor, s.rate), true
+	if s.window != noWindow && !s.trying && !s.pooled && s.rate >= s.refused*settled*0.99 {
+		s.floor, s.window = max(s.floor, s.rate), held
 	}
 	switch {
 	case s.refused == 0:

@@ -176,7 +176,7 @@ func (p *HiddenRate) State() []byte {
 	if w := &p.window; p.windowed && w.limit > 0 {
 		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
 	}
-	if p.search.guessed {
+	if p.search.from == guessed {
 		s.Rate = 0
 	}
 	b, err := json.Marshal(s)
