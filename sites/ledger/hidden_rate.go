@@ -118,6 +118,9 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		}
 		return now, true // the next request tells whether that was a limit
 	}
+	if against && p.search.from == compared && until <= v {
+		return now, true
+	}
 	level := p.atOnce.level(sent)
 	if level == 0 || sent-p.made < unknownFlights {
 		level = max(level, r.Level) // others are in flight that did not take from this meter
@@ -379,7 +382,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 	case against:
 		return
 	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.sure.accepted >= manyUnits:
-		s.compare(p.stop.refused, at)
+		s.compare(p.stop.since, p.stop.refused, at)
 	case s.rate == 0 && p.stop.failure:
 		s.guess(p.stop.since, p.stop.refused, at)
 	case p.stop.failure && p.stop.probed && !p.stop.outage && recovery > s.cycle*3/2:

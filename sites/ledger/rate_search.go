@@ -158,8 +158,8 @@ func (s *rateSearch) guess(first, a, v int64) {
 
 // compare sets the rate at which requests were accepted since the first refusal, to find out whether
 // it is refused less often.
-func (s *rateSearch) compare(a, v int64) {
-	s.set(v, max(s.sure.accepted, 1)/secondsOf(v-s.sure.empty))
+func (s *rateSearch) compare(first, a, v int64) {
+	s.set(v, max(s.sure.accepted, 1)/secondsOf(first-s.sure.empty))
 	s.cycle, s.full, s.floor, s.from = second, 0, s.rate, compared
 	s.sure = interval{empty: a, resumed: v}
 }
