@@ -9,31 +9,63 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 // maxChildren bounds the children of a counter with fixed label values, in case a value is
 // not fixed.
 const maxChildren = 128
 
-// counters is a counter with one or two labels whose children are found without a lock. It
-// is safe for concurrent use.
+// tally has a counter for each key, which is found without a lock. The zero value is empty.
+// It is safe for concurrent use.
+type tally[K comparable] struct {
+	mu    sync.Mutex // held to add a counter
+	known atomic.Pointer[map[K]*atomic.Uint64]
+}
+
+// all returns the counters. The caller must not change the map.
+func (t *tally[K]) all() map[K]*atomic.Uint64 {
+	if known := t.known.Load(); known != nil {
+		return *known
+	}
+	return nil
+}
+
+func (t *tally[K]) at(key K) *atomic.Uint64 {
+	if n := t.all()[key]; n != nil {
+		return n
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := t.all()[key]; n != nil {
+		return n
+	}
+	known, n := maps.Clone(t.all()), new(atomic.Uint64)
+	if known == nil {
+		known = map[K]*atomic.Uint64{}
+	}
+	known[key] = n
+	t.known.Store(&known)
+	return n
+}
+
+// moveTo adds all counts to those of another tally and leaves nothing behind.
+func (t *tally[K]) moveTo(to *tally[K]) {
+	for key, n := range t.all() {
+		if moved := n.Swap(0); moved > 0 {
+			to.at(key).Add(moved)
+		}
+	}
+}
+
+// counters is a metric of counters with at most two labels.
 type counters struct {
-	vec    *prometheus.CounterVec
+	desc   *prometheus.Desc
 	labels int
-	mu     sync.Mutex // held to add a child
-	known  atomic.Pointer[map[pair]prometheus.Counter]
+	tally  tally[pair]
 }
 
 func newCounters(name, help string, labels ...string) *counters {
-	c := &counters{
-		vec: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: name, Help: help,
-		}, labels),
-		labels: len(labels),
-	}
-	c.known.Store(&map[pair]prometheus.Counter{})
-	return c
+	return &counters{desc: desc(name, help, labels...), labels: len(labels)}
 }
 
 // begin has series at zero, so that a rate counts the first one too.
@@ -46,118 +78,20 @@ func (c *counters) begin(pairs ...pair) *counters {
 
 func (c *counters) inc(p pair) { c.more(p, 1) }
 
-func (c *counters) more(p pair, n float64) {
-	child, ok := (*c.known.Load())[p]
-	if !ok {
-		child = c.add(p)
-	}
-	child.Add(n)
-}
-
-func (c *counters) add(p pair) prometheus.Counter {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := *c.known.Load()
-	if child, ok := old[p]; ok {
-		return child
-	}
-	if len(old) >= maxChildren {
-		return c.child(pair{other, other})
-	}
-	child := c.child(p)
-	known := maps.Clone(old)
-	known[p] = child
-	c.known.Store(&known)
-	return child
-}
-
-func (c *counters) child(p pair) prometheus.Counter {
-	values := []string{label(p[0]), label(p[1])}
-	return c.vec.WithLabelValues(values[:c.labels]...)
-}
-
-// counterSnapshot is a prometheus.Metric: a counter at one time. Its labels are sorted by name and shared by
-// many counters, so that a scrape of many sites formats few.
-type counterSnapshot struct {
-	desc   *prometheus.Desc
-	labels []*dto.LabelPair
-	value  float64
-}
-
-func (c *counterSnapshot) Desc() *prometheus.Desc { return c.desc }
-
-func (c *counterSnapshot) Write(to *dto.Metric) error {
-	to.Label, to.Counter = c.labels, &dto.Counter{Value: &c.value}
-	return nil
-}
-
-// move adds what is in one counter to another and leaves nothing behind.
-func move(from, to *atomic.Uint64) {
-	if n := from.Swap(0); n > 0 {
-		to.Add(n)
-	}
-}
-
-func pairOf(name, value string) *dto.LabelPair {
-	return &dto.LabelPair{Name: new(name), Value: new(value)}
-}
-
-var (
-	directionIn, directionOut = pairOf("direction", "in"), pairOf("direction", "out")
-
-	methodPairs = func() (all [len(methods)]*dto.LabelPair) {
-		for i, method := range methods {
-			all[i] = pairOf("method", method)
-		}
-		return all
-	}()
-	codePairs = func() (all [6][100]*dto.LabelPair) {
-		for hundred := range all {
-			for rest := range all[hundred] {
-				all[hundred][rest] = pairOf("code", codeLabel(hundred, rest))
-			}
-		}
-		return all
-	}()
-)
-
-// words are the fixed values of a label; any other value counts as "other".
-type words [6]string
-
-var (
-	replayReasons = words{"refused", "unavailable", "connection", "gateway", "verified"}
-	refusalScopes = words{"site", "route", "backend"}
-	unreadReasons = words{"auto", "unlisted", "none", "excluded", "refused", "constrained"}
-)
-
-// wordCounts are counters by words. The zero value is empty.
-type wordCounts [len(words{}) + 1]atomic.Uint64
-
-func (c *wordCounts) at(all *words, word string) *atomic.Uint64 {
-	for i, one := range all {
-		if one == word && word != "" {
-			return &c[i]
+func (c *counters) more(p pair, n uint64) {
+	if known := c.tally.all(); known[p] == nil {
+		if p = (pair{label(p[0]), label(p[1])}); known[p] == nil && len(known) >= maxChildren {
+			p = pair{other, other}
 		}
 	}
-	return &c[len(all)]
+	c.tally.at(p).Add(n)
 }
 
-// each calls do for every used counter.
-func (c *wordCounts) each(all *words, do func(word string, n uint64)) {
-	for i := range c {
-		word := other
-		if i < len(all) {
-			word = all[i]
-		}
-		if n := c[i].Load(); n > 0 {
-			do(word, n)
-		}
-	}
-}
+func (c *counters) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 
-func (c *wordCounts) moveTo(to *wordCounts) {
-	for i := range c {
-		move(&c[i], &to[i])
+func (c *counters) Collect(to chan<- prometheus.Metric) {
+	for p, n := range c.tally.all() {
+		to <- counter(c.desc, n.Load(), p[:c.labels]...)
 	}
 }
 
@@ -262,8 +196,6 @@ func gaugeOf(d *prometheus.Desc, value float64, labels ...string) prometheus.Met
 var (
 	requestsDesc = desc("requests_total", "Requests that were answered, by the site or by abide.", "site", "method", "code")
 	bytesDesc    = desc("site_bytes_total", "Bytes on the connections to a site, headers and TLS included: in is from the site.", "site", "direction")
-	durationDesc = desc("upstream_duration_seconds", "How long a site took to answer.", "site")
-	waitDesc     = desc("queue_wait_seconds", "How long requests were held before they could go.", "site")
 	replaysDesc  = desc("replays_total", "Requests that were sent once more, by why.", "site", "reason")
 	refusalsDesc = desc("refusals_total", "Answers of a site that refused a request because of a limit, by what they are about.", "site", "scope")
 	unreadDesc   = desc("https_unread_total", "Connections of https (CONNECT) that passed unread, by why: requests inside cannot be counted, and limits are not seen.", "site", "reason")

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/abide-proxy/abide/status"
 )
@@ -73,7 +72,7 @@ func New(maxSites int) *Metrics {
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.queue, m.observed, m.breakers, m.tokens, m.store, &m.jobs, m.overhead, m.refusals.vec, m.wrong.vec, m.handshakes.vec,
+		m.sites, m.sites.took, m.sites.waited, m.queue, m.observed, m.breakers, m.tokens, m.store, &m.jobs, m.overhead, m.refusals, m.wrong, m.handshakes,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),
@@ -145,10 +144,9 @@ func (m *Metrics) Refused(reason string) { m.refusals.inc(pair{reason, ""}) }
 // OwnAnswers counts the answers that abide gave itself, by reason.
 func (m *Metrics) OwnAnswers() map[string]uint64 {
 	counts := map[string]uint64{}
-	for p, child := range *m.refusals.known.Load() {
-		var now dto.Metric
-		if child.Write(&now) == nil && now.GetCounter().GetValue() > 0 {
-			counts[p[0]] = uint64(now.GetCounter().GetValue())
+	for p, n := range m.refusals.tally.all() {
+		if n := n.Load(); n > 0 {
+			counts[p[0]] = n
 		}
 	}
 	return counts
@@ -237,7 +235,7 @@ func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
 // StoreLent counts units taken while the store was away, by the outage rule: "share" or
 // "open".
 func (m *Metrics) StoreLent(outage string, units int64) {
-	m.store.lent.more(pair{outage, ""}, float64(units))
+	m.store.lent.more(pair{outage, ""}, uint64(max(units, 0)))
 }
 
 // StoreLost counts a loss of data of the store: of "all" budgets, or those of one "site".

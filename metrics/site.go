@@ -8,31 +8,121 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/abide-proxy/abide/status"
 )
 
 // Site has the counters of one site. It counts bytes for package upstream. It is safe for
 // concurrent use, also after the site was replaced: then it counts as "other".
 type Site struct {
-	name string
-	in   atomic.Uint64 // bytes from the site
-	out  atomic.Uint64 // bytes to it
-
-	requests requestCounts
+	name     string
+	of       *sites
+	counts   tally[series]
 	recent   recent // requests
 	times    atomic.Pointer[times]
-	slots    *histogramSlots
 	idle     idleState
-	replays  wordCounts // by replayReasons
-	refusals wordCounts // by refusalScopes
-	unread   wordCounts // by unreadReasons
-
-	// nil until the site is replaced
-	successor atomic.Pointer[Site]
-	used      atomic.Uint64 // sites.age at the last use
+	replaced atomic.Bool
+	used     atomic.Uint64 // sites.age at the last use
 }
 
-func newSite(name string, p *histogramSlots) *Site { return &Site{name: name, slots: p} }
+// series names a counter of a site.
+type series struct {
+	group uint8
+	word  uint8  // index in the words of the group
+	code  uint16 // of requests; 0: not a valid one
+}
+
+// The groups of counters of a site.
+const (
+	requests = iota
+	bytes
+	replays
+	refusals
+	unread
+)
+
+// group is a metric of counters of sites, with a label of fixed words. The last word counts
+// all others, because clients and sites choose some of them.
+type group struct {
+	desc  *prometheus.Desc
+	words []string
+	pairs []*dto.LabelPair // of the words
+}
+
+func newGroup(desc *prometheus.Desc, label string, words ...string) *group {
+	g := &group{desc: desc, words: words}
+	for _, word := range words {
+		g.pairs = append(g.pairs, pairOf(label, word))
+	}
+	return g
+}
+
+// Labels are shared by many counters, so that a scrape of many sites formats few.
+var (
+	groups = [...]*group{
+		requests: newGroup(requestsDesc, "method", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", other),
+		bytes:    newGroup(bytesDesc, "direction", "in", "out"),
+		replays:  newGroup(replaysDesc, "reason", "refused", "unavailable", "connection", "gateway", "verified", other),
+		refusals: newGroup(refusalsDesc, "scope", "site", "route", "backend", other),
+		unread:   newGroup(unreadDesc, "reason", "auto", "unlisted", "none", "excluded", "refused", "constrained", other),
+	}
+	codePairs = func() (all [600]*dto.LabelPair) {
+		all[0] = pairOf("code", other)
+		for code := 1; code < len(all); code++ {
+			all[code] = pairOf("code", strconv.Itoa(code))
+		}
+		return all
+	}()
+)
+
+func pairOf(name, value string) *dto.LabelPair {
+	return &dto.LabelPair{Name: new(name), Value: new(value)}
+}
+
+// at is the series of a word, which may be any.
+func at(of uint8, word string) series {
+	words := groups[of].words
+	if i := slices.Index(words, word); i >= 0 {
+		return series{group: of, word: uint8(i)}
+	}
+	return series{group: of, word: uint8(len(words) - 1)}
+}
+
+// labels are sorted by name.
+func (c series) labels(site *dto.LabelPair) []*dto.LabelPair {
+	word := groups[c.group].pairs[c.word]
+	if c.group == requests {
+		return []*dto.LabelPair{codePairs[c.code], word, site}
+	}
+	return []*dto.LabelPair{word, site}
+}
+
+// counterSnapshot is a prometheus.Metric: a counter at one time.
+type counterSnapshot struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	value  float64
+}
+
+func (c *counterSnapshot) Desc() *prometheus.Desc { return c.desc }
+
+func (c *counterSnapshot) Write(to *dto.Metric) error {
+	to.Label, to.Counter = c.labels, &dto.Counter{Value: &c.value}
+	return nil
+}
+
+// count adds n. The check afterwards sees a replacement that did not see the new counter.
+func (s *Site) count(c series, n uint64) {
+	s.counts.at(c).Add(n)
+	if s.replaced.Load() {
+		s.moveOn()
+	}
+}
+
+// moveOn moves all counts of a replaced site to "other".
+func (s *Site) moveOn() { s.counts.moveTo(&s.of.other.counts) }
 
 // SiteCount is a snapshot of a site's counters.
 type SiteCount struct {
@@ -45,63 +135,53 @@ type SiteCount struct {
 // failed lists the answers from status 400 on, by status.
 func (s *Site) failed() (list []status.CodeCount) {
 	sums := map[int]uint64{}
-	s.requests.each(func(_, hundred, rest int, n *atomic.Uint64) {
-		if hundred >= 4 {
-			sums[hundred*100+rest] += n.Load()
+	for at, n := range s.counts.all() {
+		if n := n.Load(); at.group == requests && at.code >= 400 && n > 0 {
+			sums[int(at.code)] += n
 		}
-	})
+	}
 	for _, code := range slices.Sorted(maps.Keys(sums)) {
 		list = append(list, status.CodeCount{Code: code, Answers: sums[code]})
 	}
 	return list
 }
 
-// UnreadCount counts the https connections that were not intercepted, by reason.
-type UnreadCount [len(words{}) + 1]uint64
+// UnreadCount counts the https connections that were not intercepted, by reason; the last is
+// "other".
+type UnreadCount [7]uint64
 
 // Each calls do for every reason with a count.
 func (c UnreadCount) Each(do func(reason string, connections uint64)) {
 	for i, n := range c {
-		reason := other
-		if i < len(unreadReasons) {
-			reason = unreadReasons[i]
-		}
 		if n > 0 {
-			do(reason, n)
+			do(groups[unread].words[i], n)
 		}
 	}
 }
 
 // Read counts bytes received from the site.
 func (s *Site) Read(n int) {
-	if n <= 0 {
-		return
-	}
-	s.in.Add(uint64(n))
-	if to := s.successor.Load(); to != nil {
-		move(&s.in, &to.in)
+	if n > 0 {
+		s.count(series{group: bytes}, uint64(n))
 	}
 }
 
 // Wrote counts bytes sent to the site.
 func (s *Site) Wrote(n int) {
-	if n <= 0 {
-		return
-	}
-	s.out.Add(uint64(n))
-	if to := s.successor.Load(); to != nil {
-		move(&s.out, &to.out)
+	if n > 0 {
+		s.count(series{group: bytes, word: 1}, uint64(n))
 	}
 }
 
 // Request counts an answered request, whoever answered it. took is the time of the site's
 // answer; 0 if it was not asked.
 func (s *Site) Request(method string, code int, took time.Duration) {
-	s.requests.at(method, code).Add(1)
-	s.recent.add(time.Now())
-	if to := s.successor.Load(); to != nil {
-		s.requests.moveTo(&to.requests)
+	c := at(requests, cmp.Or(method, "GET"))
+	if code >= 100 && code < len(codePairs) {
+		c.code = uint16(code)
 	}
+	s.count(c, 1)
+	s.recent.add(time.Now())
 	if took > 0 {
 		observe(s.timesOf().took, took)
 	}
@@ -115,118 +195,35 @@ func (s *Site) Waited(d time.Duration) {
 // Replayed counts a request that is sent again, by reason: the site refused it ("refused")
 // or was "unavailable", the "connection" failed, or a "gateway" failed.
 func (s *Site) Replayed(reason string) {
-	s.replays.at(&replayReasons, reason).Add(1)
-	if to := s.successor.Load(); to != nil {
-		s.replays.moveTo(&to.replays)
-	}
+	s.count(at(replays, reason), 1)
 }
 
 // RefusedBy counts a refusal because of a limit, by scope: "site", "route" or "backend".
 func (s *Site) RefusedBy(scope string) {
-	s.refusals.at(&refusalScopes, scope).Add(1)
-	if to := s.successor.Load(); to != nil {
-		s.refusals.moveTo(&to.refusals)
-	}
+	s.count(at(refusals, scope), 1)
 }
 
 // Unread counts an https connection that was not intercepted, by reason: one of
-// unreadReasons.
+// the words of its group.
 func (s *Site) Unread(why string) {
-	s.unread.at(&unreadReasons, why).Add(1)
-	if to := s.successor.Load(); to != nil {
-		s.unread.moveTo(&to.unread)
-	}
+	s.count(at(unread, why), 1)
 }
 
-// moveTo moves all present and future counts to another site. The histograms of s end.
-func (s *Site) moveTo(to *Site) {
-	s.successor.Store(to)
-	move(&s.in, &to.in)
-	move(&s.out, &to.out)
-	s.requests.moveTo(&to.requests)
-	s.releaseTimes()
-	s.replays.moveTo(&to.replays)
-	s.refusals.moveTo(&to.refusals)
-	s.unread.moveTo(&to.unread)
-}
-
-func (s *Site) count() SiteCount {
-	c := SiteCount{Name: s.name, Requests: s.requests.sum(), In: s.in.Load(), Out: s.out.Load()}
-	s.refusals.each(&refusalScopes, func(_ string, n uint64) { c.Refusals += n })
-	for i := range s.unread {
-		c.Unread[i] = s.unread[i].Load()
+func (s *Site) snapshot() SiteCount {
+	c := SiteCount{Name: s.name}
+	for at, n := range s.counts.all() {
+		switch n := n.Load(); {
+		case at.group == requests:
+			c.Requests += n
+		case at.group == refusals:
+			c.Refusals += n
+		case at.group == unread:
+			c.Unread[at.word] = n
+		case at == (series{group: bytes}):
+			c.In = n
+		case at.group == bytes:
+			c.Out = n
+		}
 	}
 	return c
-}
-
-// methods have labels of their own; all others are "other", because clients choose them.
-var methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", other}
-
-func methodIndex(method string) int {
-	if at := slices.Index(methods[:], cmp.Or(method, "GET")); at >= 0 {
-		return at
-	}
-	return len(methods) - 1
-}
-
-// requestCounts are a site's counters by method and status. Few are ever used, so a block
-// of a hundred is allocated at first use. The zero value is empty.
-type requestCounts struct {
-	blocks [len(methods)][6]atomic.Pointer[block]
-}
-
-// block is the counters of codes with the same first digit. Invalid codes are in the first
-// block as 0.
-type block [100]atomic.Uint64
-
-func (r *requestCounts) at(method string, code int) *atomic.Uint64 {
-	if code < 100 || code > 599 {
-		code = 0
-	}
-	where := &r.blocks[methodIndex(method)][code/100]
-	b := where.Load()
-	if b == nil {
-		b = new(block)
-		if !where.CompareAndSwap(nil, b) {
-			b = where.Load()
-		}
-	}
-	return &b[code%100]
-}
-
-// each calls do for every used counter.
-func (r *requestCounts) each(do func(method, hundred, rest int, n *atomic.Uint64)) {
-	for m := range r.blocks {
-		for h := range r.blocks[m] {
-			b := r.blocks[m][h].Load()
-			if b == nil {
-				continue
-			}
-			for i := range b {
-				if b[i].Load() > 0 {
-					do(m, h, i, &b[i])
-				}
-			}
-		}
-	}
-}
-
-func (r *requestCounts) moveTo(to *requestCounts) {
-	r.each(func(method, hundred, rest int, n *atomic.Uint64) {
-		move(n, to.at(methods[method], hundred*100+rest))
-	})
-}
-
-func (r *requestCounts) sum() uint64 {
-	var sum uint64
-	r.each(func(_, _, _ int, n *atomic.Uint64) { sum += n.Load() })
-	return sum
-}
-
-// codeLabel is a status as a label.
-func codeLabel(hundred, rest int) string {
-	if hundred == 0 {
-		return other
-	}
-	return strconv.Itoa(hundred*100 + rest)
 }

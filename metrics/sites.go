@@ -25,19 +25,24 @@ import (
 type sites struct {
 	max    int
 	other  *Site
-	places *histogramSlots
 	index  sync.Map      // :: label → *Site
 	age    atomic.Uint64 // number of sites added
+	took   *prometheus.HistogramVec
+	waited *prometheus.HistogramVec
+	free   atomic.Int64 // sites that may still have histograms of their own
 
-	mu           sync.Mutex
-	order        *simplelru.LRU[string, *Site] // nil: no site has a label
-	evictedSites []*Site                       // evicted while mu is held
+	mu    sync.Mutex                    // held also to give and to end histograms
+	order *simplelru.LRU[string, *Site] // nil: no site has a label
 }
 
 func newSites(maxSites int) *sites {
-	s := &sites{max: maxSites, places: newPlaces(maxHistograms)}
-	s.other = newSite(other, s.places)
-	s.other.times.Store(s.places.rest)
+	s := &sites{
+		max:    maxSites,
+		took:   histogramVec("upstream_duration_seconds", "How long a site took to answer.", answerBuckets),
+		waited: histogramVec("queue_wait_seconds", "How long requests were held before they could go.", waitBuckets),
+	}
+	s.free.Store(maxHistograms)
+	s.other = &Site{name: other, of: s}
 	if maxSites > 0 {
 		s.order, _ = simplelru.NewLRU(maxSites, s.evicted) // fails for sizes below 1 only
 	}
@@ -82,29 +87,27 @@ func (s *sites) markUsed(site *Site, age uint64) {
 	s.order.Get(site.name)
 }
 
-// add adds a site. The replaced site is emptied after the lock is released.
+// add adds a site.
 func (s *sites) add(name string) *Site {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	site := s.find(name)
 	if site == nil {
-		site = newSite(name, s.places)
+		site = &Site{name: name, of: s}
 		site.used.Store(s.age.Add(1))
 		s.index.Store(name, site)
 		s.order.Add(name, site)
 	}
-	gone := s.evictedSites
-	s.evictedSites = nil
-	s.mu.Unlock()
-	for _, old := range gone {
-		old.moveTo(s.other)
-	}
 	return site
 }
 
-// evicted is called by order, while mu is held.
+// evicted ends the histograms of a replaced site, whose other counts move to "other". order
+// calls it while mu is held.
 func (s *sites) evicted(name string, site *Site) {
 	s.index.Delete(name)
-	s.evictedSites = append(s.evictedSites, site)
+	site.replaced.Store(true)
+	s.endTimes(site)
+	site.moveOn()
 }
 
 // all lists the present sites by name; "other" first.
@@ -120,8 +123,8 @@ func (s *sites) all() []*Site {
 func (s *sites) counts() []SiteCount {
 	var list []SiteCount
 	for _, one := range s.all() {
-		c := one.count()
-		if one.successor.Load() != nil || one == s.other && c == (SiteCount{Name: other}) {
+		c := one.snapshot()
+		if one.replaced.Load() || one == s.other && c == (SiteCount{Name: other}) {
 			continue
 		}
 		list = append(list, c)
@@ -130,7 +133,7 @@ func (s *sites) counts() []SiteCount {
 }
 
 func (s *sites) Describe(to chan<- *prometheus.Desc) {
-	describe(to, requestsDesc, bytesDesc, durationDesc, waitDesc, replaysDesc, refusalsDesc, unreadDesc)
+	describe(to, requestsDesc, bytesDesc, replaysDesc, refusalsDesc, unreadDesc)
 }
 
 // Collect reads "other" first. A site that is replaced meanwhile is then missing once;
@@ -138,58 +141,31 @@ func (s *sites) Describe(to chan<- *prometheus.Desc) {
 // happens.
 func (s *sites) Collect(to chan<- prometheus.Metric) {
 	now := time.Now()
-	all := s.all()
-	shown := all[:0]
-	for _, one := range all {
-		idle := one.idleFor(now)
-		if idle >= slotIdleTime {
-			one.releaseTimes()
+	for _, site := range s.all() {
+		idle := site.idleFor(now)
+		if idle >= slotIdleTime && site != s.other {
+			s.mu.Lock()
+			s.endTimes(site)
+			s.mu.Unlock()
 		}
-		if idle < seriesIdleTime || one == s.other {
-			shown = append(shown, one)
-		}
-	}
-	var list []prometheus.Metric
-	for _, one := range shown {
-		list = one.collect(list[:0])
-		for _, m := range list {
-			to <- m
+		if idle < seriesIdleTime || site == s.other {
+			for _, one := range site.collect() {
+				to <- one
+			}
 		}
 	}
 }
 
 // collect returns nothing for a site that is being emptied, whose counters would fall. A
 // counter at zero has no series.
-func (s *Site) collect(list []prometheus.Metric) []prometheus.Metric {
+func (s *Site) collect() (list []prometheus.Metric) {
 	site := &dto.LabelPair{Name: new("site"), Value: &s.name}
-	add := func(d *prometheus.Desc, n uint64, labels ...*dto.LabelPair) {
-		if n > 0 {
-			list = append(list, &counterSnapshot{d, labels, float64(n)})
+	for at, n := range s.counts.all() {
+		if n := n.Load(); n > 0 {
+			list = append(list, &counterSnapshot{groups[at.group].desc, at.labels(site), float64(n)})
 		}
 	}
-	s.requests.each(func(method, hundred, rest int, n *atomic.Uint64) {
-		add(requestsDesc, n.Load(), codePairs[hundred][rest], methodPairs[method], site)
-	})
-	add(bytesDesc, s.in.Load(), directionIn, site)
-	add(bytesDesc, s.out.Load(), directionOut, site)
-	if t := s.times.Load(); t != nil {
-		if h := read(t.took); *h.SampleCount > 0 {
-			list = append(list, &histogramSnapshot{durationDesc, []*dto.LabelPair{site}, h})
-		}
-		if h := read(t.waited); *h.SampleCount > 0 {
-			list = append(list, &histogramSnapshot{waitDesc, []*dto.LabelPair{site}, h})
-		}
-	}
-	s.replays.each(&replayReasons, func(reason string, n uint64) {
-		add(replaysDesc, n, pairOf("reason", reason), site)
-	})
-	s.refusals.each(&refusalScopes, func(scope string, n uint64) {
-		add(refusalsDesc, n, pairOf("scope", scope), site)
-	})
-	s.unread.each(&unreadReasons, func(reason string, n uint64) {
-		add(unreadDesc, n, pairOf("reason", reason), site)
-	})
-	if s.successor.Load() != nil {
+	if s.replaced.Load() {
 		return nil
 	}
 	return list

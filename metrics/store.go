@@ -55,18 +55,18 @@ var (
 )
 
 func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
-	c.operations.vec.Describe(to)
-	c.lent.vec.Describe(to)
-	c.losses.vec.Describe(to)
-	c.outages.vec.Describe(to)
+	c.operations.Describe(to)
+	c.lent.Describe(to)
+	c.losses.Describe(to)
+	c.outages.Describe(to)
 	describe(to, c.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc)
 }
 
 func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
-	c.operations.vec.Collect(to)
-	c.lent.vec.Collect(to)
-	c.losses.vec.Collect(to)
-	c.outages.vec.Collect(to)
+	c.operations.Collect(to)
+	c.lent.Collect(to)
+	c.losses.Collect(to)
+	c.outages.Collect(to)
 	if open := c.permits.Load(); open != nil {
 		to <- gaugeOf(permitsDesc, float64((*open)()))
 	}

@@ -18,64 +18,49 @@ const (
 	seriesIdleTime = time.Hour
 )
 
-// times are the histograms of a site, or those shared by all sites without.
-type times struct{ took, waited prometheus.Histogram }
+// times are the histograms of a site.
+type times struct{ took, waited prometheus.Observer }
 
-func newTimes() *times {
-	return &times{
-		took:   newHistogram("upstream_duration_seconds", "", answerBuckets),
-		waited: newHistogram("queue_wait_seconds", "", waitBuckets),
-	}
+func histogramVec(name, help string, bounds []float64) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(histogramOptions(name, help, bounds), []string{"site"})
 }
 
-// histogramSlots counts the sites with histograms of their own. It is safe for concurrent
-// use.
-type histogramSlots struct {
-	rest *times // shared by all other sites
-	free atomic.Int64
-}
-
-func newPlaces(most int) *histogramSlots {
-	p := &histogramSlots{rest: newTimes()}
-	p.free.Store(int64(most))
-	return p
-}
-
-// timesOf returns the site's histograms: its own if there is a slot, otherwise the shared
-// ones.
+// timesOf returns the site's histograms: its own if there is room, otherwise those of
+// "other".
 func (s *Site) timesOf() *times {
-	p := s.slots
-	for s.successor.Load() == nil {
-		if t := s.times.Load(); t != nil {
-			return t // maybe made by a concurrent request
-		}
-		n := p.free.Load()
-		if n <= 0 {
-			break
-		}
-		if !p.free.CompareAndSwap(n, n-1) {
-			continue
-		}
-		t := newTimes()
-		if !s.times.CompareAndSwap(nil, t) {
-			p.free.Add(1)
-			continue
-		}
-		if s.successor.Load() != nil { // the site was replaced meanwhile, before it had histograms
-			s.releaseTimes()
-		}
-		return t
-	}
 	if t := s.times.Load(); t != nil {
 		return t
 	}
-	return p.rest
+	if all := s.of; s == all.other || all.free.Load() > 0 && !s.replaced.Load() {
+		if t := all.giveTimes(s); t != nil {
+			return t
+		}
+	}
+	return s.of.other.timesOf()
 }
 
-// releaseTimes ends the site's own histograms, so that another site may have some.
-func (s *Site) releaseTimes() {
-	if t := s.times.Load(); t != nil && t != s.slots.rest && s.times.CompareAndSwap(t, nil) {
-		s.slots.free.Add(1)
+// giveTimes returns nil if there is no room for histograms of the site, or it was replaced.
+func (s *sites) giveTimes(site *Site) *times {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := site.times.Load()
+	if t == nil && (site == s.other || s.free.Load() > 0 && !site.replaced.Load()) {
+		t = &times{s.took.WithLabelValues(site.name), s.waited.WithLabelValues(site.name)}
+		site.times.Store(t)
+		if site != s.other {
+			s.free.Add(-1)
+		}
+	}
+	return t
+}
+
+// endTimes ends the site's own histograms, so that another site may have some. The caller
+// holds mu.
+func (s *sites) endTimes(site *Site) {
+	if site.times.Swap(nil) != nil {
+		s.took.DeleteLabelValues(site.name)
+		s.waited.DeleteLabelValues(site.name)
+		s.free.Add(1)
 	}
 }
 
@@ -87,9 +72,9 @@ type idleState struct {
 
 // idleFor returns the time since the site became idle.
 func (s *Site) idleFor(now time.Time) time.Duration {
-	sum := s.in.Load() + s.out.Load() + s.requests.sum()
-	for i := range s.unread {
-		sum += s.unread[i].Load()
+	sum := uint64(0)
+	for _, n := range s.counts.all() {
+		sum += n.Load()
 	}
 	if since := s.idle.since.Load(); since != 0 && s.idle.sum.Load() == sum {
 		return now.Sub(time.Unix(0, since))
@@ -108,36 +93,26 @@ var (
 	waitBuckets = []float64{.001, .01, .05, .25, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800, 3600}
 )
 
-// newHistogram makes a histogram that is both native and classic. The native one has four
-// buckets between powers of two, so a quantile is off by at most a tenth; values below 1 µs
-// count as zero.
-func newHistogram(name, help string, bounds []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
+// histogramOptions are those of a histogram that is both native and classic. The native one
+// has four buckets between powers of two, so a quantile is off by at most a tenth; values
+// below 1 µs count as zero.
+func histogramOptions(name, help string, bounds []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
 		Namespace: namespace, Name: name, Help: help, Buckets: bounds,
 		NativeHistogramBucketFactor: 1.19, NativeHistogramZeroThreshold: 1.0 / (1 << 20),
-	})
+	}
+}
+
+func newHistogram(name, help string, bounds []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(histogramOptions(name, help, bounds))
 }
 
 // observe adds a duration; a negative one, after the clock went back, counts as 0.
-func observe(h prometheus.Histogram, d time.Duration) { h.Observe(max(d, 0).Seconds()) }
+func observe(h prometheus.Observer, d time.Duration) { h.Observe(max(d, 0).Seconds()) }
 
 // read is a snapshot of a histogram.
 func read(h prometheus.Metric) *dto.Histogram {
 	var m dto.Metric
 	_ = h.Write(&m) // never fails
 	return m.Histogram
-}
-
-// histogramSnapshot is a site's histogram at one time.
-type histogramSnapshot struct {
-	desc   *prometheus.Desc
-	labels []*dto.LabelPair
-	h      *dto.Histogram
-}
-
-func (r *histogramSnapshot) Desc() *prometheus.Desc { return r.desc }
-
-func (r *histogramSnapshot) Write(to *dto.Metric) error {
-	to.Label, to.Histogram = r.labels, r.h
-	return nil
 }

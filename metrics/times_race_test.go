@@ -7,8 +7,9 @@ import (
 
 // Requests that are the first of their site at the same time have one place between them.
 func TestTheFirstRequestsOfASiteShareAPlace(t *testing.T) {
-	for range 2000 {
-		s := &Site{slots: newPlaces(8)}
+	for range 500 {
+		x := newSites(1)
+		s := x.site("a.test")
 		var all sync.WaitGroup
 		start := make(chan struct{})
 		var got [4]*times
@@ -25,7 +26,7 @@ func TestTheFirstRequestsOfASiteShareAPlace(t *testing.T) {
 				t.Fatal("they have several")
 			}
 		}
-		if free := s.slots.free.Load(); free != 7 {
+		if free := x.free.Load(); free != maxHistograms-1 {
 			t.Fatalf("%d places are free", free)
 		}
 	}
