@@ -59,8 +59,8 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 func TestLimitsOfTheOperatorAreToldWithThoseOfSites(t *testing.T) {
 	m := New(10)
 	m.Site("api.test")
-	knowing(m, Known{
-		Limits: []Announced{
+	knowing(m, testKnown{
+		Limits: []testLimit{
 			{Site: "api.test", Name: "75 per 15m", Limit: 75, Remaining: 60},
 			{Site: "api.test", Name: "both", Limit: 100, Remaining: 10},
 			{Site: "api.test", Name: "both too", Limit: 100, Remaining: 90},
@@ -94,10 +94,10 @@ func TestLimitsOfTheOperatorAreToldWithThoseOfSites(t *testing.T) {
 func TestTheNamesOfWrittenLimitsAreBounded(t *testing.T) {
 	m := New(10)
 	m.Site("api.test")
-	var k Known
+	var k testKnown
 	for i := range 1000 {
 		k.Written = append(k.Written, status.Limit{Site: "api.test", Limit: fmt.Sprintf("%04d%s\xff", i, strings.Repeat("x", 300)), Most: 1, Left: 1})
-		k.Limits = append(k.Limits, Announced{Site: "api.test", Name: fmt.Sprint("announced ", i), Limit: 1, Remaining: 1})
+		k.Limits = append(k.Limits, testLimit{Site: "api.test", Name: fmt.Sprint("announced ", i), Limit: 1, Remaining: 1})
 	}
 	knowing(m, k)
 	if n := len(scrape(t, m)["abide_limit_remaining"].Metric); n > maxRoutes+1 {

@@ -16,33 +16,41 @@ import (
 // maxTokens bounds the labelled tokens of a pool. The rest is "other".
 const maxTokens = 1000
 
-// Token is a token of a pool. State is "ready", "cooling", "spent", "quarantined" or
-// "disabled".
-type Token struct {
-	Pool, Name, State       string
-	Uses, Refusals, Denials uint64
-}
-
-// Announced is a limit that a server announces, for a token of a pool or, if these are
-// empty, for requests without a token.
-type Announced struct {
-	Site, Pool, Token string
-	// Budget is the same for tokens that share this limit.
-	Budget string
-	Route  string
-	Name   string // unique for one site and budget
-
-	Limit, Remaining int64 // -1: unknown
-	Reset            time.Time
-	Foreign          float64 // the share used by other clients, 0 to 1
-}
-
 // Known is the state of tokens, announced limits and configured limits.
 type Known struct {
-	Tokens  []Token
-	Limits  []Announced
+	status.Tokens
 	Written []status.Limit
 }
+
+// announced is a limit that a server announces, for a token of a pool or, if pool and token
+// are empty, for requests without a token.
+type announced struct {
+	pool, token string
+	budget      string // the same for tokens that share this limit
+	status.Announced
+}
+
+// announcements lists all limits in an order in which the same ones are labelled each time.
+func (k *Known) announcements() (list []announced) {
+	for _, one := range k.Limits {
+		list = append(list, announced{Announced: one})
+	}
+	for _, pool := range k.Pools {
+		for _, token := range pool.Tokens {
+			account := token.Account()
+			for _, one := range token.Limits {
+				list = append(list, announced{pool.Name, token.Label, account, one})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b announced) int {
+		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.token, b.token), cmp.Compare(a.Site, b.Site),
+			cmp.Compare(a.route(), b.route()), cmp.Compare(a.Name(), b.Name()))
+	})
+	return list
+}
+
+func (a *announced) route() string { return cmp.Or(a.Route, a.Name()) }
 
 // tokenCollector collects the tokens' metrics at a scrape.
 type tokenCollector struct {
@@ -87,30 +95,30 @@ func (c *tokenCollector) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := (*now)()
-	apart := labelledTokens(known.Tokens, c.most)
-	c.states(to, known.Tokens, apart)
-	c.addSince(known.Tokens, apart)
+	apart := labelledTokens(known.Pools, c.most)
+	c.states(to, known.Pools, apart)
+	c.addSince(known.Pools, apart)
 	for at, n := range c.total {
 		to <- counter(usesDesc, n.uses, at[0], at[1])
 		to <- counter(refusedDesc, n.refusals, at[0], at[1])
 		to <- counter(deniedDesc, n.denials, at[0], at[1])
 	}
-	limits := slices.SortedFunc(slices.Values(known.Limits), byName)
+	limits := known.announcements()
 	byToken(to, limits, apart)
 	c.bySite(to, limits, known.Written)
 }
 
 // labelledTokens are the tokens with labels of their own: the first of each pool, by name.
-func labelledTokens(list []Token, most int) map[pair]bool {
-	names := map[string][]string{} // :: pool → its tokens
-	for _, one := range list {
-		names[one.Pool] = append(names[one.Pool], one.Name)
-	}
+func labelledTokens(pools []status.Pool, most int) map[pair]bool {
 	apart := map[pair]bool{}
-	for pool, all := range names {
-		slices.Sort(all)
-		for _, one := range all[:min(len(all), most)] {
-			apart[pair{pool, one}] = true
+	for _, pool := range pools {
+		var labels []string
+		for _, token := range pool.Tokens {
+			labels = append(labels, token.Label)
+		}
+		slices.Sort(labels)
+		for _, one := range labels[:min(len(labels), most)] {
+			apart[pair{pool.Name, one}] = true
 		}
 	}
 	return apart
@@ -124,14 +132,16 @@ func tokenLabels(pool, token string, apart map[pair]bool) pair {
 	return pair{label(pool), label(token)}
 }
 
-func (c *tokenCollector) states(to chan<- prometheus.Metric, list []Token, apart map[pair]bool) {
+func (c *tokenCollector) states(to chan<- prometheus.Metric, pools []status.Pool, apart map[pair]bool) {
 	in := map[pair]map[string]int{}
-	for _, one := range list {
-		at := tokenLabels(one.Pool, one.Name, apart)
-		if in[at] == nil {
-			in[at] = map[string]int{}
+	for _, pool := range pools {
+		for _, one := range pool.Tokens {
+			at := tokenLabels(pool.Name, one.Label, apart)
+			if in[at] == nil {
+				in[at] = map[string]int{}
+			}
+			in[at][one.State]++
 		}
-		in[at][one.State]++
 	}
 	for at, n := range in {
 		for _, state := range tokenStates {
@@ -143,16 +153,14 @@ func (c *tokenCollector) states(to chan<- prometheus.Metric, list []Token, apart
 // addSince adds what has happened since the last scrape, so that "other" does not fall when
 // tokens come and go. The series of a removed token ends; the counts of a replaced one move
 // to "other".
-func (c *tokenCollector) addSince(list []Token, apart map[pair]bool) {
-	said, told := map[pair]tokenCounts{}, map[pair]bool{}
-	for _, one := range list {
-		at := pair{one.Pool, one.Name}
-		said[at] = tokenCounts{one.Uses, one.Refusals, one.Denials}
-		told[tokenLabels(one.Pool, one.Name, apart)] = true
-	}
-	there := map[pair]bool{}
-	for at := range said {
-		there[pair{label(at[0]), label(at[1])}] = true
+func (c *tokenCollector) addSince(pools []status.Pool, apart map[pair]bool) {
+	said, told, there := map[pair]tokenCounts{}, map[pair]bool{}, map[pair]bool{}
+	for _, pool := range pools {
+		for _, one := range pool.Tokens {
+			said[pair{pool.Name, one.Label}] = tokenCounts{one.Uses, one.Refusals, one.Denials}
+			told[tokenLabels(pool.Name, one.Label, apart)] = true
+			there[pair{label(pool.Name), label(one.Label)}] = true
+		}
 	}
 	for at, n := range c.total {
 		if told[at] || at[1] == other {
@@ -180,12 +188,6 @@ func (n tokenCounts) since(before tokenCounts) tokenCounts {
 		return n
 	}
 	return tokenCounts{n.uses - before.uses, n.refusals - before.refusals, n.denials - before.denials}
-}
-
-// byName sorts limits, so that the same ones are labelled each time.
-func byName(a, b Announced) int {
-	return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Site, b.Site),
-		cmp.Compare(a.Route, b.Route), cmp.Compare(a.Name, b.Name))
 }
 
 // remainingPart is the rest of a limit, or of several.
@@ -219,8 +221,8 @@ func (a remainingPart) plus(b remainingPart) remainingPart {
 }
 
 // leftOf makes a remainingPart of a limit; -1 is unknown.
-func leftOf(announced Announced) remainingPart {
-	return remainingPart{max(float64(announced.Limit), -1), max(float64(announced.Remaining), -1), announced.Reset}
+func leftOf(a announced) remainingPart {
+	return remainingPart{max(float64(a.Limit), -1), max(float64(a.Remaining), -1), a.Reset}
 }
 
 // budgetLimit is a limit of a route for one budget: that of a token, or of the tokens labelled
@@ -229,25 +231,25 @@ type budgetLimit struct{ pool, token, budget, route, limit string }
 
 // byToken exports what each token has left of each limit, of limits with equal labels of the scarcest,
 // and the sum for tokens labelled "other". The list is sorted.
-func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool) {
+func byToken(to chan<- prometheus.Metric, list []announced, apart map[pair]bool) {
 	routes, foreign := map[pair]names{}, map[pair]float64{} // :: labels of the token
 	scarcest := map[budgetLimit]remainingPart{}
 	for _, one := range list {
-		if one.Token == "" {
+		if one.token == "" {
 			continue
 		}
-		token := tokenLabels(one.Pool, one.Token, apart)
+		token := tokenLabels(one.pool, one.token, apart)
 		if routes[token] == nil {
 			routes[token] = names{}
 		}
-		at := budgetLimit{pool: token[0], token: token[1], route: label(cmp.Or(one.Route, one.Name)), limit: label(one.Name)}
+		at := budgetLimit{pool: token[0], token: token[1], route: label(one.route()), limit: label(one.Name())}
 		if both := at.route + "\x00" + at.limit; routes[token][both] || len(routes[token]) < maxRoutes {
 			routes[token][both] = true
 		} else {
 			at.route, at.limit = other, other
 		}
 		if token[1] == other {
-			at.budget = cmp.Or(one.Budget, one.Token)
+			at.budget = one.budget
 		}
 		part := leftOf(one)
 		if was, there := scarcest[at]; !there || part.scarcer(was) {
@@ -282,10 +284,10 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 
 // bySite exports what is left of each limit, summed over its budgets. If a site announces a
 // limit that is also configured, it exports the scarcer. The lists may have any order.
-func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announced, written []status.Limit) {
+func (c *tokenCollector) bySite(to chan<- prometheus.Metric, list []announced, written []status.Limit) {
 	theirs, ours := map[limitOwner]remainingPart{}, map[limitOwner]remainingPart{}
-	for _, one := range announced {
-		at := limitOwner{one.Site, one.Name, one.Pool + "\x00" + cmp.Or(one.Budget, one.Token)}
+	for _, one := range list {
+		at := limitOwner{one.Site, one.Name(), one.pool + "\x00" + one.budget}
 		part := leftOf(one)
 		if was, there := theirs[at]; !there || part.scarcer(was) {
 			theirs[at] = part

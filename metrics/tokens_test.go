@@ -13,22 +13,77 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/status"
 )
 
+type (
+	testToken struct {
+		Pool, Name, State       string
+		Uses, Refusals, Denials uint64
+	}
+	testLimit struct {
+		Site, Pool, Token, Budget, Route, Name string
+		Limit, Remaining                       int64
+		Reset                                  time.Time
+		Foreign                                float64
+	}
+	testKnown struct {
+		Tokens  []testToken
+		Limits  []testLimit
+		Written []status.Limit
+	}
+)
+
+// known has the tokens in their pools, and tokens of one budget as twins.
+func (k testKnown) known() Known {
+	pools, limits, twins := map[string][]status.Token{}, map[pair][]status.Announced{}, map[pair]map[string]bool{}
+	for _, one := range k.Limits {
+		limits[pair{one.Pool, one.Token}] = append(limits[pair{one.Pool, one.Token}], status.Announced{
+			Site: one.Site, Route: one.Route, Title: one.Name, Limit: one.Limit, Remaining: one.Remaining, Reset: one.Reset, Foreign: one.Foreign,
+		})
+		budget := pair{one.Pool, one.Budget}
+		if twins[budget] == nil {
+			twins[budget] = map[string]bool{}
+		}
+		twins[budget][one.Token] = true
+	}
+	known := Known{Written: k.Written}
+	known.Limits = limits[pair{}]
+	for _, one := range k.Tokens {
+		token := status.Token{Label: one.Name, State: one.State, Uses: one.Uses, Refusals: one.Refusals, Denials: one.Denials, Limits: limits[pair{one.Pool, one.Name}]}
+		for at, labels := range twins {
+			if at[0] == one.Pool && labels[one.Name] {
+				delete(labels, one.Name)
+				token.Twins = slices.Collect(maps.Keys(labels))
+				labels[one.Name] = true
+			}
+		}
+		pools[one.Pool] = append(pools[one.Pool], token)
+	}
+	for name, tokens := range pools {
+		known.Pools = append(known.Pools, status.Pool{Name: name, Tokens: tokens})
+	}
+	return known
+}
+
 // knowing has metrics that know this.
-func knowing(m *Metrics, k Known) { m.Tokens(func() Known { return k }) }
+func knowing(m *Metrics, k testKnown) {
+	known := k.known()
+	m.Tokens(func() Known { return known })
+}
 
 var someReset = time.Unix(1_800_000_000, 500_000_000)
 
-func someTokens() Known {
-	return Known{
-		Tokens: []Token{
+func someTokens() testKnown {
+	return testKnown{
+		Tokens: []testToken{
 			{"twitter", "a", "ready", 10, 1, 0},
 			{"twitter", "b", "cooling", 20, 2, 0},
 			{"twitter", "twin of b", "quarantined", 0, 0, 3},
 			{"github", "a", "disabled", 5, 0, 0},
 		},
-		Limits: []Announced{
+		Limits: []testLimit{
 			{"api.test", "twitter", "a", "a", "GET /x", "75 per 15m for GET /x", 75, 60, someReset, 0.25},
 			{"api.test", "twitter", "a", "a", "GET /x", "1000 per day for GET /x", 1000, 10, someReset.Add(time.Hour), 0},
 			{"api.test", "twitter", "a", "a", "GET /y", "GET /y", -1, -1, time.Time{}, 0},
@@ -81,7 +136,7 @@ func TestTokensHaveWhatIsLeftAndTheirStates(t *testing.T) {
 	if n := len(scrape(t, m)["abide_token_remaining"].Metric); n != 5 {
 		t.Errorf("%d series of what is left", n)
 	}
-	knowing(m, Known{})
+	knowing(m, testKnown{})
 	for _, name := range []string{"abide_token_state", "abide_token_uses_total", "abide_limit_remaining"} {
 		if f := scrape(t, m)[name]; f != nil {
 			t.Errorf("nothing is known any more, and there is %v", f)
@@ -117,21 +172,21 @@ func TestATokenIsReadAsAnAlertReadsIt(t *testing.T) {
 
 func TestTokensAndTheirRoutesAreBounded(t *testing.T) {
 	m := New(3)
-	var k Known
+	var k testKnown
 	for i := range maxTokens + 50 {
 		name := fmt.Sprintf("t%05d", i)
-		k.Tokens = append(k.Tokens, Token{"big", name, tokenStates[i%5], 1, 2, 3})
+		k.Tokens = append(k.Tokens, testToken{"big", name, tokenStates[i%5], 1, 2, 3})
 		for r := range 3 {
 			// Each of those that are not told apart has routes of its own.
-			k.Limits = append(k.Limits, Announced{"a.test", "big", name, name, fmt.Sprint("r", i, "-", r), fmt.Sprint("l", i, "-", r), 100, 50, someReset, 0.1})
+			k.Limits = append(k.Limits, testLimit{"a.test", "big", name, name, fmt.Sprint("r", i, "-", r), fmt.Sprint("l", i, "-", r), 100, 50, someReset, 0.1})
 		}
 	}
 	for r := range 500 {
-		k.Limits = append(k.Limits, Announced{"a.test", "big", "t00000", "t00000", fmt.Sprint("s", r), fmt.Sprint("s", r), 100, 50, someReset, 0.1})
+		k.Limits = append(k.Limits, testLimit{"a.test", "big", "t00000", "t00000", fmt.Sprint("s", r), fmt.Sprint("s", r), 100, 50, someReset, 0.1})
 	}
 	for i := range 500 {
 		m.Site(fmt.Sprint(i, ".test"))
-		k.Limits = append(k.Limits, Announced{fmt.Sprint(i, ".test"), "", "", "", "", fmt.Sprint(i), 10, 5, someReset, 0})
+		k.Limits = append(k.Limits, testLimit{fmt.Sprint(i, ".test"), "", "", "", "", fmt.Sprint(i), 10, 5, someReset, 0})
 	}
 	m.Site("a.test")
 	knowing(m, k)
@@ -155,13 +210,13 @@ func TestTokensAndTheirRoutesAreBounded(t *testing.T) {
 
 func TestTokensThatAreNotToldApartAreSummed(t *testing.T) {
 	m := New(3)
-	var k Known
+	var k testKnown
 	for i := range maxTokens + 4 {
 		name := fmt.Sprintf("t%05d", i)
-		k.Tokens = append(k.Tokens, Token{"big", name, "ready", 1, 0, 0})
+		k.Tokens = append(k.Tokens, testToken{"big", name, "ready", 1, 0, 0})
 		k.Limits = append(k.Limits,
-			Announced{"a.test", "big", name, fmt.Sprint("account ", i/2), "GET /x", "1", 100, int64(i - 900), someReset.Add(-time.Duration(i) * time.Second), 0.1},
-			Announced{"a.test", "big", name, fmt.Sprint("account ", i/2), "GET /x", "2", 100, 1000, someReset.Add(-time.Hour), 0.1})
+			testLimit{"a.test", "big", name, fmt.Sprint("account ", i/2), "GET /x", "1", 100, int64(i - 900), someReset.Add(-time.Duration(i) * time.Second), 0.1},
+			testLimit{"a.test", "big", name, fmt.Sprint("account ", i/2), "GET /x", "2", 100, 1000, someReset.Add(-time.Hour), 0.1})
 	}
 	knowing(m, k)
 	// Two accounts of two tokens each: 100 and 102 are left.
@@ -175,12 +230,13 @@ func TestCountsOfTokensNeverFallWhileTheyComeAndGo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := New(3)
 		m.tokens.most = 3
-		live := map[string]*Token{}
-		m.Tokens(func() (k Known) {
+		live := map[string]*testToken{}
+		m.Tokens(func() Known {
+			var k testKnown
 			for _, one := range live {
 				k.Tokens = append(k.Tokens, *one)
 			}
-			return k
+			return k.known()
 		})
 		var last float64
 		for i := range rapid.IntRange(1, 6).Draw(rt, "rounds") {
@@ -188,7 +244,7 @@ func TestCountsOfTokensNeverFallWhileTheyComeAndGo(t *testing.T) {
 				switch name := rapid.SampledFrom(append(slices.Sorted(maps.Keys(live)), "new")).Draw(rt, "name"); {
 				case name == "new":
 					name = fmt.Sprintf("%s%d.%d", rapid.StringMatching(`[a-h]`).Draw(rt, "first"), i, j)
-					live[name] = &Token{"p", name, "ready", 0, 0, 0}
+					live[name] = &testToken{"p", name, "ready", 0, 0, 0}
 				case rapid.Bool().Draw(rt, "leave"):
 					delete(live, name)
 				default:
@@ -219,14 +275,14 @@ func TestCountsOfTokensNeverFallWhileTheyComeAndGo(t *testing.T) {
 func TestLabelsOfTokensAreOnesThatPrometheusTakes(t *testing.T) {
 	names := []string{`a"b`, "a\nb", `a\b`, "a\xffb", "a\xfeb", "", "\x00", "日本", strings.Repeat("x", 300), strings.Repeat("x", 301), "other", "__name__"}
 	m := New(100)
-	var k Known
+	var k testKnown
 	for i, name := range names {
 		m.Site(name)
-		k.Tokens = append(k.Tokens, Token{name, name, name, 1, 1, 1}, Token{"p", name, "ready", 1, 1, 1})
+		k.Tokens = append(k.Tokens, testToken{name, name, name, 1, 1, 1}, testToken{"p", name, "ready", 1, 1, 1})
 		k.Limits = append(k.Limits,
-			Announced{name, name, name, name, name, name, math.MaxInt64, math.MaxInt64, time.Unix(1<<40, 0), math.NaN()},
-			Announced{name, "p", name, name, name, name, math.MinInt64, math.MaxInt64, time.Time{}, math.Inf(1)},
-			Announced{name, "", "", "", name, name, int64(i), 1, someReset, -1})
+			testLimit{name, name, name, name, name, name, math.MaxInt64, math.MaxInt64, time.Unix(1<<40, 0), math.NaN()},
+			testLimit{name, "p", name, name, name, name, math.MinInt64, math.MaxInt64, time.Time{}, math.Inf(1)},
+			testLimit{name, "", "", "", name, name, int64(i), 1, someReset, -1})
 	}
 	k.Tokens = append(k.Tokens, k.Tokens...) // nobody should
 	knowing(m, k)
@@ -248,12 +304,12 @@ func TestLabelsOfTokensAreOnesThatPrometheusTakes(t *testing.T) {
 
 func BenchmarkScrapeTokens(b *testing.B) {
 	m := New(1000)
-	var k Known
+	var k testKnown
 	for i := range 100 {
 		name := fmt.Sprint("t", i)
-		k.Tokens = append(k.Tokens, Token{"p", name, "ready", 1, 1, 1})
+		k.Tokens = append(k.Tokens, testToken{"p", name, "ready", 1, 1, 1})
 		for r := range 10 {
-			k.Limits = append(k.Limits, Announced{"api.test", "p", name, name, fmt.Sprint("r", r), fmt.Sprint("r", r), 75, 10, someReset, 0})
+			k.Limits = append(k.Limits, testLimit{"api.test", "p", name, name, fmt.Sprint("r", r), fmt.Sprint("r", r), 75, 10, someReset, 0})
 		}
 	}
 	knowing(m, k)
@@ -261,4 +317,22 @@ func BenchmarkScrapeTokens(b *testing.B) {
 	for b.Loop() {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
 	}
+}
+
+func TestTwinsHaveOneBudgetBetweenThem(t *testing.T) {
+	limit := func(left int64) []status.Announced {
+		return []status.Announced{{Site: "api.test", Route: "GET /x", Title: "75 per 15m for GET /x", Limit: 75, Remaining: left}}
+	}
+	m := New(10)
+	m.Site("api.test")
+	m.Tokens(func() Known {
+		return Known{Tokens: status.Tokens{Limits: append(limit(3), limit(4)...), Pools: []status.Pool{{Name: "empty"}, {Name: "twitter", Tokens: []status.Token{
+			{Label: "a", State: "cooling", Twins: []string{"b"}, Uses: 1, Refusals: 1, Limits: limit(1)},
+			{Label: "b", State: "cooling", Twins: []string{"a"}, Limits: limit(1)},
+			{Label: "c, d", State: "ready", Limits: limit(2)},
+		}}}}}
+	})
+	expect(t, m, 2, "abide_token_state", "state", "cooling")
+	expect(t, m, 1, "abide_token_remaining", "pool", "twitter", "token", "a", "route", "GET /x", "limit", "75 per 15m for GET /x")
+	expect(t, m, 1+2+3, "abide_limit_remaining", "site", "api.test") // of equal limits the scarcest
 }

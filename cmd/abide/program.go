@@ -144,7 +144,7 @@ func (a *program) start(p *policy.Policy) (err error) {
 	a.metrics.Blocked(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Blocked()) })
 	a.metrics.Observed(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Observed()) })
 	a.metrics.Breakers(a.proxy.Breakers)
-	a.metrics.Tokens(a.knownTokens)
+	a.metrics.Tokens(func() metrics.Known { return metrics.Known{Tokens: a.proxy.Tokens(), Written: a.proxy.WrittenLimits()} })
 	a.metrics.Permits(a.proxy.OpenPermits)
 	if a.proxy.Store().Kind != "none" {
 		a.metrics.Store(a.storeMetrics)

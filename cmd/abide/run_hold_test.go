@@ -11,6 +11,8 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
+var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
 func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 
 // waitingSince is what waits of one site since a second.
