@@ -23,6 +23,7 @@ import (
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy"
@@ -459,3 +460,26 @@ func (c adminProcess) Refused() *status.RefusedReload { return c.refused.status(
 
 // Store is the state of the store and the state file.
 func (c adminProcess) Store(ctx context.Context) status.Store { return c.storeStatus(ctx) }
+
+// holdCounts lists the requests that wait, by site, client and priority, for the metrics.
+func (a *program) holdCounts() (list []metrics.HoldCount) {
+	for at, n := range a.proxy.HeldCounts() {
+		list = append(list, metrics.HoldCount{Site: at.Site, Priority: at.Priority, N: n})
+	}
+	return list
+}
+
+// blockedTimes converts the times that limits held requests for the metrics.
+func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
+	return lists.Map(since, func(blocked dispatch.Blocked) metrics.BlockedTime {
+		return metrics.BlockedTime{Site: blocked.Site, Limit: blocked.Limit, Seconds: blocked.Seconds}
+	})
+}
+
+// waiting counts the requests that wait.
+func (a *program) waiting() (n int) {
+	for _, one := range a.proxy.HeldCounts() {
+		n += one
+	}
+	return n
+}
