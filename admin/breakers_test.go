@@ -23,8 +23,8 @@ func TestBreakersThatAreNotClosedAreShown(t *testing.T) {
 	}
 	b := newBed(t, withBreakers(list...))
 	r := b.get("/")
-	open := strings.Index(r.body, `class="bad">api.test</th><td class="text">its circuit is open: it answered 502</td>`)
-	half := strings.Index(r.body, `class="warm">nitter.pool / nitter-a.example</th><td class="text">its circuit is half-open: it failed</td><td>tried again in 9 min `)
+	open := strings.Index(r.body, `class="bad">api.test</th><td class="text">left alone: it answered 502</td>`)
+	half := strings.Index(r.body, `class="warm">nitter.pool / nitter-a.example</th><td class="text">on trial: it failed</td><td>tried again in 9 min `)
 	if open < 0 || half < open || strings.Contains(r.body, "well.test") {
 		t.Errorf("the page:\n%s", r.body)
 	}
@@ -47,7 +47,7 @@ func TestManySitesThatFailAlikeAreOneLine(t *testing.T) {
 	for i := range 300 {
 		list = append(list, status.Breaker{Site: fmt.Sprintf("%d.test", i), State: "open"})
 	}
-	const want = `class="bad">100 sites</th><td class="text">its circuit is open: it failed: 0.test, 1.test, 10.test, 100.test, 101.test, 102.test and 94 more</td>`
+	const want = `class="bad">100 sites</th><td class="text">left alone: it failed: 0.test, 1.test, 10.test and 97 more</td>`
 	if page := newBed(t, withBreakers(list...)).get("/").body; !strings.Contains(page, want) {
 		t.Errorf("the page:\n%s", page)
 	}

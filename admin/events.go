@@ -32,9 +32,8 @@ const (
 type snapshot struct {
 	facts *page.Facts
 	at    time.Time
-	now   []byte            // the event with numbers
-	parts []string          // names of parts, in order
-	event map[string][]byte // :: part → its event
+	now   []byte      // the event with numbers
+	parts []page.Part // about all sites
 }
 
 // events sends what changes as server-sent events. One goroutine makes a snapshot each second
@@ -143,12 +142,7 @@ func (e *events) snapshot(ctx context.Context, now time.Time) (s *snapshot) {
 	if err != nil {
 		panic(err)
 	}
-	s = &snapshot{facts: f, at: now, now: eventOf("now", liveOf(f, now)), event: make(map[string][]byte, len(parts))}
-	for _, one := range parts {
-		s.parts = append(s.parts, one.Name)
-		s.event[one.Name] = eventOf("part", one)
-	}
-	return s
+	return &snapshot{facts: f, at: now, now: eventOf("now", liveOf(f, now)), parts: parts}
 }
 
 // liveOf is the numbers that change most.
@@ -192,7 +186,7 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	to := &eventWriter{w: w, control: http.NewResponseController(w), filter: query.Get("site"), sent: map[string][]byte{}}
+	to := &eventWriter{w: w, control: http.NewResponseController(w), filter: query.Get("site"), sent: map[string]string{}}
 	if to.begin() != nil {
 		return
 	}
@@ -217,7 +211,7 @@ type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	filter  string
-	sent    map[string][]byte // :: part → the event that was sent last
+	sent    map[string]string // :: part → the HTML that was sent last
 }
 
 // begin says what is to come. The server's timeouts are for short answers.
@@ -233,18 +227,19 @@ func (t *eventWriter) begin() error {
 func (t *eventWriter) write(s *snapshot) error {
 	var b bytes.Buffer
 	b.Write(s.now)
-	for _, name := range s.parts {
-		event := s.event[name]
-		if name == "sites" && t.filter != "" {
-			part, err := page.SitesPart(s.facts, t.filter, s.at)
-			if err != nil {
-				return err
-			}
-			event = eventOf("part", part)
+	parts := s.parts
+	if t.filter != "" {
+		facts := *s.facts
+		facts.Filter = t.filter
+		var err error
+		if parts, err = page.Parts(&facts, s.at); err != nil {
+			return err
 		}
-		if !bytes.Equal(t.sent[name], event) {
-			b.Write(event)
-			t.sent[name] = event
+	}
+	for _, part := range parts {
+		if t.sent[part.Name] != part.HTML {
+			b.Write(eventOf("part", part))
+			t.sent[part.Name] = part.HTML
 		}
 	}
 	t.extend()

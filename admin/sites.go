@@ -114,6 +114,11 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 	for site := range s.limits.proxy.Overrides() {
 		at(site).Set = true
 	}
+	for site, known := range all {
+		if rule := s.limits.policy().RuleOf(site); rule != nil {
+			known.Pool = rule.Pool
+		}
+	}
 	for site, pause := range s.proxy.Pauses() {
 		at(site).Paused = &pause
 	}

@@ -65,9 +65,9 @@ open.test  60 per 1m  59 of 60  -
 
 broken
 
-SITE           BREAKER    TRIES          FAILED LAST BECAUSE
-ill.test       open       in 1 min 00 s  it answered 502
-pool / a.test  half-open  -              -
+SITE           STATE       TRIES          FAILED LAST BECAUSE
+ill.test       left alone  in 1 min 00 s  it answered 502
+pool / a.test  on trial    -              -
 
 more than 3 requests wait
 

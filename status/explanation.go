@@ -205,7 +205,7 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 	}
 	name = "backends"
 	for _, one := range e.Backends {
-		line(name, "%s: breaker %s, %d in flight", one.Backend, BreakerWord(one.Breaker), one.InFlight)
+		line(name, "%s: %s, %d in flight", one.Backend, BreakerWord(one.Breaker), one.InFlight)
 		name = ""
 	}
 	_, _ = io.WriteString(w, b.String())

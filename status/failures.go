@@ -25,15 +25,20 @@ type Failures struct {
 	Open  uint64                 `json:"-"`           // of the requests that clients gave up, those that were open when the command ended
 }
 
-// Add counts requests to a site that failed in one way: what is a status, or the reason of abide's own answer. A site
-// has each status once.
+// Add counts requests to a site that failed in one way: what is a status, or the reason of abide's own answer.
 func (f *Failures) Add(site, what string, requests int64) {
 	if f.Codes == nil {
-		f.Codes, f.Own = map[string][]CodeCount{}, map[string]uint64{}
+		f.Codes = map[string][]CodeCount{}
+	}
+	if f.Own == nil {
+		f.Own = map[string]uint64{}
 	}
 	if code, err := strconv.Atoi(what); err == nil {
-		f.Codes[site] = append(f.Codes[site], CodeCount{code, uint64(requests)})
-		slices.SortFunc(f.Codes[site], func(a, b CodeCount) int { return a.Code - b.Code })
+		i, there := slices.BinarySearchFunc(f.Codes[site], code, func(c CodeCount, code int) int { return c.Code - code })
+		if !there {
+			f.Codes[site] = slices.Insert(f.Codes[site], i, CodeCount{Code: code})
+		}
+		f.Codes[site][i].Answers += uint64(requests)
 	} else if requests > 0 {
 		f.Own[what] += uint64(requests)
 	}
@@ -60,6 +65,17 @@ func (f Failures) Count() (failed, left uint64) {
 		}
 	}
 	return failed, left
+}
+
+// Sum returns the failures of all sites as those of one of a name.
+func (f Failures) Sum(name string) Failures {
+	sum := Failures{Own: f.Own}
+	for _, codes := range f.Codes {
+		for _, c := range codes {
+			sum.Add(name, strconv.Itoa(c.Code), int64(c.Answers))
+		}
+	}
+	return sum
 }
 
 // Sentences describes what went wrong. client names who gave requests up.

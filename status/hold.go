@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -145,13 +146,13 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 	if len(s.Breakers) > 0 {
 		heading(w, "broken")
 		t := table{}
-		t.add("SITE", "BREAKER", "TRIES", "FAILED LAST BECAUSE")
+		t.add("SITE", "STATE", "TRIES", "FAILED LAST BECAUSE")
 		for _, one := range s.Breakers {
 			site := one.Site
 			if one.Backend != "" {
 				site += " / " + one.Backend
 			}
-			t.add(site, one.State, cmp.Or(Ahead(one.Until, now), "-"), cmp.Or(one.Why, "-"))
+			t.add(site, BreakerWord(one.State), cmp.Or(Ahead(one.Until, now), "-"), cmp.Or(one.Why, "-"))
 		}
 		t.write(w)
 	}
@@ -176,10 +177,13 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 	t.write(w)
 }
 
-// BreakerWord returns the state of a breaker for people: "ok" for one that is closed.
+// BreakerWord returns what the state of a breaker means for its site: "ok" for one that is closed.
 func BreakerWord(state string) string {
-	if state == "" || state == "closed" {
-		return "ok"
+	switch state {
+	case "open":
+		return "left alone"
+	case "half-open":
+		return "on trial"
 	}
-	return state
+	return cmp.Or(strings.TrimPrefix(state, "closed"), "ok")
 }

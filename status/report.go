@@ -58,7 +58,7 @@ func (r *Report) Normalize() {
 	r.Add("", "", 0) // no null maps
 	r.Denied = append([]DeniedToken{}, r.Denied...)
 	slices.SortStableFunc(r.Rows, func(a, b ReportRow) int {
-		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name))
 	})
 	slices.SortStableFunc(r.Limits, func(a, b ReportBlocked) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
@@ -74,22 +74,23 @@ func (r *Report) Normalize() {
 	}
 }
 
-// maxReportLines bounds the rows that Describe prints, and the limits.
-const maxReportLines = 50
+const (
+	maxReportLines = 50 // the most rows, and the most limits, that Describe prints
+	reportTime     = "2006-01-02 15:04"
+)
 
 // Describe prints the report for people.
 func (r Report) Describe(w io.Writer) {
-	const format = "2006-01-02 15:04"
-	say(w, "%s to %s UTC", r.Since.UTC().Format(format), r.Until.UTC().Format(format))
+	say(w, "%s to %s UTC", r.Since.UTC().Format(reportTime), r.Until.UTC().Format(reportTime))
 	say(w, "")
 	if len(r.Rows) == 0 {
 		say(w, "no request was recorded in this time")
 	} else {
-		r.describeRows(w, format)
+		r.describeRows(w)
 	}
 	if len(r.Limits) > 0 {
 		say(w, "")
-		r.describeLimits(w, format)
+		r.describeLimits(w)
 	}
 	describeList(w, "failed", r.Sentences("clients"))
 	describeList(w, "denied", r.Denied)
@@ -109,48 +110,45 @@ func describeList[T any](w io.Writer, title string, list []T) {
 	}
 }
 
-func (r Report) describeRows(w io.Writer, format string) {
-	t := table{numbers: []int{1, 2, 3, 4, 5, 6}}
+func (r Report) describeRows(w io.Writer) {
 	head := []string{strings.ToUpper(r.By), "REQUESTS", "REFUSED", "WAITED", "PER REQUEST", "RECEIVED", "SENT"}
-	if r.Step != "" {
-		t.numbers, head = []int{2, 3, 4, 5, 6, 7}, append([]string{"FROM"}, head...)
-	}
-	t.add(head...)
-	for _, one := range r.Rows[:min(len(r.Rows), maxReportLines)] {
+	describeSteps(w, r, head, 1, "--csv and --json; those that waited longest are above", r.Rows, func(one ReportRow) (time.Time, []string) {
 		each := "-"
 		if one.Requests > 0 {
 			each = seconds(one.Waited / float64(one.Requests))
 		}
-		cells := []string{cmp.Or(one.Name, "-"), fmt.Sprint(one.Requests), fmt.Sprint(one.Refusals), seconds(one.Waited), each, Size(uint64(max(one.In, 0))), Size(uint64(max(one.Out, 0)))}
-		if r.Step != "" {
-			cells = append([]string{one.Start.Format(format)}, cells...)
-		}
-		t.add(cells...)
-	}
-	t.write(w)
-	if n := len(r.Rows) - maxReportLines; n > 0 {
-		say(w, "and %s; --csv and --json list all", Number(n, "other", "others"))
-	}
+		return one.Start, []string{cmp.Or(one.Name, "-"), fmt.Sprint(one.Requests), fmt.Sprint(one.Refusals), seconds(one.Waited), each, Size(uint64(max(one.In, 0))), Size(uint64(max(one.Out, 0)))}
+	})
 	say(w, "bytes of bodies; abide status also counts headers and TLS")
 }
 
-func (r Report) describeLimits(w io.Writer, format string) {
-	t := table{numbers: []int{2, 3}}
-	head := []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}
+func (r Report) describeLimits(w io.Writer) {
+	describeSteps(w, r, []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}, 2, "--json", r.Limits, func(one ReportBlocked) (time.Time, []string) {
+		return one.Start, []string{one.Limit, one.Site, seconds(one.Held), seconds(one.Busy)}
+	})
+}
+
+// describeSteps prints the first of a list as a table whose first columns are words, with the start of each where the
+// report has steps. all says where all are listed.
+func describeSteps[T any](w io.Writer, r Report, head []string, words int, all string, list []T, row func(T) (time.Time, []string)) {
 	if r.Step != "" {
-		t.numbers, head = []int{3, 4}, append([]string{"FROM"}, head...)
+		head, words = append([]string{"FROM"}, head...), words+1
 	}
+	t := table{}
 	t.add(head...)
-	for _, one := range r.Limits[:min(len(r.Limits), maxReportLines)] {
-		cells := []string{one.Limit, one.Site, seconds(one.Held), seconds(one.Busy)}
+	for column := words; column < len(head); column++ {
+		t.numbers = append(t.numbers, column)
+	}
+	for _, one := range list[:min(len(list), maxReportLines)] {
+		start, cells := row(one)
 		if r.Step != "" {
-			cells = append([]string{one.Start.Format(format)}, cells...)
+			cells = append([]string{start.Format(reportTime)}, cells...)
 		}
 		t.add(cells...)
 	}
 	t.write(w)
-	if n := len(r.Limits) - maxReportLines; n > 0 {
-		say(w, "and %s; --json lists all", Number(n, "other", "others"))
+	if n := len(list) - maxReportLines; n > 0 {
+		say(w, "and %s, listed by %s", Number(n, "other", "others"), all)
 	}
 }
 

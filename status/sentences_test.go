@@ -220,8 +220,8 @@ left            a.test: no pause
                 5 requests of dan: not known, no answer has told
 not used        5 requests of carol: pauses until 12:01:00 UTC (in 1 min 00 s) (quarantine)
 breaker         half-open
-backends        b.test: breaker ok, 1 in flight
-                c.test: breaker open, 0 in flight
+backends        b.test: ok, 1 in flight
+                c.test: left alone, 0 in flight
 `},
 		{Explanation{Limit: "9 per 1h", Place: 1, Until: noon.Add(time.Minute), Expected: noon.Add(time.Minute), Shared: true}, `
 now             0 requests wait, 0 in flight

@@ -20,6 +20,7 @@ type Site struct {
 	Limits     []Limit `json:"limits"`
 	LimitCount int     `json:"limit_count"` // those that are not listed, too
 	Set        bool    `json:"limits_set"`  // at run time, and not by the configuration
+	Pool       string  `json:"-"`           // whose tokens its requests have, "" for none
 	Held       int     `json:"held"`        // requests that wait
 	// LongestWait is the time that the first waiting request has waited, 0 if none waits.
 	LongestWait float64 `json:"longest_wait_seconds"`

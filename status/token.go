@@ -57,6 +57,9 @@ func (t *Token) Reason() string {
 	return t.Why
 }
 
+// Away tells whether no request has the token until somebody or a later try brings it back.
+func (t *Token) Away() bool { return t.State == "quarantined" || t.State == "disabled" }
+
 // Denied tells whether sites do not accept the token, for the reason in Why.
 func (t *Token) Denied() bool {
 	return t.Why != "" && (t.State == "quarantined" || t.State == "ready")
@@ -213,13 +216,13 @@ func (a Announced) FoundText() string {
 func (a Announced) LeftText() string {
 	switch {
 	case a.Remaining >= 0 && a.Limit >= 0:
-		return fmt.Sprintf("%d of %d", a.Remaining, a.Limit)
+		return Count(uint64(a.Remaining)) + " of " + Count(uint64(a.Limit))
 	case a.Remaining >= 0:
-		return fmt.Sprint(a.Remaining)
+		return Count(uint64(a.Remaining))
 	case a.State == Hidden:
 		return "-"
 	case a.Limit >= 0:
-		return fmt.Sprintf("? of %d", a.Limit)
+		return "? of " + Count(uint64(a.Limit))
 	}
 	return cmp.Or(a.State, "not known")
 }

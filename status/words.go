@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -150,6 +151,15 @@ func Count(n uint64) string {
 		b.WriteRune(one)
 	}
 	return b.String()
+}
+
+// Grouped is the name of a limit with the thousands of its amount apart: "12 000 tokens per 1m".
+func Grouped(name string) string {
+	digits := len(name) - len(strings.TrimLeft(name, "0123456789"))
+	if n, err := strconv.ParseUint(name[:digits], 10, 64); err == nil {
+		return Count(n) + name[digits:]
+	}
+	return name
 }
 
 // Until is ", until" and a time, or "" for zero.

@@ -101,7 +101,7 @@ func pattern(a status.Advice) string {
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
 func rate(perSecond float64) string {
-	if perSecond < 0.1 {
+	if perSecond < 1 {
 		return strconv.FormatFloat(perSecond*60, 'g', 3, 64) + " a minute"
 	}
 	return strconv.FormatFloat(perSecond, 'g', 3, 64) + "/s"

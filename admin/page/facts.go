@@ -8,6 +8,10 @@
 package page
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/admin/samples"
@@ -31,8 +35,60 @@ type Facts struct {
 	Past      Past
 	Samples   samples.Snapshot
 
-	Filter string  // sites are listed whose names have it; "" for all
+	Filter string  // the page is about sites whose names have it; "" for all
 	Chosen *Chosen // the site that Filter names; nil where it names none
+}
+
+// filtered returns the facts about the sites whose names have the filter, and those about no site.
+func (f *Facts) filtered() *Facts {
+	if f.Filter == "" {
+		return f
+	}
+	g, filter := *f, strings.ToLower(f.Filter)
+	of := func(site string) bool { return strings.Contains(strings.ToLower(site), filter) }
+	other := map[string]bool{} // the sites that the filter leaves out
+	g.Known = only(f.Known, func(s status.Site) bool { other[s.Name] = !of(s.Name); return of(s.Name) })
+	g.Checks = only(f.Checks, func(c status.Check) bool { return !other[c.Name] })
+	g.Breakers = only(f.Breakers, func(b status.Breaker) bool { return of(b.Site) })
+	g.Forecasts = only(f.Forecasts, func(l status.Forecast) bool { return of(l.Site) })
+	g.Holds = only(f.Holds, func(h status.Hold) bool { return of(h.Site) })
+	g.Advice = only(f.Advice, func(a status.Advice) bool { return of(a.Site) || slices.ContainsFunc(a.Others, of) })
+	g.Pauses = maps.Clone(f.Pauses)
+	maps.DeleteFunc(g.Pauses, func(site string, _ status.Pause) bool { return !of(site) })
+	if g.Waiting != nil {
+		g.Waiting = &status.Waits{List: only(f.Waiting.List, func(w status.Wait) bool { return of(w.Site) })}
+	}
+	about := func(l status.Announced) bool { return of(l.Site) }
+	g.Tokens = status.Tokens{Limits: only(f.Tokens.Limits, about)}
+	for _, p := range f.Tokens.Pools {
+		if slices.ContainsFunc(g.Known, func(s status.Site) bool { return s.Pool == p.Name }) {
+			p.Tokens = slices.Clone(p.Tokens)
+			for i := range p.Tokens {
+				p.Tokens[i].Limits = only(p.Tokens[i].Limits, about)
+			}
+			g.Tokens.Pools = append(g.Tokens.Pools, p)
+		}
+	}
+	g.Past.Periods = slices.Clone(f.Past.Periods)
+	for i := range g.Past.Periods {
+		g.Past.Periods[i].Traffic = only(f.Past.Periods[i].Traffic, func(t status.Traffic) bool { return of(t.Site) })
+	}
+	g.SiteCount, g.Total, g.Samples.Total, g.Samples.Waiting, g.Unread, g.Failures = len(g.Known), status.Counts{}, samples.Course{}, nil, nil, status.Failures{Codes: maps.Clone(f.Codes)}
+	maps.DeleteFunc(g.Codes, func(site string, _ []status.CodeCount) bool { return !of(site) })
+	for _, site := range g.Known {
+		g.Total.Requests += site.Counts.Requests
+		g.Samples.Total.Add(f.Samples.Sites[site.Name])
+		if u := site.Unread; u != nil {
+			g.Unread = cmp.Or(g.Unread, &status.Unread{})
+			g.Unread.Sites, g.Unread.SiteCount, g.Unread.Connections = append(g.Unread.Sites, *u), g.Unread.SiteCount+1, g.Unread.Connections+u.Connections
+		}
+	}
+	return &g
+}
+
+// only returns the items of a list that are wanted.
+func only[T any](list []T, wanted func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(item T) bool { return !wanted(item) })
 }
 
 // Past is the traffic of the last hour, day and month.

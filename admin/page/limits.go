@@ -101,6 +101,9 @@ func learnedOf(f *Facts, now time.Time) folded[limitBar] {
 	for _, p := range f.Tokens.Pools {
 		accounts := map[string]bool{} // those of which the tokens share their limits
 		for _, t := range p.Tokens {
+			if t.Away() {
+				continue
+			}
 			if len(t.Twins) > 0 {
 				if accounts[t.Account()] {
 					continue

@@ -74,7 +74,7 @@ func rendered(t *testing.T, f *Facts) string {
 func TestThePageListsTheBusiestSitesUpToABound(t *testing.T) {
 	f := crowd(1000, 200)
 	text := rendered(t, f)
-	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "<summary>93 more of 1\u202f000 sites, the busiest</summary>") {
+	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "<summary>94 more of 1\u202f000 sites, the busiest</summary>") {
 		t.Errorf("%d sites", n)
 	}
 	if n := strings.Count(text, `<svg class="timeline"`); n != status.MaxListed {
@@ -139,7 +139,7 @@ func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
 func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 	text := rendered(t, ill())
 	inOrder(t, text,
-		`class="bad">down.test</th><td class="text">its circuit is open: connection refused</td><td>tried again in 20 s</td>`,
+		`class="bad">down.test</th><td class="text">left alone: connection refused</td><td>tried again in 20 s</td>`,
 		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td>tried again in 1 min 00 s</td><td></td>`,
 		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Enable carol"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
@@ -225,7 +225,7 @@ func TestTheAddressToCopyIsThatOfTheOpenListener(t *testing.T) {
 func TestAHealthyCircuitIsOK(t *testing.T) {
 	f := &Facts{Known: []status.Site{{Counts: status.Counts{Name: "a.test"}, Breaker: "closed"}, {Counts: status.Counts{Name: "b.test"}, Breaker: "open"}}}
 	text := rendered(t, f)
-	inOrder(t, text, `<td><span class="faint">ok</span><form`, `<td><span class="bad">open</span><form`)
+	inOrder(t, text, `<td><span class="faint">ok</span><form`, `<td><span class="bad">left alone</span><form`)
 	if strings.Contains(text, "closed") {
 		t.Error("a circuit is called closed")
 	}
@@ -402,6 +402,39 @@ func TestTextHasContrastInLightAndDark(t *testing.T) {
 					t.Errorf("%s: --%s on --%s has a contrast of %.2f", name, one, ground, ratio)
 				}
 			}
+		}
+	}
+}
+
+// TestThePageOfASiteIsAboutThatSite: each panel, and what is about no site.
+func TestThePageOfASiteIsAboutThatSite(t *testing.T) {
+	f := ill()
+	for _, site := range []string{"site-0001.test", "other.test"} {
+		f.Known = append(f.Known, status.Site{Counts: status.Counts{Name: site, Requests: 7}, Pool: "pool of " + site})
+		f.Checks = append(f.Checks, status.Check{Name: site, OK: true, Degraded: true, Detail: site + " blocks"})
+		f.Breakers = append(f.Breakers, status.Breaker{Site: site, State: "open"})
+		f.Holds = append(f.Holds, status.Hold{Site: site, Client: "client of " + site})
+		f.Forecasts = append(f.Forecasts, status.Forecast{Site: site, Limit: "quota of " + site, Opens: noon, Ends: noon.Add(48 * time.Hour)})
+		f.Advice = append(f.Advice, status.Advice{Site: site, Text: "advice for " + site})
+		f.Tokens.Pools = append(f.Tokens.Pools, status.Pool{Name: "pool of " + site})
+		f.Tokens.Limits = append(f.Tokens.Limits, status.Announced{Site: site, Title: "limit of " + site})
+		f.Failures.Add(site, "403", 7)
+	}
+	f.Failures.Add("", "breaker", 9)
+	f.Waiting = status.SumWaits(f.Holds, noon)
+	if all := rendered(t, f); strings.Count(all, "other.test") < 9 || !strings.Contains(all, "failed: 14 answers 403") || !strings.Contains(all, "9 breaker") {
+		t.Error("the page of all sites lacks some")
+	}
+	f.Filter = "site-0001.test"
+	text := rendered(t, f)
+	for _, want := range []string{"site-0001.test blocks", "left alone", "client of site-0001.test", "quota of site-0001.test", "advice for site-0001.test", "<b>pool of site-0001.test", "limit of site-0001.test", "failed: 7 answers 403"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of the site lacks %s", want)
+		}
+	}
+	for _, never := range []string{"other.test", "site-0002", "down.test", "9 breaker"} {
+		if strings.Contains(text, never) {
+			t.Errorf("the page of the site has %s", never)
 		}
 	}
 }

@@ -29,17 +29,13 @@ type siteTable struct {
 }
 
 // shownSites is the number of sites that are not folded.
-const shownSites = 7
+const shownSites = 6
 
 // sitesOf are the busiest sites.
 func sitesOf(f *Facts) siteTable {
 	var rows []siteRow
-	filter := strings.ToLower(f.Filter)
 	for i := range f.Known {
 		site := &f.Known[i]
-		if !strings.Contains(strings.ToLower(site.Name), filter) {
-			continue
-		}
 		row := siteRow{Site: site, Course: f.Samples.Sites[site.Name]}
 		for _, n := range row.Course.Requests {
 			row.recent += float64(n)

@@ -35,7 +35,7 @@ func (t trouble) What() string {
 func (t trouble) Key() string { return t.Kind + t.Of + t.Site + t.Reason }
 
 // mostNames is the largest number of things that a trouble names.
-const mostNames = 6
+const mostNames = 3
 
 // Why is the reason, with the names of several things.
 func (t trouble) Why() string {
@@ -85,7 +85,7 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		if one.State != "open" {
 			tone = "warm"
 		}
-		all.add(name, trouble{Many: "sites", Reason: "its circuit is " + one.State + ": " + cmp.Or(one.Why, "it failed"), Until: tries(one.Until, now), Tone: tone})
+		all.add(name, trouble{Many: "sites", Reason: status.BreakerWord(one.State) + ": " + cmp.Or(one.Why, "it failed"), Until: tries(one.Until, now), Tone: tone})
 	}
 	for i := range f.Tokens.Pools {
 		all.pool(&f.Tokens.Pools[i], now)
@@ -126,7 +126,7 @@ func (all *troubles) pool(p *status.Pool, now time.Time) {
 	of, away := " of "+p.Name, 0
 	for i := range p.Tokens {
 		t := &p.Tokens[i]
-		if t.State == "quarantined" || t.State == "disabled" {
+		if t.Away() {
 			away++
 		}
 		denied := func(at, why string, until time.Time) {

@@ -33,6 +33,7 @@ type view struct {
 }
 
 func viewOf(f *Facts, now time.Time) *view {
+	f = f.filtered()
 	wrong := troublesOf(f, now)
 	v := &view{
 		Facts: f, Now: now, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1), Summary: summaryOf(f, len(wrong)),
@@ -68,6 +69,9 @@ func summaryOf(f *Facts, wrong int) string {
 
 // Use returns the URL to copy: the one where all https is opened, if there is one.
 func (v *view) Use() string { return cmp.Or(v.Open, v.Proxy) }
+
+// Failed says which answers of the sites failed since the start, and which were abide's own.
+func (v *view) Failed() []string { return v.Failures.Sum("failed").Sentences("clients") }
 
 // Up returns how long the process has run.
 func (v *view) Up() string { return v.Now.Sub(v.Started).Truncate(time.Second).String() }
@@ -131,8 +135,8 @@ var partNames = []string{"state", "summary", "trouble", "queue", "flow", "advice
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": status.Size, "count": status.Count,
 	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
-	"perSecond": perSecond,
-	"span":      span, "bytes": bytesPerSecond,
+	"perSecond": perSecond, "breaker": status.BreakerWord, "grouped": status.Grouped,
+	"span": span, "bytes": bytesPerSecond,
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },
 }).ParseFS(templateFiles, "*.html"))
 
@@ -159,15 +163,6 @@ func Parts(f *Facts, now time.Time) ([]Part, error) {
 		list = append(list, part)
 	}
 	return list, nil
-}
-
-// SitesPart is the part with the sites whose names have a filter.
-func SitesPart(f *Facts, filter string, now time.Time) (Part, error) {
-	facts := *f
-	facts.Filter = filter
-	v := &view{Facts: &facts, Now: now}
-	v.Sites = sitesOf(&facts)
-	return v.part("sites")
 }
 
 // part makes one part.

@@ -258,6 +258,17 @@ type Course struct {
 	Requests []float32 // per second
 }
 
+// Add adds the rates of another site.
+func (c *Course) Add(other Course) {
+	c.Now = Rate{c.Now.Requests + other.Now.Requests, c.Now.In + other.Now.In, c.Now.Out + other.Now.Out}
+	if c.Requests == nil {
+		c.Requests = make([]float32, len(other.Requests))
+	}
+	for i := range min(len(c.Requests), len(other.Requests)) {
+		c.Requests[i] += other.Requests[i]
+	}
+}
+
 // rateOver is the number of samples of the present rate.
 const rateOver = 5
 

@@ -88,7 +88,7 @@ var columns = []column{
 	{"LONGEST", "the longest of these waits so far", true, 8, 8, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
 	{"LIMITED BY", "what most of them wait for", false, 12, 60, 6, func(r row) string { return cmp.Or(r.limitedBy, "-") }, compareLimits},
 	{"REFUSED", "answers that refused a request because of a limit", true, 8, 10, 7, func(r row) string { return fmt.Sprint(r.refusals) }, larger(func(r row) uint64 { return r.refusals })},
-	{"STATE", "paused, or the breaker: ok, half-open, open", false, 9, 9, 3, func(r row) string { return r.state }, larger(severity)},
+	{"STATE", "paused, or the breaker: ok, on trial, left alone", false, 10, 10, 3, func(r row) string { return r.state }, larger(severity)},
 }
 
 // larger orders rows by a number, the largest first.
@@ -113,7 +113,7 @@ func compareLimits(a, b row) int {
 
 // severity is larger for what needs an operator more.
 func severity(r row) int {
-	return map[string]int{"open": 3, "half-open": 2, "paused": 1}[r.state]
+	return map[string]int{"left alone": 3, "on trial": 2, "paused": 1}[r.state]
 }
 
 // rates are per second.
@@ -150,7 +150,7 @@ type row struct {
 	longest   time.Duration // that a request has waited so far
 	limitedBy string
 	refusals  uint64
-	state     string // ok, half-open, open or paused
+	state     string // ok, on trial, left alone or paused
 	paused    bool
 }
 
@@ -167,9 +167,9 @@ func rowOf(site status.Site, r rates) row {
 
 func stateColor(state string) tcell.Color {
 	switch state {
-	case "open":
+	case "left alone":
 		return tcell.ColorRed
-	case "half-open", "paused":
+	case "on trial", "paused":
 		return tcell.ColorYellow
 	}
 	return tcell.ColorDefault
