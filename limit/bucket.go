@@ -3,8 +3,6 @@ package limit
 import (
 	"math"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // bucket is a token bucket: amount per window on average and burst at once. Any length of
@@ -12,40 +10,49 @@ import (
 //
 // It counts in floating point, so a request may go some millionths of a unit early.
 type bucket struct {
-	clock     Clock
-	spent     history // all takes, for another kind of limit after a reload: see meter in move.go
-	burst     int64
-	refill    float64 // units per second
-	slop      float64 // counts as rounding error of a whole unit
-	tokens    *rate.Limiter
-	levelAt   int64 // time of lastLevel; -1: units were taken or added since
-	lastLevel float64
-	highest   highWater // past levels; Give needs them: what would have overflowed is not given back
-	server    serverBucket
+	clock   Clock
+	spent   history // all takes, also for another kind of limit after a reload: see meter in move.go
+	burst   int64
+	refill  float64 // units per second
+	slop    float64 // counts as rounding error of a whole unit
+	tokens  float64 // at the time since
+	since   int64
+	carried int64 // nothing is given back of takes up to then, which other numbers have counted
+	server  serverBucket
 }
 
 func newBucket(s Spec) *bucket {
 	burst := s.AtOnce()
 	refill := float64(s.Amount) / s.Window.Seconds()
 	return &bucket{
-		burst: burst, refill: refill, slop: max(1e-6, float64(burst)*1e-12),
-		tokens: rate.NewLimiter(rate.Limit(refill), int(burst)), levelAt: -1,
+		burst: burst, refill: refill, slop: max(1e-6, float64(burst)*1e-12), tokens: float64(burst),
 		server: newServerBucket(s.Window, burst, refill),
 	}
 }
 
-// level is the number of tokens. It is called twice for the same time; the second call uses
-// the cached value.
-func (m *bucket) level(v int64) float64 {
-	if m.levelAt != v {
-		m.levelAt, m.lastLevel = v, m.tokens.TokensAt(limiterTime(v))
-	}
-	return m.lastLevel
+// level is the number of tokens. It may be negative.
+func (m *bucket) level(v int64) float64 { return m.grown(m.tokens, v-m.since) }
+
+// grown is a level after so many nanoseconds without a take.
+func (m *bucket) grown(level float64, by int64) float64 {
+	return min(level+float64(by)/1e9*m.refill, float64(m.burst))
 }
 
-// limiterTime is v for the rate.Limiter. It comes from Clock, which never goes back: the
-// limiter would refill twice for a repeated time.
-func limiterTime(v int64) time.Time { return time.Unix(0, v) }
+// highestSince is the highest level after the take at a time, or more, reckoned back from
+// the level at v: the history has amounts no earlier than they were taken.
+func (m *bucket) highestSince(at, v int64) float64 {
+	level := m.level(v)
+	highest := level
+	for i := m.spent.count - 1; i >= 0 && highest < float64(m.burst); i-- {
+		t := m.spent.at(i)
+		if t.at <= at {
+			break
+		}
+		level += float64(t.n) - float64(v-t.at)/1e9*m.refill
+		highest, v = max(highest, level), t.at
+	}
+	return highest
+}
 
 func (m *bucket) When(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 || n > m.burst {
@@ -65,26 +72,16 @@ func (m *bucket) Take(now time.Time, n int64) {
 		return
 	}
 	v := m.clock.At(now)
-	m.highest.drained(v, m.level(v))
 	m.add(v, -n)
 	m.server.take(v, n)
 	m.spent.add(v, n)
 }
 
-// add adds n tokens, usually a negative number. The level may be negative, and is at most
-// burst.
-func (m *bucket) add(v, n int64) {
-	t := limiterTime(v)
-	m.levelAt = -1
-	if n < 0 && -n <= m.burst {
-		m.tokens.ReserveN(t, int(-n))
-		return
-	}
-	// The limiter refuses amounts above its burst, so a large take is split; it returns
-	// tokens for negative amounts.
-	m.tokens.SetBurstAt(t, math.MaxInt)
-	m.tokens.ReserveN(t, int(-n))
-	m.tokens.SetBurstAt(t, int(m.burst))
+// add adds n tokens, usually a negative number.
+func (m *bucket) add(v, n int64) { m.set(v, m.level(v)+float64(n)) }
+
+func (m *bucket) set(v int64, tokens float64) {
+	m.tokens, m.since = min(tokens, float64(m.burst)), v
 }
 
 // Postpone does not change the tokens, which were taken earlier than necessary.
@@ -104,12 +101,13 @@ func (m *bucket) Give(now, taken time.Time, n int64) {
 // giveBack returns n tokens as far as the bucket would have held them: without the take the
 // level would have been that much higher since, and the overflow is lost.
 func (m *bucket) giveBack(v, at, n int64) {
-	highest := max(m.highest.since(at), m.level(v))
-	room := math.Floor(float64(m.burst) - highest + m.slop)
+	if at <= m.carried {
+		return
+	}
+	room := math.Floor(float64(m.burst) - m.highestSince(at, v) + m.slop)
 	if n = min(n, int64(max(room, 0))); n > 0 {
 		m.add(v, n)
 		m.server.take(v, -n)
-		m.highest.raise(at, float64(n))
 	}
 }
 
@@ -117,7 +115,6 @@ func (m *bucket) Settle(now, taken time.Time, estimate, actual int64) {
 	v := m.clock.At(now)
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
-		m.highest.drained(v, m.level(v))
 		m.add(v, -more)
 		m.server.take(v, more)
 		m.spent.add(v, more)
@@ -160,21 +157,9 @@ func (m *bucket) Restore(now time.Time, state []byte) error {
 	by := m.clock.restored(now, last)
 	spent.move(by)
 	far.shift(by)
-	m.spent, m.highest, m.server = spent, highWater{}, far
-	m.setAtMost(last+by, tokens)
+	m.spent, m.server = spent, far
+	m.set(last+by, tokens)
 	return nil
-}
-
-// setAtMost reduces the bucket to a number of tokens at v.
-func (m *bucket) setAtMost(v int64, tokens float64) {
-	m.tokens, m.levelAt = rate.NewLimiter(rate.Limit(m.refill), int(m.burst)), -1
-	missing := float64(m.burst) - tokens
-	if missing <= 0 {
-		return
-	}
-	// Whole units only, so a little earlier: by v the rest has come back.
-	whole := math.Ceil(missing)
-	m.add(v-int64((whole-missing)/m.refill*1e9), -int64(whole))
 }
 
 // replay takes the tokens that the given takes would have.
@@ -182,17 +167,14 @@ func (m *bucket) replay(v int64, list []Spent) {
 	level, last := float64(m.burst), int64(0)
 	for _, s := range list {
 		at := max(v-int64(s.Ago), 0)
-		level = min(level+float64(at-last)/1e9*m.refill, float64(m.burst))
-		level = max(level-float64(s.N), 0)
+		level = max(m.grown(level, at-last)-float64(s.N), 0)
 		last = at
 		m.server.take(at, min(s.N, m.burst))
 	}
-	level = min(level+float64(v-last)/1e9*m.refill, float64(m.burst))
-	m.setAtMost(v, level)
+	level = m.grown(level, v-last)
+	m.set(v, level)
 	m.server.bound(v, float64(m.burst)-level)
-	// Levels of another bucket do not apply to this one: nothing is given back.
-	m.highest.drained(v, 0)
-	m.highest.raise(v, float64(m.burst))
+	m.carried = v
 }
 
 // past is for Move to another kind. The units that count are the missing ones, whenever they were taken.
@@ -218,7 +200,7 @@ func (m *bucket) become(now time.Time, to Meter, list []Spent) Meter {
 	level := m.level(v)
 	fresh.clock, fresh.spent = m.clock, m.spent
 	fresh.replay(v, list)
-	fresh.setAtMost(v, min(level, fresh.level(v)))
+	fresh.set(v, min(level, fresh.level(v)))
 	return fresh
 }
 
@@ -334,65 +316,5 @@ func (t *serverBucket) bound(last int64, missing float64) {
 func (t *serverBucket) shift(by int64) {
 	for _, at := range [...]*int64{&t.fullAt, &t.firstArrival, &t.fullAtEarliest, &t.foundFullAt} {
 		*at = max(plus(*at, by), 0)
-	}
-}
-
-// highWater remembers the highest level of a bucket since some time: exactly for the last
-// takes, and more coarsely for older ones. The zero value remembers nothing.
-type highWater struct {
-	count int
-	marks [32]highMark
-}
-
-// highMark is the highest level after start, up to the start of the next mark. Levels
-// between takes at the same time do not count.
-type highMark struct {
-	start int64
-	most  float64
-}
-
-// drained records a take at v from a bucket whose level was at most full since the last
-// take.
-func (h *highWater) drained(v int64, full float64) {
-	if h.count > 0 {
-		last := &h.marks[h.count-1]
-		if last.start == v {
-			return
-		}
-		last.most = max(last.most, full)
-	}
-	if h.count == len(h.marks) {
-		for i := range h.count / 2 {
-			a, b := h.marks[2*i], h.marks[2*i+1]
-			h.marks[i] = highMark{a.start, max(a.most, b.most)}
-		}
-		h.count /= 2
-	}
-	h.marks[h.count] = highMark{start: v}
-	h.count++
-}
-
-// from is the last mark not after v, or the first.
-func (h *highWater) from(v int64) int {
-	i := h.count - 1
-	for i > 0 && h.marks[i].start > v {
-		i--
-	}
-	return max(i, 0)
-}
-
-// since is the highest level after v, as far as known.
-func (h *highWater) since(v int64) float64 {
-	fullest := 0.0
-	for _, m := range h.marks[h.from(v):h.count] {
-		fullest = max(fullest, m.most)
-	}
-	return fullest
-}
-
-// raise records that the level would have been higher since v.
-func (h *highWater) raise(v int64, by float64) {
-	for i := h.from(v); i < h.count; i++ {
-		h.marks[i].most += by
 	}
 }
