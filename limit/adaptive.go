@@ -16,6 +16,10 @@ const (
 
 	// maxUnused is the time a learned rate is retained without use.
 	maxUnused = int64(24 * time.Hour)
+
+	// rateUnits are the units of which spacing knows the time: many, so that the nanoseconds
+	// of a high rate are precise, and few enough for minRate.
+	rateUnits = 1 << 12
 )
 
 // adaptive is a rate between min and max that follows the outcomes of requests. It is
@@ -30,15 +34,19 @@ type adaptive struct {
 	failedAt        [failuresToFall]int64 // times of the last failures, latest last; 0: none
 	inFlight        int64                 // requests in flight
 	inFlightOldRate int64                 // of these, requests sent at an earlier rate: their outcomes are ignored
-	lastRate        float64               // rate at the last take
 	used            int64                 // time of the last use
 }
 
 func newAdaptive(s Spec) *adaptive {
-	m := &adaptive{min: s.Min, max: s.Max, window: int64(s.Window)}
-	m.window = cmp.Or(m.window, int64(time.Minute))
-	m.rate = m.middle()
+	m := &adaptive{spacing: spacing{most: maxAmount}, min: s.Min, max: s.Max}
+	m.window = cmp.Or(int64(s.Window), int64(time.Minute))
+	m.adopt(m.middle())
 	return m
+}
+
+// adopt spaces units as a rate requires.
+func (m *adaptive) adopt(rate float64) {
+	m.rate, m.units, m.long = rate, rateUnits, nanoseconds(rateUnits/rate)
 }
 
 func (m *adaptive) middle() float64 {
@@ -49,13 +57,11 @@ func (m *adaptive) middle() float64 {
 func (m *adaptive) at(now time.Time) int64 {
 	v := m.clock.At(now)
 	if m.inFlight == 0 && v-m.used >= maxUnused && m.used != 0 {
-		m.rate, m.refused, m.streak, m.failedAt = m.middle(), 0, 0, [failuresToFall]int64{}
-		m.used = 0
+		m.adopt(m.middle())
+		m.refused, m.streak, m.failedAt, m.used = 0, 0, [failuresToFall]int64{}, 0
 	}
 	return v
 }
-
-func (m *adaptive) gap(n int64) int64 { return nanoseconds(float64(n) / m.rate) }
 
 // Rate is the current rate in units per second.
 func (m *adaptive) Rate(now time.Time) float64 {
@@ -64,22 +70,14 @@ func (m *adaptive) Rate(now time.Time) float64 {
 }
 
 func (m *adaptive) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 || n > maxAmount {
-		return now, n <= 0
-	}
-	v := m.at(now)
-	return later(now, max(v, m.nextAt)-v), true
+	m.at(now)
+	return m.spacing.When(now, n)
 }
 
 func (m *adaptive) Take(now time.Time, n int64) {
-	v := m.at(now)
+	m.used = m.at(now)
 	m.inFlight++
-	m.used = v
-	if n = amount(n); n == 0 {
-		return
-	}
-	m.last, m.nextAt, m.lastRate = v, plus(max(m.nextAt, v), m.gap(n)), m.rate
-	m.spent.add(v, n)
+	m.spacing.Take(now, n)
 }
 
 func (m *adaptive) Postpone(now, taken time.Time, n int64) {
@@ -90,7 +88,7 @@ func (m *adaptive) Postpone(now, taken time.Time, n int64) {
 func (m *adaptive) Give(now, taken time.Time, n int64) {
 	m.at(now)
 	m.requestEnded()
-	m.Settle(now, taken, n, 0)
+	m.spacing.Give(now, taken, n)
 }
 
 // requestEnded counts one request fewer in flight, and tells whether it was sent at the
@@ -105,16 +103,8 @@ func (m *adaptive) requestEnded() (current bool) {
 }
 
 func (m *adaptive) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.at(now)
-	more := amount(actual) - amount(estimate)
-	long := int64(0) // of the take, where it is not the present rate's
-	switch {
-	case more > 0:
-		long = m.gap(more)
-	case m.lastRate > 0:
-		long = nanoseconds(float64(-more)/m.lastRate) - 1
-	}
-	m.settle(v, taken, more, long)
+	m.at(now)
+	m.spacing.Settle(now, taken, estimate, actual)
 }
 
 func (m *adaptive) Done(now, _ time.Time, _ int64, o Outcome) {
@@ -146,7 +136,7 @@ func (m *adaptive) succeeded() {
 	if m.refused > 0 && m.rate*rise > m.refused*near {
 		step = approach
 	}
-	m.rate = min(m.rate*step, m.max)
+	m.adopt(min(m.rate*step, m.max))
 }
 
 func (m *adaptive) failed(v int64) {
@@ -157,10 +147,12 @@ func (m *adaptive) failed(v int64) {
 		return
 	}
 	m.failedAt = [failuresToFall]int64{}
-	m.refused, m.rate = m.rate, max(m.rate*fall, m.min)
+	m.refused = m.rate
+	m.adopt(max(m.rate*fall, m.min))
 	m.inFlightOldRate = m.inFlight
 	// The next take waits as the new rate requires, whatever is settled later.
-	m.nextAt, m.lastRate = max(m.nextAt, plus(m.last, m.gap(1))), 0
+	each, _ := m.gap(1, m.long)
+	m.nextAt, m.lastLong = max(m.nextAt, plus(m.last, each)), 0
 }
 
 // Left is the units of one second, if the next unit may be taken now.
@@ -207,7 +199,8 @@ func (m *adaptive) Restore(now time.Time, state []byte) error {
 	by := m.clock.restored(now, last)
 	spent.move(by)
 	m.spent, m.streak, m.used = spent, int(streak), max(used+by, 0)
-	m.rate, m.refused = min(max(speed, m.min), m.max), refused
+	m.adopt(min(max(speed, m.min), m.max))
+	m.refused = refused
 	m.last, m.nextAt = last+by, plus(last+by, rest)
 	for i, t := range bad {
 		m.failedAt[i] = t
@@ -226,7 +219,8 @@ func (m *adaptive) carry(now time.Time, list []Spent) {
 	v := m.at(now)
 	if m.spent.takeAll(v, list); len(list) > 0 {
 		m.last = v - int64(list[len(list)-1].Ago)
-		m.nextAt, m.used = m.last+m.gap(1), v
+		each, _ := m.gap(1, m.long)
+		m.nextAt, m.used = m.last+each, v
 	}
 }
 
@@ -236,6 +230,6 @@ func (m *adaptive) become(_ time.Time, to Meter, _ []Spent) Meter {
 		return nil
 	}
 	m.min, m.max, m.window = fresh.min, fresh.max, fresh.window
-	m.rate = min(max(m.rate, m.min), m.max)
+	m.adopt(min(max(m.rate, m.min), m.max))
 	return m
 }

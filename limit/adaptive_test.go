@@ -131,3 +131,21 @@ func TestAdaptiveIsNeverFasterThanItsMaximum(t *testing.T) {
 		})
 	})
 }
+
+func TestAdaptiveSpacesUnitsAtAnyRate(t *testing.T) {
+	for _, rate := range []float64{1e-6, 0.3, 1, 7, 1e3, 3e5, 1e9} {
+		m := build(t, limit.Spec{As: limit.Adaptive, Min: rate, Max: rate})
+		m.Take(began, 1)
+		at, _ := m.When(began, 1)
+		if got, want := at.Sub(began), time.Duration(math.Ceil(1e9/rate)); got < want || got > want+max(1, want/1e9) {
+			t.Errorf("at %g a second, the next goes after %v instead of %v", rate, got, want)
+		}
+		for range 999 {
+			m.Take(began, 1)
+		}
+		at, _ = m.When(began, 1)
+		if got, want := at.Sub(began), time.Duration(1e12/rate); want < math.MaxInt64/4 && (got < want || got > want+max(1000, want/1e6)) {
+			t.Errorf("at %g a second, a thousand take %v instead of %v", rate, got, want)
+		}
+	}
+}

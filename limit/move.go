@@ -27,7 +27,7 @@ var meters = map[As]func(Spec) meter{
 	Fixed:       func(s Spec) meter { return &fixed{as: Fixed, amount: s.Amount, width: int64(s.Window)} },
 	FirstUse:    func(s Spec) meter { return &firstUse{amount: s.Amount, window: int64(s.Window)} },
 	Bucket:      func(s Spec) meter { return newBucket(s) },
-	Paced:       func(s Spec) meter { return &paced{amount: s.Amount, window: int64(s.Window)} },
+	Paced:       func(s Spec) meter { return newPaced(s) },
 	Quota:       func(s Spec) meter { return newQuota(s) },
 	Concurrency: func(s Spec) meter { return &concurrency{amount: s.Amount} },
 	Adaptive:    func(s Spec) meter { return newAdaptive(s) },

@@ -8,25 +8,70 @@ import (
 
 // paced spaces units evenly, one every window/amount: after n units, nothing goes for n
 // intervals.
-type paced struct {
-	spacing
-	amount int64
-	window int64
+type paced struct{ spacing }
+
+func newPaced(s Spec) *paced {
+	return &paced{spacing{most: s.Amount, units: s.Amount, long: int64(s.Window), lastLong: int64(s.Window)}}
 }
 
-// spacing holds the units of a meter apart.
+// spacing holds units apart: after n units, nothing goes for n intervals.
 type spacing struct {
-	clock  Clock
-	spent  history
-	last   int64 // time of the last take
-	nextAt int64 // when the next unit may be taken
+	clock    Clock
+	spent    history
+	most     int64 // the largest amount
+	units    int64 // so many units
+	long     int64 // in so many nanoseconds
+	lastLong int64 // long at the last take; 0: nothing of it is freed
+	last     int64 // time of the last take
+	nextAt   int64 // when the next unit may be taken
 }
 
-// settle counts so many units more or, if negative, fewer for a take. long is the interval of as
-// many units. An interval is freed if nothing was taken since: later takes have waited for it.
-func (m *spacing) settle(v int64, taken time.Time, more, long int64) {
+// gap is the time of n units of which m.units take so long, rounded up, and rounded down.
+func (m *spacing) gap(n, long int64) (up, down int64) {
+	high, low := bits.Mul64(uint64(n), uint64(long))
+	if high >= uint64(m.units) {
+		return FarFuture, FarFuture
+	}
+	q, r := bits.Div64(high, low, uint64(m.units))
+	if q >= uint64(FarFuture) {
+		return FarFuture, FarFuture
+	}
+	return int64(q) + int64(min(r, 1)), int64(q)
+}
+
+func (m *spacing) When(now time.Time, n int64) (time.Time, bool) {
+	if n <= 0 || n > m.most {
+		return now, n <= 0
+	}
+	v := m.clock.At(now)
+	return later(now, max(v, m.nextAt)-v), true
+}
+
+func (m *spacing) Take(now time.Time, n int64) {
+	if n = amount(n); n == 0 {
+		return
+	}
+	v := m.clock.At(now)
+	up, _ := m.gap(n, m.long)
+	m.last, m.nextAt, m.lastLong = v, plus(max(m.nextAt, v), up), m.long
+	m.spent.add(v, n)
+}
+
+// Postpone is Give at the old time and Take now.
+func (m *spacing) Postpone(now, taken time.Time, n int64) {
+	m.Give(now, taken, n)
+	m.Take(now, n)
+}
+
+func (m *spacing) Give(now, taken time.Time, n int64) {
+	m.Settle(now, taken, n, 0)
+}
+
+// Settle frees intervals only if nothing was taken since: later takes have waited for them.
+func (m *spacing) Settle(now, taken time.Time, estimate, actual int64) {
+	v := m.clock.At(now)
 	at, known := m.clock.past(taken)
-	switch {
+	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
 		// The last one's own time goes on from where it began. What others have gone
 		// since is owed from now on.
@@ -34,70 +79,19 @@ func (m *spacing) settle(v int64, taken time.Time, more, long int64) {
 		if known && at >= m.last {
 			from = m.nextAt
 		}
-		m.nextAt = plus(from, long)
+		up, _ := m.gap(more, m.long)
+		m.nextAt = plus(from, up)
 		m.spent.add(v, more)
 	case more < 0 && known:
 		m.spent.remove(at, -more)
 		if at >= m.last {
-			m.nextAt = max(m.nextAt-long, m.last)
+			_, down := m.gap(-more, m.lastLong)
+			m.nextAt = max(m.nextAt-down, m.last)
 		}
 	}
 }
 
-// gap is the length of n intervals, rounded up, and rounded down.
-func (m *paced) gap(n int64) (up, down int64) {
-	high, low := bits.Mul64(uint64(n), uint64(m.window))
-	if high >= uint64(m.amount) {
-		return FarFuture, FarFuture
-	}
-	q, r := bits.Div64(high, low, uint64(m.amount))
-	if q >= uint64(FarFuture) {
-		return FarFuture, FarFuture
-	}
-	if r == 0 {
-		return int64(q), int64(q)
-	}
-	return int64(q) + 1, int64(q)
-}
-
-func (m *paced) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 || n > m.amount {
-		return now, n <= 0
-	}
-	v := m.clock.At(now)
-	return later(now, max(v, m.nextAt)-v), true
-}
-
-func (m *paced) Take(now time.Time, n int64) {
-	if n = amount(n); n == 0 {
-		return
-	}
-	v := m.clock.At(now)
-	up, _ := m.gap(n)
-	m.last, m.nextAt = v, plus(max(m.nextAt, v), up)
-	m.spent.add(v, n)
-}
-
-// Postpone is Give at the old time and Take now.
-func (m *paced) Postpone(now, taken time.Time, n int64) {
-	m.Give(now, taken, n)
-	m.Take(now, n)
-}
-
-func (m *paced) Give(now, taken time.Time, n int64) {
-	m.Settle(now, taken, n, 0)
-}
-
-func (m *paced) Settle(now, taken time.Time, estimate, actual int64) {
-	more := amount(actual) - amount(estimate)
-	long, _ := m.gap(max(more, 0))
-	if more < 0 {
-		_, long = m.gap(-more)
-	}
-	m.settle(m.clock.At(now), taken, more, long)
-}
-
-func (m *paced) Done(_, _ time.Time, _ int64, _ Outcome) {}
+func (m *spacing) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
 // Left is the whole amount if the next unit may be taken now: all may go at once, and the
 // following units wait for it.
@@ -106,7 +100,7 @@ func (m *paced) Left(now time.Time) int64 {
 	if v < m.nextAt {
 		return 0
 	}
-	return m.amount
+	return m.most
 }
 
 func (m *paced) Idle(now time.Time) bool {
@@ -137,8 +131,8 @@ func (m *paced) replay() {
 	m.last, m.nextAt = 0, 0
 	for i := range m.spent.count {
 		t := m.spent.at(i)
-		up, _ := m.gap(t.n)
-		m.last, m.nextAt = t.at, min(plus(max(m.nextAt, t.at), up), t.at+m.window)
+		up, _ := m.gap(t.n, m.long)
+		m.last, m.nextAt = t.at, min(plus(max(m.nextAt, t.at), up), t.at+m.long)
 	}
 }
 
@@ -156,7 +150,7 @@ func (m *paced) become(_ time.Time, to Meter, list []Spent) Meter {
 	if !same {
 		return nil
 	}
-	m.amount, m.window = fresh.amount, fresh.window
+	m.most, m.units, m.long, m.lastLong = fresh.most, fresh.units, fresh.long, fresh.long
 	if len(list) > 0 {
 		m.replay()
 	}
