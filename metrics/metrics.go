@@ -17,12 +17,13 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 	sites    *sites
-	queue    *queue
-	observed observed
-	breakers *breakers
+	holds    *asked[[]HoldCount]
+	blocked  *blockedSums
+	observed *blockedSums
+	breakers *asked[[]status.Breaker]
 	tokens   *tokenCollector
 	store    *storeCollector
-	jobs     jobs
+	jobs     *asked[[]status.Job]
 	overhead prometheus.Histogram
 
 	refusals   *counters
@@ -66,13 +67,13 @@ func New(maxSites int) *Metrics {
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
 		}, []string{"version", "goversion"}),
 	}
-	m.observed = observed{newQueue(m.sites)}
-	m.queue, m.breakers, m.store = newQueue(m.sites), &breakers{sites: m.sites}, newStore()
-	m.tokens = &tokenCollector{sites: m.sites, most: maxTokens, seen: map[pair]tokenCounts{}, total: map[pair]tokenCounts{}}
+	m.holds, m.blocked, m.observed = newHolds(m.sites), newBlocked(m.sites, blockedDesc), newBlocked(m.sites, observedDesc)
+	m.breakers, m.jobs, m.store = newBreakers(m.sites), newJobs(), newStore()
+	m.tokens = newTokens(m.sites)
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.sites.took, m.sites.waited, m.queue, m.observed, m.breakers, m.tokens, m.store, &m.jobs, m.overhead, m.refusals, m.wrong, m.handshakes,
+		m.sites, m.sites.took, m.sites.waited, m.holds, m.blocked, m.observed, m.breakers, m.tokens, m.store, m.jobs, m.overhead, m.refusals, m.wrong, m.handshakes,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),
@@ -209,7 +210,7 @@ func (m *Metrics) BuildInfo(version, goVersion string) {
 }
 
 // Jobs sets the function that lists the jobs of this process.
-func (m *Metrics) Jobs(now func() []status.Job) { m.jobs.now.Store(&now) }
+func (m *Metrics) Jobs(now func() []status.Job) { m.jobs.ask(now) }
 
 // Store sets the function that returns the store's state. Without it the store has no
 // series.
@@ -248,28 +249,23 @@ func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
 func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
 
 // Holds sets the function that counts waiting requests.
-func (m *Metrics) Holds(now func() []HoldCount) { m.queue.holds(now) }
+func (m *Metrics) Holds(now func() []HoldCount) { m.holds.ask(now) }
 
 // Blocked sets the function that lists what held requests since the process began. A value
 // that falls belongs to a limit that was forgotten and has begun again.
-func (m *Metrics) Blocked(since func() []BlockedTime) { m.queue.blocked(since) }
+func (m *Metrics) Blocked(since func() []BlockedTime) { m.blocked.ask(since) }
 
 // Observed sets the function that lists how long limits with mode: observe would have held
 // requests, since the process began.
-func (m *Metrics) Observed(since func() []BlockedTime) { m.observed.blocked(since) }
+func (m *Metrics) Observed(since func() []BlockedTime) { m.observed.ask(since) }
 
 // Tokens sets the function that returns this state.
-func (m *Metrics) Tokens(now func() Known) { m.tokens.now.Store(&now) }
+func (m *Metrics) Tokens(now func() Known) { m.tokens.ask(now) }
 
 // Breakers sets the function that lists breakers which are not closed. Closed breakers may
 // be listed: they have no series, so that an alert on > 0 ends by itself and sites without
 // faults cost nothing.
-func (m *Metrics) Breakers(now func() []status.Breaker) { m.breakers.now.Store(&now) }
-
-// jobs collects how far the jobs of this process are, at a scrape.
-type jobs struct {
-	now atomic.Pointer[func() []status.Job]
-}
+func (m *Metrics) Breakers(now func() []status.Breaker) { m.breakers.ask(now) }
 
 var (
 	jobRecordsDesc = desc("job_records_total", "Records that a job has in its output.", "job")
@@ -277,16 +273,13 @@ var (
 	jobLagDesc     = desc("job_round_lag_seconds", "How late the last target of a round was asked by a collection.", "job")
 )
 
-func (j *jobs) Describe(to chan<- *prometheus.Desc) {
-	describe(to, jobRecordsDesc, jobUnitsDesc, jobLagDesc)
+// newJobs collects how far the jobs of this process are.
+func newJobs() *asked[[]status.Job] {
+	return &asked[[]status.Job]{descs: []*prometheus.Desc{jobRecordsDesc, jobUnitsDesc, jobLagDesc}, collect: collectJobs}
 }
 
-func (j *jobs) Collect(to chan<- prometheus.Metric) {
-	now := j.now.Load()
-	if now == nil {
-		return
-	}
-	for _, one := range (*now)() {
+func collectJobs(list []status.Job, to chan<- prometheus.Metric) {
+	for _, one := range list {
 		name := label(one.Name)
 		to <- prometheus.MustNewConstMetric(jobRecordsDesc, prometheus.CounterValue, float64(one.Records), name)
 		if one.Round != nil {

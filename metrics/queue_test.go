@@ -121,23 +121,23 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 				want += n
 			},
 			"forget": func(rt *rapid.T) {
-				m.queue.addSince() // what nobody reads in time is lost
+				m.blocked.addSince(m.blocked.now()) // what nobody reads in time is lost
 				delete(said, pair{name.Draw(rt, "site"), name.Draw(rt, "limit")})
-				m.queue.addSince()
+				m.blocked.addSince(m.blocked.now())
 			},
 			"forget and begin again": func(rt *rapid.T) {
 				at := pair{name.Draw(rt, "site"), name.Draw(rt, "limit")}
 				if said[at] > 1 {
 					n := float64(rapid.IntRange(1, int(said[at])-1).Draw(rt, "n"))
-					m.queue.addSince()
+					m.blocked.addSince(m.blocked.now())
 					said[at] = n
 					want += n
 				}
 			},
 			"": func(rt *rapid.T) {
-				m.queue.addSince()
+				m.blocked.addSince(m.blocked.now())
 				var sum, other float64
-				for site, limits := range m.queue.total {
+				for site, limits := range m.blocked.total {
 					for _, seconds := range limits {
 						sum += seconds
 						if site == "other" {
@@ -149,7 +149,7 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 					rt.Fatalf("%v s in all, want %v; other was %v and is %v", sum, want, others, other)
 				}
 				others = other
-				if n := len(m.queue.total); n > max(m.sites.max, 0)+1 {
+				if n := len(m.blocked.total); n > max(m.sites.max, 0)+1 {
 					rt.Fatalf("%d sites", n)
 				}
 			},

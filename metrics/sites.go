@@ -171,40 +171,31 @@ func (s *Site) collect() (list []prometheus.Metric) {
 	return list
 }
 
-// breakers collects the breakers at a scrape. Sites beyond the maximum share the label
-// "other", which shows the worst of them.
-type breakers struct {
-	sites *sites
-	now   atomic.Pointer[func() []status.Breaker]
-}
-
 var breakerDesc = desc("breaker_state",
 	"Breakers that are not closed: 1 is half-open, 2 is open. That of a backend has site/backend as its site.", "site")
 
-func (b *breakers) Describe(to chan<- *prometheus.Desc) { to <- breakerDesc }
-
-func (b *breakers) Collect(to chan<- prometheus.Metric) {
-	now := b.now.Load()
-	if now == nil {
-		return
-	}
-	worst := map[string]float64{} // :: label → state
-	for _, one := range (*now)() {
-		if state := breakerStates[one.State]; state > 0 {
-			at := b.label(one)
-			worst[at] = max(worst[at], state)
-		}
-	}
-	for at, state := range worst {
-		to <- gaugeOf(breakerDesc, state, at)
-	}
-}
-
 var breakerStates = map[string]float64{"half-open": 1, "open": 2}
 
-// label has at most as many values as configured backends for each labelled site.
-func (b *breakers) label(breaker status.Breaker) string {
-	site := b.sites.labelOf(breaker.Site)
+// newBreakers collects breakers. Sites beyond the maximum share the label "other", which
+// shows the worst of them.
+func newBreakers(sites *sites) *asked[[]status.Breaker] {
+	return &asked[[]status.Breaker]{descs: []*prometheus.Desc{breakerDesc}, collect: func(now []status.Breaker, to chan<- prometheus.Metric) {
+		worst := map[string]float64{} // :: label → state
+		for _, one := range now {
+			if state := breakerStates[one.State]; state > 0 {
+				at := sites.breakerLabel(one)
+				worst[at] = max(worst[at], state)
+			}
+		}
+		for at, state := range worst {
+			to <- gaugeOf(breakerDesc, state, at)
+		}
+	}}
+}
+
+// breakerLabel has at most as many values as configured backends for each labelled site.
+func (s *sites) breakerLabel(breaker status.Breaker) string {
+	site := s.labelOf(breaker.Site)
 	if breaker.Backend == "" || site == other {
 		return site
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,13 +52,18 @@ func (a *announced) route() string { return cmp.Or(a.Route, a.Name()) }
 
 // tokenCollector collects the tokens' metrics at a scrape.
 type tokenCollector struct {
+	asked[Known]
 	sites *sites
-	most  int // labelled tokens of a pool
-	now   atomic.Pointer[func() Known]
-
-	mu    sync.Mutex
+	most  int                  // labelled tokens of a pool
 	seen  map[pair]tokenCounts // :: pool, token → last value
 	total map[pair]tokenCounts // :: labels of both → sum
+}
+
+func newTokens(sites *sites) *tokenCollector {
+	c := &tokenCollector{sites: sites, most: maxTokens, total: map[pair]tokenCounts{}}
+	c.descs = []*prometheus.Desc{remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc, limitRateDesc}
+	c.collect = c.collectKnown
+	return c
 }
 
 type tokenCounts struct{ uses, refusals, denials uint64 }
@@ -81,20 +84,7 @@ var (
 
 var tokenStates = [...]string{"ready", "cooling", "spent", "quarantined", "disabled"}
 
-func (c *tokenCollector) Describe(to chan<- *prometheus.Desc) {
-	describe(to, remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc, limitRateDesc)
-}
-
-// Collect calls the function with the lock held, as queue.Collect does. Only scrapes take
-// the lock.
-func (c *tokenCollector) Collect(to chan<- prometheus.Metric) {
-	now := c.now.Load()
-	if now == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := (*now)()
+func (c *tokenCollector) collectKnown(known Known, to chan<- prometheus.Metric) {
 	apart := labelledTokens(known.Pools, c.most)
 	c.states(to, known.Pools, apart)
 	c.addSince(known.Pools, apart)
@@ -133,20 +123,19 @@ func tokenLabels(pool, token string, apart map[pair]bool) pair {
 }
 
 func (c *tokenCollector) states(to chan<- prometheus.Metric, pools []status.Pool, apart map[pair]bool) {
-	in := map[pair]map[string]int{}
+	in := map[[3]string]float64{}
 	for _, pool := range pools {
 		for _, one := range pool.Tokens {
 			at := tokenLabels(pool.Name, one.Label, apart)
-			if in[at] == nil {
-				in[at] = map[string]int{}
+			for _, state := range tokenStates {
+				if in[[3]string{at[0], at[1], state}] += 0; state == one.State {
+					in[[3]string{at[0], at[1], state}]++
+				}
 			}
-			in[at][one.State]++
 		}
 	}
 	for at, n := range in {
-		for _, state := range tokenStates {
-			to <- gaugeOf(stateDesc, float64(n[state]), at[0], at[1], state)
-		}
+		to <- gaugeOf(stateDesc, n, at[:]...)
 	}
 }
 
@@ -220,9 +209,12 @@ func (a remainingPart) plus(b remainingPart) remainingPart {
 	return a
 }
 
-// leftOf makes a remainingPart of a limit; -1 is unknown.
-func leftOf(a announced) remainingPart {
-	return remainingPart{max(float64(a.Limit), -1), max(float64(a.Remaining), -1), a.Reset}
+// addScarcer records what is left of a limit, of limits with equal keys of the scarcest.
+func addScarcer[K comparable](to map[K]remainingPart, at K, a announced) {
+	part := remainingPart{max(float64(a.Limit), -1), max(float64(a.Remaining), -1), a.Reset} // -1 is unknown
+	if was, there := to[at]; !there || part.scarcer(was) {
+		to[at] = part
+	}
 }
 
 // budgetLimit is a limit of a route for one budget: that of a token, or of the tokens labelled
@@ -251,10 +243,7 @@ func byToken(to chan<- prometheus.Metric, list []announced, apart map[pair]bool)
 		if token[1] == other {
 			at.budget = one.budget
 		}
-		part := leftOf(one)
-		if was, there := scarcest[at]; !there || part.scarcer(was) {
-			scarcest[at] = part
-		}
+		addScarcer(scarcest, at, one)
 		if share := foreign[token]; one.Foreign > share { // not NaN
 			foreign[token] = min(one.Foreign, 1)
 		} else {
@@ -288,10 +277,7 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, list []announced, w
 	theirs, ours := map[limitOwner]remainingPart{}, map[limitOwner]remainingPart{}
 	for _, one := range list {
 		at := limitOwner{one.Site, one.Name(), one.pool + "\x00" + one.budget}
-		part := leftOf(one)
-		if was, there := theirs[at]; !there || part.scarcer(was) {
-			theirs[at] = part
-		}
+		addScarcer(theirs, at, one)
 	}
 	for _, one := range written {
 		if one.Rate > 0 {
@@ -322,11 +308,7 @@ func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []status.Lim
 		if !(one.Rate > 0) { // NaN is not
 			continue
 		}
-		site := c.sites.labelOf(one.Site)
-		if limits[site] == nil {
-			limits[site] = names{}
-		}
-		at := pair{site, limits[site].label(one.Limit)}
+		at := c.limitLabels(one.Site, one.Limit, limits)
 		if was, there := lowest[at]; !there || one.Rate < was {
 			lowest[at] = one.Rate
 		}
@@ -334,6 +316,15 @@ func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []status.Lim
 	for at, rate := range lowest {
 		to <- gaugeOf(limitRateDesc, rate, at[0], at[1])
 	}
+}
+
+// limitLabels are the labels of a limit. limits has those of each site so far.
+func (c *tokenCollector) limitLabels(site, limit string, limits map[string]names) pair {
+	site = c.sites.labelOf(site)
+	if limits[site] == nil {
+		limits[site] = names{}
+	}
+	return pair{site, limits[site].label(limit)}
 }
 
 // limitOwner is a limit of one budget.
@@ -348,14 +339,11 @@ func (c *tokenCollector) summed(by map[limitOwner]remainingPart, limits map[stri
 	for _, at := range slices.SortedFunc(maps.Keys(by), func(a, b limitOwner) int {
 		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.limit, b.limit))
 	}) {
-		site, part := c.sites.labelOf(at.site), by[at]
+		part := by[at]
 		if part.remaining < 0 {
 			continue
 		}
-		if limits[site] == nil {
-			limits[site] = names{}
-		}
-		key := pair{site, limits[site].label(at.limit)}
+		key := c.limitLabels(at.site, at.limit, limits)
 		s := sums[key]
 		s.remaining += part.remaining
 		if part.limit > 0 {
