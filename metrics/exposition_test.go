@@ -23,6 +23,7 @@ func TestHistogramsAreExposedAsInTheFile(t *testing.T) {
 	m.Overhead(-time.Second)
 	m.Overhead(tick / 8)
 	m.Overhead(2 * time.Hour)
+	m.Store(func() StoreState { return StoreState{} })
 	m.StoreOperation("exchange", true, tick)
 	var lines strings.Builder
 	for line := range strings.Lines(text(m)) {

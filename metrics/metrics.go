@@ -22,7 +22,7 @@ type Metrics struct {
 	observed *blockedSums
 	breakers *asked[[]status.Breaker]
 	tokens   *tokenCollector
-	store    *storeCollector
+	store    *storeMetrics
 	jobs     *asked[[]status.Job]
 	overhead prometheus.Histogram
 
@@ -73,7 +73,7 @@ func New(maxSites int) *Metrics {
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.sites.took, m.sites.waited, m.holds, m.blocked, m.observed, m.breakers, m.tokens, m.store, m.jobs, m.overhead, m.refusals, m.wrong, m.handshakes,
+		m.sites, m.sites.took, m.sites.waited, m.holds, m.blocked, m.observed, m.breakers, m.tokens, m.jobs, m.store.operations, m.store.lent, m.store.losses, m.store.outages, m.store.state, m.store.permits, m.overhead, m.refusals, m.wrong, m.handshakes,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),
@@ -215,11 +215,10 @@ func (m *Metrics) Jobs(now func() []status.Job) { m.jobs.ask(now) }
 // Store sets the function that returns the store's state. Without it the store has no
 // series.
 func (m *Metrics) Store(now func() StoreState) {
-	m.store.now.Store(&now)
+	m.store.state.ask(now)
 	// A series must exist at 0 before it can be seen to increase.
-	m.store.outages.more(pair{}, 0)
-	m.store.losses.more(pair{"all", ""}, 0)
-	m.store.losses.more(pair{"site", ""}, 0)
+	m.store.outages.begin(pair{})
+	m.store.losses.begin(pair{"all", ""}, pair{"site", ""})
 }
 
 // StoreOperation counts an operation of the store, such as "exchange", and its duration.
@@ -246,7 +245,7 @@ func (m *Metrics) StoreLost(what string) { m.store.losses.inc(pair{what, ""}) }
 func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
 
 // Permits sets the function that counts open permits of crawlers without a proxy.
-func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
+func (m *Metrics) Permits(open func() int) { m.store.permits.ask(open) }
 
 // Holds sets the function that counts waiting requests.
 func (m *Metrics) Holds(now func() []HoldCount) { m.holds.ask(now) }

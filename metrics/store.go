@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,19 +19,19 @@ type StoreState struct {
 	Damaged map[string]int
 }
 
-// storeCollector collects the store's metrics at a scrape.
-type storeCollector struct {
+// storeMetrics are the metrics of the store.
+type storeMetrics struct {
 	operations *counters
 	lent       *counters
 	losses     *counters
 	outages    *counters
 	took       prometheus.Histogram
-	now        atomic.Pointer[func() StoreState]
-	permits    atomic.Pointer[func() int]
+	state      *asked[StoreState]
+	permits    *asked[int]
 }
 
-func newStore() *storeCollector {
-	return &storeCollector{
+func newStore() *storeMetrics {
+	s := &storeMetrics{
 		took: newHistogram("store_duration_seconds", "How long operations on what keeps budgets took.", answerBuckets),
 		operations: newCounters("store_operations_total",
 			"Operations on what keeps budgets, by how they ended.", "op", "result"),
@@ -42,7 +41,15 @@ func newStore() *storeCollector {
 			"Times that the store has lost budgets, as far as this instance was told: all, or those of one site.", "what"),
 		outages: newCounters("store_outages_total",
 			"Times that the store began to fail. It fails while it does not answer, or answers with an error."),
+		permits: &asked[int]{descs: []*prometheus.Desc{permitsDesc}, collect: func(open int, to chan<- prometheus.Metric) {
+			to <- gaugeOf(permitsDesc, float64(open))
+		}},
 	}
+	s.state = &asked[StoreState]{
+		descs:   []*prometheus.Desc{s.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, damagedDesc},
+		collect: s.collect,
+	}
+	return s
 }
 
 var (
@@ -54,40 +61,21 @@ var (
 	permitsDesc      = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
 )
 
-func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
-	c.operations.Describe(to)
-	c.lent.Describe(to)
-	c.losses.Describe(to)
-	c.outages.Describe(to)
-	describe(to, c.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc)
-}
-
-func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
-	c.operations.Collect(to)
-	c.lent.Collect(to)
-	c.losses.Collect(to)
-	c.outages.Collect(to)
-	if open := c.permits.Load(); open != nil {
-		to <- gaugeOf(permitsDesc, float64((*open)()))
+func (s *storeMetrics) collect(now StoreState, to chan<- prometheus.Metric) {
+	up := 0.0
+	if now.Up {
+		up = 1
 	}
-	if now := c.now.Load(); now != nil {
-		storeState, up := (*now)(), 0.0
-		if storeState.Up {
-			up = 1
-		}
-		to <- gaugeOf(storeUpDesc, up)
-		to <- gaugeOf(storeMembersDesc, float64(storeState.Members))
-		if storeState.Clock != nil {
-			to <- gaugeOf(storeClockDesc, storeState.Clock.Seconds())
-		}
-		for what, n := range storeState.Damaged {
-			to <- gaugeOf(damagedDesc, float64(n), what)
-		}
-		if storeState.Utilisation >= 0 && !math.IsInf(storeState.Utilisation, 0) { // not NaN either
-			to <- gaugeOf(utilisationDesc, min(storeState.Utilisation, 1))
-		}
-	} else if read(c.took).GetSampleCount() == 0 {
-		return
+	to <- gaugeOf(storeUpDesc, up)
+	to <- gaugeOf(storeMembersDesc, float64(now.Members))
+	if now.Clock != nil {
+		to <- gaugeOf(storeClockDesc, now.Clock.Seconds())
 	}
-	to <- c.took
+	for what, n := range now.Damaged {
+		to <- gaugeOf(damagedDesc, float64(n), what)
+	}
+	if now.Utilisation >= 0 && !math.IsInf(now.Utilisation, 0) { // not NaN either
+		to <- gaugeOf(utilisationDesc, min(now.Utilisation, 1))
+	}
+	to <- s.took
 }
