@@ -31,11 +31,8 @@ func newBucket(s Spec) *bucket {
 }
 
 // level is the number of tokens. It may be negative.
-func (m *bucket) level(v int64) float64 { return m.grown(m.tokens, v-m.since) }
-
-// grown is a level after so many nanoseconds without a take.
-func (m *bucket) grown(level float64, by int64) float64 {
-	return min(level+float64(by)/1e9*m.refill, float64(m.burst))
+func (m *bucket) level(v int64) float64 {
+	return min(m.tokens+float64(v-m.since)/1e9*m.refill, float64(m.burst))
 }
 
 // highestSince is the highest level after the take at a time, or more, reckoned back from
@@ -164,16 +161,13 @@ func (m *bucket) Restore(now time.Time, state []byte) error {
 
 // replay takes the tokens that the given takes would have.
 func (m *bucket) replay(v int64, list []Spent) {
-	level, last := float64(m.burst), int64(0)
+	m.set(0, float64(m.burst))
 	for _, s := range list {
 		at := max(v-int64(s.Ago), 0)
-		level = max(m.grown(level, at-last)-float64(s.N), 0)
-		last = at
+		m.set(at, max(m.level(at)-float64(s.N), 0))
 		m.server.take(at, min(s.N, m.burst))
 	}
-	level = m.grown(level, v-last)
-	m.set(v, level)
-	m.server.bound(v, float64(m.burst)-level)
+	m.server.bound(v, float64(m.burst)-m.level(v))
 	m.carried = v
 }
 
@@ -285,15 +279,20 @@ func (t *serverBucket) left(v int64, here float64) float64 {
 	return min(here, float64(t.burst)-float64(missing)/t.nanosPerUnit)
 }
 
-// append writes the times of the state as differences from last.
+// times are those of the state.
+func (t *serverBucket) times() [4]*int64 {
+	return [...]*int64{&t.fullAt, &t.firstArrival, &t.fullAtEarliest, &t.foundFullAt}
+}
+
+// append writes the times as differences from last.
 func (t *serverBucket) append(b *encoder, last int64) {
-	for _, at := range [...]int64{t.fullAt, t.firstArrival, t.fullAtEarliest, t.foundFullAt} {
-		b.int(at - last)
+	for _, at := range t.times() {
+		b.int(*at - last)
 	}
 }
 
 func (t *serverBucket) read(d *decoder, last int64) {
-	for _, at := range [...]*int64{&t.fullAt, &t.firstArrival, &t.fullAtEarliest, &t.foundFullAt} {
+	for _, at := range t.times() {
 		*at = plus(last, d.between(-last, FarFuture))
 	}
 	if t.foundFullAt > last || t.firstArrival < t.foundFullAt || t.fullAtEarliest > t.fullAt {
@@ -314,7 +313,7 @@ func (t *serverBucket) bound(last int64, missing float64) {
 }
 
 func (t *serverBucket) shift(by int64) {
-	for _, at := range [...]*int64{&t.fullAt, &t.firstArrival, &t.fullAtEarliest, &t.foundFullAt} {
+	for _, at := range t.times() {
 		*at = max(plus(*at, by), 0)
 	}
 }

@@ -34,7 +34,7 @@ type Metrics struct {
 	tunnels     atomic.Int64
 	intercepted prometheus.Counter
 	signed      prometheus.Counter
-	cached      atomic.Pointer[func() int]
+	cached      *asked[int]
 	reloaded    prometheus.Gauge
 	build       *prometheus.GaugeVec
 }
@@ -61,6 +61,7 @@ func New(maxSites int) *Metrics {
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
 			"side", "result").begin(pair{"client", "ok"}, pair{"client", "failed"}, pair{"upstream", "ok"}, pair{"upstream", "failed"}),
 		intercepted: counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
+		cached:      askedCount(desc("certificates_cached", "Certificates kept for intercepted hosts.")),
 		signed:      counter("certificates_signed_total", "Certificates made for intercepted hosts."),
 		reloaded:    gauge("config_last_reload_successful", "1 when the configuration file, as it is now, is in force."),
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -76,8 +77,7 @@ func New(maxSites int) *Metrics {
 		m.sites, m.sites.took, m.sites.waited, m.holds, m.blocked, m.observed, m.breakers, m.tokens, m.jobs, m.store.operations, m.store.lent, m.store.losses, m.store.outages, m.store.state, m.store.permits, m.overhead, m.refusals, m.wrong, m.handshakes,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
-		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),
-		m.intercepted, m.signed, m.reloaded, m.build,
+		m.cached, m.intercepted, m.signed, m.reloaded, m.build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -180,14 +180,7 @@ func (m *Metrics) Intercepted() { m.intercepted.Inc() }
 func (m *Metrics) Signed() { m.signed.Inc() }
 
 // CertificateCache sets the function that counts cached certificates.
-func (m *Metrics) CertificateCache(count func() int) { m.cached.Store(&count) }
-
-func (m *Metrics) certificates() int {
-	if count := m.cached.Load(); count != nil {
-		return (*count)()
-	}
-	return 0
-}
+func (m *Metrics) CertificateCache(count func() int) { m.cached.ask(count) }
 
 // Open is the number of open client connections, and of tunnels.
 func (m *Metrics) Open() (clients, tunnels int) {

@@ -48,6 +48,11 @@ func (a *asked[T]) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// askedCount collects a gauge.
+func askedCount(d *prometheus.Desc) *asked[int] {
+	return &asked[int]{descs: []*prometheus.Desc{d}, collect: func(n int, to chan<- prometheus.Metric) { to <- gaugeOf(d, float64(n)) }}
+}
+
 var (
 	holdsDesc    = desc("queue_holds", "Requests that wait, by priority: 0 is the most urgent.", "site", "priority")
 	blockedDesc  = desc("queue_blocked_seconds_total", "How long a limit held requests back: seconds times requests.", "site", "limit")

@@ -41,9 +41,7 @@ func newStore() *storeMetrics {
 			"Times that the store has lost budgets, as far as this instance was told: all, or those of one site.", "what"),
 		outages: newCounters("store_outages_total",
 			"Times that the store began to fail. It fails while it does not answer, or answers with an error."),
-		permits: &asked[int]{descs: []*prometheus.Desc{permitsDesc}, collect: func(open int, to chan<- prometheus.Metric) {
-			to <- gaugeOf(permitsDesc, float64(open))
-		}},
+		permits: askedCount(permitsDesc),
 	}
 	s.state = &asked[StoreState]{
 		descs:   []*prometheus.Desc{s.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, damagedDesc},
