@@ -200,3 +200,11 @@ var (
 	refusalsDesc = desc("refusals_total", "Answers of a site that refused a request because of a limit, by what they are about.", "site", "scope")
 	unreadDesc   = desc("https_unread_total", "Connections of https (CONNECT) that passed unread, by why: requests inside cannot be counted, and limits are not seen.", "site", "reason")
 )
+
+// result is the label of how something ended.
+func result(ok bool) string {
+	if ok {
+		return "ok"
+	}
+	return "failed"
+}

@@ -158,11 +158,7 @@ func (m *Metrics) WrongSecret(listener string) { m.wrong.inc(pair{listener, ""})
 
 // Handshake counts a TLS handshake with a "client" or "upstream".
 func (m *Metrics) Handshake(side string, ok bool) {
-	result := "failed"
-	if ok {
-		result = "ok"
-	}
-	m.handshakes.inc(pair{side, result})
+	m.handshakes.inc(pair{side, result(ok)})
 }
 
 // Overhead records how long abide itself took for a request.
@@ -217,11 +213,7 @@ func (m *Metrics) Store(now func() StoreState) {
 // StoreOperation counts an operation of the store, such as "exchange", and its duration.
 // Operations are fixed words.
 func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
-	result := "failed"
-	if ok {
-		result = "ok"
-	}
-	m.store.operations.inc(pair{op, result})
+	m.store.operations.inc(pair{op, result(ok)})
 	observe(m.store.took, took)
 }
 

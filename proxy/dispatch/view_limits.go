@@ -207,17 +207,13 @@ func (v *View) TokenStates() status.Tokens { return status.Tokens{Pools: v.Pools
 
 // Limits returns the limits that were learned and not forgotten yet, in order.
 func (v *View) Limits() []LimitStatus {
-	type seen struct {
-		budget string
-		LimitStatus
-	}
-	var found []seen
+	var found []LimitStatus // with the budget as the token
 	v.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
 		route, learned := v.storage.learned.ID(at.At.Limit)
 		if !learned {
 			return
 		}
-		item := seen{at.At.Key, LimitStatus{Announced: status.Announced{Site: at.Site, Route: route, Title: at.Title, Limit: -1, Remaining: -1}}}
+		item := LimitStatus{status.Announced{Site: at.Site, Route: route, Title: at.Title, Limit: -1, Remaining: -1}, "", at.At.Key}
 		switch m := at.Meter.(type) {
 		case *ledger.Ledger:
 			got := m.Status(now)
@@ -241,19 +237,17 @@ func (v *View) Limits() []LimitStatus {
 	})
 	st := v.current.Load()
 	owners := st.owners()
-	list := make([]LimitStatus, 0, len(found))
-	for i := range found {
-		item := &found[i]
-		if pool := owners.pool(st.policy, item.Site); pool != "" {
-			item.Pool = pool
-			if item.Token = owners.labels[pool][item.budget]; item.Token == "" && item.budget != "" {
-				continue // of a token that is not there any more
-			}
+	list := found[:0]
+	for _, item := range found {
+		budget := item.Token
+		item.Pool = owners.pool(st.policy, item.Site)
+		if item.Token = owners.labels[item.Pool][budget]; item.Token == "" && budget != "" && item.Pool != "" {
+			continue // of a token that is not there any more
 		}
 		if b := v.storage.learned.Find(item.Site); b != nil {
 			item.Title, item.Route = b.Title(item.Route, item.Title), b.Route(item.Route)
 		}
-		list = append(list, item.LimitStatus)
+		list = append(list, item)
 	}
 	slices.SortFunc(list, func(a, b LimitStatus) int {
 		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Token, b.Token), strings.Compare(a.Route, b.Route))
