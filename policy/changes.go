@@ -1,11 +1,13 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // mostChanges bounds what Changes lists; one sentence summarises the rest.
@@ -16,21 +18,26 @@ const mostChanges = 20
 // tokens of each pool, by the pool's name: they are in the pool's file, which is not part
 // of a Policy. Phrases never have a secret. The list is empty if the configurations mean the
 // same.
-//
-// If you add a field to Policy that is not one of Keys, also compare it here.
 func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
-	var list changeList
-	list.count("rules", len(old.Sites), len(next.Sites))
-	list.rules(old.Sites, next.Sites)
-	if !reflect.DeepEqual(withoutLines(old.Defaults.Limits), withoutLines(next.Defaults.Limits)) {
-		list.add("limits of defaults changed")
+	list := changes("rule", "", old.rules(), next.rules())
+	if !reflect.DeepEqual(old.Defaults.Limits, next.Defaults.Limits) {
+		list = append(list, "limits of defaults changed")
 	}
-	list.count("pools", len(old.Pools), len(next.Pools))
-	list.pools(old, next, oldTokens, newTokens)
-	list.count("clients", len(old.Access.Clients), len(next.Access.Clients))
-	list.clients(old.Access.Clients, next.Access.Clients)
+	list = append(list, changes("pool", "pool ", old.pools(), next.pools())...)
+	for _, pool := range next.Pools {
+		if n, m := oldTokens[pool.Name], newTokens[pool.Name]; n != m {
+			list = append(list, fmt.Sprintf("pool %s: %d → %s", pool.Name, n, plural(m, "token")))
+		}
+	}
+	list = append(list, changes("client", "client ", old.clients(), next.clients())...)
 	for _, s := range settings() {
-		list.setting(s, old, next)
+		if !s.same(old, next) {
+			a, b := s.show(old), s.show(next)
+			if s.text != PlainText {
+				a, b = "", ""
+			}
+			list = append(list, changeText(s.Name, a, b))
+		}
 	}
 	if more := len(list) - mostChanges; more > 0 {
 		list = append(list[:mostChanges], fmt.Sprintf("and %d more changes", more))
@@ -38,169 +45,79 @@ func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
 	return list
 }
 
-type changeList []string
-
-func (l *changeList) add(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
-
-func (l *changeList) count(what string, old, next int) {
-	if old != next {
-		l.add("%s %d → %d", what, old, next)
+// NeedRestart returns the keys of which a running process cannot change the value: addresses, the
+// data directory, and sizes that are fixed at the start.
+func NeedRestart(old, next *Policy) (keys []string) {
+	for _, s := range settings() {
+		if s.restart && !s.same(old, next) {
+			keys = append(keys, s.Name)
+		}
 	}
+	return keys
 }
 
-// setting compares one scalar key. The value of one that may have a secret in it is not
-// shown.
-func (l *changeList) setting(s setting, old, next *Policy) {
-	a, b := s.show(old), s.show(next)
-	switch {
-	case s.Name == "admin.token":
-		if !old.Admin.Token.Equal(next.Admin.Token.Reveal()) && !(old.Admin.Token.Empty() && next.Admin.Token.Empty()) {
-			l.add("admin.token changed")
-		}
-	case a == b:
-	case s.text != PlainText:
-		l.add("%s changed", s.Name)
-	default:
-		l.add("%s %s → %s", s.Name, cmp.Or(a, "none"), cmp.Or(b, "none"))
-	}
+// item is a rule, a pool or a client.
+type item struct {
+	name   string // one of its kind has it
+	fields []Field
 }
 
-// rules compares rules by their title. Two rules with one title are compared in their
-// order.
-func (l *changeList) rules(old, next []Site) {
-	before, after := byTitle(old), byTitle(next)
-	for _, title := range inOrder(old, next, (*Site).Title) {
-		a, b := before[title], after[title]
-		switch {
-		case len(a) == 0:
-			l.add("rule %s added", title)
-		case len(b) == 0:
-			l.add("rule %s removed", title)
-		default:
-			l.rule(title, a, b)
+// rules returns the rules by their titles. The second rule of a title has a number behind it.
+func (p *Policy) rules() (all []item) {
+	seen := map[string]int{}
+	for i := range p.Sites {
+		name := p.Sites[i].Title()
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s (%d)", name, seen[name])
 		}
+		all = append(all, item{name, p.ruleFields(&p.Sites[i], p.kept)})
 	}
-	if len(old) == len(next) && len(before) == len(after) && !slices.EqualFunc(old, next, func(a, b Site) bool { return a.Title() == b.Title() }) &&
-		!slices.ContainsFunc(old, func(s Site) bool { return after[s.Title()] == nil }) {
-		l.add("order of rules changed")
-	}
+	return all
 }
 
-func (l *changeList) rule(title string, a, b []Site) {
-	for i := range max(len(a), len(b)) {
-		switch {
-		case i >= len(a):
-			l.add("another rule %s added", title)
-			continue
-		case i >= len(b):
-			l.add("another rule %s removed", title)
-			continue
-		}
-		x, y := a[i], b[i]
-		if !reflect.DeepEqual(withoutLines(x.Limits), withoutLines(y.Limits)) {
-			l.add("limits of %s changed", title)
-		}
-		if x.Pool != y.Pool {
-			l.add("pool of %s %s → %s", title, cmp.Or(x.Pool, "none"), cmp.Or(y.Pool, "none"))
-		}
-		for _, one := range []*Site{&x, &y} {
-			one.Limits, one.Pool, one.Line = nil, "", 0
-		}
-		if !reflect.DeepEqual(x, y) {
-			l.add("settings of %s changed", title)
-		}
-	}
+func (p *Policy) pools() []item {
+	return lists.Map(p.Pools, func(pool Pool) item { return item{pool.Name, poolFields(nil, &pool)} })
 }
 
-func (l *changeList) pools(old, next *Policy, oldTokens, newTokens map[string]int) {
-	for _, name := range inOrder(old.Pools, next.Pools, func(p *Pool) string { return p.Name }) {
-		a, b := old.Pool(name), next.Pool(name)
-		switch {
-		case a == nil:
-			l.add("pool %s added with %s", name, plural(newTokens[name], "token"))
-			continue
-		case b == nil:
-			l.add("pool %s removed", name)
-			continue
+func (p *Policy) clients() []item {
+	return lists.Map(p.Access.Clients, func(c Client) item {
+		return item{c.Name, (&clientReading{d: &Decoder{}, client: &c}).fields()}
+	})
+}
+
+// changes describes the differences between two lists of one kind. of stands before the names of
+// the items whose fields differ.
+func changes(kind, of string, old, next []item) (all []string) {
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if len(old) != len(next) {
+		add("%ss %d → %d", kind, len(old), len(next))
+	}
+	after := map[string][]Field{}
+	for _, b := range next {
+		after[b.name] = b.fields
+	}
+	same := len(old) == len(next)
+	for _, a := range old {
+		fields, stays := after[a.name]
+		if same = same && stays; !stays {
+			add("%s %s removed", kind, a.name)
 		}
-		if n, m := oldTokens[name], newTokens[name]; n != m {
-			l.add("pool %s: %d → %s", name, n, plural(m, "token"))
-		}
-		if !reflect.DeepEqual(withoutLines(a.Limits), withoutLines(b.Limits)) {
-			l.add("limits of pool %s changed", name)
-		}
-		x, y := *a, *b
-		for _, one := range []*Pool{&x, &y} {
-			one.Limits, one.Line, one.Tokens = nil, 0, slices.Clone(one.Tokens)
-			for i := range one.Tokens {
-				one.Tokens[i].Line = 0
+		for i := range fields {
+			if text := a.fields[i].change(fields[i], of+a.name); text != "" {
+				add("%s", text)
 			}
 		}
-		if len(x.Tokens) != len(y.Tokens) { // reported already
-			x.Tokens, y.Tokens = nil, nil
-		}
-		if !reflect.DeepEqual(x, y) {
-			l.add("settings of pool %s changed", name)
-		}
+		delete(after, a.name)
 	}
-}
-
-func (l *changeList) clients(old, next []Client) {
-	find := func(list []Client, name string) *Client {
-		i := slices.IndexFunc(list, func(c Client) bool { return c.Name == name })
-		if i < 0 {
-			return nil
-		}
-		return &list[i]
-	}
-	for _, name := range inOrder(old, next, func(c *Client) string { return c.Name }) {
-		a, b := find(old, name), find(next, name)
-		switch {
-		case a == nil:
-			l.add("client %s added", name)
-		case b == nil:
-			l.add("client %s removed", name)
-		default:
-			x, y := *a, *b
-			x.rules, y.rules, x.Limits, y.Limits = nil, nil, withoutLines(a.Limits), withoutLines(b.Limits)
-			if !reflect.DeepEqual(x, y) {
-				l.add("client %s changed", name)
-			}
+	for _, b := range next {
+		if after[b.name] != nil {
+			add("%s %s added", kind, b.name)
 		}
 	}
-}
-
-// withoutLines are limits without their line numbers.
-func withoutLines(limits []Limit) []Limit {
-	list := make([]Limit, len(limits))
-	for i, one := range limits {
-		one.Line = 0
-		list[i] = one
+	if kind == "rule" && same && !slices.EqualFunc(old, next, func(a, b item) bool { return a.name == b.name }) {
+		add("order of rules changed")
 	}
-	return list
-}
-
-func byTitle(sites []Site) map[string][]Site {
-	by := map[string][]Site{}
-	for _, one := range sites {
-		by[one.Title()] = append(by[one.Title()], one)
-	}
-	return by
-}
-
-// inOrder are the names of both lists, each once, those of the first list first.
-func inOrder[T any](old, next []T, name func(*T) string) []string {
-	var names []string
-	seen := map[string]bool{}
-	for _, list := range [][]T{old, next} {
-		for i := range list {
-			if n := name(&list[i]); !seen[n] {
-				seen[n] = true
-				names = append(names, n)
-			}
-		}
-	}
-	return names
+	return all
 }
 
 // ChangesText is the list in one line.
@@ -209,4 +126,58 @@ func ChangesText(changes []string) string {
 		return "nothing has changed"
 	}
 	return strings.Join(changes, "; ")
+}
+
+// both points to the two values that one key sets.
+type both struct{ shown, also any }
+
+// word returns a value as JSON or YAML has it; nil if it has more than a word, or is not set.
+func word(to any) any {
+	if two, ok := to.(both); ok {
+		to = two.shown
+	}
+	at := reflect.ValueOf(to).Elem()
+	switch v := at.Interface().(type) {
+	case int, int64, bool:
+		return v
+	case time.Duration:
+		switch {
+		case v < 0:
+			return "off"
+		case v > 0:
+			return formatDuration(v)
+		}
+	case Rate:
+		return v.exact()
+	case fmt.Stringer:
+		return v.String()
+	}
+	if at.Kind() == reflect.String && at.String() != "" {
+		return at.String()
+	}
+	return nil
+}
+
+// change describes the difference between two values of the field, "" for none. of names the owner
+// of the field.
+func (f Field) change(next Field, of string) string {
+	if reflect.DeepEqual(f.to, next.to) {
+		return ""
+	}
+	return changeText(f.name+" of "+of, word(f.to), word(next.to))
+}
+
+// changeText describes the change of a value from a word to another. Values of which the words are
+// equal have more than a word, or are secret.
+func changeText(what string, old, next any) string {
+	if old == next {
+		return what + " changed"
+	}
+	text := func(word any) string {
+		if word == nil || word == "" {
+			return "none"
+		}
+		return fmt.Sprint(word)
+	}
+	return fmt.Sprintf("%s %s → %s", what, text(old), text(next))
 }

@@ -427,7 +427,7 @@ func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
 	case len(rules) > 1:
 		warn("%s have no effect on https that passes unread, as to their hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rules limits, or write intercept: all", someOf(rules), p.Listen, p.Intercept.text(), remedy)
 	}
-	if needRequests(p.Defaults.Limits) && !slices.EqualFunc(p.Defaults.Limits, Defaults().Defaults.Limits, sameLimit) {
+	if needRequests(p.Defaults.Limits) && !slices.Equal(texts(p.Defaults.Limits), texts(Defaults().Defaults.Limits)) {
 		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, p.Intercept.text(), remedy)
 	}
 }
@@ -444,10 +444,4 @@ func (s *Site) passesUnread(p *Policy, opened *cover) bool {
 		_, listed := opened.by(pattern)
 		return !listed && !p.plain(pattern)
 	})
-}
-
-// sameLimit compares what two limits say, wherever they are written.
-func sameLimit(a, b Limit) bool {
-	a.Line, b.Line = 0, 0
-	return a.String() == b.String()
 }

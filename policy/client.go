@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // ClientSite begins the name of what has the limits of a client, where limits are named by their
@@ -100,21 +102,21 @@ func readClients(d *Decoder, n *yaml.Node, path string) {
 func (r *clientReading) fields() []Field {
 	d, c := r.d, r.client
 	return []Field{
-		Required("name", "The name in Proxy-Authorization.", Value{r.name, func() Node {
+		Required("name", "The name in Proxy-Authorization.", NewValue(r.name, func() Node {
 			n := TextNode()
 			n["pattern"] = "^[^:]+$"
 			return n
-		}}),
+		}).into(&c.Name)),
 		Required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.Secret(&c.Secret)),
 		Optional("weight", "The share of the client beside others that wait for the same site.", d.Number(&c.Weight, 1, mostWeight)),
-		Optional("priority", "Of its requests: 0, the most urgent, to 7; 3 is usual. Where it is written, Abide-Priority makes a request less urgent, and not more.", d.Number(&c.Priority, 0, LowestPriority)),
-		Optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", Value{func(n *yaml.Node, path string) {
+		Optional("priority", "Of its requests: 0, the most urgent, to 7; 3 is usual. Where it is written, Abide-Priority makes a request less urgent, and not more.", d.Number(&c.Priority, 0, LowestPriority).into(both{&c.Priority, &c.Capped})),
+		Optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", NewValue(func(n *yaml.Node, path string) {
 			if word, ok := d.Scalar(n, path, PlainText); ok && word != "all" {
 				d.Failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", Quote(word))
 			}
 			c.OpensAll = true
-		}, func() Node { return WordNode("all") }}),
-		Optional("hosts", "The hosts that it may reach, as in egress.hosts; all if left out.", Value{func(n *yaml.Node, path string) {
+		}, func() Node { return WordNode("all") }).into(&c.OpensAll)),
+		Optional("hosts", "The hosts that it may reach, as in egress.hosts; all if left out.", NewValue(func(n *yaml.Node, path string) {
 			in := &input{fail: func(_ int, err error) { d.Fail(n, path, err) }}
 			d.List(n, path, func(_ int, n *yaml.Node, path string) {
 				if text, ok := d.Scalar(n, path, PlainText); ok {
@@ -122,20 +124,23 @@ func (r *clientReading) fields() []Field {
 				}
 			})
 			c.Hosts = readHosts(in)
-		}, func() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) }}),
-		Optional("limits", "What all its requests together take before they are sent, whatever their sites, or wait for.", Value{
+		}, hostsNode).into(&c.Hosts)).
+			saying(when(c.Hosts != nil, "reaches "+someOf(texts(c.Hosts))+", nothing else")),
+		Optional("sites", "The rules that it may use, by their names or hosts; all, and hosts without a rule, if left out.", r.names(&c.Sites, &d.ruled, "is empty, so it could do nothing; leave it out for all")).
+			saying(when(c.Sites != nil, "uses the rules "+someOf(c.Sites)+", nothing else")),
+		Optional("pools", "The pools whose tokens it may use; all if left out, none if the list is empty.", r.names(&c.Pools, &d.pooled, "")).
+			saying(when(len(c.Pools) > 0, "gets tokens of the pools "+someOf(c.Pools)+" alone"), when(c.Pools != nil && len(c.Pools) == 0, "gets no token")),
+		Optional("limits", "What all its requests together take before they are sent, whatever their sites, or wait for.", NewValue(
 			func(n *yaml.Node, path string) { c.Limits = readLimits(d, n, path, ofClient) },
 			limitsNode,
-		}),
-		Optional("sites", "The rules that it may use, by their names or hosts; all, and hosts without a rule, if left out.", r.names(&c.Sites, &d.ruled, "is empty, so it could do nothing; leave it out for all")),
-		Optional("pools", "The pools whose tokens it may use; all if left out, none if the list is empty.", r.names(&c.Pools, &d.pooled, "")),
+		).into(&c.Limits)).saying(lists.Map(c.Limits, Limit.ofClient)...),
 	}
 }
 
 // names is the value of a list of names, which are checked when all is read. empty refuses an empty
 // list; "": it is allowed.
 func (r *clientReading) names(to *[]string, references *[]reference, empty string) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		*to = []string{}
 		r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
 			var name string
@@ -145,7 +150,7 @@ func (r *clientReading) names(to *[]string, references *[]reference, empty strin
 		if empty != "" && IsEmptyList(n) {
 			r.d.Failf(n, path, "%s", empty)
 		}
-	}, func() Node { return EitherNode(FilledNode(), SequenceNode(FilledNode(), min(len(empty), 1))) }}
+	}, func() Node { return EitherNode(FilledNode(), SequenceNode(FilledNode(), min(len(empty), 1))) }).into(to)
 }
 
 func (r *clientReading) name(n *yaml.Node, path string) {
@@ -237,36 +242,15 @@ func readPatterns(in *input) (hosts []Pattern) {
 	return hosts
 }
 
+// hostsNode is the schema of a list of hosts.
+func hostsNode() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) }
+
 // hostsText shows a list of hosts that may be reached, as it is written.
-func hostsText(hosts []Pattern) string {
-	if hosts == nil {
+func hostsText(hosts *[]Pattern) string {
+	if *hosts == nil {
 		return "*"
 	}
-	return strings.Join(texts(hosts), ", ")
-}
-
-// words describes what the client may do; nil if it may do all.
-func (c *Client) words() []string {
-	var all []string
-	add := func(list []string, format string) {
-		if list != nil {
-			all = append(all, fmt.Sprintf(format, someOf(list)))
-		}
-	}
-	if c.Hosts != nil {
-		add(texts(c.Hosts), "reaches %s, nothing else")
-	}
-	add(c.Sites, "uses the rules %s, nothing else")
-	switch {
-	case c.Pools != nil && len(c.Pools) == 0:
-		all = append(all, "gets no token")
-	default:
-		add(c.Pools, "gets tokens of the pools %s alone")
-	}
-	for i := range c.Limits {
-		all = append(all, c.Limits[i].String()+", for all its requests together")
-	}
-	return all
+	return strings.Join(texts(*hosts), ", ")
 }
 
 // Access is the addresses and the clients that may use the proxy. If any client is

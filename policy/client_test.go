@@ -97,7 +97,7 @@ func TestChangedRightsOfAClientAreAChange(t *testing.T) {
 	if c := Changes(same, load(t, bound), nil, nil); len(c) != 0 {
 		t.Error(c)
 	}
-	if c := ChangesText(Changes(same, load(t, strings.Replace(bound, "pools: [x]", "pools: [y]", 1)), nil, nil)); c != "client api changed" {
+	if c := ChangesText(Changes(same, load(t, strings.Replace(bound, "pools: [x]", "pools: [y]", 1)), nil, nil)); c != "pools of client api changed" {
 		t.Error(c)
 	}
 }

@@ -14,21 +14,49 @@ import (
 // Reader reads the value of a key: the node, and the dotted path that faults name.
 type Reader func(n *yaml.Node, path string)
 
-// Value has a function that reads the value of a key, and one that describes the value in a JSON
-// Schema. Both are written at one place, so that the schema has what is read.
+// Value has a function that reads the value of a key, one that describes the value in a JSON
+// Schema, and a pointer to what is read. All are written at one place, so that what is read is in
+// the schema, can be written again and compared.
 type Value struct {
 	Read   Reader
 	Schema func() Node
+	to     any
 }
 
 // NewValue returns the value that read reads and schema describes.
-func NewValue(read Reader, schema func() Node) Value { return Value{read, schema} }
+func NewValue(read Reader, schema func() Node) Value { return Value{Read: read, Schema: schema} }
 
-// Field is one key of a mapping, and a sentence about it.
+// into returns the value with a pointer to what it sets, or with both.
+func (v Value) into(to any) Value {
+	v.to = to
+	return v
+}
+
+// Field is one key of a mapping, and a sentence about it. says has sentences about the value that
+// the field points to.
 type Field struct {
 	name, doc string
 	Value
 	needed bool
+	says   []string
+}
+
+// saying returns the field with sentences about its value. Those that are empty are left out.
+func (f Field) saying(sentences ...string) Field {
+	for _, s := range sentences {
+		if s != "" {
+			f.says = append(f.says, s)
+		}
+	}
+	return f
+}
+
+// when returns a sentence if it holds, "" otherwise.
+func when(holds bool, sentence string) string {
+	if !holds {
+		return ""
+	}
+	return sentence
 }
 
 // Optional returns a key that may be left out.
@@ -287,10 +315,10 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 
 // noted reads a value and remembers where its key was set.
 func (d *Decoder) noted(v Value) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		v.Read(n, path)
 		d.loading.places[path] = Fault{Source: d.loading.name, Line: n.Line, Key: path}
-	}, v.Schema}
+	}, v.Schema).into(v.to)
 }
 
 // Truth reads true or false.
@@ -315,7 +343,7 @@ func (d *Decoder) Number(to *int, least, most int64) Value {
 
 // Secret reads a secret, in which ${NAME} is replaced.
 func (d *Decoder) Secret(to *Secret) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		s, ok := d.Scalar(n, path, SecretText)
 		switch {
 		case !ok:
@@ -326,7 +354,7 @@ func (d *Decoder) Secret(to *Secret) Value {
 		default:
 			*to = NewSecret(s)
 		}
-	}, SecretNode}
+	}, SecretNode).into(to)
 }
 
 // File reads a path that starts where the configuration is.
@@ -391,7 +419,7 @@ func IsEmptyList(n *yaml.Node) bool {
 
 // Parsed reads a single value by parse. A value that cannot be parsed leaves to unchanged.
 func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func() Node) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		s, ok := d.Scalar(n, path, PlainText)
 		if !ok {
 			return
@@ -402,13 +430,13 @@ func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func
 			return
 		}
 		*to = v
-	}, schema}
+	}, schema).into(to)
 }
 
 // listed reads a list that is not empty, each element with the reader that element
 // makes for it.
 func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		d.List(n, path, func(_ int, n *yaml.Node, path string) {
 			var item T
 			element(&item).Read(n, path)
@@ -420,7 +448,7 @@ func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
 	}, func() Node {
 		item := element(new(T)).Schema()
 		return EitherNode(item, SequenceNode(item, 1))
-	}}
+	}).into(to)
 }
 
 // ObjectNode is a mapping with some keys and no other.

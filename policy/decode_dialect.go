@@ -52,9 +52,9 @@ func (g *dialectReading) fields(out *learn.Dialect) []Field {
 		return SequenceNode(n, 1)
 	}
 	return []Field{
-		Optional("headers", "Headers of an answer that say something about a limit.", Value{func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }, headers}),
-		Optional("body", "Members of a JSON body that say something about a limit.", Value{func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }, headers}),
-		Optional("refusals", "Answers that refuse a request for a limit.", Value{func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }, refusals}),
+		Optional("headers", "Headers of an answer that say something about a limit.", NewValue(func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }, headers)),
+		Optional("body", "Members of a JSON body that say something about a limit.", NewValue(func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }, headers)),
+		Optional("refusals", "Answers that refuse a request for a limit.", NewValue(func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }, refusals)),
 		Optional("reset_unit", "The unit of a bare number that says when a limit is renewed.", Parsed(g.d, &out.ResetUnit, parseTimeUnit, timeUnitNode)),
 		Optional("retry_unit", "The unit of a bare number that says when to ask again.", Parsed(g.d, &out.RetryUnit, parseTimeUnit, timeUnitNode)),
 		Optional("scope", "Which requests a refusal is about.", g.scope(&out.Scope)),
@@ -102,15 +102,15 @@ func headerSpelling(name string) string {
 
 // pathPrefix is one of paths. That it begins with a slash is checked when all are read.
 func (g *dialectReading) pathPrefix(to *string) Value {
-	return Value{g.d.Label(to).Read, func() Node { return PatternNode("^/") }}
+	return NewValue(g.d.Label(to).Read, func() Node { return PatternNode("^/") })
 }
 
 // apart reads one of the paths of apart, and keeps where it is.
 func (g *dialectReading) apart(to *string) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		g.d.Label(to).Read(n, path)
 		g.at[strings.TrimPrefix(path, g.path+".")] = n
-	}, func() Node { return PatternNode("^/") }}
+	}, func() Node { return PatternNode("^/") })
 }
 
 func (g *dialectReading) headers(n *yaml.Node, path string, spelling func(string) string) []learn.Header {
@@ -141,10 +141,10 @@ func (g *dialectReading) refusalFields(r *learn.Refusal) []Field {
 	return []Field{
 		Optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, g.status)),
 		Optional("says", "Texts of which the answer has one, any if it is left out.", listed(d, &r.Says, g.d.Label)),
-		Optional("in", "Where the text is: a header, or the body if it is left out.", Value{func(n *yaml.Node, path string) {
+		Optional("in", "Where the text is: a header, or the body if it is left out.", NewValue(func(n *yaml.Node, path string) {
 			g.d.Label(&r.In).Read(n, path)
 			r.In = strings.ToLower(strings.TrimSpace(r.In))
-		}, FilledNode}),
+		}, FilledNode)),
 		Optional("and", "A text that the answer has besides.", g.d.Label(&r.And)),
 		Optional("scope", "Which requests the refusal is about.", g.scope(&r.Scope)),
 		Optional("wait", "How long to wait.", Parsed(d, &r.Wait, ParseDuration, DurationNode)),
@@ -199,13 +199,13 @@ func (r *headerReading) fields() []Field {
 		Optional("method", "The method of the requests that the limit is about.", Parsed(d, &h.Method, parseMethod, methodNode)),
 		Optional("in", "The unit of a bare number.", Parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
 		Optional("window", "The window of the limit.", Parsed(d, &h.Window, ParseDuration, DurationNode)),
-		Optional("windows", "The windows of the limits, where the value has several numbers.", Value{func(n *yaml.Node, path string) {
+		Optional("windows", "The windows of the limits, where the value has several numbers.", NewValue(func(n *yaml.Node, path string) {
 			d.List(n, path, func(_ int, n *yaml.Node, path string) {
 				var window time.Duration
 				Parsed(d, &window, ParseDuration, DurationNode).Read(n, path)
 				h.Windows = append(h.Windows, window)
 			})
-		}, func() Node { return ListNode(DurationNode()) }}),
+		}, func() Node { return ListNode(DurationNode()) })),
 		Optional("aligned", "Whether the windows begin on the clock, in UTC.", d.Truth(&h.Aligned)),
 	}
 }

@@ -76,7 +76,7 @@ func readLimit(d *Decoder, n *yaml.Node, path string) (Limit, bool) {
 		d.Failf(n, path, "takes a limit, such as {requests: 5, per: 1s}, or 5/s for requests alone")
 		return Limit{}, false
 	}
-	r := &limitReading{d: d, limit: Limit{Line: n.Line}}
+	r := &limitReading{d: d}
 	l := &r.limit
 	before := d.loading.count()
 	set := d.Mapping(n, path, r.fields()...)
@@ -119,15 +119,15 @@ type limitReading struct {
 func (r *limitReading) fields() []Field {
 	d, l := r.d, &r.limit
 	return []Field{
-		Optional("requests", "How many requests, perhaps with their window: 900, 5/s, 5 per minute.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
-		Optional("bytes", "How many bytes in both directions, with headers and TLS.", amountPer(d, &l.Amount, &r.per, parseBytes, bytesPerNode)),
-		Optional("cost", "How much of what the header Abide-Cost of each request says, 1 if it says nothing.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
-		Optional("concurrency", "How many requests at once.", Parsed(d, &l.Amount, parseConcurrency, amountNode)),
+		Optional("requests", "How many requests, perhaps with their window: 900, 5/s, 5 per minute.", r.amount(Requests, parseAmount, amountPerNode)),
+		Optional("bytes", "How many bytes in both directions, with headers and TLS.", r.amount(Bytes, parseBytes, bytesPerNode)),
+		Optional("cost", "How much of what the header Abide-Cost of each request says, 1 if it says nothing.", r.amount(Cost, parseAmount, amountPerNode)),
+		Optional("concurrency", "How many requests at once.", r.amount(Concurrency, parseConcurrency, amountNode)),
 		Optional("per", "The window: a duration, or day, week or month of the calendar.", Parsed(d, &l.Per, parsePeriod, periodNode)),
 		Optional("as", "How the limit counts.", d.Word(&r.as, limit.Kinds()...)),
 		Optional("by", "Each client, each route or each token of the pool has the limit for itself.", d.Word(&l.By, "token", "client", "route")),
 		Optional("method", "The method of the requests that are under the limit.", Parsed(d, &l.Method, parseMethod, methodNode)),
-		Optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", Value{func(n *yaml.Node, path string) {
+		Optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", NewValue(func(n *yaml.Node, path string) {
 			if s, ok := d.Scalar(n, path, PlainText); ok {
 				route, err := parseRoute(s)
 				if err != nil {
@@ -135,12 +135,12 @@ func (r *limitReading) fields() []Field {
 				}
 				l.Path, l.route = s, route
 			}
-		}, routeNode}),
+		}, routeNode).into(&l.Path)),
 		Optional("each", "What one request takes, 1 if it is left out.", Parsed(d, &l.Each, parseAmount, amountNode)),
-		Optional("burst", "How many at once; a size where bytes are counted.", Value{
+		Optional("burst", "How many at once; a size where bytes are counted.", NewValue(
 			func(n *yaml.Node, _ string) { r.burst = n },
 			func() Node { return EitherNode(amountNode(), bytesNode()) },
-		}),
+		).into(l.counted(&l.Burst))),
 		Optional("min", "The least rate of an adaptive limit.", Parsed(d, &l.Min, parseRate, rateNode)),
 		Optional("max", "The largest rate of an adaptive limit.", Parsed(d, &l.Max, parseRate, rateNode)),
 		Optional("stall", "How long a body under a limit of bytes may stand still.", Parsed(d, &l.Stall, parseStall, DurationNode)),
@@ -265,23 +265,36 @@ func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 	return nil
 }
 
-// amountPer reads an amount that may have its window behind it: 900, 5/s, 5 per minute.
-func amountPer(d *Decoder, to *int64, per *Period, parse func(string) (int64, error), schema func() Node) Value {
-	return Value{func(n *yaml.Node, path string) {
-		s, ok := d.Scalar(n, path, PlainText)
+// amount reads an amount of a unit that may have its window behind it: 900, 5/s, 5 per minute.
+// What is in flight has no window.
+func (r *limitReading) amount(unit Unit, parse func(string) (int64, error), schema func() Node) Value {
+	v := NewValue(func(n *yaml.Node, path string) {
+		amount, ok := r.d.Scalar(n, path, PlainText)
 		if !ok {
 			return
 		}
-		amount, window, found := cutWindow(s)
 		var err error
-		if found {
-			*per, err = parsePeriod(window)
+		if before, window, found := cutWindow(amount); found && unit != Concurrency {
+			amount = before
+			r.per, err = parsePeriod(window)
 		}
 		if err == nil {
-			*to, err = parse(amount)
+			r.limit.Amount, err = parse(amount)
 		}
 		if err != nil {
-			d.Fail(n, path, err)
+			r.d.Fail(n, path, err)
 		}
-	}, schema}
+	}, schema)
+	if r.limit.Unit == unit {
+		v = v.into(r.limit.counted(&r.limit.Amount))
+	}
+	return v
+}
+
+// counted returns the pointer to an amount of the limit, as a size where the limit is of bytes.
+func (l *Limit) counted(amount *int64) any {
+	if l.Unit == Bytes {
+		return (*Size)(amount)
+	}
+	return amount
 }

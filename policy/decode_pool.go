@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -30,10 +31,11 @@ func readPool(d *Decoder, n *yaml.Node, path string) Pool {
 	if !IsMapping(n) || d.stopped {
 		return p
 	}
-	sources := sourceKeys(set)
+	all := lists.Map(sourceFields(d, &p), func(f Field) string { return f.name })
+	sources := slices.DeleteFunc(slices.Clone(all), func(key string) bool { return set[key] == nil })
 	switch {
 	case len(sources) == 0:
-		d.Failf(n, path, "has no tokens; write one of %s", allSourceKeys())
+		d.Failf(n, path, "has no tokens; write one of %s", and(all))
 	case len(sources) > 1:
 		d.Failf(n, path, "has its tokens from %s; write one of them", strings.Join(sources, " and "))
 	case set["file"] == nil && (set["column"] != nil || set["label"] != nil || set["account"] != nil):
@@ -46,32 +48,48 @@ func readPool(d *Decoder, n *yaml.Node, path string) Pool {
 	return p
 }
 
-// poolFields are the keys of a pool.
+// poolFields returns the keys of a pool, in the order in which they are described.
 func poolFields(d *Decoder, p *Pool) []Field {
-	fields := []Field{
+	return append(sourceFields(d, p),
 		Optional("column", "The column of the file with the secrets.", d.Label(&p.Column)),
 		Optional("label", "The column of the file with the names of the tokens.", d.Label(&p.Label)),
 		Optional("account", "The column of the file with the accounts, whose tokens share one budget.", d.Label(&p.Account)),
 		Optional("put", "Where a token goes: a header, a query parameter or Basic credentials.", Parsed(d, &p.Put, parsePlacement, placementNode)),
-		Optional("oauth2", "Where the secrets, each id:secret, are exchanged for access tokens.", oauth2Value(d, &p.OAuth2)),
-		Optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", Parsed(d, &p.Reserve, parseReserve, reserveNode)),
-		Optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", d.Word(&p.Exhausted, "wait", "refuse")),
+		Optional("oauth2", "Where the secrets, each id:secret, are exchanged for access tokens.", oauth2Value(d, &p.OAuth2)).
+			saying(prefixed("each is exchanged at ", p.OAuth2.TokenURL)+prefixed(" for ", strings.Join(p.OAuth2.Scopes, ", "))),
+		Optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", Parsed(d, &p.Reserve, parseReserve, reserveNode)).
+			saying(when(p.Reserve != (Reserve{}), "reserve "+p.Reserve.String()+" of every limit that is learned")),
+		Optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", d.Word(&p.Exhausted, "wait", "refuse")).saying(p.exhaustedText()),
 		Optional("anonymous", "Whether requests are sent without a token when none may be used.", d.Truth(&p.Anonymous)),
-		Optional("limits", "Limits of each token, at each site by itself.", Value{
+		Optional("limits", "Limits of each token, at each site by itself.", NewValue(
 			func(n *yaml.Node, path string) { p.Limits = readLimits(d, n, path, ofPool) },
 			limitsNode,
-		}),
+		).into(&p.Limits)).saying(texts(p.Limits)...),
+	)
+}
+
+// sourceFields returns the keys that name the source of a pool's tokens. If you add one, also add
+// its case to sourceOf in package tokens.
+func sourceFields(d *Decoder, p *Pool) []Field {
+	as := " as " + p.Put.String()
+	text := func(of, source string) string { return when(source != "", "tokens "+of+source+as) }
+	unlined := lists.Map(p.Tokens, func(t Token) Token { t.Line = 0; return t })
+	labels := lists.Map(p.Tokens, func(t Token) string { return t.Label })
+	return []Field{
+		Optional("file", "A CSV with a header row, or a file with one secret a line.", d.File(&p.File)).saying(text("of ", p.File)),
+		Optional("env", "A variable with secrets between commas.", d.variable(&p.Env)).saying(text("of $", p.Env)),
+		Optional("dir", "A directory with one secret a file.", d.File(&p.Dir)).saying(text("in ", p.Dir)),
+		Optional("tokens", "The secrets themselves, each with a label.", NewValue(
+			func(n *yaml.Node, path string) { p.Tokens = readTokens(d, n, path) },
+			func() Node { return SequenceNode(ObjectNode(tokenFields(d, &Token{})), 1) },
+		).into(&unlined)).saying(text("", someOf(labels))),
 	}
-	for _, one := range poolSources {
-		fields = append(fields, Optional(one.key, one.doc, one.value(d, p)))
-	}
-	return fields
 }
 
 // poolsNode is the schema of pools.
 func poolsNode() Node {
 	pool := ObjectNode(poolFields(nil, &Pool{}))
-	pool["oneOf"] = lists.Map(poolSources, func(source poolSource) Node { return Node{"required": []string{source.key}} })
+	pool["oneOf"] = lists.Map(sourceFields(nil, &Pool{}), func(f Field) Node { return Node{"required": []string{f.name}} })
 	return MapNode(poolName.String(), pool)
 }
 
@@ -106,18 +124,18 @@ func tokenFields(d *Decoder, t *Token) []Field {
 func oauth2Value(d *Decoder, to *OAuth2) Value {
 	fields := []Field{
 		Required("token_url", "The address that gives out access tokens.", Parsed(d, &to.TokenURL, parseTokenURL, tokenURLNode)),
-		Optional("scopes", "What the access tokens are for.", Value{func(n *yaml.Node, path string) {
+		Optional("scopes", "What the access tokens are for.", NewValue(func(n *yaml.Node, path string) {
 			d.List(n, path, func(_ int, n *yaml.Node, path string) {
 				var scope string
 				d.Label(&scope).Read(n, path)
 				to.Scopes = append(to.Scopes, scope)
 			})
-		}, func() Node { return ListNode(FilledNode()) }}),
+		}, func() Node { return ListNode(FilledNode()) })),
 	}
-	return Value{
+	return NewValue(
 		func(n *yaml.Node, path string) { d.Mapping(n, path, fields...) },
 		func() Node { return ObjectNode(fields) },
-	}
+	).into(to)
 }
 
 // parseTokenURL reads the address where tokens are given out. It quotes nothing: a

@@ -28,23 +28,23 @@ func section(d *Decoder, prefix string) []Field {
 	switch prefix {
 	case "":
 		fields = append(fields,
-			Optional("pools", "Tokens that abide puts into requests, by the names of their pools.", Value{
+			Optional("pools", "Tokens that abide puts into requests, by the names of their pools.", NewValue(
 				func(n *yaml.Node, path string) { readPools(d, n, path) }, poolsNode,
-			}),
-			Optional("sites", "Rules, of which the first that matches counts.", Value{
+			)),
+			Optional("sites", "Rules, of which the first that matches counts.", NewValue(
 				func(n *yaml.Node, path string) { readSites(d, n, path) },
 				func() Node { return SequenceNode(ObjectNode((&siteReading{d: d, site: &Site{}}).fields()), 0) },
-			}),
+			)),
 		)
 	case "access.":
-		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted(Value{
+		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted(NewValue(
 			func(n *yaml.Node, path string) { readClients(d, n, path) },
 			func() Node { return SequenceNode(ObjectNode((&clientReading{d: d, client: &Client{}}).fields()), 1) },
-		})))
+		))))
 	case "defaults.":
-		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted(Value{func(n *yaml.Node, path string) {
+		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted(NewValue(func(n *yaml.Node, path string) {
 			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)
-		}, limitsNode})))
+		}, limitsNode))))
 	}
 	return fields
 }
@@ -74,7 +74,7 @@ func sentence(s string) string {
 
 // nestedSection is the section of a name, of which admin may be an address alone.
 func nestedSection(d *Decoder, name string) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		if name == "admin" && IsScalar(n) { // just an address
 			for _, s := range d.loading.table {
 				if s.Name == "admin.listen" {
@@ -90,7 +90,7 @@ func nestedSection(d *Decoder, name string) Value {
 			return EitherNode(all["properties"].(Node)["listen"].(Node), all)
 		}
 		return all
-	}}
+	})
 }
 
 // readConfiguration reads the whole configuration.
@@ -102,7 +102,7 @@ func readConfiguration(d *Decoder, root *yaml.Node) {
 
 // settingValue is the value of one scalar key of the table.
 func settingValue(d *Decoder, s setting) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		var (
 			items []string
 			nodes []*yaml.Node
@@ -147,5 +147,5 @@ func settingValue(d *Decoder, s setting) Value {
 		})
 	}, func() Node {
 		return s.schemaWithDefault()
-	}}
+	})
 }

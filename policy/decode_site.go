@@ -90,37 +90,53 @@ type siteReading struct {
 	names  map[string]int // of the rules before, with their lines
 	limits *yaml.Node     // read last, since the pool says which make sense
 	origin []place        // of the backends
+	show   func(Limit) string
 }
 
-// fields are the keys of a rule.
+var groups = map[string]string{"host": "each host is a site", "rule": "all of them are one site", "domain": "each registrable domain is a site"}
+
+// fields returns the keys of a rule, in the order in which they are described.
 func (r *siteReading) fields() []Field {
 	s := r.site
 	return []Field{
-		Required("host", "The hosts that the rule is about.", Value{r.hosts, func() Node {
+		Required("host", "The hosts that the rule is about.", NewValue(r.hosts, func() Node {
 			return EitherNode(hostNode(), SequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
-		}}),
-		Optional("name", "What the site is called, with group: rule.", Value{r.name, FilledNode}),
-		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.d.Word(&s.Group, "host", "domain", "rule")),
-		Optional("pool", "The pool of the tokens of these requests.", r.d.noted(Value{r.pool, FilledNode})),
+		}).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
+		Optional("name", "What the site is called, with group: rule.", NewValue(r.name, FilledNode).into(&s.Name)).saying(prefixed("called ", s.Name)),
+		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.d.Word(&s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
+		Optional("pool", "The pool of the tokens of these requests.", r.d.noted(NewValue(r.pool, FilledNode).into(&s.Pool))).saying(prefixed("pool ", s.Pool) + when(s.Insecure, ", over plain http too")),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
-		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted(r.d.Truth(&s.Learn))),
-		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", r.d.noted(Value{func(n *yaml.Node, path string) { s.Dialect = readDialect(r.d, n, path) }, func() Node {
+		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted(r.d.Truth(&s.Learn).into(both{&s.Learn, &s.learn}))),
+		Optional("backends", "Servers that answer instead of the host.", NewValue(func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.d, n, path) }, backendsNode).into(&s.Backends)).
+			saying(when(len(s.Backends) > 0, "backends "+s.backendsText())).saying(r.ownLimits()...),
+		Optional("limits", "What a request takes before it is sent, or waits for.", NewValue(func(n *yaml.Node, _ string) { r.limits = n }, limitsNode).into(&s.Limits)).
+			saying(lists.Map(s.Limits, r.show)...).saying(s.bytesText()),
+		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", r.d.noted(NewValue(func(n *yaml.Node, path string) { s.Dialect = readDialect(r.d, n, path) }, func() Node {
 			n := ObjectNode((&dialectReading{d: r.d}).fields(&learn.Dialect{}))
 			n["minProperties"] = 1
 			return n
-		}})),
-		Optional("limits", "What a request takes before it is sent, or waits for.", Value{func(n *yaml.Node, _ string) { r.limits = n }, limitsNode}),
-		Optional("headers", "Headers of the requests: set in any case, or by default.", headersValue(r.d, &s.Headers)),
-		Optional("stall", "The longest silence of an answer, a websocket or a tunnel, off for any.", Parsed(r.d, &s.Stall, parseSilence, func() Node { return EitherNode(WordNode("off"), DurationNode()) })),
-		Optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", r.d.Number(&s.Priority, 0, LowestPriority)),
-		Optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.d.Truth(&s.Robots)),
-		Optional("coalesce", "Whether identical requests in flight share one answer.", r.d.Truth(&s.Coalesce)),
-		Optional("trace", "Whether the headers traceparent, tracestate and baggage of requests go to the site.", r.d.Truth(&s.Trace)),
-		Optional("backends", "Servers that answer instead of the host.", Value{func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.d, n, path) }, backendsNode}),
+		}).into(&s.Dialect))).saying(s.dialectText()),
+		Optional("headers", "Headers of the requests: set in any case, or by default.", headersValue(r.d, &s.Headers)).saying(texts(s.Headers)...),
+		Optional("stall", "The longest silence of an answer, a websocket or a tunnel, off for any.", Parsed(r.d, &s.Stall, parseSilence, func() Node { return EitherNode(WordNode("off"), DurationNode()) })).
+			saying(when(s.Stall < 0, "a stream may be silent for as long as it likes"), when(s.Stall > 0, "a stream that is silent for "+formatDuration(s.Stall)+" is cut")),
+		Optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", r.d.Number(&s.Priority, 0, LowestPriority)).
+			saying(when(s.Priority != DefaultPriority, fmt.Sprint("priority ", s.Priority))),
+		Optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.d.Truth(&s.Robots)).saying(when(s.Robots, "keeps to the Crawl-delay of robots.txt")),
+		Optional("coalesce", "Whether identical requests in flight share one answer.", r.d.Truth(&s.Coalesce)).saying(when(s.Coalesce, "identical requests in flight share one answer")),
+		Optional("trace", "Whether the headers traceparent, tracestate and baggage of requests go to the site.", r.d.Truth(&s.Trace)).saying(when(s.Trace, "trace headers go to the site")),
 		Optional("balance", "Which of the backends is next.", r.d.Word(&s.Balance, "adaptive", "round-robin", "least-loaded")),
 		Optional("sticky", "Whether a client stays at its backend while the backend works.", r.d.Truth(&s.Sticky)),
-		Optional("outage", "What holds while a shared store is away: a share of the limits, what was leased and no more, or all of the limits.", r.d.Word(&s.Outage, "share", "strict", "open")),
+		Optional("outage", "What holds while a shared store is away: a share of the limits, what was leased and no more, or all of the limits.", r.d.Word(&s.Outage, "share", "strict", "open").into(both{&s.Outage, &s.outage})),
 	}
+}
+
+// ownLimits describes the limits of the backends' own.
+func (r *siteReading) ownLimits() (all []string) {
+	for i := range r.site.Backends {
+		b := &r.site.Backends[i]
+		all = append(all, lists.Map(b.Limits, func(l Limit) string { return "at " + b.Name + ": " + r.show(l) })...)
+	}
+	return all
 }
 
 func (r *siteReading) hosts(n *yaml.Node, path string) {
@@ -270,18 +286,18 @@ func readBackend(d *Decoder, n *yaml.Node, path string) (b Backend, ok bool) {
 func backendFields(d *Decoder, b *Backend) []Field {
 	return []Field{
 		Required("url", "The origin of the server.", Parsed(d, &b.Target, parseOrigin, originNode)),
-		Optional("name", "What the backend is called.", Value{func(n *yaml.Node, path string) {
+		Optional("name", "What the backend is called.", NewValue(func(n *yaml.Node, path string) {
 			if s, ok := d.Scalar(n, path, PlainText); ok {
 				if b.Name = s; !backendName.MatchString(s) {
 					d.Failf(n, path, "is not a name for a backend: letters, digits and . _ - do")
 				}
 			}
-		}, func() Node { return PatternNode(backendName.String()) }}),
+		}, func() Node { return PatternNode(backendName.String()) })),
 		Optional("weight", "Its share beside other backends.", d.Number(&b.Weight, 1, mostWeight)),
-		Optional("limits", "Limits of its own, in place of those of the rule.", Value{
+		Optional("limits", "Limits of its own, in place of those of the rule.", NewValue(
 			func(n *yaml.Node, path string) { b.Limits, b.Own = readLimits(d, n, path, ofRule), true },
 			limitsNode,
-		}),
+		)),
 	}
 }
 

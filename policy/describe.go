@@ -55,14 +55,22 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 	var written, builtIn parts
 	line(&written, "configuration", "%s", cmp.Or(p.File, "no file, the defaults"))
 	for i := range p.Sites {
-		p.Sites[i].describe(&written, fmt.Sprintf("sites[%d]", i), p.kept)
-		p.describeOutage(&written, &p.Sites[i], p.Sites[i].Limits)
-		if s := &p.Sites[i]; s.Learn != p.Defaults.Learn {
-			line(&written, "", "%s", s.learnText())
+		s := &p.Sites[i]
+		describe(&written, fmt.Sprintf("sites[%d]", i), sentences(p.ruleFields(s, p.kept)))
+		p.describeOutage(&written, s, s.Limits)
+		if s.Learn != p.Defaults.Learn {
+			line(&written, "", "learns %s", cmp.Or(when(s.Learn, "the limits that the site announces"), "no limits"))
 		}
 	}
-	for i := range p.Pools {
-		p.Pools[i].describe(&written, labels[p.Pools[i].Name])
+	for _, pool := range p.pools() {
+		all := sentences(pool.fields)
+		if list := labels[pool.name]; len(list) > 0 {
+			all = slices.Insert(all, 1, plural(len(list), "token")+": "+someOf(list))
+		}
+		describe(&written, "pool "+pool.name, all)
+	}
+	for _, c := range p.clients() {
+		describe(&written, "client "+c.name, sentences(c.fields))
 	}
 	// of returns the parts to which a key belongs, or a section of them.
 	of := func(keys ...string) *parts {
@@ -77,11 +85,7 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		line(&builtIn, "sites", "no rules, every host is a site of its own")
 	}
 	p.describeOthers(of("defaults.limits"))
-	learned := "limits that sites announce"
-	if !p.Defaults.Learn {
-		learned = "no limits"
-	}
-	line(of("defaults.learn"), "learn", "%s, where no rule says otherwise", learned)
+	line(of("defaults.learn"), "learn", "%s, where no rule says otherwise", cmp.Or(when(p.Defaults.Learn, "limits that sites announce"), "no limits"))
 	b := of("listen", "access", "listen_open", "listen_cert")
 	line(b, "proxy", "%s, for %s", p.Listen, p.Access.users())
 	if p.Open.Listen != "" {
@@ -90,72 +94,32 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 	if p.TLS.Given() {
 		line(b, "", "clients reach it by https://, with the certificate %s", p.TLS.Cert)
 	}
-	for i := range p.Access.Clients {
-		for j, text := range p.Access.Clients[i].words() {
-			title := ""
-			if j == 0 {
-				title = "client " + p.Access.Clients[i].Name
-			}
-			line(&written, title, "%s", text)
-		}
-	}
 	b = of("admin")
-	switch {
-	case p.Admin.Listen == "":
+	if p.Admin.Listen == "" {
 		line(b, "admin", "no listener")
-	case p.Admin.Token.Empty():
-		line(b, "admin", "%s, without a token", p.Admin.Listen)
-	default:
-		line(b, "admin", "%s, with a token", p.Admin.Listen)
+	} else {
+		line(b, "admin", "%s, %s a token", p.Admin.Listen, cmp.Or(when(p.Admin.Token.Empty(), "without"), "with"))
 	}
 	if p.Admin.TLS.Given() {
 		line(b, "", "reached by https://, with the certificate %s", p.Admin.TLS.Cert)
 	}
-	data, authority := p.describeData()
+	data := p.Data
+	if data == "none" {
+		data = "nothing is kept" + when(!p.CA.Given(), ", the CA is a new one at each start")
+	}
 	line(of("data"), "data", "%s", data)
-	if authority != "" {
-		line(of("ca"), "CA", "%s", authority)
-	}
 	p.describeStore(of("store", "strict_state"))
-	access := ""
-	switch p.Log.Access {
-	case "":
-	case "on":
-		access = ", a line per request"
-	default:
-		access = fmt.Sprintf("; a line per request as %s to %s", p.Log.Lines, p.Log.Access)
-	}
-	line(of("log"), "log", "%s and above as %s%s", p.Log.Level, p.Log.Format, access)
-	if p.Egress.Hosts != nil {
-		line(&written, "hosts", "%s, all others are refused", someOf(texts(p.Egress.Hosts)))
-	}
 	line(of("egress.ports"), "CONNECT", "to ports %s; plain http to any", p.Egress.Ports.text())
-	for _, one := range [][2]string{
-		{"also reachable", prefixes(p.Egress.Allow)},
-		{"next hop", p.Egress.proxyText()},
-		{"resolved here", p.Egress.resolveText()},
-		{"extra roots", p.Egress.Roots},
-	} {
-		if one[1] != "" {
-			line(&written, one[0], "%s", one[1])
+	line(of("intercept"), "intercept", "%s%s", p.Intercept.text(), when(p.Intercept.Mode == "auto", ": hosts whose rule needs to see requests"))
+	builtInPolicy := Defaults()
+	for _, s := range settings() {
+		if s.about != "" && !s.same(p, builtInPolicy) {
+			line(&written, s.about, "%s", strings.Replace(s.says, "%s", s.show(p), 1))
 		}
 	}
-	if p.Egress.Shared {
-		line(&written, "address", "%s", "one for all of the fleet")
-	}
-	line(of("intercept"), "intercept", "%s", p.Intercept.describe())
-	for _, section := range []string{"timeouts", "bounds", "queue", "retry"} {
+	for _, section := range []string{"ca", "log", "timeouts", "bounds", "queue", "retry", "breaker", "metrics"} {
 		p.describeSettings(of(section), section)
 	}
-	if p.Breaker.Failures > 0 {
-		p.describeSettings(of("breaker"), "breaker")
-	} else {
-		line(&written, "breaker", "off")
-	}
-	if !p.Abide.Headers {
-		line(&written, "answers", "without Abide- headers")
-	}
-	line(of("metrics"), "metrics", "of %d sites by name", p.Metrics.Sites)
 	if p.Shard.Of > 0 {
 		line(&written, "shard", "%s", p.Shard)
 		if p.Shard.By == "url" && p.Intercept.Mode != "all" {
@@ -166,6 +130,26 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		builtIn[i].BuiltIn = true
 	}
 	return append(written, builtIn...)
+}
+
+// describeSettings writes the values of a section of the table in one paragraph, off for a section
+// whose first value is 0.
+func (p *Policy) describeSettings(b *parts, section string) {
+	var words []string
+	for _, s := range settings() {
+		name, ok := strings.CutPrefix(s.Name, section+".")
+		if text := s.show(p); ok && text != "" {
+			words = append(words, name+" "+text)
+			if text == "0" && section == "breaker" {
+				words = []string{"off"}
+				break
+			}
+		}
+	}
+	const perLine = 5
+	for i, title := 0, section; i < len(words); i, title = i+perLine, "" {
+		line(b, title, "%s", strings.Join(words[i:min(i+perLine, len(words))], ", "))
+	}
 }
 
 // users are the addresses and the clients that may use the proxy.
@@ -196,17 +180,6 @@ func (c Client) share() string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-// describe is the mode as text, or the hosts.
-func (c *Intercept) describe() string {
-	switch c.Mode {
-	case "auto":
-		return "auto: hosts whose rule needs to see requests"
-	case "listed":
-		return c.text()
-	}
-	return c.Mode
-}
-
 // describeOthers writes what holds for sites that no rule names.
 func (p *Policy) describeOthers(b *parts) {
 	title := "other sites"
@@ -230,67 +203,25 @@ func (p *Policy) describeOthers(b *parts) {
 	}
 }
 
-// describeSettings writes a section of the table in one paragraph.
-func (p *Policy) describeSettings(b *parts, section string) {
-	var words []string
-	for _, s := range settings() {
-		if name, ok := strings.CutPrefix(s.Name, section+"."); ok {
-			words = append(words, name+" "+s.show(p))
-		}
-	}
-	const perLine = 5
-	for i, title := 0, section; i < len(words); i, title = i+perLine, "" {
-		line(b, title, "%s", strings.Join(words[i:min(i+perLine, len(words))], ", "))
+// describe writes sentences below a title.
+func describe(b *parts, title string, sentences []string) {
+	for _, text := range sentences {
+		line(b, title, "%s", text)
+		title = ""
 	}
 }
 
-func (s *Site) describe(b *parts, title string, limit func(Limit) string) {
-	line(b, title, "%s", someOf(texts(s.Hosts)))
-	if s.Name != "" {
-		line(b, "", "called %s", s.Name)
+// sentences returns what some fields say.
+func sentences(fields []Field) (all []string) {
+	for _, f := range fields {
+		all = append(all, f.says...)
 	}
-	line(b, "", "%s", s.budgetText())
-	if s.Pool != "" {
-		line(b, "", "%s", s.poolText())
-	}
-	if len(s.Backends) > 0 {
-		line(b, "", "backends %s", s.backendsText())
-	}
-	for i := range s.Backends {
-		for _, l := range s.Backends[i].Limits {
-			line(b, "", "at %s: %s", s.Backends[i].Name, limit(l))
-		}
-	}
-	for _, l := range s.Limits {
-		line(b, "", "%s", limit(l))
-	}
-	if text := s.bytesText(); text != "" {
-		line(b, "", "%s", text)
-	}
-	if s.Dialect != nil {
-		line(b, "", "%s", s.dialectText())
-	}
-	for _, h := range s.Headers {
-		line(b, "", "%s", h)
-	}
-	switch {
-	case s.Stall < 0:
-		line(b, "", "a stream may be silent for as long as it likes")
-	case s.Stall > 0:
-		line(b, "", "a stream that is silent for %s is cut", formatDuration(s.Stall))
-	}
-	if s.Priority != DefaultPriority {
-		line(b, "", "priority %d", s.Priority)
-	}
-	if s.Robots {
-		line(b, "", "keeps to the Crawl-delay of robots.txt")
-	}
-	if s.Coalesce {
-		line(b, "", "identical requests in flight share one answer")
-	}
-	if s.Trace {
-		line(b, "", "trace headers go to the site")
-	}
+	return all
+}
+
+// ruleFields returns the fields of a rule, whose limits show describes.
+func (p *Policy) ruleFields(s *Site, show func(Limit) string) []Field {
+	return (&siteReading{d: &Decoder{}, site: s, show: show}).fields()
 }
 
 // backendsText is the backends of the rule, and how requests are spread over them.
@@ -333,31 +264,6 @@ func (s *Site) bytesText() string {
 		return ""
 	}
 	return fmt.Sprintf("bytes count both ways, with headers and TLS%s; a body that stands still for %s is cut", tunnels, formatDuration(stall))
-}
-
-func (s *Site) budgetText() string {
-	switch s.Group {
-	case "rule":
-		return "all of them are one site"
-	case "domain":
-		return "each registrable domain is a site"
-	}
-	return "each host is a site"
-}
-
-// describeData is the data directory in words, and the files of a CA that the operator
-// gives, "" for a CA of abide's own.
-func (s *Storage) describeData() (data, authority string) {
-	switch {
-	case s.CA.Given():
-		authority = fmt.Sprintf("%s, with the key %s", s.CA.Cert, s.CA.Key)
-	case s.Data == "none":
-		return "nothing is kept, the CA is a new one at each start", ""
-	}
-	if s.Data == "none" {
-		return "nothing is kept", authority
-	}
-	return s.Data, authority
 }
 
 // describeStore writes where budgets are kept, and which of them are shared.

@@ -38,7 +38,7 @@ func (e Egress) NextHop() *url.URL {
 }
 
 // readAllow reads egress.allow.
-func (e *Egress) readAllow(in *input) {
+func readAllow(to *[]netip.Prefix, in *input) {
 	var allow []netip.Prefix
 	for i, s := range in.items {
 		prefix, err := parsePrefix(s)
@@ -51,7 +51,7 @@ func (e *Egress) readAllow(in *input) {
 			allow = append(allow, prefix)
 		}
 	}
-	e.Allow = allow
+	*to = allow
 }
 
 // readProxy reads egress.proxy.
@@ -95,7 +95,7 @@ func (e *Egress) proxyText() string {
 }
 
 // readResolve reads egress.resolve.
-func (e *Egress) readResolve(in *input) {
+func readResolve(to *map[string]string, in *input) {
 	resolve := map[string]string{}
 	for i, s := range in.items {
 		name, to, _ := strings.Cut(s, "=")
@@ -127,13 +127,13 @@ func (e *Egress) readResolve(in *input) {
 	if len(resolve) == 0 {
 		resolve = nil
 	}
-	e.Resolve = resolve
+	*to = resolve
 }
 
 // resolveText is the map as it would be written.
-func (e *Egress) resolveText() string {
+func resolveText(resolve *map[string]string) string {
 	var words []string
-	for name, to := range e.Resolve {
+	for name, to := range *resolve {
 		words = append(words, name+" = "+to)
 	}
 	slices.Sort(words)

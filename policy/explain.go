@@ -15,10 +15,7 @@ func (p *Policy) Explain(w io.Writer, t Target) { p.ExplainPath(w, t, "", false)
 // does not.
 func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 	said := func(l Limit) string {
-		if path != "" && !l.Covers(l.Method, path) {
-			return p.kept(l) + ", not for this path"
-		}
-		return p.kept(l)
+		return p.kept(l) + when(path != "" && !l.Covers(l.Method, path), ", not for this path")
 	}
 	var b parts
 	m := p.Match(t)
@@ -53,7 +50,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 			}
 		}
 		line(&b, "rule", "%s", title)
-		m.Rule.describe(&b, "hosts", said)
+		describe(&b, "hosts", sentences(p.ruleFields(m.Rule, said)))
 		p.describeOutage(&b, m.Rule, m.Rule.Limits)
 		explainKnown(&b, m, m.Rule.Limits, t, path)
 	}
@@ -114,7 +111,7 @@ func (p *Policy) explainClients(b *parts, t Target) {
 			continue
 		}
 		for _, l := range c.Limits {
-			line(b, "client "+c.Name, "%s, for all its requests together", l.String())
+			line(b, "client "+c.Name, "%s", l.ofClient())
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package policy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -28,95 +28,39 @@ func Keys() []Key {
 func settings() []setting {
 	all := slices.Concat(
 		[]setting{
-			addressSetting("listen", "where the proxy listens", false, func(p *Policy) *string { return &p.Listen }),
+			addressSetting("listen", "where the proxy listens", false, func(p *Policy) *string { return &p.Listen }).restarts(),
 			openListenerSetting(),
 			fileSetting("listen_cert", "the certificate in PEM with which the proxy's listeners speak TLS, its issuers after it", func(p *Policy) *string { return &p.TLS.Cert }),
 			fileSetting("listen_key", "the key of listen_cert in PEM", func(p *Policy) *string { return &p.TLS.Key }),
-			addressSetting("admin.listen", "where the operator's listener is, off for none", true, func(p *Policy) *string { return &p.Admin.Listen }),
-			{
-				Key:  Key{Name: "admin.token", Kind: "secret", Doc: "what the operator's listener asks for"},
-				text: SecretText,
-				read: func(p *Policy, in *input) {
-					if in.value() == "" {
-						in.fail(-1, errors.New("is empty; leave it out for none"))
-					}
-					p.Admin.Token = NewSecret(in.value())
-				},
-				show:   func(p *Policy) string { return p.Admin.Token.String() },
-				schema: SecretNode,
-			},
+			addressSetting("admin.listen", "where the operator's listener is, off for none", true, func(p *Policy) *string { return &p.Admin.Listen }).restarts(),
+			row("admin.token", "secret", "what the operator's listener asks for", single, func(p *Policy) *Secret { return &p.Admin.Token }, readToken, (*Secret).String, SecretNode).
+				secret(SecretText),
 			fileSetting("admin.cert", "the certificate in PEM with which the operator's listener speaks TLS, its issuers after it", func(p *Policy) *string { return &p.Admin.TLS.Cert }),
 			fileSetting("admin.key", "the key of admin.cert in PEM", func(p *Policy) *string { return &p.Admin.TLS.Key }),
 			fileSetting("admin.ca", "certificates in PEM that commands trust at the operator's listener, besides the system's", func(p *Policy) *string { return &p.Admin.CA }),
-			{
-				Key:    Key{Name: "data", Kind: "directory", Doc: "where the CA and everything else is kept, none to keep nothing"},
-				read:   readData,
-				show:   func(p *Policy) string { return p.Data },
-				schema: FilledNode,
-			},
-			{
-				Key:    Key{Name: "store", Kind: "local|URL", Doc: "where budgets are kept: local, or a Redis that a fleet shares"},
-				text:   SecretURL,
-				read:   func(p *Policy, in *input) { p.Store.read(in) },
-				show:   func(p *Policy) string { return p.Store.Kind },
-				schema: storeNode,
-			},
-			switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", func(p *Policy) *bool { return &p.StrictState }),
+			row("data", "directory", "where the CA and everything else is kept, none to keep nothing", single, func(p *Policy) *string { return &p.Data }, readData, asWritten, FilledNode).
+				restarts(),
+			row("store", "local|URL", "where budgets are kept: local, or a Redis that a fleet shares", single, func(p *Policy) *Store { return &p.Store }, (*Store).read, func(s *Store) string { return s.Kind }, storeNode).
+				secret(SecretURL).restarts(),
+			switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", func(p *Policy) *bool { return &p.StrictState }).restarts(),
 			wordSetting("log.level", "how much is logged", func(p *Policy) *string { return &p.Log.Level }, "trace", "debug", "info", "warn", "error"),
 			wordSetting("log.format", "how it is logged", func(p *Policy) *string { return &p.Log.Format }, "text", "json"),
 			accessLogSetting(),
 			wordSetting("log.access_format", "how requests are logged in a file and on stdout", func(p *Policy) *string { return &p.Log.Lines }, "json", "text"),
-			{
-				Key:    Key{Name: "access.from", Kind: "networks", Doc: "who may connect: networks, loopback, private, any"},
-				shape:  list,
-				read:   func(p *Policy, in *input) { p.Access.From.read(in) },
-				show:   func(p *Policy) string { return p.Access.From.String() },
-				schema: fromNode,
-			},
-			{
-				Key:    Key{Name: "egress.allow", Kind: "networks", Doc: "networks that may be reached although they are not public"},
-				shape:  list,
-				read:   func(p *Policy, in *input) { p.Egress.readAllow(in) },
-				show:   func(p *Policy) string { return prefixes(p.Egress.Allow) },
-				schema: func() Node { return ListNode(networkNode()) },
-			},
-			{
-				Key:    Key{Name: "egress.hosts", Kind: "hosts", Doc: "hosts that may be reached, all others are refused; * for every one"},
-				shape:  list,
-				read:   func(p *Policy, in *input) { p.Egress.Hosts = readHosts(in) },
-				show:   func(p *Policy) string { return hostsText(p.Egress.Hosts) },
-				schema: func() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) },
-			},
-			{
-				Key:    Key{Name: "egress.ports", Kind: "ports", Doc: "ports that CONNECT may name, any for every one; plain http goes to any port"},
-				shape:  list,
-				read:   func(p *Policy, in *input) { p.Egress.Ports.read(in) },
-				show:   func(p *Policy) string { return p.Egress.Ports.text() },
-				schema: portsNode,
-			},
-			{
-				Key:    Key{Name: "egress.proxy", Kind: "URL", Doc: "the next hop"},
-				text:   SecretURL,
-				read:   func(p *Policy, in *input) { p.Egress.readProxy(in) },
-				show:   func(p *Policy) string { return p.Egress.proxyText() },
-				schema: nextHopNode,
-			},
-			{
-				Key:    Key{Name: "egress.resolve", Kind: "map", Doc: "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443"},
-				shape:  pairs,
-				read:   func(p *Policy, in *input) { p.Egress.readResolve(in) },
-				show:   func(p *Policy) string { return p.Egress.resolveText() },
-				schema: func() Node { return MapNode("", PatternNode(`^[0-9A-Za-z:.%[\]]+$`)) },
-			},
-			fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }),
-			switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", func(p *Policy) *bool { return &p.Egress.Shared }),
-			{
-				Key:    Key{Name: "intercept", Kind: "auto|all|none|hosts", Doc: "whose https is opened to see its requests"},
-				shape:  list,
-				read:   func(p *Policy, in *input) { p.Intercept.read(in) },
-				show:   func(p *Policy) string { return p.Intercept.text() },
-				schema: interceptNode,
-			},
+			row("access.from", "networks", "who may connect: networks, loopback, private, any", list, func(p *Policy) *From { return &p.Access.From }, (*From).read, (*From).String, fromNode),
+			row("egress.allow", "networks", "networks that may be reached although they are not public", list, func(p *Policy) *[]netip.Prefix { return &p.Egress.Allow }, readAllow, func(to *[]netip.Prefix) string { return prefixes(*to) }, func() Node { return ListNode(networkNode()) }).
+				saying("also reachable", "%s"),
+			row("egress.hosts", "hosts", "hosts that may be reached, all others are refused; * for every one", list, func(p *Policy) *[]Pattern { return &p.Egress.Hosts }, func(to *[]Pattern, in *input) { *to = readHosts(in) }, hostsText, hostsNode).
+				saying("hosts", "%s, all others are refused"),
+			row("egress.ports", "ports", "ports that CONNECT may name, any for every one; plain http goes to any port", list, func(p *Policy) *Ports { return &p.Egress.Ports }, (*Ports).read, (*Ports).text, portsNode),
+			row("egress.proxy", "URL", "the next hop", single, func(p *Policy) *Egress { return &p.Egress }, (*Egress).readProxy, (*Egress).proxyText, nextHopNode).
+				secret(SecretURL).comparing(func(p *Policy) any { return p.Egress.NextHop() }).saying("next hop", "%s"),
+			row("egress.resolve", "map", "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443", pairs, func(p *Policy) *map[string]string { return &p.Egress.Resolve }, readResolve, resolveText, func() Node { return MapNode("", PatternNode(`^[0-9A-Za-z:.%[\]]+$`)) }).
+				saying("resolved here", "%s"),
+			fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }).saying("extra roots", "%s"),
+			switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", func(p *Policy) *bool { return &p.Egress.Shared }).
+				saying("address", "one for all of the fleet"),
+			row("intercept", "auto|all|none|hosts", "whose https is opened to see its requests", list, func(p *Policy) *Intercept { return &p.Intercept }, (*Intercept).read, (*Intercept).text, interceptNode),
 		},
 		caSettings(), timeoutSettings(), boundSettings(), queueSettings(), shardSettings(),
 	)
@@ -131,9 +75,9 @@ func timeoutSettings() []setting {
 		return func(p *Policy) *time.Duration { return of(&p.Timeouts) }
 	}
 	return []setting{
-		durationSetting("timeouts.header", "a client's request head, and its first byte after CONNECT", at(func(t *Timeouts) *time.Duration { return &t.Header })),
+		durationSetting("timeouts.header", "a client's request head, and its first byte after CONNECT", at(func(t *Timeouts) *time.Duration { return &t.Header })).restarts(),
 		durationSetting("timeouts.handshake", "TLS with a client or an upstream", at(func(t *Timeouts) *time.Duration { return &t.Handshake })),
-		durationSetting("timeouts.idle", "a kept connection without a request, on both sides", at(func(t *Timeouts) *time.Duration { return &t.Idle })),
+		durationSetting("timeouts.idle", "a kept connection without a request, on both sides", at(func(t *Timeouts) *time.Duration { return &t.Idle })).restarts(),
 		durationSetting("timeouts.stall", "a body that makes no progress", at(func(t *Timeouts) *time.Duration { return &t.Stall })),
 		durationSetting("timeouts.connect", "a connection to an upstream", at(func(t *Timeouts) *time.Duration { return &t.Connect })),
 		durationSetting("timeouts.answer", "the head of an upstream's answer", at(func(t *Timeouts) *time.Duration { return &t.Answer })),
@@ -151,14 +95,14 @@ func boundSettings() []setting {
 		sizeSetting("bounds.upload", "one request body", func(p *Policy) *Size { return &p.Bounds.Upload }),
 		countSetting("bounds.idle_per_host", "idle connections kept per upstream host", 1, func(p *Policy) *int { return &p.Bounds.IdlePerHost }),
 		countSetting("bounds.idle", "idle connections kept to upstreams in all", 1, func(p *Policy) *int { return &p.Bounds.Idle }),
-		countSetting("bounds.certificates", "certificates kept for intercepted hosts", 1, func(p *Policy) *int { return &p.Bounds.Certificates }),
-		countSetting("metrics.sites", "sites with metrics of their own, the rest are other", 1, func(p *Policy) *int { return &p.Metrics.Sites }),
+		countSetting("bounds.certificates", "certificates kept for intercepted hosts", 1, func(p *Policy) *int { return &p.Bounds.Certificates }).restarts(),
+		countSetting("metrics.sites", "sites with metrics of their own, the rest are other", 1, func(p *Policy) *int { return &p.Metrics.Sites }).restarts(),
 	}
 }
 
 func queueSettings() []setting {
 	return []setting{
-		switchSetting("abide.headers", "whether answers carry Abide- headers", func(p *Policy) *bool { return &p.Abide.Headers }),
+		switchSetting("abide.headers", "whether answers carry Abide- headers", func(p *Policy) *bool { return &p.Abide.Headers }).saying("answers", "without Abide- headers"),
 		countSetting("queue.max", "requests that wait in all", 1, func(p *Policy) *int { return &p.Queue.Max }),
 		countSetting("queue.per_site", "requests that wait for one site", 1, func(p *Policy) *int { return &p.Queue.PerSite }),
 		durationSetting("queue.wait", "the longest wait", func(p *Policy) *time.Duration { return &p.Queue.Wait }),
@@ -184,71 +128,71 @@ func shardSettings() []setting {
 	}
 }
 
-func readData(p *Policy, in *input) {
+func readToken(to *Secret, in *input) {
+	if in.value() == "" {
+		in.fail(-1, errors.New("is empty; leave it out for none"))
+	}
+	*to = NewSecret(in.value())
+}
+
+func readData(to *string, in *input) {
 	switch in.value() {
 	case "none":
-		p.Data = "none"
+		*to = "none"
 	case "":
 		in.fail(-1, errors.New("has no value; write a directory, or none to keep nothing"))
 	default:
-		in.readPath(&p.Data)
+		in.readPath(to)
 	}
 }
 
 func accessLogSetting() setting {
-	return setting{
-		Key:    Key{Name: "log.access", Kind: "off|on|stdout|file", Doc: "where every request is logged: on is with the log"},
-		schema: func() Node { return EitherNode(switchNode(), WordNode("stdout"), PatternNode(`[./\\]`)) },
-		read: func(p *Policy, in *input) {
-			on, err := parseSwitch(in.value())
-			switch {
-			case err == nil && on:
-				p.Log.Access = "on"
-			case err == nil:
-				p.Log.Access = ""
-			case in.value() == "stdout":
-				p.Log.Access = "stdout"
-			case !strings.ContainsAny(in.value(), "./\\"): // nobody means a file by "yes"
-				in.fail(-1, fmt.Errorf("%w, nor stdout, nor a file: its name has a . or a /", err))
-			default:
-				in.readPath(&p.Log.Access)
-			}
-		},
-		show: func(p *Policy) string { return cmp.Or(p.Log.Access, "off") },
+	read := func(to *string, in *input) {
+		on, err := parseSwitch(in.value())
+		switch {
+		case err == nil && on:
+			*to = "on"
+		case err == nil:
+			*to = ""
+		case in.value() == "stdout":
+			*to = "stdout"
+		case !strings.ContainsAny(in.value(), "./\\"): // nobody means a file by "yes"
+			in.fail(-1, fmt.Errorf("%w, nor stdout, nor a file: its name has a . or a /", err))
+		default:
+			in.readPath(to)
+		}
 	}
+	return row("log.access", "off|on|stdout|file", "where every request is logged: on is with the log", single, func(p *Policy) *string { return &p.Log.Access }, read, orOff,
+		func() Node { return EitherNode(switchNode(), WordNode("stdout"), PatternNode(`[./\\]`)) })
 }
 
 func openListenerSetting() setting {
-	return setting{
-		Key: Key{
-			Name: "listen_open", Kind: "address",
-			Doc: "where the proxy listens for clients that trust its CA and have all https opened, off for none",
-		},
-		read: func(p *Policy, in *input) {
-			p.Open = OpenListener{Off: in.value() == "off"}
-			if p.Open.Off {
-				return
-			}
-			address, err := parseListen(in.value())
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			p.Open.Listen = address
-		},
-		show: func(p *Policy) string {
-			if p.Open.Off {
-				return "off"
-			}
-			return p.Open.Listen
-		},
-		schema: func() Node { return EitherNode(WordNode("off"), listenNode()) },
+	read := func(to *OpenListener, in *input) {
+		*to = OpenListener{Off: in.value() == "off"}
+		if to.Off {
+			return
+		}
+		address, err := parseListen(in.value())
+		if err != nil {
+			in.fail(-1, err)
+			return
+		}
+		to.Listen = address
 	}
+	show := func(l *OpenListener) string {
+		if l.Off {
+			return "off"
+		}
+		return l.Listen
+	}
+	return row("listen_open", "address", "where the proxy listens for clients that trust its CA and have all https opened, off for none", single,
+		func(p *Policy) *OpenListener { return &p.Open }, read, show, func() Node { return EitherNode(WordNode("off"), listenNode()) }).
+		comparing(func(p *Policy) any { return show(&p.Open) })
 }
 
 func caSettings() []setting {
 	return []setting{
-		fileSetting("ca.cert", "the certificate in PEM of a CA of one's own, which abide signs with instead of making one", func(p *Policy) *string { return &p.CA.Cert }),
-		fileSetting("ca.key", "the key of ca.cert, ECDSA or RSA in PEM", func(p *Policy) *string { return &p.CA.Key }),
+		fileSetting("ca.cert", "the certificate in PEM of a CA of one's own, which abide signs with instead of making one", func(p *Policy) *string { return &p.CA.Cert }).restarts(),
+		fileSetting("ca.key", "the key of ca.cert, ECDSA or RSA in PEM", func(p *Policy) *string { return &p.CA.Key }).restarts(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +47,6 @@ type Limit struct {
 	Min, Max Rate          // of adaptive
 	Stall    time.Duration // of bytes: how long a body may stand still before it is cut
 	Timezone string        // of a quota, an IANA name
-
-	Line int
 
 	route *route // of Path; nil in one that was not loaded
 }
@@ -182,6 +181,9 @@ func (l Limit) String() string {
 	return b.String()
 }
 
+// ofClient describes the limit of a client.
+func (l Limit) ofClient() string { return l.String() + ", for all its requests together" }
+
 // long tells whether a limit's window is a day or longer.
 func (l *Limit) long() bool { return l.Traits().Calendar || l.Per.Length >= 24*time.Hour }
 
@@ -280,76 +282,43 @@ func ParseLimits(body []byte) ([]Limit, error) {
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	for i := range limits {
-		limits[i].Line = 0 // of no file
-	}
 	return limits, nil
-}
-
-// limitText is a limit as it is written. Whole numbers stand without quotes.
-type limitText struct {
-	Requests    int64    `json:"requests,omitempty"`
-	Bytes       string   `json:"bytes,omitempty"`
-	Cost        int64    `json:"cost,omitempty"`
-	Concurrency int64    `json:"concurrency,omitempty"`
-	Per         string   `json:"per,omitempty"`
-	As          limit.As `json:"as,omitempty"`
-	By          string   `json:"by,omitempty"`
-	Method      string   `json:"method,omitempty"`
-	Path        string   `json:"path,omitempty"`
-	Each        int64    `json:"each,omitempty"`
-	Burst       any      `json:"burst,omitempty"` // a number, or a size
-	Min         string   `json:"min,omitempty"`
-	Max         string   `json:"max,omitempty"`
-	Stall       string   `json:"stall,omitempty"`
-	Timezone    string   `json:"timezone,omitempty"`
 }
 
 // FormatLimits writes limits as ParseLimits reads them.
 func FormatLimits(limits []Limit) ([]byte, error) {
-	all := struct {
-		Limits []limitText `json:"limits"`
-	}{[]limitText{}}
+	all := []string{}
 	for i := range limits {
 		text, err := limits[i].written()
 		if err != nil {
 			return nil, fmt.Errorf("limits[%d]: %w", i, err)
 		}
-		all.Limits = append(all.Limits, text)
+		all = append(all, text)
 	}
-	return json.Marshal(all)
+	return []byte(`{"limits":[` + strings.Join(all, ",") + "]}"), nil
 }
 
-func (l *Limit) written() (limitText, error) {
-	t := limitText{As: l.As, By: l.By, Method: l.Method, Path: l.Path, Each: l.Each, Timezone: l.Timezone}
-	if l.Traits().Adapts {
-		t.Min, t.Max = l.Min.exact(), l.Max.exact()
-		return t, nil
+// written returns the limit as JSON, with its keys in the order of their table.
+func (l *Limit) written() (string, error) {
+	r := &limitReading{limit: *l, as: string(l.As)}
+	if l.Unit == Concurrency {
+		r.as = ""
 	}
-	if l.Burst > 0 {
-		t.Burst = l.Burst
-	}
-	switch l.Unit {
-	case Requests:
-		t.Requests = l.Amount
-	case Cost:
-		t.Cost = l.Amount
-	case Bytes:
-		t.Bytes = Size(l.Amount).String()
-		if l.Burst > 0 {
-			t.Burst = Size(l.Burst).String()
+	var members []string
+	for _, f := range r.fields() {
+		if f.to == nil || reflect.ValueOf(f.to).Elem().IsZero() {
+			continue
 		}
-		if l.Stall > 0 {
-			t.Stall = formatDuration(l.Stall)
+		text, err := json.Marshal(word(f.to))
+		if err != nil {
+			return "", err
 		}
-	case Concurrency:
-		t.Concurrency, t.As = l.Amount, ""
-		return t, nil
-	default:
-		return t, fmt.Errorf("a limit of %q is not known", l.Unit)
+		members = append(members, fmt.Sprintf("%q:%s", f.name, text))
 	}
-	t.Per = l.Per.String()
-	return t, nil
+	if !slices.Contains([]Unit{Requests, Bytes, Cost, Concurrency}, l.Unit) && !l.Traits().Adapts {
+		return "", fmt.Errorf("a limit of %q is not known", l.Unit)
+	}
+	return "{" + strings.Join(members, ",") + "}", nil
 }
 
 // exact is the rate as parseRate reads it to the last bit, where there is such a

@@ -8,12 +8,10 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Pool is the tokens that may be used for a site. Its secrets come from exactly
-// one of the sources in poolSources.
+// one of the sources in sourceFields.
 type Pool struct {
 	Name string
 
@@ -33,39 +31,6 @@ type Pool struct {
 	Limits    []Limit // each token's, at each site by itself; rules with the pool have them too
 
 	Line int
-}
-
-// source describes where the tokens of the pool come from.
-func (p *Pool) source() string {
-	for _, one := range poolSources {
-		if text := one.describe(p); text != "" {
-			return "tokens " + text
-		}
-	}
-	return "no tokens"
-}
-
-// describe writes what a pool is. Labels are those of its tokens, where they have
-// been read.
-func (p *Pool) describe(b *parts, labels []string) {
-	line(b, "pool "+p.Name, "%s as %s", p.source(), p.Put)
-	if len(labels) > 0 {
-		line(b, "", "%s: %s", plural(len(labels), "token"), someOf(labels))
-	}
-	if p.OAuth2.TokenURL != "" {
-		text := "each is exchanged at " + p.OAuth2.TokenURL
-		if len(p.OAuth2.Scopes) > 0 {
-			text += " for " + strings.Join(p.OAuth2.Scopes, ", ")
-		}
-		line(b, "", "%s", text)
-	}
-	if p.Reserve != (Reserve{}) {
-		line(b, "", "reserve %s of every limit that is learned", p.Reserve)
-	}
-	line(b, "", "%s", p.exhaustedText())
-	for _, l := range p.Limits {
-		line(b, "", "%s", l)
-	}
 }
 
 // exhaustedText describes the treatment of requests while no token is usable.
@@ -193,49 +158,6 @@ func placementNode() Node {
 	return PatternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
 }
 
-// poolSource is a place that the tokens of a pool can come from, and the key that names the
-// place in the configuration.
-type poolSource struct {
-	key, doc string
-	// value returns what reads the value of the key into the pool.
-	value func(d *Decoder, p *Pool) Value
-	// describe says where the tokens are, after the word "tokens"; "" if the pool does not
-	// have this source.
-	describe func(p *Pool) string
-}
-
-// poolSources are all sources of tokens. If you add a row, also add its case to sourceOf in
-// package tokens.
-var poolSources = []poolSource{
-	{
-		"file", "A CSV with a header row, or a file with one secret a line.",
-		func(d *Decoder, p *Pool) Value { return d.File(&p.File) },
-		func(p *Pool) string { return prefixed("of ", p.File) },
-	},
-	{
-		"env", "A variable with secrets between commas.",
-		func(d *Decoder, p *Pool) Value { return d.variable(&p.Env) },
-		func(p *Pool) string { return prefixed("of $", p.Env) },
-	},
-	{
-		"dir", "A directory with one secret a file.",
-		func(d *Decoder, p *Pool) Value { return d.File(&p.Dir) },
-		func(p *Pool) string { return prefixed("in ", p.Dir) },
-	},
-	{
-		"tokens", "The secrets themselves, each with a label.",
-		func(d *Decoder, p *Pool) Value {
-			return Value{
-				func(n *yaml.Node, path string) { p.Tokens = readTokens(d, n, path) },
-				func() Node { return SequenceNode(ObjectNode(tokenFields(d, &Token{})), 1) },
-			}
-		},
-		func(p *Pool) string {
-			return someOf(lists.Map(p.Tokens, func(t Token) string { return t.Label }))
-		},
-	},
-}
-
 // prefixed is s after before; "" if s is empty.
 func prefixed(before, s string) string {
 	if s == "" {
@@ -246,7 +168,7 @@ func prefixed(before, s string) string {
 
 // variable reads the name of an environment variable, which then counts as used.
 func (d *Decoder) variable(to *string) Value {
-	return Value{func(n *yaml.Node, path string) {
+	return NewValue(func(n *yaml.Node, path string) {
 		s, ok := d.Scalar(n, path, PlainText)
 		if !ok {
 			return
@@ -256,47 +178,14 @@ func (d *Decoder) variable(to *string) Value {
 			return
 		}
 		*to, d.loading.used[s], d.loading.used[s+fileSuffix] = s, true, true
-	}, func() Node { return PatternNode(variableName.String()) }}
+	}, func() Node { return PatternNode(variableName.String()) }).into(to)
 }
 
-// sourceKeys are the keys of the sources among those that a mapping has.
-func sourceKeys(set map[string]*yaml.Node) (keys []string) {
-	for _, one := range poolSources {
-		if set[one.key] != nil {
-			keys = append(keys, one.key)
-		}
-	}
-	return keys
-}
-
-// allSourceKeys lists the keys of all sources: "file, env, dir and tokens".
-func allSourceKeys() string {
-	var keys []string
-	for _, one := range poolSources {
-		keys = append(keys, one.key)
-	}
-	last := len(keys) - 1
-	return strings.Join(keys[:last], ", ") + " and " + keys[last]
-}
-
-// poolText describes the pool of the rule.
-func (s *Site) poolText() string {
-	text := "pool " + s.Pool
-	if s.Insecure {
-		text += ", over plain http too"
-	}
-	return text
-}
-
-func (s *Site) learnText() string {
-	if s.Learn {
-		return "learns the limits that the site announces"
-	}
-	return "learns no limits"
-}
-
-// dialectText summarises the configured dialect.
+// dialectText summarises the configured dialect, "" for none.
 func (s *Site) dialectText() string {
+	if s.Dialect == nil {
+		return ""
+	}
 	var parts []string
 	for _, one := range []struct {
 		n    int

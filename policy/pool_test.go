@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -204,15 +205,15 @@ func TestEachSourceOfTokensIsReadAndDescribed(t *testing.T) {
 		"dir":    "/run/secrets -> in /run/secrets",
 		"tokens": "[{label: mine, secret: s}] -> mine",
 	}
-	for _, one := range poolSources {
-		value, want, ok := strings.Cut(values[one.key], " -> ")
+	for _, one := range sourceFields(nil, &Pool{}) {
+		value, want, ok := strings.Cut(values[one.name], " -> ")
 		if !ok {
-			t.Errorf("add %s to this test", one.key)
+			t.Errorf("add %s to this test", one.name)
 			continue
 		}
-		p := load(t, "pools: {p: {"+one.key+": "+value+"}}")
-		if got := p.Pools[0].source(); got != "tokens "+want {
-			t.Errorf("%s: %q", one.key, got)
+		p := load(t, "pools: {p: {"+one.name+": "+value+"}}")
+		if want = "tokens " + want + " as Authorization: Bearer {token}"; !slices.Contains(sentences(poolFields(nil, &p.Pools[0])), want) {
+			t.Errorf("%s: not %q", one.name, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -14,12 +15,55 @@ import (
 // that a value means the same everywhere.
 type setting struct {
 	Key
-	shape  shape
-	text   TextKind
-	read   func(p *Policy, in *input)
-	show   func(p *Policy) string
-	schema func() Node
+	shape   shape
+	text    TextKind
+	read    func(p *Policy, in *input)
+	show    func(p *Policy) string
+	same    func(old, next *Policy) bool
+	schema  func() Node
+	restart bool // a running process cannot change the value
+	about   string
+	says    string // a sentence in which %s is the value
 }
+
+// row returns a setting of which the value is at a place in the policy.
+func row[T any](name, kind, doc string, shape shape, at func(*Policy) *T, read func(*T, *input), show func(*T) string, schema func() Node) setting {
+	return setting{
+		Key:    Key{Name: name, Kind: kind, Doc: doc},
+		shape:  shape,
+		read:   func(p *Policy, in *input) { read(at(p), in) },
+		show:   func(p *Policy) string { return show(at(p)) },
+		same:   func(old, next *Policy) bool { return reflect.DeepEqual(at(old), at(next)) },
+		schema: schema,
+	}
+}
+
+func (s setting) secret(kind TextKind) setting {
+	s.text = kind
+	return s
+}
+
+func (s setting) restarts() setting {
+	s.restart = true
+	return s
+}
+
+// comparing returns the setting with another value to compare than the place that it sets.
+func (s setting) comparing(of func(*Policy) any) setting {
+	s.same = func(old, next *Policy) bool { return reflect.DeepEqual(of(old), of(next)) }
+	return s
+}
+
+// saying gives the setting a title and a sentence, which stand in the description of a policy that
+// has another value than the default.
+func (s setting) saying(about, says string) setting {
+	s.about, s.says = about, says
+	return s
+}
+
+// asWritten shows a word as it is, orOff "" as off.
+func asWritten(s *string) string { return *s }
+func orOff(s *string) string     { return cmp.Or(*s, "off") }
 
 // schemaWithDefault is the schema of the setting with its default, unless the default cannot
 // be written.
@@ -76,20 +120,16 @@ const (
 
 // valueSetting is a setting that parse reads and format writes. A value that cannot be
 // parsed leaves the default.
-func valueSetting[T any](key Key, at func(*Policy) *T, parse func(string) (T, error), format func(T) string, schema func() Node) setting {
-	return setting{
-		schema: schema,
-		Key:    key,
-		read: func(p *Policy, in *input) {
-			v, err := parse(in.value())
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = v
-		},
-		show: func(p *Policy) string { return format(*at(p)) },
+func valueSetting[T any](name, kind, doc string, at func(*Policy) *T, parse func(string) (T, error), format func(T) string, schema func() Node) setting {
+	read := func(to *T, in *input) {
+		v, err := parse(in.value())
+		if err != nil {
+			in.fail(-1, err)
+			return
+		}
+		*to = v
 	}
+	return row(name, kind, doc, single, at, read, func(v *T) string { return format(*v) }, schema)
 }
 
 func durationSetting(name, doc string, at func(*Policy) *time.Duration) setting {
@@ -104,11 +144,11 @@ func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Du
 		}
 		return d, err
 	}
-	return valueSetting(Key{Name: name, Kind: "duration", Doc: doc}, at, parse, formatDuration, DurationNode)
+	return valueSetting(name, "duration", doc, at, parse, formatDuration, DurationNode)
 }
 
 func sizeSetting(name, doc string, at func(*Policy) *Size) setting {
-	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, ParseSize, Size.String, SizeNode)
+	return valueSetting(name, "size", doc, at, ParseSize, Size.String, SizeNode)
 }
 
 func countSetting(name, doc string, least int64, at func(*Policy) *int) setting {
@@ -121,7 +161,7 @@ func rangeSetting(name, doc string, least, most int64, at func(*Policy) *int) se
 		return int(n), err
 	}
 	schema := func() Node { return countNode(least, most) }
-	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, strconv.Itoa, schema)
+	return valueSetting(name, "number", doc, at, parse, strconv.Itoa, schema)
 }
 
 // autoSetting is a count that is worked out where it says auto, which is stored as 0.
@@ -140,17 +180,17 @@ func autoSetting(name, doc string, at func(*Policy) *int) setting {
 		return strconv.Itoa(n)
 	}
 	schema := func() Node { return EitherNode(WordNode("auto"), countNode(1, math.MaxInt32)) }
-	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, format, schema)
+	return valueSetting(name, "number", doc, at, parse, format, schema)
 }
 
 func switchSetting(name, doc string, at func(*Policy) *bool) setting {
-	return valueSetting(Key{Name: name, Kind: "switch", Doc: doc}, at, parseSwitch, strconv.FormatBool, switchNode)
+	return valueSetting(name, "switch", doc, at, parseSwitch, strconv.FormatBool, switchNode)
 }
 
 func wordSetting(name, doc string, at func(*Policy) *string, words ...string) setting {
 	parse := func(s string) (string, error) { return ParseWord(s, words...) }
 	schema := func() Node { return WordNode(words...) }
-	return valueSetting(Key{Name: name, Kind: strings.Join(words, "|"), Doc: doc}, at, parse, func(s string) string { return s }, schema)
+	return valueSetting(name, strings.Join(words, "|"), doc, at, parse, func(s string) string { return s }, schema)
 }
 
 // addressSetting is an address to listen on. off allows the word off, which is stored
@@ -167,7 +207,7 @@ func addressSetting(name, doc string, off bool, at func(*Policy) *string) settin
 	if off {
 		schema = func() Node { return EitherNode(WordNode("off", ""), listenNode()) }
 	}
-	return valueSetting(Key{Name: name, Kind: "address", Doc: doc}, at, parse, format, schema)
+	return valueSetting(name, "address", doc, at, parse, format, schema)
 }
 
 // Key is one scalar setting: its dotted name, the environment variable that sets
@@ -186,15 +226,10 @@ func envName(name string) string {
 }
 
 func fileSetting(name, doc string, at func(*Policy) *string) setting {
-	return setting{
-		Key:    Key{Name: name, Kind: "file", Doc: doc},
-		schema: TextNode,
-		read: func(p *Policy, in *input) {
-			*at(p) = ""
-			if in.value() != "" {
-				in.readPath(at(p))
-			}
-		},
-		show: func(p *Policy) string { return *at(p) },
+	read := func(to *string, in *input) {
+		if *to = ""; in.value() != "" {
+			in.readPath(to)
+		}
 	}
+	return row(name, "file", doc, single, at, read, asWritten, TextNode)
 }

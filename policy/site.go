@@ -232,7 +232,7 @@ const mostHeader = 4096
 // headersValue reads the headers that a rule sets, and those that it has by default.
 func headersValue(d *Decoder, to *[]Header) Value {
 	of := func(set bool) Value {
-		return Value{func(n *yaml.Node, path string) {
+		return NewValue(func(n *yaml.Node, path string) {
 			d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
 				text, ok := d.Scalar(value, path, PlainText)
 				if !ok {
@@ -250,16 +250,16 @@ func headersValue(d *Decoder, to *[]Header) Value {
 				}
 			})
 			slices.SortFunc(*to, func(a, b Header) int { return cmp.Compare(a.Name, b.Name) })
-		}, func() Node { return MapNode(headerPattern, FilledNode()) }}
+		}, func() Node { return MapNode(headerPattern, FilledNode()) })
 	}
 	fields := []Field{
 		Optional("set", "Headers in place of those that the client sends.", of(true)),
 		Optional("default", "Headers of requests that the client sends without them.", of(false)),
 	}
-	return Value{
+	return NewValue(
 		func(n *yaml.Node, path string) { d.Mapping(n, path, fields...) },
 		func() Node { return ObjectNode(fields) },
-	}
+	).into(to)
 }
 
 // headerPattern matches the names of headers.

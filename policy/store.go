@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -63,10 +62,6 @@ func (s *Store) cluster() bool { return s.Form() == "cluster" }
 
 // unix tells whether the store is reached by a socket of this machine.
 func (s *Store) unix() bool { return s.Form() == "unix" }
-
-// Same tells whether another configuration means the same store, so that it need not be
-// reopened.
-func (s *Store) Same(o *Store) bool { return reflect.DeepEqual(s, o) }
 
 // local tells whether all hosts of the store are on this machine.
 func (s *Store) local() bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // source is a place that tokens are read from. If you add a source, give it a file of its
-// own, a case in sourceOf, a row in poolSources of package policy, and a row in
+// own, a case in sourceOf, a row in sourceFields of package policy, and a row in
 // docs/tokens.md. A source that is a server sends through Surroundings.Transport.
 type source interface {
 	// read calls l.add for each token, and l.fail or l.warn for faults. It returns when ctx

@@ -207,7 +207,7 @@ func (a *program) tokenCounts() map[string]int {
 func (a *program) apply(next *policy.Policy) error {
 	now := *a.policy.Load()
 	now.Listen, now.Admin.Listen = a.asked.listen, a.asked.admin
-	keys := needRestart(&now, next)
+	keys := policy.NeedRestart(&now, next)
 	if !a.asked.sameOpen(next.Open) {
 		keys = append(keys, "listen_open")
 	}
@@ -234,33 +234,6 @@ func (a *program) apply(next *policy.Policy) error {
 		a.log.Warn(one)
 	}
 	return nil
-}
-
-// needRestart are the keys that a running process cannot change: addresses, the data
-// directory, and sizes that are fixed at the start.
-func needRestart(now, next *policy.Policy) []string {
-	var keys []string
-	for _, one := range []struct {
-		key  string
-		same bool
-	}{
-		{"listen", now.Listen == next.Listen},
-		{"admin.listen", now.Admin.Listen == next.Admin.Listen},
-		{"data", now.Data == next.Data},
-		{"ca.cert", now.CA.Cert == next.CA.Cert},
-		{"ca.key", now.CA.Key == next.CA.Key},
-		{"store", now.Store.Same(&next.Store)},
-		{"strict_state", now.StrictState == next.StrictState},
-		{"timeouts.header", now.Timeouts.Header == next.Timeouts.Header},
-		{"timeouts.idle", now.Timeouts.Idle == next.Timeouts.Idle},
-		{"bounds.certificates", now.Bounds.Certificates == next.Bounds.Certificates},
-		{"metrics.sites", now.Metrics.Sites == next.Metrics.Sites},
-	} {
-		if !one.same {
-			keys = append(keys, one.key)
-		}
-	}
-	return keys
 }
 
 // refusedReload is the reload that was refused last, until a reload succeeds. The zero value

@@ -133,7 +133,7 @@ func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error 
 			_, err = limit.New(spec)
 		}
 		if err != nil {
-			return fmt.Errorf("line %d: %s: %w", l.Line, l.Title(), err)
+			return fmt.Errorf("%s: %w", l.Title(), err)
 		}
 		need := queue.Limit{Name: budget.NameOf(l), Title: l.Title(), Spec: &spec, N: max(l.Each, 1)}
 		if seen[need.Name]++; seen[need.Name] > 1 {
