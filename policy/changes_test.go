@@ -111,3 +111,18 @@ func TestAFileWithoutKeysIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryKeyOfARuleAPoolAndAClientIsCompared(t *testing.T) {
+	d := &Decoder{}
+	for kind, fields := range map[string][]Field{
+		"rule":   (&siteReading{d: d, site: &Site{}}).fields(),
+		"pool":   poolFields(d, &Pool{}),
+		"client": (&clientReading{d: d, client: &Client{}}).fields(),
+	} {
+		for _, f := range fields {
+			if f.to == nil {
+				t.Errorf("%s of a %s points to nothing, so a reload does not tell its change; add into", f.name, kind)
+			}
+		}
+	}
+}

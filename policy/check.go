@@ -61,10 +61,7 @@ func order[T ~int | ~int64](l *loading, p *Policy, less, more string, a *T, b T)
 		*a = b
 		return
 	}
-	place, show := l.places[less], map[string]string{}
-	for _, s := range l.table {
-		show[s.Name] = s.show(p)
-	}
+	place, show := l.places[less], p.Settings()
 	place.Text = fmt.Sprintf("%s is more than %s, which is %s", show[less], more, show[more])
 	l.fail(place)
 }
@@ -150,10 +147,7 @@ func (l *loading) pair(cert, key string, files KeyPair) {
 
 // checkSites checks rules together with the rest of the configuration.
 func (l *loading) checkSites(p *Policy) {
-	var opened cover
-	for i, one := range p.Intercept.Patterns {
-		opened.add(one, i)
-	}
+	opened := p.Intercept.opened()
 	for i := range p.Sites {
 		s := &p.Sites[i]
 		key := fmt.Sprintf("sites[%d].", i)
@@ -167,9 +161,18 @@ func (l *loading) checkSites(p *Policy) {
 			l.contradict(key+"pool", "puts its tokens into %s, which headers writes, too", pool.Put.Name)
 		}
 		if s.Pool != "" && len(s.Hosts) > 0 && len(s.Backends) == 0 {
-			l.checkPooled(p, s, &opened, key+"pool")
+			l.checkPooled(p, s, opened, key+"pool")
 		}
 	}
+}
+
+// opened returns the patterns of intercept.
+func (c *Intercept) opened() *cover {
+	var all cover
+	for i, one := range c.Patterns {
+		all.add(one, i)
+	}
+	return &all
 }
 
 // checkPooled refuses a pool whose tokens could not go anywhere: the https in
@@ -336,10 +339,7 @@ func (p *Policy) warnOfPools(warn func(format string, args ...any)) {
 // warnOfTunnels warns of rules that hold for plain http alone, because the requests
 // inside of a tunnel are not seen.
 func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
-	var opened cover
-	for i, one := range p.Intercept.Patterns {
-		opened.add(one, i)
-	}
+	opened := p.Intercept.opened()
 	for i := range p.Sites {
 		s := &p.Sites[i]
 		if !s.needsRequests() || s.plainOnly(p) {
@@ -411,13 +411,10 @@ func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
 			remedy = "leave out intercept: none"
 		}
 	}
-	var opened cover
-	for i, one := range p.Intercept.Patterns {
-		opened.add(one, i)
-	}
+	opened := p.Intercept.opened()
 	var rules []string
 	for i := range p.Sites {
-		if s := &p.Sites[i]; s.unreadByRule() && s.passesUnread(p, &opened) {
+		if s := &p.Sites[i]; s.unreadByRule() && s.passesUnread(p, opened) {
 			rules = append(rules, fmt.Sprintf("sites[%d] (%s)", i, s.Title()))
 		}
 	}

@@ -315,20 +315,7 @@ func (f *From) read(in *input) {
 
 // String is the set as it would be written.
 func (f From) String() string {
-	var words []string
-	if f.Any {
-		words = append(words, "any")
-	}
-	if f.Loopback {
-		words = append(words, "loopback")
-	}
-	if f.Private {
-		words = append(words, "private")
-	}
-	if len(f.Prefixes) > 0 {
-		words = append(words, prefixes(f.Prefixes))
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(given(when(f.Any, "any"), when(f.Loopback, "loopback"), when(f.Private, "private"), prefixes(f.Prefixes)), ", ")
 }
 
 // public are the networks of f that strangers on the internet may be in.

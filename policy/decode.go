@@ -43,12 +43,18 @@ type Field struct {
 
 // saying returns the field with sentences about its value. Those that are empty are left out.
 func (f Field) saying(sentences ...string) Field {
+	f.says = append(f.says, given(sentences...)...)
+	return f
+}
+
+// given returns the sentences that are not empty.
+func given(sentences ...string) (all []string) {
 	for _, s := range sentences {
 		if s != "" {
-			f.says = append(f.says, s)
+			all = append(all, s)
 		}
 	}
-	return f
+	return all
 }
 
 // when returns a sentence if it holds, "" otherwise.

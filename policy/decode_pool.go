@@ -56,7 +56,7 @@ func poolFields(d *Decoder, p *Pool) []Field {
 		Optional("account", "The column of the file with the accounts, whose tokens share one budget.", d.Label(&p.Account)),
 		Optional("put", "Where a token goes: a header, a query parameter or Basic credentials.", Parsed(d, &p.Put, parsePlacement, placementNode)),
 		Optional("oauth2", "Where the secrets, each id:secret, are exchanged for access tokens.", oauth2Value(d, &p.OAuth2)).
-			saying(prefixed("each is exchanged at ", p.OAuth2.TokenURL)+prefixed(" for ", strings.Join(p.OAuth2.Scopes, ", "))),
+			saying(when(p.OAuth2.TokenURL != "", "each is exchanged at "+p.OAuth2.TokenURL+when(len(p.OAuth2.Scopes) > 0, " for "+strings.Join(p.OAuth2.Scopes, ", ")))),
 		Optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", Parsed(d, &p.Reserve, parseReserve, reserveNode)).
 			saying(when(p.Reserve != (Reserve{}), "reserve "+p.Reserve.String()+" of every limit that is learned")),
 		Optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", d.Word(&p.Exhausted, "wait", "refuse")).saying(p.exhaustedText()),

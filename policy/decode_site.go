@@ -102,9 +102,9 @@ func (r *siteReading) fields() []Field {
 		Required("host", "The hosts that the rule is about.", NewValue(r.hosts, func() Node {
 			return EitherNode(hostNode(), SequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
 		}).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
-		Optional("name", "What the site is called, with group: rule.", NewValue(r.name, FilledNode).into(&s.Name)).saying(prefixed("called ", s.Name)),
+		Optional("name", "What the site is called, with group: rule.", NewValue(r.name, FilledNode).into(&s.Name)).saying(when(s.Name != "", "called "+s.Name)),
 		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.d.Word(&s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
-		Optional("pool", "The pool of the tokens of these requests.", r.d.noted(NewValue(r.pool, FilledNode).into(&s.Pool))).saying(prefixed("pool ", s.Pool) + when(s.Insecure, ", over plain http too")),
+		Optional("pool", "The pool of the tokens of these requests.", r.d.noted(NewValue(r.pool, FilledNode).into(&s.Pool))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
 		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted(r.d.Truth(&s.Learn).into(both{&s.Learn, &s.learn}))),
 		Optional("backends", "Servers that answer instead of the host.", NewValue(func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.d, n, path) }, backendsNode).into(&s.Backends)).

@@ -164,20 +164,8 @@ func (a *Access) users() string {
 
 // share describes the settings of a client that differ from the defaults; "" if none does.
 func (c Client) share() string {
-	var words []string
-	if c.Weight != 1 {
-		words = append(words, fmt.Sprintf("weight %d", c.Weight))
-	}
-	if c.Capped {
-		words = append(words, fmt.Sprintf("priority %d or less urgent", c.Priority))
-	}
-	if c.OpensAll {
-		words = append(words, "all https opened")
-	}
-	if len(words) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(words, ", ") + ")"
+	words := given(when(c.Weight != 1, fmt.Sprint("weight ", c.Weight)), when(c.Capped, fmt.Sprintf("priority %d or less urgent", c.Priority)), when(c.OpensAll, "all https opened"))
+	return when(len(words) > 0, " ("+strings.Join(words, ", ")+")")
 }
 
 // describeOthers writes what holds for sites that no rule names.
@@ -268,28 +256,20 @@ func (s *Site) bytesText() string {
 
 // describeStore writes where budgets are kept, and which of them are shared.
 func (s *Storage) describeStore(b *parts) {
-	strict := ""
-	if s.StrictState {
-		strict = ", which abide does not serve without"
-	}
-	file := ""
-	if s.Data != "none" {
-		file = filepath.Join(s.Data, "abide.db")
-	}
-	if !s.Store.Shared() {
-		if file == "" {
-			line(b, "store", "local, in memory: a restart forgets what was spent")
-			return
+	file := filepath.Join(s.Data, "abide.db") + when(s.StrictState, ", which abide does not serve without")
+	switch {
+	case s.Store.Shared():
+		line(b, "store", "%s", s.Store)
+		line(b, "", "limits that say shared hold for all that have this store together")
+		line(b, "", "cooldowns, dead tokens and what sites announce are shared, too")
+		if s.Data != "none" {
+			line(b, "", "the bandwidth of this one is in %s", file)
 		}
-		line(b, "store", "local, in %s%s", file, strict)
+	case s.Data == "none":
+		line(b, "store", "local, in memory: a restart forgets what was spent")
+	default:
+		line(b, "store", "local, in %s", file)
 		line(b, "", "what was spent and learned outlives a restart; nobody shares it")
-		return
-	}
-	line(b, "store", "%s", s.Store)
-	line(b, "", "limits that say shared hold for all that have this store together")
-	line(b, "", "cooldowns, dead tokens and what sites announce are shared, too")
-	if file != "" {
-		line(b, "", "the bandwidth of this one is in %s%s", file, strict)
 	}
 }
 
@@ -364,9 +344,5 @@ func (s *Storage) describeOutage(b *parts, rule *Site, limits []Limit) {
 
 // String describes the shard: its number, the number of parts, and what is divided.
 func (s Shard) String() string {
-	what := "the URLs"
-	if s.By == "host" {
-		what = "the hosts"
-	}
-	return fmt.Sprintf("%d of %d, parts of %s by their hash, from 0 on", s.Index, s.Of, what)
+	return fmt.Sprintf("%d of %d, parts of the %s by their hash, from 0 on", s.Index, s.Of, cmp.Or(when(s.By == "host", "hosts"), "URLs"))
 }

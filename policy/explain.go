@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -164,17 +165,7 @@ func (p *Policy) way(t Target) string {
 	case named:
 		return "to " + to + " (egress.resolve)"
 	}
-	return "direct, to public addresses" + p.alsoReachable()
-}
-
-func (p *Policy) alsoReachable() string {
-	switch {
-	case p.Local():
-		return " and those of this machine's networks"
-	case len(p.Egress.Allow) > 0:
-		return " and " + prefixes(p.Egress.Allow)
-	}
-	return ""
+	return "direct, to public addresses" + cmp.Or(when(p.Local(), " and those of this machine's networks"), when(len(p.Egress.Allow) > 0, " and "+prefixes(p.Egress.Allow)))
 }
 
 // unkept says what a tunnel to a target gets around.

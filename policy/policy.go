@@ -41,36 +41,23 @@ type Policy struct {
 // reported.
 func (p *Policy) Observes() bool { return p.Mode == "observe" }
 
-// Log configures the log of the process and the access log.
-type Log struct {
-	Level  string // trace | debug | info | warn | error
-	Format string // text | json
-	Access string // where a line per request goes: "" nowhere, on with the log, stdout, or the path of a file
-	Lines  string // format of these in a file and on stdout: json | text
-}
+// Log configures the log of the process and the access log. Lines is the format of the latter in a
+// file and on stdout; Access is "" for none.
+type Log struct{ Level, Format, Access, Lines string }
 
-// Timeouts bound every wait on a peer.
+// Timeouts bound every wait on a peer. The table of settings says what each is for.
 type Timeouts struct {
-	Header     time.Duration // a client's request head, and its first byte after CONNECT
-	Handshake  time.Duration // TLS with a client or an upstream
-	Idle       time.Duration // idle keep-alive connections, both sides
-	Stall      time.Duration // no progress in a body, or a client that does not read
-	Connect    time.Duration // dialing
-	Answer     time.Duration // upstream's response head after the request was sent
-	Upload     time.Duration // a whole request body
-	TunnelIdle time.Duration
-	TunnelLife time.Duration
-	Drain      time.Duration // graceful stop
+	Header, Handshake, Idle, Stall, Connect, Answer, Upload, TunnelIdle, TunnelLife, Drain time.Duration
 }
 
-// Bounds keep what strangers can make this process hold.
+// Bounds keep what strangers can make this process hold. The table of settings says what each
+// bounds.
 type Bounds struct {
-	Connections  int  // client connections in all; 0 derives it from the open-file limit
-	PerClient    int  // per client address; 0 is the same as Connections
-	Upload       Size // one request body
-	IdlePerHost  int  // idle upstream connections kept per host
-	Idle         int  // and in all
-	Certificates int  // leaf certificates cached
+	Connections       int // 0 derives it from the open-file limit
+	PerClient         int // 0 is the same as Connections
+	Upload            Size
+	IdlePerHost, Idle int
+	Certificates      int
 }
 
 // Metrics bounds the labels: at most Sites sites, then "other".
@@ -79,22 +66,18 @@ type Metrics struct{ Sites int }
 // Abide is about the Abide-* response headers.
 type Abide struct{ Headers bool }
 
-// Queue bounds how many requests wait, and how long.
+// Queue bounds how many requests wait, and how long. A request that would wait longer than Wait is
+// refused at once.
 type Queue struct {
-	Max     int // holds in all
-	PerSite int
-	Wait    time.Duration // longest; a hold that would wait longer is refused at once
-	Aging   time.Duration // one step of priority gained for each
+	Max, PerSite int
+	Wait, Aging  time.Duration
 }
 
 // Retry bounds replays.
 type Retry struct {
-	Attempts int
-	Refusals int
-	Base     time.Duration
-	Max      time.Duration
-	Body     Size // of one request kept for replay
-	Memory   Size // of all of them
+	Attempts, Refusals int
+	Base, Max          time.Duration
+	Body, Memory       Size // of one request that is kept to be sent again, and of all of them
 }
 
 // Breaker leaves a site, or one backend of it, alone for Pause when Failures

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/textproto"
@@ -35,14 +36,7 @@ type Pool struct {
 
 // exhaustedText describes the treatment of requests while no token is usable.
 func (p *Pool) exhaustedText() string {
-	text := "when none is usable, requests wait"
-	if p.Exhausted == "refuse" {
-		text = "when none is usable, requests are refused"
-	}
-	if p.Anonymous {
-		text = "when none is usable, requests go without"
-	}
-	return text
+	return "when none is usable, requests " + cmp.Or(when(p.Anonymous, "go without"), when(p.Exhausted == "refuse", "are refused"), "wait")
 }
 
 // Token is one credential of a pool.
@@ -158,14 +152,6 @@ func placementNode() Node {
 	return PatternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
 }
 
-// prefixed is s after before; "" if s is empty.
-func prefixed(before, s string) string {
-	if s == "" {
-		return ""
-	}
-	return before + s
-}
-
 // variable reads the name of an environment variable, which then counts as used.
 func (d *Decoder) variable(to *string) Value {
 	return NewValue(func(n *yaml.Node, path string) {
@@ -186,19 +172,8 @@ func (s *Site) dialectText() string {
 	if s.Dialect == nil {
 		return ""
 	}
-	var parts []string
-	for _, one := range []struct {
-		n    int
-		name string
-	}{
-		{len(s.Dialect.Headers), "header"}, {len(s.Dialect.Body), "member"}, {len(s.Dialect.Refusals), "refusal"},
-	} {
-		if one.n > 0 {
-			parts = append(parts, plural(one.n, one.name))
-		}
-	}
-	if len(parts) == 0 {
-		return "a dialect of its own"
-	}
-	return "a dialect of its own: " + strings.Join(parts, ", ")
+	count := func(n int, of string) string { return when(n > 0, plural(n, of)) }
+	d := s.Dialect
+	parts := given(count(len(d.Headers), "header"), count(len(d.Body), "member"), count(len(d.Refusals), "refusal"))
+	return "a dialect of its own" + when(len(parts) > 0, ": "+strings.Join(parts, ", "))
 }

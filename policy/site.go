@@ -59,23 +59,8 @@ func (s *Site) needsRequests() bool { return len(s.needs()) > 0 }
 
 // needs are the keys of the rule that can only be kept by seeing requests.
 func (s *Site) needs() []string {
-	var keys []string
-	for _, one := range []struct {
-		key string
-		set bool
-	}{
-		{limitsIn(s.Limits), needRequests(s.Limits)},
-		{"backends", len(s.Backends) > 0},
-		{"coalesce", s.Coalesce},
-		{"robots", s.Robots},
-		{"pool", s.Pool != ""},
-		{"headers", len(s.Headers) > 0},
-	} {
-		if one.set {
-			keys = append(keys, one.key)
-		}
-	}
-	return keys
+	return given(when(needRequests(s.Limits), limitsIn(s.Limits)), when(len(s.Backends) > 0, "backends"), when(s.Coalesce, "coalesce"),
+		when(s.Robots, "robots"), when(s.Pool != "", "pool"), when(len(s.Headers) > 0, "headers"))
 }
 
 func needRequests(limits []Limit) bool {
