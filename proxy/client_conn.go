@@ -66,10 +66,8 @@ func (h *halfClose) wait() error {
 	woken := make(chan struct{})
 	h.waiting = woken
 	h.mu.Unlock()
-	grace := time.NewTimer(dispatch.HalfCloseGrace)
-	defer grace.Stop()
 	select {
-	case <-grace.C:
+	case <-time.After(dispatch.HalfCloseGrace):
 	case <-woken:
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/store"
@@ -204,13 +205,12 @@ func (p *Persistence) Run(ctx context.Context) {
 		return
 	}
 	next := time.Now().Add(writeEvery)
-	timer := time.NewTimer(writeEvery)
-	defer timer.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-ctx.Done():
-			continue
-		case <-timer.C:
+			p.write(ctx, time.Now(), true)
+			return
+		case <-time.After(time.Until(next)):
 		case <-p.urgent:
 		}
 		began := time.Now()
@@ -220,14 +220,8 @@ func (p *Persistence) Run(ctx context.Context) {
 		if all {
 			next = began.Add(max(writeEvery, restPart*took))
 		}
-		timer.Reset(min(max(urgentRest, restPart*took), writeEvery)) // what changes meanwhile is written together
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Reset(max(time.Until(next), 0))
+		_ = clock.Sleep(ctx, min(max(urgentRest, restPart*took), writeEvery)) // what changes meanwhile is written together
 	}
-	p.write(ctx, time.Now(), true)
 }
 
 // write writes the changes of urgent kinds, or of all.

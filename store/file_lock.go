@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/alive"
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 // openingLockTimeout bounds the wait for another process that opens the file.
@@ -83,8 +84,6 @@ func openingLock(ctx context.Context, path string) (leave func(), err error) {
 // lockAt opens a file, which is made if necessary, and takes its lock, in at most so many attempts.
 // The pauses between them grow to the longest.
 func lockAt(ctx context.Context, name string, attempts int, longest time.Duration) (*os.File, error) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	wait := time.Millisecond
 	for range attempts {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
@@ -99,11 +98,8 @@ func lockAt(ctx context.Context, name string, attempts int, longest time.Duratio
 		if err != nil && !errors.Is(err, alive.ErrLocked) {
 			return nil, fmt.Errorf("locking %s: %w", name, err)
 		}
-		timer.Reset(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := clock.Sleep(ctx, wait); err != nil {
+			return nil, err
 		}
 		wait = min(2*wait, longest)
 	}

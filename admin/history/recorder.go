@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/store"
@@ -84,13 +85,9 @@ func (r *Recorder) Run(ctx context.Context) {
 	for {
 		now := time.Now()
 		minute := now.Truncate(time.Minute)
-		timer := time.NewTimer(minute.Add(time.Minute).Sub(now))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.Sleep(ctx, minute.Add(time.Minute).Sub(now)) != nil {
 			r.record(context.WithoutCancel(ctx), minute, lastPatience)
 			return
-		case <-timer.C:
 		}
 		r.record(context.WithoutCancel(ctx), minute, writingPatience)
 	}

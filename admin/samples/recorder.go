@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/status"
 )
@@ -59,15 +60,9 @@ func New(from Sources) *Recorder {
 
 // Run takes a sample each second until ctx is done.
 func (r *Recorder) Run(ctx context.Context) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	r.Take(time.Now())
+	for range clock.Ticks(ctx, every) {
 		r.Take(time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

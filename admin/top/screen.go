@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
 )
@@ -290,12 +291,8 @@ func Print(ctx context.Context, w io.Writer, from Source, address string) error 
 		return err
 	}
 	m.take(first)
-	timer := time.NewTimer(printSpan)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
+	if err := clock.Sleep(ctx, printSpan); err != nil {
+		return err
 	}
 	second, err := a.take(ctx, subject{})
 	if err != nil {

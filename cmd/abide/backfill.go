@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/units"
@@ -150,22 +151,15 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 
 // runShown runs a backfill and shows its progress meanwhile.
 func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) error {
-	ended := make(chan struct{})
+	shown, end := context.WithCancel(context.Background())
 	var showing sync.WaitGroup
 	showing.Go(func() {
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ended:
-				return
-			case now := <-tick.C:
-				show.update(b.Status(now), now)
-			}
+		for now := range clock.Ticks(shown, progressEvery) {
+			show.update(b.Status(now), now)
 		}
 	})
 	err := b.Run(ctx)
-	close(ended)
+	end()
 	showing.Wait()
 	now := time.Now()
 	show.close(b.Status(now), now)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/collect"
 	"github.com/abide-proxy/abide/jobs/export"
 	"github.com/abide-proxy/abide/jobs/output"
@@ -112,14 +113,7 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 
 // tellRounds has the log say each minute how a collection goes.
 func (j *jobProcess) tellRounds(ctx context.Context, c *collect.Collector) {
-	tick := time.NewTicker(collectLineEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			j.line().Info(collect.Text(c.Status(now)))
-		}
+	for now := range clock.Ticks(ctx, collectLineEvery) {
+		j.line().Info(collect.Text(c.Status(now)))
 	}
 }

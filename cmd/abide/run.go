@@ -21,6 +21,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/ca"
@@ -462,18 +463,7 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 		return
 	}
 	report := holdReport{terminal: t != nil}
-	tick := time.NewTicker(holdLookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			if t != nil {
-				t.show("")
-			}
-			return
-		case <-tick.C:
-		}
-		now := time.Now()
+	for now := range clock.Ticks(ctx, holdLookEvery) {
 		text := report.update(now, a.waitingSites(now))
 		switch {
 		case t != nil:
@@ -481,6 +471,9 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 		case text != "":
 			a.log.Warn(text)
 		}
+	}
+	if t != nil {
+		t.show("")
 	}
 }
 

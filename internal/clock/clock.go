@@ -3,6 +3,8 @@
 package clock
 
 import (
+	"context"
+	"iter"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
@@ -31,6 +33,36 @@ type system struct{}
 
 func (system) Now() time.Time                            { return time.Now() }
 func (system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
+
+// Sleep waits for d by the System clock. When ctx ends first, it returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Ticks yields the time by the System clock after each d, until ctx ends.
+func Ticks(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		ticker := time.NewTicker(d)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-ticker.C:
+				if !yield(now) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Virtual is a clock whose time passes only by its method Step, from one call that was
 // asked for to the next. It is for one goroutine:

@@ -160,10 +160,8 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	if delay <= 0 {
 		return
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(delay):
 	case <-ctx.Done():
 	case <-g.ended:
 	}

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy/jobfile"
@@ -171,14 +172,7 @@ const countEvery = 2 * time.Second
 
 // recount counts again and again until ctx is done.
 func (b *Backfill) recount(ctx context.Context) {
-	tick := time.NewTicker(countEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range clock.Ticks(ctx, countEvery) {
 		if counts, err := b.options.Output.Counts(ctx); err == nil {
 			b.progress.set(counts, time.Now())
 		}
@@ -230,25 +224,13 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 		if counts.Left() == 0 {
 			return nil, errFinished
 		}
-		if err := pause(ctx, min(pollPause, max(time.Until(counts.Earlier), pollPause/10))); err != nil {
+		if err := clock.Sleep(ctx, min(pollPause, max(time.Until(counts.Earlier), pollPause/10))); err != nil {
 			return nil, err
 		}
 	}
 	c := b.claimed[0]
 	b.claimed = b.claimed[1:]
 	return c, nil
-}
-
-// pause waits for a time.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // pausing lets workers wait while the job is paused. The zero value is not paused.

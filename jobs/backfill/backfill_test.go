@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy/jobfile"
@@ -35,7 +36,7 @@ type origin struct {
 func (o *origin) Close() {}
 
 func (o *origin) Send(ctx context.Context, r *http.Request, _ send.Options) (*http.Response, error) {
-	if err := pause(ctx, o.took); err != nil {
+	if err := clock.Sleep(ctx, o.took); err != nil {
 		return nil, err
 	}
 	o.mu.Lock()

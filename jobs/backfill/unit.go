@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/paginate"
 	"github.com/abide-proxy/abide/jobs/records"
@@ -121,7 +122,7 @@ func (b *Backfill) ask(ctx context.Context, walk Walk) (*send.Answer, error) {
 		var f *send.Failure
 		if errors.As(err, &f) && f.Held {
 			b.progress.holdBack(f.Text)
-			if err := pause(ctx, max(time.Until(f.After), minPause)); err != nil {
+			if err := clock.Sleep(ctx, max(time.Until(f.After), minPause)); err != nil {
 				return nil, err
 			}
 			continue
@@ -197,7 +198,7 @@ func (b *Backfill) persist(ctx context.Context, do func(ctx context.Context) err
 			return ctx.Err()
 		}
 		b.progress.outputAway(err, b.options.Warn)
-		if err := pause(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -330,14 +331,7 @@ func (h *heldClaims) list() []*output.Claim {
 
 // renew renews the leases of the claims until ctx is done.
 func (h *heldClaims) renew(ctx context.Context) {
-	tick := time.NewTicker(output.LeaseTime / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range clock.Ticks(ctx, output.LeaseTime/4) {
 		lost, err := h.output.Renew(ctx, h.list())
 		if err != nil {
 			continue // the commit that needs the output says so

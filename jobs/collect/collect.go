@@ -123,15 +123,12 @@ func (c *Collector) Run(ctx context.Context) error {
 			stop()
 		}
 	})
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for asked.Err() == nil {
 		for t := c.begin(time.Now()); t != nil; t = c.begin(time.Now()) {
 			asking.Go(func() { c.ask(asked, t) })
 		}
-		timer.Reset(c.rest(time.Now()))
 		select {
-		case <-timer.C:
+		case <-time.After(c.rest(time.Now())):
 		case <-c.wake:
 		case <-asked.Done():
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/jobs/output"
 )
@@ -149,12 +150,7 @@ func (w *writer) write(ctx context.Context, b batch) error {
 		case !errors.Is(err, output.ErrAway), ctx.Err() != nil:
 			return err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done(): // one last try
-		}
-		timer.Stop()
+		_ = clock.Sleep(ctx, pause) // when ctx ends, for one last try
 	}
 }
 

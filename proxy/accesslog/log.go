@@ -85,11 +85,9 @@ func (l *Log) Run(ctx context.Context) {
 		l.write(ctx, w)
 	}()
 	<-ctx.Done()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-done:
-	case <-timer.C:
+	case <-time.After(patience):
 		l.process.Warn("lines of the access log cannot be written, so the last ones are lost")
 	}
 }

@@ -106,11 +106,9 @@ type peeked struct {
 // peek reads ahead, and returns the bytes that have come in time.
 func (b *peeked) peek() []byte {
 	go b.ahead()
-	timer := time.NewTimer(longestPeek)
-	defer timer.Stop()
 	select {
 	case <-b.done:
-	case <-timer.C:
+	case <-time.After(longestPeek):
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -200,14 +200,7 @@ func (u *upload) wait() bool {
 	select {
 	case <-u.done:
 		return true
-	default:
-	}
-	timer := time.NewTimer(uploadEndWait)
-	defer timer.Stop()
-	select {
-	case <-u.done:
-		return true
-	case <-timer.C:
+	case <-time.After(uploadEndWait):
 		return false
 	}
 }

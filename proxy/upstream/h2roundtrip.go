@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 // maxRefused bounds how often a request is sent again after the origin said that it did not
@@ -368,12 +370,5 @@ func pause(ctx context.Context, refused int) bool {
 		return ctx.Err() == nil
 	}
 	d := 25 * time.Millisecond << refused
-	timer := time.NewTimer(d + rand.N(d/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return clock.Sleep(ctx, d+rand.N(d/2)) == nil
 }

@@ -351,15 +351,12 @@ func (l *Login) Begin(ctx context.Context) error {
 		if trial == nil {
 			return err
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-trial:
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return &Error{Kind: Canceled, Err: ctx.Err()}
 		}
-		timer.Stop()
 	}
 }
 

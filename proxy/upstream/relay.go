@@ -123,9 +123,7 @@ func (r *relay) run(ctx context.Context) {
 		idle = idleTimer.C
 	}
 	if r.o.Life > 0 {
-		timer := time.NewTimer(r.o.Life)
-		defer timer.Stop()
-		life = timer.C
+		life = time.After(r.o.Life)
 	}
 	done := ctx.Done()
 	for left := 2; left > 0; {

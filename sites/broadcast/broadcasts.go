@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/sites"
@@ -66,14 +67,8 @@ func New(o Options) *Broadcasts {
 
 // Run tells the other instances of new announcements and findings, until ctx is done.
 func (b *Broadcasts) Run(ctx context.Context) {
-	timer := time.NewTimer(tellEvery)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	pause := tellEvery
+	for clock.Sleep(ctx, pause) == nil {
 		began, together := time.Now(), b.keeper.Together()
 		if together {
 			b.tellLearned()
@@ -81,11 +76,9 @@ func (b *Broadcasts) Run(ctx context.Context) {
 			clear(b.told)
 		}
 		b.tokens(ctx, together)
-		if !together {
-			timer.Reset(lookEvery)
-			continue
+		if pause = lookEvery; together {
+			pause = max(tellEvery, restPart*time.Since(began))
 		}
-		timer.Reset(max(tellEvery, restPart*time.Since(began)))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/store"
@@ -56,8 +57,6 @@ type session struct {
 
 // run exchanges until ctx is done, and returns when no exchange is under way.
 func (s *session) run(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	sweeping := time.NewTicker(sweepInterval)
 	defer sweeping.Stop()
 	defer s.underWay.Wait()
@@ -81,11 +80,10 @@ func (s *session) run(ctx context.Context) {
 		if !next.IsZero() {
 			wait = time.Until(next)
 		}
-		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
 		case <-s.accounts.wake:
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-sweeping.C:
 			s.sweep()
 			s.health.Report()
@@ -235,12 +233,7 @@ func (s *session) returnAll(ctx context.Context) {
 			all = all[n:]
 		}
 		if all = again; len(all) > 0 { // the store may be back in a moment
-			pause := time.NewTimer(finalExchangeTimeout / 20)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-				pause.Stop()
-			}
+			_ = clock.Sleep(ctx, finalExchangeTimeout/20)
 		}
 	}
 }

@@ -366,9 +366,7 @@ func (p *Patience) end(s stage, leads bool) time.Time {
 func wait(ctx context.Context, news <-chan struct{}, until time.Time) error {
 	var late <-chan time.Time
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		late = timer.C
+		late = time.After(time.Until(until))
 	}
 	select {
 	case <-news:

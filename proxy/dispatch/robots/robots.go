@@ -124,11 +124,9 @@ func (o *Origin) Wait(ctx context.Context, patience time.Duration) time.Duration
 	default:
 	}
 	began := time.Now()
-	timer := time.NewTimer(min(firstPatience, patience))
-	defer timer.Stop()
 	select {
 	case <-o.ready:
-	case <-timer.C:
+	case <-time.After(min(firstPatience, patience)):
 	case <-ctx.Done():
 	}
 	return time.Since(began)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget/storehealth"
@@ -73,20 +74,13 @@ func (m *Membership) Fill(s *status.Store) {
 
 // Run repeats the pulse of a shared store until ctx is done.
 func (m *Membership) Run(ctx context.Context, e Events) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for ctx.Err() == nil {
 		m.Beat(ctx, e)
 		if m.Known() {
 			m.health.Inspect(ctx, m.store, patience)
 		}
 		// Instances that were started together do not stay together.
-		timer.Reset(time.Duration((0.9 + 0.2*rand.Float64()) * float64(store.Beat(m.Size()))))
+		_ = clock.Sleep(ctx, time.Duration((0.9+0.2*rand.Float64())*float64(store.Beat(m.Size()))))
 	}
 }
 
