@@ -35,6 +35,8 @@ package admin
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -67,8 +69,30 @@ type Options struct {
 	Log     *logrus.Logger
 }
 
+// New answers the requests of the admin listener. It starts no goroutines.
+func New(o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = logrus.New()
+		o.Log.SetOutput(io.Discard)
+	}
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
+	inside, mux := http.NewServeMux(), http.NewServeMux()
+	g := newGuard(o.Policy, o.Metrics, o.Log)
+	for _, one := range newAPI(&o, g).Operations {
+		to := inside
+		if one.Open {
+			to = mux
+		}
+		to.Handle(one.Route, one.Handler)
+	}
+	mux.Handle("/", g.authorised(sameOrigin(inside)))
+	return recovering(o.Log, hardened(forServers(mux)))
+}
+
 // Proxy is the part of the proxy that the API needs. If you add an endpoint, add its method here, a
-// row to endpoints, its documentation to operations, and its type to package status.
+// row to operations, and its type to package status.
 type Proxy interface {
 	// Holds are the requests that wait, at most so many: of one site, or "" for all.
 	Holds(site string, most int) []status.Hold
@@ -116,8 +140,7 @@ type reporter interface {
 type Process interface {
 	explainer
 	reporter
-	// Reload reads the configuration again and answers what has changed. The error is
-	// errors.ErrUnsupported where there is no configuration to read.
+	// Reload reads the configuration again and answers what has changed.
 	Reload() (changes []string, err error)
 	// Bandwidth tells what went from and to a site, or each, in steps; a step of 0 is one step of all.
 	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)

@@ -3,9 +3,12 @@ package admin
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/abide-proxy/abide/admin/openapi"
+	"github.com/abide-proxy/abide/admin/page"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -40,16 +43,29 @@ var (
 		413: "The body is too long.",
 		415: "The body is not JSON.",
 		422: "The request was understood and is refused.",
-		501: "This process has nothing to answer by.",
 		502: "The process that runs the job does not answer.",
 		503: "It could not be saved, or cannot be read now.",
 	}
 )
 
-// operations document the routes of the listener, but for the page and its forms. Each row of
-// endpoints and of openEndpoints has a row here; TestEveryRouteIsDocumentedAndEveryDocumentedRouteIsServed says which is
-// missing, and TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
-func operations(s *openapi.Schemas) []openapi.Operation {
+// about is a handler of an endpoint that asks somebody, or that does one of several things.
+func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { answer(asked, w, r) }
+}
+
+// operations are the routes of the listener. A row without a tag is of the page or its forms, and is not
+// documented. document answers with the description of the API.
+// TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
+func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerFunc) []openapi.Operation {
+	limits := &limits{o.Policy, o.Proxy}
+	sites := &sites{o.Metrics, limits, o.Proxy, o.Process}
+	overview := &overview{
+		about:  status.Process{Version: o.Version, Started: o.Started, Listen: o.Listen},
+		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process,
+	}
+	pages := newPages(o, overview, sites)
+	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}
+	tokens, permits, jobs, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}, pauses{o.Proxy, sites}
 	denied := func(code int, says string) openapi.Refusal {
 		return openapi.Refusal{Status: code, Says: says, Of: decision{}}
 	}
@@ -57,22 +73,29 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 	listOf := func(schema openapi.Schema) openapi.Schema {
 		return openapi.Schema{"type": "array", "maxItems": mostPermits, "items": schema}
 	}
-	limits := openapi.Schema{"type": "object", "required": []string{"limits"}, "additionalProperties": false, "properties": openapi.Schema{"limits": s.Tagged["limits"]}}
+	given := openapi.Schema{"type": "object", "required": []string{"limits"}, "additionalProperties": false, "properties": openapi.Schema{"limits": s.Tagged["limits"]}}
 	all := []openapi.Operation{
-		{Route: "GET /api/v1/status", Tag: "process", Says: "How the process is.", Answer: status.Process{}},
-		{Route: "GET /api/v1/openapi.json", Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
+		{Route: "GET /{$}", Handler: pages.show},
+		{Route: "GET /style.css", Handler: file("text/css; charset=utf-8", page.Style)},
+		{Route: "GET /page.js", Handler: file("text/javascript; charset=utf-8", page.Script)},
+		{Route: "GET /icon.svg", Handler: file("image/svg+xml", page.Icon)},
+		{Route: "POST /tokens", Handler: forPeople(tokens.button)},
+		{Route: "POST /sites", Handler: forPeople(pauses.button)},
+		{Route: "POST /limits", Handler: forPeople(limits.button)},
+		{Route: "GET /api/v1/status", Handler: overview.answer, Tag: "process", Says: "How the process is.", Answer: status.Process{}},
+		{Route: "GET /api/v1/openapi.json", Handler: document, Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
 		{
-			Route: "GET /api/v1/events", Tag: "process", Says: "What changes, as server-sent events: each second one of the type now, whose data is a Live, and one of the type part for each part of the page that has changed.",
+			Route: "GET /api/v1/events", Handler: events.stream, Tag: "process", Says: "What changes, as server-sent events: each second one of the type now, whose data is a Live, and one of the type part for each part of the page that has changed.",
 			Answer: "", Kind: kindEvents, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
 				{Name: "site", Says: "Of the page, the sites whose names have this.", Example: "api.example.com"},
 				{Name: "count", Says: "After how many seconds the answer ends; never if it is left out.", Example: 1},
 			},
 		},
-		{Route: "GET /metrics", Tag: "process", Says: "Metrics for Prometheus.", Answer: "", Kind: kindMetrics},
-		{Route: "POST /api/v1/reload", Tag: "process", Says: "Reads the configuration again, and says what has changed.", Answer: status.Reloaded{}, Refuses: openapi.Refuse(400, 413, 415, 422, 501)},
+		{Route: "GET /metrics", Handler: o.Metrics.Handler().ServeHTTP, Tag: "process", Says: "Metrics for Prometheus.", Answer: "", Kind: kindMetrics},
+		{Route: "POST /api/v1/reload", Handler: about(o.Process, reload), Tag: "process", Says: "Reads the configuration again, and says what has changed.", Answer: status.Reloaded{}, Refuses: openapi.Refuse(400, 413, 415, 422)},
 		{
-			Route: "GET /api/v1/explain", Tag: "requests", Says: "What a request would meet now.", Answer: status.Explanation{}, Refuses: openapi.Refuse(400),
+			Route: "GET /api/v1/explain", Handler: about(explainer(o.Process), explain), Tag: "requests", Says: "What a request would meet now.", Answer: status.Explanation{}, Refuses: openapi.Refuse(400),
 			Query: []openapi.Parameter{
 				{Name: "url", Says: "The URL of the request.", Example: "https://api.example.com/x", Required: true},
 				{Name: "method", Says: "Its method, GET if it is left out.", Example: "POST"},
@@ -80,23 +103,23 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 			},
 		},
 		{
-			Route: "GET /api/v1/holds", Tag: "requests", Says: "The requests that wait.", Answer: status.HoldList{}, Refuses: openapi.Refuse(400),
+			Route: "GET /api/v1/holds", Handler: about(o.Proxy, listHolds), Tag: "requests", Says: "The requests that wait.", Answer: status.HoldList{}, Refuses: openapi.Refuse(400),
 			Query: []openapi.Parameter{ofSite, {Name: "limit", Says: "How many are listed at most.", Example: 100}},
 		},
 		{
-			Route: "GET /api/v1/forecast", Tag: "sites", Says: "When limits with long windows end.", Answer: []status.Forecast{}, Refuses: openapi.Refuse(400),
+			Route: "GET /api/v1/forecast", Handler: about(o.Proxy, forecast), Tag: "sites", Says: "When limits with long windows end.", Answer: []status.Forecast{}, Refuses: openapi.Refuse(400),
 			Query: []openapi.Parameter{ofSite, {Name: "requests", Says: "When so many more requests would be done.", Example: 50000}},
 		},
 		{
-			Route: "GET /api/v1/bandwidth", Tag: "sites", Says: "What went from and to sites.", Answer: status.TrafficList{}, Refuses: openapi.Refuse(400, 503),
+			Route: "GET /api/v1/bandwidth", Handler: about(o.Process, bandwidth), Tag: "sites", Says: "What went from and to sites.", Answer: status.TrafficList{}, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
 				ofSite, since, until,
 				{Name: "step", Says: "1m, 1h or 1d.", Example: "1d"},
 			},
 		},
-		{Route: "GET /api/v1/advice", Tag: "sites", Says: "Which limits hold requests back, and what would change that.", Answer: status.AdviceList{}},
+		{Route: "GET /api/v1/advice", Handler: about(o.Process, advice), Tag: "sites", Says: "Which limits hold requests back, and what would change that.", Answer: status.AdviceList{}},
 		{
-			Route: "GET /api/v1/report", Tag: "sites", Says: "What became of requests, and which limits held them.", Answer: status.Report{}, Refuses: openapi.Refuse(400, 503),
+			Route: "GET /api/v1/report", Handler: about(reporter(o.Process), report), Tag: "sites", Says: "What became of requests, and which limits held them.", Answer: status.Report{}, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
 				{Name: "by", Says: "site, client, token or priority.", Example: "client"},
 				ofSite, since, until,
@@ -104,32 +127,32 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 			},
 		},
 		{
-			Route: "GET /api/v1/sites", Tag: "sites", Says: "All sites that are known, those with the most bytes first.", Answer: status.SiteList{}, Refuses: openapi.Refuse(400),
+			Route: "GET /api/v1/sites", Handler: sites.list, Tag: "sites", Says: "All sites that are known, those with the most bytes first.", Answer: status.SiteList{}, Refuses: openapi.Refuse(400),
 			Query: []openapi.Parameter{
 				{Name: "limit", Says: "How many are listed at most.", Example: 100},
 				{Name: "recorded", Says: "false leaves out recorded traffic, and sites of which nothing else is known. Then the state file is not read.", Example: "false"},
 			},
 		},
-		{Route: "GET /api/v1/sites/{site}", Tag: "sites", Says: "A site.", Answer: status.Site{}, Refuses: openapi.Refuse(404)},
-		{Route: "GET /api/v1/sites/{site}/limits", Tag: "sites", Says: "The limits that hold for a site.", Answer: status.SiteLimits{}, Refuses: openapi.Refuse(404)},
+		{Route: "GET /api/v1/sites/{site}", Handler: sites.one, Tag: "sites", Says: "A site.", Answer: status.Site{}, Refuses: openapi.Refuse(404)},
+		{Route: "GET /api/v1/sites/{site}/limits", Handler: limits.show, Tag: "sites", Says: "The limits that hold for a site.", Answer: status.SiteLimits{}, Refuses: openapi.Refuse(404)},
 		{
-			Route: "PUT /api/v1/sites/{site}/limits", Tag: "sites", Says: "Sets the limits of a site until they are taken away again.", Answer: status.SiteLimits{},
-			Body:    &openapi.Body{Schema: limits, Example: openapi.Schema{"limits": []any{openapi.Schema{"requests": 10, "per": "1s"}}}},
+			Route: "PUT /api/v1/sites/{site}/limits", Handler: limits.set, Tag: "sites", Says: "Sets the limits of a site until they are taken away again.", Answer: status.SiteLimits{},
+			Body:    &openapi.Body{Schema: given, Example: openapi.Schema{"limits": []any{openapi.Schema{"requests": 10, "per": "1s"}}}},
 			Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503),
 		},
-		{Route: "DELETE /api/v1/sites/{site}/limits", Tag: "sites", Says: "Has a site keep the limits of the configuration again.", Answer: status.SiteLimits{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
+		{Route: "DELETE /api/v1/sites/{site}/limits", Handler: limits.clear, Tag: "sites", Says: "Has a site keep the limits of the configuration again.", Answer: status.SiteLimits{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
 		{
-			Route: "POST /api/v1/sites/{site}/pause", Tag: "sites", Says: "Lets no request go to a site.", Answer: status.SitePause{},
+			Route: "POST /api/v1/sites/{site}/pause", Handler: pauses.pause, Tag: "sites", Says: "Lets no request go to a site.", Answer: status.SitePause{},
 			Body:    &openapi.Body{Schema: s.Request(pauseAsk{}), Example: openapi.Schema{"for": "2h", "reason": "maintenance"}, Optional: true},
 			Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503),
 		},
-		{Route: "POST /api/v1/sites/{site}/resume", Tag: "sites", Says: "Lets requests go to a site again.", Answer: status.SitePause{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
-		{Route: "GET /api/v1/tokens", Tag: "tokens", Says: "The pools with their tokens, and what sites announce.", Answer: status.Tokens{}},
-		{Route: "GET /api/v1/tokens/{pool}", Tag: "tokens", Says: "A pool with its tokens.", Answer: status.Pool{}, Refuses: openapi.Refuse(404)},
-		{Route: "POST /api/v1/tokens/{pool}/{label}/disable", Tag: "tokens", Says: "Takes a token out of use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
-		{Route: "POST /api/v1/tokens/{pool}/{label}/enable", Tag: "tokens", Says: "Puts a token back into use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{Route: "POST /api/v1/sites/{site}/resume", Handler: pauses.resume, Tag: "sites", Says: "Lets requests go to a site again.", Answer: status.SitePause{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
+		{Route: "GET /api/v1/tokens", Handler: tokens.list, Tag: "tokens", Says: "The pools with their tokens, and what sites announce.", Answer: status.Tokens{}},
+		{Route: "GET /api/v1/tokens/{pool}", Handler: tokens.pool, Tag: "tokens", Says: "A pool with its tokens.", Answer: status.Pool{}, Refuses: openapi.Refuse(404)},
+		{Route: "POST /api/v1/tokens/{pool}/{label}/disable", Handler: about("disable", tokens.change), Tag: "tokens", Says: "Takes a token out of use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{Route: "POST /api/v1/tokens/{pool}/{label}/enable", Handler: about("enable", tokens.change), Tag: "tokens", Says: "Puts a token back into use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
 		{
-			Route: "POST /api/v1/permits", Tag: "permits", Says: "Waits until a request of a client without a proxy may be sent. A list of requests is answered by a list.",
+			Route: "POST /api/v1/permits", Handler: permits.ask, Tag: "permits", Says: "Waits until a request of a client without a proxy may be sent. A list of requests is answered by a list.",
 			Body:   &openapi.Body{Schema: openapi.Schema{"anyOf": []any{ask, listOf(ask)}}, Example: openapi.Schema{"url": "https://api.example.com/x", "wait": "30s"}},
 			Answer: s.Either(decision{}, []decision{}),
 			Refuses: append(openapi.Refuse(413, 415),
@@ -137,40 +160,41 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 				denied(429, "The request may not be sent now."), denied(503, "The request may not be sent now.")),
 		},
 		{
-			Route: "POST /api/v1/permits/{id}", Tag: "permits", Says: "Says what became of a request that was permitted.", Answer: settlement{},
+			Route: "POST /api/v1/permits/{id}", Handler: permits.settle, Tag: "permits", Says: "Says what became of a request that was permitted.", Answer: settlement{},
 			Body:    &openapi.Body{Schema: end, Example: openapi.Schema{"status": 200, "bytes": 512, "headers": openapi.Schema{"Retry-After": "30"}}, Optional: true},
 			Refuses: openapi.Refuse(400, 404, 413, 415),
 		},
-		{Route: "DELETE /api/v1/permits/{id}", Tag: "permits", Says: "Says that a permitted request was not sent.", Answer: settlement{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{Route: "DELETE /api/v1/permits/{id}", Handler: permits.unsent, Tag: "permits", Says: "Says that a permitted request was not sent.", Answer: settlement{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
 		{
-			Route: "POST /api/v1/permits/settle", Tag: "permits", Says: "Says of each of a list what became of it.", Answer: []settlement{},
+			Route: "POST /api/v1/permits/settle", Handler: permits.settleAll, Tag: "permits", Says: "Says of each of a list what became of it.", Answer: []settlement{},
 			Body:    &openapi.Body{Schema: listOf(s.Request(ended{}, "id")), Example: []any{openapi.Schema{"id": "9f86d081", "status": 200}}},
 			Refuses: openapi.Refuse(400, 413, 415),
 		},
-		{Route: "GET /api/v1/jobs", Tag: "jobs", Says: "The jobs that run on this machine.", Answer: []status.Job{}},
-		{Route: "POST /api/v1/jobs/{name}/pause", Tag: "jobs", Says: "Pauses a job.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
-		{Route: "POST /api/v1/jobs/{name}/resume", Tag: "jobs", Says: "Lets a job go on.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
+		{Route: "GET /api/v1/jobs", Handler: jobs.list, Tag: "jobs", Says: "The jobs that run on this machine.", Answer: []status.Job{}},
+		{Route: "POST /api/v1/jobs/{name}/pause", Handler: about(true, jobs.steer), Tag: "jobs", Says: "Pauses a job.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
+		{Route: "POST /api/v1/jobs/{name}/resume", Handler: about(false, jobs.steer), Tag: "jobs", Says: "Lets a job go on.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
 	}
 	for i := range all {
 		all[i].Refuses = append(all[i].Refuses, openapi.Refuse(401, 403)...)
 	}
-	return append(all, openOperations()...)
+	return append(all, openOperations(o, g)...)
 }
 
-// openOperations document openEndpoints.
-func openOperations() []openapi.Operation {
+// openOperations are the routes that anybody may ask for.
+func openOperations(o *Options, g *guard) []openapi.Operation {
+	trusted := &certificates{ca: o.CA, made: map[string]madeBundle{}, clock: time.Now}
 	notReady := openapi.Refusal{Status: 503, Says: "The process is not ready.", Of: "", Kind: kindText}
 	return []openapi.Operation{
-		{Route: "GET /healthz", Tag: "open", Says: "Whether the process answers.", Answer: "", Kind: kindText, Open: true},
-		{Route: "GET /readyz", Tag: "open", Says: "Whether clients should be sent here, and what is missing.", Answer: "", Kind: kindText, Open: true, Refuses: []openapi.Refusal{notReady}},
-		{Route: "GET /ca.pem", Tag: "open", Says: "The certificate of abide's CA.", Answer: "", Kind: "application/x-x509-ca-cert", Open: true, Refuses: openapi.Refuse(404)},
-		{Route: "GET /bundle.pem", Tag: "open", Says: "The certificates of abide's CA and of the system in PEM.", Answer: "", Kind: "application/x-pem-file", Open: true, Refuses: openapi.Refuse(404)},
-		{Route: "GET /bundle.jks", Tag: "open", Says: "The same certificates as a Java key store.", Answer: "", Kind: "application/octet-stream", Open: true, Refuses: openapi.Refuse(404)},
+		{Route: "GET /healthz", Handler: healthz, Tag: "open", Says: "Whether the process answers.", Answer: "", Kind: kindText, Open: true},
+		{Route: "GET /readyz", Handler: (&readiness{g, o.Process}).answer, Tag: "open", Says: "Whether clients should be sent here, and what is missing.", Answer: "", Kind: kindText, Open: true, Refuses: []openapi.Refusal{notReady}},
+		{Route: "GET /ca.pem", Handler: trusted.root, Tag: "open", Says: "The certificate of abide's CA.", Answer: "", Kind: "application/x-x509-ca-cert", Open: true, Refuses: openapi.Refuse(404)},
+		{Route: "GET /bundle.pem", Handler: trusted.bundle("pem", "application/x-pem-file", (*ca.CA).Bundle), Tag: "open", Says: "The certificates of abide's CA and of the system in PEM.", Answer: "", Kind: "application/x-pem-file", Open: true, Refuses: openapi.Refuse(404)},
+		{Route: "GET /bundle.jks", Handler: trusted.bundle("jks", "application/octet-stream", (*ca.CA).JavaStore), Tag: "open", Says: "The same certificates as a Java key store.", Answer: "", Kind: "application/octet-stream", Open: true, Refuses: openapi.Refuse(404)},
 	}
 }
 
-// describeAPI is the API as OpenAPI 3.1 has it.
-func describeAPI(version string) openapi.Schema {
+// newAPI returns the routes of the listener with their handlers and description.
+func newAPI(o *Options, g *guard) *openapi.API {
 	limits, definitions := policy.LimitsSchema("#/components/schemas/")
 	s := &openapi.Schemas{Tagged: map[string]any{
 		"limits":  limits,
@@ -180,15 +204,11 @@ func describeAPI(version string) openapi.Schema {
 	for name, one := range definitions {
 		s.Define(name, one)
 	}
-	api := openapi.API{
-		Title: "abide", Version: version, Says: "What the admin listener of abide answers. docs/operating.md has the guide.",
-		Operations: operations(s), Parameters: pathParameters, Refusals: refusals, Problem: status.Problem{}, Schemas: s,
+	api := &openapi.API{
+		Title: "abide", Version: o.Version, Says: "What the admin listener of abide answers. docs/operating.md has the guide.",
+		Parameters: pathParameters, Refusals: refusals, Problem: status.Problem{}, Schemas: s,
 	}
-	return api.Document()
-}
-
-// apiDocument answers with the description of the API, which is made when it is first asked for.
-func apiDocument(version string) http.HandlerFunc {
-	made := sync.OnceValue(func() map[string]any { return describeAPI(version) })
-	return func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, made()) }
+	document := sync.OnceValue(api.Document) // made when it is first asked for
+	api.Operations = operations(o, g, s, func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, document()) })
+	return api
 }

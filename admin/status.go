@@ -129,10 +129,6 @@ func reload(by Process, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	changes, err := by.Reload()
-	if errors.Is(err, errors.ErrUnsupported) {
-		refuse(w, http.StatusNotImplemented, "this process has no configuration to read again")
-		return
-	}
 	if err != nil {
 		const code = http.StatusUnprocessableEntity
 		answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: status.ErrorLine(err), Faults: FaultsOf(err)})

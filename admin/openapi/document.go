@@ -29,11 +29,12 @@ type API struct {
 
 // Operation is a route, "GET /path/{name}", and what it takes and answers.
 type Operation struct {
-	Route string
-	Tag   string
-	Says  string // a sentence
-	Query []Parameter
-	Body  *Body
+	Route   string
+	Handler http.HandlerFunc // serves the route
+	Tag     string           // "" leaves the operation out of the document
+	Says    string           // a sentence
+	Query   []Parameter
+	Body    *Body
 	// Answer is a value of the type that 200 has; Kind is its media type, application/json
 	// if it is "". A text has the answer "".
 	Answer any
@@ -75,6 +76,9 @@ var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
 func (a *API) Document() Schema {
 	paths := Schema{}
 	for _, o := range a.Operations {
+		if o.Tag == "" {
+			continue
+		}
 		method, path, _ := strings.Cut(o.Route, " ")
 		if paths[path] == nil {
 			paths[path] = Schema{}
