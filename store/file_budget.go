@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // Exchange answers each Batch when its data is on the disk.
@@ -111,12 +113,7 @@ func (f *File) Recall(ctx context.Context) (all []SavedBudget, err error) {
 		}
 		f.maintenance.oldest.Store(oldest)
 		all = make([]SavedBudget, 0, there)
-		rows, err := d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at, instance, seq, sum FROM counts WHERE at >= ?", oldest)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return sqlite.Each(func(rows *sql.Rows) error {
 			var k SavedBudget
 			var at int64
 			var instance sql.RawBytes
@@ -126,19 +123,19 @@ func (f *File) Recall(ctx context.Context) (all []SavedBudget, err error) {
 			}
 			if r := (&JointRow{string(instance), k.From.seq, k.Ahead, at, k.State}); sum != nil && *sum != r.sum(k.Site, k.Key) {
 				aside = append(aside, r.bad(k.Site, k.Key, *sum))
-				continue
+				return nil
 			}
 			if k.From.instance = named[string(instance)]; k.From.instance == nil {
 				name := string(instance)
 				k.From.instance, named[name] = &name, &name
 			}
 			if !f.budgets.unusedByOthers(&k, lives) {
-				continue // the process that uses it has the current state
+				return nil // the process that uses it has the current state
 			}
 			k.Ahead, k.At = clamp(k.Ahead), time.UnixMicro(min(at, now))
 			all = append(all, k)
-		}
-		return rows.Err()
+			return nil
+		})(d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at, instance, seq, sum FROM counts WHERE at >= ?", oldest))
 	})
 	if err == nil {
 		err = f.setRowsAside(ctx, aside)

@@ -3,7 +3,10 @@ package store
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // Document is a small value that is read as a whole.
@@ -53,12 +56,7 @@ func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) 
 	all, now := map[string][]byte{}, f.o.Now().UnixMicro()
 	var aside []damagedRow
 	err := f.reading(ctx, func(ctx context.Context, d *database) error {
-		rows, err := d.readers.QueryContext(ctx, "SELECT key, value, at, until, sum FROM documents WHERE kind = ? AND (until = 0 OR until > ?)", kind, now)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return sqlite.Each(func(rows *sql.Rows) error {
 			var key string
 			var value []byte
 			var at, until int64
@@ -68,14 +66,14 @@ func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) 
 			}
 			if sum != nil && *sum != documentSum(kind, key, value, at, until) {
 				aside = append(aside, damagedRow{"documents", "kind, key", []any{kind, key}, *sum, []any{kind, key, at, until, value}})
-				continue
+				return nil
 			}
 			if value == nil {
 				value = []byte{}
 			}
 			all[key] = value
-		}
-		return rows.Err()
+			return nil
+		})(d.readers.QueryContext(ctx, "SELECT key, value, at, until, sum FROM documents WHERE kind = ? AND (until = 0 OR until > ?)", kind, now))
 	})
 	if err == nil {
 		err = f.setRowsAside(ctx, aside)

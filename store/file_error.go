@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // errDamaged marks errors of a file's content, which no change of its directory would
@@ -40,20 +41,12 @@ func IsTold(err error) bool {
 	return ok
 }
 
-// sqliteCode is the extended result code of an error, or 0.
-func sqliteCode(err error) int {
-	if item, ok := errors.AsType[*sqlite.Error](err); ok {
-		return item.Code()
-	}
-	return 0
-}
-
 // isDamage tells whether an error is caused by the file's content.
 func isDamage(err error) bool {
 	if errors.Is(err, errDamaged) {
 		return true
 	}
-	switch code := sqliteCode(err); code & 0xff {
+	switch code := sqlite.Code(err); code & 0xff {
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_FORMAT:
 		return true
 	case lib.SQLITE_IOERR:
@@ -65,13 +58,13 @@ func isDamage(err error) bool {
 // isTemporary tells whether an error leaves the connection and saved data valid: another
 // process has locked the file for a moment.
 func isTemporary(err error) bool {
-	code := sqliteCode(err) & 0xff
+	code := sqlite.Code(err) & 0xff
 	return code == lib.SQLITE_BUSY || code == lib.SQLITE_LOCKED
 }
 
 // isUncertain tells whether it is unknown after this error what the disk has.
 func isUncertain(err error) bool {
-	switch sqliteCode(err) & 0xff {
+	switch sqlite.Code(err) & 0xff {
 	case lib.SQLITE_FULL, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return false
 	}
@@ -84,7 +77,7 @@ func advise(path string, err error) error {
 		return err
 	}
 	dir := filepath.Dir(path)
-	do, code := "", sqliteCode(err)
+	do, code := "", sqlite.Code(err)
 	switch {
 	case errors.Is(err, errNewer):
 		do = "start the release that wrote it, or move the file away to begin anew"
@@ -139,7 +132,7 @@ func isUnwritable(err error) bool {
 	if isDamage(err) || errors.Is(err, errNewer) {
 		return false
 	}
-	switch sqliteCode(err) & 0xff {
+	switch sqlite.Code(err) & 0xff {
 	case lib.SQLITE_FULL, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_IOERR:
 		return true
 	}

@@ -2,10 +2,13 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // Record adds what was counted, all or nothing.
@@ -100,12 +103,7 @@ func sumUp[R any](ctx context.Context, f *File, t historyTable, site string, sin
 	query, args := t.query(site, since, until, step)
 	err = f.reading(ctx, func(ctx context.Context, d *database) error {
 		list = nil // it may be the second try
-		rows, err := d.readers.QueryContext(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return sqlite.Each(func(rows *sql.Rows) error {
 			if len(list) >= maxHistoryRows {
 				return fmt.Errorf("more than %d rows: ask for a larger step, a shorter time or one site", maxHistoryRows)
 			}
@@ -114,8 +112,8 @@ func sumUp[R any](ctx context.Context, f *File, t historyTable, site string, sin
 				return asDamage(err)
 			}
 			list = append(list, row)
-		}
-		return rows.Err()
+			return nil
+		})(d.readers.QueryContext(ctx, query, args...))
 	})
 	return list, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/alive"
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // openingLockTimeout bounds the wait for another process that opens the file.
@@ -292,7 +293,7 @@ func readInfo(name string) (s processInfo, err error) {
 
 // lastHolder is the process that has last recorded itself as the holder.
 func lastHolder(path string) (h processInfo) {
-	db, err := sql.Open("sqlite", sourceOf(path, "mode=ro&_pragma=busy_timeout(200)"))
+	db, err := sql.Open("sqlite", sqlite.Source(path, "mode=ro&_pragma=busy_timeout(200)"))
 	if err != nil {
 		return h
 	}

@@ -2,9 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // maintenance runs after commits: it drops expired rows, sums up old traffic and bounds the
@@ -171,24 +174,18 @@ func (d *database) oldest(ctx context.Context, n int) (at int64, since int, err 
 	if err := d.readers.QueryRowContext(ctx, "SELECT count(*) FROM counts").Scan(&there); err != nil || there <= n {
 		return 0, there, err
 	}
-	rows, err := d.readers.QueryContext(ctx, "SELECT at FROM counts")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer rows.Close()
 	said := make([]int64, 0, there)
-	for rows.Next() {
+	err = sqlite.Each(func(rows *sql.Rows) error {
 		var at int64
-		if err := rows.Scan(&at); err != nil {
-			return 0, 0, asDamage(err)
-		}
+		err := rows.Scan(&at)
 		said = append(said, at)
-	}
+		return asDamage(err)
+	})(d.readers.QueryContext(ctx, "SELECT at FROM counts"))
 	slices.Sort(said)
 	if len(said) <= n {
-		return 0, len(said), rows.Err()
+		return 0, len(said), err
 	}
-	return said[len(said)-n], n, rows.Err()
+	return said[len(said)-n], n, err
 }
 
 // documents counts the changes of documents by all processes, as far as it can be read.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/alive"
+	"github.com/abide-proxy/abide/internal/sqlite"
 	_ "modernc.org/sqlite" // the driver
 )
 
@@ -317,7 +318,7 @@ func (f *File) openForReading(ctx context.Context) (*database, error) {
 }
 
 func (f *File) connectForReading(ctx context.Context, how string) (_ *database, err error) {
-	readers, err := sql.Open("sqlite", sourceOf(f.path, how+"&_query_only=1&_pragma=busy_timeout(5000)&_pragma=temp_store(MEMORY)&_pragma=cell_size_check(1)&_pragma=trusted_schema(0)"))
+	readers, err := sql.Open("sqlite", sqlite.Source(f.path, how+"&_query_only=1&_pragma=busy_timeout(5000)&_pragma=temp_store(MEMORY)&_pragma=cell_size_check(1)&_pragma=trusted_schema(0)"))
 	if err != nil {
 		return nil, err
 	}

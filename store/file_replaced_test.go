@@ -8,12 +8,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // keysIn are the Counts that anybody finds who opens the file now.
 func keysIn(t *testing.T, path string) (keys []string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", sourceOf(path, "mode=rw"))
+	db, err := sql.Open("sqlite", sqlite.Source(path, "mode=rw"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func TestWhoClosesARemovedFileLateLeavesTheNewOneAlone(t *testing.T) {
 	f := openFile(t, path, FileOptions{Now: clock.now})
 	say(t, f, counts("s", "k", 1, 1))
 	f.done.Wait()
-	late, err := sql.Open("sqlite", sourceOf(path, "mode=rw")) // as another process, or a reader
+	late, err := sql.Open("sqlite", sqlite.Source(path, "mode=rw")) // as another process, or a reader
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // applicationID is SQLite's application ID of a state file: "abid".
@@ -123,7 +125,7 @@ func readHeader(ctx context.Context, c *sql.Conn) (h header, err error) {
 	if h.version > 1 && h.application == applicationID {
 		err := c.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'version'").Scan(&h.metaVersion)
 		// A missing row or table leaves metaVersion 0, which check reports as damage.
-		if err != nil && !noRows(err) && sqliteCode(err)&0xff != lib.SQLITE_ERROR {
+		if err != nil && !noRows(err) && sqlite.Code(err)&0xff != lib.SQLITE_ERROR {
 			return h, asDamage(err)
 		}
 	}
@@ -248,28 +250,11 @@ func (d *database) open(ctx context.Context, path string, pragmas []string) (err
 	// the disk when they return: synchronous(FULL), and fullfsync on macOS, where disks may
 	// otherwise keep data in their cache.
 	usual := []string{"busy_timeout(5000)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "cell_size_check(1)", "trusted_schema(0)"}
-	source := sourceOf(path, "mode=rw&"+url.Values{"_pragma": append(usual, pragmas...)}.Encode())
-	if d.db, err = sql.Open("sqlite", source); err != nil {
+	if d.db, d.readers, err = sqlite.Open(path, "mode=rw&"+url.Values{"_pragma": append(usual, pragmas...)}.Encode(), 2); err != nil {
 		return err
 	}
-	d.db.SetMaxOpenConns(1)
-	if d.conn, err = d.db.Conn(ctx); err != nil {
-		return err
-	}
-	if d.readers, err = sql.Open("sqlite", source+"&_query_only=1"); err != nil {
-		return err
-	}
-	d.readers.SetMaxOpenConns(2)
-	return nil
-}
-
-// sourceOf returns the data source name of a file for SQLite.
-func sourceOf(path, query string) string {
-	name := filepath.ToSlash(path)
-	if !strings.HasPrefix(name, "/") {
-		name = "/" + name // C:/…
-	}
-	return (&url.URL{Scheme: "file", OmitHost: true, Path: name, RawQuery: query}).String()
+	d.conn, err = d.db.Conn(ctx)
+	return err
 }
 
 // checkTimeout bounds the integrity check. Damage that it misses is found when the damaged
@@ -285,7 +270,7 @@ func (d *database) check(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case limited.Err() != nil || sqliteCode(err)&0xff == lib.SQLITE_INTERRUPT:
+	case limited.Err() != nil || sqlite.Code(err)&0xff == lib.SQLITE_INTERRUPT:
 		return nil
 	case err != nil:
 		return err
@@ -297,7 +282,7 @@ func (d *database) check(ctx context.Context) error {
 
 // damageIfNoTable turns SQLite's errors about missing tables or unknown formats into damage.
 func damageIfNoTable(err error) error {
-	if sqliteCode(err) == lib.SQLITE_ERROR {
+	if sqlite.Code(err) == lib.SQLITE_ERROR {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return err
@@ -307,11 +292,8 @@ func damageIfNoTable(err error) error {
 func (d *database) readGeneration(ctx context.Context, now time.Time) error {
 	var began int64
 	err := d.conn.QueryRowContext(ctx, "SELECT a.value, b.value FROM meta a, meta b WHERE a.name = 'generation' AND b.name = 'born'").Scan(&d.generation, &began)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		if sqliteCode(err) == 0 {
-			return damagedf("%v", err) // the values have wrong types
-		}
-		return err
+	if err != nil && !noRows(err) {
+		return asDamage(err)
 	}
 	d.generationStart = time.UnixMicro(began)
 	if err != nil {
@@ -427,17 +409,7 @@ func (d *database) rows(query string, args []any, each func(scan func(...any) er
 	if err != nil {
 		return err
 	}
-	rows, err := s.QueryContext(context.Background(), args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return asDamage(err)
-		}
-	}
-	return rows.Err()
+	return sqlite.Each(func(rows *sql.Rows) error { return asDamage(each(rows.Scan)) })(s.QueryContext(context.Background(), args...))
 }
 
 // run runs a statement on the writing connection. Only the goroutine that
@@ -465,7 +437,7 @@ func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }
 
 // asDamage turns an error about a wrong type of a value into damage.
 func asDamage(err error) error {
-	if err != nil && sqliteCode(err) == 0 && !noRows(err) {
+	if err != nil && sqlite.Code(err) == 0 && !noRows(err) {
 		return damagedf("%v", err)
 	}
 	return err

@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // dialect holds the differences between the two databases.
@@ -124,12 +125,7 @@ func isAway(err error) bool {
 }
 
 // sqliteCode is SQLite's primary result code of an error, or 0.
-func sqliteCode(err error) int {
-	if item, ok := errors.AsType[*sqlite.Error](err); ok {
-		return item.Code() & 0xff
-	}
-	return 0
-}
+func sqliteCode(err error) int { return sqlite.Code(err) & 0xff }
 
 // postgresCode is the SQLSTATE of an error, or "".
 func postgresCode(err error) string {

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/abide-proxy/abide/internal/alive"
+	"github.com/abide-proxy/abide/internal/sqlite"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -91,11 +92,7 @@ func (e *engine) writePostgres(ctx context.Context, f func(*transaction) error) 
 
 // read runs a query outside of a transaction, and calls scan for each row.
 func (e *engine) read(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := e.readers.QueryContext(ctx, query, args...)
-	if err == nil {
-		err = scanAll(rows, scan)
-	}
-	return e.explain(ctx, err)
+	return e.explain(ctx, sqlite.Each(scan)(e.readers.QueryContext(ctx, query, args...)))
 }
 
 // close ends the connections.
@@ -192,19 +189,9 @@ func (e *engine) openSQLite(ctx context.Context, path string) error {
 	// A commit survives the end of the process. A loss of power may undo the last commits, but
 	// records and checkpoints together, so that their pages are asked for again.
 	q := url.Values{"mode": {mode}, "_pragma": {"busy_timeout(5000)", "synchronous(NORMAL)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "trusted_schema(0)"}}
-	name := filepath.ToSlash(path)
-	if !strings.HasPrefix(name, "/") {
-		name = "/" + name // C:/…
-	}
-	source := (&url.URL{Scheme: "file", OmitHost: true, Path: name, RawQuery: q.Encode()}).String()
-	if e.db, err = sql.Open("sqlite", source); err != nil {
+	if e.db, e.readers, err = sqlite.Open(path, q.Encode(), 8); err != nil {
 		return err
 	}
-	e.db.SetMaxOpenConns(1)
-	if e.readers, err = sql.Open("sqlite", source+"&_query_only=1"); err != nil {
-		return err
-	}
-	e.readers.SetMaxOpenConns(8)
 	if err := e.isOurs(ctx); err != nil || e.o.ReadOnly {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // writer writes to a SQLite file. What several goroutines write at once is one transaction,
@@ -166,29 +168,14 @@ func (t *transaction) exec(query string, args ...any) (int64, error) {
 
 // query runs a statement, and calls scan for each row.
 func (t *transaction) query(scan func(*sql.Rows) error, query string, args ...any) error {
-	var rows *sql.Rows
 	s, err := t.prepared(query)
 	switch {
 	case err != nil:
-	case s != nil:
-		rows, err = s.QueryContext(t.ctx, args...)
-	default:
-		rows, err = t.conn.QueryContext(t.ctx, query, args...)
-	}
-	if err != nil {
 		return err
+	case s != nil:
+		return sqlite.Each(scan)(s.QueryContext(t.ctx, args...))
 	}
-	return scanAll(rows, scan)
-}
-
-func scanAll(rows *sql.Rows, scan func(*sql.Rows) error) error {
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return sqlite.Each(scan)(t.conn.QueryContext(t.ctx, query, args...))
 }
 
 // maxPrepared bounds the prepared statements of a file.
