@@ -183,33 +183,40 @@ func (o *opening) refuse(w http.ResponseWriter, r *http.Request, p *problem.Prob
 
 // tunnel connects to the site first, so that a failure has a status, and then relays bytes.
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
-	end, refused := o.handler.dispatcher.WaitForClient(r.Context(), o.snapshot, o.client, o.options)
+	refused := o.metered(r.Context(), r, "https", func(origin net.Conn) bool {
+		conn, err := o.hijack(w)
+		if err != nil {
+			origin.Close()
+			return false
+		}
+		o.handler.interception.countTunnel(o.snapshot.Policy(), o.target("https"), why)
+		o.relay(conn, origin)
+		return true
+	})
 	if refused != nil {
 		o.refuse(w, r, refused)
-		return
 	}
-	bytes := o.byteBudget(r, "https")
-	defer o.handler.dispatcher.ReleaseTunnelBytes(bytes)
-	meter := &tunnelMeter{SiteBudget: bytes}
-	defer func() { end(meter.total()) }()
-	origin, err := o.dial(upstream.WithMeter(r.Context(), meter))
-	if err != nil {
-		o.refuse(w, r, problem.OfUpstream(err))
-		return
-	}
-	conn, err := o.hijack(w)
-	if err != nil {
-		origin.Close()
-		return
-	}
-	o.handler.interception.countTunnel(o.snapshot.Policy(), o.target("https"), why)
-	o.relay(conn, origin)
-	o.endTunnel(r, meter)
 }
 
-// endTunnel reports the bytes that a tunnel has moved.
-func (o *opening) endTunnel(r *http.Request, m *tunnelMeter) {
-	o.handler.dispatcher.EndTunnel(m.Owner().Site, o.clientName(r), m.received.Load(), m.sent.Load())
+// metered connects to the site when the limits of the client let it, and calls relay, which reports
+// whether it has moved bytes. It returns the problem of a tunnel that may not begin.
+func (o *opening) metered(ctx context.Context, r *http.Request, scheme string, relay func(origin net.Conn) bool) *problem.Problem {
+	end, refused := o.handler.dispatcher.WaitForClient(ctx, o.snapshot, o.client, o.options)
+	if refused != nil {
+		return refused
+	}
+	to, name := o.target(scheme), o.clientName(r)
+	m := &tunnelMeter{SiteBudget: o.handler.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, name)}
+	defer o.handler.dispatcher.ReleaseTunnelBytes(m.SiteBudget)
+	defer func() { end(m.total()) }()
+	origin, err := o.dial(upstream.WithMeter(ctx, m))
+	if err != nil {
+		return problem.OfUpstream(err)
+	}
+	if relay(origin) {
+		o.handler.dispatcher.EndTunnel(m.Owner().Site, name, m.received.Load(), m.sent.Load())
+	}
+	return nil
 }
 
 // wait holds the CONNECT while the operator has paused the site. It returns false after it has
@@ -220,12 +227,6 @@ func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bo
 		o.refuse(w, r, refusal)
 	}
 	return refusal == nil
-}
-
-// byteBudget is the budget that a tunnel takes its bytes from. The caller must release it.
-func (o *opening) byteBudget(r *http.Request, scheme string) *bandwidth.SiteBudget {
-	to := o.target(scheme)
-	return o.handler.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, o.clientName(r))
 }
 
 // clientName is the client that the CONNECT counts for.
@@ -332,24 +333,14 @@ func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
 	case looksLikeHTTP(first):
 		o.give(conn, conn, "http")
 	default:
-		end, refused := o.handler.dispatcher.WaitForClient(context.WithoutCancel(r.Context()), o.snapshot, o.client, o.options)
+		refused := o.metered(context.WithoutCancel(r.Context()), r, "http", func(origin net.Conn) bool {
+			o.relay(conn, origin)
+			return true
+		})
 		if refused != nil {
 			o.handler.metrics.Refused(refused.Reason)
 			conn.Close()
-			return
 		}
-		bytes := o.byteBudget(r, "http")
-		defer o.handler.dispatcher.ReleaseTunnelBytes(bytes)
-		meter := &tunnelMeter{SiteBudget: bytes}
-		defer func() { end(meter.total()) }()
-		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), meter))
-		if err != nil {
-			o.handler.metrics.Refused(problem.OfUpstream(err).Reason)
-			conn.Close()
-			return
-		}
-		o.relay(conn, origin)
-		o.endTunnel(r, meter)
 	}
 }
 

@@ -291,7 +291,7 @@ type cooldown struct {
 // cooldowns persists the cooldowns of a gate. It is not safe for concurrent use.
 type cooldowns struct {
 	gate    *queue.Gate
-	names   Names
+	names   store.Names
 	written map[string]cooldown // :: key of the document → last written
 }
 
@@ -343,18 +343,6 @@ func (c *cooldowns) restore(now time.Time, all map[string][]byte) {
 }
 
 // resourceKey returns the name of a queue resource, the same in every process.
-func resourceKey(names Names, site string, at queue.Scope) string {
+func resourceKey(names store.Names, site string, at queue.Scope) string {
 	return site + store.Separator + store.BudgetKey(at.Limit, names.Stable(site, at.Key))
-}
-
-// Names translates keys of the queue's resources to names that are the same in every
-// process.
-type Names interface {
-	// Stable returns the name of a resource's key at a site.
-	Stable(site, key string) string
-	// Local returns the keys of a name in this process, for the resources of a limit. There
-	// are none for a token that this process does not have.
-	Local(site, limit, name string) []string
-	// Lasting reports whether a key has a meaning in other processes.
-	Lasting(key string) bool
 }

@@ -35,7 +35,7 @@ const (
 type Sites struct {
 	seed     maphash.Seed
 	saved    *Persistence // nil: nothing is saved
-	names    Names
+	names    store.Names
 	share    func(site string, at queue.Scope, m limit.Meter, restored bool)
 	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // of learned limits; nil: none is saved or shared
 	shards   [shards]shard
@@ -51,7 +51,7 @@ type shard struct {
 // Options configure Sites. All are optional.
 type Options struct {
 	Persistence *Persistence // nil: nothing outlives this process
-	Names       Names        // needed with a Persistence
+	Names       store.Names  // needed with a Persistence
 	// Share divides a learned limit between the instances of a fleet; restored means that
 	// the limit was known before a restart. It is called under the queue's lock of the
 	// site. nil: no fleet.

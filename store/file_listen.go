@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 const (
@@ -83,22 +86,15 @@ func (f *File) recentNotes(ctx context.Context, now time.Time, told map[string]i
 		return nil
 	}
 	defer release()
-	rows, err := d.readers.QueryContext(ctx, "SELECT site, key, at, until, n, text, sum FROM notes WHERE at > ?", now.Add(-noteMaxAge).UnixMicro())
-	if err != nil {
-		return nil
-	}
-	defer rows.Close()
 	sites := map[string]newNotes{}
-	for rows.Next() {
+	err := sqlite.Each(func(rows *sql.Rows) error {
 		var site string
 		var at, until int64
 		var sum *int64
 		var n Note
-		if rows.Scan(&site, &n.Key, &at, &until, &n.N, &n.Text, &sum) != nil {
-			return nil
-		}
-		if sum != nil && *sum != noteSum(site, n.Key, at, until, n.N, n.Text) {
-			continue
+		err := rows.Scan(&site, &n.Key, &at, &until, &n.N, &n.Text, &sum)
+		if err != nil || sum != nil && *sum != noteSum(site, n.Key, at, until, n.N, n.Text) {
+			return err
 		}
 		notes := sites[site]
 		if n.Until = time.UnixMicro(until); at > told[site] {
@@ -106,6 +102,10 @@ func (f *File) recentNotes(ctx context.Context, now time.Time, told map[string]i
 		}
 		notes.at = max(notes.at, at)
 		sites[site] = notes
+		return nil
+	})(d.readers.QueryContext(ctx, "SELECT site, key, at, until, n, text, sum FROM notes WHERE at > ?", now.Add(-noteMaxAge).UnixMicro()))
+	if err != nil {
+		return nil
 	}
 	return sites
 }

@@ -303,6 +303,18 @@ type Listener interface {
 	Listen(ctx context.Context, heard func(News)) error
 }
 
+// Names translates keys of the queue's resources to names that are the same in every
+// process.
+type Names interface {
+	// Stable returns the name of a resource's key at a site.
+	Stable(site, key string) string
+	// Local returns the keys of a name in this process, for the resources of a limit. There
+	// are none for a token that this process does not have.
+	Local(site, limit, name string) []string
+	// Lasting reports whether a key has a meaning in other processes.
+	Lasting(key string) bool
+}
+
 // Separator is between the parts of a key. No part contains it.
 const Separator = "\x1f"
 

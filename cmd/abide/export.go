@@ -143,6 +143,7 @@ func openExported(ctx context.Context, at jobfile.Output, name string) (output.J
 	return job, o, nil
 }
 
+// exported returns a job of an output, "" for the only one.
 func exported(ctx context.Context, o output.Output, name string) (output.Job, error) {
 	list, err := o.Jobs(ctx)
 	if err != nil {

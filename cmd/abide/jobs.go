@@ -93,7 +93,7 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 	}
 	defer o.Close()
 	to.Output = at.String()
-	kept, err := keptJob(ctx, o, k.Name)
+	kept, err := exported(ctx, o, k.Name)
 	if err != nil {
 		return err
 	}
@@ -125,20 +125,6 @@ func openKnown(ctx context.Context, k knownJob) (at jobfile.Output, o output.Out
 	}
 	o, err = output.Open(ctx, at, output.Options{ReadOnly: true})
 	return at, o, err
-}
-
-// keptJob is a job as it is in an output.
-func keptJob(ctx context.Context, o output.Output, name string) (output.Job, error) {
-	list, err := o.Jobs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range list {
-		if d.Name == name {
-			return o.Job(ctx, d)
-		}
-	}
-	return nil, errors.New("its output has no job of that name")
 }
 
 // writeJobs writes a table of jobs.
@@ -192,7 +178,7 @@ func showJobCommand() *cobra.Command {
 				return err
 			}
 			defer o.Close()
-			kept, err := keptJob(cmd.Context(), o, job.Name)
+			kept, err := exported(cmd.Context(), o, job.Name)
 			if err != nil {
 				return err
 			}

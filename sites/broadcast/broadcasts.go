@@ -32,7 +32,7 @@ const (
 
 // Names names the budgets of tokens and clients alike in every process.
 type Names interface {
-	budget.Names
+	store.Names
 	// OfFleet returns the stable name of a slot's key at a site, and reports whether all
 	// instances of a fleet have a learned limit of that key together.
 	OfFleet(site, key string) (whose string, shared bool)

@@ -268,17 +268,6 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	return kept
 }
 
-// Names translates keys of the queue's slots to names that are the same in every process.
-type Names interface {
-	// Stable returns the name of a slot's key at a site.
-	Stable(site, key string) string
-	// Local lists the keys of a name in this process, for the slots of a limit. There are
-	// none for a token that this process does not have.
-	Local(site, limit, name string) []string
-	// Lasting tells whether a key has a meaning in other processes.
-	Lasting(key string) bool
-}
-
 // trickleSuffix ends the names and units of trickle limits: see package bandwidth.
 const trickleSuffix = " trickle"
 

@@ -33,7 +33,7 @@ type Options struct {
 	Self     store.Member        // ID is unique for this run of the process, Name is for operators
 	Restored []store.SavedBudget // the budgets that Store had when it was opened
 	Gate     *queue.Gate
-	Names    Names
+	Names    store.Names
 	Sites    Sites
 	Changed  func() // called when a document may have changed
 	Metrics  storehealth.Metrics
@@ -66,7 +66,7 @@ type Keeper struct {
 	self     store.Member
 	store    store.Store
 	gate     *queue.Gate
-	names    Names
+	names    store.Names
 	sites    Sites
 	changed  func()
 	log      *logrus.Logger
