@@ -35,8 +35,6 @@ package admin
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -67,28 +65,6 @@ type Options struct {
 	Version string
 	Started time.Time
 	Log     *logrus.Logger
-}
-
-// New answers the requests of the admin listener. It starts no goroutines.
-func New(o Options) http.Handler {
-	if o.Log == nil {
-		o.Log = logrus.New()
-		o.Log.SetOutput(io.Discard)
-	}
-	if o.Started.IsZero() {
-		o.Started = time.Now()
-	}
-	inside, mux := http.NewServeMux(), http.NewServeMux()
-	g := newGuard(o.Policy, o.Metrics, o.Log)
-	for _, one := range newAPI(&o, g).Operations {
-		to := inside
-		if one.Open {
-			to = mux
-		}
-		to.Handle(one.Route, one.Handler)
-	}
-	mux.Handle("/", g.authorised(sameOrigin(inside)))
-	return recovering(o.Log, hardened(forServers(mux)))
 }
 
 // Proxy is the part of the proxy that the API needs. If you add an endpoint, add its method here, a

@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"io"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/admin/openapi"
 	"github.com/abide-proxy/abide/admin/page"
@@ -211,4 +214,26 @@ func newAPI(o *Options, g *guard) *openapi.API {
 	document := sync.OnceValue(api.Document) // made when it is first asked for
 	api.Operations = operations(o, g, s, func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, document()) })
 	return api
+}
+
+// New answers the requests of the admin listener. It starts no goroutines.
+func New(o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = logrus.New()
+		o.Log.SetOutput(io.Discard)
+	}
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
+	inside, mux := http.NewServeMux(), http.NewServeMux()
+	g := newGuard(o.Policy, o.Metrics, o.Log)
+	for _, one := range newAPI(&o, g).Operations {
+		to := inside
+		if one.Open {
+			to = mux
+		}
+		to.Handle(one.Route, one.Handler)
+	}
+	mux.Handle("/", g.authorised(sameOrigin(inside)))
+	return recovering(o.Log, hardened(forServers(mux)))
 }
