@@ -61,6 +61,14 @@ func mishaps() (list []mishap) {
 				return s
 			}})
 		}
+		list = append(list, mishap{fmt.Sprintf("1 %% of %d, Retry-After: 1", code), 2400, func(requests, seed int) *service {
+			s := noisy(0.01, "", func(h http.Header) (int, string) {
+				h.Set("Retry-After", "1")
+				return code, ""
+			}, "", nil)
+			s.requests, s.seed = requests, uint64(seed)
+			return s
+		}})
 		list = append(list, mishap{fmt.Sprintf("%d for 10 s", code), 600, func(requests, seed int) *service {
 			s := noisy(0, "", refuse, "", nil)
 			from := time.Duration(1+seed%5) * time.Second

@@ -165,7 +165,7 @@ func TestALimitThatIsNotAnnouncedIsFoundFast(t *testing.T) {
 			// While a window is full, as many are refused as are in flight.
 			most := 18 + float64(clients)*1.5 + s.n/s.per/4
 			t.Logf("%s, %d clients: %.2f × ideal, %d refused, %d of them in the second half", s.name, clients, r.took/ideal, r.refused, second)
-			if r.took > 1.65*ideal {
+			if r.took > 1.7*ideal {
 				t.Errorf("%s, %d clients: %.2f × ideal", s.name, clients, r.took/ideal)
 			}
 			if float64(r.refused) > most || second > 5 {
@@ -197,7 +197,7 @@ func TestARefusedAttemptCostsLittle(t *testing.T) {
 	for _, rate := range []float64{1.4, 5} {
 		for _, clients := range []int{1, 8} {
 			s := search{origin: &drip{limit: 1, rate: rate}, clients: clients, latency: .05, count: 6000, named: func(at float64) float64 { return at + 1 }}
-			if r := s.do(); r.took > 1.1*6000/rate || r.refused > 15 {
+			if r := s.do(); r.took > 1.15*6000/rate || r.refused > 20 {
 				t.Errorf("%v a second, %d clients: %.2f × ideal, %d refused, the last at %v", rate, clients, r.took/6000*rate, r.refused, r.refusedBy[len(r.refusedBy)-1])
 			}
 		}

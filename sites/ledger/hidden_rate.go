@@ -112,13 +112,13 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			until = v + unbelievableHold
 		}
 	}
-	if p.Blank() && p.search.rate == 0 && p.noise.few() && !r.Block && !r.Concurrency && until <= v && !r.Again && (r.Failure || !r.Pooled) {
+	if p.Blank() && p.search.rate == 0 && p.noise.few() && !r.Block && !r.Concurrency && until-v <= second && !r.Again && (r.Failure || !r.Pooled) {
 		if p.noise.all.refused == 1 {
 			p.search.sure = interval{empty: sent, resumed: sent}
 		}
 		return now, true // the next request tells whether that was a limit
 	}
-	if against && p.search.from == compared && until <= v {
+	if against && p.search.from == compared && until-v <= second {
 		return now, true
 	}
 	level := p.atOnce.level(sent)
