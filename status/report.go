@@ -112,19 +112,19 @@ func describeList[T any](w io.Writer, title string, list []T) {
 
 func (r Report) describeRows(w io.Writer) {
 	head := []string{strings.ToUpper(r.By), "REQUESTS", "REFUSED", "WAITED", "PER REQUEST", "RECEIVED", "SENT"}
-	describeSteps(w, r, head, 1, "--csv and --json; those that waited longest are above", r.Rows, func(one ReportRow) (time.Time, []string) {
+	describeSteps(w, r, head, 1, "--csv and --json; those that waited longest are above", r.Rows, func(row ReportRow) (time.Time, []string) {
 		each := "-"
-		if one.Requests > 0 {
-			each = seconds(one.Waited / float64(one.Requests))
+		if row.Requests > 0 {
+			each = seconds(row.Waited / float64(row.Requests))
 		}
-		return one.Start, []string{cmp.Or(one.Name, "-"), fmt.Sprint(one.Requests), fmt.Sprint(one.Refusals), seconds(one.Waited), each, Size(uint64(max(one.In, 0))), Size(uint64(max(one.Out, 0)))}
+		return row.Start, []string{cmp.Or(row.Name, "-"), fmt.Sprint(row.Requests), fmt.Sprint(row.Refusals), seconds(row.Waited), each, Size(uint64(max(row.In, 0))), Size(uint64(max(row.Out, 0)))}
 	})
 	say(w, "bytes of bodies; abide status also counts headers and TLS")
 }
 
 func (r Report) describeLimits(w io.Writer) {
-	describeSteps(w, r, []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}, 2, "--json", r.Limits, func(one ReportBlocked) (time.Time, []string) {
-		return one.Start, []string{one.Limit, one.Site, seconds(one.Held), seconds(one.Busy)}
+	describeSteps(w, r, []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}, 2, "--json", r.Limits, func(b ReportBlocked) (time.Time, []string) {
+		return b.Start, []string{b.Limit, b.Site, seconds(b.Held), seconds(b.Busy)}
 	})
 }
 
