@@ -25,7 +25,7 @@ breaker: {failures: 1, pause: 1h}
 	for path, want := range map[string]string{
 		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
 		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
-		"/":              `class="bad">ill.test</th><td class="text">its circuit is open: the host closed the connection before it answered</td><td>tried again in `,
+		"/":              `class="bad">ill.test</th><td class="text">left alone: the host closed the connection before it answered</td><td>tried again in `,
 	} {
 		// The circuit is open for a second, and then again for longer.
 		shown, refused, answer := false, false, ""
