@@ -74,7 +74,7 @@ type rateSearch struct {
 	step   float64 // part by which the next attempt exceeds the settled rate
 }
 
-// windowState is what is known of a window whose length is the cycle.
+// windowState tells how far a window is known whose length is the cycle.
 type windowState int
 
 const (
@@ -84,7 +84,7 @@ const (
 	held                 // for its length
 )
 
-// source is what a rate follows from.
+// source tells from which refusals a rate follows.
 type source int
 
 const (
