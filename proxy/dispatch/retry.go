@@ -94,7 +94,10 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	v.again = a.possible && (a.safe || !a.refusal.unsafe || a.err != nil && unsent(a.err)) && a.refusals < p.Refusals
 	switch {
 	case a.refusal.alone:
-		v.alone, v.until, v.pause = true, now, max(wait, backoff(time.Second, p.Max, max(a.refusals-patientRefusals, 0), 0.75+jitter/2))
+		v.alone, v.until, v.pause = true, now, wait
+		if !a.refusal.said || a.refusals > 0 {
+			v.pause = max(wait, backoff(time.Second, p.Max, max(a.refusals-patientRefusals, 0), 0.75+jitter/2))
+		}
 		return v
 	case a.refusal.exact:
 	case !a.refusal.said && a.refusal.overload:
