@@ -112,14 +112,12 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			until = v + unbelievableHold
 		}
 	}
-	if p.Blank() && p.search.rate == 0 && p.noise.few() && !r.Block && !r.Concurrency && until-v <= second && !r.Again && (r.Failure || !r.Pooled) {
+	first := p.Blank() && p.search.rate == 0 && p.noise.few() && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
+	if until-v <= second && (first || against && p.search.from == compared) {
 		if p.noise.all.refused == 1 {
 			p.search.sure = interval{empty: sent, resumed: sent}
 		}
 		return now, true // the next request tells whether that was a limit
-	}
-	if against && p.search.from == compared && until-v <= second {
-		return now, true
 	}
 	level := p.atOnce.level(sent)
 	if level == 0 || sent-p.made < unknownFlights {
@@ -158,14 +156,13 @@ func (p *HiddenRate) tooMany(v, sent, level, until int64) {
 
 // tooFast takes a refusal because of the requests sent.
 func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
-	block := r.Block
-	named := !block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
+	named := !r.Block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
 	again := p.stop.active
 	switch {
-	case block && !again:
+	case r.Block && !again:
 		p.search.block(v, sent)
 		p.windowed = false
-	case block:
+	case r.Block:
 	case named && p.search.rate == 0:
 		p.windowed = true
 		p.window.refused(v, until, (until-v)%second == 0)
@@ -174,7 +171,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	}
 	switch {
 	case again && sent < p.stop.rateSince: // it was in flight with the first
-	case again && !block && p.noise.usual():
+	case again && !r.Block && p.noise.usual():
 		p.stop.pause = firstPause
 	case again:
 		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began()), true
@@ -187,7 +184,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 			p.stop.pause = p.search.pause(sent)
 		}
 		p.stop.rateSince = v + 1
-		if block {
+		if r.Block {
 			p.stop.pause = max(p.stop.pause, blockPause)
 		}
 	}
