@@ -241,9 +241,9 @@ func (s *lessons) blame(x *Request, a *sites.Answer, found *routes.Learned) (unt
 // probePause is the wait of a request while another probes whether the site blocks.
 const probePause = time.Second
 
-// probe finds out the meaning of an answer 403 that says nothing more, or of a short success that speaks of a rate. Where requests have
-// succeeded before, one that did is sent again: if the site refuses it, too, the site blocks
-// this client, and nothing is sent for a while. The request itself is sent again after that.
+// probe finds out the meaning of an answer 403 that says nothing more, or of a short success that
+// speaks of a rate. Where requests have succeeded before, one that did is sent again: if the site
+// refuses it, too, the site blocks this client, and nothing is sent for a while. The request itself is sent again after that.
 func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
 	known, t := x.subject.Known, &x.progress
 	if known == nil || resp == nil || t.plan == nil || !t.plan.Learns {

@@ -177,7 +177,7 @@ func (p *HiddenRate) State() []byte {
 		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
 	}
 	if p.search.from == guessed {
-		s.Rate = 0
+		s.Rate, s.Good = 0, 0
 	}
 	b, err := json.Marshal(s)
 	if err != nil {
