@@ -6,10 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -198,19 +196,12 @@ func crawlComposites(count int, tokens, clients []int) []compositeCell {
 			}
 		}
 	}
-	var all sync.WaitGroup
-	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range cells {
+	inParallel(len(cells), func(i int) {
 		c := &cells[i]
-		free <- struct{}{}
-		all.Go(func() {
-			ideal := newRun(c.service, c.setting).ideal()
-			c.result, c.err = newRun(c.service, c.setting).abide()
-			c.ratio = c.took.Seconds() / ideal.Seconds()
-			<-free
-		})
-	}
-	all.Wait()
+		ideal := newRun(c.service, c.setting).ideal()
+		c.result, c.err = newRun(c.service, c.setting).abide()
+		c.ratio = c.took.Seconds() / ideal.Seconds()
+	})
 	return cells
 }
 

@@ -155,6 +155,20 @@ type noiseCell struct {
 // speed is that of abide, divided by that of clients that pause.
 func (c *noiseCell) speed() float64 { return c.pausing.took.Seconds() / c.abide.took.Seconds() }
 
+// inParallel calls a function for each of n numbers, one at a time on each processor.
+func inParallel(n int, do func(i int)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range n {
+		free <- struct{}{}
+		all.Go(func() {
+			do(i)
+			<-free
+		})
+	}
+	all.Wait()
+}
+
 // crawlNoisy crawls services with several numbers of clients. Crawls without a limit are longer
 // where there are many clients, so that their first seconds do not count for much.
 func crawlNoisy(list []*service, clients ...int) []noiseCell {
@@ -168,21 +182,14 @@ func crawlNoisy(list []*service, clients ...int) []noiseCell {
 			cells = append(cells, noiseCell{service: &long, clients: n})
 		}
 	}
-	var all sync.WaitGroup
-	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range cells {
+	inParallel(len(cells), func(i int) {
 		c := &cells[i]
-		free <- struct{}{}
-		all.Go(func() {
-			set := setting{clients: c.clients, tokens: 1}
-			slow := set
-			slow.clients = min(set.clients, inFlight)
-			c.pausing = newRun(c.service, slow).pausing()
-			c.abide, c.err = newRun(c.service, set).abide()
-			<-free
-		})
-	}
-	all.Wait()
+		set := setting{clients: c.clients, tokens: 1}
+		slow := set
+		slow.clients = min(set.clients, inFlight)
+		c.pausing = newRun(c.service, slow).pausing()
+		c.abide, c.err = newRun(c.service, set).abide()
+	})
 	return cells
 }
 
