@@ -101,7 +101,7 @@ func (m *Metrics) Site(name string) *Site { return m.sites.site(name) }
 // Sites lists the labelled sites by name, and "other".
 func (m *Metrics) Sites() []SiteCount { return m.sites.counts() }
 
-// Failed lists the answers from status 400 on that clients got, by site and status.
+// Failed lists the answers from status 400 on that clients got, by site, status and reason.
 func (m *Metrics) Failed() map[string][]status.CodeCount {
 	failed := map[string][]status.CodeCount{}
 	for _, site := range m.sites.all() {

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -20,6 +19,7 @@ type Site struct {
 	name     string
 	of       *sites
 	counts   tally[series]
+	denials  tally[denial]
 	recent   recent // requests
 	times    atomic.Pointer[times]
 	idle     idleState
@@ -32,6 +32,12 @@ type series struct {
 	group uint8
 	word  uint8  // index in the words of the group
 	code  uint16 // of requests; 0: not a valid one
+}
+
+// denial is an answer that says why waiting does not help. Its reason is a word of a dialect.
+type denial struct {
+	code   int
+	reason string
 }
 
 // The groups of counters of a site.
@@ -122,7 +128,10 @@ func (s *Site) count(c series, n uint64) {
 }
 
 // moveOn moves all counts of a replaced site to "other".
-func (s *Site) moveOn() { s.counts.moveTo(&s.of.other.counts) }
+func (s *Site) moveOn() {
+	s.counts.moveTo(&s.of.other.counts)
+	s.denials.moveTo(&s.of.other.denials)
+}
 
 // SiteCount is a snapshot of a site's counters.
 type SiteCount struct {
@@ -132,18 +141,19 @@ type SiteCount struct {
 	Unread            UnreadCount
 }
 
-// failed lists the answers from status 400 on, by status.
-func (s *Site) failed() (list []status.CodeCount) {
-	sums := map[int]uint64{}
+// failed lists the answers from status 400 on, by status and reason.
+func (s *Site) failed() []status.CodeCount {
+	sums := status.Failures{}
+	for at, n := range s.denials.all() {
+		sums.Add("", status.FailureOf(at.code, at.reason), int64(n.Load()))
+		sums.Add("", status.FailureOf(at.code, ""), -int64(n.Load()))
+	}
 	for at, n := range s.counts.all() {
-		if n := n.Load(); at.group == requests && at.code >= 400 && n > 0 {
-			sums[int(at.code)] += n
+		if at.group == requests && at.code >= 400 {
+			sums.Add("", status.FailureOf(int(at.code), ""), int64(n.Load()))
 		}
 	}
-	for _, code := range slices.Sorted(maps.Keys(sums)) {
-		list = append(list, status.CodeCount{Code: code, Answers: sums[code]})
-	}
-	return list
+	return slices.DeleteFunc(sums.Codes[""], func(c status.CodeCount) bool { return int64(c.Answers) <= 0 })
 }
 
 // UnreadCount counts the https connections that were not intercepted, by reason; the last is
@@ -184,6 +194,13 @@ func (s *Site) Request(method string, code int, took time.Duration) {
 	s.recent.add(time.Now())
 	if took > 0 {
 		observe(s.timesOf().took, took)
+	}
+}
+
+// Denied tells of a request that is counted why waiting does not help: the reason that its answer says.
+func (s *Site) Denied(code int, reason string) {
+	if s.denials.at(denial{code, reason}).Add(1); s.replaced.Load() {
+		s.moveOn()
 	}
 }
 

@@ -186,6 +186,9 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 	x.Status = counted
 	f.logRefusal(&x.Request)
 	report.Meter.Request(r.Method, counted, asked)
+	if report.Denied != "" {
+		report.Meter.Denied(counted, report.Denied)
+	}
 	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
 		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +17,22 @@ const ClientLeft = 499
 type CodeCount struct {
 	Code    int    `json:"code"`
 	Answers uint64 `json:"answers"`
+	Reason  string `json:"reason,omitempty"` // why waiting does not help, such as "no credit", if the answers say so
+}
+
+// FailureOf names how a request failed: by the status of its answer, and the reason that the answer says.
+func FailureOf(code int, reason string) string {
+	if code == ClientLeft {
+		reason = ""
+	}
+	return strings.TrimSuffix(strconv.Itoa(code)+": "+reason, ": ")
+}
+
+// ReadFailure reads what FailureOf has made. The status is 0 for what is the reason of abide's own answer.
+func ReadFailure(what string) (code int, reason string) {
+	status, reason, _ := strings.Cut(what, ": ")
+	code, _ = strconv.Atoi(status)
+	return code, reason
 }
 
 // Failures counts what went wrong with requests.
@@ -25,7 +42,7 @@ type Failures struct {
 	Open  uint64                 `json:"-"`           // of the requests that clients gave up, those that were open when the command ended
 }
 
-// Add counts requests to a site that failed in one way: what is a status, or the reason of abide's own answer.
+// Add counts requests to a site that failed in one way: what is a FailureOf, or the reason of abide's own answer.
 func (f *Failures) Add(site, what string, requests int64) {
 	if f.Codes == nil {
 		f.Codes = map[string][]CodeCount{}
@@ -33,10 +50,13 @@ func (f *Failures) Add(site, what string, requests int64) {
 	if f.Own == nil {
 		f.Own = map[string]uint64{}
 	}
-	if code, err := strconv.Atoi(what); err == nil {
-		i, there := slices.BinarySearchFunc(f.Codes[site], code, func(c CodeCount, code int) int { return c.Code - code })
+	if code, reason := ReadFailure(what); code > 0 {
+		counted := CodeCount{Code: code, Reason: reason}
+		i, there := slices.BinarySearchFunc(f.Codes[site], counted, func(a, b CodeCount) int {
+			return cmp.Or(a.Code-b.Code, strings.Compare(a.Reason, b.Reason))
+		})
 		if !there {
-			f.Codes[site] = slices.Insert(f.Codes[site], i, CodeCount{Code: code})
+			f.Codes[site] = slices.Insert(f.Codes[site], i, counted)
 		}
 		f.Codes[site][i].Answers += uint64(requests)
 	} else if requests > 0 {
@@ -72,7 +92,7 @@ func (f Failures) Sum(name string) Failures {
 	sum := Failures{Own: f.Own}
 	for _, codes := range f.Codes {
 		for _, c := range codes {
-			sum.Add(name, strconv.Itoa(c.Code), int64(c.Answers))
+			sum.Add(name, FailureOf(c.Code, c.Reason), int64(c.Answers))
 		}
 	}
 	return sum
@@ -91,7 +111,10 @@ func (f Failures) Sentences(client string) (list []string) {
 				continue
 			}
 			hint := codeHints[c.Code]
-			if c.Code == http.StatusForbidden && byAbide >= c.Answers {
+			switch {
+			case c.Reason != "":
+				hint = " (" + c.Reason + ")"
+			case c.Code == http.StatusForbidden && byAbide >= c.Answers:
 				hint = "" // abide forbids it, not the site
 			}
 			codes = append(codes, fmt.Sprintf("%s %d%s", Number(int(c.Answers), "answer", "answers"), c.Code, hint))

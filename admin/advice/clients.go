@@ -36,7 +36,7 @@ func refusesAll(f *Facts) []status.Advice {
 func failing(f *Facts, code int, text, change string) (list []status.Advice) {
 	by, byAbide := usageBy(f, siteOf), map[string]int64{}
 	for _, one := range f.History.Failed {
-		if _, err := strconv.Atoi(one.What); err != nil {
+		if code, _ := status.ReadFailure(one.What); code == 0 {
 			byAbide[one.Site] += one.Requests
 		}
 	}

@@ -54,6 +54,31 @@ egress: {resolve: {"api.test:80": "`+address+`", "slow.test:80": "`+address+`"}}
 	}
 }
 
+// TestTheReasonOfFailedAnswersIsSaid: in the summary, its file, and the report that is read from the state file.
+func TestTheReasonOfFailedAnswersIsSaid(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		if r.URL.Path == "/owes" {
+			io.WriteString(w, `{"error":{"message":"Your credit balance is too low to access the API."}}`)
+		}
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "egress: {resolve: {\"api.test:80\": \""+site.Listener.Addr().String()+"\"}}\n")
+	d := launch(t, dir, nil, "run", "--summary", "summary.json", "--", "sh", "-c", "for path in owes owes bad; do curl -s http://api.test/$path; done")
+	const want = "api.test: 1 answer 400, 2 answers 400 (no credit)"
+	if d.status(); !strings.Contains(d.log.String(), want) {
+		t.Errorf("the summary is\n%s", d.log.String())
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil || !strings.Contains(string(text), `[{"code":400,"answers":1},{"code":400,"answers":2,"reason":"no credit"}]`) {
+		t.Errorf("%v %s", err, text)
+	}
+	if report := launch(t, dir, nil, "report"); report.status() != 0 || !strings.Contains(report.out.String(), want) {
+		t.Errorf("the report says\n%s%s", report.out.String(), report.log.String())
+	}
+}
+
 // TestARunReadsItsTokensAndItsConfigurationAgain: when the file of the tokens changes, and when abide reload asks for it.
 func TestARunReadsItsTokensAndItsConfigurationAgain(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -251,7 +250,7 @@ func (a *program) countEnded(r dispatch.Report) {
 	a.history.See(r.Client, r.Address, time.Now())
 	var failed []string
 	if r.Status >= http.StatusBadRequest {
-		failed = append(failed, strconv.Itoa(r.Status))
+		failed = append(failed, status.FailureOf(r.Status, r.Denied))
 	}
 	if r.Status == status.ClientLeft {
 		time.AfterFunc(endingTime, func() { a.settled.Add(1) })

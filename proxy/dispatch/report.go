@@ -30,6 +30,7 @@ type Report struct {
 	Received int64          // bytes of the answer's body
 	Uploaded int64          // bytes of the request's body
 	Status   int            // of the answer; 499: the client left before its end
+	Denied   string         // why waiting does not help, if the answer says so
 	Refusal  string         // the reason for which abide answered it or cut the answer; "": it did not
 	Tunnel   bool           // an https connection that was tunnelled, not a request
 	Would    *queue.Blocker // what would have held a request that is only observed; nil: nothing
@@ -38,13 +39,17 @@ type Report struct {
 // Report returns the report of the request.
 func (x *Request) Report() Report {
 	t := &x.progress
-	return Report{
+	report := Report{
 		Site: x.site, Client: x.ClientName(), Address: x.Address, Priority: x.priority(),
 		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
 		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
 		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
 		Received: x.received, Uploaded: x.Uploaded, Status: x.Status, Refusal: x.Refusal,
 	}
+	if x.Refusal == "" {
+		report.Denied = t.learned.denial
+	}
+	return report
 }
 
 // Site returns the site of the request; "" before that is known.
