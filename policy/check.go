@@ -234,7 +234,7 @@ const leastToken = 16
 
 // Warnings are things that are legal but doubtful, none of them a secret.
 func (p *Policy) Warnings() []string {
-	var all []string
+	all := slices.Clone(p.notes)
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	local := p.Local()
 	if local && p.Access.From.Any {

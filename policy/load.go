@@ -33,7 +33,7 @@ func Load(src Source) (*Policy, error) {
 		return nil, l.sorted()
 	}
 	l.complete(p)
-	p.written = maps.Clone(l.places)
+	p.written, p.notes = maps.Clone(l.places), src.Notes
 	p.index = newIndex(p.Sites)
 	return p, nil
 }
@@ -194,6 +194,12 @@ func onlyKeys(from *yaml.Node, names ...string) *yaml.Node {
 		}
 	}
 	return &only
+}
+
+// HasNoDocument tells whether a text is no configuration: it is empty, or all of it is comments.
+func HasNoDocument(data []byte) bool {
+	root, fault := parseDocument(data)
+	return fault == nil && root == nil
 }
 
 // HasNoKeys tells whether a configuration file sets nothing: it is empty, or all of it

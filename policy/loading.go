@@ -196,6 +196,7 @@ type Source struct {
 	// configuration: dotted key → text. The file, the environment and flags beat
 	// them.
 	Defaults map[string]string
+	Notes    []string // warnings about the way to the file, which Warnings returns first
 }
 
 // TextKind says which references a value may have, and whether it may be quoted.

@@ -35,6 +35,7 @@ type Policy struct {
 
 	written map[string]Fault // key → where it was set, for what is not at its default
 	beaten  []string         // what variables say against the file
+	notes   []string         // Source.Notes
 }
 
 // Observes tells that nothing is held back: what would have waited is counted and

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -158,7 +159,8 @@ func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 		unknown.Admin.Listen = ""
 		p = &unknown
 	}
-	if p.Admin.Listen == "" && len(registrations(p.Data)) == 0 {
+	registered := slices.ContainsFunc(registrations(p.Data), func(r registration) bool { return r.Admin != "" })
+	if p.Admin.Listen == "" && !registered {
 		return "", nil
 	}
 	list, err := running(cmd, p)

@@ -64,7 +64,7 @@ type program struct {
 	reloading sync.Mutex
 	refused   refusedReload
 	settled   atomic.Uint64 // requests that clients gave up longer than endingTime ago
-	ended     atomic.Int64  // number of requests that have ended
+	ended     [len(endings)]atomic.Int64
 }
 
 // steeredJob is the job of this process.
@@ -223,12 +223,18 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}
 	stop()
-	before, drain := a.ended.Load(), time.Now()
+	before, drain := a.endings(), time.Now()
 	if !ended {
 		err = errors.Join(err, <-proxied)
 	}
 	if ctx.Err() != nil {
-		a.log.WithField("cut", a.metrics.OwnAnswers()["draining"]).Infof("stopped after %v: %s ended meanwhile", time.Since(drain).Round(100*time.Millisecond), countText(int(a.ended.Load()-before), "request"))
+		all, fields := 0, logrus.Fields{}
+		for i, n := range a.endings() {
+			if n -= before[i]; n > 0 {
+				all, fields[endings[i]] = all+n, n
+			}
+		}
+		a.log.WithFields(fields).Infof("stopped after %v: %s ended meanwhile", time.Since(drain).Round(100*time.Millisecond), countText(all, "request"))
 	}
 	// The admin listener stays open while the proxy drains, so that operators can watch
 	// that.

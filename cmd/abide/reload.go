@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,7 +187,7 @@ func (a *program) reload() (changes []string, err error) {
 	if len(changes) > 0 {
 		a.history.BeginAnew(time.Now())
 	}
-	if a.source.path != "" && !a.source.rereadable() {
+	if a.source.name != "" && !a.source.rereadable() {
 		changes = append(changes, a.source.name+" cannot be read again, so the settings stay; tokens and files of secrets were read")
 	}
 	a.log.Info("the configuration was reloaded: " + policy.ChangesText(changes))
@@ -212,7 +213,7 @@ func (a *program) apply(next *policy.Policy) error {
 		keys = append(keys, "listen_open")
 	}
 	if len(keys) > 0 {
-		return fmt.Errorf("it changes %s, which takes a restart", strings.Join(keys, ", "))
+		return fmt.Errorf("it changes %s, which takes a restart; until then nothing else of it is applied", strings.Join(keys, ", "))
 	}
 	next = a.withActualAddresses(next)
 	var certificates listenersTLS
@@ -229,9 +230,11 @@ func (a *program) apply(next *policy.Policy) error {
 	a.tls.admin.Store(certificates.admin.Load())
 	a.ca.SetRoots(next.Egress.Roots)
 	setLog(a.log, next.Log)
-	a.policy.Store(next)
+	said := a.policy.Swap(next).Warnings()
 	for _, one := range next.Warnings() {
-		a.log.Warn(one)
+		if !slices.Contains(said, one) {
+			a.log.Warn(one)
+		}
 	}
 	return nil
 }

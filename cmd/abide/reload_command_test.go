@@ -97,7 +97,7 @@ func TestAReloadThatTakesARestartIsRefusedInOneSentence(t *testing.T) {
 	d := serveIn(t, dir, nil)
 	write(t, file, "metrics: {sites: 7}\n")
 	code, out, errs := d.command("reload")
-	want := "abide: the proxy at " + d.admin + " did not reload and keeps its last good configuration: it changes metrics.sites, which takes a restart\n"
+	want := "abide: the proxy at " + d.admin + " did not reload and keeps its last good configuration: it changes metrics.sites, which takes a restart; until then nothing else of it is applied\n"
 	if code != 2 || out != "" || errs != want {
 		t.Errorf("%d %s%s", code, out, errs)
 	}

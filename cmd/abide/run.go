@@ -111,7 +111,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	}
 	files, err := os.MkdirTemp("", "abide-run-")
 	if err != nil {
-		return fmt.Errorf("making a directory for the CA's files: %w", err)
+		return fmt.Errorf("making a directory for the CA's files: %w; set TMPDIR to a directory that this user can write to, such as a tmpfs", err)
 	}
 	defer os.RemoveAll(files)
 	var user *url.Userinfo

@@ -43,6 +43,7 @@ type source struct {
 	path    string    // of the file; "" for none, and for the document of yamlVariable
 	name    string    // of the document, for faults
 	found   bool      // nothing names the file; path is one of usualFiles, or ""
+	notes   []string  // warnings about files of usualFiles in whose directory this user may not look
 	in      io.Reader // the standard input, which the path "-" names
 	environ []string
 	flags   map[string]string // key → text
@@ -73,7 +74,7 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 		return sourceAt(cmd, f.Value.String()), nil
 	}
 	path, text := os.Getenv("ABIDE_CONFIG"), os.Getenv(yamlVariable)
-	if policy.HasNoKeys([]byte(text)) {
+	if policy.HasNoDocument([]byte(text)) {
 		text = "" // as in an example that waits for rules: a file beside it holds
 	}
 	switch {
@@ -86,14 +87,18 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 	case path != "":
 		return sourceAt(cmd, path), nil
 	}
+	var notes []string
 	for _, one := range usualFiles(os.Getenv) {
-		if _, err := os.Lstat(one); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		_, err := os.Lstat(one)
+		if errors.Is(err, fs.ErrPermission) {
+			notes = append(notes, fmt.Sprintf("this user may not look for a configuration in %s, so abide goes on without: set HOME to a directory of this user, or name a file with --config or ABIDE_CONFIG", filepath.Dir(one)))
+		} else if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			path = one
 			break
 		}
 	}
 	s := sourceAt(cmd, path)
-	s.found = true
+	s.found, s.notes = true, notes
 	return s, nil
 }
 
@@ -129,7 +134,7 @@ func (s *source) load() (*policy.Policy, error) {
 	if err != nil {
 		return nil, usage(s.explained(fmt.Errorf("reading the configuration: %w", err)))
 	}
-	from.Environ, from.Flags, from.Defaults = s.environ, s.flags, s.defaults
+	from.Environ, from.Flags, from.Defaults, from.Notes = s.environ, s.flags, s.defaults, s.notes
 	p, err := policy.Load(from)
 	if err != nil || s.fit == nil {
 		return p, s.explained(err)
@@ -139,7 +144,7 @@ func (s *source) load() (*policy.Policy, error) {
 
 // explained adds why a file was read that nobody has named, and how to do without.
 func (s *source) explained(err error) error {
-	if err == nil || !s.found || s.path != systemFile {
+	if err == nil || !s.found || s.path != systemFile && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return fmt.Errorf("%w\n%s is read because no other configuration is named: --config FILE names one, --config /dev/null none", err, s.path)
