@@ -51,7 +51,7 @@ type Explanation struct {
 	Shared bool `json:"shared,omitempty"`
 
 	Limits   []ExplainedLimit   `json:"limits"`
-	Breaker  string             `json:"breaker,omitempty"`      // closed, half-open, open
+	Breaker  string             `json:"breaker,omitempty"`      // closed, failing, half-open, open
 	Tries    time.Time          `json:"breaker_tries,omitzero"` // when an open one lets a request try
 	Failed   string             `json:"breaker_why,omitempty"`  // why the site failed last
 	Backends []ExplainedBackend `json:"backends,omitempty"`

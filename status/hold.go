@@ -114,7 +114,10 @@ func (w *Wait) add(hold Hold) {
 	}
 }
 
-// Breaker is that of a site, or of one of its backends. State is "closed",
+// Failing is the state of a breaker that is closed although the site, or backend, could not be reached last.
+const Failing = "failing"
+
+// Breaker is that of a site, or of one of its backends. State is "closed", "failing",
 // "half-open" or "open".
 type Breaker struct {
 	Site    string `json:"site"`

@@ -28,7 +28,7 @@ type Site struct {
 	LimitedBy string `json:"limited_by,omitempty"`
 	// Paused is nil where the operator has not paused the site.
 	Paused *Pause `json:"paused,omitempty"`
-	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
+	// Breaker is its own: "closed", "failing", "half-open" or "open". Breakers are those of it and
 	// its backends that are not closed.
 	Breaker  string    `json:"breaker"`
 	Breakers []Breaker `json:"breakers,omitempty"`

@@ -4,7 +4,9 @@ package main
 
 import (
 	"net"
+	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +41,59 @@ breaker: {failures: 1, pause: 1h}
 			t.Errorf("refused: %v; %s lacks %s:\n%s", refused, path, want, answer)
 		}
 	}
+}
+
+// TestABackendThatCannotBeReachedIsSaidAtOnce: clients do not notice it, so that nothing else says it. Failures that follow
+// have no line of their own, and an answer ends it.
+func TestABackendThatCannotBeReachedIsSaidAtOnce(t *testing.T) {
+	dir, o := t.TempDir(), newOrigin(t)
+	reserved, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := reserved.Addr().String()
+	reserved.Close()
+	write(t, filepath.Join(dir, "abide.yaml"), `
+egress: {resolve: {"a.test:80": "`+strings.TrimPrefix(o.url, "http://")+`", "b.test:80": "`+address+`"}}
+sites: [{host: api.test, backends: ["http://a.test", "http://b.test"], balance: round-robin}]
+`)
+	d := serveIn(t, dir, nil)
+	for range 3 {
+		if code, body := d.get("http://api.test/"); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	const line = "api.test, backend http://b.test cannot be reached: the host refused the connection; after 10 failures in a row it is left alone"
+	d.log.await(t, regexp.QuoteMeta(line))
+	if n := strings.Count(d.log.String(), line); n != 1 {
+		t.Errorf("%d lines:\n%s", n, d.log)
+	}
+	for path, want := range map[string]string{
+		"/api/v1/status": `"breakers":[{"site":"api.test","backend":"http://b.test","state":"failing","why":"the host refused the connection"}]`,
+		"/":              `class="warm">api.test / http://b.test</th><td class="text">failing: the host refused the connection</td>`,
+	} {
+		if _, answer := d.ask(path); !strings.Contains(answer, want) {
+			t.Errorf("%s lacks %s:\n%s", path, want, answer)
+		}
+	}
+	if _, out, _ := d.command("status"); !strings.Contains(out, "api.test / http://b.test  failing") {
+		t.Errorf("the status is\n%s", out)
+	}
+	back, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Skip("another process has the port")
+	}
+	go http.Serve(back, http.NotFoundHandler())
+	defer back.Close()
+	for end := time.Now().Add(patience); ; {
+		d.get("http://api.test/")
+		if _, answer := d.ask("/api/v1/status"); !strings.Contains(answer, "failing") {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("it still fails: %s", answer)
+		}
+	}
+	d.log.await(t, "api.test, backend http://b.test answers again after ")
 }
 
 // hangUp is the address of a site that ends every connection unanswered.

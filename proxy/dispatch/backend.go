@@ -18,6 +18,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/status"
 )
 
 // destination has the backend of a request.
@@ -163,10 +164,10 @@ type siteBreakers struct {
 
 // update tells a breaker how an attempt went. It returns the end of the time in which nothing
 // more is sent, zero if something may be.
-func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, status int, err error, answered bool, now time.Time) time.Time {
+func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, code int, err error, answered bool, now time.Time) time.Time {
 	cause := ""
 	if how == backends.Ill {
-		cause = causeOf(status, err)
+		cause = causeOf(code, err)
 	}
 	rule := s.rule()
 	until, opened, recovered := s.Leave(of, rule, pass, how, cause, answered, now)
@@ -179,6 +180,9 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 	}
 	if opened && s.Loggable() {
 		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)
+	}
+	if how == backends.Ill && err != nil && unsent(err) && (of.Backend != "" || answered) && s.Down(of, rule, now) && s.Loggable() {
+		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s cannot be reached: %s; after %s in a row it is left alone for a while", name, cause, status.Number(rule.Failures, "failure", "failures"))
 	}
 	return until
 }

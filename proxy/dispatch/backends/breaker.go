@@ -187,13 +187,31 @@ func (s *Breakers) Reload(rule policy.Breaker) {
 // that room.
 func (s *Breakers) Loggable() bool { return s.lines.Allow() }
 
+// downFor is the time for which a site that could not be reached, and was not asked since, is shown as failing.
+const downFor = 10 * time.Minute
+
+// Down notes that a site, or a backend, could not be reached. It reports whether that is new while its breaker is closed.
+func (s *Breakers) Down(of Key, rule policy.Breaker, now time.Time) bool {
+	b := s.find(of, rule)
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	began := now.Sub(b.down) >= downFor && b.circuit.closed()
+	b.down = now
+	return began
+}
+
 // Status returns the state of one breaker. Its State is "" where there is none.
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	b := status.Breaker{Site: of.Site, Backend: of.Backend}
 	if known, ok := s.known.Load(of); ok {
 		item := known.(*breaker)
 		item.mu.Lock()
-		b.State, b.Until, b.Why = item.circuit.state(now), item.circuit.open(now), item.cause
+		if b.State, b.Until, b.Why = item.circuit.state(now), item.circuit.open(now), item.cause; b.State == "closed" && now.Sub(item.down) < downFor {
+			b.State = status.Failing
+		}
 		item.mu.Unlock()
 	}
 	return b
@@ -215,8 +233,9 @@ type breaker struct {
 
 	mu       sync.Mutex // guards the fields below
 	circuit  circuit
-	cause    string // of the last failure
-	answered bool   // the site has succeeded before
+	cause    string    // of the last failure
+	answered bool      // the site has succeeded before
+	down     time.Time // when it could not be reached last, since it has answered
 }
 
 // open returns the end of the time in which nothing passes; zero when the breaker is not open.
@@ -232,13 +251,16 @@ func (b *breaker) closed() bool {
 	return b.circuit.closed()
 }
 
-// outage returns for how long a site has failed whose breaker is not closed; 0: it is closed.
+// outage returns for how long a site has failed whose breaker is not closed, or that cannot be reached; 0: neither.
 func (b *breaker) outage(now time.Time) time.Duration {
-	if b == nil || b.closed() {
+	if b == nil {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.circuit.closed() && b.down.IsZero() {
+		return 0
+	}
 	return now.Sub(b.circuit.began)
 }
 
