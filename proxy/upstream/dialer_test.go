@@ -177,7 +177,7 @@ func TestANameThatRebindsIsDialedAtACheckedAddressOnly(t *testing.T) {
 
 func TestANameThatLeadsHereIsRefusedAsALoop(t *testing.T) {
 	d := &Dialer{
-		Guard:    &Guard{Own: listening("127.0.0.1:80")},
+		Guard:    &Guard{Local: true, Own: listening("127.0.0.1:80")},
 		Resolver: &book{names: map[string][]answers{"ring.test": {{addrs: []string{"10.0.0.1", "8.8.8.8", "127.0.0.1"}}}}},
 	}
 	for _, host := range []string{"ring.test", "localhost", "127.0.0.1", "0.0.0.0"} {

@@ -112,19 +112,19 @@ func (g *Guard) check(a netip.AddrPort, named bool) error {
 	// A gateway may translate an IPv6 address into the IPv4 address inside it.
 	inner := embeddedIPv4(ip)
 	for _, is := range [...]netip.Addr{ip, inner} {
-		if is.IsValid() && g.own(netip.AddrPortFrom(is, a.Port())) {
-			return &Error{Kind: Self, Err: errOwn}
-		}
-	}
-	for _, is := range [...]netip.Addr{ip, inner} {
 		if is.IsValid() && slices.Contains(metadata, is) {
 			return &Error{Kind: Forbidden, Err: errMetadata}
 		}
 	}
-	if named || g != nil && (g.Local || within(g.Allow, ip)) || public(ip, inner) {
-		return nil
+	if !named && (g == nil || !g.Local && !within(g.Allow, ip)) && !public(ip, inner) {
+		return &Error{Kind: Forbidden, Err: errPrivate} // also of a listener of this process, so that no client can look for one
 	}
-	return &Error{Kind: Forbidden, Err: errPrivate}
+	for _, is := range [...]netip.Addr{ip, inner} {
+		if is.IsValid() && g.own(netip.AddrPortFrom(is, a.Port())) {
+			return &Error{Kind: Self, Err: errOwn}
+		}
+	}
+	return nil
 }
 
 // CheckHost judges a host that a next hop will resolve, as far as possible without

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"testing"
@@ -122,7 +123,7 @@ func isSelf(t *testing.T, g *Guard, want bool, all ...string) {
 }
 
 func TestOwnListenersAreNeverDialed(t *testing.T) {
-	for _, g := range []*Guard{{}, {Local: true}, {Local: true, Allow: prefixes("0.0.0.0/0")}} {
+	for _, g := range []*Guard{{Allow: prefixes("0.0.0.0/0", "::/0")}, {Local: true}, {Local: true, Allow: prefixes("0.0.0.0/0")}} {
 		g.Own = listening("127.0.0.1:3128", "[::1]:9128")
 		isSelf(t, g, true, "127.0.0.1:3128", "0.0.0.0:3128", "[::]:3128", "[::ffff:127.0.0.1]:3128", "[::127.0.0.1]:3128",
 			"[64:ff9b::7f00:1]:3128", "[::1]:9128", "[::]:9128", "0.0.0.0:9128")
@@ -151,8 +152,13 @@ func TestAListenerOnEveryAddressIsOursOnEveryInterface(t *testing.T) {
 	}
 	// An Own that answers for all addresses itself must not make the world ours.
 	g := &Guard{Own: func(a netip.AddrPort) bool { return a.Port() == 3128 }}
-	isSelf(t, g, true, "127.0.0.1:3128")
 	isSelf(t, g, false, "8.8.8.8:3128")
+	// Who may not reach internal addresses cannot tell an own listener from the others.
+	for _, a := range []string{"127.0.0.1:3128", "127.0.0.1:3129", "[::1]:3128", "10.0.0.1:3128", "0.0.0.0:3128"} {
+		if err := g.Check(netip.MustParseAddrPort(a)); KindOf(err) != Forbidden || !errors.Is(err, errPrivate) {
+			t.Errorf("%s: %v", a, err)
+		}
+	}
 }
 
 func TestHostsThatANextHopResolvesAreJudgedByWhatTheySay(t *testing.T) {
@@ -165,7 +171,7 @@ func TestHostsThatANextHopResolvesAreJudgedByWhatTheySay(t *testing.T) {
 			t.Errorf("%s: %v, want %v", host, err, want)
 		}
 	}
-	if err := g.CheckHost("localhost", 3128); KindOf(err) != Self {
+	if err := (&Guard{Local: true, Own: g.Own}).CheckHost("localhost", 3128); KindOf(err) != Self {
 		t.Errorf("our own listener: %v", err)
 	}
 	for _, host := range []string{"api.test", "8.8.8.8", "notlocalhost", "localhost.test"} {
