@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -26,6 +27,27 @@ func (c Check) Word() string {
 		return "degraded"
 	}
 	return "ok"
+}
+
+// mostChecks is the number of checks with the same detail up to which each has a line.
+const mostChecks = 3
+
+// FoldChecks has one check for many of the same detail that follow each other, as of sites that block: it names the first.
+func FoldChecks(list []Check) (folded []Check) {
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].Detail == list[0].Detail && list[n].Word() == list[0].Word() {
+			n++
+		}
+		if one := list[0]; n > mostChecks {
+			one.Name = fmt.Sprintf("%s, %s, %s and %d more", one.Name, list[1].Name, list[2].Name, n-mostChecks)
+			folded = append(folded, one)
+		} else {
+			folded = append(folded, list[:n]...)
+		}
+		list = list[n:]
+	}
+	return folded
 }
 
 // mostDescribed bounds the sites that the status for people lists; abide sites lists them all.
@@ -87,10 +109,14 @@ func (s Process) Describe(w io.Writer) {
 	for _, site := range s.Paused {
 		say(w, "%s is %s", site.Site, site.Title())
 	}
-	for _, one := range s.Checks {
+	for _, one := range FoldChecks(s.Checks) {
 		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
 		if !one.OK || one.Degraded && !told {
-			say(w, "%s is %s: %s", one.Name, one.Word(), cmp.Or(one.Detail, "it does not say why"))
+			verb := "is"
+			if strings.HasSuffix(one.Name, " more") {
+				verb = "are"
+			}
+			say(w, "%s %s %s: %s", one.Name, verb, one.Word(), cmp.Or(one.Detail, "it does not say why"))
 		}
 	}
 }

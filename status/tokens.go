@@ -124,6 +124,9 @@ func (p Pool) Can(now time.Time) string {
 	return text
 }
 
+// mostTabled is the number of tokens up to which a pool is described with a row for each.
+const mostTabled = 10
+
 func (p Pool) describe(w io.Writer, now time.Time) {
 	say(w, "")
 	say(w, "pool %s: %s", p.Name, p.Can(now))
@@ -131,9 +134,17 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 		return
 	}
 	say(w, "")
+	if len(p.Tokens) > mostTabled {
+		for _, one := range p.Groups(now) {
+			say(w, "%s", strings.TrimSuffix(one.Tokens()+": "+one.Why(now), ": "))
+		}
+		say(w, "")
+		say(w, "abide status --json lists each token")
+		p.describeAccounts(w)
+		return
+	}
 	rows, several := table{numbers: []int{2, 3, 4}}, p.Sites() > 1
 	rows.add("TOKEN", "STATE", "USES", "REFUSED", "DENIED", "LIMIT", "LEFT", "RESETS")
-	var twins []string
 	for _, one := range p.Tokens {
 		first := []string{one.Label, standing(one.State, one.Until, one.Reason(), now), fmt.Sprint(one.Uses), fmt.Sprint(one.Refusals), fmt.Sprint(one.Denials)}
 		var lines [][]string
@@ -159,13 +170,18 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 			}
 			rows.add(append(first, line...)...)
 		}
-		if account := slices.Sorted(slices.Values(append([]string{one.Label}, one.Twins...))); len(account) > 1 {
-			twins = append(twins, "one account: "+strings.Join(account, ", "))
-		}
 	}
 	rows.write(w)
-	if more := p.Count - len(p.Tokens); more > 0 {
-		say(w, "and %s", Number(more, "other", "others"))
+	p.describeAccounts(w)
+}
+
+// describeAccounts writes which tokens are of one account, or may be.
+func (p Pool) describeAccounts(w io.Writer) {
+	var twins []string
+	for _, one := range p.Tokens {
+		if len(one.Twins) > 0 {
+			twins = append(twins, "one account: "+one.Account())
+		}
 	}
 	slices.Sort(twins)
 	twins = slices.Compact(twins)

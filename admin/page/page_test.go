@@ -181,6 +181,17 @@ func TestHealthyTokensAreOneLine(t *testing.T) {
 	inOrder(t, rendered(t, f), `<summary><b>api</b> 16 of 25 tokens can go now <span class="legend"><span><i class="t-ready"></i>16 ready</span> <span><i class="t-cooling"></i>9 cooling</span>`, "</summary>", ">token-000<", "</details>")
 }
 
+// TestAnOpenedPoolIsShort: tokens in the same state are one line, and each token is folded below.
+func TestAnOpenedPoolIsShort(t *testing.T) {
+	f := &Facts{}
+	pool := status.Pool{Name: "big", Ready: 1, Count: 200, Tokens: []status.Token{{Label: "well", State: "ready"}}}
+	for i := range 199 {
+		pool.Tokens = append(pool.Tokens, status.Token{Label: fmt.Sprint("s", i), State: "spent", Why: "nothing is left", Until: noon.Add(time.Duration(i+12) * time.Second)})
+	}
+	f.Tokens.Pools = []status.Pool{pool}
+	inOrder(t, rendered(t, f), `<ul class="alike">`, `<b class="t-word ready">1 ready</b></li>`, `<b class="t-word spent">199 spent</b>: the first free in 12 s, the last in 3 min 30 s</li>`, `<details data-key="tokens of big">`, "<summary>Each token</summary>", `<table class="tokens">`)
+}
+
 func TestLearnedLimitsOfAllTokensAreOneLine(t *testing.T) {
 	a := status.Announced{Site: "a.test", Title: "75 per 15m", Limit: 75, Remaining: 5, Reset: noon.Add(time.Minute)}
 	later := a

@@ -69,6 +69,12 @@ type poolView struct {
 // Can says how many tokens can go now.
 func (p poolView) Can() string { return p.Pool.Can(p.now) }
 
+// Grouped returns the tokens by state and reason.
+func (p poolView) Grouped() []status.TokenGroup { return p.Groups(p.now) }
+
+// Reason says why tokens of a group are in their state, and until when.
+func (p poolView) Reason(g status.TokenGroup) string { return g.Why(p.now) }
+
 // At formats the time from now until a mark.
 func (p poolView) At(at time.Time) string { return status.Ahead(at, p.now) }
 

@@ -74,7 +74,7 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		case !one.OK:
 			all.add(one.Name, trouble{Many: "checks", Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
 		case one.Degraded:
-			all.add(one.Name, trouble{Many: "checks", Reason: "degraded: " + one.Detail, Tone: "warm"})
+			all.add(one.Name, trouble{Many: "sites", Reason: "degraded: " + one.Detail, Tone: "warm"})
 		}
 	}
 	for _, one := range f.Breakers {

@@ -81,7 +81,7 @@ sites: [{host: api.test, backends: ["http://a.test", "http://b.test"], balance: 
 	}
 	back, err := net.Listen("tcp", address)
 	if err != nil {
-		t.Skip("another process has the port")
+		t.Fatal(err)
 	}
 	go http.Serve(back, http.NotFoundHandler())
 	defer back.Close()

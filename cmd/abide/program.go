@@ -30,6 +30,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
@@ -297,7 +298,7 @@ func (a *program) ready() []status.Check {
 // refusingChecks returns a check for each of the first sites that answer 403 to all requests.
 func refusingChecks(streaks map[string]int) (checks []status.Check) {
 	for _, site := range slices.Sorted(maps.Keys(streaks))[:min(len(streaks), status.MaxListed)] {
-		checks = append(checks, status.Check{Name: site, OK: true, Degraded: true, Detail: fmt.Sprintf("the last %d answers were 403: the site may block this crawler", streaks[site])})
+		checks = append(checks, status.Check{Name: site, OK: true, Degraded: true, Detail: fmt.Sprintf("at least the last %d answers were 403: the site may block this crawler", sites.Refusing)})
 	}
 	return checks
 }
