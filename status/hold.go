@@ -59,6 +59,8 @@ func (w Wait) For() string {
 	switch {
 	case w.Asks:
 		return "the store, which is asked what is left of " + w.Limit
+	case w.Limit == "retry":
+		return "a pause before they are sent again"
 	case w.Why == "":
 		return cmp.Or(w.Limit, "its turn")
 	case w.Limit == "" || w.Limit == w.Site:
@@ -114,7 +116,8 @@ func (w *Wait) add(hold Hold) {
 	}
 }
 
-// Failing is the state of a breaker that is closed although the site, or backend, could not be reached last.
+// Failing is the state of a breaker that is closed although the site, or backend, could not be reached last, or answers
+// each request with the same failure.
 const Failing = "failing"
 
 // Breaker is that of a site, or of one of its backends. State is "closed", "failing",
@@ -127,6 +130,16 @@ type Breaker struct {
 	Until time.Time `json:"until,omitzero"`
 	// Why is the reason of the last failure.
 	Why string `json:"why,omitempty"`
+	// Since is the first of the answers that failed alike, without another between; zero: too few have.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Began says since when each request has failed alike, "" where too few have.
+func (b Breaker) Began() string {
+	if b.Since.IsZero() {
+		return ""
+	}
+	return "since " + b.Since.UTC().Format("15:04:05 UTC")
 }
 
 // NotClosed is a copy of the breakers that are not closed: open ones first, at most
@@ -138,7 +151,7 @@ func NotClosed(list []Breaker) []Breaker {
 	})
 	list = list[:min(len(list), MaxListed)]
 	for i := range list {
-		list[i].Until = list[i].Until.UTC()
+		list[i].Until, list[i].Since = list[i].Until.UTC(), list[i].Since.UTC()
 	}
 	return list
 }
@@ -155,7 +168,7 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 			if one.Backend != "" {
 				site += " / " + one.Backend
 			}
-			t.add(site, BreakerWord(one.State), cmp.Or(Ahead(one.Until, now), "-"), cmp.Or(one.Why, "-"))
+			t.add(site, BreakerWord(one.State), cmp.Or(Ahead(one.Until, now), "-"), cmp.Or(strings.TrimSuffix(one.Why+", "+one.Began(), ", "), "-"))
 		}
 		t.write(w)
 	}

@@ -49,11 +49,11 @@ func sitesOf(f *Facts) siteTable {
 	}), len(rows), f.Filter}
 }
 
-// busier sorts sites where requests wait first, then by the requests of the last minutes and by
+// busier sorts broken sites first, then those where requests wait, then by the requests of the last minutes and by
 // what was counted.
 func busier(a, b siteRow) int {
 	return cmp.Or(
-		cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
+		cmp.Compare(min(len(b.Breakers), 1), min(len(a.Breakers), 1)), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
 		cmp.Compare(b.Site.Counts.Requests, a.Site.Counts.Requests), cmp.Compare(a.Name, b.Name),
 	)
 }

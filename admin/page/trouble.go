@@ -73,7 +73,7 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		switch {
 		case !one.OK:
 			all.add(one.Name, trouble{Many: "checks", Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
-		case one.Degraded:
+		case one.Degraded && !slices.ContainsFunc(f.Breakers, func(b status.Breaker) bool { return b.Site == one.Name && b.State == status.Failing }):
 			all.add(one.Name, trouble{Many: "sites", Reason: "degraded: " + one.Detail, Tone: "warm"})
 		}
 	}
@@ -82,10 +82,10 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		if one.Backend != "" {
 			name += " / " + one.Backend
 		}
-		if one.State != "open" {
+		if one.State == "half-open" {
 			tone = "warm"
 		}
-		all.add(name, trouble{Many: "sites", Reason: status.BreakerWord(one.State) + ": " + cmp.Or(one.Why, "it failed"), Until: tries(one.Until, now), Tone: tone})
+		all.add(name, trouble{Many: "sites", Reason: status.BreakerWord(one.State) + ": " + cmp.Or(one.Why, "it failed"), Until: cmp.Or(tries(one.Until, now), one.Began()), Tone: tone})
 	}
 	for i := range f.Tokens.Pools {
 		all.pool(&f.Tokens.Pools[i], now)

@@ -5,9 +5,11 @@ package main
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -119,4 +121,43 @@ func hangUp(t *testing.T) string {
 		<-ended
 	})
 	return l.Addr().String()
+}
+
+// TestAnOutageIsWrong: a site that refuses everything is called so on the page, in the status and the log, without a look
+// at what waits.
+func TestAnOutageIsWrong(t *testing.T) {
+	var blocks atomic.Bool
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if blocks.Load() {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), `
+egress: {resolve: {"wall.test:80": "`+site.Listener.Addr().String()+`"}}
+queue: {wait: 5s}
+`)
+	d := serveIn(t, dir, nil)
+	for range 12 {
+		if code, body := d.get("http://wall.test/"); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	blocks.Store(true)
+	d.get("http://wall.test/")
+	d.log.await(t, `wall\.test fails: it answers 403 to all requests`)
+	for path, want := range map[string]string{
+		"/":                       `class="bad">wall.test</th><td class="text">failing: it answers 403 to all requests</td><td>since `,
+		"/?site=wall.test":        `class="bad">wall.test</th><td class="text">failing: `,
+		"/api/v1/status":          `"breakers":[{"site":"wall.test","state":"failing","why":"it answers 403 to all requests","since":"`,
+		"/api/v1/sites/wall.test": `"breaker":"failing"`,
+	} {
+		if _, answer := d.ask(path); !strings.Contains(answer, want) {
+			t.Errorf("%s lacks %s:\n%s", path, want, answer)
+		}
+	}
+	if _, out, _ := d.command("status"); !strings.Contains(out, "it answers 403 to all requests, since ") {
+		t.Error(out)
+	}
 }

@@ -164,7 +164,9 @@ type siteBreakers struct {
 
 // update tells a breaker how an attempt went. It returns the end of the time in which nothing
 // more is sent, zero if something may be.
-func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, code int, err error, answered bool, now time.Time) time.Time {
+//
+// blocked: the site refuses everything. limited: a limit is the reason of the refusal.
+func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, code int, err error, answered, blocked, limited bool, now time.Time) time.Time {
 	cause := ""
 	if how == backends.Ill {
 		cause = causeOf(code, err)
@@ -177,6 +179,16 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 	}
 	if recovered > 0 && s.Loggable() {
 		s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(recovered))
+	}
+	if how != backends.Unknown {
+		failure := failureOf(code, err, limited)
+		began, ended := s.Answered(of, failure, blocked, now)
+		if began && err == nil && until.IsZero() && s.Loggable() {
+			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Warnf("%s fails: %s", name, failure)
+		}
+		if ended > 0 && recovered == 0 && s.Loggable() {
+			s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(ended))
+		}
 	}
 	if opened && s.Loggable() {
 		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)
@@ -214,6 +226,18 @@ func breakerOf(site string, b *backends.Backend) backends.Key {
 		return backends.Key{Site: site}
 	}
 	return backends.Key{Site: site, Backend: b.Name}
+}
+
+// failureOf returns the failure of an attempt, as long as each other fails like it an outage: "" for an answer that a site
+// which works gives, too.
+func failureOf(code int, err error, limited bool) string {
+	switch {
+	case err != nil:
+		return causeOf(code, err)
+	case code < 400, code < 500 && limited, code == http.StatusNotFound, code == http.StatusGone, code == http.StatusTooManyRequests:
+		return ""
+	}
+	return fmt.Sprintf("it answers %d to all requests", code)
 }
 
 // causeOf tells why an attempt failed, in words that name nothing.

@@ -40,7 +40,9 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 		t.to.addAbandoned(took, x.answered)
 	}
 	t.to.addHealth(how, took, x.answered)
-	broken := s.breakers.update(key, t.pass, how, status, err, x.subject.Known != nil && x.subject.Known.Answered(), x.answered)
+	known := x.subject.Known
+	blocked := known != nil && known.Blocks()
+	broken := s.breakers.update(key, t.pass, how, status, err, known != nil && known.Answered(), blocked, v.refused && !blocked, x.answered)
 	t.pass = backends.Pass{}
 	if !broken.IsZero() && !x.grouped() {
 		t.permit.Cool(x.breakerScope(), broken, sitelog.SiteFailed)

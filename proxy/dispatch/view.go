@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/sites/routes"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store/budget/overrides"
 )
@@ -59,7 +61,11 @@ func (v *View) Holds(site string, most int) []status.Hold {
 	waiting = waiting[:min(len(waiting), most)]
 	list, st := make([]status.Hold, len(waiting)), v.current.Load()
 	var owners owners // made only where several tokens lack something
+	failing := v.failing()
 	for i, h := range waiting {
+		if why := failing[h.Site]; why != "" && (h.Limit == "retry" || h.Why != "" && (h.Limit == "" || h.Limit == h.Site) || strings.HasPrefix(h.Limit, routes.HiddenTitle)) {
+			h.Limit, h.Why = "", why
+		}
 		limit := h.Limit
 		if h.Any > 1 {
 			if owners.sites == nil {
@@ -101,6 +107,17 @@ func (v *View) Observed() []Blocked { return v.gate.Observed() }
 
 // Breakers returns the breakers of sites and backends that failed lately.
 func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
+
+// failing returns the sites that answer each request with the same failure: site → the failure.
+func (v *View) failing() map[string]string {
+	found := map[string]string{}
+	for _, b := range v.Breakers() {
+		if b.Backend == "" && !b.Since.IsZero() {
+			found[b.Site] = b.Why
+		}
+	}
+	return found
+}
 
 // Refusing returns the sites that have answered 403 to all requests lately: site → the number of these.
 func (v *View) Refusing() map[string]int { return v.storage.learned.Refusing() }

@@ -1,6 +1,8 @@
 package backends
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,10 @@ type Breakers struct {
 	known sync.Map // :: Key → *breaker
 	n     atomic.Int64
 	lines *rate.Limiter // for the log: a crawl of dead hosts must not fill it
+
+	failing atomic.Int64 // streaks
+	mu      sync.Mutex   // guards streaks
+	streaks map[Key]streak
 }
 
 // NewBreakers makes Breakers of which none is open.
@@ -203,7 +209,8 @@ func (s *Breakers) Down(of Key, rule policy.Breaker, now time.Time) bool {
 	return began
 }
 
-// Status returns the state of one breaker. Its State is "" where there is none.
+// Status returns the state of one breaker, "failing" for a closed one whose site cannot be reached or
+// fails each request. It is "" where there is none.
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	b := status.Breaker{Site: of.Site, Backend: of.Backend}
 	if known, ok := s.known.Load(of); ok {
@@ -213,6 +220,16 @@ func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 			b.State = status.Failing
 		}
 		item.mu.Unlock()
+	}
+	if s.failing.Load() == 0 {
+		return b
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.streaks[of]; t.outage && now.Sub(t.latest) < streakLasts {
+		if b.Since = t.since; b.State == "" || b.State == "closed" {
+			b.State, b.Why = status.Failing, t.cause
+		}
 	}
 	return b
 }
@@ -224,7 +241,76 @@ func (s *Breakers) All(now time.Time) []status.Breaker {
 		list = append(list, s.Status(at.(Key), now))
 		return true
 	})
+	s.mu.Lock()
+	keys := slices.Collect(maps.Keys(s.streaks))
+	s.mu.Unlock()
+	for _, of := range keys {
+		if _, listed := s.known.Load(of); listed {
+			continue
+		}
+		if b := s.Status(of, now); b.State != "" {
+			list = append(list, b)
+		}
+	}
 	return list
+}
+
+// Answered notes an answer by the cause of its failure, "" for a sign of life. certain: nothing but failures is
+// to be expected. began tells that an outage begins with it. An outage that it ends had lasted for ended; 0: none ends.
+func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (began bool, ended time.Duration) {
+	if cause == "" && s.failing.Load() == 0 {
+		return false, 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, there := s.streaks[of]
+	after := before.add(cause, certain, now)
+	switch {
+	case cause == "" && there:
+		delete(s.streaks, of)
+	case cause != "" && !there && len(s.streaks) >= mostBreakers:
+		clear(s.streaks)
+		fallthrough
+	case cause != "":
+		if s.streaks == nil {
+			s.streaks = map[Key]streak{}
+		}
+		s.streaks[of] = after
+	}
+	s.failing.Store(int64(len(s.streaks)))
+	if before.outage && cause == "" {
+		ended = now.Sub(before.since)
+	}
+	return after.outage && !before.outage, ended
+}
+
+const (
+	// fewestFailing answers in a row that fail alike, over shortestOutage, are an outage. Without another answer
+	// it is told for streakLasts.
+	fewestFailing  = 5
+	shortestOutage = 10 * time.Second
+	streakLasts    = 15 * time.Minute
+)
+
+// streak counts the answers in a row that failed alike. The zero value has none.
+type streak struct {
+	cause         string
+	n             int
+	since, latest time.Time
+	outage        bool
+}
+
+// add returns the streak with another answer.
+func (t streak) add(cause string, certain bool, now time.Time) streak {
+	if cause == "" {
+		return streak{}
+	}
+	if t.cause != cause || now.Sub(t.latest) >= streakLasts {
+		t = streak{cause: cause, since: now}
+	}
+	t.n, t.latest = t.n+1, now
+	t.outage = t.outage || certain || t.n >= fewestFailing && now.Sub(t.since) >= shortestOutage
+	return t
 }
 
 // breaker is the breaker of one site, or of one backend of the site.
