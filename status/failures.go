@@ -98,12 +98,16 @@ func (f Failures) Sum(name string) Failures {
 	return sum
 }
 
-// Sentences describes what went wrong. client names who gave requests up.
+// alikeNamed is the number of sites with the same failures that a sentence names.
+const alikeNamed = 3
+
+// Sentences describes what went wrong, of sites with the same failures once. client names who gave requests up.
 func (f Failures) Sentences(client string) (list []string) {
 	var byAbide uint64
 	for _, n := range f.Own {
 		byAbide += n
 	}
+	alike := map[string][]string{} // :: failures → sites
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
 		var codes []string
 		for _, c := range f.Codes[site] {
@@ -120,9 +124,21 @@ func (f Failures) Sentences(client string) (list []string) {
 			codes = append(codes, fmt.Sprintf("%s %d%s", Number(int(c.Answers), "answer", "answers"), c.Code, hint))
 		}
 		if len(codes) > 0 {
-			list = append(list, fmt.Sprintf("%s: %s", site, strings.Join(codes, ", ")))
+			text := strings.Join(codes, ", ")
+			alike[text] = append(alike[text], site)
 		}
 	}
+	for text, sites := range alike {
+		each := ""
+		if len(sites) > 1 {
+			each = ", each"
+		}
+		if more := len(sites) - alikeNamed; more > 0 {
+			each = fmt.Sprintf(" and %d more, each", more)
+		}
+		list = append(list, strings.Join(sites[:min(len(sites), alikeNamed)], ", ")+each+": "+text)
+	}
+	slices.Sort(list)
 	var reasons []string
 	for _, reason := range slices.Sorted(maps.Keys(f.Own)) {
 		reasons = append(reasons, fmt.Sprintf("%d %s%s", f.Own[reason], reason, ownHints[reason]))
