@@ -98,15 +98,13 @@ func (f Failures) Sum(name string) Failures {
 	return sum
 }
 
-// alikeNamed is the number of sites with the same failures that a sentence names.
-const alikeNamed = 3
-
 // Sentences describes what went wrong, of sites with the same failures once. client names who gave requests up.
 func (f Failures) Sentences(client string) (list []string) {
 	var byAbide uint64
 	for _, n := range f.Own {
 		byAbide += n
 	}
+	const named = 3                // sites with the same failures
 	alike := map[string][]string{} // :: failures → sites
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
 		var codes []string
@@ -133,10 +131,10 @@ func (f Failures) Sentences(client string) (list []string) {
 		if len(sites) > 1 {
 			each = ", each"
 		}
-		if more := len(sites) - alikeNamed; more > 0 {
+		if more := len(sites) - named; more > 0 {
 			each = fmt.Sprintf(" and %d more, each", more)
 		}
-		list = append(list, strings.Join(sites[:min(len(sites), alikeNamed)], ", ")+each+": "+text)
+		list = append(list, strings.Join(sites[:min(len(sites), named)], ", ")+each+": "+text)
 	}
 	slices.Sort(list)
 	var reasons []string

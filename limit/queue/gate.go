@@ -377,6 +377,14 @@ func (g *Gate) VisitLoadedResources(visit func(now time.Time, at ResourceInfo)) 
 	g.each(func(s *site) { s.visit(visit) })
 }
 
+// VisitSite is VisitLoadedResources for one site.
+func (g *Gate) VisitSite(name string, visit func(now time.Time, at ResourceInfo)) {
+	if s := g.find(name); s != nil {
+		defer s.mu.Unlock()
+		s.visit(visit)
+	}
+}
+
 // visit is VisitResources for a site, which is locked.
 func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 	now := s.gate.clock.Now()

@@ -162,3 +162,33 @@ func TestTheOnlyLimitOfASiteIsNamedAfterItsAmountEverywhere(t *testing.T) {
 		}
 	})
 }
+
+// The site does not say how long its windows are; an answer 429 of abide says what was measured.
+func TestARefusalSaysTheWindowThatWasMeasured(t *testing.T) {
+	const amount, window = 5, 10 * time.Second
+	used, ends := 0, time.Time{}
+	run(t, func(rw http.ResponseWriter, _ *http.Request) {
+		if !time.Now().Before(ends) {
+			used, ends = 0, time.Now().Truncate(window).Add(window)
+		}
+		used++
+		h := rw.Header()
+		h.Set("X-RateLimit-Limit", fmt.Sprint(amount))
+		h.Set("X-RateLimit-Remaining", fmt.Sprint(max(amount-used, 0)))
+		h.Set("X-RateLimit-Reset", fmt.Sprint(int(time.Until(ends).Seconds())+1))
+		if used > amount {
+			rw.WriteHeader(http.StatusTooManyRequests)
+		}
+	}, "sites: [{host: site.test}]\n", func(w rig) {
+		for range 31 {
+			w.Get("http://site.test/")
+		}
+		refused := result{}
+		for range 9 {
+			refused = w.Get("http://site.test/", "Abide-Max-Wait", "10ms")
+		}
+		if refused.Status != 429 || !strings.Contains(refused.Body, `"limit":"5 requests, measured: per about 10s"`) {
+			t.Errorf("%d %s", refused.Status, refused.Body)
+		}
+	})
+}

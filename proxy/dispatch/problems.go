@@ -13,10 +13,13 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/status"
 )
 
 // problems turns refusals and failures into answers of abide.
 type problems struct {
+	gate     *queue.Gate
 	log      *logrus.Logger
 	tlsLines sitelog.LineLimit
 	clock    clock.Clock
@@ -56,11 +59,23 @@ func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 			return problem.Left // a command that gave up a held request has often ended with it
 		}
 	}
-	ours := a.Until(refusal.Limit, refusal.RetryAt, s.clock.Now())
+	ours := a.Until(s.labelOf(x.site, refusal.Limit), refusal.RetryAt, s.clock.Now())
 	if ours.Retry == 0 && refusal.Reason != queue.Never {
 		ours.Retry = time.Second // the time is not known, but waiting helps
 	}
 	return ours
+}
+
+// labelOf adds the measured length of windows to the name of a learned limit.
+func (s *problems) labelOf(site, name string) string {
+	s.gate.VisitSite(site, func(now time.Time, at queue.ResourceInfo) {
+		rest, found := strings.CutPrefix(name, at.Title)
+		if m, learned := at.Meter.(*ledger.Ledger); found && learned && strings.HasPrefix(rest+" of ", " of ") {
+			got := m.Status(now)
+			name = status.Announced{Title: at.Title, Limit: got.Limit, Window: got.Window.Seconds(), State: got.State}.Label() + rest
+		}
+	})
+	return name
 }
 
 // ofFailure turns an error into an answer of abide.
