@@ -39,9 +39,9 @@ func FoldChecks(list []Check) (folded []Check) {
 		for n < len(list) && list[n].Detail == list[0].Detail && list[n].Word() == list[0].Word() {
 			n++
 		}
-		if one := list[0]; n > mostChecks {
-			one.Name = fmt.Sprintf("%s, %s, %s and %d more", one.Name, list[1].Name, list[2].Name, n-mostChecks)
-			folded = append(folded, one)
+		if check := list[0]; n > mostChecks {
+			check.Name = fmt.Sprintf("%s, %s, %s and %d more", check.Name, list[1].Name, list[2].Name, n-mostChecks)
+			folded = append(folded, check)
 		} else {
 			folded = append(folded, list[:n]...)
 		}

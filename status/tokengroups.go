@@ -85,7 +85,7 @@ func (g TokenGroup) Tokens() string {
 	return fmt.Sprintf("%d %s", len(g.Labels), g.State)
 }
 
-// Why says why, when they are free again, and which they are where they are few or sites do not accept them.
+// Why describes why, until when, and which tokens, where they are few or sites do not accept them.
 func (g TokenGroup) Why(now time.Time) string {
 	var parts []string
 	if g.Reason != "" {

@@ -408,9 +408,10 @@ const (
 type waitingSite struct {
 	site  string
 	held  int
-	since time.Time // when the first request began to wait
-	until string    // text: until when, and for which limit
-	goes  time.Time // when the first request may be sent; zero: unknown
+	since time.Time        // when the first request began to wait
+	until string           // text: until when, and for which limit
+	goes  time.Time        // when the first request may be sent; zero: unknown
+	last  func() time.Time // when the last is expected to be sent; zero: unknown
 }
 
 // holdReport decides what run prints while requests of its command are held. It reads no
@@ -452,7 +453,14 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 	case !h.unsaid || now.Before(h.next):
 		return ""
 	}
+	last := first.last()
+	if !last.IsZero() && last.Sub(now) < holdLookEvery {
+		return "" // all go before anybody reads it
+	}
 	h.unsaid, h.next = false, now.Add(holdLineEvery)
+	if first.held > 1 {
+		text += sitelog.LastText(now, last)
+	}
 	return text
 }
 
@@ -480,7 +488,7 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 func (a *program) waitingSites(now time.Time) []waitingSite {
 	var list []waitingSite
 	for _, one := range a.proxy.Waiting() {
-		list = append(list, waitingSite{one.Site, one.Held, one.Since, sitelog.HeldUntil(now, one.Held, one.Blocker), one.Until})
+		list = append(list, waitingSite{one.Site, one.Held, one.Since, sitelog.HeldUntil(now, one.Held, one.Blocker), one.Until, one.Last})
 	}
 	return list
 }

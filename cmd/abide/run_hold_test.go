@@ -17,7 +17,19 @@ func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 
 // waitingSince is what waits of one site since a second.
 func waitingSince(n int) []waitingSite {
-	return []waitingSite{{site: "api.test", held: 7, since: second(n), until: ", the first until 12:00:40, limit: 3 requests per 5s"}}
+	return []waitingSite{{site: "api.test", held: 7, since: second(n), until: ", the first until 12:00:40, limit: 3 requests per 5s", last: func() time.Time { return time.Time{} }}}
+}
+
+// TestALineSaysWhenTheLastGoes: and there is none where all go within a second.
+func TestALineSaysWhenTheLastGoes(t *testing.T) {
+	for ends, want := range map[int]string{100: holdText + "; the last goes at 12:01:40 (in 1m34s)", 6: ""} {
+		var report holdReport
+		waiting := waitingSince(0)
+		waiting[0].last = func() time.Time { return second(ends) }
+		if got := report.update(second(6), waiting); got != want {
+			t.Errorf("%q", got)
+		}
+	}
 }
 
 const holdText = "abide holds 7 requests to api.test, the first until 12:00:40, limit: 3 requests per 5s"

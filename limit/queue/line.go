@@ -11,6 +11,9 @@ type SiteWaiting struct {
 	Held    int // requests that wait
 	Clients int // whose they are
 
+	// Last returns when the last of them is expected to go; zero: not known. It plays what waits through, and must be called without a lock.
+	Last func() time.Time
+
 	// Of the request whose wait began first:
 	Client  string
 	Since   time.Time // when this wait of it began
@@ -52,7 +55,7 @@ func (s *site) waiting(now time.Time) SiteWaiting {
 	for _, h := range s.sched.delayed.Items() {
 		see(h)
 	}
-	found := SiteWaiting{Site: s.name}
+	found := SiteWaiting{Site: s.name, Last: s.last}
 	found.Held, _ = s.sched.size()
 	for _, c := range s.sched.clients.byName {
 		if c.holds > 0 {
@@ -127,6 +130,19 @@ func (s *site) predicted() []heldView {
 	all := s.sched.snapshot(now, nil)
 	s.mu.Unlock()
 	return all.inOrder(s.locked)
+}
+
+// last returns when the last of the requests that wait is expected to go; zero: not known.
+func (s *site) last() (last time.Time) {
+	for _, w := range s.predicted() {
+		if w.ETA.IsZero() {
+			return time.Time{}
+		}
+		if w.ETA.After(last) {
+			last = w.ETA
+		}
+	}
+	return last
 }
 
 // locked calls look under the lock of the site.

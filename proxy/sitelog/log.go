@@ -174,6 +174,9 @@ func (l *Log) look(gate *queue.Gate) bool {
 
 func (l *Log) write(lines []siteLine) {
 	for _, line := range lines {
+		if line.last != nil {
+			line.text += LastText(time.Now(), line.last())
+		}
 		l.to.WithFields(line.fields).Info(line.text)
 	}
 }

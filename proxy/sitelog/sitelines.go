@@ -54,6 +54,7 @@ type siteLines struct {
 type siteLine struct {
 	text   string
 	fields logrus.Fields
+	last   func() time.Time // when the last of several held requests goes; nil: the line does not say it
 }
 
 // state is the state of a site, nil if there are too many of them.
@@ -278,7 +279,10 @@ func (s *siteState) over(now time.Time) bool {
 // begins is the line of a site that begins to hold requests.
 func (s *siteState) begins(now time.Time) siteLine {
 	h := &s.holds
-	line := siteLine{fmt.Sprintf("%s: %s%s", h.Site, heldRequests(h), HeldUntil(now, h.Held, h.Blocker)), logrus.Fields{"site": h.Site}}
+	line := siteLine{fmt.Sprintf("%s: %s%s", h.Site, heldRequests(h), HeldUntil(now, h.Held, h.Blocker)), logrus.Fields{"site": h.Site}, nil}
+	if h.Held > 1 {
+		line.last = h.Last
+	}
 	if strings.Contains(line.text, ", limit: ") {
 		line.fields["limit"] = h.Blocker.Limit
 	}
@@ -295,7 +299,7 @@ func (s *siteState) ends(site string) siteLine {
 		text += ", after " + InSeconds(took)
 	}
 	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", status.Number(s.held, "request", "requests"), InSeconds(s.longest))
-	return siteLine{text, logrus.Fields{"site": site}}
+	return siteLine{text, logrus.Fields{"site": site}, nil}
 }
 
 // accepts is the line of a site that does not refuse requests any more.
@@ -307,7 +311,7 @@ func (s *siteState) accepts(now time.Time, site string) siteLine {
 		text += fmt.Sprintf(", %s since the last such line", times(s.skipped[refusalEnds]+1))
 	}
 	text += fmt.Sprintf("; refusals: %d, of which clients saw %d", s.refusals, s.shown)
-	return siteLine{text, logrus.Fields{"site": site}}
+	return siteLine{text, logrus.Fields{"site": site}, nil}
 }
 
 // Refusal is an answer of a site that refused a request because of a limit.
@@ -341,9 +345,9 @@ func (r *Refusal) describe(now time.Time) siteLine {
 	}
 	text += fmt.Sprintf("; nothing %s until %s (%s); ", what, ClockTime(now, r.Until), r.Why)
 	if r.Again {
-		return siteLine{text + "the request is sent again then, the client does not see it", fields}
+		return siteLine{text + "the request is sent again then, the client does not see it", fields, nil}
 	}
-	return siteLine{text + "the client is given the refusal", fields}
+	return siteLine{text + "the client is given the refusal", fields, nil}
 }
 
 // SiteFailed is the cause of a cooldown by a breaker.
@@ -399,6 +403,14 @@ func HeldUntil(now time.Time, n int, k queue.Blocker) string {
 		return text + ", limit: " + k.Limit + " (" + k.Why + ")"
 	}
 	return text + ", limit: " + k.Limit
+}
+
+// LastText continues such a text: when the last of the requests goes, "" if that is not known.
+func LastText(now, last time.Time) string {
+	if last.IsZero() {
+		return ""
+	}
+	return "; the last goes at " + ClockTime(now, last)
 }
 
 func times(n int) string {
