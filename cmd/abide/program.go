@@ -218,13 +218,13 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	case err = <-consoled:
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
+	before, drain := a.endings(), time.Now()
 	a.stopping.Store(true)
 	a.systemd.stopping("stopping", a.policy.Load().Timeouts.Drain+adminDrain)
 	if ctx.Err() != nil {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}
 	stop()
-	before, drain := a.endings(), time.Now()
 	if !ended {
 		err = errors.Join(err, <-proxied)
 	}
