@@ -25,6 +25,7 @@ type Site struct {
 	idle     idleState
 	replaced atomic.Bool
 	used     atomic.Uint64 // sites.age at the last use
+	again    atomic.Int64  // Unix second of the last use but the first; 0: there was one
 }
 
 // series names a counter of a site.

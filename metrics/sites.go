@@ -65,6 +65,9 @@ func (s *sites) labelOf(name string) string {
 
 func (s *sites) site(name string) *Site {
 	if site := s.find(name); site != nil {
+		if now := time.Now().Unix(); site.again.Load() != now {
+			site.again.Store(now)
+		}
 		if age := s.age.Load(); age-site.used.Load() >= uint64(s.max+3)/4 {
 			s.markUsed(site, age)
 		}
@@ -96,9 +99,29 @@ func (s *sites) add(name string) *Site {
 		site = &Site{name: name, of: s}
 		site.used.Store(s.age.Add(1))
 		s.index.Store(name, site)
+		s.spare(time.Now())
 		s.order.Add(name, site)
 	}
 	return site
+}
+
+const (
+	// sparedFor is the time for which a site that was asked more than once is not replaced by others, as far as mostSpared
+	// sites at a time go.
+	sparedFor  = 15 * time.Minute
+	mostSpared = 64
+)
+
+// spare moves sites that were asked again lately away from the end of the order at which sites are replaced: a thousand
+// sites that are asked once each take the label of no site where requests wait. The caller holds mu.
+func (s *sites) spare(now time.Time) {
+	for range min(mostSpared, s.order.Len()) {
+		name, site, _ := s.order.GetOldest()
+		if s.order.Len() < s.max || now.Unix()-site.again.Load() > int64(sparedFor.Seconds()) {
+			return
+		}
+		s.order.Get(name)
+	}
 }
 
 // evicted ends the histograms of a replaced site, whose other counts move to "other". order

@@ -76,6 +76,7 @@ func (r *Report) Normalize() {
 
 const (
 	maxReportLines = 50 // the most rows, and the most limits, that Describe prints
+	shortReport    = 20 // the most rows that stand before the limits
 	reportTime     = "2006-01-02 15:04"
 )
 
@@ -83,12 +84,13 @@ const (
 func (r Report) Describe(w io.Writer) {
 	say(w, "%s to %s UTC", r.Since.UTC().Format(reportTime), r.Until.UTC().Format(reportTime))
 	say(w, "")
-	if len(r.Rows) == 0 {
-		say(w, "no request was recorded in this time")
-	} else {
-		r.describeRows(w)
+	first, limits := len(r.Rows) > shortReport, len(r.Limits) > 0
+	if limits && first {
+		r.describeLimits(w)
+		say(w, "")
 	}
-	if len(r.Limits) > 0 {
+	r.describeRows(w)
+	if limits && !first {
 		say(w, "")
 		r.describeLimits(w)
 	}
@@ -111,13 +113,21 @@ func describeList[T any](w io.Writer, title string, list []T) {
 }
 
 func (r Report) describeRows(w io.Writer) {
-	head := []string{strings.ToUpper(r.By), "REQUESTS", "REFUSED", "WAITED", "PER REQUEST", "RECEIVED", "SENT"}
+	if len(r.Rows) == 0 {
+		say(w, "no request was recorded in this time")
+		return
+	}
+	columns := 6 // without SENT, where no request has a body
+	if slices.ContainsFunc(r.Rows, func(row ReportRow) bool { return row.Out > 0 }) {
+		columns++
+	}
+	head := []string{strings.ToUpper(r.By), "REQUESTS", "REFUSED", "WAITED", "PER REQUEST", "RECEIVED", "SENT"}[:columns]
 	describeSteps(w, r, head, 1, "--csv and --json; those that waited longest are above", r.Rows, func(row ReportRow) (time.Time, []string) {
 		each := "-"
 		if row.Requests > 0 {
 			each = seconds(row.Waited / float64(row.Requests))
 		}
-		return row.Start, []string{cmp.Or(row.Name, "-"), fmt.Sprint(row.Requests), fmt.Sprint(row.Refusals), seconds(row.Waited), each, Size(uint64(max(row.In, 0))), Size(uint64(max(row.Out, 0)))}
+		return row.Start, []string{cmp.Or(row.Name, "-"), fmt.Sprint(row.Requests), fmt.Sprint(row.Refusals), seconds(row.Waited), each, Size(uint64(max(row.In, 0))), Size(uint64(max(row.Out, 0)))}[:columns]
 	})
 	say(w, "bytes of bodies; abide status also counts headers and TLS")
 }

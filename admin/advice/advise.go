@@ -16,13 +16,17 @@ import (
 // most bounds a list of advice.
 const most = 50
 
+// faults are the rules about what does not work. What they find is told first.
+var faults = []string{"outage", "refuses-all", "denied-token"}
+
 // rules are all rules, by the name that Advice.Rule has.
 var rules = []struct {
 	name string
 	of   func(*Facts) []status.Advice
 }{
-	{"given-up", givenUp},
+	{"outage", outages},
 	{"refuses-all", refusesAll},
+	{"given-up", givenUp},
 	{"limit", busyLimits},
 	{"limit-below-announced", belowAnnounced},
 	{"one-client", oneClient},
@@ -35,7 +39,8 @@ var rules = []struct {
 	{"unread", unread},
 }
 
-// Advise is all advice, that about most of the time first, and of the same time in the order of the rules.
+// Advise is all advice, faults first, then that about most of the time, and of the same time in the order of the rules.
+// Of a site that does not work, its faults alone are told.
 func Advise(f Facts) status.AdviceList {
 	list := []status.Advice{}
 	for _, rule := range rules {
@@ -44,13 +49,29 @@ func Advise(f Facts) status.AdviceList {
 			return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Text, b.Text))
 		})
 		for _, one := range found {
-			one.Rule = rule.name
-			list = append(list, one)
+			if one.Rule = rule.name; rank(one) == 0 || !f.broken(one.Site) {
+				list = append(list, one)
+			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b status.Advice) int { return cmp.Compare(b.Weight, a.Weight) })
+	slices.SortStableFunc(list, func(a, b status.Advice) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Weight, a.Weight))
+	})
 	list = append([]status.Advice{}, fold(list)...)
 	return status.AdviceList{Since: f.Since.UTC(), Until: f.Now.UTC(), Advice: list[:min(len(list), most)]}
+}
+
+// rank is 0 for faults, 1 for what only takes time.
+func rank(a status.Advice) int {
+	if slices.Contains(faults, a.Rule) {
+		return 0
+	}
+	return 1
+}
+
+// broken reports whether a site does not work.
+func (f *Facts) broken(site string) bool {
+	return slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == site && b.Backend == "" })
 }
 
 const (
@@ -139,6 +160,7 @@ type Facts struct {
 	Pools   map[string]string // :: site → its pool, "" for none
 	Waiting map[string]int    // :: site → requests that wait
 	Unread  []status.SiteUnread
+	Broken  []status.Breaker // those that are not closed
 	Shared  []history.SharedName
 }
 

@@ -183,8 +183,15 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a site refuses all": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "insecure", 8)}, []string{
 			"api.test answered 403 to 30 of 40 requests, so it may block this crawler.", "rules for crawlers",
 		}},
-		"abide forbids it":       {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "forbidden", 38)}, nil},
-		"a name has one address": {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
+		"a site does not work": {"outage", []func(*Facts){func(f *Facts) {
+			f.Broken = []status.Breaker{{Site: site, State: status.Failing, Why: "it answers 503 to all requests", Since: time.Unix(0, 0)}}
+		}}, []string{"api.test does not work: it answers 503 to all requests, since 00:00:00 UTC. Look at it"}},
+		"a backend does not work": {"outage", []func(*Facts){func(f *Facts) {
+			f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open", Why: "the host refused the connection"}}
+		}}, []string{"The backend b of api.test does not work: the host refused the connection. Look at it"}},
+		"a limit of what does not work": {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, State: "open"}} }}, nil},
+		"abide forbids it":              {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "forbidden", 38)}, nil},
+		"a name has one address":        {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
 		"https passes unread": {"unread", []func(*Facts){func(f *Facts) {
 			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "auto", Connections: 340, Remedy: "use listen_open"}}}}
 		}}, []string{"340 https connections to api.test have passed unread", "Use listen_open."}},
@@ -220,7 +227,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 		names = append(names, one.name)
 	}
 	slices.Sort(names)
-	if got := len(slices.Compact(names)); got != 12 {
+	if got := len(slices.Compact(names)); got != 13 {
 		t.Errorf("%d rules; add the cases of a new one to TestEachRuleHasATrueAndAFalseCase", got)
 	}
 }
@@ -228,6 +235,16 @@ func TestEveryRuleIsTested(t *testing.T) {
 func TestWhatClientsGiveUpComesFirst(t *testing.T) {
 	list := Advise(factsOf(blocked("a", "cooldown", 1), used("b", "news", 4, 400, 0, 0, 0), failed("b", "499", 30))).Advice
 	if len(list) != 2 || list[0].Rule != "given-up" {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestFaultsComeFirst(t *testing.T) {
+	list := Advise(factsOf(blocked("a", "cooldown", 1), pool("b", []string{"ann", "ben"}), func(f *Facts) {
+		f.Broken = []status.Breaker{{Site: "c", State: "open", Why: "it answered 502"}}
+		f.Tokens.Pools[0].Tokens[0].State, f.Tokens.Pools[0].Tokens[0].Why = "quarantined", "401"
+	})).Advice
+	if len(list) != 3 || list[0].Rule != "outage" || list[1].Rule != "denied-token" {
 		t.Errorf("%+v", list)
 	}
 }

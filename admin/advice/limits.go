@@ -61,7 +61,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	if len(announced) > 0 {
 		return fmt.Sprintf("the limit %q, which the site announces,", announced[0].Label()), f.changeAnnounced(b.Site, announced)
 	}
-	return fmt.Sprintf("the limit %q", b.Limit), ""
+	return fmt.Sprintf("the limit %q", b.Limit), "It has another name or amount by now: see abide explain " + b.Site + "."
 }
 
 // Raise returns the rate with one more token, or with twice a limit: "" where that is not known.

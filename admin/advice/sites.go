@@ -20,6 +20,21 @@ const (
 	foreignShare = 0.2
 )
 
+// outages are sites, and backends, that do not work.
+func outages(f *Facts) (list []status.Advice) {
+	for _, b := range f.Broken {
+		what := b.Site
+		if b.Backend != "" {
+			what = "The backend " + b.Backend + " of " + b.Site
+		}
+		list = append(list, status.Advice{
+			Site: b.Site, Weight: 1, Text: strings.TrimSuffix(fmt.Sprintf("%s does not work: %s, %s", what, b.Why, b.Began()), ", ") + ".",
+			Change: "Look at it, or at the network: no limit is the reason. abide asks again by itself, and what waits goes as soon as it works.",
+		})
+	}
+	return list
+}
+
 // refusals are sites that refuse many requests.
 func refusals(f *Facts) (list []status.Advice) {
 	for site, s := range usageBy(f, siteOf) {

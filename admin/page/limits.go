@@ -59,7 +59,7 @@ func limitGroups(f *Facts, now time.Time) (groups []limitGroup) {
 	for _, one := range []limitGroup{
 		{"Learned from sites", "Resets", learnedOf(f, now)},
 		{"Quotas", "Lasts", quotasOf(f, now)},
-		{"Written in the configuration", "Resets", writtenOf(f, now)},
+		{"Configured, with defaults", "Resets", writtenOf(f, now)},
 	} {
 		if len(one.Shown)+len(one.Folded) > 0 {
 			groups = append(groups, one)

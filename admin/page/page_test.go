@@ -132,7 +132,7 @@ func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
 	f.Tokens.Limits = []status.Announced{{Site: "a.test", Limit: 9, Remaining: 3}}
 	f.Past.Periods = []Period{{Name: "hour", Step: time.Minute, Steps: 60}}
 	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "Advice</h2>", "Sites</h2>", "Tokens</h2>", "Jobs</h2>",
-		"Limits</h2>", "Learned from sites</h3>", "Quotas</h3>", "Written in the configuration</h3>", "Bandwidth</h2>", "Fleet</h2>", "Point a client at it</h2>")
+		"Limits</h2>", "Learned from sites</h3>", "Quotas</h3>", "Configured, with defaults</h3>", "Bandwidth</h2>", "Fleet</h2>", "Point a client at it</h2>")
 	inOrder(t, rendered(t, &Facts{}), "Point a client at it</h2>", "Nothing is wrong</h2>", "Waiting</h2>")
 }
 
@@ -189,7 +189,7 @@ func TestAnOpenedPoolIsShort(t *testing.T) {
 		pool.Tokens = append(pool.Tokens, status.Token{Label: fmt.Sprint("s", i), State: "spent", Why: "nothing is left", Until: noon.Add(time.Duration(i+12) * time.Second)})
 	}
 	f.Tokens.Pools = []status.Pool{pool}
-	inOrder(t, rendered(t, f), `<ul class="alike">`, `<b class="t-word ready">1 ready</b></li>`, `<b class="t-word spent">199 spent</b>: the first free in 12 s, the last in 3 min 30 s</li>`, `<details data-key="tokens of big">`, "<summary>Each token</summary>", `<table class="tokens">`)
+	inOrder(t, rendered(t, f), `<ul class="alike">`, `<b class="t-word ready">1 ready</b></li>`, `<b class="t-word spent">199 spent</b>: the first free in 12 s, the last in 3 min 30 s</li>`, `<details data-key="tokens of big">`, "<summary>Each token</summary>", `<table class="stack tokens">`)
 }
 
 func TestLearnedLimitsOfAllTokensAreOneLine(t *testing.T) {

@@ -82,7 +82,7 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		if one.Backend != "" {
 			name += " / " + one.Backend
 		}
-		if one.State == "half-open" {
+		if one.State == "half-open" || one.State == status.Failing && one.Backend != "" {
 			tone = "warm"
 		}
 		all.add(name, trouble{Many: "sites", Reason: status.BreakerWord(one.State) + ": " + cmp.Or(one.Why, "it failed"), Until: cmp.Or(tries(one.Until, now), one.Began()), Tone: tone})

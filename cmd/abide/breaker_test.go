@@ -71,7 +71,7 @@ sites: [{host: api.test, backends: ["http://a.test", "http://b.test"], balance: 
 		t.Errorf("%d lines:\n%s", n, d.log)
 	}
 	for path, want := range map[string]string{
-		"/api/v1/status": `"breakers":[{"site":"api.test","backend":"http://b.test","state":"failing","why":"the host refused the connection"}]`,
+		"/api/v1/status": `"breakers":[{"site":"api.test","backend":"http://b.test","state":"failing","why":"the host refused the connection","since":"`,
 		"/":              `class="warm">api.test / http://b.test</th><td class="text">failing: the host refused the connection</td>`,
 	} {
 		if _, answer := d.ask(path); !strings.Contains(answer, want) {

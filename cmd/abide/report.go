@@ -36,8 +36,8 @@ func reportCommand() *cobra.Command {
 		Long: `Report prints how many requests there were, how many answers refused one, how
 long requests waited, and the bytes of their bodies, by site, client, token or
 priority, those that waited longest first (50 of them; --csv and --json have all);
-and below that, which limits held requests, and for which part of the
-time; and the answers from status 400 on, with those of abide itself and requests
+and below that, or above more than 20 rows, which limits held requests, and for
+which part of the time; and the answers from status 400 on, with those of abide itself and requests
 that clients gave up; and the tokens that are denied now. Https that passed
 unread has bytes, but no requests.
 

@@ -182,9 +182,14 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 	}
 	if how != backends.Unknown {
 		failure := failureOf(code, err, limited)
-		began, ended := s.Answered(of, failure, blocked, now)
-		if began && err == nil && until.IsZero() && s.Loggable() {
-			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Warnf("%s fails: %s", name, failure)
+		unreached := err != nil && unsent(err) && (of.Backend != "" || answered)
+		began, ended := s.Answered(of, failure, blocked || unreached, now)
+		if began && until.IsZero() && s.Loggable() {
+			line, text := s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}), fmt.Sprintf("%s fails: %s", name, failure)
+			if unreached {
+				text = fmt.Sprintf("%s cannot be reached: %s; after %s in a row it is left alone for a while", name, failure, status.Number(rule.Failures, "failure", "failures"))
+			}
+			line.Warn(text)
 		}
 		if ended > 0 && recovered == 0 && s.Loggable() {
 			s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(ended))
@@ -192,9 +197,6 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 	}
 	if opened && s.Loggable() {
 		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)
-	}
-	if how == backends.Ill && err != nil && unsent(err) && (of.Backend != "" || answered) && s.Down(of, rule, now) && s.Loggable() {
-		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s cannot be reached: %s; after %s in a row it is left alone for a while", name, cause, status.Number(rule.Failures, "failure", "failures"))
 	}
 	return until
 }

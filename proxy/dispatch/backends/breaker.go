@@ -193,22 +193,6 @@ func (s *Breakers) Reload(rule policy.Breaker) {
 // that room.
 func (s *Breakers) Loggable() bool { return s.lines.Allow() }
 
-// downFor is the time for which a site that could not be reached, and was not asked since, is shown as failing.
-const downFor = 10 * time.Minute
-
-// Down notes that a site, or a backend, could not be reached. It reports whether that is new while its breaker is closed.
-func (s *Breakers) Down(of Key, rule policy.Breaker, now time.Time) bool {
-	b := s.find(of, rule)
-	if b == nil {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	began := now.Sub(b.down) >= downFor && b.circuit.closed()
-	b.down = now
-	return began
-}
-
 // Status returns the state of one breaker, "failing" for a closed one whose site cannot be reached or
 // fails each request. It is "" where there is none.
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
@@ -216,9 +200,7 @@ func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	if known, ok := s.known.Load(of); ok {
 		item := known.(*breaker)
 		item.mu.Lock()
-		if b.State, b.Until, b.Why = item.circuit.state(now), item.circuit.open(now), item.cause; b.State == "closed" && now.Sub(item.down) < downFor {
-			b.State = status.Failing
-		}
+		b.State, b.Until, b.Why = item.circuit.state(now), item.circuit.open(now), item.cause
 		item.mu.Unlock()
 	}
 	if s.failing.Load() == 0 {
@@ -255,8 +237,8 @@ func (s *Breakers) All(now time.Time) []status.Breaker {
 	return list
 }
 
-// Answered notes an answer by the cause of its failure, "" for a sign of life. certain: nothing but failures is
-// to be expected. began tells that an outage begins with it. An outage that it ends had lasted for ended; 0: none ends.
+// Answered notes an answer by the cause of its failure, "" for a sign of life. certain: it is an outage
+// already. began tells that an outage begins with it. An outage that it ends had lasted for ended; 0: none ends.
 func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (began bool, ended time.Duration) {
 	if cause == "" && s.failing.Load() == 0 {
 		return false, 0
@@ -319,9 +301,8 @@ type breaker struct {
 
 	mu       sync.Mutex // guards the fields below
 	circuit  circuit
-	cause    string    // of the last failure
-	answered bool      // the site has succeeded before
-	down     time.Time // when it could not be reached last, since it has answered
+	cause    string // of the last failure
+	answered bool   // the site has succeeded before
 }
 
 // open returns the end of the time in which nothing passes; zero when the breaker is not open.
@@ -337,16 +318,13 @@ func (b *breaker) closed() bool {
 	return b.circuit.closed()
 }
 
-// outage returns for how long a site has failed whose breaker is not closed, or that cannot be reached; 0: neither.
+// outage returns for how long a site has failed whose breaker is not closed; 0: it is closed.
 func (b *breaker) outage(now time.Time) time.Duration {
-	if b == nil {
+	if b == nil || b.closed() {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.circuit.closed() && b.down.IsZero() {
-		return 0
-	}
 	return now.Sub(b.circuit.began)
 }
 
