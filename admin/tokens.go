@@ -71,7 +71,7 @@ func (t tokens) change(what string, w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, "the token has just left the pool")
 }
 
-// button disables or enables a token for the page, which is then shown again.
+// button disables or enables tokens of a pool for the page, which is then shown again.
 func (t tokens) button(w http.ResponseWriter, r *http.Request) {
 	if !readForm(w, r) {
 		return
@@ -81,9 +81,16 @@ func (t tokens) button(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "do must be disable or enable")
 		return
 	}
-	if t.act(w, r.PostForm.Get("pool"), r.PostForm.Get("label"), what) {
-		http.Redirect(w, r, "/#tokens", http.StatusSeeOther)
+	labels := r.PostForm["label"]
+	if len(labels) == 0 {
+		labels = []string{""}
 	}
+	for _, label := range labels {
+		if !t.act(w, r.PostForm.Get("pool"), label, what) {
+			return
+		}
+	}
+	http.Redirect(w, r, "/#tokens", http.StatusSeeOther)
 }
 
 // act disables or enables a token that is there, or answers the request itself.

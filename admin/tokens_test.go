@@ -235,7 +235,10 @@ func TestTheButtonsOfThePageDisableAndEnable(t *testing.T) {
 			t.Errorf("%s: %d %q %s", what, r.StatusCode, r.Header, r.body)
 		}
 	}
-	if want := "[disabled twitter news/ü 1 ready twitter news/ü 1]"; k.done() != want {
+	if r := b.ask("POST", "/tokens", form("pool", "twitter", "label", "cool", "label", "news/ü 1", "do", "enable"), kind, "Origin: http://"+b.address); r.StatusCode != 303 {
+		t.Errorf("several: %d %s", r.StatusCode, r.body)
+	}
+	if want := "[disabled twitter news/ü 1 ready twitter news/ü 1 ready twitter cool ready twitter news/ü 1]"; k.done() != want {
 		t.Errorf("it did %s", k.done())
 	}
 	right := form("pool", "twitter", "label", "cool", "do", "disable")

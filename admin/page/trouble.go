@@ -13,14 +13,14 @@ import (
 
 // trouble is something that is wrong, of one thing or of several for the same reason.
 type trouble struct {
-	Kind, Many  string   // such as "token" and "tokens"
-	Names       []string // of the things
-	Of          string   // " of the pool api", "" for none
-	Reason      string
-	Until       string
-	Tone        string // class: "bad", or "warm" for what works all the same
-	Site        string // the site that a button resumes, "" for none
-	Pool, Label string // the token that a button enables, "" for none
+	Kind, Many string   // such as "token" and "tokens"
+	Names      []string // of the things
+	Of         string   // " of the pool api", "" for none
+	Reason     string
+	Until      string
+	Tone       string // class: "bad", or "warm" for what works all the same
+	Site       string // the site that a button resumes, "" for none
+	Pool       string // of the tokens that a button enables, "" for none
 }
 
 // What names the things.
@@ -49,6 +49,14 @@ func (t trouble) Why() string {
 	return text
 }
 
+// Labels are those of the tokens that a button enables: none, where a form would be too long for them.
+func (t trouble) Labels() []string {
+	if t.Pool == "" || len(t.Names) > status.MaxListed {
+		return nil
+	}
+	return t.Names
+}
+
 // troubles collects what is wrong.
 type troubles struct {
 	list []trouble
@@ -63,7 +71,7 @@ func (all *troubles) add(name string, t trouble) {
 		return
 	}
 	same := &all.list[i]
-	same.Names, same.Label, same.Tone = append(same.Names, name), "", min(same.Tone, t.Tone)
+	same.Names, same.Tone = append(same.Names, name), min(same.Tone, t.Tone)
 }
 
 // troublesOf lists what is wrong, what does not work at all first.
@@ -130,7 +138,7 @@ func (all *troubles) pool(p *status.Pool, now time.Time) {
 			away++
 		}
 		denied := func(at, why string, until time.Time) {
-			all.add(t.Label, trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied" + at + ": " + cmp.Or(why, "the site does not accept it"), Until: tries(until, now), Tone: "bad", Pool: p.Name, Label: t.Label})
+			all.add(t.Label, trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied" + at + ": " + cmp.Or(why, "the site does not accept it"), Until: tries(until, now), Tone: "bad", Pool: p.Name})
 		}
 		if t.State == "quarantined" || t.Denied() {
 			denied("", t.Why, t.Until)
