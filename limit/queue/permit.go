@@ -163,6 +163,18 @@ func (p *Permit) Leave() {
 // Choice returns the alternative of the request's limits that was taken.
 func (p *Permit) Choice() int { return int(p.hold.grant.choice) }
 
+// Opens returns the time at which an alternative has enough for the request; zero: it has now, or nobody knows.
+func (p *Permit) Opens(i int) time.Time {
+	p.site.mu.Lock()
+	defer p.site.mu.Unlock()
+	if now := p.site.gate.clock.Now(); i < len(p.hold.needs) {
+		if b := longestBlock(now, now, p.hold.needs[i]); b.resource != nil && b.at.Sub(now) <= far {
+			return b.at
+		}
+	}
+	return time.Time{}
+}
+
 // Granted returns the time its last try was granted, and after Sent the time that went out: the
 // time by which meters know what it took.
 func (p *Permit) Granted() time.Time {
@@ -239,6 +251,8 @@ type Retry struct {
 	Until time.Time // before which nothing of that scope is sent
 	Why   string    // who said so: "Retry-After"
 	Alone bool      // never the whole site: nothing is cooled if the request does not need it any more
+
+	Other bool // the request has other limits now: the hooks are asked for them
 }
 
 // Again ends one try and waits for the next, at the request's old place. With an
@@ -267,6 +281,9 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 		}
 	}
 	p.beginWait()
+	if r.Other {
+		s.ask(&p.request)
+	}
 	err := s.sched.giveBack(now, &p.hold, r.Result, r.NotBefore, s.needs(now, &p.hold))
 	var cool Scope
 	longer := false

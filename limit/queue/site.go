@@ -110,7 +110,13 @@ func (s *site) stale(r *Request) bool {
 // renew makes a request's limits anew if they are stale.
 func (s *site) renew(r *Request) {
 	if s.stale(r) {
-		g := s.gate.latest.Load()
+		s.ask(r)
+	}
+}
+
+// ask asks the hooks for the limits of a request.
+func (s *site) ask(r *Request) {
+	if g := s.gate.latest.Load(); g.hooks != nil {
 		r.Limits, r.Version = g.hooks.Limits(*r)
 		r.Generation, r.Shared, r.Order = g.number, false, nil
 	}

@@ -191,7 +191,7 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	t := &x.progress
 	t.to.leave()
 	x.tellMembersSent(false)
-	retry := queue.Retry{Result: t.result}
+	retry := queue.Retry{Result: t.result, Other: len(t.to.over) > 0 || len(x.subject.Over) > 0}
 	switch {
 	case v.refused:
 		t.refusals++
@@ -209,7 +209,7 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 		v.pause -= v.until.Sub(x.answered)
 	}
 	t.waitBegan = s.clock.Now()
-	if v.pause > 0 && !(v.refused && t.hasOtherBackend()) {
+	if v.pause > 0 && !(v.refused && t.to.elsewhere) {
 		retry.NotBefore = t.waitBegan.Add(v.pause)
 	}
 	return retry
@@ -319,6 +319,7 @@ func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
 func (s *admission) findSubject(x *Request) {
 	p := x.progress.plan
 	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
+	x.subject.Over = x.progress.to.over
 	x.subject.Leads = x.Client != crawler && !x.explained && !x.sentByCaller
 	if p == nil {
 		return

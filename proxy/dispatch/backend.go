@@ -26,6 +26,8 @@ type destination struct {
 	backend   *backends.Backend // of the attempt, if it is counted there
 	rewritten bool              // the request's URL has the host that it was last sent to
 	failed    []string          // names of the backends that failed this request
+	over      []string          // names of the backends that the next attempt passes over
+	elsewhere bool              // the next attempt is made at another backend, which has not failed this request
 }
 
 // leave counts an attempt as over at its backend.
@@ -37,11 +39,14 @@ func (d *destination) leave() {
 }
 
 // addHealth tells the load of the backend how an attempt went.
-func (d *destination) addHealth(how backends.Health, took time.Duration, now time.Time) {
+func (d *destination) addHealth(how backends.Health, err error, took time.Duration, now time.Time) {
 	if d.backend == nil {
 		return
 	}
 	d.backend.Load.Add(took, how, now)
+	if how != backends.Unknown {
+		d.backend.Load.SetReached(err == nil || !unsent(err))
+	}
 	if how == backends.Ill {
 		d.failed = append(d.failed, d.backend.Name)
 	}
@@ -114,11 +119,11 @@ func (x *Request) countAttempt() {
 func (x *Request) chooseBackend(ready []int) int {
 	group := &x.progress.plan.Backends
 	fit := ready
-	if len(x.progress.to.failed) > 0 {
-		if fresh := slices.DeleteFunc(slices.Clone(ready), func(i int) bool {
-			return i >= len(group.Hosts) || slices.Contains(x.progress.to.failed, group.Hosts[i].Name)
-		}); len(fresh) > 0 {
-			fit = fresh
+	if over := x.progress.to.over; len(over) > 0 {
+		if first := slices.DeleteFunc(slices.Clone(ready), func(i int) bool {
+			return i >= len(group.Hosts) || slices.Contains(over, group.Hosts[i].Name)
+		}); len(first) > 0 {
+			fit = first
 		}
 	}
 	i := group.Pick(fit, x.ClientName(), x.Snapshot.clock.Now())
@@ -128,6 +133,40 @@ func (x *Request) chooseBackend(ready []int) int {
 		x.progress.to.backend.Load.Begin()
 	}
 	return i
+}
+
+// passOver finds the backends that the next attempt of a request passes over: a backend that has not failed this
+// request comes first, and one that refused its last connection comes last, but for those that
+// cannot take the request before it gives up. The attempt waits for a backend that comes first.
+func (s *siteBreakers) passOver(x *Request) {
+	t, now := &x.progress, x.answered
+	t.to.over, t.to.elsewhere = nil, false
+	if t.plan == nil || len(t.plan.Backends.Hosts) < 2 || t.to.backend == nil {
+		return
+	}
+	hosts, ranks := t.plan.Backends.Hosts, make([]int, len(t.plan.Backends.Hosts))
+	for i := range hosts {
+		b := &hosts[i]
+		if !s.Open(breakerOf(x.site, b), s.rule(), now).IsZero() || t.permit.Opens(i).After(t.until) {
+			ranks[i] = 4
+			continue
+		}
+		if slices.Contains(t.to.failed, b.Name) {
+			ranks[i] = 1
+		}
+		if !b.Load.Reached() {
+			ranks[i] += 2
+		}
+	}
+	first := slices.Min(ranks)
+	for i := range hosts {
+		switch b := &hosts[i]; {
+		case ranks[i] > first:
+			t.to.over = append(t.to.over, b.Name)
+		case b != t.to.backend && !slices.Contains(t.to.failed, b.Name):
+			t.to.elsewhere = first == 0
+		}
+	}
 }
 
 // RewriteRedirects makes a redirect from a backend to a backend of the same site a redirect

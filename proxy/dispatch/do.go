@@ -183,7 +183,7 @@ func statusOf(resp *http.Response) int {
 func (x *Request) attempt(r *http.Request, resp *http.Response, err error) attempt {
 	a := attempt{
 		err: err, status: statusOf(resp), safe: repeatable(r), possible: x.replayable(r),
-		failures: x.progress.failures, refusals: x.progress.refusals, elsewhere: x.progress.hasOtherBackend(),
+		failures: x.progress.failures, refusals: x.progress.refusals,
 	}
 	if a.refusal = x.progress.learned.refusal; a.refusal.refused {
 		a.row = x.progress.permit.RefusalsInRow(x.progress.learned.at)

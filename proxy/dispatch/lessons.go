@@ -39,7 +39,7 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	if upstream.KindOf(err) == upstream.Canceled {
 		t.to.addAbandoned(took, x.answered)
 	}
-	t.to.addHealth(how, took, x.answered)
+	t.to.addHealth(how, err, took, x.answered)
 	known := x.subject.Known
 	blocked := known != nil && known.Blocks()
 	broken := s.breakers.update(key, t.pass, how, status, err, known != nil && known.Answered(), blocked, v.refused && !blocked, x.answered)
@@ -51,10 +51,14 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 			v.again = false
 		}
 	}
-	if t.hasOtherBackend() {
-		broken = time.Time{}
+	if v.again {
+		if s.breakers.passOver(x); t.to.elsewhere {
+			if broken = (time.Time{}); how == backends.Ill {
+				v.pause = 0
+			}
+		}
+		v.again = t.inTime(v, broken, x.answered)
 	}
-	v.again = v.again && t.inTime(v, broken, x.answered)
 	if v.refused {
 		t.refusedAnswers++
 		x.meter.RefusedBy(t.learned.word)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,20 +192,6 @@ const (
 // queue, which knows when the site is ready. broken is the time when the breaker is open no more.
 func (t *progress) inTime(v verdict, broken, now time.Time) bool {
 	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
-}
-
-// hasOtherBackend reports whether another backend has not failed this request yet.
-func (t *progress) hasOtherBackend() bool {
-	if t.plan == nil {
-		return false
-	}
-	hosts := t.plan.Backends.Hosts
-	for i := range hosts {
-		if b := &hosts[i]; b != t.to.backend && !slices.Contains(t.to.failed, b.Name) {
-			return true
-		}
-	}
-	return false
 }
 
 // noteWaits copies from the permits what the answer to the client says of the waits.

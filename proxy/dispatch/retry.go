@@ -24,7 +24,6 @@ type attempt struct {
 	refusals int   // earlier ones
 	row      int   // cooldowns of what refused it, in a row, without a success
 
-	elsewhere bool // another backend has not been tried
 	comesBack bool // the site has answered before, and is expected to answer again
 }
 
@@ -35,9 +34,6 @@ func (a *attempt) again(p policy.Retry) bool {
 
 // pause returns the time that this request alone waits before it is sent again.
 func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
-	if a.elsewhere {
-		return 0
-	}
 	return backoff(p.Base, p.Max, min(a.failures, p.Attempts), jitter)
 }
 

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/abide-proxy/abide/limit"
@@ -53,6 +54,9 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	}
 	if p.startsSlowly && r.Class != nil && r.Leads && r.Known.SlowStarts() {
 		all, shared = p.with(all, r.Known.SlowStart()), false
+	}
+	if len(r.Over) > 0 && len(all) == len(p.Backends.Hosts) {
+		all, shared = p.passOver(all, r.Over), false
 	}
 	return all, shared
 }
@@ -153,6 +157,23 @@ func (p *Plan) with(lists [][]queue.Limit, limit queue.Limit) [][]queue.Limit {
 	return all
 }
 
+// passOver puts the list of another backend in the place of the list of each that is passed over: it is
+// ready only when the other is.
+func (p *Plan) passOver(lists [][]queue.Limit, over []string) [][]queue.Limit {
+	passed := func(b backends.Backend) bool { return slices.Contains(over, b.Name) }
+	other := slices.IndexFunc(p.Backends.Hosts, func(b backends.Backend) bool { return !passed(b) })
+	if other < 0 { // since a reload
+		return lists
+	}
+	lists = slices.Clone(lists)
+	for i := range lists {
+		if passed(p.Backends.Hosts[i]) {
+			lists[i] = lists[other]
+		}
+	}
+	return lists
+}
+
 // knownOf returns the limits that are known of a request's service. They hold where the operator
 // has written no limit of requests.
 func (p *Plan) knownOf(r *Subject) []learn.KnownLimit {
@@ -182,6 +203,8 @@ type Subject struct {
 	Known      *sites.Site        // what is known of the site; nil: nothing is learned there
 	Class      *routes.Class      // of the request's route; nil: nothing is learned there
 	Documented []learn.KnownLimit // limits that are known of the service
+
+	Over []string // names of the backends that the request passes over
 
 	Leads bool // it may be the first request of a route, for whose answer others wait
 

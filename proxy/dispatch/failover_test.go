@@ -1,0 +1,53 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestAFailureIsTriedAtAnotherBackendAlsoWhereThatIsBusy(t *testing.T) {
+	for _, balance := range []string{"adaptive", "round-robin", "least-loaded"} {
+		for _, status := range []int{502, 504} {
+			sites := func(rw http.ResponseWriter, r *http.Request) {
+				if r.Host != "b.test" {
+					rw.WriteHeader(status)
+					return
+				}
+				time.Sleep(200 * time.Millisecond)
+			}
+			run(t, sites, fmt.Sprintf(pool, balance, ""), func(w rig) {
+				for i, a := range w.requestTogether(25, func(int) result { return w.Get("http://pool.test/") }) {
+					if a.Status != 200 {
+						t.Errorf("%s, %d: request %d got %d: %s", balance, status, i, a.Status, a.Body)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestABackendThatFailedIsTriedAgainWhereNoOtherCanGoInTime(t *testing.T) {
+	fails := true
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		if r.Host == "a.test" && fails {
+			fails = false
+			rw.WriteHeader(502)
+		}
+	}
+	const two = `
+queue: {wait: 1m}
+sites:
+  - host: pool.test
+    backends: ["http://a.test", {url: "http://b.test", limits: [{requests: 1, per: 24h}]}]
+    balance: round-robin
+`
+	run(t, sites, two, func(w rig) {
+		for i := range 4 {
+			if a := w.Get("http://pool.test/"); a.Status != 200 || a.At > 30*time.Second {
+				t.Errorf("request %d: %d after %v", i, a.Status, a.At)
+			}
+		}
+	})
+}
