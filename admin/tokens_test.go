@@ -265,7 +265,7 @@ func TestTheButtonsOfThePageDisableAndEnable(t *testing.T) {
 	if r := b.get("/tokens?" + right); r.StatusCode != 405 {
 		t.Errorf("GET: %d", r.StatusCode)
 	}
-	if k.done() != "[disabled twitter news/ü 1 ready twitter news/ü 1]" {
+	if k.done() != "[disabled twitter news/ü 1 ready twitter news/ü 1 ready twitter cool ready twitter news/ü 1]" {
 		t.Errorf("it did %s", k.done())
 	}
 }

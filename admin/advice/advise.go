@@ -49,24 +49,17 @@ func Advise(f Facts) status.AdviceList {
 			return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Text, b.Text))
 		})
 		for _, one := range found {
-			if one.Rule = rule.name; rank(one) == 0 || !f.broken(one.Site) {
+			if one.Rule = rule.name; slices.Contains(faults, rule.name) || !f.broken(one.Site) {
 				list = append(list, one)
 			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b status.Advice) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Weight, a.Weight))
+		rank := func(a status.Advice) int { return min(slices.Index(faults, a.Rule), 0) } // -1: no fault
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(b.Weight, a.Weight))
 	})
 	list = append([]status.Advice{}, fold(list)...)
 	return status.AdviceList{Since: f.Since.UTC(), Until: f.Now.UTC(), Advice: list[:min(len(list), most)]}
-}
-
-// rank is 0 for faults, 1 for what only takes time.
-func rank(a status.Advice) int {
-	if slices.Contains(faults, a.Rule) {
-		return 0
-	}
-	return 1
 }
 
 // broken reports whether a site does not work.

@@ -224,11 +224,11 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 		unreached := err != nil && unsent(err) && (of.Backend != "" || answered)
 		began, ended := s.Answered(of, failure, blocked || unreached, now)
 		if began && until.IsZero() && s.Loggable() {
-			line, text := s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}), fmt.Sprintf("%s fails: %s", name, failure)
+			text := fmt.Sprintf("%s fails: %s", name, failure)
 			if unreached {
 				text = fmt.Sprintf("%s cannot be reached: %s; after %s in a row it is left alone for a while", name, failure, status.Number(rule.Failures, "failure", "failures"))
 			}
-			line.Warn(text)
+			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Warn(text)
 		}
 		if ended > 0 && recovered == 0 && s.Loggable() {
 			s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(ended))

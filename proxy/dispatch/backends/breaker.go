@@ -30,7 +30,9 @@ type Breakers struct {
 }
 
 // NewBreakers makes Breakers of which none is open.
-func NewBreakers() *Breakers { return &Breakers{lines: rate.NewLimiter(1, 20)} }
+func NewBreakers() *Breakers {
+	return &Breakers{lines: rate.NewLimiter(1, 20), streaks: map[Key]streak{}}
+}
 
 // mostBreakers bounds the breakers that a crawl of dead hosts leaves behind.
 const mostBreakers = 1 << 14
@@ -247,15 +249,11 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (
 	defer s.mu.Unlock()
 	before, there := s.streaks[of]
 	after := before.add(cause, certain, now)
-	switch {
-	case cause == "" && there:
+	if cause == "" {
 		delete(s.streaks, of)
-	case cause != "" && !there && len(s.streaks) >= mostBreakers:
-		clear(s.streaks)
-		fallthrough
-	case cause != "":
-		if s.streaks == nil {
-			s.streaks = map[Key]streak{}
+	} else {
+		if !there && len(s.streaks) >= mostBreakers {
+			clear(s.streaks)
 		}
 		s.streaks[of] = after
 	}
