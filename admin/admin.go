@@ -83,6 +83,8 @@ type Proxy interface {
 	Overrides() map[string][]policy.Limit
 	SetLimits(ctx context.Context, site string, body []byte) error
 	ClearLimits(ctx context.Context, site string) (bool, error)
+	// Forget forgets what was learned of the sites of a host. Its error is a status.Missing.
+	Forget(host string) ([]status.Forgotten, error)
 	// PauseSite pauses a site: no request goes to it. ResumeSite is false if the site is not
 	// paused. Errors are those of SetLimits.
 	Pauses() map[string]status.Pause

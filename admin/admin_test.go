@@ -179,6 +179,7 @@ var routes = []struct{ method, path string }{
 	{"POST", "/limits"},
 	{"POST", "/api/v1/sites/api.test/pause"},
 	{"POST", "/api/v1/sites/api.test/resume"},
+	{"POST", "/api/v1/sites/api.test/forget"},
 	{"POST", "/api/v1/reload"},
 	{"GET", "/api/v1/sites"},
 	{"GET", "/api/v1/sites/a.test"},

@@ -25,6 +25,7 @@ type given struct {
 	Overrides       func() map[string][]policy.Limit
 	SetLimits       func(ctx context.Context, site string, body []byte) error
 	ClearLimits     func(ctx context.Context, site string) (bool, error)
+	Forget          func(host string) ([]status.Forgotten, error)
 	Pauses          func() map[string]status.Pause
 	PauseSite       func(site string, p status.Pause) error
 	ResumeSite      func(site string) (bool, error)
@@ -85,6 +86,8 @@ func (p givenProxy) SetLimits(ctx context.Context, site string, body []byte) err
 func (p givenProxy) ClearLimits(ctx context.Context, site string) (bool, error) {
 	return p.g.ClearLimits(ctx, site)
 }
+
+func (p givenProxy) Forget(host string) ([]status.Forgotten, error) { return p.g.Forget(host) }
 
 func (p givenProxy) Pauses() map[string]status.Pause { return none(p.g.Pauses) }
 func (p givenProxy) PauseSite(_ context.Context, site string, pause status.Pause) error {

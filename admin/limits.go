@@ -64,6 +64,20 @@ func (l *limits) clear(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// forget forgets what was learned of the sites of a host.
+func (l *limits) forget(w http.ResponseWriter, r *http.Request) {
+	host, ok := named(w, r)
+	if !ok || !readJSON(w, r, &struct{}{}) {
+		return
+	}
+	list, err := l.proxy.Forget(host)
+	if err != nil {
+		refuseLimits(w, err)
+		return
+	}
+	answerJSON(w, list)
+}
+
 // named is the site that a path names. It answers the request itself when that cannot
 // be one.
 func named(w http.ResponseWriter, r *http.Request) (string, bool) {

@@ -66,6 +66,9 @@ func everything(full bool, fault *apiFault) func(*policy.Policy, *given) {
 			return errors.Join(failing(), err)
 		}
 		o.ClearLimits = func(context.Context, string) (bool, error) { return true, failing() }
+		o.Forget = func(string) ([]status.Forgotten, error) {
+			return append([]status.Forgotten{}, filledIf[[]status.Forgotten](full)...), failing()
+		}
 		o.PauseSite = func(string, status.Pause) error { return failing() }
 		o.ResumeSite = func(string) (bool, error) { return true, failing() }
 		o.Permit = func(_ context.Context, a status.PermitAsk) (status.Grant, error) {

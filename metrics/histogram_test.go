@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
@@ -82,4 +83,11 @@ func nativeBuckets(h *dto.Histogram) map[int]int64 {
 		}
 	}
 	return buckets
+}
+
+// read is a snapshot of a histogram.
+func read(h prometheus.Metric) *dto.Histogram {
+	var m dto.Metric
+	_ = h.Write(&m) // never fails
+	return m.Histogram
 }

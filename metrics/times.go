@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 const (
@@ -109,10 +108,3 @@ func newHistogram(name, help string, bounds []float64) prometheus.Histogram {
 
 // observe adds a duration; a negative one, after the clock went back, counts as 0.
 func observe(h prometheus.Observer, d time.Duration) { h.Observe(max(d, 0).Seconds()) }
-
-// read is a snapshot of a histogram.
-func read(h prometheus.Metric) *dto.Histogram {
-	var m dto.Metric
-	_ = h.Write(&m) // never fails
-	return m.Histogram
-}

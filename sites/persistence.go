@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -165,31 +166,25 @@ func (p *Persistence) TakeAll(kind string) map[string][]byte {
 	return all
 }
 
-// has reports whether a read document was not taken yet.
-func (p *Persistence) has(kind, key string) bool {
-	if p == nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, there := p.read[kind][key]
-	return there
-}
-
-// keys returns the keys of read documents that were not taken yet, at most so many.
-func (p *Persistence) keys(kind string, most int) (keys []string) {
+// look returns the read document of a key that was not taken yet; nil: there is none.
+func (p *Persistence) look(kind, key string) []byte {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key := range p.read[kind] {
-		if len(keys) == most {
-			break
-		}
-		keys = append(keys, key)
+	return p.read[kind][key]
+}
+
+// keys returns the keys of read documents that were not taken yet, the first so many.
+func (p *Persistence) keys(kind string, most int) []string {
+	if p == nil {
+		return nil
 	}
-	return keys
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keys := slices.Sorted(maps.Keys(p.read[kind]))
+	return keys[:min(len(keys), most)]
 }
 
 // Urge requests a write of the urgent kinds soon.

@@ -10,6 +10,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/sites/routes"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Site is the knowledge about one site: its routes, and refusals that no announced limit
@@ -160,7 +161,7 @@ func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
 		s.history = map[string]ledger.History{}
 	}
 	s.history[id] = s.answers.history(a.At, a.Budget, united)
-	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || joined
+	return routes.Limit{ID: id, Title: status.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || joined
 }
 
 // successes returns the number of requests that have succeeded.

@@ -81,7 +81,7 @@ func (s *Sites) Open(name string) *Site { return s.of(name, true) }
 func (s *Sites) Find(name string) *Site { return s.of(name, false) }
 
 // Recall is Find for a site that may have been known before a restart.
-func (s *Sites) Recall(name string) *Site { return s.of(name, s.saved.has(kindOfRoutes, name)) }
+func (s *Sites) Recall(name string) *Site { return s.of(name, s.saved.look(kindOfRoutes, name) != nil) }
 
 func (s *Sites) of(name string, open bool) *Site {
 	sh := &s.shards[maphash.String(s.seed, name)%shards]
@@ -127,13 +127,10 @@ func (s *Sites) Refusing() map[string]int {
 	return found
 }
 
-// Saved lists sites whose learned limits were saved and are not read yet, at most so many.
-func (s *Sites) Saved(most int) []string { return s.saved.keys(kindOfRoutes, most) }
-
 // Known lists sites with learned limits, at most so many: those of this process, and saved
 // ones.
 func (s *Sites) Known(most int) []string {
-	names := s.Saved(most)
+	names := s.saved.keys(kindOfRoutes, most)
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -241,7 +238,7 @@ func (s *Sites) notSaved(name string) {
 
 // HasMeter reports whether a saved meter of a learned limit has not been restored yet.
 func (s *Sites) HasMeter(site string, at queue.Scope) bool {
-	return s.saved != nil && s.saved.has(kindOfLedger, resourceKey(s.names, site, at))
+	return s.saved != nil && s.saved.look(kindOfLedger, resourceKey(s.names, site, at)) != nil
 }
 
 // restoreMeter restores a new meter of a learned limit after a restart. It is called under

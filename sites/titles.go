@@ -6,6 +6,7 @@ import (
 
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/sites/routes"
+	"github.com/abide-proxy/abide/status"
 )
 
 // titles caches the names of a site's learned limits. They change with the site's routes.
@@ -47,7 +48,7 @@ func (t *titles) name(all *routes.Table, id, other string) string {
 	amount := cmp.Or(all.Title(id), other)
 	bucket, under := all.Describe(id)
 	switch {
-	case amount == routes.HiddenTitle && len(under) == 0:
+	case amount == status.HiddenTitle && len(under) == 0:
 		return amount
 	case bucket != "" || amount == "" || len(under) == 0:
 		return policy.LearnedTitle(amount, routeOf(all, id))

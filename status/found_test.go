@@ -7,15 +7,48 @@ func TestALimitThatWasFoundSaysWhatWasFound(t *testing.T) {
 		one         Announced
 		label, left string
 	}{
-		{Announced{Title: "hidden", State: Hidden, Limit: 20, Remaining: -1, Window: 1}, "hidden, found: about 20 in 1s", "-"},
-		{Announced{Title: "hidden", State: Hidden, Limit: 100, Remaining: 40, Window: 60}, "hidden, found: about 100 in 1m", "40 of 100"},
-		{Announced{Title: "hidden", State: Hidden, Limit: 5, Remaining: 1}, "hidden, found: 5 at once", "1 of 5"},
-		{Announced{Title: "hidden", State: Hidden, Limit: -1, Remaining: -1}, "hidden", "-"},
-		{Announced{Title: "hidden", State: Hidden, Limit: -1, Remaining: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", "-"},
+		{Announced{Title: HiddenTitle, State: Hidden, Limit: 20, Remaining: -1, Window: 1}, "about 20 in 1s, not announced", "-"},
+		{Announced{Title: HiddenTitle + " for GET /a", State: Hidden, Limit: 100, Remaining: 40, Window: 60}, "about 100 in 1m for GET /a, not announced", "40 of 100"},
+		{Announced{Title: HiddenTitle, State: Hidden, Limit: 5, Remaining: 1}, "5 at once, not announced", "1 of 5"},
+		{Announced{Title: HiddenTitle, State: Hidden, Limit: -1, Remaining: -1}, HiddenTitle, "-"},
+		{Announced{Title: HiddenTitle, State: Hidden, Limit: -1, Remaining: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", "-"},
 		{Announced{Title: "20 per 1s", State: "open", Limit: 20, Remaining: 3, Window: 1}, "20 per 1s", "3 of 20"},
 	} {
 		if c.one.Label() != c.label || c.one.LeftText() != c.left {
 			t.Errorf("%+v: %q, %q", c.one, c.one.Label(), c.one.LeftText())
 		}
+	}
+}
+
+func TestLimitsThatAreNotAnnouncedAreNamedByWhatWasFound(t *testing.T) {
+	asked := 0
+	named := HiddenNames(func() []Announced {
+		asked++
+		return []Announced{
+			{Site: "a.test", Title: HiddenTitle, State: Hidden, Limit: 7, Window: 60},
+			{Site: "a.test", Title: HiddenTitle + " for GET /b", State: Hidden, Limit: -1},
+			{Site: "a.test", Title: HiddenTitle + " for GET /c", State: Hidden, Limit: -1},
+			{Site: "a.test", Title: HiddenTitle + " for GET /c", State: Hidden, Limit: 20, Window: 1},
+			{Site: "b.test", Title: HiddenTitle, State: Hidden, AtRandom: 0.05},
+			{Site: "b.test", State: Hidden, Limit: 3},
+		}
+	})
+	if got := named("a.test", "900 requests per 15m"); got != "900 requests per 15m" || asked > 0 {
+		t.Errorf("%q, asked %d times", got, asked)
+	}
+	for _, c := range [][3]string{
+		{"a.test", HiddenTitle, "about 7 in 1m, not announced"},
+		{"a.test", HiddenTitle + " of alice", "about 7 in 1m, not announced of alice"},
+		{"a.test", HiddenTitle + " for GET /b of alice", HiddenTitle + " for GET /b of alice"},
+		{"a.test", HiddenTitle + " for GET /c", "about 20 in 1s for GET /c, not announced"},
+		{"b.test", HiddenTitle, "refusals at random, 5 % of the requests"},
+		{"c.test", HiddenTitle, HiddenTitle},
+	} {
+		if got := named(c[0], c[1]); got != c[2] {
+			t.Errorf("%q: %q, want %q", c[1], got, c[2])
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
 	}
 }

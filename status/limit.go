@@ -258,3 +258,25 @@ func DescribeForecasts(w io.Writer, list []Forecast, now time.Time) {
 		say(w, "and %s", Number(more, "other", "others"))
 	}
 }
+
+// Forgotten is a limit that was learned and is forgotten; Of is the token whose limit it was. A site of which
+// no limit was known has one without a name.
+type Forgotten struct {
+	Site  string `json:"site"`
+	Limit string `json:"limit,omitempty"`
+	Of    string `json:"of,omitempty"`
+}
+
+// DescribeForgotten writes a line for each limit that is forgotten, and tells whether there is any.
+func DescribeForgotten(w io.Writer, list []Forgotten) bool {
+	for _, f := range list {
+		switch {
+		case f.Limit == "":
+			f.Limit = "what was seen of its answers; no limit was known"
+		case f.Of != "":
+			f.Limit += " of " + f.Of
+		}
+		say(w, "%s: forgot %s", f.Site, f.Limit)
+	}
+	return len(list) > 0
+}

@@ -7,14 +7,15 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
 // cells shows what is left of a limit, and when there is more.
 func (a Announced) cells(now time.Time, site string) []string {
 	name := site + a.Label()
-	if others := a.OthersText(); others != "" {
-		name += "; " + others
+	if notes := a.Notes(); notes != "" {
+		name += "; " + notes
 	}
 	reset := "-"
 	if a.Reset.After(now) {
@@ -142,6 +143,7 @@ type Announced struct {
 	State     string    `json:"state,omitempty"`
 	Foreign   float64   `json:"foreign"`                     // the share that others use of it, 0 to 1
 	AtRandom  float64   `json:"refused_at_random,omitempty"` // the share of requests that the site refuses whatever the rate is
+	Before    bool      `json:"known_from_before,omitempty"` // it was learned before the start, and no request has asked for it since
 }
 
 func (t Token) Normalize() Token {
@@ -172,19 +174,46 @@ func announced(list []Announced) []Announced {
 // Name returns the limit's name for people: "75 per 15m for GET /2/tweets/*".
 func (a Announced) Name() string { return cmp.Or(a.Title, a.Route, "all requests") }
 
-// Label is the name with what was found of a limit that the server does not announce, and the length of
-// its windows where that was measured: "5 requests, measured: per about 5s".
+// HiddenTitle begins the title of a limit that the server does not announce.
+const HiddenTitle = "a limit that the site does not announce"
+
+// Label names the limit for people by what is known of it now: "about 20 in 1s for GET /a, not announced" by
+// what was found of a limit that the server does not announce, or Name with the length of its windows where
+// that was measured: "5 requests, measured: per about 5s".
 func (a Announced) Label() string {
 	if a.Noise() {
 		return fmt.Sprintf("refusals at random, %.2g %% of the requests", 100*a.AtRandom)
 	}
 	if found := a.FoundText(); found != "" {
-		return a.Name() + ", found: " + found
+		return found + strings.TrimPrefix(a.Title, HiddenTitle) + ", not announced"
 	}
 	if a.Measured() {
 		return a.Title + ", measured: per " + a.WindowText()
 	}
 	return a.Name()
+}
+
+// HiddenNames returns a function that puts the Label of a limit of a site in the place of its title, with which
+// a text begins, if the site does not announce the limit. It asks for the limits when the first text needs them.
+func HiddenNames(limits func() []Announced) func(site, text string) string {
+	ask := sync.OnceValue(func() []Announced {
+		list := limits()
+		slices.SortStableFunc(list, func(a, b Announced) int {
+			return cmp.Or(cmp.Compare(len(b.Title), len(a.Title)), cmp.Compare(len(b.FoundText()), len(a.FoundText())))
+		})
+		return list
+	})
+	return func(site, text string) string {
+		if !strings.HasPrefix(text, HiddenTitle) {
+			return text
+		}
+		for _, a := range ask() {
+			if whose, begins := strings.CutPrefix(text, a.Title); begins && a.Title != "" && a.Site == site {
+				return a.Label() + whose
+			}
+		}
+		return text
+	}
 }
 
 // Noise tells whether refusals were found to come at random, so that there is no limit.
@@ -238,12 +267,16 @@ func (a Announced) LeftShare() float64 {
 	return float64(a.Remaining) / float64(a.Limit)
 }
 
-// OthersText says how much of it OthersText use, "" for too little to see.
-func (a Announced) OthersText() string {
+// Notes says how much of the limit others use, if that is enough to see, and that it is known from before.
+func (a Announced) Notes() string {
+	notes := ""
 	if share := math.Round(100 * a.Foreign); share >= 1 {
-		return fmt.Sprintf("others use %.0f %%", share)
+		notes = fmt.Sprintf("others use %.0f %%", share)
 	}
-	return ""
+	if a.Before {
+		notes = strings.TrimPrefix(notes+"; known from before", "; ")
+	}
+	return notes
 }
 
 // Account is the name of those who share the token's limits: the labels of its account.

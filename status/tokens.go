@@ -160,9 +160,6 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 		}
 		if len(lines) == 0 {
 			lines = [][]string{{"nothing learned yet", "-", "-"}}
-			if p.Before && one.Uses == 0 {
-				lines[0][0] = "known from before, read at the first request"
-			}
 		}
 		for i, line := range lines {
 			if i > 0 {

@@ -133,8 +133,8 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a hidden limit is busy":                               {"limit", []func(*Facts){blocked(site, "what the site does not say", .5)}, []string{`the limit "what the site does not say" has held`}},
 		"a hidden limit is found": {
 			"limit",
-			[]func(*Facts){blocked(site, "hidden", .5), announced(status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: 20, Remaining: -1, Window: 1})},
-			[]string{"hidden, found: about 20 in 1s, has held", "It is the site's own"},
+			[]func(*Facts){blocked(site, status.HiddenTitle, .5), announced(status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: 20, Remaining: -1, Window: 1})},
+			[]string{"about 20 in 1s, not announced, has held", "It is the site's own"},
 		},
 		"the site refused":                 {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"a pause after the site refused"}},
 		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after the site failed"}},

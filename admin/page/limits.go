@@ -93,7 +93,7 @@ func learnedOf(f *Facts, now time.Time) folded[limitBar] {
 		if a.Reset.After(now) && (a.Reset.Before(known.Reset) || !known.Reset.After(now)) {
 			known.Reset = a.Reset
 		}
-		known.Foreign, known.tokens = max(known.Foreign, a.Foreign), known.tokens+token
+		known.Foreign, known.Before, known.tokens = max(known.Foreign, a.Foreign), known.Before && a.Before, known.tokens+token
 	}
 	for i := range f.Tokens.Limits {
 		add(&f.Tokens.Limits[i], 0)

@@ -205,7 +205,7 @@ func TestLearnedLimitsOfAllTokensAreOneLine(t *testing.T) {
 	want := []limitBar{
 		{Site: "a.test", Name: "75 per 15m, 2 tokens together", Left: "30 of 150", In: "in 1 min 00 s", Used: 80, Tone: "warm"},
 		{Site: "b.test", Name: "all requests", Left: "4 of 10", Used: 60},
-		{Site: "c.test", Name: "all requests, found: about 20 in 1s", Left: "-", Used: -1},
+		{Site: "c.test", Name: "about 20 in 1s, not announced", Left: "-", Used: -1},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)

@@ -261,8 +261,8 @@ func announcedBar(a *status.Announced, several bool, now time.Time) limitBar {
 	if several && a.Site != "" {
 		b.Name = a.Site + ": " + b.Name
 	}
-	if others := a.OthersText(); others != "" {
-		b.Name += "; " + others
+	if notes := a.Notes(); notes != "" {
+		b.Name += "; " + notes
 	}
 	if share := a.LeftShare(); share <= 1 && a.Limit > 0 {
 		b.Used = 100 - int(100*share)

@@ -10,7 +10,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -124,19 +123,6 @@ const (
 	// reloadPatience is for a reload, which may wait for a lookup of secrets.
 	reloadPatience = 30 * time.Second
 )
-
-// askLive asks the process whose admin listener is at address what a request would meet now,
-// until ctx is done. It also returns the JSON as it came.
-func askLive(ctx context.Context, address string, token policy.Secret, query url.Values) (e status.Explanation, body []byte, err error) {
-	body, err = callAPI(ctx, http.MethodGet, address, token, "explain?"+query.Encode(), nil, "explains")
-	if err != nil {
-		return e, nil, err
-	}
-	if err := json.Unmarshal(body, &e); err != nil || e.Target == "" {
-		return e, nil, notAbide(address, "explains")
-	}
-	return e, body, nil
-}
 
 // callAPI sends a request for a path of the admin API to address, until ctx is done. send is
 // its body in JSON; nil: it has none. does describes the endpoint in errors: "explains". A

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -101,9 +103,13 @@ func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, 
 	if x.client != "" {
 		query.Set("client", x.client)
 	}
-	e, body, err := askLive(ctx, address, api.token, query)
+	body, err := callAPI(ctx, http.MethodGet, address, api.token, "explain?"+query.Encode(), nil, "explains")
 	if err != nil {
 		return err
+	}
+	var e status.Explanation
+	if json.Unmarshal(body, &e) != nil || e.Target == "" {
+		return notAbide(address, "explains")
 	}
 	if x.json {
 		_, err := w.Write(body)

@@ -121,7 +121,7 @@ func TestExplainDoesNotWaitForAProxyThatHangs(t *testing.T) {
 	address := console(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, _, err := askLive(ctx, address, policy.Secret{}, nil)
+	_, err := callAPI(ctx, http.MethodGet, address, policy.Secret{}, "explain", nil, "explains")
 	if err == nil || err.Error() != "the proxy at "+address+" does not answer in time" {
 		t.Error(err)
 	}

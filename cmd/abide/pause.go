@@ -20,9 +20,6 @@ type pauseAsk struct {
 	For    string `json:"for,omitempty"` // how long, such as 2h; "": until the site is resumed
 }
 
-// pausesSites describes the endpoints about pauses in errors.
-const pausesSites = "pauses sites"
-
 // sitePath is the path of the API at which something is done with a site.
 func sitePath(site, what string) string { return "sites/" + url.PathEscape(site) + "/" + what }
 
@@ -62,51 +59,74 @@ It ends with 1 where the site is not paused.`,
 	}
 }
 
+func forgetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget HOST",
+		Short: "Forget limits that were learned of a host",
+		Long: `Forget drops what was learned of the sites of a host: limits that it announced and
+those that were found by refusals. It prints each of them. They are learned again
+from the next answers. What was spent of limits of the configuration stays, and so
+do tokens that are put away.
+
+HOST is a host, on whichever port, or a site as abide sites lists it. Forget finds
+the proxy, or several, as abide status does. It ends with 1 where nothing was
+learned of the host.`,
+		Example: `  abide forget api.example.com`,
+		Args:    arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeSite(cmd, args[0], "forget", "forgets what it has learned", nil, func(w io.Writer, body []byte, _ registration) bool {
+				var list []status.Forgotten
+				err := json.Unmarshal(body, &list)
+				return status.DescribeForgotten(w, list) && err == nil
+			})
+		},
+	}
+}
+
 // changePause pauses or resumes a site at each running abide, and prints how the site is then.
 func changePause(cmd *cobra.Command, site, what string, ask any) error {
+	return changeSite(cmd, site, what, "pauses sites", ask, func(w io.Writer, body []byte, of registration) bool {
+		var sitePause status.SitePause
+		if json.Unmarshal(body, &sitePause) != nil || sitePause.Site == "" {
+			return false
+		}
+		state := map[string]string{"pause": "is not paused", "resume": "is resumed"}[what] // a short pause may be over
+		if sitePause.Paused && sitePause.Pause != nil {
+			state = "is " + sitePause.Title()
+		}
+		if sitePause.Warning != "" {
+			state += "; " + sitePause.Warning
+		}
+		fmt.Fprintf(w, "%s: %s %s\n", printable(of.title()), printable(sitePause.Site), printable(state))
+		return true
+	})
+}
+
+// changeSite changes a site at each running abide. say prints an answer, and tells whether it is that of an abide. An
+// abide that has nothing to change is no failure where another has.
+func changeSite(cmd *cobra.Command, site, what, does string, ask any, say func(w io.Writer, body []byte, of registration) bool) error {
 	list, api, err := findRunning(cmd)
 	if err != nil {
 		return err
 	}
 	api.warnGuessed(cmd, list)
 	var failed, absent []error
-	done := 0
 	for _, one := range list {
-		err := changePauseAt(cmd.Context(), cmd.OutOrStdout(), api, one, site, what, ask)
+		ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+		body, err := api.post(ctx, one.Admin, sitePath(site, what), ask, does)
+		cancel()
 		var refused *problem
 		switch {
-		case err == nil:
-			done++
-		case errors.As(err, &refused) && refused.status == http.StatusNotFound && what == "resume":
+		case errors.As(err, &refused) && refused.status == http.StatusNotFound:
 			absent = append(absent, err) // or another one that shares the pause has just resumed it
-		default:
+		case err != nil:
 			failed = append(failed, err)
+		case !say(cmd.OutOrStdout(), body, one):
+			failed = append(failed, notAbide(one.Admin, does))
 		}
 	}
-	if done == 0 {
+	if len(failed)+len(absent) == len(list) {
 		failed = append(failed, absent...)
 	}
 	return errors.Join(failed...)
-}
-
-func changePauseAt(ctx context.Context, out io.Writer, api adminAPI, item registration, site, what string, ask any) error {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	body, err := api.post(ctx, item.Admin, sitePath(site, what), ask, pausesSites)
-	if err != nil {
-		return err
-	}
-	var sitePause status.SitePause
-	if json.Unmarshal(body, &sitePause) != nil || sitePause.Site == "" {
-		return notAbide(item.Admin, pausesSites)
-	}
-	state := map[string]string{"pause": "is not paused", "resume": "is resumed"}[what] // a short pause may be over
-	if sitePause.Paused && sitePause.Pause != nil {
-		state = "is " + sitePause.Title()
-	}
-	if sitePause.Warning != "" {
-		state += "; " + sitePause.Warning
-	}
-	_, err = fmt.Fprintf(out, "%s: %s %s\n", printable(item.title()), printable(sitePause.Site), printable(state))
-	return err
 }

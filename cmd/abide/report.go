@@ -37,9 +37,10 @@ func reportCommand() *cobra.Command {
 long requests waited, and the bytes of their bodies, by site, client, token or
 priority, those that waited longest first (50 of them; --csv and --json have all);
 and below that, or above more than 20 rows, which limits held requests, and for
-which part of the time; and the answers from status 400 on, with those of abide itself and requests
-that clients gave up; and the tokens that are denied now. Https that passed
-unread has bytes, but no requests.
+which part of the time; and the answers from status 400 on, with those of abide
+itself to requests for a site, and requests that clients gave up; and the tokens
+that are denied now. What abide refuses before it knows a site (400, 407) is in
+/metrics alone. Https that passed unread has bytes, but no requests.
 
 It asks the running proxy. If none runs, it reads the state file that the last one has left. Minutes
 are kept for 2 days, hours for 60 days, days for 5 years.`,
@@ -102,32 +103,28 @@ func (x *reportCall) print(w io.Writer, r status.Report) error {
 	return err
 }
 
-// read asks a running abide, or else reads the state file. Abides with the same data directory
-// have the same file, so the first that answers is enough.
+// read asks the running abides, or else reads the state file. Abides with the same data directory
+// have the same file, so one answer is enough.
 func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, err error) {
-	list, api, err := findRunning(cmd)
-	if err != nil {
-		return r, err
-	}
-	api.warnGuessed(cmd, list)
-	for _, one := range list {
-		var body []byte
-		ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
-		body, err = api.get(ctx, one.Admin, "report?"+query.Encode(), "reports what became of requests")
-		cancel()
-		if err == nil {
-			if json.Unmarshal(body, &r) != nil || r.Rows == nil {
-				return r, notAbide(one.Admin, "reports what became of requests")
-			}
-			return r, nil
+	const does = "reports what became of requests"
+	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, address string, api adminAPI) error {
+		if r.Rows != nil {
+			return nil
 		}
-	}
+		body, err := api.get(ctx, address, "report?"+query.Encode(), does)
+		if err == nil && (json.Unmarshal(body, &r) != nil || r.Rows == nil) {
+			return notAbide(address, does)
+		}
+		return err
+	})
 	var none notRunning
-	if !errors.As(err, &none) {
+	switch {
+	case answered:
+		return r, nil
+	case !errors.As(err, &none):
 		return r, err
 	}
-	kept, there, readErr := x.readFile(cmd, query, now)
-	if there {
+	if kept, there, readErr := x.readFile(cmd, query, now); there {
 		return kept, readErr
 	}
 	return r, err
@@ -207,6 +204,10 @@ func (c adminProcess) Report(ctx context.Context, by, site string, since, until 
 		if site == "" || pool.Name == c.poolOf(site) {
 			r.Denied = append(r.Denied, pool.Denied()...)
 		}
+	}
+	named := status.HiddenNames(c.proxy.Learned)
+	for i := range r.Limits {
+		r.Limits[i].Limit = named(r.Limits[i].Site, r.Limits[i].Limit)
 	}
 	return r, err
 }

@@ -193,7 +193,7 @@ func TestASummarySaysHowALimitBecameKnown(t *testing.T) {
 		{status.Announced{Title: "6 requests", Limit: 6, Window: 9.2}, "limit: 6 requests, announced by the site, its time measured: about 9s", ``},
 		{status.Announced{Title: "6 requests", Limit: 6}, "limit: 6 requests, announced by the site, its time not known", ``},
 		{status.Announced{Title: "6 requests per 9s", Limit: 6, Window: 9}, "limit: 6 requests per 9s, announced by the site", ``},
-		{status.Announced{Title: "hidden", State: status.Hidden, Limit: 20, Window: 1}, "limit: hidden, about 20 in 1s, found by refusals", ``},
+		{status.Announced{Title: status.HiddenTitle + " for GET /a", State: status.Hidden, Limit: 20, Window: 1}, "limit: about 20 in 1s for GET /a, not announced, found by refusals", ``},
 		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1}, "limit: hidden, found by refusals", ``},
 		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", ``},
 	} {

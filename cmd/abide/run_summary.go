@@ -56,7 +56,7 @@ func sourceOfLimit(l status.Announced) limitSource {
 	case l.Noise():
 		return limitSource{text: l.Label(), source: "refusals at random", found: l.Label()}
 	case l.State == status.Hidden:
-		return limitSource{text: "limit: " + strings.TrimSuffix(l.Name()+", "+l.FoundText(), ", ") + ", " + found, source: found}
+		return limitSource{text: "limit: " + l.Label() + ", " + found, source: found, found: l.FoundText()}
 	case l.Measured():
 		return limitSource{text: "limit: " + l.Name() + ", " + announced + ", its time measured: " + l.WindowText(), source: announced}
 	case strings.HasSuffix(l.Name(), " requests"):

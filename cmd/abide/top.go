@@ -138,6 +138,6 @@ func (s topSource) Resume(ctx context.Context, site string) error {
 }
 
 func (s topSource) change(ctx context.Context, site, what string, ask any) error {
-	_, err := s.api.post(ctx, s.address, sitePath(site, what), ask, pausesSites)
+	_, err := s.api.post(ctx, s.address, sitePath(site, what), ask, "pauses sites")
 	return err
 }

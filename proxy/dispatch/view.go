@@ -19,7 +19,6 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
-	"github.com/abide-proxy/abide/sites/routes"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store/budget/overrides"
 )
@@ -60,19 +59,20 @@ func (v *View) Holds(site string, most int) []status.Hold {
 	now, waiting := v.clock.Now(), v.gate.HeldRequests(site)
 	waiting = waiting[:min(len(waiting), most)]
 	list, st := make([]status.Hold, len(waiting)), v.current.Load()
+	named := status.HiddenNames(v.Learned)
 	var owners owners // made only where several tokens lack something
 	failing := v.failing()
 	for i, h := range waiting {
-		if why := failing[h.Site]; why != "" && (h.Limit == "retry" || h.Why != "" && (h.Limit == "" || h.Limit == h.Site) || strings.HasPrefix(h.Limit, routes.HiddenTitle)) {
+		if why := failing[h.Site]; why != "" && (h.Limit == "retry" || h.Why != "" && (h.Limit == "" || h.Limit == h.Site) || strings.HasPrefix(h.Limit, status.HiddenTitle)) {
 			h.Limit, h.Why = "", why
 		}
-		limit := h.Limit
+		limit := named(h.Site, h.Limit)
 		if h.Any > 1 {
 			if owners.sites == nil {
 				owners = st.owners()
 			}
 			if pool := owners.pool(st.policy, h.Site); pool != "" {
-				limit = fmt.Sprintf("%s of any of %d tokens of %s", h.Title, h.Any, pool)
+				limit = fmt.Sprintf("%s of any of %d tokens of %s", named(h.Site, h.Title), h.Any, pool)
 			}
 		}
 		list[i] = status.Hold{
@@ -92,7 +92,11 @@ func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
 // Waiting sums up the requests that wait at each site.
 func (v *View) Waiting() []queue.SiteWaiting {
 	var list []queue.SiteWaiting
-	v.gate.VisitWaiting(func(siteWaiting queue.SiteWaiting) { list = append(list, siteWaiting) })
+	named := status.HiddenNames(v.Learned)
+	v.gate.VisitWaiting(func(siteWaiting queue.SiteWaiting) {
+		siteWaiting.Limit = named(siteWaiting.Site, siteWaiting.Limit)
+		list = append(list, siteWaiting)
+	})
 	return list
 }
 
@@ -240,6 +244,11 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	if limited {
 		e.AddClient(explanationOf(v.gate.Explain(ofClient)))
 	}
+	named := status.HiddenNames(v.Learned)
+	e.Limit = named(match.Site, e.Limit)
+	for i := range e.Limits {
+		e.Limits[i].Limit = named(match.Site, e.Limits[i].Limit)
+	}
 	e.Target, e.Site = target.Scheme+"://"+target.HostPort(), match.Site
 	e.Client, e.ClientGuessed, e.Observed = name, guessed, st.policy.Observes()
 	if match.Rule != nil {
@@ -283,10 +292,40 @@ func explanationOf(x queue.Explanation) status.Explanation {
 type Operator struct {
 	overrides *overrides.Overrides
 	tokens    *sharedTokens
+	sees      *View
 }
 
 // NewOperator makes the operator of a Dispatcher.
-func NewOperator(d *Dispatcher) *Operator { return &Operator{d.storage.overrides, d.storage.tokens} }
+func NewOperator(d *Dispatcher) *Operator {
+	return &Operator{d.storage.overrides, d.storage.tokens, NewView(d, nil)}
+}
+
+// Forget forgets what was learned of the sites of a host, on whichever port, or of the site of that name. It
+// returns the limits that were known. The error is a status.Missing.
+func (o *Operator) Forget(host string) (list []status.Forgotten, err error) {
+	var matched []string
+	for _, scheme := range []string{"https", "http"} {
+		if t, err := policy.ParseTarget(scheme, host); err == nil {
+			matched = append(matched, o.sees.current.Load().policy.Match(t).Site)
+		}
+	}
+	limits, known := o.sees.Limits(), o.sees.LearnedSites(mostUsed)
+	for _, name := range o.sees.storage.learned.Forget(o.sees.gate, host, matched...) {
+		none := len(list)
+		for _, l := range limits {
+			if l.Site == name {
+				list = append(list, status.Forgotten{Site: name, Limit: l.Label(), Of: l.Token})
+			}
+		}
+		if len(list) == none {
+			list = append(list, status.Forgotten{Site: name})
+		}
+	}
+	if len(list) == 0 {
+		return nil, status.Missing(fmt.Sprintf("nothing was learned of %q%s", host, policy.DidYouMean(host, known)))
+	}
+	return list, nil
+}
 
 // SetLimits sets other limits for a site than its rule says: see overrides.Overrides.Set.
 func (o *Operator) SetLimits(ctx context.Context, site string, body []byte) error {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/limit/queue"
@@ -192,14 +193,7 @@ func (l *written) most() int64 {
 
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
 func (v *View) Tokens() status.Tokens {
-	pools, st := v.Pools(), v.current.Load()
-	owners := st.owners()
-	for _, site := range v.storage.learned.Saved(status.MaxListed) {
-		for i := range pools {
-			pools[i].Before = pools[i].Before || pools[i].Name == owners.pool(st.policy, site)
-		}
-	}
-	return tokensOf(pools, v.Limits(), v.clock.Now())
+	return tokensOf(v.Pools(), v.Limits(), v.clock.Now())
 }
 
 // TokenStates returns the pools without limits, which takes less time than Tokens.
@@ -208,33 +202,28 @@ func (v *View) TokenStates() status.Tokens { return status.Tokens{Pools: v.Pools
 // Limits returns the limits that were learned and not forgotten yet, in order.
 func (v *View) Limits() []LimitStatus {
 	var found []LimitStatus // with the budget as the token
+	cooling := map[slotName]time.Time{}
 	v.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
 		route, learned := v.storage.learned.ID(at.At.Limit)
 		if !learned {
 			return
 		}
-		item := LimitStatus{status.Announced{Site: at.Site, Route: route, Title: at.Title, Limit: -1, Remaining: -1}, "", at.At.Key}
-		switch m := at.Meter.(type) {
-		case *ledger.Ledger:
-			got := m.Status(now)
-			item.Limit, item.Remaining, item.Reset, item.Window, item.State = got.Limit, got.Remaining, got.Reset, got.Window.Seconds(), got.State
-			if got.Foreign > 0 {
-				item.Foreign = float64(got.Foreign) / float64(got.Foreign+got.Own)
-			}
-		case *ledger.HiddenRate:
-			found := m.Found(now)
-			item.State, item.Remaining, item.Window, item.AtRandom = status.Hidden, found.Left, found.Window.Seconds(), found.AtRandom
-			if found.Limit > 0 {
-				item.Limit = found.Limit
-			}
-		default:
+		item := LimitStatus{status.Announced{Site: at.Site, Route: route, Title: at.Title}, "", at.At.Key}
+		if !item.read(now, at.Meter) {
+			cooling[slotName{at.Site, at.At}] = at.Cooling
 			return
 		}
-		if at.Cooling.After(item.Reset) {
-			item.Reset = at.Cooling
-		}
+		item.cool(at.Cooling)
 		found = append(found, item)
 	})
+	now := v.clock.Now()
+	for _, saved := range v.storage.learned.SavedLimits(now) {
+		item := LimitStatus{status.Announced{Site: saved.Site, Route: saved.Route, Title: saved.Title, Before: true}, "", saved.At.Key}
+		if item.read(now, saved.Meter) {
+			item.cool(cooling[slotName{saved.Site, saved.At}])
+			found = append(found, item)
+		}
+	}
 	st := v.current.Load()
 	owners := st.owners()
 	list := found[:0]
@@ -244,7 +233,10 @@ func (v *View) Limits() []LimitStatus {
 		if item.Token = owners.labels[item.Pool][budget]; item.Token == "" && budget != "" && item.Pool != "" {
 			continue // of a token that is not there any more
 		}
-		if b := v.storage.learned.Find(item.Site); b != nil {
+		if b := v.storage.learned.Find(item.Site); b != nil && !item.Before {
+			if _, exists := b.LimitOf(item.Route); !exists {
+				continue // it was forgotten
+			}
 			item.Title, item.Route = b.Title(item.Route, item.Title), b.Route(item.Route)
 		}
 		list = append(list, item)
@@ -254,6 +246,40 @@ func (v *View) Limits() []LimitStatus {
 	})
 	agree(list)
 	return list
+}
+
+// Learned returns what Limits returns, without the tokens.
+func (v *View) Learned() []status.Announced {
+	return lists.Map(v.Limits(), func(l LimitStatus) status.Announced { return l.Announced })
+}
+
+// cool puts the reset after a pause.
+func (l *LimitStatus) cool(until time.Time) {
+	if until.After(l.Reset) {
+		l.Reset = until
+	}
+}
+
+// read sets what the meter of a learned limit knows. It returns false for other meters.
+func (l *LimitStatus) read(now time.Time, m limit.Meter) bool {
+	l.Limit, l.Remaining = -1, -1
+	switch m := m.(type) {
+	case *ledger.Ledger:
+		got := m.Status(now)
+		l.Limit, l.Remaining, l.Reset, l.Window, l.State = got.Limit, got.Remaining, got.Reset, got.Window.Seconds(), got.State
+		if got.Foreign > 0 {
+			l.Foreign = float64(got.Foreign) / float64(got.Foreign+got.Own)
+		}
+	case *ledger.HiddenRate:
+		found := m.Found(now)
+		l.State, l.Remaining, l.Window, l.AtRandom = status.Hidden, found.Left, found.Window.Seconds(), found.AtRandom
+		if found.Limit > 0 {
+			l.Limit = found.Limit
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 // agree gives all tokens the same window of a limit whose windows were measured: the median of what was measured.
@@ -302,6 +328,7 @@ func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.T
 				t.Routes = slices.DeleteFunc(t.Routes, func(r status.Paused) bool { return r.Why == nothingLeft })
 			}
 			for _, l := range t.Limits {
+				p.Before = p.Before || l.Before
 				routes[status.Routes{Site: l.Site, Of: l.Route}] = true
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/status"
 )
 
 // catalog has the limits of a site, with the indexes to find them. It is not safe for
@@ -20,6 +21,7 @@ type catalog struct {
 	hiddenOf   map[string]*group       // :: template → the hidden limit of the routes of all entities
 	made       uint64                  // groups so far
 	marks      uint64                  // number of responses that announced a limit
+	numbered   bool                    // all IDs have a number, so that none is one from before Table.Forget
 }
 
 // candidates are the groups with one name key: a response that announces such a limit
@@ -246,7 +248,7 @@ func (c *catalog) newHidden(covers string) *group {
 		return c.hidden[len(c.hidden)-1]
 	}
 	c.made++
-	g := &group{number: c.made, kind: Hidden, title: HiddenTitle, covers: bound(covers, longestTitle)}
+	g := &group{number: c.made, kind: Hidden, title: status.HiddenTitle, covers: bound(covers, longestTitle)}
 	g.id = c.unique("hidden", true, g.number)
 	c.groups[g.id] = g
 	c.hidden = append(c.hidden, g)
@@ -256,7 +258,7 @@ func (c *catalog) newHidden(covers string) *group {
 // unique returns an ID that no other limit has.
 func (c *catalog) unique(id string, numbered bool, number uint64) string {
 	id = bounded(id)
-	if !numbered && c.groups[id] == nil {
+	if !numbered && !c.numbered && c.groups[id] == nil {
 		return id
 	}
 	for {

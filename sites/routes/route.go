@@ -149,6 +149,11 @@ type Limit struct {
 	Site   bool // the site counts all requests together, whatever their credentials
 }
 
+// limit returns the limit of the group.
+func (g *group) limit() Limit {
+	return Limit{ID: g.id, Title: g.title, Entity: g.key.entity, Kind: g.kind, Unit: g.key.unit, Site: g.site}
+}
+
 // Class has the limits of the requests of one route. It is immutable: a route whose limits change
 // gets another class.
 type Class struct {
@@ -184,9 +189,6 @@ const (
 	longestTitle = 64
 	longestID    = 128
 )
-
-// HiddenTitle is the title of a limit that the site does not announce.
-const HiddenTitle = "a limit that the site does not announce"
 
 // entitle returns the title of a limit as it is shown: "75 per 15m", "5000 of core".
 func (g *group) entitle() string {

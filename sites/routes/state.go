@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/status"
 )
 
 // The state's version, and the most of it that is read.
@@ -24,6 +25,7 @@ type state struct {
 	Announced bool         `json:"announced,omitempty"`
 	Answers   int          `json:"answers,omitempty"`
 	Made      uint64       `json:"made,omitempty"`
+	Numbered  bool         `json:"numbered,omitempty"`
 	Wide      string       `json:"wide,omitempty"`
 	Groups    []groupState `json:"groups,omitempty"`
 	Routes    []routeState `json:"routes,omitempty"`
@@ -61,7 +63,7 @@ type routeState struct {
 
 // State returns what is known of routes that have responses, for Restore.
 func (m *Table) State() []byte {
-	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.catalog.made}
+	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.catalog.made, Numbered: m.catalog.numbered}
 	if m.siteWide != nil {
 		s.Wide = m.siteWide.id
 	}
@@ -121,7 +123,7 @@ func (m *Table) Restore(text []byte) error {
 			return err
 		}
 	}
-	n.catalog.made = max(n.catalog.made, min(s.Made, 1<<53))
+	n.catalog.made, n.catalog.numbered = max(n.catalog.made, min(s.Made, 1<<53)), s.Numbered
 	if n.siteWide = n.catalog.groups[s.Wide]; n.siteWide != nil && n.siteWide.kind != Hidden {
 		return fmt.Errorf("%w: the limit of the site is no hidden one", errState)
 	}
@@ -161,7 +163,7 @@ func (c *catalog) restoreGroup(s *groupState) error {
 	}
 	c.made = s.Number
 	if s.Hidden {
-		g.kind, g.title, g.covers = Hidden, HiddenTitle, bound(s.Covers, longestTitle)
+		g.kind, g.title, g.covers = Hidden, status.HiddenTitle, bound(s.Covers, longestTitle)
 		c.groups[g.id] = g
 		c.hidden = append(c.hidden, g)
 		return nil

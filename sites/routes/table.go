@@ -51,6 +51,14 @@ func New() *Table {
 	}
 }
 
+// Forget drops all that is known. Limits that are found from now on have other IDs than those before.
+func (m *Table) Forget() {
+	n := New()
+	n.version, n.tree.tick, n.catalog.marks = m.version+1, m.tree.tick, m.catalog.marks
+	n.catalog.made, n.catalog.numbered = m.catalog.made, true
+	*m = *n
+}
+
 // Version grows whenever the limits of a class change.
 func (m *Table) Version() uint64 { return m.version }
 
@@ -237,6 +245,14 @@ func (m *Table) IDs() []string {
 	return slices.Sorted(maps.Keys(m.catalog.groups))
 }
 
+// Limit returns a limit of the site; false: it does not exist.
+func (m *Table) Limit(id string) (l Limit, exists bool) {
+	if g := m.catalog.groups[id]; g != nil {
+		return g.limit(), true
+	}
+	return Limit{}, false
+}
+
 // Title returns a limit's title: "75 per 15m"; "" if the limit does not exist.
 func (m *Table) Title(id string) string {
 	if g := m.catalog.groups[id]; g != nil {
@@ -416,7 +432,7 @@ func (l *lists) of(all []*group) []Limit {
 	}
 	limits := make([]Limit, len(all))
 	for n, g := range all {
-		limits[n] = Limit{ID: g.id, Title: g.title, Entity: g.key.entity, Kind: g.kind, Unit: g.key.unit, Site: g.site}
+		limits[n] = g.limit()
 	}
 	if len(l.known) >= 2*mostRoutes {
 		clear(l.known)

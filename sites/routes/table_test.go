@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/status"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -369,7 +370,7 @@ func TestHiddenLimits(t *testing.T) {
 	if !changed || !slices.Equal(v.ids("GET /a"), []string{id}) || len(v.ids("GET /b")) != 0 {
 		t.Errorf("%q, changed %v: %v and %v", id, changed, v.ids("GET /a"), v.ids("GET /b"))
 	}
-	if l := v.class("GET /a").Limits[0]; l.Kind != Hidden || l.Title != HiddenTitle || v.m.Identity(id) != "hidden/GET /a" {
+	if l := v.class("GET /a").Limits[0]; l.Kind != Hidden || l.Title != status.HiddenTitle || v.m.Identity(id) != "hidden/GET /a" {
 		t.Errorf("it is %+v", l)
 	}
 	if again, changed := v.m.AddHidden(v.class("GET /a"), false); again != id || changed {

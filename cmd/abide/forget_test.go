@@ -1,0 +1,81 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// limited is a site with a limit that it announces, of which nothing is left after two requests.
+func limited(t *testing.T) (variable string) {
+	left := []string{"1", "0"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-RateLimit-Limit", "2")
+		w.Header().Set("X-RateLimit-Remaining", left[0])
+		w.Header().Set("X-RateLimit-Reset", "600")
+		left = append(left[1:], "0")
+		fmt.Fprint(w, "from the origin")
+	}))
+	t.Cleanup(server.Close)
+	return "ABIDE_EGRESS_RESOLVE=api.test:80=" + server.Listener.Addr().String()
+}
+
+// says fails unless a command ends with a code and prints all texts; those that begin with ! it must not print.
+func (d *daemon) says(code int, args []string, texts ...string) {
+	d.t.Helper()
+	got, out, errs := d.command(args...)
+	if got != code {
+		d.t.Errorf("%q: %d %s%s", args, got, out, errs)
+	}
+	for _, text := range texts {
+		if unwanted, not := strings.CutPrefix(text, "!"); strings.Contains(out+errs, unwanted) == not {
+			d.t.Errorf("%q, %q: %s%s", args, text, out, errs)
+		}
+	}
+}
+
+func TestLimitsThatWereLearnedAreShownAfterARestartAndForgottenOnDemand(t *testing.T) {
+	t.Parallel()
+	dir, env := t.TempDir(), []string{limited(t)}
+	write(t, filepath.Join(dir, "abide.yaml"), "data: data\n")
+	restart := func(d *daemon) *daemon {
+		d.signal(syscall.SIGTERM)
+		d.status()
+		return serveIn(t, dir, env)
+	}
+	d := serveIn(t, dir, env)
+	for range 2 {
+		d.get("http://api.test/")
+	}
+	d = restart(d)
+	for _, path := range []string{"/", "/api/v1/tokens"} {
+		if _, text := d.ask(path); !strings.Contains(strings.ReplaceAll(text, "_", " "), "known from before") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	d.says(0, []string{"status"}, "2 requests; known from before", "0 of 2")
+	d.says(0, []string{"explain", "http://api.test/"}, `blocked by      "2 requests"`)
+	// A request that waits for the limit goes as soon as that is forgotten.
+	answered := make(chan string)
+	go func() {
+		_, text := d.get("http://api.test/")
+		answered <- text
+	}()
+	d.await("/api/v1/holds", `"limit":"2 requests"`)
+	d.says(1, []string{"forget", "api.tets"}, `nothing was learned of "api.tets"; did you mean "api.test"?`)
+	d.says(0, []string{"forget", "api.test"}, "api.test: forgot 2 requests\n")
+	if text := <-answered; text != "from the origin" {
+		t.Error(text)
+	}
+	d.says(0, []string{"forget", "api.test"}, "api.test: forgot 2 requests\n")
+	d.says(1, []string{"forget", "api.test"}, `nothing was learned of "api.test"`)
+	d = restart(d)
+	d.says(0, []string{"status"}, "!2 requests;")
+	d.says(1, []string{"forget", "api.test"})
+}
