@@ -15,7 +15,7 @@ import (
 )
 
 func TestNoAttemptIsSpentOnADeadBackendWhileAnotherWorks(t *testing.T) {
-	well := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(50 * time.Millisecond) }))
+	well := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-time.After(50 * time.Millisecond) }))
 	defer well.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

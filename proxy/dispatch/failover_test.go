@@ -15,7 +15,7 @@ func TestAFailureIsTriedAtAnotherBackendAlsoWhereThatIsBusy(t *testing.T) {
 					rw.WriteHeader(status)
 					return
 				}
-				time.Sleep(200 * time.Millisecond)
+				elapse(200 * time.Millisecond)
 			}
 			run(t, sites, fmt.Sprintf(pool, balance, ""), func(w rig) {
 				for i, a := range w.requestTogether(25, func(int) result { return w.Get("http://pool.test/") }) {
