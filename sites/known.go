@@ -1,7 +1,6 @@
 package sites
 
 import (
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +60,7 @@ func (s *Site) LimitOf(id string) (l routes.Limit, exists bool) {
 // at a gate keep their places. It returns the sites of which something was known.
 func (s *Sites) Forget(gate *queue.Gate, host string, others ...string) (forgotten []string) {
 	for _, name := range s.Known(mostStored) {
-		if of, _, err := net.SplitHostPort(name); err == nil && of == host {
+		if port, cut := strings.CutPrefix(name, host+":"); cut && !strings.Contains(port, ":") {
 			others = append(others, name)
 		}
 	}

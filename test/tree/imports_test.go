@@ -23,7 +23,7 @@ var rooms = []room{
 	{"admin", []string{"proxy", "store", "policy", "limit", "metrics", "status", "internal"}},
 	{"jobs", []string{"proxy", "policy", "status", "internal"}},
 	{"proxy", []string{"sites", "store", "tokens", "policy", "limit", "metrics", "status", "internal"}},
-	{"sites", []string{"store", "policy", "limit", "internal"}},
+	{"sites", []string{"store", "policy", "limit", "status", "internal"}},
 	{"store", []string{"policy", "limit", "status", "internal"}},
 	{"tokens", []string{"policy", "status", "internal"}},
 	{"policy", []string{"limit", "internal"}},
