@@ -20,8 +20,8 @@ func statusCommand() *cobra.Command {
 		Long: `Status asks the running proxy, once, and prints how it is; what keeps its
 budgets, with the other instances that do; which answers failed since the start;
 what requests wait for; its busiest sites; each token of its pools, what that
-has left of which limit and when there is more, or for pools of more than ten how
-many are in which state, why, and until when; limits that sites announce to
+has left of which limit and when there is more, or for pools of more than ten
+how many are in which state, why, and until when; limits that sites announce to
 requests without a token; and how long quotas last at the present rate. It ends
 with 1 when no proxy runs.
 
