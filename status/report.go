@@ -71,6 +71,9 @@ func (r *Report) Normalize() {
 	}
 	for i := range r.Limits {
 		r.Limits[i].Start = r.Limits[i].Start.UTC()
+		if of, unknown := strings.CutPrefix(r.Limits[i].Limit, HiddenTitle); unknown {
+			r.Limits[i].Limit = "refusals" + of + ", by an unknown limit or at random"
+		}
 	}
 }
 

@@ -27,3 +27,10 @@ func TestALongReportBeginsWithTheLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusalsWithoutAKnownLimitAreNoLimitInAReport(t *testing.T) {
+	r := Report{Limits: []ReportBlocked{{Site: "api.test", Limit: HiddenTitle + " for GET /a", Held: 21}}}
+	if r.Normalize(); r.Limits[0].Limit != "refusals for GET /a, by an unknown limit or at random" {
+		t.Error(r.Limits[0].Limit)
+	}
+}

@@ -27,6 +27,7 @@ var rules = []struct {
 	{"outage", outages},
 	{"refuses-all", refusesAll},
 	{"given-up", givenUp},
+	{"own-answers", ownAnswers},
 	{"limit", busyLimits},
 	{"limit-below-announced", belowAnnounced},
 	{"one-client", oneClient},

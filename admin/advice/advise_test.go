@@ -83,6 +83,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 	foreign := func(share float64, reset time.Time) status.Announced {
 		return status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1, Foreign: share, Reset: reset}
 	}
+	hiddenLimit := status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: 20, Remaining: -1, Window: 1}
 	three := []string{"a", "b", "c"}
 	for name, c := range map[string]struct {
 		rule  string
@@ -133,10 +134,24 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a hidden limit is busy":                               {"limit", []func(*Facts){blocked(site, "what the site does not say", .5)}, []string{`the limit "what the site does not say" has held`}},
 		"a hidden limit is found": {
 			"limit",
-			[]func(*Facts){blocked(site, status.HiddenTitle, .5), announced(status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: 20, Remaining: -1, Window: 1})},
-			[]string{"about 20 in 1s, not announced, has held", "It is the site's own"},
+			[]func(*Facts){blocked(site, status.HiddenTitle, .5), announced(hiddenLimit)},
+			[]string{"about 20 in 1s, not announced, has held", "accepts about 20 in 1s, and does not say so"},
 		},
-		"the site refused":                 {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"a pause after the site refused"}},
+		"the site refused": {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"refused 9 % of all attempts, 1 in 60 min. They were sent again. Requests were held for 50 % of the time because of that."}},
+		"all that follows from refusals is one": {
+			"refusals",
+			[]func(*Facts){blocked(site, "cooldown", .4), blocked(site, "retry", .5), blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 70, 30, 0, 0), announced(hiddenLimit)},
+			[]string{"refused 30 % of all attempts, 30 in 60 min. They were sent again. Requests were held for 60 % of the time because of that.", "accepts about 20 in 1s, and does not say so"},
+		},
+		"refusals have no other advice": {"limit", []func(*Facts){blocked(site, "cooldown", .4), blocked(site, "retry", .5), blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 70, 30, 0, 0), announced(hiddenLimit)}, nil},
+		"refusals are at random": {
+			"refusals",
+			[]func(*Facts){blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 940, 60, 0, 0), announced(status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: -1, AtRandom: .06})},
+			[]string{"refused 6 % of all attempts", "refuses 6 % of the requests, whatever the rate is: nothing here makes that fewer."},
+		},
+		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests (wait).", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
+		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
+		"a dead backend is named once":     {"limit", []func(*Facts){blocked(site, "backend", .5), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, nil},
 		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after the site failed"}},
 		"backends failed":                  {"limit", []func(*Facts){blocked(site, "backend", .5)}, []string{"its backends after failures"}},
 		"the operator has paused the site": {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
@@ -151,13 +166,13 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"there is one client alone":           {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500)}, nil},
 		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
 
-		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 60 min", "Write a limit"}},
+		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 60 min", "write a limit"}},
 		"a site with a limit refuses much": {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(limit)}, []string{"lower the limits"}},
 		"a site refuses little":            {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
 		"a token is not accepted": {"denied-token", []func(*Facts){pool(site, three), func(f *Facts) {
 			token := &f.Tokens.Pools[0].Tokens[2]
 			token.State, token.Why, token.Until = "quarantined", "402: no credit", noon.Add(10*time.Minute)
-		}}, []string{"The token c of the pool x is not accepted (402: no credit), and it is not used until 12:10:00 UTC. Replace c"}},
+		}}, []string{"The token c of the pool x is not accepted (402: no credit), and it is not used until 12:10:00 UTC. Replace c, or remove it from the pool. An accepted token in its place would give 50 % more."}},
 		"the last token is not accepted": {"denied-token", []func(*Facts){pool(site, []string{"a"}), func(f *Facts) {
 			f.Tokens.Pools[0].Tokens[0].Why = "402: no credit"
 		}}, []string{"The token a of the pool x is not accepted (402: no credit). Replace a"}},
@@ -227,7 +242,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 		names = append(names, one.name)
 	}
 	slices.Sort(names)
-	if got := len(slices.Compact(names)); got != 13 {
+	if got := len(slices.Compact(names)); got != 14 {
 		t.Errorf("%d rules; add the cases of a new one to TestEachRuleHasATrueAndAFalseCase", got)
 	}
 }

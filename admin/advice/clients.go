@@ -1,10 +1,9 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,18 +21,21 @@ const (
 
 // givenUp finds sites whose requests clients gave up.
 func givenUp(f *Facts) []status.Advice {
-	return failing(f, status.ClientLeft, "%s: clients gave up %d of %d requests before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")
+	return failing(f, status.FailureOf(status.ClientLeft, ""), "%s: clients gave up %d of %d requests before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")
 }
 
 // refusesAll finds sites that answered 403.
 func refusesAll(f *Facts) []status.Advice {
-	return failing(f, http.StatusForbidden, "%s answered 403 to %d of %d requests, so it may block this crawler%s.",
+	return failing(f, forbidden, "%s answered 403 to %d of %d requests, so it may block this crawler%s.",
 		"Look at such an answer and at the site's rules for crawlers; a User-Agent with a contact (headers: in its rule) and a lower rate often help.")
 }
 
-// failing finds sites with answers of a status that are not those of abide itself. From refusedShare on it has the
+// forbidden is the FailureOf answers with which sites refuse everything, and abide, too, what it does not allow.
+const forbidden = "403"
+
+// failing finds sites whose requests failed in one way. From refusedShare on it has the
 // largest weight, as these requests bring nothing.
-func failing(f *Facts, code int, text, change string) (list []status.Advice) {
+func failing(f *Facts, what, text, change string) (list []status.Advice) {
 	by, byAbide := usageBy(f, siteOf), map[string]int64{}
 	for _, one := range f.History.Failed {
 		if code, _ := status.ReadFailure(one.What); code == 0 {
@@ -42,10 +44,10 @@ func failing(f *Facts, code int, text, change string) (list []status.Advice) {
 	}
 	for _, one := range f.History.Failed {
 		all := max(by[one.Site].Requests, one.Requests)
-		if code < status.ClientLeft {
+		if what == forbidden {
 			one.Requests -= byAbide[one.Site]
 		}
-		if one.What != strconv.Itoa(code) || one.Requests < fewest || one.Site == store.Others {
+		if one.What != what || one.Requests < fewest || one.Site == store.Others {
 			continue
 		}
 		held := ""
@@ -58,6 +60,25 @@ func failing(f *Facts, code int, text, change string) (list []status.Advice) {
 		})
 	}
 	return list
+}
+
+// ownAnswers finds sites whose requests abide answered itself.
+func ownAnswers(f *Facts) (list []status.Advice) {
+	told := map[string]bool{}
+	for _, one := range f.History.Failed {
+		if code, _ := status.ReadFailure(one.What); code == 0 && !told[one.What] {
+			told[one.What] = true
+			change := cmp.Or(ownChanges[one.What], "The reason has its remedy") + ": see docs/troubleshooting.md#" + one.What + "."
+			list = append(list, failing(f, one.What, "%s: abide itself answered %d of %d requests ("+one.What+")%s.", change)...)
+		}
+	}
+	return list
+}
+
+// ownChanges say what makes answers of abide itself fewer, by their reason.
+var ownChanges = map[string]string{
+	"wait":  "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once",
+	"queue": "Send fewer requests at once, or raise queue.max and queue.per_site",
 }
 
 // oneClient are limits of bytes that are full because of one client of several.

@@ -1,7 +1,9 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +21,7 @@ const busyShare = 0.1
 func busyLimits(f *Facts) (list []status.Advice) {
 	for _, b := range f.History.Blocked {
 		share := f.share(b)
-		if share < busyShare || b.Site == store.Others || b.Limit == store.Others {
+		if share < busyShare || b.Site == store.Others || b.Limit == store.Others || f.followsRefusals(b) {
 			continue
 		}
 		what, change := f.aboutLimit(b)
@@ -40,12 +42,12 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	switch {
 	case b.Limit == "retry":
 		return "the pause before failed requests are sent again", "The site or the network fails: see the log, and abide explain " + b.Site + "."
+	case b.Limit == "backend" && slices.ContainsFunc(f.Broken, func(down status.Breaker) bool { return down.Site == b.Site }):
+		return "", "" // outages names it
 	case b.Limit == "backend":
-		return "the pause of its backends after failures", "See abide status for the backends that fail, and why."
-	case b.Limit == "cooldown" && usageBy(f, siteOf)[b.Site].Refusals == 0:
-		return "a pause after the site failed", "Look at the site: abide status says how it fails."
+		return "the pause of its backends after failures", "None is left alone now: the log names those that failed, and why."
 	case b.Limit == "cooldown":
-		return "a pause after the site refused requests", "Write the site's limit under sites, a little below what it allows, so that the site has no reason to refuse."
+		return "a pause after the site failed", "Look at the site: abide status says how it fails."
 	case b.Limit == "token", b.Limit == "no token":
 		return "the pause of all tokens after refusals", f.moreTokens(b.Site)
 	case strings.HasPrefix(b.Limit, "paused"), strings.HasPrefix(b.Limit, "the first request"):
@@ -56,7 +58,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	}
 	announced := f.announced(b.Site, b.Limit)
 	if len(announced) > 0 && announced[0].State == status.Hidden {
-		return announced[0].Label() + ",", f.changeAnnounced(b.Site, announced)
+		return announced[0].Label() + ",", f.changeHidden(b.Site, announced)
 	}
 	if len(announced) > 0 {
 		return fmt.Sprintf("the limit %q, which the site announces,", announced[0].Label()), f.changeAnnounced(b.Site, announced)
@@ -74,14 +76,7 @@ func Raise(f Facts, site, name string) string {
 	}
 	announced := f.announced(site, name)
 	if len(announced) > 0 && announced[0].State == status.Hidden {
-		switch found := announced[0].FoundText(); {
-		case announced[0].Noise():
-			return fmt.Sprintf("%s refuses %.2g %% of the requests, whatever the rate is: nothing here makes that fewer.", site, 100*announced[0].AtRandom)
-		case found == "":
-			return fmt.Sprintf("%s refused requests, and no limit was found that explains it: fewer requests at once may help.", site)
-		case f.usable(f.Pools[site]) == 0:
-			return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found)
-		}
+		return f.changeHidden(site, announced)
 	}
 	if len(announced) == 0 || announced[0].Limit <= 0 || announced[0].Window <= 0 || f.usable(f.Pools[site]) == 0 {
 		return ""
@@ -130,6 +125,20 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	more.amount *= 2
 	more.left += budget.meters * budget.amount
 	return budget.raised("Twice the limit", more, f.Waiting[site], others, others, ", if the site allows it")
+}
+
+// changeHidden describes what helps where a site refuses requests by limits that it does not announce, or at random.
+func (f *Facts) changeHidden(site string, limits []status.Announced) string {
+	switch found := limits[0].FoundText(); {
+	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":
+		share := slices.MaxFunc(limits, func(a, b status.Announced) int { return cmp.Compare(a.AtRandom, b.AtRandom) }).AtRandom
+		return fmt.Sprintf("%s refuses %.2g %% of the requests, whatever the rate is: nothing here makes that fewer.", site, 100*share)
+	case found == "":
+		return fmt.Sprintf("%s refused requests, and no limit was found that explains it: fewer requests at once may help.", site)
+	case f.usable(f.Pools[site]) == 0:
+		return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found)
+	}
+	return f.changeAnnounced(site, limits)
 }
 
 // changeAnnounced describes the effect of another token on a limit of the site's own.

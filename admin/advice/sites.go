@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,29 +36,50 @@ func outages(f *Facts) (list []status.Advice) {
 	return list
 }
 
-// refusals are sites that refuse many requests.
+// refusals are sites that refuse many requests, or hold requests for long because they have refused some.
 func refusals(f *Facts) (list []status.Advice) {
+	held := map[string]float64{} // :: site → the part of the time
+	for _, b := range f.History.Blocked {
+		if f.followsRefusals(b) {
+			held[b.Site] = max(held[b.Site], f.share(b))
+		}
+	}
 	for site, s := range usageBy(f, siteOf) {
 		share := float64(s.Refusals) / float64(max(s.Requests+s.Refusals, 1))
-		if s.Refusals < fewestRefusals || share < refusedShare || site == store.Others {
+		if (s.Refusals < fewestRefusals || share < refusedShare) && held[site] < busyShare || site == store.Others {
 			continue
 		}
-		change := "Write a limit for it under sites, a little below what it allows. Where it says that it is overloaded (529, or 503), no limit helps."
-		for _, one := range f.Limits {
-			if one.Site == site {
-				change = "It allows less than the configuration says: lower the limits under sites, unless it says that it is overloaded (529, or 503)."
-				break
-			}
+		text := fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.Refusals, minutes(f.elapsed()))
+		if held[site] >= busyShare {
+			text += fmt.Sprintf(" Requests were held for %s of the time because of that.", percent(held[site]))
 		}
-		if slices.ContainsFunc(f.announced(site, ""), func(a status.Announced) bool { return a.Noise() }) {
-			change = "It refuses whatever the rate is: no limit helps."
-		}
-		list = append(list, status.Advice{
-			Site: site, Weight: share, Change: change,
-			Text: fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.Refusals, minutes(f.elapsed())),
-		})
+		list = append(list, status.Advice{Site: site, Weight: max(share, held[site]), Text: text, Change: f.changeRefused(site)})
 	}
 	return list
+}
+
+// followsRefusals reports whether a limit that held requests is there because the site refused some.
+func (f *Facts) followsRefusals(b store.Blocked) bool {
+	pause := b.Limit == "cooldown" || b.Limit == "retry"
+	return usageBy(f, siteOf)[b.Site].Refusals > 0 && (pause || strings.HasPrefix(b.Limit, status.HiddenTitle) || len(f.hidden(b.Site, b.Limit)) > 0)
+}
+
+// hidden are those of announced that the site does not announce, first those of which something was found.
+func (f *Facts) hidden(site, name string) []status.Announced {
+	list := slices.DeleteFunc(f.announced(site, name), func(a status.Announced) bool { return a.State != status.Hidden })
+	slices.SortStableFunc(list, func(a, b status.Announced) int { return cmp.Compare(len(b.FoundText()), len(a.FoundText())) })
+	return list
+}
+
+// changeRefused describes what would help against refusals of a site.
+func (f *Facts) changeRefused(site string) string {
+	switch found := f.hidden(site, ""); {
+	case slices.ContainsFunc(f.Limits, func(l status.Limit) bool { return l.Site == site }):
+		return "It allows less than the configuration says: lower the limits under sites, unless it says that it is overloaded (529, or 503)."
+	case len(found) > 0:
+		return f.changeHidden(site, found)
+	}
+	return "If it allows less than that, write a limit for it under sites. Where it refuses at random, or is overloaded (529, or 503), no limit helps."
 }
 
 // unread are sites whose https passed unread, so that their limits are not seen.
@@ -108,14 +130,17 @@ func othersUse(f *Facts) (list []status.Advice) {
 func deniedTokens(f *Facts) (list []status.Advice) {
 	for _, pool := range f.Tokens.Pools {
 		for _, token := range pool.Denied() {
-			until := ""
+			until, gain := "", ""
+			if n := f.usable(pool.Name); n > 0 {
+				gain = fmt.Sprintf(" An accepted token in its place would give %s more.", percent(1/float64(n)))
+			}
 			if !token.Until.IsZero() {
 				until = ", and it is not used until " + clock(token.Until, f.Now) + " UTC"
 			}
 			list = append(list, status.Advice{
 				Token: token.Label, Weight: 1 / float64(len(pool.Tokens)),
 				Text:   fmt.Sprintf("The token %s of the pool %s is not accepted (%s)%s.", token.Label, pool.Name, token.Why, until),
-				Change: fmt.Sprintf("Replace %s, or remove it from the pool.", token.Label),
+				Change: fmt.Sprintf("Replace %s, or remove it from the pool.%s", token.Label, gain),
 			})
 		}
 	}
