@@ -201,7 +201,7 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		}
 	}
 	if e.Breaker != "" && e.Breaker != "closed" {
-		line("breaker", "%s", e.Breaker)
+		line("breaker", "%s%s", e.Breaker, e.last())
 	}
 	name = "backends"
 	for _, one := range e.Backends {
@@ -324,7 +324,11 @@ func (e Explanation) broken() bool {
 // wouldChange says what would have it go sooner, and what nothing here changes.
 func (e Explanation) wouldChange(now time.Time) []string {
 	if e.Observed || e.keeper(now) == "" {
-		return append(e.tunnelled(), "nothing keeps it: it goes at once")
+		text := "nothing keeps it: it goes at once"
+		if e.Breaker == Failing && e.Failed != "" {
+			text += ", but the site fails: " + e.Failed
+		}
+		return append(e.tunnelled(), text)
 	}
 	list := e.tunnelled()
 	switch {

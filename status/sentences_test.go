@@ -130,6 +130,7 @@ func TestAnExplanationInWords(t *testing.T) {
 			"the breaker of the site is open, because it failed several times in a row: nothing goes, until 12:00:02 UTC (in 2 s), then single requests try it, and others wait for that or get 503",
 			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
 		},
+		{"a site that answers all alike", Explanation{Place: 1, Breaker: Failing, Failed: "it answers 403 to all requests"}, "", []string{gone + ", but the site fails: it answers 403 to all requests"}},
 		{"a breaker that tries", Explanation{Place: 1, Breaker: "half-open"}, "", []string{gone}},
 		{
 			"all backends",

@@ -95,11 +95,14 @@ func (p Pool) Denied() (list []DeniedToken) {
 // Routes are those of a site that a limit is about, such as "GET /a and 2 more".
 type Routes struct{ Site, Of string }
 
-// usedUp returns for which routes nothing is left of a limit of the token, and until when.
+// TooLittle tells whether less is left of the limit than a request takes.
+func (a Announced) TooLittle() bool { return a.Remaining > 0 && a.State == "spent" }
+
+// usedUp returns for which routes nothing, or too little, is left of a limit of the token, and until when.
 func (t *Token) usedUp(now time.Time) map[Routes]time.Time {
 	var used map[Routes]time.Time
 	for _, l := range t.Limits {
-		if at := (Routes{l.Site, l.Route}); l.Remaining == 0 && l.Reset.After(now) && l.Reset.After(used[at]) {
+		if at := (Routes{l.Site, l.Route}); (l.Remaining == 0 || l.TooLittle()) && l.Reset.After(now) && l.Reset.After(used[at]) {
 			if used == nil {
 				used = map[Routes]time.Time{}
 			}
@@ -109,7 +112,7 @@ func (t *Token) usedUp(now time.Time) map[Routes]time.Time {
 	return used
 }
 
-// UsedUp returns when there is more for the first of so many routes, if nothing is left for any, and zero
+// UsedUp returns when there is more for the first of so many routes, if nothing, or too little, is left for any, and zero
 // otherwise. A limit that is not known yet has something left.
 func (t *Token) UsedUp(of int, now time.Time) time.Time {
 	used := slices.Collect(maps.Values(t.usedUp(now)))

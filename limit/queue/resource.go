@@ -61,8 +61,8 @@ func (r *resource) label(now time.Time) string {
 	return Blocker{Limit: r.name, Why: r.cooldown.why(now)}.String()
 }
 
-// left returns the number of units that could be taken at once, or soon if the meter's store grants them;
-// -1 if there is no meter.
+// left returns the number of units that could be taken at once, or that are left as far as a store or the
+// site tells; -1 if there is no meter.
 func (r *resource) left(now time.Time) int64 {
 	switch {
 	case r.cooldown.until.After(now), r.cooldown.awaitsAnswer(now):

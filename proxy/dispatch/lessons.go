@@ -127,8 +127,8 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 	return false, time.Time{}
 }
 
-// nothingLeft is the reason why a token is spent whose site announces that nothing is left.
-const nothingLeft = "nothing is left"
+// nothingLeft and tooLittleLeft are the reasons why a token is spent by what its site announces.
+const nothingLeft, tooLittleLeft = "nothing is left", "too little is left"
 
 // putAway lets nothing go with a token at a site, or at all sites if site is "".
 func putAway(gate *queue.Gate, token *tokens.Token, site string, until time.Time) {

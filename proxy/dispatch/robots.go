@@ -17,6 +17,9 @@ func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 	if p := x.Snapshot.plans[x.rule]; p == nil || !p.Robots || x.Client == crawler {
 		return nil
 	}
+	if x.explained {
+		return cache.Limit(cache.Known(x.Target), x.Target, x.site, r.UserAgent())
+	}
 	origin := cache.Origin(x.Target)
 	if r.URL.EscapedPath() != robots.Path && !x.Snapshot.policy.Observes() {
 		if waited := origin.Wait(r.Context(), patience(x)); waited > 0 {

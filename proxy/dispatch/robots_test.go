@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // What abide does about robots.txt.
@@ -293,6 +295,24 @@ func TestRobotsAndCoalesceTogether(t *testing.T) {
 		}
 		if n := w.Asked.Load(); n != 3 {
 			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+func TestAnExplanationKnowsTheCrawlDelayAndAsksForNothing(t *testing.T) {
+	site := &robotsSite{robots: respondText("User-agent: *\nCrawl-delay: 60\n")}
+	run(t, site.serve, robotsConfig, func(w rig) {
+		explain := func() status.Explanation {
+			e, err := w.Explain("GET", parseURL("http://site.test/b"), "")
+			must(t, err)
+			return e
+		}
+		if e := explain(); e.Limit != "" || site.n.Load() != 0 {
+			t.Errorf("before the first request: %+v, robots.txt was asked for %d times", e, site.n.Load())
+		}
+		w.Get("http://site.test/a")
+		if e := explain(); e.Limit != "Crawl-delay of 60 s" || time.Until(e.Until) < 50*time.Second || !strings.Contains(e.Normalize(time.Now()).BlockedBy, "Crawl-delay of 60 s") {
+			t.Errorf("%+v", e)
 		}
 	})
 }

@@ -84,6 +84,11 @@ sites:
 		if len(holds) != 5 {
 			t.Errorf("%d wait", len(holds))
 		}
+		e, err := w.Explain("GET", parseURL("http://site.test/"), "")
+		must(t, err)
+		if e.Limit != holds[0].Limit {
+			t.Errorf("it is explained by %q", e.Limit)
+		}
 		all.Wait()
 	})
 }

@@ -46,12 +46,15 @@ func TestATokenOfWhichNothingIsLeftIsNotReady(t *testing.T) {
 	of := func(left int64, reset time.Duration, route string) LimitStatus {
 		return LimitStatus{status.Announced{Site: "api.test", Route: route, Limit: 10, Remaining: left, Reset: tokensNoon.Add(reset)}, "twitter", "c, d"}
 	}
+	little := of(6, time.Minute, "a")
+	little.State = "spent" // a request takes more
 	other := of(5, time.Minute, "b")
 	other.Token = "a, b"
 	for name, c := range map[string]struct {
 		limits []LimitStatus
 		spent  time.Duration
 	}{
+		"too little is left":                {[]LimitStatus{little}, time.Minute},
 		"nothing is left":                   {[]LimitStatus{of(0, time.Minute, "a")}, time.Minute},
 		"nothing is left for two routes":    {[]LimitStatus{of(0, time.Minute, "a"), of(0, time.Second, "b")}, time.Second},
 		"something is left for one":         {[]LimitStatus{of(0, time.Minute, "a"), of(1, time.Second, "b")}, 0},
@@ -65,8 +68,8 @@ func TestATokenOfWhichNothingIsLeftIsNotReady(t *testing.T) {
 		if c.spent > 0 {
 			ready = 0
 		}
-		if (token.State == "spent") != (c.spent > 0) || c.spent > 0 && !token.Until.Equal(tokensNoon.Add(c.spent)) || pool.Ready != ready {
-			t.Errorf("%s: %s until %v, %d ready", name, token.State, token.Until, pool.Ready)
+		if (token.State == "spent") != (c.spent > 0) || c.spent > 0 && !token.Until.Equal(tokensNoon.Add(c.spent)) || pool.Ready != ready || c.spent > 0 && (token.Why == tooLittleLeft) != (name == tooLittleLeft) {
+			t.Errorf("%s: %s (%s) until %v, %d ready", name, token.State, token.Why, token.Until, pool.Ready)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/dispatch/robots"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
@@ -34,6 +35,7 @@ type View struct {
 	shared   *coalescing // requests that may be shared
 	loads    *backends.Loads
 	activity *sitelog.Log
+	robots   *robots.Cache
 	clock    clock.Clock
 	side     clientsSide                                 // nil: there is no clients' side
 	ask      func(*Request, *http.Request) queue.Request // what the queue would be asked for
@@ -50,7 +52,7 @@ type clientsSide interface {
 func NewView(d *Dispatcher, side clientsSide) *View {
 	return &View{
 		current: &d.config.current, gate: d.gate, breakers: d.admission.breakers.Breakers, storage: d.storage, use: d.housekeeper.use, bytes: d.bytes, shared: &d.coalescing, loads: &d.loads,
-		activity: d.activity, clock: d.clock, side: side, ask: d.admission.ask,
+		activity: d.activity, robots: d.robots, clock: d.clock, side: side, ask: d.admission.ask,
 	}
 }
 
@@ -71,9 +73,7 @@ func (v *View) Holds(site string, most int) []status.Hold {
 			if owners.sites == nil {
 				owners = st.owners()
 			}
-			if pool := owners.pool(st.policy, h.Site); pool != "" {
-				limit = fmt.Sprintf("%s of any of %d tokens of %s", named(h.Site, h.Title), h.Any, pool)
-			}
+			limit = anyOf(named(h.Site, h.Title), h.Any, owners.pool(st.policy, h.Site), limit)
 		}
 		list[i] = status.Hold{
 			Site: h.Site, Client: h.Client, Priority: h.Priority, Waited: now.Sub(h.Since).Seconds(),
@@ -81,6 +81,14 @@ func (v *View) Holds(site string, most int) []status.Hold {
 		}
 	}
 	return list
+}
+
+// anyOf names a limit of which each of so many tokens of a pool lacks something; limit is that of one, where there is no pool.
+func anyOf(title string, tokens int, pool, limit string) string {
+	if pool == "" {
+		return limit
+	}
+	return fmt.Sprintf("%s of any of %d tokens of %s", title, tokens, pool)
 }
 
 // HeldCounts counts the requests that wait at each site.
@@ -234,13 +242,18 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	if refused := st.Forbidden(x.Client, target); refused != nil {
 		return status.Explanation{Target: target.Scheme + "://" + target.HostPort(), Site: match.Site, Client: name, ClientGuessed: guessed, Refused: refused.Detail}, nil
 	}
+	x.subject.Prior = crawlDelay(x, x.HTTP, v.robots)
 	q := v.ask(x, x.HTTP)
 	ofClient, limited := x.clientQuestion()
 	if limited {
 		v.storage.preload(ofClient)
 	}
 	v.storage.preload(q) // what no request has asked for since the start
-	e := explanationOf(v.gate.Explain(q))
+	asked := v.gate.Explain(q)
+	if asked.Any > 1 && match.Rule != nil {
+		asked.Limit = anyOf(asked.Title, asked.Any, match.Rule.Pool, asked.Limit)
+	}
+	e := explanationOf(asked)
 	if limited {
 		e.AddClient(explanationOf(v.gate.Explain(ofClient)))
 	}

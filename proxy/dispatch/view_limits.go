@@ -335,6 +335,9 @@ func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.T
 		for i := range p.Tokens {
 			if t := &p.Tokens[i]; t.State == "ready" && !t.UsedUp(len(routes), now).IsZero() {
 				t.State, t.Until, t.Why = "spent", t.UsedUp(len(routes), now), nothingLeft
+				if slices.ContainsFunc(t.Limits, status.Announced.TooLittle) {
+					t.Why = tooLittleLeft
+				}
 				p.Ready--
 			}
 		}

@@ -190,3 +190,11 @@ func (l *Ledger) Status(now time.Time) Status {
 	}
 	return s
 }
+
+// Rest returns what is left in units, as people know it, while Left counts requests that may go at once.
+func (l *Ledger) Rest(now time.Time) int64 {
+	if s := l.Status(now); s.Remaining >= 0 {
+		return s.Remaining
+	}
+	return l.Left(now)
+}

@@ -172,3 +172,19 @@ func TestReportsOnlyTighten(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsLeftIsToldInUnitsAndTheWindowWhereAnEndIsNamed(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, Options{Unit: learn.Tokens})
+	for n := range 20 {
+		d.hear(d.send(), d.says(6000, 6000-300*float64(n+1)/2, 10-d.v))
+		d.v += 0.1
+	}
+	l := d.m.(*Ledger)
+	if rest, goes := l.Rest(d.now()), l.Left(d.now()); rest != 3000 || goes >= rest/10 {
+		t.Errorf("%d tokens are left, for %d requests", rest, goes)
+	}
+	if length := l.GuessedWindow(); length != 0 {
+		t.Errorf("its window is taken to last %v, though each answer names its end", length)
+	}
+}

@@ -159,10 +159,10 @@ const guessedWindow = minute
 // Announced reports whether an answer has told what is left.
 func (l *Ledger) Announced() bool { return l.announced.ever }
 
-// GuessedWindow returns the length that a forecast takes the windows after the present one to have, and 0
-// if it is known or the limit has no windows.
+// GuessedWindow returns the length that a forecast takes the windows to have, and 0 if it is known, follows
+// from an end that was announced, or the limit has no windows.
 func (l *Ledger) GuessedWindow() time.Duration {
-	if w := &l.allowance.window; l.allowance.kind < refilling && l.allowance.limit > 0 && w.period == 0 && w.end() > 0 {
+	if w := &l.allowance.window; l.allowance.kind < refilling && l.allowance.limit > 0 && w.period == 0 && w.longest == 0 && w.end() > 0 {
 		return time.Duration(w.guess())
 	}
 	return 0

@@ -86,6 +86,14 @@ func (c *Cache) Origin(t policy.Target) *Origin {
 	return o
 }
 
+// Known returns the origin of a target if it was asked for before, else nil.
+func (c *Cache) Known(t policy.Target) *Origin {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, _ := c.known.Peek(t)
+	return o
+}
+
 // find finds or adds an origin. Due says that the caller has to ask for robots.txt.
 func (c *Cache) find(t policy.Target, now time.Time) (o *Origin, due bool) {
 	c.mu.Lock()
@@ -133,8 +141,11 @@ func (o *Origin) Wait(ctx context.Context, patience time.Duration) time.Duration
 }
 
 // Limit returns the Crawl-delay for a User-Agent as the queue understands it, nil if there is
-// none. Each delay of an origin has a meter of its own at its site.
+// none, as of no origin. Each delay of an origin has a meter of its own at its site.
 func (c *Cache) Limit(o *Origin, t policy.Target, site, userAgent string) *queue.Limit {
+	if o == nil {
+		return nil
+	}
 	c.mu.Lock()
 	delays := o.delays
 	c.mu.Unlock()
