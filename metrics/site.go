@@ -154,7 +154,7 @@ func (s *Site) failed() []status.CodeCount {
 			sums.Add("", status.FailureOf(int(at.code), ""), int64(n.Load()))
 		}
 	}
-	return slices.DeleteFunc(sums.Codes[""], func(c status.CodeCount) bool { return int64(c.Answers) <= 0 })
+	return status.TimeOuts(slices.DeleteFunc(sums.Codes[""], func(c status.CodeCount) bool { return int64(c.Answers) <= 0 }))
 }
 
 // UnreadCount counts the https connections that were not intercepted, by reason; the last is

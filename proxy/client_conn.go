@@ -37,6 +37,17 @@ type halfClose struct {
 	mu      sync.Mutex
 	expired bool          // the read deadline lies in the past
 	waiting chan struct{} // closed to end a wait; nil: nothing waits
+	since   time.Time     // of the first EOF that was delayed
+}
+
+// left returns the time of the first EOF that was delayed, or else now.
+func (h *halfClose) left(now time.Time) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.since.IsZero() {
+		return h.since
+	}
+	return now
 }
 
 // delay sets whether EOF is delayed from now on. While a request waits in the queue, EOF is
@@ -65,6 +76,9 @@ func (h *halfClose) wait() error {
 	}
 	woken := make(chan struct{})
 	h.waiting = woken
+	if h.since.IsZero() {
+		h.since = time.Now()
+	}
 	h.mu.Unlock()
 	select {
 	case <-time.After(dispatch.HalfCloseGrace):

@@ -183,11 +183,14 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 	case upstream.Budget, upstream.Stalled:
 		f.countCut(x, problem.Of(x.writer.broke).Reason)
 	}
-	x.Status = counted
+	x.Status, x.Took = counted, time.Since(x.Start)
+	if x.conn != nil {
+		x.Took = x.conn.halfClose.left(time.Now()).Sub(x.Start)
+	}
 	f.logRefusal(&x.Request)
 	report.Meter.Request(r.Method, counted, asked)
-	if report.Denied != "" {
-		report.Meter.Denied(counted, report.Denied)
+	if why := x.Denied(); why != "" {
+		report.Meter.Denied(counted, why)
 	}
 	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
 		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})

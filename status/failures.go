@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ClientLeft is the status of a request whose client left before the end of the answer.
@@ -17,14 +18,71 @@ const ClientLeft = 499
 type CodeCount struct {
 	Code    int    `json:"code"`
 	Answers uint64 `json:"answers"`
-	Reason  string `json:"reason,omitempty"` // why waiting does not help, such as "no credit", if the answers say so
+	Reason  string `json:"reason,omitempty"` // why waiting does not help, such as "no credit", if the answers say so; of 499 the time-out of the clients, such as "5s"
+}
+
+// WhileFailing is the reason of 499 where the site was left alone or failed each request when the client left.
+const WhileFailing = "the site failed"
+
+// Age is the reason of 499 after a time, in two digits, so that time-outs of one length have one reason.
+func Age(after time.Duration) string {
+	digits := time.Second / 10
+	for after >= 100*digits {
+		digits *= 10
+	}
+	return after.Round(digits).String()
+}
+
+// fewestTimeOuts is the number of requests that clients ended after nearly the same time from which that is a time-out, if
+// they are half of those that clients ended.
+const fewestTimeOuts = 3
+
+// TimeOuts joins the counts of 499 by their ages: the time after which most clients left is the reason of these if it is
+// a time-out, and the others have none.
+func TimeOuts(codes []CodeCount) []CodeCount {
+	var rest, most uint64
+	var age time.Duration
+	ages := map[time.Duration]uint64{}
+	joined := slices.DeleteFunc(slices.Clone(codes), func(c CodeCount) bool {
+		at, err := time.ParseDuration(c.Reason)
+		if c.Code != ClientLeft || err != nil && c.Reason != "" {
+			return false
+		}
+		rest += c.Answers
+		if err == nil {
+			ages[at] += c.Answers
+		}
+		return true
+	})
+	for at := range ages {
+		var near uint64
+		for other, n := range ages {
+			if (at - other).Abs() <= max(at, other)/20 {
+				near += n
+			}
+		}
+		if near > most || near == most && cmp.Or(cmp.Compare(ages[at], ages[age]), cmp.Compare(age, at)) > 0 {
+			age, most = at, near
+		}
+	}
+	if most < fewestTimeOuts || 2*most < rest {
+		most = 0
+	}
+	for _, c := range []CodeCount{{ClientLeft, rest - most, ""}, {ClientLeft, most, age.String()}} {
+		if c.Answers > 0 {
+			joined = append(joined, c)
+		}
+	}
+	slices.SortFunc(joined, compareCodes)
+	return joined
+}
+
+func compareCodes(a, b CodeCount) int {
+	return cmp.Or(a.Code-b.Code, strings.Compare(a.Reason, b.Reason))
 }
 
 // FailureOf names how a request failed: by the status of its answer, and the reason that the answer says.
 func FailureOf(code int, reason string) string {
-	if code == ClientLeft {
-		reason = ""
-	}
 	return strings.TrimSuffix(strconv.Itoa(code)+": "+reason, ": ")
 }
 
@@ -52,9 +110,7 @@ func (f *Failures) Add(site, what string, requests int64) {
 	}
 	if code, reason := ReadFailure(what); code > 0 {
 		counted := CodeCount{Code: code, Reason: reason}
-		i, there := slices.BinarySearchFunc(f.Codes[site], counted, func(a, b CodeCount) int {
-			return cmp.Or(a.Code-b.Code, strings.Compare(a.Reason, b.Reason))
-		})
+		i, there := slices.BinarySearchFunc(f.Codes[site], counted, compareCodes)
 		if !there {
 			f.Codes[site] = slices.Insert(f.Codes[site], i, counted)
 		}
@@ -75,16 +131,18 @@ var (
 	}
 )
 
-// Count returns the number of answers from status 400 on, and of these the requests that clients gave up.
-func (f Failures) Count() (failed, left uint64) {
+// Count returns the number of answers from status 400 on, and of these the requests that clients gave up, by reason.
+func (f Failures) Count() (failed, left uint64, reasons map[string]uint64) {
+	reasons = map[string]uint64{}
 	for _, codes := range f.Codes {
 		for _, c := range codes {
 			if failed += c.Answers; c.Code == ClientLeft {
 				left += c.Answers
+				reasons[c.Reason] += c.Answers
 			}
 		}
 	}
-	return failed, left
+	return failed, left, reasons
 }
 
 // Sum returns the failures of all sites as those of one of a name.
@@ -144,12 +202,25 @@ func (f Failures) Sentences(client string) (list []string) {
 	if len(reasons) > 0 {
 		list = append(list, fmt.Sprintf("answered or cut by abide itself: %s, see docs/troubleshooting.md#which-answer-means-what", strings.Join(reasons, ", ")))
 	}
-	_, left := f.Count()
-	if left > f.Open {
-		list = append(list, fmt.Sprintf("%s given up by %s before the end of the answer: a longer time-out helps, see docs/crawlers.md#time-outs", Number(int(left-f.Open), "request", "requests"), client))
+	_, _, left := f.Count()
+	const at = "see docs/crawlers.md#time-outs"
+	open := f.Open
+	for _, reason := range slices.Sorted(maps.Keys(left)) {
+		n := left[reason] - min(left[reason], open)
+		open -= left[reason] - n
+		how := ", after " + reason + " each: a longer time-out helps, " + at
+		switch reason {
+		case "":
+			how = ": stopped, or at a time-out, " + at
+		case WhileFailing:
+			how = ", while the site failed"
+		}
+		if n > 0 {
+			list = append(list, fmt.Sprintf("%s given up by %s before the end of the answer%s", Number(int(n), "request", "requests"), client, how))
+		}
 	}
-	if n := min(left, f.Open); n > 0 {
-		list = append(list, fmt.Sprintf("%s still open when %s ended (stopped, or at its time-out: see docs/crawlers.md#time-outs)", Number(int(n), "request", "requests"), client))
+	if f.Open > 0 {
+		list = append(list, fmt.Sprintf("%s still open when %s ended (stopped, or at its time-out: %s)", Number(int(f.Open), "request", "requests"), client, at))
 	}
 	return list
 }

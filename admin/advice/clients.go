@@ -3,6 +3,7 @@ package advice
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,22 @@ const (
 	fewest   = 5
 )
 
-// givenUp finds sites whose requests clients gave up.
-func givenUp(f *Facts) []status.Advice {
-	return failing(f, status.FailureOf(status.ClientLeft, ""), "%s: clients gave up %d of %d requests before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")
+// givenUp finds sites whose requests clients gave up at a time-out.
+func givenUp(f *Facts) (list []status.Advice) {
+	var failures status.Failures
+	for _, one := range f.History.Failed {
+		failures.Add(one.Site, one.What, one.Requests)
+	}
+	for _, site := range slices.Sorted(maps.Keys(failures.Codes)) {
+		for _, c := range status.TimeOuts(failures.Codes[site]) {
+			if c.Code == status.ClientLeft && c.Reason != "" && c.Reason != status.WhileFailing {
+				timedOut, what := *f, status.FailureOf(c.Code, c.Reason)
+				timedOut.History.Failed = []store.Failure{{Site: site, What: what, Requests: int64(c.Answers)}}
+				list = append(list, failing(&timedOut, what, "%s: clients gave up %d of %d requests after "+c.Reason+", before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")...)
+			}
+		}
+	}
+	return list
 }
 
 // refusesAll finds sites that answered 403.

@@ -238,6 +238,9 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 	for _, one := range failed[:min(len(failed), status.MaxReport)] {
 		r.Add(one.Site, one.What, one.Requests)
 	}
+	for site, codes := range r.Codes {
+		r.Codes[site] = status.TimeOuts(codes)
+	}
 	r.More = len(failed) > status.MaxReport
 	return r, err
 }

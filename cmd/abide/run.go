@@ -180,8 +180,10 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	end := a.background(ctx)
 	defer a.register("run " + filepath.Base(args[0]))()
 
+	var once sync.Once
 	var settled uint64
-	caught.ending = sync.OnceFunc(func() { settled = a.settled.Load() })
+	var stopped bool
+	caught.ending = func(bySignal bool) { once.Do(func() { settled, stopped = a.settled.Load(), bySignal }) }
 	child := exec.CommandContext(ctx, path, args[1:]...)
 	child.Args[0] = args[0]
 	child.Env = env
@@ -193,7 +195,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	}
 	ended := runChild(child, caught)
 	took := time.Since(began)
-	caught.ending()
+	caught.ending(false)
 	stop()
 	reporting.Wait()
 	end()
@@ -201,7 +203,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	if child.ProcessState == nil {
 		return err
 	}
-	happened := a.summary(took, settled)
+	happened := a.summary(took, settled, stopped)
 	if !o.quiet {
 		happened.write(errs)
 	}
@@ -352,7 +354,7 @@ type childSignals struct {
 	arriving chan os.Signal
 	closing  chan struct{}
 	running  sync.WaitGroup
-	ending   func() // called when the command begins to end, for the first of its signals or without one
+	ending   func(bySignal bool) // called when the command begins to end, for the first of its signals or without one
 }
 
 // endingTime is the time before the end of a command in which it closes its connections.
@@ -378,7 +380,7 @@ func (s *childSignals) forward(child *os.Process, group childGroup) {
 				return
 			case sig := <-s.arriving:
 				if sig == syscall.SIGINT || sig == syscall.SIGTERM {
-					s.ending()
+					s.ending(true)
 				}
 				if !seen.again(sig, time.Now()) {
 					group.forward(child, sig)

@@ -119,7 +119,7 @@ refused  3 attempts by sites, of which the command saw 1; the others were sent a
 failed   api.test: 1 answer 402 (to be paid for), 55 answers 403 (the site may block this crawler)
          other.test: 2 answers 503
          answered or cut by abide itself: 2 broken, see docs/troubleshooting.md#which-answer-means-what
-         9 requests given up by the command before the end of the answer: a longer time-out helps, see docs/crawlers.md#time-outs
+         9 requests given up by the command before the end of the answer: stopped, or at a time-out, see docs/crawlers.md#time-outs
 held     7 requests, 12s each on average, the longest 40s: api.test, limit: 900 requests per 15m
          1 request, 2s: other.test refused requests
          1 request, 1s: other.test, before requests were sent again
@@ -131,7 +131,7 @@ denied   carol of p (402: no credit): replace it or remove it from its pool
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
 	s.failures.Open, s.rejected = 9, 2
-	want = strings.Replace(want, "9 requests given up by the command before the end of the answer: a longer time-out helps, see", "9 requests still open when the command ended (stopped, or at its time-out: see", 1)
+	want = strings.Replace(want, "9 requests given up by the command before the end of the answer: stopped, or at a time-out, see", "9 requests still open when the command ended (stopped, or at its time-out: see", 1)
 	want = strings.Replace(want, "#time-outs\n", "#time-outs)\n", 1)
 	want = strings.Replace(want, "failed ", "https    2 TLS handshakes failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https\nfailed ", 1)
 	s.raise = "One more token in the pool p would raise 2/s to 3/s."

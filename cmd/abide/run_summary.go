@@ -78,13 +78,15 @@ func (u tokenUse) String() string {
 }
 
 // summary counts from the start of the process. settled is the number of requests that the command gave up before
-// it began to end.
-func (a *program) summary(took time.Duration, settled uint64) summary {
+// it began to end, because it was stopped or by itself.
+func (a *program) summary(took time.Duration, settled uint64, stopped bool) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}, rejected: a.proxy.Rejections()}
-	_, left := s.failures.Count()
-	s.failures.Open = left - min(left, settled)
+	_, left, reasons := s.failures.Count()
+	if s.failures.Open = left - min(left, settled); !stopped {
+		s.failures.Open = min(s.failures.Open, reasons[""]) // a command can end because its requests reach their time-out
+	}
 	pools := map[string]bool{} // of the sites
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
@@ -149,7 +151,7 @@ func (s *summary) write(w io.Writer) {
 // gaveUp tells whether requests of the command ended without an answer of their site, all answers failed, or
 // requests went by abide: all of them, or because the command does not accept its certificate.
 func (s *summary) gaveUp() bool {
-	failed, left := s.failures.Count()
+	failed, left, _ := s.failures.Count()
 	return left > 0 || failed >= s.requests && s.requests > 0 || len(s.failures.Own) > 0 || s.refused > 0 || s.requests+s.connects == 0
 }
 

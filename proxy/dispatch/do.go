@@ -22,6 +22,8 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 		}
 		if x.Status = refused.Status; refused != problem.Left {
 			x.Refusal = refused.Reason
+		} else {
+			x.failing = s.admission.breakers.Failing(x.breaker(), s.clock.Now())
 		}
 		return nil, refused
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Report tells what became of a request so far.
@@ -30,7 +31,7 @@ type Report struct {
 	Received int64          // bytes of the answer's body
 	Uploaded int64          // bytes of the request's body
 	Status   int            // of the answer; 499: the client left before its end
-	Denied   string         // why waiting does not help, if the answer says so
+	Denied   string         // why waiting does not help, if the answer says so; of a client that has left after which time
 	Refusal  string         // the reason for which abide answered it or cut the answer; "": it did not
 	Tunnel   bool           // an https connection that was tunnelled, not a request
 	Would    *queue.Blocker // what would have held a request that is only observed; nil: nothing
@@ -44,12 +45,22 @@ func (x *Request) Report() Report {
 		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
 		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
 		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
-		Received: x.received, Uploaded: x.Uploaded, Status: x.Status, Refusal: x.Refusal,
-	}
-	if x.Refusal == "" {
-		report.Denied = t.learned.denial
+		Received: x.received, Uploaded: x.Uploaded, Status: x.Status, Refusal: x.Refusal, Denied: x.Denied(),
 	}
 	return report
+}
+
+// Denied returns why waiting does not help, if the answer says so, and of a client that has left after which time.
+func (x *Request) Denied() string {
+	switch {
+	case x.Status == status.ClientLeft && !x.failing:
+		return status.Age(x.Took)
+	case x.Status == status.ClientLeft:
+		return status.WhileFailing
+	case x.Refusal == "":
+		return x.progress.learned.denial
+	}
+	return ""
 }
 
 // Site returns the site of the request; "" before that is known.

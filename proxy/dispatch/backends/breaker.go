@@ -218,6 +218,12 @@ func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	return b
 }
 
+// Failing reports whether a site or backend is left alone, or fails each request.
+func (s *Breakers) Failing(of Key, now time.Time) bool {
+	state := s.Status(of, now).State
+	return state != "" && state != "closed"
+}
+
 // All returns the states of all breakers: of the sites and backends that failed lately.
 func (s *Breakers) All(now time.Time) []status.Breaker {
 	var list []status.Breaker
