@@ -27,7 +27,7 @@ func TestABreakerThatIsNotClosedHasASeries(t *testing.T) {
 		{Site: "a.test", State: "half-open"}, // not told apart
 		{Site: "b.test", Backend: "backend.test", State: "open"},
 	}
-	m.Breakers(func() []status.Breaker { return list })
+	m.Breakers.Ask(func() []status.Breaker { return list })
 	want := map[string]float64{
 		"api.test": 2, "nitter.pool/nitter-a.example": 1, "nitter.pool/nitter-c.example:8443": 2, "other": 2,
 	}
@@ -69,7 +69,7 @@ func TestBreakersHaveLabelsThatPrometheusTakes(t *testing.T) {
 	for _, site := range hostile {
 		m.Site(site)
 	}
-	m.Breakers(func() []status.Breaker { return list })
+	m.Breakers.Ask(func() []status.Breaker { return list })
 	series := breakersOf(t, m)
 	if len(series) == 0 || len(series) > 2*len(hostile)+1 {
 		t.Errorf("%d series", len(series))
@@ -89,7 +89,7 @@ func TestTheBreakersOfAMillionSitesAreBounded(t *testing.T) {
 		m.Site(name)
 		list = append(list, status.Breaker{Site: name, State: "open"})
 	}
-	m.Breakers(func() []status.Breaker { return list })
+	m.Breakers.Ask(func() []status.Breaker { return list })
 	if n := len(breakersOf(t, m)); n != 4 {
 		t.Errorf("%d series", n)
 	}
@@ -98,7 +98,7 @@ func TestTheBreakersOfAMillionSitesAreBounded(t *testing.T) {
 func TestTheTextOfTheBreakersIsWhatAnAlertReads(t *testing.T) {
 	m := New(3)
 	m.Site("api.test")
-	m.Breakers(func() []status.Breaker { return []status.Breaker{{Site: "api.test", State: "open"}} })
+	m.Breakers.Ask(func() []status.Breaker { return []status.Breaker{{Site: "api.test", State: "open"}} })
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if want := "# TYPE abide_breaker_state gauge\nabide_breaker_state{site=\"api.test\"} 2\n"; !strings.Contains(w.Body.String(), want) {

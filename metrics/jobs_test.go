@@ -9,7 +9,7 @@ import (
 
 func TestJobsAreCollected(t *testing.T) {
 	m := New(10)
-	m.Jobs(func() []status.Job {
+	m.Jobs.Ask(func() []status.Job {
 		return []status.Job{
 			{Name: "orders", Records: 7, Units: status.JobUnits{Done: 3, Failed: 1}},
 			{Name: "prices", Records: 9, Round: &status.JobRound{Lag: 1.5}},

@@ -15,15 +15,22 @@ import (
 // Metrics are all metrics of one process, in a registry of their own. Make it with New. It
 // is safe for concurrent use. If you add a metric, also add it to docs/operating.md.
 type Metrics struct {
+	// What a scrape asks for: see asked.
+	Holds *asked[[]HoldCount] // waiting requests
+	// Blocked lists what held requests since the process began, and Observed what limits with mode:
+	// observe would have held. A value that falls belongs to a limit that was forgotten and has begun again.
+	Blocked, Observed *blockedSums
+	// Breakers lists breakers which are not closed. Closed breakers may be listed: they have no
+	// series, so that an alert on > 0 ends by itself and sites without faults cost nothing.
+	Breakers     *asked[[]status.Breaker]
+	Tokens       *tokenCollector
+	Jobs         *asked[[]status.Job] // of this process
+	Certificates *asked[int]          // that are cached
+	Permits      *asked[int]          // open ones of crawlers without a proxy
+
 	registry *prometheus.Registry
 	sites    *sites
-	holds    *asked[[]HoldCount]
-	blocked  *blockedSums
-	observed *blockedSums
-	breakers *asked[[]status.Breaker]
-	tokens   *tokenCollector
 	store    *storeMetrics
-	jobs     *asked[[]status.Job]
 	overhead prometheus.Histogram
 
 	refusals   *counters
@@ -34,7 +41,6 @@ type Metrics struct {
 	tunnels     atomic.Int64
 	intercepted prometheus.Counter
 	signed      prometheus.Counter
-	cached      *asked[int]
 	reloaded    prometheus.Gauge
 	build       *prometheus.GaugeVec
 }
@@ -60,24 +66,24 @@ func New(maxSites int) *Metrics {
 		refusals: newCounters("own_refusals_total", "Answers that abide gave itself instead of a site, by reason.", "reason"),
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
 			"side", "result").begin(pair{"client", "ok"}, pair{"client", "failed"}, pair{"upstream", "ok"}, pair{"upstream", "failed"}),
-		intercepted: counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
-		cached:      askedCount(desc("certificates_cached", "Certificates kept for intercepted hosts.")),
-		signed:      counter("certificates_signed_total", "Certificates made for intercepted hosts."),
-		reloaded:    gauge("config_last_reload_successful", "1 when the configuration file, as it is now, is in force."),
+		intercepted:  counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
+		Certificates: askedCount(desc("certificates_cached", "Certificates kept for intercepted hosts.")),
+		signed:       counter("certificates_signed_total", "Certificates made for intercepted hosts."),
+		reloaded:     gauge("config_last_reload_successful", "1 when the configuration file, as it is now, is in force."),
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
 		}, []string{"version", "goversion"}),
 	}
-	m.holds, m.blocked, m.observed = newHolds(m.sites), newBlocked(m.sites, blockedDesc), newBlocked(m.sites, observedDesc)
-	m.breakers, m.jobs, m.store = newBreakers(m.sites), newJobs(), newStore()
-	m.tokens = newTokens(m.sites)
+	m.Holds, m.Blocked, m.Observed = newHolds(m.sites), newBlocked(m.sites, blockedDesc), newBlocked(m.sites, observedDesc)
+	m.Breakers, m.Jobs, m.store = newBreakers(m.sites), newJobs(), newStore()
+	m.Tokens, m.Permits = newTokens(m.sites), askedCount(permitsDesc)
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.sites.took, m.sites.waited, m.holds, m.blocked, m.observed, m.breakers, m.tokens, m.jobs, m.store.operations, m.store.lent, m.store.losses, m.store.outages, m.store.state, m.store.permits, m.overhead, m.refusals, m.wrong, m.handshakes,
+		m.sites, m.sites.took, m.sites.waited, m.Holds, m.Blocked, m.Observed, m.Breakers, m.Tokens, m.Jobs, m.store.operations, m.store.lent, m.store.losses, m.store.outages, m.store.state, m.Permits, m.overhead, m.refusals, m.wrong, m.handshakes,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
-		m.cached, m.intercepted, m.signed, m.reloaded, m.build,
+		m.Certificates, m.intercepted, m.signed, m.reloaded, m.build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -175,9 +181,6 @@ func (m *Metrics) Intercepted() { m.intercepted.Inc() }
 // Signed counts a certificate made for a host.
 func (m *Metrics) Signed() { m.signed.Inc() }
 
-// CertificateCache sets the function that counts cached certificates.
-func (m *Metrics) CertificateCache(count func() int) { m.cached.ask(count) }
-
 // Open is the number of open client connections, and of tunnels.
 func (m *Metrics) Open() (clients, tunnels int) {
 	return int(m.clients.Load()), int(m.tunnels.Load())
@@ -198,13 +201,10 @@ func (m *Metrics) BuildInfo(version, goVersion string) {
 	m.build.WithLabelValues(label(version), label(goVersion)).Set(1)
 }
 
-// Jobs sets the function that lists the jobs of this process.
-func (m *Metrics) Jobs(now func() []status.Job) { m.jobs.ask(now) }
-
 // Store sets the function that returns the store's state. Without it the store has no
 // series.
 func (m *Metrics) Store(now func() StoreState) {
-	m.store.state.ask(now)
+	m.store.state.Ask(now)
 	// A series must exist at 0 before it can be seen to increase.
 	m.store.outages.begin(pair{})
 	m.store.losses.begin(pair{"all", ""}, pair{"site", ""})
@@ -228,28 +228,6 @@ func (m *Metrics) StoreLost(what string) { m.store.losses.inc(pair{what, ""}) }
 
 // StoreAway counts the start of an outage of the store.
 func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
-
-// Permits sets the function that counts open permits of crawlers without a proxy.
-func (m *Metrics) Permits(open func() int) { m.store.permits.ask(open) }
-
-// Holds sets the function that counts waiting requests.
-func (m *Metrics) Holds(now func() []HoldCount) { m.holds.ask(now) }
-
-// Blocked sets the function that lists what held requests since the process began. A value
-// that falls belongs to a limit that was forgotten and has begun again.
-func (m *Metrics) Blocked(since func() []BlockedTime) { m.blocked.ask(since) }
-
-// Observed sets the function that lists how long limits with mode: observe would have held
-// requests, since the process began.
-func (m *Metrics) Observed(since func() []BlockedTime) { m.observed.ask(since) }
-
-// Tokens sets the function that returns this state.
-func (m *Metrics) Tokens(now func() Known) { m.tokens.ask(now) }
-
-// Breakers sets the function that lists breakers which are not closed. Closed breakers may
-// be listed: they have no series, so that an alert on > 0 ends by itself and sites without
-// faults cost nothing.
-func (m *Metrics) Breakers(now func() []status.Breaker) { m.breakers.ask(now) }
 
 var (
 	jobRecordsDesc = desc("job_records_total", "Records that a job has in its output.", "job")

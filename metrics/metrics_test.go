@@ -28,7 +28,7 @@ func TestEveryMetricIsThereUnderItsName(t *testing.T) {
 	m.TunnelClosed()
 	m.Intercepted()
 	m.Signed()
-	m.CertificateCache(func() int { return 7 })
+	m.Certificates.Ask(func() int { return 7 })
 	m.BuildInfo("v0", "go1")
 	m.BuildInfo("v1", "go2")
 	expect(t, m, 1, "abide_own_refusals_total", "reason", "destination")

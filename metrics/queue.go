@@ -32,7 +32,8 @@ type asked[T any] struct {
 	now func() T // nil: nothing is collected
 }
 
-func (a *asked[T]) ask(now func() T) {
+// Ask sets the function.
+func (a *asked[T]) Ask(now func() T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.now = now

@@ -48,7 +48,7 @@ func TestTheQueueIsAskedWhenTheMetricsAreRead(t *testing.T) {
 	expect(t, m, 0, "abide_queue_holds")
 	expect(t, m, 0, "abide_queue_blocked_seconds_total")
 	m.Site("api.test")
-	m.Holds(func() []HoldCount {
+	m.Holds.Ask(func() []HoldCount {
 		return []HoldCount{
 			{"api.test", 3, 2},
 			{"api.test", 0, 1},
@@ -60,7 +60,7 @@ func TestTheQueueIsAskedWhenTheMetricsAreRead(t *testing.T) {
 			{"c.test", -1, 1},
 		}
 	})
-	m.Blocked(func() []BlockedTime {
+	m.Blocked.Ask(func() []BlockedTime {
 		return []BlockedTime{
 			{"api.test", "2 in flight", 1.5},
 			{"api.test", "2 in flight", 1},
@@ -87,7 +87,7 @@ func TestTheQueueIsAskedWhenTheMetricsAreRead(t *testing.T) {
 func TestTheLimitsOfASiteAreBounded(t *testing.T) {
 	m := New(1)
 	m.Site("api.test")
-	m.Blocked(func() (all []BlockedTime) {
+	m.Blocked.Ask(func() (all []BlockedTime) {
 		for i := range 1000 {
 			all = append(all, BlockedTime{"api.test", fmt.Sprintf("%d in flight", i), 1})
 		}
@@ -105,7 +105,7 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := New(rapid.IntRange(0, 3).Draw(rt, "max"))
 		said := map[pair]float64{}
-		m.Blocked(func() (all []BlockedTime) {
+		m.Blocked.Ask(func() (all []BlockedTime) {
 			for at, seconds := range said {
 				all = append(all, BlockedTime{at[0], at[1], seconds})
 			}
@@ -121,23 +121,23 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 				want += n
 			},
 			"forget": func(rt *rapid.T) {
-				m.blocked.addSince(m.blocked.now()) // what nobody reads in time is lost
+				m.Blocked.addSince(m.Blocked.now()) // what nobody reads in time is lost
 				delete(said, pair{name.Draw(rt, "site"), name.Draw(rt, "limit")})
-				m.blocked.addSince(m.blocked.now())
+				m.Blocked.addSince(m.Blocked.now())
 			},
 			"forget and begin again": func(rt *rapid.T) {
 				at := pair{name.Draw(rt, "site"), name.Draw(rt, "limit")}
 				if said[at] > 1 {
 					n := float64(rapid.IntRange(1, int(said[at])-1).Draw(rt, "n"))
-					m.blocked.addSince(m.blocked.now())
+					m.Blocked.addSince(m.Blocked.now())
 					said[at] = n
 					want += n
 				}
 			},
 			"": func(rt *rapid.T) {
-				m.blocked.addSince(m.blocked.now())
+				m.Blocked.addSince(m.Blocked.now())
 				var sum, other float64
-				for site, limits := range m.blocked.total {
+				for site, limits := range m.Blocked.total {
 					for _, seconds := range limits {
 						sum += seconds
 						if site == "other" {
@@ -149,7 +149,7 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 					rt.Fatalf("%v s in all, want %v; other was %v and is %v", sum, want, others, other)
 				}
 				others = other
-				if n := len(m.blocked.total); n > max(m.sites.max, 0)+1 {
+				if n := len(m.Blocked.total); n > max(m.sites.max, 0)+1 {
 					rt.Fatalf("%d sites", n)
 				}
 			},
@@ -162,7 +162,7 @@ func TestTwoReadersAtOnceCountOnce(t *testing.T) {
 	m.Site("api.test")
 	var mu sync.Mutex
 	seconds := 0.0
-	m.Blocked(func() []BlockedTime {
+	m.Blocked.Ask(func() []BlockedTime {
 		mu.Lock()
 		defer mu.Unlock()
 		seconds++

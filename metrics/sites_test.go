@@ -160,13 +160,13 @@ func TestNoNameThatAClientChoosesBreaksTheExposition(t *testing.T) {
 		m.Site(name).Replayed(name)
 		m.Site(name).RefusedBy(name)
 	}
-	m.Holds(func() (all []HoldCount) {
+	m.Holds.Ask(func() (all []HoldCount) {
 		for i, name := range names {
 			all = append(all, HoldCount{name, i - 3, 1}, HoldCount{name + "?", 3, 1})
 		}
 		return all
 	})
-	m.Blocked(func() (all []BlockedTime) {
+	m.Blocked.Ask(func() (all []BlockedTime) {
 		for _, name := range names {
 			all = append(all, BlockedTime{name, name, 1}, BlockedTime{"?" + name, name, 1})
 		}

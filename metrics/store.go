@@ -27,7 +27,6 @@ type storeMetrics struct {
 	outages    *counters
 	took       prometheus.Histogram
 	state      *asked[StoreState]
-	permits    *asked[int]
 }
 
 func newStore() *storeMetrics {
@@ -41,7 +40,6 @@ func newStore() *storeMetrics {
 			"Times that the store has lost budgets, as far as this instance was told: all, or those of one site.", "what"),
 		outages: newCounters("store_outages_total",
 			"Times that the store began to fail. It fails while it does not answer, or answers with an error."),
-		permits: askedCount(permitsDesc),
 	}
 	s.state = &asked[StoreState]{
 		descs:   []*prometheus.Desc{s.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, damagedDesc},

@@ -24,7 +24,7 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 	behind := -15 * time.Second
 	storeState := StoreState{Clock: &behind, Up: true, Members: 4, Utilisation: 0.75}
 	m.Store(func() StoreState { return storeState })
-	m.Permits(func() int { return 7 })
+	m.Permits.Ask(func() int { return 7 })
 	expect(t, m, 2, "abide_store_operations_total", "op", "exchange", "result", "ok")
 	expect(t, m, 1, "abide_store_operations_total", "op", "exchange", "result", "failed")
 	expect(t, m, 1, "abide_store_operations_total", "op", "pulse", "result", "ok")

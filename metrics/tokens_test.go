@@ -70,7 +70,7 @@ func (k testKnown) known() Known {
 // knowing has metrics that know this.
 func knowing(m *Metrics, k testKnown) {
 	known := k.known()
-	m.Tokens(func() Known { return known })
+	m.Tokens.Ask(func() Known { return known })
 }
 
 var someReset = time.Unix(1_800_000_000, 500_000_000)
@@ -229,9 +229,9 @@ func TestTokensThatAreNotToldApartAreSummed(t *testing.T) {
 func TestCountsOfTokensNeverFallWhileTheyComeAndGo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := New(3)
-		m.tokens.most = 3
+		m.Tokens.most = 3
 		live := map[string]*testToken{}
-		m.Tokens(func() Known {
+		m.Tokens.Ask(func() Known {
 			var k testKnown
 			for _, one := range live {
 				k.Tokens = append(k.Tokens, *one)
@@ -260,7 +260,7 @@ func TestCountsOfTokensNeverFallWhileTheyComeAndGo(t *testing.T) {
 			}
 			last = now["other"]
 			delete(now, "other")
-			if len(now) != min(len(live), m.tokens.most) {
+			if len(now) != min(len(live), m.Tokens.most) {
 				rt.Fatalf("%d of %d are told apart", len(now), len(live))
 			}
 			for name, uses := range now {
@@ -325,7 +325,7 @@ func TestTwinsHaveOneBudgetBetweenThem(t *testing.T) {
 	}
 	m := New(10)
 	m.Site("api.test")
-	m.Tokens(func() Known {
+	m.Tokens.Ask(func() Known {
 		return Known{Tokens: status.Tokens{Limits: append(limit(3), limit(4)...), Pools: []status.Pool{{Name: "empty"}, {Name: "twitter", Tokens: []status.Token{
 			{Label: "a", State: "cooling", Twins: []string{"b"}, Uses: 1, Refusals: 1, Limits: limit(1)},
 			{Label: "b", State: "cooling", Twins: []string{"a"}, Limits: limit(1)},

@@ -14,7 +14,7 @@ var noon = time.Date(2026, 3, 4, 12, 34, 56, 0, time.UTC)
 
 func bandwidth(t testing.TB, f *File, site string, since, until time.Time, step time.Duration) []Traffic {
 	t.Helper()
-	list, err := f.Bandwidth(t.Context(), site, since, until, step)
+	list, err := f.Rows(t.Context(), TrafficRows, site, since, until, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 		defer f.Close()
 		for _, step := range []time.Duration{0, time.Minute, time.Hour, 24 * time.Hour} {
 			var gotIn, gotRequests int64
-			list, err := f.Bandwidth(t.Context(), "", time.Unix(0, 0), clock.now().Add(time.Hour), step)
+			list, err := f.Rows(t.Context(), TrafficRows, "", time.Unix(0, 0), clock.now().Add(time.Hour), step)
 			if err != nil {
 				r.Fatal(err)
 			}

@@ -49,7 +49,7 @@ func use(t *testing.T, path string) (aside int) {
 	defer f.Close()
 	_, _ = f.Recall(t.Context())
 	_, _ = f.All(t.Context(), "ledger")
-	_, _ = f.Bandwidth(t.Context(), "", time.Unix(0, 0), time.Now(), time.Hour)
+	_, _ = f.Rows(t.Context(), TrafficRows, "", time.Unix(0, 0), time.Now(), time.Hour)
 	for seq := range uint64(3) {
 		batch := counts("site.example", "key 3", seq+1, 7)
 		batch[0].Instance = "next"

@@ -11,14 +11,12 @@ import (
 func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
 	f := openFile(t, newPath(t), FileOptions{Now: func() time.Time { return noon }})
 	minute := noon.Truncate(time.Minute)
-	alice := UsageKey{Site: "a", Client: "news", Priority: 3, Token: "alice"}
-	urgent := UsageKey{Site: "a", Client: "news", Token: "alice"}
 	for range 2 {
 		err := f.Record(t.Context(), History{
 			Usage: []Usage{
-				{UsageKey: alice, Minute: minute, Requests: 5, Refusals: 1, Waited: 1500 * time.Millisecond, In: 100, Out: 7},
-				{UsageKey: urgent, Minute: minute, Requests: 1},
-				{UsageKey: alice, Minute: minute.Add(-2 * time.Hour), Requests: 1},
+				{Site: "a", Client: "news", Priority: 3, Token: "alice", Minute: minute, Requests: 5, Refusals: 1, Waited: 1500 * time.Millisecond, In: 100, Out: 7},
+				{Site: "a", Client: "news", Token: "alice", Minute: minute, Requests: 1},
+				{Site: "a", Client: "news", Priority: 3, Token: "alice", Minute: minute.Add(-2 * time.Hour), Requests: 1},
 			},
 			Blocked: []Blocked{
 				{Site: "a", Limit: "5 per 1m", Minute: minute, Held: 90 * time.Second, Busy: 30 * time.Second},
@@ -29,15 +27,15 @@ func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	usage, err := f.Usage(t.Context(), "a", noon.Add(-time.Hour), noon, 0)
+	usage, err := f.Rows(t.Context(), UsageRows, "a", noon.Add(-time.Hour), noon, 0)
 	want := []Usage{
-		{UsageKey: urgent, Minute: noon.Add(-time.Hour).UTC(), Requests: 2},
-		{UsageKey: alice, Minute: noon.Add(-time.Hour).UTC(), Requests: 10, Refusals: 2, Waited: 3 * time.Second, In: 200, Out: 14},
+		{Site: "a", Client: "news", Token: "alice", Minute: noon.Add(-time.Hour).UTC(), Requests: 2},
+		{Site: "a", Client: "news", Priority: 3, Token: "alice", Minute: noon.Add(-time.Hour).UTC(), Requests: 10, Refusals: 2, Waited: 3 * time.Second, In: 200, Out: 14},
 	}
 	if err != nil || !slices.Equal(usage, want) {
 		t.Errorf("%v %v, want %v", usage, err, want)
 	}
-	blocked, err := f.Blocked(t.Context(), "", noon.Add(-time.Hour), noon, time.Hour)
+	blocked, err := f.Rows(t.Context(), BlockedRows, "", noon.Add(-time.Hour), noon, time.Hour)
 	if err != nil || len(blocked) != 2 || blocked[0].Held != 3*time.Minute || blocked[0].Busy != time.Minute || blocked[1].Site != "b" {
 		t.Errorf("%v %v", blocked, err)
 	}
@@ -46,7 +44,7 @@ func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
 // TestFailuresAreAddedUpAlsoInAFileOfBefore: a file of version 3 has no table of them.
 func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
 	path, clock := newPath(t), newWall(noon)
-	usage := History{Usage: []Usage{{UsageKey: UsageKey{Site: "a"}, Minute: noon, Requests: 5}}}
+	usage := History{Usage: []Usage{{Site: "a", Minute: noon, Requests: 5}}}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +71,7 @@ func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
 		}
 	}
 	for site, want := range map[string]string{"a": "[402 6]", "": "[402 6 wait 2]"} {
-		failed, err := f.Failed(t.Context(), site, noon.Add(-time.Hour), noon.Add(time.Hour), 0)
+		failed, err := f.Rows(t.Context(), FailedRows, site, noon.Add(-time.Hour), noon.Add(time.Hour), 0)
 		var got []any
 		for _, one := range failed {
 			got = append(got, one.What, one.Requests)
@@ -82,7 +80,7 @@ func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
 			t.Errorf("%q: %v %v", site, got, err)
 		}
 	}
-	if kept, err := f.Usage(t.Context(), "a", noon.Add(-time.Hour), noon.Add(time.Hour), 0); err != nil || len(kept) != 1 || kept[0].Requests != 15 {
+	if kept, err := f.Rows(t.Context(), UsageRows, "a", noon.Add(-time.Hour), noon.Add(time.Hour), 0); err != nil || len(kept) != 1 || kept[0].Requests != 15 {
 		t.Error(kept, err)
 	}
 }
@@ -93,9 +91,9 @@ func TestUsageIsSummedUpAndBounded(t *testing.T) {
 	clock := newWall(noon)
 	f := openFile(t, newPath(t), FileOptions{Now: clock.now, Roll: Retention{Minutes: time.Hour, Sites: 3}})
 	for i := range 8 {
-		key := UsageKey{Site: fmt.Sprintf("s%d", i%4), Client: fmt.Sprintf("c%d", i), Priority: i, Token: "t"}
+		key := Key{Site: fmt.Sprintf("s%d", i%4), Client: fmt.Sprintf("c%d", i)}
 		history := History{
-			Usage:   []Usage{{UsageKey: key, Minute: noon, Requests: 1, Waited: time.Second}},
+			Usage:   []Usage{{Site: key.Site, Client: key.Client, Priority: i, Token: "t", Minute: noon, Requests: 1, Waited: time.Second}},
 			Blocked: []Blocked{{Site: key.Site, Limit: fmt.Sprintf("l%d", i), Minute: noon, Held: 2 * time.Second, Busy: time.Second}},
 		}
 		if err := f.Record(t.Context(), history); err != nil {
@@ -108,7 +106,7 @@ func TestUsageIsSummedUpAndBounded(t *testing.T) {
 			}
 		}
 	}
-	usage, err := f.Usage(t.Context(), "", noon.Add(-time.Hour), noon.Add(time.Hour), time.Minute)
+	usage, err := f.Rows(t.Context(), UsageRows, "", noon.Add(-time.Hour), noon.Add(time.Hour), time.Minute)
 	requests, waited, others := int64(0), time.Duration(0), 0
 	for _, one := range usage {
 		requests, waited = requests+one.Requests, waited+one.Waited
@@ -122,7 +120,7 @@ func TestUsageIsSummedUpAndBounded(t *testing.T) {
 	if err != nil || requests != 8 || waited != 8*time.Second || others == 0 {
 		t.Errorf("%v: %d requests, %v, %d rows of others in %v", err, requests, waited, others, usage)
 	}
-	blocked, err := f.Blocked(t.Context(), "", noon.Add(-time.Hour), noon.Add(time.Hour), 0)
+	blocked, err := f.Rows(t.Context(), BlockedRows, "", noon.Add(-time.Hour), noon.Add(time.Hour), 0)
 	held := time.Duration(0)
 	for _, one := range blocked {
 		held += one.Held

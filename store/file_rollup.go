@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,15 +15,29 @@ type historyTable struct {
 	keys, sums []string
 }
 
-// The tables of a History. The first key is the site.
-var (
-	trafficTable = historyTable{"traffic", []string{"site"}, []string{"received", "sent", "requests"}}
-	usageTable   = historyTable{"usage", []string{"site", "client", "priority", "token"}, []string{"requests", "refusals", "waited", "received", "sent"}}
-	blockedTable = historyTable{"blocked", []string{"site", "name"}, []string{"held", "busy"}}
-	failedTable  = historyTable{"failed", []string{"site", "name"}, []string{"requests"}}
+// historyTables are the tables of a History. The first key is the site.
+var historyTables = [Kinds]historyTable{
+	TrafficRows: {"traffic", []string{"site"}, []string{"received", "sent", "requests"}},
+	UsageRows:   {"usage", []string{"site", "client", "priority", "token"}, []string{"requests", "refusals", "waited", "received", "sent"}},
+	BlockedRows: {"blocked", []string{"site", "name"}, []string{"held", "busy"}},
+	FailedRows:  {"failed", []string{"site", "name"}, []string{"requests"}},
+}
 
-	historyTables = []historyTable{trafficTable, usageTable, blockedTable, failedTable}
-)
+// fields returns where the keys and sums of a row are.
+func (t historyTable) fields(r *Row) (list []any) {
+	at := map[string]any{
+		"site": &r.Site, "client": &r.Client, "priority": &r.Priority, "token": &r.Token, "name": &r.Limit,
+		"received": (*count)(&r.In), "sent": (*count)(&r.Out), "requests": (*count)(&r.Requests), "refusals": (*count)(&r.Refusals),
+		"waited": (*milliseconds)(&r.Waited), "held": (*milliseconds)(&r.Held), "busy": (*milliseconds)(&r.Busy),
+	}
+	if t.name == "failed" {
+		at["name"] = &r.What
+	}
+	for _, name := range slices.Concat(t.keys, t.sums) {
+		list = append(list, at[name])
+	}
+	return list
+}
 
 // columns are all columns of the table.
 func (t historyTable) columns() string {

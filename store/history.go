@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// History has the counts of one or more minutes.
+// History has the counts of one or more minutes, those of each RowKind apart.
 type History struct {
 	Traffic []Traffic
 	Usage   []Usage
@@ -13,50 +13,79 @@ type History struct {
 	Failed  []Failure
 }
 
+// RowKind says what a Row counts.
+type RowKind int
+
+// The kinds of rows.
+const (
+	TrafficRows RowKind = iota
+	UsageRows
+	BlockedRows
+	FailedRows
+
+	Kinds // the number of kinds
+)
+
+// Of returns the rows of a kind.
+func (h *History) Of(k RowKind) *[]Row {
+	return [Kinds]*[]Row{TrafficRows: &h.Traffic, UsageRows: &h.Usage, BlockedRows: &h.Blocked, FailedRows: &h.Failed}[k]
+}
+
+// Len returns the number of rows.
+func (h *History) Len() int { return len(h.Traffic) + len(h.Usage) + len(h.Blocked) + len(h.Failed) }
+
 // Empty tells whether nothing was counted.
-func (h *History) Empty() bool { return len(h.Traffic)+len(h.Usage)+len(h.Blocked)+len(h.Failed) == 0 }
+func (h *History) Empty() bool { return h.Len() == 0 }
 
-// Usage counts the requests of one client to one site, of one priority and with one token,
-// in one minute or in one step of a query.
-type Usage struct {
-	UsageKey
-	Minute   time.Time // start
-	Requests int64     // that were answered or given up
-	Refusals int64     // answers that refused a request because of a limit
-	Waited   time.Duration
-	In, Out  int64 // bytes of the bodies from the site and to it
+// Add adds the rows of another History.
+func (h *History) Add(more History) {
+	for k := range Kinds {
+		*h.Of(k) = append(*h.Of(k), *more.Of(k)...)
+	}
 }
 
-// UsageKey identifies the requests that are counted together.
-type UsageKey struct {
-	Site, Client string
-	Priority     int
-	Token        string // label; "": without a token
-}
+type (
+	// Traffic is a Row of the bytes and requests of a site.
+	Traffic = Row
+	// Usage is a Row of the requests of one client to one site, of one priority and with one token.
+	Usage = Row
+	// Blocked is a Row of the time for which a limit of a site held requests.
+	Blocked = Row
+	// Failure is a Row of the requests to a site that failed in one way.
+	Failure = Row
+)
 
-// Blocked measures the time for which a limit of a site held requests in one minute, or in
-// one step of a query.
-type Blocked struct {
-	Site, Limit string
-	Minute      time.Time     // start
-	Held        time.Duration // times requests: three for two seconds are six
-	Busy        time.Duration // in which any request was held
-}
-
-// Failure counts the requests to a site that failed in one way, in one minute or in one step of a query.
-type Failure struct {
-	Site, What string    // the status of the answer, such as "402", or the reason of an answer of abide itself
-	Minute     time.Time // start
-	Requests   int64
-}
-
-// Traffic is the number of bytes and requests of a site in one minute, or in one step of a
-// query.
-type Traffic struct {
+// Row counts something in one minute, or in one step of a query. Each kind sets its own fields.
+type Row struct {
 	Site     string
+	Client   string
+	Priority int
+	Token    string // label; "": without a token
+	Limit    string
+	What     string // how requests failed: the status of the answer, such as "402", or the reason of an answer of abide itself
+
 	Minute   time.Time // start
-	In, Out  int64     // bytes from the site and to it
-	Requests int64
+	Requests int64     // of Usage: that were answered or given up
+	Refusals int64     // answers that refused a request because of a limit
+	In, Out  int64     // bytes from the site and to it, of Usage those of the bodies
+	Waited   time.Duration
+	Held     time.Duration // times requests: three for two seconds are six
+	Busy     time.Duration // in which any request was held
+}
+
+// Key names the rows of a kind that are counted together.
+type Key struct {
+	Site, Client, Token, Limit, What string
+	Priority                         int
+}
+
+// Key names the row.
+func (r *Row) Key() Key { return Key{r.Site, r.Client, r.Token, r.Limit, r.What, r.Priority} }
+
+// Add adds the counts of another row.
+func (r *Row) Add(more *Row) {
+	r.Requests, r.Refusals, r.In, r.Out = r.Requests+more.Requests, r.Refusals+more.Refusals, r.In+more.In, r.Out+more.Out
+	r.Waited, r.Held, r.Busy = r.Waited+more.Waited, r.Held+more.Held, r.Busy+more.Busy
 }
 
 // Retention says for how long traffic is stored per minute, then per hour, then per day,

@@ -36,7 +36,7 @@ func usage(u store.Usage) func(*Facts) {
 }
 
 func used(site, client string, priority int, requests, refusals int64, waited time.Duration, bytes int64) func(*Facts) {
-	return usage(store.Usage{UsageKey: store.UsageKey{Site: site, Client: client, Priority: priority}, Requests: requests, Refusals: refusals, Waited: waited, In: bytes})
+	return usage(store.Usage{Site: site, Client: client, Priority: priority, Requests: requests, Refusals: refusals, Waited: waited, In: bytes})
 }
 
 func failed(site, what string, requests int64) func(*Facts) {

@@ -140,7 +140,7 @@ func (f *Facts) largestClient(site string) (name string, share float64, others i
 // longPriorities are priorities whose requests wait for long while those of more urgent ones
 // do not.
 func longPriorities(f *Facts) (list []status.Advice) {
-	by := usageBy(f, func(k store.UsageKey) int { return k.Priority })
+	by := usageBy(f, func(k store.Usage) int { return k.Priority })
 	average := func(p int) time.Duration { return by[p].Waited / time.Duration(max(by[p].Requests, 1)) }
 	for p, s := range by {
 		urgent, others := time.Duration(0), int64(0)

@@ -92,17 +92,17 @@ func (f *Facts) moreTokens(site string) string {
 }
 
 // usageBy adds up what became of requests, by a part of their key.
-func usageBy[K comparable](f *Facts, part func(store.UsageKey) K) map[K]store.Usage {
+func usageBy[K comparable](f *Facts, part func(store.Usage) K) map[K]store.Usage {
 	by := map[K]store.Usage{}
 	for _, u := range f.History.Usage {
-		s := by[part(u.UsageKey)]
+		s := by[part(u)]
 		s.Requests, s.Refusals, s.Waited = s.Requests+u.Requests, s.Refusals+u.Refusals, s.Waited+u.Waited
-		by[part(u.UsageKey)] = s
+		by[part(u)] = s
 	}
 	return by
 }
 
-func siteOf(k store.UsageKey) string { return k.Site }
+func siteOf(k store.Usage) string { return k.Site }
 
 // changeWritten describes the effect of a larger limit in the configuration.
 func (f *Facts) changeWritten(site string, limits []status.Limit) string {

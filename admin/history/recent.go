@@ -27,8 +27,6 @@ type minute struct {
 	outdated bool // it was counted before the last change
 }
 
-func (m minute) rows() int { return len(m.Traffic) + len(m.Usage) + len(m.Blocked) + len(m.Failed) }
-
 // add has what was counted in a minute, and forgets what is too old.
 func (r *recent) add(start time.Time, h store.History) {
 	if !h.Empty() {
@@ -48,17 +46,11 @@ func (r *recent) load(h store.History) {
 		}
 		return m
 	}
-	for _, row := range h.Traffic {
-		at(row.Minute).Traffic = append(at(row.Minute).Traffic, row)
-	}
-	for _, row := range h.Usage {
-		at(row.Minute).Usage = append(at(row.Minute).Usage, row)
-	}
-	for _, row := range h.Blocked {
-		at(row.Minute).Blocked = append(at(row.Minute).Blocked, row)
-	}
-	for _, row := range h.Failed {
-		at(row.Minute).Failed = append(at(row.Minute).Failed, row)
+	for k := range store.Kinds {
+		for _, row := range *h.Of(k) {
+			rows := at(row.Minute).Of(k)
+			*rows = append(*rows, row)
+		}
 	}
 	for _, m := range by {
 		r.minutes = append(r.minutes, *m)
@@ -75,7 +67,7 @@ func (r *recent) forget(now time.Time) {
 	first := len(r.minutes)
 	for first > 0 {
 		minute := r.minutes[first-1]
-		if room -= minute.rows(); room < 0 || now.Sub(minute.start) >= kept {
+		if room -= minute.Len(); room < 0 || now.Sub(minute.start) >= kept {
 			break
 		}
 		first--

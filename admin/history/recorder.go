@@ -24,10 +24,7 @@ const (
 // File keeps history. *store.File is one.
 type File interface {
 	Record(ctx context.Context, h store.History) error
-	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Traffic, error)
-	Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Usage, error)
-	Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Blocked, error)
-	Failed(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Failure, error)
+	Rows(ctx context.Context, k store.RowKind, site string, since, until time.Time, step time.Duration) ([]store.Row, error)
 }
 
 // Options are the sources and the destination of a Recorder. A function that is nil has nothing.
@@ -42,8 +39,7 @@ type Options struct {
 type Recorder struct {
 	options Options
 	began   time.Time
-	usage   counts[store.UsageKey, store.Usage]
-	failed  counts[failedKey, store.Failure]
+	counted counted
 	clients clientAddresses
 
 	mu        sync.Mutex
@@ -67,9 +63,11 @@ func New(o Options) *Recorder {
 
 // Count adds requests of a client. It is quick.
 func (r *Recorder) Count(u store.Usage, failed ...string) {
-	r.usage.count(usageRows, u, mostUsage)
+	r.counted.mu.Lock()
+	defer r.counted.mu.Unlock()
+	r.counted.sums.count(store.UsageRows, u)
 	for _, what := range failed {
-		r.failed.count(failedRows, store.Failure{Site: u.Site, What: what, Requests: 1}, mostFailed)
+		r.counted.sums.count(store.FailedRows, store.Failure{Site: u.Site, What: what, Requests: 1})
 	}
 }
 
@@ -111,11 +109,10 @@ func (r *Recorder) Load(ctx context.Context, now time.Time) {
 	defer cancel()
 	since, until := now.Add(-kept), now.Add(time.Minute)
 	var h store.History
-	var errs [4]error
-	h.Traffic, errs[0] = r.options.File.Bandwidth(ctx, "", since, until, time.Minute)
-	h.Usage, errs[1] = r.options.File.Usage(ctx, "", since, until, time.Minute)
-	h.Blocked, errs[2] = r.options.File.Blocked(ctx, "", since, until, time.Minute)
-	h.Failed, errs[3] = r.options.File.Failed(ctx, "", since, until, time.Minute)
+	var errs [store.Kinds]error
+	for k := range store.Kinds {
+		*h.Of(k), errs[k] = r.options.File.Rows(ctx, k, "", since, until, time.Minute)
+	}
 	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil && !store.IsTold(err) {
 		r.options.Log.WithField("reason", err).Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
 	}
@@ -170,7 +167,7 @@ func (r *Recorder) unrecorded(now time.Time) store.History {
 
 // fresh returns what was counted since the last call with take.
 func (r *Recorder) fresh(t *tally, g *blockedGrowth, take bool) store.History {
-	return store.History{
-		Traffic: t.since(r.options.Sites()), Usage: r.usage.list(take), Blocked: g.since(r.options.Blocked()), Failed: r.failed.list(take),
-	}
+	h := r.counted.list(take)
+	h.Traffic, h.Blocked = t.since(r.options.Sites()), g.since(r.options.Blocked())
+	return h
 }

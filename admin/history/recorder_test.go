@@ -29,20 +29,8 @@ type fakeFile struct {
 
 func (f fakeFile) Record(ctx context.Context, h store.History) error { return f.record(ctx, h) }
 
-func (f fakeFile) Bandwidth(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Traffic, error) {
-	return slices.Clone(f.has.Traffic), nil
-}
-
-func (f fakeFile) Usage(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Usage, error) {
-	return slices.Clone(f.has.Usage), nil
-}
-
-func (f fakeFile) Blocked(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Blocked, error) {
-	return slices.Clone(f.has.Blocked), nil
-}
-
-func (f fakeFile) Failed(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Failure, error) {
-	return slices.Clone(f.has.Failed), nil
+func (f fakeFile) Rows(_ context.Context, k store.RowKind, _ string, _, _ time.Time, _ time.Duration) ([]store.Row, error) {
+	return slices.Clone(*f.has.Of(k)), nil
 }
 
 func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
@@ -118,11 +106,11 @@ func TestWhatCannotBeWrittenHasABound(t *testing.T) {
 		r.record(t.Context(), time.Now(), time.Second)
 	}
 	var sum int64
-	for _, one := range r.unwritten.traffic {
+	for _, one := range r.unwritten[store.TrafficRows] {
 		sum += one.In
 	}
-	if len(r.unwritten.traffic) > mostSites+1 || sum != 40_000 {
-		t.Errorf("%d sites, %d of 40000 bytes", len(r.unwritten.traffic), sum)
+	if len(r.unwritten[store.TrafficRows]) > kinds[store.TrafficRows].most+1 || sum != 40_000 {
+		t.Errorf("%d sites, %d of 40000 bytes", len(r.unwritten[store.TrafficRows]), sum)
 	}
 }
 
@@ -137,7 +125,7 @@ func usageOf(list []store.Usage) string {
 }
 
 func request(site, client string) store.Usage {
-	return store.Usage{UsageKey: store.UsageKey{Site: site, Client: client, Priority: 3}, Requests: 1, Refusals: 2, Waited: time.Second, In: 10, Out: 5}
+	return store.Usage{Site: site, Client: client, Priority: 3, Requests: 1, Refusals: 2, Waited: time.Second, In: 10, Out: 5}
 }
 
 func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
@@ -160,19 +148,19 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		r.Count(request("b", "shop"), "402")
 		held = 8
 		for range 2 { // asking takes nothing away
-			list, err := r.Usage(ctx, "a", from, to, time.Minute)
+			list, err := r.Rows(ctx, store.UsageRows, "a", from, to, time.Minute)
 			if got := usageOf(list); err != nil || got != "00:00 a/news/3/ 2 4 2s 20/10" {
 				t.Error(got, err)
 			}
-			traffic, err := r.Bandwidth(ctx, "", from, to, time.Hour)
+			traffic, err := r.Rows(ctx, store.TrafficRows, "", from, to, time.Hour)
 			if err != nil || told(traffic) != "a 0/7/0" {
 				t.Error(traffic, err)
 			}
-			failed, err := r.Failed(ctx, "a", from, to, 0)
+			failed, err := r.Rows(ctx, store.FailedRows, "a", from, to, 0)
 			if len(failed) != 2 || failed[0].Requests != 1 || err != nil {
 				t.Error(failed, err)
 			}
-			blocked, err := r.Blocked(ctx, "", from, to, 0)
+			blocked, err := r.Rows(ctx, store.BlockedRows, "", from, to, 0)
 			if err != nil || len(blocked) != 1 || blocked[0].Held != 8*time.Second || blocked[0].Busy != 4*time.Second {
 				t.Error(blocked, err)
 			}
@@ -184,7 +172,7 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		}
 		file.has = kept // what was written is in the file now
 		r.Count(request("a", "news"))
-		list, _ := r.Usage(ctx, "a", from, to, time.Minute)
+		list, _ := r.Rows(ctx, store.UsageRows, "a", from, to, time.Minute)
 		if got := usageOf(list); got != "00:00 a/news/3/ 2 4 2s 20/10, 00:01 a/news/3/ 1 2 1s 10/5, 00:00 b/shop/3/ 1 2 1s 10/5" && got != "00:00 a/news/3/ 2 4 2s 20/10, 00:00 b/shop/3/ 1 2 1s 10/5, 00:01 a/news/3/ 1 2 1s 10/5" {
 			t.Error(got)
 		}
@@ -271,7 +259,7 @@ func TestWithoutAFileTheLastHourIsReported(t *testing.T) {
 			r.Count(request("a", "news"))
 			time.Sleep(time.Minute + time.Second)
 		}
-		list, err := r.Usage(ctx, "a", time.Now().Add(-time.Hour), time.Now(), time.Hour)
+		list, err := r.Rows(ctx, store.UsageRows, "a", time.Now().Add(-time.Hour), time.Now(), time.Hour)
 		if got := usageOf(list); err != nil || got != "00:00 a/news/3/ 3 6 3s 30/15" {
 			t.Error(got, err)
 		}
@@ -281,16 +269,16 @@ func TestWithoutAFileTheLastHourIsReported(t *testing.T) {
 }
 
 func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
-	var c counts[store.UsageKey, store.Usage]
+	var c counted
 	const n = 3 * mostUsage
 	for i := range n {
-		c.count(usageRows, request(fmt.Sprint("site ", i%7), fmt.Sprint("client ", i)), mostUsage)
+		c.sums.count(store.UsageRows, request(fmt.Sprint("site ", i%7), fmt.Sprint("client ", i)))
 	}
 	for i := range n {
-		c.count(usageRows, request(fmt.Sprint("site ", i), "x"), mostUsage)
+		c.sums.count(store.UsageRows, request(fmt.Sprint("site ", i), "x"))
 	}
 	var requests, others int64
-	list := c.list(true)
+	list := c.list(true).Usage
 	for _, one := range list {
 		requests += one.Requests
 		if one.Client == store.Others {
@@ -300,7 +288,7 @@ func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
 	if len(list) > 2*mostUsage+10 || requests != 2*n || others < n {
 		t.Errorf("%d rows, %d requests, %d of others", len(list), requests, others)
 	}
-	if again := c.list(true); len(again) != 0 {
+	if again := c.list(true); !again.Empty() {
 		t.Error(again)
 	}
 }

@@ -6,94 +6,70 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// rows says how rows of one kind, R, are added up by their key, K.
-type rows[K comparable, R any] struct {
-	key   func(*R) K
-	site  func(*R) string
-	start func(*R) *time.Time
-	add   func(to *R, more *R)
-	// fold makes a row one of those that are not kept apart: of its site, or of all sites.
-	fold func(r *R, all bool)
+// kinds say, for each kind of rows, how many are counted apart at one time. fold makes a further
+// row one that is counted with others of store.Others: of its site, or of all sites.
+var kinds = [store.Kinds]struct {
+	most int
+	fold func(r *store.Row, all bool)
+}{
+	store.TrafficRows: {10_000, func(r *store.Row, _ bool) { r.Site = store.Others }},
+	store.UsageRows: {mostUsage, func(r *store.Row, all bool) {
+		r.Client, r.Token = store.Others, store.Others
+		foldSite(r, all)
+	}},
+	store.BlockedRows: {5_000, func(r *store.Row, all bool) {
+		r.Limit = store.Others
+		foldSite(r, all)
+	}},
+	store.FailedRows: {5_000, func(r *store.Row, _ bool) { r.Site = store.Others }},
 }
 
-// blockedKey names the limit of a site whose blocked times are added up.
-type (
-	blockedKey struct{ site, limit string }
-	failedKey  struct{ site, what string }
-)
+const mostUsage = 5_000
 
-var (
-	trafficRows = rows[string, store.Traffic]{
-		key:   func(r *store.Traffic) string { return r.Site },
-		site:  func(r *store.Traffic) string { return r.Site },
-		start: func(r *store.Traffic) *time.Time { return &r.Minute },
-		add: func(to, more *store.Traffic) {
-			to.In, to.Out, to.Requests = to.In+more.In, to.Out+more.Out, to.Requests+more.Requests
-		},
-		fold: func(r *store.Traffic, _ bool) { r.Site = store.Others },
+func foldSite(r *store.Row, all bool) {
+	if all {
+		r.Site = store.Others
 	}
-	usageRows = rows[store.UsageKey, store.Usage]{
-		key:   func(r *store.Usage) store.UsageKey { return r.UsageKey },
-		site:  func(r *store.Usage) string { return r.Site },
-		start: func(r *store.Usage) *time.Time { return &r.Minute },
-		add: func(to, more *store.Usage) {
-			to.In, to.Out, to.Requests = to.In+more.In, to.Out+more.Out, to.Requests+more.Requests
-			to.Refusals, to.Waited = to.Refusals+more.Refusals, to.Waited+more.Waited
-		},
-		fold: func(r *store.Usage, all bool) {
-			r.Client, r.Token = store.Others, store.Others
-			if all {
-				r.Site = store.Others
-			}
-		},
-	}
-	blockedRows = rows[blockedKey, store.Blocked]{
-		key:   func(r *store.Blocked) blockedKey { return blockedKey{r.Site, r.Limit} },
-		site:  func(r *store.Blocked) string { return r.Site },
-		start: func(r *store.Blocked) *time.Time { return &r.Minute },
-		add: func(to, more *store.Blocked) {
-			to.Held, to.Busy = to.Held+more.Held, to.Busy+more.Busy
-		},
-		fold: func(r *store.Blocked, all bool) {
-			r.Limit = store.Others
-			if all {
-				r.Site = store.Others
-			}
-		},
-	}
-	failedRows = rows[failedKey, store.Failure]{
-		key:   func(r *store.Failure) failedKey { return failedKey{r.Site, r.What} },
-		site:  func(r *store.Failure) string { return r.Site },
-		start: func(r *store.Failure) *time.Time { return &r.Minute },
-		add:   func(to, more *store.Failure) { to.Requests += more.Requests },
-		fold:  func(r *store.Failure, _ bool) { r.Site = store.Others },
-	}
-)
+}
 
-// addTo adds a row to a map of at most about twice as many rows as most: what would make it
-// larger is added up.
-func (t rows[K, R]) addTo(sums map[K]*R, r R, most int) {
-	key := t.key(&r)
-	if sums[key] == nil && len(sums) >= most {
-		t.fold(&r, len(sums) >= 2*most)
-		key = t.key(&r)
+// sums are counts of one time. The zero value is empty.
+type sums [store.Kinds]map[store.Key]*store.Row
+
+// count adds a row to those of its kind, of which there are at most about twice as many as most.
+func (s *sums) count(k store.RowKind, r store.Row) {
+	key, of := r.Key(), &kinds[k]
+	if s[k] == nil {
+		s[k] = map[store.Key]*store.Row{}
 	}
-	if sum := sums[key]; sum != nil {
-		t.add(sum, &r)
+	if n := len(s[k]); s[k][key] == nil && n >= of.most {
+		of.fold(&r, n >= 2*of.most)
+		key = r.Key()
+	}
+	if sum := s[k][key]; sum != nil {
+		sum.Add(&r)
 		return
 	}
-	sums[key] = &r
+	s[k][key] = &r
 }
 
-// list is the rows of a map, each of a minute.
-func (t rows[K, R]) list(sums map[K]*R, minute time.Time) []R {
-	list := make([]R, 0, len(sums))
-	for _, one := range sums {
-		row := *one
-		*t.start(&row) = minute
-		list = append(list, row)
+func (s *sums) add(h store.History) {
+	for k := range store.Kinds {
+		for _, one := range *h.Of(k) {
+			s.count(k, one)
+		}
 	}
-	return list
+}
+
+// at is the counts as those of a minute.
+func (s *sums) at(minute time.Time) (h store.History) {
+	for k := range store.Kinds {
+		for _, one := range s[k] {
+			row := *one
+			row.Minute = minute
+			*h.Of(k) = append(*h.Of(k), row)
+		}
+	}
+	return h
 }
 
 // period is a time in steps aligned to 1970. A step of 0 is the whole time.
@@ -110,71 +86,28 @@ func (p period) bucket(at time.Time) time.Time {
 	return at.Truncate(max(p.step, time.Minute)).UTC()
 }
 
-// inSteps adds rows that began in a period to a list that is in its steps.
-func (t rows[K, R]) inSteps(list, more []R, p period) []R {
+// inSteps adds rows that began in the period to a list that is in its steps.
+func (p period) inSteps(list, more []store.Row) []store.Row {
 	type place struct {
 		at  int64
-		key K
+		key store.Key
 	}
 	index := make(map[place]int, len(list))
 	for i := range list {
-		index[place{t.start(&list[i]).Unix(), t.key(&list[i])}] = i
+		index[place{list[i].Minute.Unix(), list[i].Key()}] = i
 	}
 	for _, r := range more {
-		start := t.start(&r)
-		if start.Before(p.since) || !start.Before(p.until) {
+		if r.Minute.Before(p.since) || !r.Minute.Before(p.until) {
 			continue
 		}
-		*start = p.bucket(*start)
-		at := place{start.Unix(), t.key(&r)}
+		r.Minute = p.bucket(r.Minute)
+		at := place{r.Minute.Unix(), r.Key()}
 		if i, known := index[at]; known {
-			t.add(&list[i], &r)
+			list[i].Add(&r)
 			continue
 		}
 		index[at] = len(list)
 		list = append(list, r)
 	}
 	return list
-}
-
-// Bounds of what is counted apart at one time. Above them rows are counted together, as those
-// of store.Others.
-const (
-	mostSites   = 10_000
-	mostUsage   = 5_000
-	mostBlocked = 5_000
-	mostFailed  = 5_000
-)
-
-// sums are counts of one time. The zero value is empty.
-type sums struct {
-	traffic map[string]*store.Traffic
-	usage   map[store.UsageKey]*store.Usage
-	blocked map[blockedKey]*store.Blocked
-	failed  map[failedKey]*store.Failure
-}
-
-func (s *sums) add(h store.History) {
-	if s.traffic == nil {
-		*s = sums{map[string]*store.Traffic{}, map[store.UsageKey]*store.Usage{}, map[blockedKey]*store.Blocked{}, map[failedKey]*store.Failure{}}
-	}
-	for _, one := range h.Traffic {
-		trafficRows.addTo(s.traffic, one, mostSites)
-	}
-	for _, one := range h.Usage {
-		usageRows.addTo(s.usage, one, mostUsage)
-	}
-	for _, one := range h.Blocked {
-		blockedRows.addTo(s.blocked, one, mostBlocked)
-	}
-	for _, one := range h.Failed {
-		failedRows.addTo(s.failed, one, mostFailed)
-	}
-}
-
-// at is the counts as those of a minute.
-func (s *sums) at(minute time.Time) store.History {
-	return store.History{
-		Traffic: trafficRows.list(s.traffic, minute), Usage: usageRows.list(s.usage, minute), Blocked: blockedRows.list(s.blocked, minute), Failed: failedRows.list(s.failed, minute),
-	}
 }

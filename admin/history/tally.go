@@ -70,6 +70,9 @@ func hasDecreased(before, now metrics.SiteCount) bool {
 // subtract is a − b, but at least 0.
 func subtract(a, b uint64) uint64 { return a - min(a, b) }
 
+// blockedKey names the limit of a site whose blocked times are added up.
+type blockedKey struct{ site, limit string }
+
 // blockedGrowth finds how much the blocked times of limits have grown since the last call. The
 // zero value has seen none.
 type blockedGrowth struct{ seen map[blockedKey]queue.Blocked }
@@ -97,30 +100,19 @@ func (g *blockedGrowth) since(now []queue.Blocked) []store.Blocked {
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// counts sums up what is counted as it happens. The zero value is empty.
-type counts[K comparable, R any] struct {
+// counted sums up what is counted as it happens. The zero value is empty.
+type counted struct {
 	mu   sync.Mutex
-	sums map[K]*R
-}
-
-func (c *counts[K, R]) count(t rows[K, R], row R, most int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sums == nil {
-		c.sums = map[K]*R{}
-	}
-	t.addTo(c.sums, row, most)
+	sums sums
 }
 
 // list returns the counts since the last call with take, which has them begin anew.
-func (c *counts[K, R]) list(take bool) (list []R) {
+func (c *counted) list(take bool) store.History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, row := range c.sums {
-		list = append(list, *row)
-	}
+	h := c.sums.at(time.Time{})
 	if take {
-		c.sums = nil
+		c.sums = sums{}
 	}
-	return list
+	return h
 }

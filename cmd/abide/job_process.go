@@ -247,7 +247,7 @@ func (j *jobProcess) expose(job steeredJob) {
 		return
 	}
 	j.program.job.Store(&job)
-	j.program.metrics.Jobs(func() []status.Job { return []status.Job{job.Status(time.Now())} })
+	j.program.metrics.Jobs.Ask(func() []status.Job { return []status.Job{job.Status(time.Now())} })
 }
 
 // askJobTime bounds a question to a process that runs a job.

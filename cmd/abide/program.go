@@ -141,13 +141,13 @@ func (a *program) start(p *policy.Policy) (err error) {
 	if tcpAddr, ok := a.admin.Addr().(*net.TCPAddr); ok {
 		a.proxy.Own(tcpAddr.AddrPort())
 	}
-	a.metrics.CertificateCache(a.ca.Cached)
-	a.metrics.Holds(a.holdCounts)
-	a.metrics.Blocked(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Blocked()) })
-	a.metrics.Observed(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Observed()) })
-	a.metrics.Breakers(a.proxy.Breakers)
-	a.metrics.Tokens(func() metrics.Known { return metrics.Known{Tokens: a.proxy.Tokens(), Written: a.proxy.WrittenLimits()} })
-	a.metrics.Permits(a.proxy.OpenPermits)
+	a.metrics.Certificates.Ask(a.ca.Cached)
+	a.metrics.Holds.Ask(a.holdCounts)
+	a.metrics.Blocked.Ask(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Blocked()) })
+	a.metrics.Observed.Ask(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Observed()) })
+	a.metrics.Breakers.Ask(a.proxy.Breakers)
+	a.metrics.Tokens.Ask(func() metrics.Known { return metrics.Known{Tokens: a.proxy.Tokens(), Written: a.proxy.WrittenLimits()} })
+	a.metrics.Permits.Ask(a.proxy.OpenPermits)
 	if a.proxy.Store().Kind != "none" {
 		a.metrics.Store(a.storeMetrics)
 	}

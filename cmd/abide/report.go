@@ -190,7 +190,7 @@ func reportChart(r status.Report) []byte {
 
 // Bandwidth is the recorded traffic of a site, or of all sites.
 func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
-	kept, err := c.history.Bandwidth(ctx, site, since, until, step)
+	kept, err := c.history.Rows(ctx, store.TrafficRows, site, since, until, step)
 	return lists.Map(kept, func(t store.Traffic) status.Traffic {
 		return status.Traffic{Site: t.Site, Start: t.Minute, In: t.In, Out: t.Out, Requests: t.Requests}
 	}), err
@@ -221,11 +221,11 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 	if err != nil {
 		return r, err
 	}
-	blocked, err := from.Blocked(ctx, site, since, until, step)
+	blocked, err := from.Rows(ctx, store.BlockedRows, site, since, until, step)
 	if err != nil {
 		return r, err
 	}
-	failed, err := from.Failed(ctx, site, since, until, 0)
+	failed, err := from.Rows(ctx, store.FailedRows, site, since, until, 0)
 	for _, u := range usage {
 		r.Rows = append(r.Rows, status.ReportRow{
 			Start: u.Minute, Name: u.Site, Requests: u.Requests, Refusals: u.Refusals,

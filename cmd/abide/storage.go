@@ -284,7 +284,7 @@ func (a *program) countEnded(r dispatch.Report) {
 		failed = append(failed, r.Refusal)
 	}
 	a.history.Count(store.Usage{
-		UsageKey: store.UsageKey{Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token},
+		Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token,
 		Requests: requests, Refusals: int64(r.Refusals), Waited: r.Waited, In: r.Received, Out: r.Uploaded,
 	}, failed...)
 }
