@@ -63,7 +63,7 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 		t.refusedAnswers++
 		x.meter.RefusedBy(t.learned.word)
 		s.activity.Refused(sitelog.Refusal{
-			Site: x.site, Status: status, Scope: t.learned.word, Token: t.label, Until: v.until, Why: v.why,
+			Site: x.site, Status: status, Scope: t.learned.word, Backend: breakerOf(x.site, x.backend()).Backend, Token: t.label, Until: v.until, Why: v.why,
 			Again: v.again && v.until.Sub(x.answered) <= x.Snapshot.policy.Queue.Wait,
 		})
 	} else if err == nil {

@@ -318,11 +318,12 @@ func (s *siteState) accepts(now time.Time, site string) siteLine {
 type Refusal struct {
 	Site   string
 	Status int
-	Scope  string    // "site", "route" or "token", as in refusals_total
-	Token  string    // label of the token that was refused, "" without one
-	Until  time.Time // no request of that scope is sent before
-	Why    string    // the header that gave the time, or another cause
-	Again  bool      // the request is sent again
+	// Scope is "site", "backend", "route" or "token", as in refusals_total.
+	Scope, Backend string
+	Token          string    // label of the token that was refused, "" without one
+	Until          time.Time // no request of that scope is sent before
+	Why            string    // the header that gave the time, or another cause
+	Again          bool      // the request is sent again
 }
 
 // describe is the line of a site that begins to refuse requests.
@@ -331,13 +332,19 @@ func (r *Refusal) describe(now time.Time) siteLine {
 	if r.Status == 0 {
 		how = "it closes the connection"
 	}
-	text, fields := fmt.Sprintf("%s: the site refuses a request (%s)", r.Site, how), logrus.Fields{"site": r.Site, "reason": r.Why}
+	who, fields := "site", logrus.Fields{"site": r.Site, "reason": r.Why}
+	if r.Backend != "" {
+		who, fields["backend"] = "backend "+r.Backend, r.Backend
+	}
+	text := fmt.Sprintf("%s: the %s refuses a request (%s)", r.Site, who, how)
 	if r.Token != "" {
 		text += " with the token " + r.Token
 		fields["token"] = r.Token
 	}
 	what := "is sent to the site"
 	switch r.Scope {
+	case "backend":
+		what = "is sent to this backend"
 	case "token":
 		what = "is sent with this token"
 	case "route":
@@ -397,6 +404,8 @@ func HeldUntil(now time.Time, n int, k queue.Blocker) string {
 		return text + ": no token may be used before (" + k.Why + ")"
 	case status.IsPause(k.Limit):
 		return text + ": " + k.Limit
+	case k.Why != "" && strings.HasPrefix(k.Limit+" ", "backend "):
+		return text + ": the " + strings.Replace(k.Limit, " of ", " ", 1) + " is paused (" + k.Why + ")"
 	case k.Limit == "retry":
 		return text + ", before it is sent again"
 	case k.Why != "":

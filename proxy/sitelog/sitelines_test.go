@@ -151,6 +151,15 @@ func TestARefusalHasALineThatSaysWhatFollows(t *testing.T) {
 	wantLines(t, &l, "api.test: the site accepts requests again, twice since the last such line; refusals: 2, of which clients saw 1")
 }
 
+func TestARefusalNamesTheBackendThatIsPaused(t *testing.T) {
+	var l siteLines
+	l.refused(at(0), Refusal{Site: "llm.pool", Backend: "k1.test", Status: 529, Scope: "backend", Until: at(2), Why: "Retry-After", Again: true})
+	wantLines(t, &l, "llm.pool: the backend k1.test refuses a request (status 529); nothing is sent to this backend until 12:00:02 (in 2s) (Retry-After); the request is sent again then, the client does not see it")
+	if got, want := HeldUntil(at(0), 1, queue.Blocker{Limit: "backend of k1.test", Until: at(2), Why: SiteFailed}), " until 12:00:02 (in 2s): the backend k1.test is paused (it failed too often)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestASiteThatIsAskedForNothingAfterARefusalIsForgotten(t *testing.T) {
 	var l siteLines
 	l.refused(at(0), Refusal{Site: "api.test", Status: 429, Scope: "site", Until: at(2), Why: "Retry-After", Again: true})
