@@ -25,7 +25,12 @@ const (
 type File interface {
 	Record(ctx context.Context, h store.History) error
 	Rows(ctx context.Context, k store.RowKind, site string, since, until time.Time, step time.Duration) ([]store.Row, error)
+	Put(ctx context.Context, kind, key string, value []byte, until time.Time) error
+	All(ctx context.Context, kind string) (map[string][]byte, error)
 }
+
+// begun is the kind, and key, of the document of a file that has the time of the last BeginAnew, in minutes.
+const begun = "history begun"
 
 // Options are the sources and the destination of a Recorder. A function that is nil has nothing.
 type Options struct {
@@ -95,6 +100,11 @@ func (r *Recorder) Run(ctx context.Context) {
 // on. Run may be under way.
 func (r *Recorder) BeginAnew(now time.Time) {
 	r.record(context.Background(), now.Truncate(time.Minute), writingPatience)
+	if text, err := now.Truncate(time.Minute).MarshalText(); err == nil && r.options.File != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
+		defer cancel()
+		_ = r.options.File.Put(ctx, begun, begun, text, now.Add(kept)) // the store tells what fails
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.recent.beginAnew(now)
@@ -116,8 +126,14 @@ func (r *Recorder) Load(ctx context.Context, now time.Time) {
 	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil && !store.IsTold(err) {
 		r.options.Log.WithField("reason", err).Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
 	}
+	var last time.Time
+	documents, _ := r.options.File.All(ctx, begun) // without one the whole hour counts
+	_ = last.UnmarshalText(documents[begun])
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if last.After(r.recent.changed) {
+		r.recent.changed = last
+	}
 	r.recent.load(h)
 }
 

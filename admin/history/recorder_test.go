@@ -25,7 +25,17 @@ func noBlocked() []queue.Blocked { return nil }
 type fakeFile struct {
 	record func(context.Context, store.History) error
 	has    store.History
+	put    map[string][]byte // documents; nil: none are kept
 }
+
+func (f fakeFile) Put(_ context.Context, _, key string, value []byte, _ time.Time) error {
+	if f.put != nil {
+		f.put[key] = value
+	}
+	return nil
+}
+
+func (f fakeFile) All(context.Context, string) (map[string][]byte, error) { return f.put, nil }
 
 func (f fakeFile) Record(ctx context.Context, h store.History) error { return f.record(ctx, h) }
 
@@ -246,6 +256,26 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 		}
 		stop()
 		<-done
+	})
+}
+
+func TestAnotherProcessLeavesOutWhatWasCountedBeforeTheLastRunBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := fakeFile{record: func(context.Context, store.History) error { return nil }, put: map[string][]byte{}}
+		New(Options{Log: logrus.New(), File: file}).BeginAnew(time.Now())
+		for _, site := range []string{"first", "second"} {
+			row := request(site, "news")
+			if row.Minute = time.Now(); site == "first" {
+				row.Minute = row.Minute.Add(-5 * time.Minute)
+			}
+			file.has.Usage = append(file.has.Usage, row)
+		}
+		time.Sleep(3 * time.Minute)
+		r := New(Options{Log: logrus.New(), File: file})
+		r.Load(t.Context(), time.Now())
+		if h, since, _ := r.Recent(time.Now()); len(h.Usage) != 1 || h.Usage[0].Site != "second" || time.Since(since) > 4*time.Minute {
+			t.Errorf("%s since %v", usageOf(h.Usage), since)
+		}
 	})
 }
 

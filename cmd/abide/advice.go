@@ -28,7 +28,7 @@ Numbers are what the limits come to.
 
 It finds the proxy, or several, as abide status does. After a reload that changed
 something, and in "abide run", it goes by what was counted since then. If no proxy
-runs, it goes by the last hour of the state file, and knows no limits.`,
+runs, it does so by the state file, and knows no limits.`,
 		Example: `  abide advise
   abide advise --json | jq -r '.advice[].text'`,
 		Args: arguments(cobra.NoArgs),
