@@ -98,11 +98,16 @@ type Routes struct{ Site, Of string }
 // TooLittle tells whether less is left of the limit than a request takes.
 func (a Announced) TooLittle() bool { return a.Remaining > 0 && a.State == "spent" }
 
+// usedUp tells whether nothing, or too little, is left of the limit for now.
+func (a Announced) usedUp(now time.Time) bool {
+	return (a.Remaining == 0 || a.TooLittle()) && a.Reset.After(now)
+}
+
 // usedUp returns for which routes nothing, or too little, is left of a limit of the token, and until when.
 func (t *Token) usedUp(now time.Time) map[Routes]time.Time {
 	var used map[Routes]time.Time
 	for _, l := range t.Limits {
-		if at := (Routes{l.Site, l.Route}); (l.Remaining == 0 || l.TooLittle()) && l.Reset.After(now) && l.Reset.After(used[at]) {
+		if at := (Routes{l.Site, l.Route}); l.usedUp(now) && l.Reset.After(used[at]) {
 			if used == nil {
 				used = map[Routes]time.Time{}
 			}

@@ -67,7 +67,7 @@ func (t *Token) held(now time.Time) (reason string, until time.Time) {
 		return t.Reason(), t.Until
 	}
 	for i := range t.Limits {
-		if l := &t.Limits[i]; l.Remaining == 0 && l.Reset.After(now) && l.Reset.After(until) {
+		if l := &t.Limits[i]; l.usedUp(now) && l.Reset.After(until) {
 			reason, until = l.Name(), l.Reset
 		}
 	}
