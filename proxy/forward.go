@@ -183,9 +183,12 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 	case upstream.Budget, upstream.Stalled:
 		f.countCut(x, problem.Of(x.writer.broke).Reason)
 	}
-	x.Status, x.Took = counted, time.Since(x.Start)
-	if x.conn != nil {
-		x.Took = x.conn.halfClose.left(time.Now()).Sub(x.Start)
+	if x.Status = counted; counted == 499 {
+		left := time.Now()
+		if x.conn != nil {
+			left = x.conn.halfClose.left(left)
+		}
+		x.LeftAfter(left.Sub(x.Start))
 	}
 	f.logRefusal(&x.Request)
 	report.Meter.Request(r.Method, counted, asked)

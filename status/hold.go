@@ -134,6 +134,11 @@ type Breaker struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
+// Name names a site, or its backend, or one host of a site of several.
+func (b Breaker) Name() string {
+	return strings.TrimSuffix(b.Site+" / "+b.Backend, " / ")
+}
+
 // Began says since when each request has failed alike, "" where too few have.
 func (b Breaker) Began() string {
 	if b.Since.IsZero() {
@@ -164,11 +169,7 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 		t := table{}
 		t.add("SITE", "STATE", "TRIES", "FAILED LAST BECAUSE")
 		for _, one := range s.Breakers {
-			site := one.Site
-			if one.Backend != "" {
-				site += " / " + one.Backend
-			}
-			t.add(site, BreakerWord(one.State), cmp.Or(Ahead(one.Until, now), "-"), cmp.Or(strings.TrimSuffix(one.Why+", "+one.Began(), ", "), "-"))
+			t.add(one.Name(), BreakerWord(one.State), cmp.Or(Ahead(one.Until, now), "-"), cmp.Or(strings.TrimSuffix(one.Why+", "+one.Began(), ", "), "-"))
 		}
 		t.write(w)
 	}

@@ -204,7 +204,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		}}, []string{"api.test does not work: it answers 503 to all requests, since 00:00:00 UTC. Look at it"}},
 		"a backend does not work": {"outage", []func(*Facts){func(f *Facts) {
 			f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open", Why: "the host refused the connection"}}
-		}}, []string{"The backend b of api.test does not work: the host refused the connection. Look at it"}},
+		}}, []string{"b of api.test does not work: the host refused the connection. Look at it"}},
 		"a limit of what does not work": {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, State: "open"}} }}, nil},
 		"abide forbids it":              {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "forbidden", 38)}, nil},
 		"a name has one address":        {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},

@@ -26,7 +26,7 @@ func outages(f *Facts) (list []status.Advice) {
 	for _, b := range f.Broken {
 		what := b.Site
 		if b.Backend != "" {
-			what = "The backend " + b.Backend + " of " + b.Site
+			what = b.Backend + " of " + b.Site
 		}
 		list = append(list, status.Advice{
 			Site: b.Site, Weight: 1, Text: strings.TrimSuffix(fmt.Sprintf("%s does not work: %s, %s", what, b.Why, b.Began()), ", ") + ".",

@@ -141,6 +141,16 @@ denied   carol of p (402: no credit): replace it or remove it from its pool
 	}
 }
 
+// TestASiteThatFailedIsNamedWithItsReason: what it held was no limit, and no limit makes it faster.
+func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
+	h := sitelog.HeldTime{Site: "a.test", Limit: "cooldown", Requests: 1, Total: 38 * time.Second, Longest: 38 * time.Second}
+	s := summary{took: time.Minute, requests: 1, sites: 1, held: []sitelog.HeldTime{h}, broken: []status.Breaker{{Site: "a.test", Why: "the host name does not resolve"}}}
+	want := "abide   1 request to 1 site in 1m0s\nfailed  a.test failed: the host name does not resolve\nheld    1 request, 38s: a.test failed\n"
+	if got := written(s); got != want {
+		t.Errorf("it is\n%swant\n%s", got, want)
+	}
+}
+
 func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 	for _, one := range []struct {
 		s    summary

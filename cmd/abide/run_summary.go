@@ -44,6 +44,7 @@ type summary struct {
 	tokens   []tokenUse
 	denied   []status.DeniedToken // of the pools of these sites, also those that an earlier process has put away
 	failures status.Failures
+	broken   []status.Breaker // sites that are left alone, or fail each request
 }
 
 // limitSource tells how a learned limit became known. Its text has all of that, and found the value of a limit
@@ -82,7 +83,7 @@ func (u tokenUse) String() string {
 func (a *program) summary(took time.Duration, settled uint64, stopped bool) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}, rejected: a.proxy.Rejections()}
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}, rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers())}
 	_, left, reasons := s.failures.Count()
 	if s.failures.Open = left - min(left, settled); !stopped {
 		s.failures.Open = min(s.failures.Open, reasons[""]) // a command can end because its requests reach their time-out
@@ -200,7 +201,8 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "https\t"+untrusted+"\n", countText(int(s.rejected), "TLS handshake"))
 	}
 	name := "failed"
-	for _, sentence := range s.failures.Sentences("the command") {
+	why := func(b status.Breaker) string { return b.Name() + " failed: " + b.Why }
+	for _, sentence := range slices.Concat(s.failures.Sentences("the command"), named(s.broken, shownLimits, why)) {
 		fmt.Fprintf(t, "%s\t%s\n", name, sentence)
 		name = ""
 	}
@@ -245,6 +247,9 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	case "":
 		return h.Site + " (the command did not wait for it)"
 	case "cooldown":
+		if s.failed(h.Site) {
+			return h.Site + " failed"
+		}
 		return h.Site + " refused requests"
 	case "token":
 		return h.Site + " refused a token"
@@ -255,6 +260,11 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 		return h.Site + ", " + text
 	}
 	return h.Site + ", limit: " + h.Limit
+}
+
+// failed reports whether a site is left alone, or fails each request.
+func (s *summary) failed(site string) bool {
+	return slices.ContainsFunc(s.broken, func(b status.Breaker) bool { return b.Site == site })
 }
 
 // named names the first of all, and counts those that are too many to be named.
@@ -277,6 +287,9 @@ func (s *summary) advice() string {
 	case "", "retry", "token":
 		return ""
 	case "cooldown":
+		if s.failed(most.Site) {
+			return ""
+		}
 		return "the limit of " + most.Site + " under sites: in abide.yaml, so that it has no reason to refuse"
 	}
 	if s.raise == "" {

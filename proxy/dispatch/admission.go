@@ -160,7 +160,10 @@ func (s *admission) passBreakerAndToken(x *Request, r *http.Request) (*queue.Ret
 	pass, until := s.breakers.Enter(x.breaker(), s.breakers.rule(), s.clock.Now())
 	if !until.IsZero() && !x.Snapshot.policy.Observes() {
 		// Another request failed since this one was granted.
-		if x.grouped() {
+		switch {
+		case s.breakers.neverCame(x):
+			return nil, &queue.Refusal{Reason: queue.TooLong, Limit: sitelog.SiteFailed, RetryAt: until}
+		case x.grouped():
 			return &queue.Retry{Result: t.result, NotBefore: until}, nil
 		}
 		return &queue.Retry{Result: t.result, Cool: x.breakerScope(), Until: until, Why: sitelog.SiteFailed}, nil

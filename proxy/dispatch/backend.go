@@ -205,16 +205,18 @@ type siteBreakers struct {
 // more is sent, zero if something may be.
 //
 // blocked: the site refuses everything. limited: a limit is the reason of the refusal.
-func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, code int, err error, answered, blocked, limited bool, now time.Time) time.Time {
+func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Health, code int, err error, answered, blocked, limited bool, now time.Time) time.Time {
 	cause := ""
 	if how == backends.Ill {
 		cause = causeOf(code, err)
 	}
-	rule := s.rule()
+	of, name, rule := x.breaker(), x.site, s.rule()
 	until, opened, recovered := s.Leave(of, rule, pass, how, cause, answered, now)
-	name := of.Site
-	if of.Backend != "" {
+	switch {
+	case x.backend() != nil:
 		name += ", backend " + of.Backend
+	case of.Backend != "":
+		name = of.Backend // a host of a group
 	}
 	if recovered > 0 && s.Loggable() {
 		s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(recovered))
@@ -259,6 +261,11 @@ func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 		return nil
 	}
 	return problem.Broken.Until(sitelog.SiteFailed, until, now).LastCause(s.Status(key, now).Why)
+}
+
+// neverCame reports whether the host of a request without backends is given up, as NeverCame says.
+func (s *siteBreakers) neverCame(x *Request) bool {
+	return x.backend() == nil && s.NeverCame(x.breaker(), s.rule())
 }
 
 // breakerOf names the breaker of a site, or of a backend of the site.

@@ -10,6 +10,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Do sends a request as often as it takes. It returns the site's answer, whose body is
@@ -22,8 +23,8 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 		}
 		if x.Status = refused.Status; refused != problem.Left {
 			x.Refusal = refused.Reason
-		} else {
-			x.failing = s.admission.breakers.Failing(x.breaker(), s.clock.Now())
+		} else if s.admission.breakers.Failing(x.breaker(), s.clock.Now()) {
+			x.progress.left = status.WhileFailing
 		}
 		return nil, refused
 	}

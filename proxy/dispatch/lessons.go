@@ -33,7 +33,7 @@ type lessons struct {
 // tellAll tells the queue, the breaker and the load of the backend how an attempt ended. If
 // the next attempt could not be made in time, the answer is a verdict without one.
 func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict {
-	t, key := &x.progress, x.breaker()
+	t := &x.progress
 	t.result = queue.Result{Outcome: outcomeOf(status, err, v), Unsent: err != nil && unsent(err)}
 	how, took := backends.HealthOf(status, err, v.refused), x.answered.Sub(x.sent)
 	if upstream.KindOf(err) == upstream.Canceled {
@@ -42,13 +42,14 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	t.to.addHealth(how, err, took, x.answered)
 	known := x.subject.Known
 	blocked := known != nil && known.Blocks()
-	broken := s.breakers.update(key, t.pass, how, status, err, known != nil && known.Answered(), blocked, v.refused && !blocked, x.answered)
+	answered := known != nil && known.Answered() && (!x.grouped() || upstream.KindOf(err) != upstream.Resolve) // another host of the group may have
+	broken := s.breakers.update(x, t.pass, how, status, err, answered, blocked, v.refused && !blocked, x.answered)
 	t.pass = backends.Pass{}
+	v.again = v.again && (broken.IsZero() || !s.breakers.neverCame(x))
 	if !broken.IsZero() && !x.grouped() {
 		t.permit.Cool(x.breakerScope(), broken, sitelog.SiteFailed)
-		if key.Backend == "" && s.breakers.NeverCame(key, s.breakers.rule()) {
+		if s.breakers.neverCame(x) {
 			s.gate.RefuseHeld(x.site, queue.Refusal{Reason: queue.TooLong, Limit: sitelog.SiteFailed, RetryAt: broken})
-			v.again = false
 		}
 	}
 	if v.again {

@@ -82,21 +82,29 @@ func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
 	})
 }
 
-// Who waits for a name that does not resolve hears of it, and does not wait for its turn to fail.
+// Who waits for a name that does not resolve hears of it, and does not wait for its turn to fail, also where the host is one of
+// several that are one site.
 func TestASiteThatHasNeverAnsweredIsGivenUp(t *testing.T) {
-	run(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }, "breaker: {failures: 10, pause: 30s}\nretry: {attempts: 4, base: 500ms}\n", func(w rig) {
-		var all sync.WaitGroup
-		for range 40 {
-			all.Go(func() {
-				a := w.Get("http://site.test/")
-				if took := time.Since(w.Began); a.Status != 503 || took > time.Minute {
-					t.Errorf("%d after %v", a.Status, took)
+	for _, rules := range []string{"", "sites: [{host: site.test, group: domain}]\n"} {
+		run(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }, "breaker: {failures: 10, pause: 30s}\nretry: {attempts: 4, base: 500ms}\n"+rules, func(w rig) {
+			var all sync.WaitGroup
+			for range 40 {
+				all.Go(func() {
+					a := w.Get("http://site.test/")
+					if took := time.Since(w.Began); a.Status != 503 || took > time.Minute {
+						t.Errorf("%d after %v", a.Status, took)
+					}
+				})
+			}
+			all.Wait()
+			if took := time.Since(w.Began); took < 20*time.Second {
+				t.Errorf("it was given up after %v", took)
+			}
+			for _, line := range w.Log.AllEntries() {
+				if strings.Contains(line.Message, "backend") {
+					t.Errorf("no backend is written: %s", line.Message)
 				}
-			})
-		}
-		all.Wait()
-		if took := time.Since(w.Began); took < 20*time.Second {
-			t.Errorf("it was given up after %v", took)
-		}
-	})
+			}
+		})
+	}
 }

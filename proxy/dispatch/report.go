@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/redact"
@@ -50,13 +51,16 @@ func (x *Request) Report() Report {
 	return report
 }
 
+// LeftAfter notes the time after which the client of the request has left, if it has.
+func (x *Request) LeftAfter(d time.Duration) {
+	x.progress.left = cmp.Or(x.progress.left, status.Age(d))
+}
+
 // Denied returns why waiting does not help, if the answer says so, and of a client that has left after which time.
 func (x *Request) Denied() string {
 	switch {
-	case x.Status == status.ClientLeft && !x.failing:
-		return status.Age(x.Took)
 	case x.Status == status.ClientLeft:
-		return status.WhileFailing
+		return x.progress.left
 	case x.Refusal == "":
 		return x.progress.learned.denial
 	}

@@ -36,13 +36,11 @@ type Request struct {
 	Queued    func()        // see PermitAsk; nil: nothing is called
 	Uploading time.Duration // the client's part of the time before the wait
 	Uploaded  int64         // bytes of the body that the client has sent
-	Took      time.Duration // until the end of the answer, or until the client left
 	Status    int           // of the answer; 499: the client left before its end
 	Refusal   string        // the reason for which abide answered it or cut the answer; "": it did not
 
 	// The purpose of a request that abide does not send for a client.
 	explained    bool // nothing is sent: an explanation is asked for
-	failing      bool // its client has left while the site was left alone or failed each request
 	shared       bool // it is sent in place of other requests, which are reported themselves
 	sentByCaller bool // the caller sends it, and may never say what came of it
 
@@ -179,6 +177,7 @@ type progress struct {
 	result         queue.Result // of the last attempt
 	lastError      error        // of the last attempt, if another was to follow it
 	lastStatus     int          // the same, where there was an answer
+	left           string       // of a client that has left: after which time, or that the site failed
 }
 
 // probeStep is the next step of a request whose answer has to be verified.
