@@ -34,7 +34,7 @@ var silentServices = []*service{
 		name: "nginx limit_req", source: "https://nginx.org/en/docs/http/ngx_http_limit_req_module.html", host: "nginx.test", kind: silent, requests: 300,
 		shared: one(func() rule { return &bucket{size: 21, rate: 10} }),
 		refuse: refusing(503, "<html><head><title>503 Service Temporarily Unavailable</title></head></html>", "Content-Type", "text/html"),
-		goal:   goal{early: 10, often: 4},
+		goal:   goal{early: 15, often: 4},
 	},
 	{
 		name: "arXiv", source: "https://info.arxiv.org/help/api/tou.html", host: "preprints.test", kind: silent, requests: 60, paths: []string{"/api/query"},
@@ -92,7 +92,7 @@ var silentServices = []*service{
 	{
 		name: "50 at once, 5 a second", source: "a token bucket", host: "bucket.test", kind: silent, requests: 1000,
 		rules: own(func() rule { return &bucket{size: 50, rate: 5} }), refuse: refusing(429, ""),
-		goal: goal{early: 11, often: 3},
+		goal: goal{early: 18, often: 3},
 	},
 	{
 		name: "8 in flight", source: "https://docs.stripe.com/rate-limits", host: "payments.test", kind: silent, requests: 4000, atOnce: 8,

@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"math"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -55,7 +55,8 @@ func NewHiddenRate(h History) *HiddenRate {
 	p := &HiddenRate{stop: stop{pause: firstPause}}
 	p.noise.all.accepted = float64(amount(h.Accepted))
 	p.search.full, p.search.step = float64(amount(h.Accepted)), firstStep
-	p.search.emptyAt = -min(max(int64(h.Lasted), 0), maxAhead) // before the first time
+	p.search.restart(-min(max(int64(h.Lasted), 0), maxAhead)) // before the first time
+	p.search.total = p.search.full
 	return p
 }
 
@@ -63,9 +64,10 @@ func (p *HiddenRate) at(now time.Time) int64 {
 	v := p.clock.At(now)
 	if p.lastUsed == 0 {
 		p.lastUsed, p.search.since, p.made = v, v, v
-		p.search.emptyAt = max(v+p.search.emptyAt, 0)
-		p.search.resumedAt, p.search.sure = p.search.emptyAt, interval{empty: p.search.emptyAt, resumed: p.search.emptyAt}
-		p.window.begin(p.search.emptyAt, int64(p.search.full))
+		began := p.search.empty.last()
+		began.empty = max(v+began.empty, 0)
+		began.resumed = began.empty
+		p.window.begin(began.empty, int64(p.search.full))
 	}
 	return v
 }
@@ -115,7 +117,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	first := p.Blank() && p.search.rate == 0 && p.noise.few() && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
 	if until-v <= second && (first || against && p.search.from == compared) {
 		if p.noise.all.refused == 1 {
-			p.search.sure = interval{empty: sent, resumed: sent}
+			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: sent, total: p.search.total, idle: p.search.idle})
 		}
 		return now, true // the next request tells whether that was a limit
 	}
@@ -158,6 +160,7 @@ func (p *HiddenRate) tooMany(v, sent, level, until int64) {
 func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	named := !r.Block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
 	again := p.stop.active
+	p.stop.single = !again
 	switch {
 	case r.Block && !again:
 		p.search.block(v, sent)
@@ -249,6 +252,9 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	if p.share(now) {
 		p.sharing.budget.Take(now, n)
 	}
+	if len(p.atOnce.flying) == 0 && !p.stop.active {
+		p.search.idle += idleTime(max(p.nextAt, p.lastUsed), v)
+	}
 	p.atOnce.take(v)
 	p.lastUsed, p.lastSent = v, v
 	switch {
@@ -271,7 +277,7 @@ func (p *HiddenRate) takeInWindow(v int64) {
 			p.paced, p.windowed = true, false
 			p.search.set(v, float64(w.accepted)/(float64(w.length)/float64(second)))
 			p.search.cycle, p.search.full, p.search.burst = max(w.length/16, second), 0, float64(w.limit)
-			p.search.empty(w.start)
+			p.search.restart(w.start)
 			p.nextAt = v + p.search.gap(1)
 			return
 		}
@@ -355,7 +361,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 func (p *HiddenRate) succeededBefore(v int64) {
 	switch {
 	case p.search.rate > 0:
-		p.search.accepted++
+		p.search.total++
 	case p.windowed:
 		p.window.answered(v)
 	default:
@@ -366,43 +372,57 @@ func (p *HiddenRate) succeededBefore(v int64) {
 // resume ends a stop, because a request succeeds that was sent at that time. against: the refusal
 // speaks against a limit, so the rate stays.
 func (p *HiddenRate) resume(v, at int64, against bool) {
+	s, idle := &p.search, idleTime(max(p.stop.until, p.stop.since), at)
+	recovery, tried := v-p.stop.since-idle, at-idle // a request could have gone before
 	p.stop.active = false
 	p.stop.until = min(p.stop.until, v)
+	others := p.sharing.otherProbes
 	p.sharing.otherProbes = false
-	s, recovery := &p.search, v-p.stop.since
 	switch {
+	case p.windowed && p.window.several():
+		p.paced, p.windowed, s.cycle = true, false, recovery
+		s.ended(&p.stop, p.stop.refused, at, recovery, false)
 	case p.windowed:
 		if p.window.end > 0 || p.window.late {
 			p.window.ended(at)
+			p.emptied(at, recovery)
 		}
 		return
 	case against:
 		return
-	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.sure.accepted >= manyUnits:
-		s.compare(p.stop.since, p.stop.refused, at)
+	case others && s.rate > 0: // the instance that was refused tells the rate
+	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= manyUnits:
+		s.compare(p.stop.since, tried)
 	case s.rate == 0 && p.stop.failure:
-		s.guess(p.stop.since, p.stop.refused, at)
+		s.guess(p.stop.since, tried)
 	case p.stop.failure && p.stop.probed && !p.stop.outage && recovery > s.cycle*3/2:
 		p.stop.outage = true // so far, the rate stays
 		s.set(v, s.rate)
 		return
 	case s.rate == 0:
-		s.begin(p.stop.refused, at, recovery, p.stop.probed)
+		s.begin(p.stop.refused, tried, recovery, p.stop.probed)
 	case p.stop.punishes: // that time is no part of what the requests needed
-		s.ended(p.stop.refused, p.stop.refused, 0, p.stop.probed, !p.noise.limited && !p.paced)
+		s.ended(&p.stop, p.stop.refused, p.stop.refused, 0, !p.noise.limited && !p.paced)
 		p.stop.refused = at - 1
 	default:
-		s.ended(p.stop.refused, at, recovery, p.stop.probed, !p.noise.limited && !p.paced)
+		s.ended(&p.stop, p.stop.refused, tried, recovery, !p.noise.limited && !p.paced)
 	}
 	p.stop.outage = s.from == guessed
-	s.empty(p.stop.refused)
-	s.resumedAt, s.lowest = at, s.rate
+	p.emptied(at, recovery)
+}
+
+// emptied notes that nothing was left of the limit until a request succeeds that was sent at that time.
+func (p *HiddenRate) emptied(at, recovery int64) {
+	s := &p.search
+	s.empty = s.empty.add(episode{recovery: recovery, empty: p.stop.refused, resumed: at, total: s.total, idle: s.idle})
+	s.lowest = s.rate
 	p.nextAt = max(p.nextAt, at+s.gap(1))
 }
 
 // Ahead implements queue.Copying.
 func (p *HiddenRate) Ahead(now time.Time) limit.Meter {
 	c := *p
+	c.search.empty = slices.Clone(c.search.empty)
 	c.at(now)
 	c.sharing, c.atOnce.flying, c.stop.probeSent = rateSharing{}, nil, 0
 	return &c
@@ -461,37 +481,7 @@ func (p *HiddenRate) Blank() bool {
 func (p *HiddenRate) Forget(now time.Time) {
 	v := p.at(now)
 	flying := p.atOnce.flying
-	p.search, p.window, p.windowed, p.paced = rateSearch{step: firstStep, since: v, emptyAt: v, resumedAt: v, sure: interval{empty: v, resumed: v}}, hiddenWindow{}, false, false
+	p.search, p.window, p.windowed, p.paced = rateSearch{step: firstStep, since: v}, hiddenWindow{}, false, false
+	p.search.restart(v)
 	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
-}
-
-// Found describes a limit that the server does not announce, as far as it is known.
-type Found struct {
-	Limit    int64         // requests in a window, or in flight if there is no window; 0: not known
-	Window   time.Duration // 0: the limit is of requests in flight
-	Left     int64         // -1: not known
-	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
-}
-
-// Found describes the limit. A rate is told for the shortest of a second, a minute and an hour
-// in which one request goes.
-func (p *HiddenRate) Found(now time.Time) Found {
-	p.at(now)
-	f := Found{Left: -1, AtRandom: p.noise.share}
-	switch rate := p.search.rate; {
-	case p.windowed && p.window.limit > 0 && p.window.length > 0:
-		f.Limit, f.Window = p.window.limit, time.Duration(p.window.length).Round(time.Second)
-		f.Left = max(f.Limit-p.window.taken, 0)
-	case rate > 0 && !p.windowed && p.search.from != guessed:
-		f.Window = time.Second
-		for _, longer := range []time.Duration{time.Minute, time.Hour} {
-			if rate*f.Window.Seconds() < 1 {
-				f.Window = longer
-			}
-		}
-		f.Limit = max(int64(math.Round(rate*f.Window.Seconds())), 1)
-	case p.atOnce.limit > 0:
-		f.Limit, f.Left = p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
-	}
-	return f
 }

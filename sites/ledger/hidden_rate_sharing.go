@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // RateBudget is a rate that all instances of a fleet share.
 type RateBudget interface {
@@ -70,13 +73,13 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	}
 	if f.Rate < p.search.rate {
 		p.stop.rateSince = v + 1
-		p.search.empty(v)
+		p.search.restart(v)
 	}
 	if f.Rate != p.search.rate {
 		p.search.served, p.search.since = 0, v
 	}
 	if p.search.rate == 0 {
-		p.search.empty(v)
+		p.search.restart(v)
 		p.search.cycle = 10 * second
 	}
 	p.search.rate, p.search.refused, p.search.fails, p.search.full = f.Rate, f.Bad, f.Fails, 0
@@ -87,7 +90,7 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	case f.Refused:
 		// One instance is enough to see whether it is over, unless it says nothing more.
 		p.stop.pause = int64(f.Pause)
-		p.stop.active, s.otherProbes, p.stop.probeSent, p.stop.rateSince, p.stop.since = true, true, 0, v+1, v
+		p.stop.active, s.otherProbes, p.stop.probeSent, p.stop.rateSince, p.stop.since, p.stop.refused = true, true, 0, v+1, v, v
 		p.stop.until = max(p.stop.until, v+2*p.stop.pause+second)
 	case p.stop.active && s.otherProbes:
 		p.stop.active = false
@@ -139,4 +142,35 @@ func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
 		return at, true
 	}
 	return t, ok
+}
+
+// Found describes a limit that the server does not announce, as far as it is known.
+type Found struct {
+	Limit    int64         // requests in a window, or in flight if there is no window; 0: not known
+	Window   time.Duration // 0: the limit is of requests in flight
+	Left     int64         // -1: not known
+	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
+}
+
+// Found describes the limit. A rate is told for the shortest of a second, a minute and an hour
+// in which one request goes.
+func (p *HiddenRate) Found(now time.Time) Found {
+	p.at(now)
+	f := Found{Left: -1, AtRandom: p.noise.share}
+	switch rate := p.search.rate; {
+	case p.windowed && p.window.limit > 0 && p.window.length > 0:
+		f.Limit, f.Window = p.window.limit, time.Duration(p.window.length).Round(time.Second)
+		f.Left = max(f.Limit-p.window.taken, 0)
+	case rate > 0 && !p.windowed && p.search.from != guessed:
+		f.Window = time.Second
+		for _, longer := range []time.Duration{time.Minute, time.Hour} {
+			if rate*f.Window.Seconds() < 1 {
+				f.Window = longer
+			}
+		}
+		f.Limit = max(int64(math.Round(rate*f.Window.Seconds())), 1)
+	case p.atOnce.limit > 0:
+		f.Limit, f.Left = p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
+	}
+	return f
 }

@@ -91,6 +91,12 @@ func (w *hiddenWindow) lengthen(until int64) {
 	w.recent.begin(w.length)
 }
 
+// several reports whether the present window shows that there are several limits: it lasts longer than
+// the one before, and fewer requests were accepted in it.
+func (w *hiddenWindow) several() bool {
+	return w.limit > 0 && w.end > 0 && 2*(w.end-w.start) > 3*w.length && w.accepted < w.limit*9/10
+}
+
 // ended begins a window after a refusal, when its first request succeeds.
 func (w *hiddenWindow) ended(taken int64) {
 	switch n := max(w.accepted, 1); {

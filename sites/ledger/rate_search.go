@@ -52,11 +52,10 @@ type rateSearch struct {
 	window  windowState
 	from    source // of the rate
 
-	accepted  float64  // requests since emptyAt
-	emptyAt   int64    // when the last refused request was sent; before: when requests began
-	resumedAt int64    // when the first request was sent that was accepted after that
-	sure      interval // since the last refusals in a row, which are those of a limit
-	lowest    float64  // the lowest rate since resumedAt
+	total     float64  // requests accepted
+	idle      int64    // time in which no request was waiting, and so no more were accepted
+	empty     episodes // at whose ends nothing was left
+	lowest    float64  // the lowest rate since the last
 	burst     float64  // the value of full at the first refusal
 	saves     bool     // fewer requests were accepted later: what is not sent can be sent later
 	full      float64  // requests that may have been saved, or that a window has; before the first refusal, those accepted
@@ -94,11 +93,11 @@ const (
 	blocked                // a block: the rate is set already when the refusals end
 )
 
-// interval is the time since a limit was used up.
-type interval struct {
-	accepted       float64
-	empty, resumed int64 // when the last refused request was sent, and the first accepted one
-}
+// restart forgets all episodes: requests begin at a time.
+func (s *rateSearch) restart(v int64) { s.empty = sinceBegin(v, s.total, s.idle) }
+
+// accepted returns the requests accepted since the last episode.
+func (s *rateSearch) accepted() float64 { return s.total - s.empty.last().total }
 
 func (s *rateSearch) gap(n int64) int64 {
 	if s.rate <= 0 {
@@ -111,11 +110,6 @@ func (s *rateSearch) gap(n int64) int64 {
 // requests that come closer to each other than at the rate.
 func (s *rateSearch) late() int64 { return min(maxLateStart, s.gap(1)/lateStartPart) }
 
-// empty notes that nothing is left of the limit.
-func (s *rateSearch) empty(sent int64) {
-	s.accepted, s.emptyAt = 0, sent
-}
-
 func (s *rateSearch) set(v int64, rate float64) {
 	s.rate = min(max(rate, minRate), maxRate)
 	s.lowest = min(s.lowest, s.rate)
@@ -127,41 +121,38 @@ func (s *rateSearch) set(v int64, rate float64) {
 // saves units, so only a window tells how many come back. probed: single requests were refused
 // between.
 func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
-	n := max(s.full, 1)
+	n, began := max(s.full, 1), s.empty.last().empty
 	s.cycle = max(recovery, second)
-	s.sure = interval{empty: a, resumed: v}
 	defer func() {
-		s.full = min(max(n-s.rate*secondsOf(a-s.emptyAt), s.rate*secondsOf(s.cycle)), mostSaved*s.rate*secondsOf(recovery))
+		s.full = min(max(n-s.rate*secondsOf(a-began), s.rate*secondsOf(s.cycle)), mostSaved*s.rate*secondsOf(recovery))
 	}()
-	if rate, length, only := windowRate(n, a-s.emptyAt, v-s.emptyAt); length > 0 {
+	if rate, length, only := windowRate(n, a-began, v-began); length > 0 {
 		s.set(v, rate*settled)
 		if s.cycle = length; only && probed {
 			s.window = shown
 		}
 		return
 	}
-	s.set(v, n/secondsOf(v-s.emptyAt))
+	s.set(v, n/secondsOf(v-began))
 }
 
 // guess sets a rate after refusals that may have been failures of the server: half of the one
 // before, as a limit would refuse half of it less often, and more as soon as that holds.
-func (s *rateSearch) guess(first, a, v int64) {
-	n := max(s.full, 1)
-	rate := n / secondsOf(v-s.emptyAt)
+func (s *rateSearch) guess(first, v int64) {
+	n, began := max(s.full, 1), s.empty.last().empty
+	rate := n / secondsOf(v-began)
 	if n >= manyUnits {
-		rate = max(rate, n/secondsOf(first-s.emptyAt)/2)
+		rate = max(rate, n/secondsOf(first-began)/2)
 	}
 	s.set(v, rate)
 	s.cycle, s.full, s.from = second, 0, guessed
-	s.sure = interval{empty: a, resumed: v}
 }
 
 // compare sets the rate at which requests were accepted since the first refusal, to find out whether
 // it is refused less often.
-func (s *rateSearch) compare(first, a, v int64) {
-	s.set(v, max(s.sure.accepted, 1)/secondsOf(first-s.sure.empty))
+func (s *rateSearch) compare(first, v int64) {
+	s.set(v, max(s.accepted(), 1)/secondsOf(first-s.empty.last().empty))
 	s.cycle, s.full, s.floor, s.from = second, 0, s.rate, compared
-	s.sure = interval{empty: a, resumed: v}
 }
 
 // windowRate returns the rate of so many requests in a window, if it ends after one time and not
@@ -183,26 +174,28 @@ func secondsOf(d int64) float64 { return max(float64(d)/float64(second), 1e-3) }
 
 // ended takes the end of later refusals, as begin does. test: they may come at any rate, which is
 // found out at one that no limit refuses.
-func (s *rateSearch) ended(a, v, recovery int64, probed, test bool) {
+func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
+	probed := stop.probed
 	if s.from == blocked {
 		s.from, s.since = measured, v
 		return
 	}
 	s.from = measured
-	n := s.accepted
-	low, high := n/secondsOf(v-s.emptyAt), (n+1)/secondsOf(a-s.resumedAt)
+	e := s.empty.like(recovery)
+	n := s.total - e.total
+	low, high := n/secondsOf(v-e.empty), (n+1)/secondsOf(a-e.resumed)
 	if s.window == shown && !probed && high >= s.lowest {
 		s.window = doubted // one refusal does not disprove a window that several have shown
 		return
 	}
-	s.measure(n, a, v)
-	rate := n / secondsOf(a-s.emptyAt)
-	window, length, only := windowRate(s.sure.accepted, a-s.sure.resumed, v-s.sure.empty)
+	s.measure(s.accepted(), a, v)
+	rate := n / secondsOf(a-e.empty-(s.idle-e.idle))
+	if !stop.single && n >= manyUnits {
+		s.floor = min(s.floor, rate)
+	}
+	window, length, only := windowRate(n, a-e.resumed, v-e.empty)
 	if !only || !probed {
 		window = 0
-	}
-	if probed {
-		s.sure = interval{empty: a, resumed: v}
 	}
 	before, vague := s.rate, high > wide*low || n < fewUnits
 	s.saves = s.saves || !probed && !vague && n < savedPart*s.burst
@@ -223,6 +216,9 @@ func (s *rateSearch) ended(a, v, recovery int64, probed, test bool) {
 	case window > 0:
 		s.refused, s.cycle, s.window = min(before, window), length, shown
 		rate = s.refused * settled
+	case vague && stop.single:
+		rate = max(before*(n+1)/(n+2), low)
+		s.window = noWindow
 	case vague:
 		rate, s.window = min(max(before/2, low), high), noWindow
 	default:
@@ -255,15 +251,15 @@ func (s *rateSearch) measure(n float64, a, v int64) {
 		return
 	}
 	s.cameBack += n
-	s.seconds += secondsOf(a - s.emptyAt)
+	s.seconds += secondsOf(a - s.empty.last().empty - (s.idle - s.empty.last().idle))
 	if s.intervals++; s.intervals > measuredPast {
 		s.intervals, s.cameBack, s.seconds = s.intervals/2, s.cameBack/2, s.seconds/2
 	}
 	if s.intervals >= 2 && s.window == noWindow {
-		s.floor = max(s.cameBack-1, 0) / s.seconds
+		s.floor = max(s.floor, max(s.cameBack-1, 0)/s.seconds)
 	}
 	if n >= manyUnits {
-		s.floor = max(s.floor, min((n-1)/secondsOf(v-s.emptyAt), s.rate))
+		s.floor = max(s.floor, min((n-1)/secondsOf(v-s.empty.last().empty), s.rate))
 	}
 }
 
@@ -287,7 +283,7 @@ func (s *rateSearch) unmeasured() { s.floor, s.cameBack, s.seconds, s.intervals 
 func (s *rateSearch) block(v, sent int64) {
 	rate := s.rate
 	if rate == 0 {
-		rate = max(s.full, 1) / max(secondsOf(sent-s.emptyAt), 1)
+		rate = max(s.full, 1) / max(secondsOf(sent-s.empty.last().empty), 1)
 	}
 	s.set(v, rate*afterBlock)
 	s.refused, s.good, s.full, s.fails = s.rate/settled, 0, 0, mostFails
@@ -299,7 +295,7 @@ func (s *rateSearch) block(v, sent int64) {
 func (s *rateSearch) pause(a int64) int64 {
 	pause := max(s.gap(1), leastPause)
 	if good := min(s.good, s.rate); good > 0 {
-		pause = max(pause, min(plus(0, (s.accepted+1)/good)-(a-s.resumedAt), s.cycle))
+		pause = max(pause, min(plus(0, (s.accepted()+1)/good)-(a-s.empty.last().resumed), s.cycle))
 	}
 	return min(pause, maxPause)
 }
@@ -307,8 +303,7 @@ func (s *rateSearch) pause(a int64) int64 {
 // succeeded counts n successes, and raises the rate when it has held for long enough.
 func (s *rateSearch) succeeded(v, n int64) {
 	s.served += int(n)
-	s.accepted += float64(n)
-	s.sure.accepted += float64(n)
+	s.total += float64(n)
 	if s.rate <= 0 {
 		s.full += float64(n)
 	}
@@ -374,7 +369,7 @@ func (s *rateSearch) attempt(v int64) {
 // began returns when the requests began that were refused.
 func (s *rateSearch) began() int64 {
 	if s.rate == 0 {
-		return s.emptyAt
+		return s.empty.last().empty
 	}
-	return s.resumedAt
+	return s.empty.last().resumed
 }

@@ -195,8 +195,9 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	by := min(v-s.Now, 0)
 	p.search = rateSearch{
 		rate: s.Rate, refused: s.Bad, fails: s.Fails, good: s.Good, cycle: max(s.Cycle, second),
-		since: v, emptyAt: v, resumedAt: v, sure: interval{empty: v, resumed: v}, step: firstStep,
+		since: v, step: firstStep,
 	}
+	p.search.restart(v)
 	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
 	if p.windowed {
 		p.window = hiddenWindow{limit: s.Limit, length: s.Length, start: max(s.Start+by, 0), taken: s.Taken}
@@ -208,7 +209,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	}
 	p.atOnce.limit = s.AtOnce
 	p.stop.active, p.stop.until = s.Refused, max(s.Until+by, 0)
-	p.stop.since = p.stop.until
+	p.stop.since, p.stop.refused = v, v
 	p.lastUsed = max(s.Used+by, 0)
 	if p.search.rate > 0 {
 		p.nextAt = plus(v, 1/p.search.rate)

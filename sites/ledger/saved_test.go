@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abide-proxy/abide/limit"
 	"pgregory.net/rapid"
 )
 
@@ -103,6 +104,50 @@ func TestAPaceIsRestored(t *testing.T) {
 			if n.Rate() != p.Rate() {
 				t.Errorf("%s: the rate is %v, not %v", name, n.Rate(), p.Rate())
 			}
+		}
+	}
+}
+
+// TestARestartWhileASiteRefuses: the refusals of before are not counted since 1970, which once made
+// a rate of one request an hour.
+func TestARestartWhileASiteRefuses(t *testing.T) {
+	for _, idle := range []time.Duration{0, time.Second, 2 * time.Minute} {
+		now := time.Unix(1764227205, 0)
+		step := func(p *HiddenRate, o limit.Outcome) {
+			at, ok := p.When(now, 1)
+			if !ok || at.Equal(limit.Unknown) {
+				t.Fatal("no request goes")
+			}
+			if at.After(now) {
+				now = at
+			}
+			sent := now
+			p.Take(sent, 1)
+			if now = now.Add(50 * time.Millisecond); o == limit.Refused {
+				p.Refused(now, Refusal{Sent: sent})
+			}
+			p.Done(now, sent, 1, o)
+		}
+		p := NewHiddenRate(History{Accepted: 20, Lasted: time.Second})
+		step(p, limit.Refused)
+		step(p, limit.Refused)
+		state := p.State()
+		p = NewHiddenRate(History{})
+		now = now.Add(idle)
+		if err := p.Restore(now, state); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(idle)
+		for range 30 {
+			step(p, limit.Success)
+		}
+		step(p, limit.Refused)
+		step(p, limit.Refused)
+		for range 3 {
+			step(p, limit.Success)
+		}
+		if rate := p.Rate(); rate < 0.05 {
+			t.Errorf("after %v without requests, twice, 30 requests and two refusals make %.4f requests a second", idle, rate)
 		}
 	}
 }

@@ -16,6 +16,7 @@ type stop struct {
 	refused   int64 // when the last refused request was sent
 	punishes  bool  // the server names the same time whenever it refuses
 	probed    bool  // a probe was refused
+	single    bool  // one request was refused
 	failure   bool  // the server may have failed, which says nothing of a rate
 	outage    bool  // the refusals before were taken for those of a failure
 	until     int64 // no request goes before
