@@ -208,7 +208,7 @@ func (o *opening) metered(ctx context.Context, r *http.Request, scheme string, r
 	to, name := o.target(scheme), o.clientName(r)
 	m := &tunnelMeter{SiteBudget: o.handler.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, name)}
 	defer o.handler.dispatcher.ReleaseTunnelBytes(m.SiteBudget)
-	defer func() { end(m.total()) }()
+	defer func() { end(m.received.Load() + m.sent.Load()) }()
 	origin, err := o.dial(upstream.WithMeter(ctx, m))
 	if err != nil {
 		return problem.OfUpstream(err)
@@ -350,9 +350,6 @@ type tunnelMeter struct {
 	*bandwidth.SiteBudget
 	received, sent atomic.Int64
 }
-
-// total returns the bytes that the tunnel has moved.
-func (m *tunnelMeter) total() int64 { return m.received.Load() + m.sent.Load() }
 
 // Read counts bytes received from the site.
 func (m *tunnelMeter) Read(n int) {

@@ -74,9 +74,6 @@ func (a *answers) add(now, sent time.Time, budget string) {
 	a.unavailable.succeeded(sent)
 }
 
-// since reports whether a request succeeded that was sent after a time.
-func (a *answers) since(t time.Time) bool { return a.latestSent.After(t) }
-
 // history counts the requests that a limit of a budget that is found now has accepted so far; of
 // all budgets together if together is true.
 func (a *answers) history(now time.Time, budget string, together bool) ledger.History {

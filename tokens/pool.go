@@ -241,7 +241,7 @@ func (p *Pool) Status(now time.Time) status.Pool {
 		s := t.state
 		a, of := s.account.Load(), s.availability(now, "")
 		shown := status.Token{
-			Label: t.label, State: of.State.String(), Until: of.Until, Why: of.Why, DeniedBy: of.Site, Fingerprint: t.fingerprint(),
+			Label: t.label, State: of.State.String(), Until: of.Until, Why: of.Why, DeniedBy: of.Site, Fingerprint: t.id.String(),
 			Uses: s.uses, Refusals: s.refusals, Denials: s.denials, Accepted: s.accepted,
 		}
 		if at := a.throttledAt.Load(); at != 0 {

@@ -269,9 +269,6 @@ func (t *Token) Stable() string { return t.stable }
 // Budget is the key of the token's account: tokens of one account share one budget.
 func (t *Token) Budget() string { return t.state.account.Load().key }
 
-// fingerprint distinguishes secrets while this process runs.
-func (t *Token) fingerprint() string { return t.id.String() }
-
 func (t Token) String() string { return t.label }
 
 // GoString implements %#v.

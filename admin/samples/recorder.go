@@ -162,7 +162,7 @@ func (r *Recorder) Snapshot(now time.Time) Snapshot {
 		s.Sites[name] = one.read(now)
 	}
 	for key, one := range r.tokens {
-		s.Tokens[key] = one.read(now)
+		s.Tokens[key], _ = one.states.read(now)
 	}
 	return s
 }
@@ -170,35 +170,52 @@ func (r *Recorder) Snapshot(now time.Time) Snapshot {
 // stepOf is the number of the step that a time is in.
 func stepOf(at time.Time) int64 { return at.Unix() / int64(Step/time.Second) }
 
-// series has a number for each of the last steps. The zero value is empty.
-type series struct {
-	points *[Points]float32 // :: step modulo Points → its number; nil: nothing but zeros
-	last   int64            // the last step that has a number
+// steps has a value for each of the last steps. The zero value is empty.
+type steps[T comparable] struct {
+	values *[Points]T // :: step modulo Points → its value; nil: nothing but zero values
+	last   int64      // the last step that has a value
 }
 
-// at is the number of a step, which is made the last one.
-func (s *series) at(step int64) *float32 {
-	if s.points == nil {
-		s.points, s.last = new([Points]float32), step
+// at is the value of the present step, which is made the last one.
+func (s *steps[T]) at(now time.Time) *T {
+	var none T
+	step := stepOf(now)
+	if s.values == nil {
+		s.values, s.last = new([Points]T), step
 	}
 	for next := max(s.last+1, step-Points+1); next <= step; next++ {
-		s.points[next%Points] = 0
+		s.values[next%Points] = none
 	}
 	s.last = max(s.last, step)
-	return &s.points[step%Points]
+	return &s.values[step%Points]
 }
+
+// read are the values of all steps until now, oldest first. some tells whether any is not zero.
+func (s *steps[T]) read(now time.Time) (list [Points]T, some bool) {
+	var none T
+	for i := range list {
+		if step := stepOf(now) - Points + 1 + int64(i); s.values != nil && step > s.last-Points && step <= s.last {
+			list[i] = s.values[step%Points]
+			some = some || list[i] != none
+		}
+	}
+	return list, some
+}
+
+// series has a number for each of the last steps.
+type series struct{ steps[float32] }
 
 // more adds to the number of the present step.
 func (s *series) more(now time.Time, n float32) {
 	if n > 0 {
-		*s.at(stepOf(now)) += n
+		*s.at(now) += n
 	}
 }
 
 // highest raises the number of the present step to n.
 func (s *series) highest(now time.Time, n float32) {
 	if n > 0 {
-		at := s.at(stepOf(now))
+		at := s.at(now)
 		*at = max(*at, n)
 	}
 }
@@ -206,22 +223,14 @@ func (s *series) highest(now time.Time, n float32) {
 // read are the numbers of all steps until now, times a factor, oldest first; nil where there
 // are only zeros.
 func (s *series) read(now time.Time, factor float32) []float32 {
-	if s.points == nil {
-		return nil
-	}
-	last, some := stepOf(now), false
-	list := make([]float32, Points)
-	for i := range list {
-		step := last - Points + 1 + int64(i)
-		if step > s.last-Points && step <= s.last {
-			list[i] = s.points[step%Points] * factor
-			some = some || list[i] > 0
-		}
-	}
+	list, some := s.steps.read(now)
 	if !some {
 		return nil
 	}
-	return list
+	for i := range list {
+		list[i] *= factor
+	}
+	return list[:]
 }
 
 // Counters are the counts of a site since the start.
@@ -345,8 +354,7 @@ type Timeline [Points]State
 
 // timeline has the samples of a token. The zero value is empty.
 type timeline struct {
-	states [Points]State // :: step modulo Points → its state
-	last   int64         // the last step with a state
+	states steps[State]
 	uses   uint64
 	began  bool
 }
@@ -357,23 +365,7 @@ func (l *timeline) add(now time.Time, t *status.Token) {
 	if t.State == "ready" && l.began && t.Uses != l.uses {
 		state = Used
 	}
-	step := stepOf(now)
-	for next := max(l.last+1, step-Points+1); next <= step; next++ {
-		l.states[next%Points] = Unknown
-	}
-	l.last = max(l.last, step)
-	l.states[step%Points] = max(l.states[step%Points], state)
+	at := l.states.at(now)
+	*at = max(*at, state)
 	l.began, l.uses = true, t.Uses
-}
-
-// read is the timeline until now.
-func (l *timeline) read(now time.Time) (list Timeline) {
-	last := stepOf(now)
-	for i := range list {
-		step := last - Points + 1 + int64(i)
-		if step > l.last-Points && step <= l.last {
-			list[i] = l.states[step%Points]
-		}
-	}
-	return list
 }

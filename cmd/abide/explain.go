@@ -150,8 +150,8 @@ func targetOf(text string) (t policy.Target, path string, err error) {
 	return t, cmp.Or(u.EscapedPath(), "/"), nil
 }
 
-// explain tells the admin API what a request would meet now.
-func (a *program) explain(method, text, client string) (status.Explanation, error) {
+// Explain tells what a request would meet now.
+func (a adminProcess) Explain(method, text, client string) (status.Explanation, error) {
 	target, path, err := targetOf(text)
 	if err != nil {
 		return status.Explanation{}, err

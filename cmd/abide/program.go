@@ -286,8 +286,8 @@ func (a *program) register(command string) (end func()) {
 	return func() { ownRegistration.remove() }
 }
 
-// ready is the answer of /readyz.
-func (a *program) ready() []status.Check {
+// Ready is the answer of /readyz.
+func (a adminProcess) Ready() []status.Check {
 	if a.stopping.Load() {
 		return []status.Check{{Name: "proxy", Detail: "stopping"}}
 	}
@@ -450,23 +450,6 @@ func (a *program) opens() []net.Listener {
 
 // adminProcess offers the admin listener what it needs of the process.
 type adminProcess struct{ *program }
-
-// Ready is the answer of /readyz.
-func (c adminProcess) Ready() []status.Check { return c.ready() }
-
-// Explain tells what a request would meet now.
-func (c adminProcess) Explain(method, url, client string) (status.Explanation, error) {
-	return c.explain(method, url, client)
-}
-
-// Reload reads the configuration again.
-func (c adminProcess) Reload() (changes []string, err error) { return c.reloadOnRequest() }
-
-// Refused is the reload that was refused last, nil after a reload that succeeded.
-func (c adminProcess) Refused() *status.RefusedReload { return c.refused.status() }
-
-// Store is the state of the store and the state file.
-func (c adminProcess) Store(ctx context.Context) status.Store { return c.storeStatus(ctx) }
 
 // holdCounts lists the requests that wait, by site, client and priority, for the metrics.
 func (a *program) holdCounts() (list []metrics.HoldCount) {

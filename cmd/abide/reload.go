@@ -134,7 +134,7 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-asked:
-			_, _ = a.reloadOnRequest() // the log has the error
+			_, _ = adminProcess{a}.Reload() // the log has the error
 			continue
 		case <-secrets.changed:
 		case <-changed:
@@ -146,9 +146,9 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 	}
 }
 
-// reloadOnRequest is a reload that an operator asked for. It also forgets which clients
+// Reload reads the configuration again, as an operator asked for. It also forgets which clients
 // refused the CA, because they may trust it now.
-func (a *program) reloadOnRequest() (changes []string, err error) {
+func (a adminProcess) Reload() (changes []string, err error) {
 	a.proxy.ForgetRejections()
 	return a.reload()
 }
@@ -162,7 +162,7 @@ func (a *program) reload() (changes []string, err error) {
 	if a.stopping.Load() {
 		return nil, errStopping
 	}
-	a.systemd.reloading()
+	a.systemd.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()))
 	before, tokens := a.policy.Load(), a.tokenCounts()
 	next, err := a.source.load()
 	if err == nil {
@@ -260,8 +260,9 @@ func (r *refusedReload) note(now time.Time, err error) {
 	}
 }
 
-// status is the refused reload for the admin API, nil for none.
-func (r *refusedReload) status() *status.RefusedReload {
+// Refused is the reload that was refused last, nil after a reload that succeeded.
+func (a adminProcess) Refused() *status.RefusedReload {
+	r := &a.refused
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {

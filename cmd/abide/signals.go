@@ -147,11 +147,6 @@ func systemdOf(getenv func(string) string) *systemd {
 // ready notifies that abide serves.
 func (s *systemd) ready(status string) { s.send("READY=1", "STATUS="+status) }
 
-// reloading notifies that the configuration is being read. A call of ready follows.
-func (s *systemd) reloading() {
-	s.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()))
-}
-
 // stopping notifies that abide ends and that this may take as long as drain, which may be
 // longer than the unit's TimeoutStopSec.
 func (s *systemd) stopping(status string, drain time.Duration) {

@@ -163,8 +163,8 @@ func instanceName() string {
 // Three types say how the store is: status.Store for the admin API and the page,
 // metrics.StoreState for /metrics, and store.Health, which is only whether the state file fails.
 
-// storeStatus is the state of the store and the state file, for the admin API.
-func (a *program) storeStatus(ctx context.Context) status.Store {
+// Store is the state of the store and the state file.
+func (a adminProcess) Store(ctx context.Context) status.Store {
 	st := a.withStateFile(a.proxy.Store())
 	st.Members = a.proxy.Instances(ctx)
 	return st

@@ -74,9 +74,6 @@ func (a *addresses) of(from netip.Addr) *address {
 	return item
 }
 
-// forget removes all addresses.
-func (a *addresses) forget() { a.known.Purge() }
-
 // wrong records a wrong secret and returns the delay of its answer.
 func (a *addresses) wrong(now time.Time, from netip.Addr) (delay time.Duration) {
 	from = network(from)
@@ -146,7 +143,7 @@ func (g *Guard) End() {
 		close(g.ended)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.addresses.forget()
+		g.addresses.known.Purge()
 	})
 }
 

@@ -52,9 +52,6 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
 	return d, nil
 }
 
-// Close ends the connections.
-func (d *database) Close() error { return d.close() }
-
 // prepare makes the table of jobs, and refuses that of a later release.
 func (d *database) prepare(ctx context.Context) error {
 	var newest sql.NullInt64

@@ -95,8 +95,8 @@ func (e *engine) read(ctx context.Context, scan func(*sql.Rows) error, query str
 	return e.explain(ctx, sqlite.Each(scan)(e.readers.QueryContext(ctx, query, args...)))
 }
 
-// close ends the connections.
-func (e *engine) close() error {
+// Close ends the connections.
+func (e *engine) Close() error {
 	if e.writer != nil {
 		e.writer.close()
 	}

@@ -175,7 +175,7 @@ func (q *byteQueue) refuse(of *ByteSource, err error) {
 			continue
 		}
 		b.over, b.err = true, err
-		b.wake()
+		b.waker.Send()
 	}
 	clear(q.byteRequests[len(rest):])
 	q.byteRequests, q.agenda.bytesChanged = rest, true
@@ -192,9 +192,6 @@ type byteRequest struct {
 	err     error
 	waker   waker
 }
-
-// wake tells who waits that the byte request is over.
-func (b *byteRequest) wake() { b.waker.Send() }
 
 // takeFromAll takes the same amount from each resource: at most n and at least the least, or
 // nothing. From a resource that can never have the least, all that it can have is enough.

@@ -345,9 +345,3 @@ func refuseNow(now time.Time, h *hold) *Refusal {
 	}
 	return soonest
 }
-
-// blockerOf returns the cause that blocks a hold that waits or is delayed.
-func blockerOf(now time.Time, h *hold) Blocker {
-	k, _ := blocker(now, h)
-	return k
-}

@@ -254,13 +254,14 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 		}
 		switch {
 		case h.state == stateDelayed:
-			item.Blocker, item.later = blockerOf(now, h), h.later
+			item.later = h.later
+			item.Blocker, _ = blocker(now, h)
 		case len(h.needs) == 0:
-			item.Blocker = blockerOf(now, h)
+			item.Blocker, _ = blocker(now, h)
 		default:
 			k, seen := known[&h.needs[0]]
 			if !seen {
-				k = blockerOf(now, h)
+				k, _ = blocker(now, h)
 				known[&h.needs[0]] = k
 			}
 			item.Blocker = k

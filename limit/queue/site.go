@@ -40,7 +40,7 @@ func (s *site) step(now time.Time) {
 		h.owner.wake()
 	}
 	for _, b := range decided.bytes {
-		b.wake()
+		b.waker.Send()
 	}
 	s.sched.decisions.clear()
 	held, granted := s.sched.size()

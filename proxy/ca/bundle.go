@@ -82,7 +82,7 @@ type trusted struct {
 // and Go: both together exclude the system's roots.
 func (c *CA) trusted(dir string) (trusted, error) {
 	system, failed := systemRoots()
-	users, warnings := readUserRoots(c.rootsFile(), []string{c.dir, dir})
+	users, warnings := readUserRoots(*c.roots.Load(), []string{c.dir, dir})
 	// Unreadable system roots are not reported: the user cannot repair them.
 	systems, _ := parseCertificates(system)
 	known := map[string]bool{} // raw certificate → the system has it

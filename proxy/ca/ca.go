@@ -209,9 +209,6 @@ func (c *CA) SetNames(names []string) error {
 // SetRoots replaces Options.Roots for bundles made from now on.
 func (c *CA) SetRoots(file string) { c.roots.Store(&file) }
 
-// rootsFile is the PEM file of Options.Roots or SetRoots.
-func (c *CA) rootsFile() string { return *c.roots.Load() }
-
 // renew replaces the root certificate if it does not cover the wanted names or ends soon.
 // The key stays, so leaves and clients that trust the old certificate keep working.
 func (c *CA) renew(wanted constraints) error {
