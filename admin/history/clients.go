@@ -2,6 +2,7 @@ package history
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,7 +23,7 @@ type SharedName struct {
 // clientAddresses are the addresses from which clients lately came. The zero value has none.
 type clientAddresses struct {
 	mu    sync.Mutex
-	names map[string][]lastSeen // at most mostAddresses of each
+	names map[string][]lastSeen // at most mostAddresses of each, the latest last
 }
 
 type lastSeen struct {
@@ -37,30 +38,15 @@ func (c *clientAddresses) see(client, address string, now time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	list := c.names[client]
-	for i := range list {
-		if list[i].address == address {
-			list[i].at = now
-			return
-		}
+	list, known := c.names[client]
+	if !known && len(c.names) >= mostNames {
+		return
 	}
 	if c.names == nil {
 		c.names = map[string][]lastSeen{}
 	}
-	if list == nil && len(c.names) >= mostNames {
-		return
-	}
-	if len(list) >= mostAddresses {
-		oldest := 0
-		for i := range list {
-			if list[i].at.Before(list[oldest].at) {
-				oldest = i
-			}
-		}
-		list[oldest] = lastSeen{address, now}
-		return
-	}
-	c.names[client] = append(list, lastSeen{address, now})
+	list = slices.DeleteFunc(list, func(s lastSeen) bool { return s.address == address })
+	c.names[client] = append(list[max(len(list)-mostAddresses+1, 0):], lastSeen{address, now})
 }
 
 // shared are the names with several addresses in the last hour. It forgets what is older.
@@ -84,11 +70,6 @@ func (c *clientAddresses) shared(now time.Time) (list []SharedName) {
 		slices.Sort(sharedName.Addresses)
 		list = append(list, sharedName)
 	}
-	slices.SortFunc(list, func(a, b SharedName) int {
-		if a.Client < b.Client {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b SharedName) int { return strings.Compare(a.Client, b.Client) })
 	return list
 }

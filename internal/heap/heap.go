@@ -51,20 +51,24 @@ func (h *Heap[T, O]) Push(item T) {
 	h.up(len(h.items) - 1)
 }
 
-// Fix restores the order after item, and nothing else, has changed.
-func (h *Heap[T, O]) Fix(item T) {
+// Put adds an item, or restores the order after an item of the heap, and nothing else, has changed.
+func (h *Heap[T, O]) Put(item T) {
 	var o O
-	at := int(*o.Place(item)) - 1
-	if !h.down(at) {
+	if at := int(*o.Place(item)) - 1; at < 0 {
+		h.Push(item)
+	} else if !h.down(at) {
 		h.up(at)
 	}
 }
 
-// Remove takes item out. It is never compared on the way, so that an item may
+// Remove takes item out if it is in the heap. It is never compared on the way, so that an item may
 // be removed that has lost what it is compared by.
 func (h *Heap[T, O]) Remove(item T) {
 	var o O
 	place := o.Place(item)
+	if *place == 0 {
+		return
+	}
 	at, last := int(*place)-1, len(h.items)-1
 	*place = 0
 	moved := h.items[last]

@@ -30,7 +30,7 @@ func TestAHeapGivesItsItemsInOrder(t *testing.T) {
 				if !h.Empty() {
 					item := rapid.SampledFrom(h.items).Draw(t, "item")
 					item.seq = rapid.Uint64().Draw(t, "seq")
-					h.Fix(item)
+					h.Put(item)
 				}
 			},
 			"remove": func(t *rapid.T) {

@@ -1,6 +1,7 @@
 package paginate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -316,7 +317,7 @@ func recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Paginat
 		return p, fmt.Sprintf("pages follow by the URL in %q", name)
 	}
 	byCursor := func(known jobfile.Pagination) (jobfile.Pagination, string) {
-		return known, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", firstOf(known.Header, known.Next), known.Param)
+		return known, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", cmp.Or(known.Header, known.Next), known.Param)
 	}
 	cursor, named, has := cursorIn(p, page)
 	if has {
@@ -368,7 +369,7 @@ func cursorIn(p jobfile.Pagination, page Page) (known jobfile.Pagination, named,
 	known = p
 	known.Style = jobfile.CursorPages
 	if p.Header != "" {
-		known.Param = firstOf(p.Param, "cursor")
+		known.Param = cmp.Or(p.Param, "cursor")
 		has = page.Header.Get(p.Header) != ""
 		return known, has, has
 	}
@@ -386,19 +387,12 @@ func cursorIn(p jobfile.Pagination, page Page) (known jobfile.Pagination, named,
 		if name[0] == "next" && v.Number() {
 			carries = "page"
 		}
-		known.Next, known.Param, named = name[0], firstOf(p.Param, carries), true
+		known.Next, known.Param, named = name[0], cmp.Or(p.Param, carries), true
 		if cursor != "" {
 			return known, true, true
 		}
 	}
 	return known, named, false
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // countedBy is the rule of an offset or a number of a page in the URL of the first page.

@@ -42,6 +42,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -81,7 +83,7 @@ type Walk struct {
 	given  jobfile.Pagination
 	rule   rule
 	at     position
-	recent recent
+	recent *simplelru.LRU[string, struct{}]
 }
 
 // position is the checkpoint of a walk.
@@ -110,11 +112,12 @@ func Begin(p jobfile.Pagination, first *url.URL) (*Walk, error) {
 	u := *first
 	u.Fragment, u.RawFragment = "", ""
 	w := &Walk{first: &u, given: p, at: position{Full: p.Size, Number: p.First}}
+	w.recent, _ = simplelru.NewLRU[string, struct{}](maxRecent, nil) // fails for sizes below 1 only
 	if err := w.setRule(p); err != nil {
 		return nil, err
 	}
 	w.at.Places.add(short(address(&u)))
-	w.recent.add(short(address(&u)))
+	w.isRecent(short(address(&u)))
 	return w, nil
 }
 
@@ -138,7 +141,7 @@ func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte) (*Walk, er
 			return nil, fmt.Errorf("the checkpoint of the walk: %w", err)
 		}
 	}
-	w.recent.add(w.at.place(w.rule, w.first)) // so that a page that leads to itself is found at once
+	w.isRecent(w.at.place(w.rule, w.first)) // so that a page that leads to itself is found at once
 	return w, nil
 }
 
@@ -233,7 +236,7 @@ func (w *Walk) Answer(p Page) (Step, error) {
 // repeats says whether the walk comes to a place or a content where it has been.
 func (w *Walk) repeats(at *position, p Page, r rule) Step {
 	if place := at.place(r, w.first); place != "" {
-		if seen := w.recent.add(place); at.Places.add(place) || seen {
+		if seen := w.isRecent(place); at.Places.add(place) || seen {
 			return incomplete("the next page is one that was read before: the %s comes again", r.follows())
 		}
 	}
@@ -321,29 +324,12 @@ func (c *cycle) add(element string) bool {
 	return false
 }
 
-// recent are the last elements of a sequence.
-type recent struct {
-	ring []string
-	next int
-	has  map[string]bool
-}
-
-// add adds an element, and says whether it is among the last ones.
-func (r *recent) add(element string) bool {
-	if r.has[element] {
+// isRecent adds an element to the last ones, and says whether it was among them.
+func (w *Walk) isRecent(element string) bool {
+	if w.recent.Contains(element) {
 		return true
 	}
-	if r.has == nil {
-		r.has = map[string]bool{}
-	}
-	if len(r.ring) < maxRecent {
-		r.ring = append(r.ring, element)
-	} else {
-		delete(r.has, r.ring[r.next])
-		r.ring[r.next] = element
-		r.next = (r.next + 1) % maxRecent
-	}
-	r.has[element] = true
+	w.recent.Add(element, struct{}{})
 	return false
 }
 

@@ -112,9 +112,7 @@ func (c *choices) end() {
 
 // recheck has an alternative looked at again.
 func (c *choice) recheck() {
-	if c.of.blocked.Has(c) {
-		c.of.blocked.Remove(c)
-	}
+	c.of.blocked.Remove(c)
 	if c.postponed {
 		c.postponed = false
 		c.of.postponed--
@@ -167,7 +165,7 @@ func (c *choices) choose(now time.Time, a *agenda) (at int, sure bool) {
 		first := c.ready.Top()
 		if rank, _ := c.order.Rank(int(first.index)); rank != first.rank {
 			first.rank = rank
-			c.ready.Fix(first)
+			c.ready.Put(first)
 			continue
 		}
 		until, external, ok := c.when(now, c.needs[first.index])

@@ -248,11 +248,7 @@ func (g *group) add(h *hold) {
 	before := c.first()
 	f := h.client.queue(g, h.priority)
 	f.holds.Push(h)
-	if c.clients.Has(f) {
-		c.clients.Fix(f)
-	} else {
-		c.clients.Push(f)
-	}
+	c.clients.Put(f)
 	c.oldest.Push(h)
 	h.queue, h.group = f, g
 	g.size++
@@ -268,7 +264,7 @@ func (g *group) remove(h *hold) {
 		c.clients.Remove(f)
 		delete(f.client.queues, queueKey{g, h.priority})
 	} else {
-		c.clients.Fix(f)
+		c.clients.Put(f)
 	}
 	c.oldest.Remove(h)
 	h.queue, h.group = nil, nil

@@ -208,7 +208,7 @@ func (s *scheduler) expire(now time.Time) {
 		if by := h.entered.Add(leastAnswer); h.answerIn == 0 && by.After(now) && h.asks(now) {
 			h.answerIn = by.Sub(h.added)
 			s.late++
-			s.ends.Fix(h)
+			s.ends.Put(h)
 			continue
 		}
 		s.refuseLate(now, h)

@@ -133,19 +133,10 @@ func (r *resource) markClean() {
 
 // wakeAt sets when time alone makes the resource dirty; zero is never.
 func (r *resource) wakeAt(at time.Time) {
-	wakes := &r.agenda.wakes
-	if at.IsZero() {
-		if wakes.Has(r) {
-			wakes.Remove(r)
-		}
-		r.wake = at
-		return
-	}
-	r.wake = at
-	if wakes.Has(r) {
-		wakes.Fix(r)
+	if r.wake = at; at.IsZero() {
+		r.agenda.wakes.Remove(r)
 	} else {
-		wakes.Push(r)
+		r.agenda.wakes.Put(r)
 	}
 }
 

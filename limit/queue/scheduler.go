@@ -146,9 +146,7 @@ func (s *scheduler) uncountWaiting(h *hold) {
 	c.holds--
 	c.cost -= h.fairCost()
 	h.want(-1)
-	if s.ends.Has(h) {
-		s.ends.Remove(h)
-	}
+	s.ends.Remove(h)
 	if h.answerIn > 0 {
 		h.answerIn = 0
 		s.late--

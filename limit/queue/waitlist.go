@@ -91,18 +91,13 @@ func (byOldest) Place(s waiterAt) *int32 { return &s.old[s.p] }
 // update moves a waiter to its place in one priority.
 func (w *waitlist) update(s *waiter, p int) {
 	at := waiterAt{s, p}
-	listed, empty := w.first[p].Has(at), s.group.priorities[p].clients.Empty()
-	switch {
-	case listed && empty:
+	if s.group.priorities[p].clients.Empty() {
 		w.first[p].Remove(at)
 		w.oldest[p].Remove(at)
-	case listed:
-		w.first[p].Fix(at)
-		w.oldest[p].Fix(at)
-	case !empty:
-		w.first[p].Push(at)
-		w.oldest[p].Push(at)
+		return
 	}
+	w.first[p].Put(at)
+	w.oldest[p].Put(at)
 }
 
 func (w *waitlist) add(s *waiter) {
@@ -114,10 +109,8 @@ func (w *waitlist) add(s *waiter) {
 
 func (w *waitlist) remove(s *waiter) {
 	for p := range numPriorities {
-		if at := (waiterAt{s, p}); w.first[p].Has(at) {
-			w.first[p].Remove(at)
-			w.oldest[p].Remove(at)
-		}
+		w.first[p].Remove(waiterAt{s, p})
+		w.oldest[p].Remove(waiterAt{s, p})
 	}
 	w.size--
 }
@@ -257,7 +250,7 @@ func (c *client) setServed(served float64) {
 		before := in.first()
 		f.served = served
 		if in.clients.Has(f) {
-			in.clients.Fix(f)
+			in.clients.Put(f)
 			f.group.updateWaiters(f.priority, before)
 		}
 	}

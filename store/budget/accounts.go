@@ -81,22 +81,14 @@ func (l *accounts) schedule(a *account, at time.Time) {
 // place is schedule with the lock held. A busy account is placed when its exchange ends.
 func (l *accounts) place(a *account, at time.Time) {
 	a.at = at
-	if a.busy {
-		return
-	}
 	switch {
+	case a.busy:
 	case at.IsZero():
-		if l.due.Has(a) {
-			l.due.Remove(a)
-		}
-		return
-	case l.due.Has(a):
-		l.due.Fix(a)
+		l.due.Remove(a)
 	default:
-		l.due.Push(a)
-	}
-	if l.due.Top() == a {
-		l.wake.Send()
+		if l.due.Put(a); l.due.Top() == a {
+			l.wake.Send()
+		}
 	}
 }
 
