@@ -50,6 +50,8 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 		return "a pause after the site failed", "Look at the site: abide status says how it fails."
 	case b.Limit == "token", b.Limit == "no token":
 		return "the pause of all tokens after refusals", f.moreTokens(b.Site)
+	case b.Limit == "store":
+		return "the time in which abide stores its counts", "Look at the disk of its data directory, or at the store: abide status says how it is."
 	case strings.HasPrefix(b.Limit, "paused"), strings.HasPrefix(b.Limit, "the first request"):
 		return "", ""
 	}

@@ -253,6 +253,8 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 		return h.Site + " refused requests"
 	case "token":
 		return h.Site + " refused a token"
+	case "store":
+		return h.Site + ", until abide had stored its counts"
 	case "retry":
 		return h.Site + ", before requests were sent again"
 	}
@@ -284,7 +286,7 @@ func (s *summary) advice() string {
 	}
 	most := s.held[0]
 	switch most.Limit {
-	case "", "retry", "token":
+	case "", "retry", "token", "store":
 		return ""
 	case "cooldown":
 		if s.failed(most.Site) {

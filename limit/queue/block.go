@@ -12,6 +12,7 @@ type block struct {
 	behind   bool // the resource has enough, but others come first
 	refuse   bool // nobody waits for it
 	asking   bool // it is not known yet whether it has enough
+	storing  bool // the store of its meter is asked
 }
 
 // longestBlock is the resource that has too little for the longest time, and after from.
@@ -22,6 +23,7 @@ func longestBlock(now, from time.Time, needs []need) block {
 		at := n.resource.when(now, n.n)
 		if at.After(from) && (b.resource == nil || at.After(b.at) || b.refuse && !n.refuse && at.Equal(b.at)) {
 			b = block{resource: n.resource, at: at, refuse: n.refuse, asking: n.resource.asking(now, at, n.n)}
+			b.storing = b.asking && n.resource.asks(now, n.n)
 		}
 	}
 	return b
@@ -204,6 +206,7 @@ func (t *blockedTime) busyUpTo(now time.Time) float64 {
 const (
 	cooldownLimit = "cooldown"
 	retryLimit    = "retry"
+	storeLimit    = "store" // abide writes its counts, or asks for them
 )
 
 // blockedTimes are the blocked times of a site by the title of the limit. The keys of a

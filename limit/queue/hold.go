@@ -334,10 +334,13 @@ func (g *group) longest(from, to time.Time) (limit string, longest time.Duration
 	return limit, longest
 }
 
-// countBlocked adds the holds of a group to the blocked time of a resource: what blocks the
+// countBlocked adds the holds of a group to the blocked time of a block: what blocks the
 // first hold blocks the others too.
-func (g *group) countBlocked(now time.Time, res *resource) {
-	t := res.blockedTime()
+func (g *group) countBlocked(now time.Time, b block) {
+	t := b.resource.blockedTime()
+	if b.storing {
+		t = b.resource.agenda.blockedTimes.of(storeLimit)
+	}
 	if t == g.blocked {
 		return
 	}

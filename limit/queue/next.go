@@ -128,7 +128,7 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 
 // wait puts a group on the waitlists of the resources that block its first hold.
 func (s *scheduler) wait(now time.Time, g *group, h *hold) {
-	g.countBlocked(s.now, s.blocks.soonest().resource)
+	g.countBlocked(s.now, s.blocks.soonest())
 	for _, b := range s.blocks {
 		b.resource.wait(g)
 	}

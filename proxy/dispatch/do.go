@@ -24,7 +24,7 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 		if x.Status = refused.Status; refused != problem.Left {
 			x.Refusal = refused.Reason
 		} else if s.admission.breakers.Failing(x.breaker(), s.clock.Now()) {
-			x.progress.left = status.WhileFailing
+			x.progress.learned.denial = status.WhileFailing
 		}
 		return nil, refused
 	}

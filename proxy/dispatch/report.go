@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/redact"
@@ -53,15 +52,14 @@ func (x *Request) Report() Report {
 
 // LeftAfter notes the time after which the client of the request has left, if it has.
 func (x *Request) LeftAfter(d time.Duration) {
-	x.progress.left = cmp.Or(x.progress.left, status.Age(d))
+	if why := &x.progress.learned.denial; *why != status.WhileFailing {
+		*why = status.Age(d)
+	}
 }
 
 // Denied returns why waiting does not help, if the answer says so, and of a client that has left after which time.
 func (x *Request) Denied() string {
-	switch {
-	case x.Status == status.ClientLeft:
-		return x.progress.left
-	case x.Refusal == "":
+	if x.Refusal == "" {
 		return x.progress.learned.denial
 	}
 	return ""

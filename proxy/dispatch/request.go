@@ -177,7 +177,6 @@ type progress struct {
 	result         queue.Result // of the last attempt
 	lastError      error        // of the last attempt, if another was to follow it
 	lastStatus     int          // the same, where there was an answer
-	left           string       // of a client that has left: after which time, or that the site failed
 }
 
 // probeStep is the next step of a request whose answer has to be verified.
