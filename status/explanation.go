@@ -288,8 +288,9 @@ func (e Explanation) keeper(now time.Time) string {
 		return fmt.Sprintf("%q never has enough for what it costs, so it is refused", e.Limit)
 	case e.Breaker == "open":
 		return "the breaker of the site is open, because it failed several times in a row" + e.last() + ": nothing goes" + Until(e.Tries, now) + ", then single requests try it, and others wait for that or get 503"
-	case e.closedBackends() == 0 && len(e.Backends) > 0:
-		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: nothing goes%s, then single requests try them, and others wait for that or get 503", len(e.Backends), Until(e.tries(), now))
+	case e.allOpen():
+		first := slices.MinFunc(e.Backends, func(a, b ExplainedBackend) int { return a.Tries.Compare(b.Tries) })
+		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: nothing goes%s, then single requests try them, and others wait for that or get 503", len(e.Backends), Until(first.Tries, now))
 	case e.Why != "":
 		return fmt.Sprintf("%q pauses (%s), until %s", cmp.Or(e.Limit, e.Site), e.Why, when(e.Until, now))
 	case IsPause(e.Limit):
@@ -318,7 +319,7 @@ func (e Explanation) last() string {
 
 // broken tells whether nothing at all can be sent for now.
 func (e Explanation) broken() bool {
-	return e.Breaker == "open" || len(e.Backends) > 0 && e.closedBackends() == 0
+	return e.Breaker == "open" || e.allOpen()
 }
 
 // wouldChange says what would have it go sooner, and what nothing here changes.
@@ -384,23 +385,9 @@ func (e Explanation) tunnelled() []string {
 	return []string{"it goes through a tunnel, where requests are not counted, unless intercept opens it"}
 }
 
-func (e Explanation) closedBackends() (n int) {
-	for _, one := range e.Backends {
-		if one.Breaker != "open" {
-			n++
-		}
-	}
-	return n
-}
-
-// tries returns the time at which the first of several breakers lets a request try.
-func (e Explanation) tries() (first time.Time) {
-	for _, one := range e.Backends {
-		if first.IsZero() || one.Tries.Before(first) {
-			first = one.Tries
-		}
-	}
-	return first
+// allOpen tells whether the site has backends, and the breakers of all are open.
+func (e Explanation) allOpen() bool {
+	return len(e.Backends) > 0 && !slices.ContainsFunc(e.Backends, func(b ExplainedBackend) bool { return b.Breaker != "open" })
 }
 
 // name returns the name that the queue gives the limit.

@@ -59,7 +59,7 @@ func Advise(f Facts) status.AdviceList {
 		rank := func(a status.Advice) int { return min(slices.Index(faults, a.Rule), 0) } // -1: no fault
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(b.Weight, a.Weight))
 	})
-	list = append([]status.Advice{}, fold(list)...)
+	list = fold(list)
 	return status.AdviceList{Since: f.Since.UTC(), Until: f.Now.UTC(), Advice: list[:min(len(list), most)]}
 }
 
@@ -77,7 +77,7 @@ const (
 
 // fold tells advice that differs in its subject and in numbers alone as one, with the subjects.
 func fold(list []status.Advice) []status.Advice {
-	var folded []status.Advice
+	folded := []status.Advice{}
 	same := map[string][]string{} // :: what is alike → subjects
 	for _, a := range list {
 		same[pattern(a)] = append(same[pattern(a)], a.Subject())
@@ -105,10 +105,9 @@ func pattern(a status.Advice) string {
 	words := []string{a.Rule}
 	for _, word := range strings.Fields(a.Text + " " + a.Change) {
 		bare := strings.Trim(word, `.,:;()"`)
-		if bare == "" || bare == a.Subject() || bare == "min" || bare == "s" || bare[0] >= '0' && bare[0] <= '9' {
-			continue
+		if bare != "" && !slices.Contains([]string{a.Subject(), "min", "s"}, bare) && (bare[0] < '0' || bare[0] > '9') {
+			words = append(words, word)
 		}
-		words = append(words, word)
 	}
 	return strings.Join(words, " ")
 }

@@ -62,7 +62,13 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 	// The running abide knows whether https is opened, so it is asked first. Its answer is
 	// printed last.
 	var answers bytes.Buffer
-	answered, live := x.live(cmd, &answers, p, target, path)
+	answered, live := askRunning(cmd, &answers, x.json, func(ctx context.Context, address string, api adminAPI) error {
+		return x.ask(ctx, cmd, &answers, p, api, address, target, path)
+	})
+	if answered && live != nil && !x.json {
+		fmt.Fprintln(cmd.ErrOrStderr(), live)
+		live = nil
+	}
 	if wrong == nil && !x.json {
 		p.ExplainPath(cmd.OutOrStdout(), target, path, answered)
 	}
@@ -84,20 +90,7 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 	return live
 }
 
-// live writes what the processes say that run, and tells whether any has answered. p is
-// nil where the configuration has faults.
-func (x *explainCall) live(cmd *cobra.Command, w *bytes.Buffer, p *policy.Policy, target policy.Target, path string) (answered bool, err error) {
-	answered, failed := askRunning(cmd, w, x.json, func(ctx context.Context, address string, api adminAPI) error {
-		return x.ask(ctx, cmd, w, p, api, address, target, path)
-	})
-	if answered && failed != nil && !x.json {
-		fmt.Fprintln(cmd.ErrOrStderr(), failed)
-		return true, nil
-	}
-	return answered, failed
-}
-
-// ask writes what the process says whose admin listener is at address.
+// ask writes what the process says whose admin listener is at address. p is nil where the configuration has faults.
 func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
 	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
 	if x.client != "" {

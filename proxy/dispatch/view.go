@@ -62,7 +62,7 @@ func (v *View) Holds(site string, most int) []status.Hold {
 	waiting = waiting[:min(len(waiting), most)]
 	list, st := make([]status.Hold, len(waiting)), v.current.Load()
 	named := status.HiddenNames(v.Learned)
-	var owners owners // made only where several tokens lack something
+	owners := owners{sites: map[string]string{}}
 	failing := v.failing()
 	for i, h := range waiting {
 		if why := failing[h.Site]; why != "" && (h.Limit == "retry" || h.Why != "" && (h.Limit == "" || h.Limit == h.Site) || strings.HasPrefix(h.Limit, status.HiddenTitle)) {
@@ -70,9 +70,6 @@ func (v *View) Holds(site string, most int) []status.Hold {
 		}
 		limit := named(h.Site, h.Limit)
 		if h.Any > 1 {
-			if owners.sites == nil {
-				owners = st.owners()
-			}
 			limit = anyOf(named(h.Site, h.Title), h.Any, owners.pool(st.policy, h.Site), limit)
 		}
 		list[i] = status.Hold{

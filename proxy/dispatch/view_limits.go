@@ -52,9 +52,6 @@ func (u *limitUse) all() (list []*written) {
 		if spec == nil || strings.HasSuffix(at.Limit, bandwidth.TrickleSuffix) {
 			return
 		}
-		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
-			left = shared.Rest(now) // not only what is leased to this instance
-		}
 		item := &written{now: now, at: at, spec: *spec, shown: status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left}}
 		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.Traits().Adapts {
 			item.shown.Rate = adaptive.Rate(now)
