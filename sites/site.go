@@ -85,7 +85,7 @@ func (s *Site) First(c *routes.Class) queue.Limit {
 	if len(c.Limits) == 0 && s.fresh() {
 		key = ""
 	}
-	return queue.Limit{Name: FirstRequest, Title: "the first request of a route goes alone", Key: key, N: 1, Source: firstRequest{}}
+	return queue.Limit{Name: FirstRequest, Title: "the first request of a route goes alone", Key: key, N: 1, Source: brief(func() limit.Meter { return ledger.NewUnknownRoute() })}
 }
 
 // fresh reports whether the site has never answered.
@@ -108,7 +108,7 @@ func (s *Site) SlowStarts() bool { return s.slow.Load() }
 
 // SlowStart returns the limit of requests in flight while SlowStarts is true.
 func (s *Site) SlowStart() queue.Limit {
-	return queue.Limit{Name: SlowStart, Title: "few at once until the site has answered more", N: 1, Source: slowStart{s}}
+	return queue.Limit{Name: SlowStart, Title: "few at once until the site has answered more", N: 1, Source: brief(func() limit.Meter { return ledger.NewSlowStart(s.successes()) })}
 }
 
 // historyOf returns the history before the last refusal by a hidden limit, for the meter that is
@@ -310,23 +310,14 @@ func (l *meterSource) External(site string, at queue.Scope, _ limit.Spec, m limi
 	return l.site.external(site, at, m)
 }
 
-// firstRequest makes the meters of routes whose limits are unknown.
-type firstRequest struct{}
+// brief makes meters that are neither saved nor shared: they count for the first answers only.
+type brief func() limit.Meter
 
-// NewMeter lets one request go alone.
-func (firstRequest) NewMeter() limit.Meter { return ledger.NewUnknownRoute() }
+// NewMeter makes a meter.
+func (m brief) NewMeter() limit.Meter { return m() }
 
-// External returns nil: such a meter ends with the first answer.
-func (firstRequest) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
-
-// slowStart makes the meter of a site that has answered few requests.
-type slowStart struct{ site *Site }
-
-// NewMeter lets as many requests go at once as the answers so far allow.
-func (l slowStart) NewMeter() limit.Meter { return ledger.NewSlowStart(l.site.successes()) }
-
-// External returns nil: such a meter ends soon.
-func (slowStart) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
+// External returns nil.
+func (brief) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
 
 // The names of the queue's resources. A learned limit has an ID in its process, which
 // changes with a restart, and a name that is the same in every instance of a fleet. The

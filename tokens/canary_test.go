@@ -63,7 +63,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 		}
 		things := []any{
 			a, *a, set, *set, p, l, *l, l.Entries, l.Entries[0], set.Tokens(), set.Placement(), *set.Placement(), secret, d, &d, denyResult, config,
-			p.Status(start), p.SavedStates(start), p.Availability(start, a, ""), a.state, set.exchange, p.background, set.exchange.grants, set.exchange.grants[a.id],
+			p.Status(start), p.SavedStates(start), p.Availability(start, a, ""), a.state, set.exchange, p.exchanges, set.exchange.grants, set.exchange.grants[a.id],
 			holder{a, set, p, a, l.Entries[0], map[string]*Token{"x": a}, *a},
 			&holder{own: a, Any: a},
 			[]any{a},

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -26,52 +27,26 @@ const (
 	minRenewAge     = time.Minute      // a younger credential is not renewed because a site refused it
 )
 
-// background runs the exchanges of a pool and waits for them on close. It is safe for
-// concurrent use.
-type background struct {
+// exchanges are those of a pool that run, and what sends them. They are safe for concurrent use.
+type exchanges struct {
+	background.Tasks
 	client http.Client
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu     sync.Mutex
-	closed bool
-	busy   sync.WaitGroup
 }
 
-func newBackground(transport http.RoundTripper) *background {
-	e := &background{client: http.Client{
+func newExchanges(transport http.RoundTripper) *exchanges {
+	return &exchanges{client: http.Client{
 		Transport: transport,
 		// A redirect would send the secrets to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
-	return e
-}
-
-// run starts a task in a goroutine, unless the pool is closed.
-func (e *background) run(task func()) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.busy.Go(task)
-	}
-	return !e.closed
-}
-
-func (e *background) close() {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
-	e.cancel()
-	e.busy.Wait()
 }
 
 // exchange gets OAuth2 access tokens for id:secret pairs, and renews them before they
 // expire. It is safe for concurrent use.
 type exchange struct {
-	config     policy.OAuth2
-	host       string
-	background *background
+	config  policy.OAuth2
+	host    string
+	running *exchanges
 
 	mu     sync.Mutex
 	grants map[id]*grant
@@ -95,8 +70,8 @@ type pendingExchange struct {
 	err    error
 }
 
-func newExchange(o policy.OAuth2, e *background) *exchange {
-	x := &exchange{config: o, background: e, grants: map[id]*grant{}}
+func newExchange(o policy.OAuth2, e *exchanges) *exchange {
+	x := &exchange{config: o, running: e, grants: map[id]*grant{}}
 	if u, err := url.Parse(o.TokenURL); err == nil {
 		x.host = u.Host
 	}
@@ -153,11 +128,16 @@ func (x *exchange) credential(ctx context.Context, t *Token) (policy.Secret, err
 		}
 		f = &pendingExchange{done: make(chan struct{})}
 		style := g.style
-		if !x.background.run(func() { x.perform(t, g, f, style) }) {
+		running, ok := x.running.Begin()
+		if !ok {
 			x.mu.Unlock()
 			return policy.Secret{}, &ExchangeError{Label: t.label, Host: x.host, RetryAt: now.Add(time.Second)}
 		}
 		g.pending = f
+		go func() {
+			defer x.running.Done()
+			x.perform(running, t, g, f, style)
+		}()
 	}
 	x.mu.Unlock()
 	if good {
@@ -189,8 +169,8 @@ func (x *exchange) invalidate(now time.Time, t *Token, refused policy.Secret) bo
 
 // perform runs one exchange and publishes its result. Requests whose context ends do not
 // wait for it.
-func (x *exchange) perform(t *Token, g *grant, f *pendingExchange, style oauth2.AuthStyle) {
-	ctx, cancel := context.WithTimeout(x.background.ctx, exchangeTimeout)
+func (x *exchange) perform(ctx context.Context, t *Token, g *grant, f *pendingExchange, style oauth2.AuthStyle) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
 	sent := time.Now()
 	got, used, err := x.request(ctx, t, style)
@@ -219,7 +199,7 @@ func (x *exchange) perform(t *Token, g *grant, f *pendingExchange, style oauth2.
 // request asks the server for an access token, first with the pair as Basic credentials,
 // then in the form, until the server's style is known.
 func (x *exchange) request(ctx context.Context, t *Token, style oauth2.AuthStyle) (*oauth2.Token, oauth2.AuthStyle, error) {
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, &x.background.client)
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &x.running.client)
 	id, secret, _ := strings.Cut(t.secret.Reveal(), ":")
 	config := clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: x.config.TokenURL, Scopes: x.config.Scopes, AuthStyle: style}
 	if style == oauth2.AuthStyleAutoDetect {

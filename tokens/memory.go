@@ -197,12 +197,7 @@ func (p *Pool) ApplyQuarantine(now time.Time, m SavedState) *Token {
 	if !m.Quarantined.After(s.rejection.until.Add(quarantineTolerance)) && s.rejection.covers(m.Site) || !p.extendQuarantine(now, s, m) {
 		return nil
 	}
-	for _, t := range p.all {
-		if t.state == s {
-			return t
-		}
-	}
-	return nil
+	return p.tokenOf(s)
 }
 
 // Stable returns the stable name of a budget, as Token.Stable does for a token: the same in

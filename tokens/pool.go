@@ -22,10 +22,10 @@ import (
 // concurrent use; nothing waits under its lock. New makes a pool; a request begins with
 // Set.
 type Pool struct {
-	name       string
-	set        atomic.Pointer[Set]
-	uses       atomic.Uint64 // counts all uses of tokens
-	background *background
+	name      string
+	set       atomic.Pointer[Set]
+	uses      atomic.Uint64 // counts all uses of tokens
+	exchanges *exchanges
 
 	version atomic.Uint64 // see Version
 
@@ -51,7 +51,7 @@ type Set struct {
 // New makes a pool of loaded tokens. The transport is used to exchange client credentials;
 // without oauth2 it may be nil.
 func New(now time.Time, config policy.Pool, l *Loaded, transport http.RoundTripper) (*Pool, error) {
-	p := &Pool{name: config.Name, states: map[id]*state{}, byStable: map[string]*state{}, restored: map[string]SavedState{}, background: newBackground(transport)}
+	p := &Pool{name: config.Name, states: map[id]*state{}, byStable: map[string]*state{}, restored: map[string]SavedState{}, exchanges: newExchanges(transport)}
 	if _, err := p.Reload(now, config, l); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func New(now time.Time, config policy.Pool, l *Loaded, transport http.RoundTripp
 }
 
 // Close cancels running exchanges and waits for their end.
-func (p *Pool) Close() { p.background.close() }
+func (p *Pool) Close() { p.exchanges.End() }
 
 // Name is the pool's name in the configuration.
 func (p *Pool) Name() string { return p.name }

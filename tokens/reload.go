@@ -147,7 +147,7 @@ func (p *Pool) reuseExchange(o policy.OAuth2) *exchange {
 	if old := p.set.Load(); old != nil && old.exchange != nil && old.exchange.hasConfig(o) {
 		return old.exchange
 	}
-	return newExchange(o, p.background)
+	return newExchange(o, p.exchanges)
 }
 
 // names hands out labels and keys that are unique in the pool.

@@ -51,12 +51,17 @@ func (p *Pool) ApplySwitch(now time.Time, o Switch) (changed *Token, later *Swit
 		return nil, nil
 	}
 	p.setDisabled(s, why)
+	return p.tokenOf(s), nil
+}
+
+// tokenOf returns the token with a state, nil if it has left the pool.
+func (p *Pool) tokenOf(s *state) *Token {
 	for _, t := range p.all {
 		if t.state == s {
-			return t, nil
+			return t
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // setDisabled disables a token with a reason, or enables it with "".

@@ -12,7 +12,7 @@ import (
 	"github.com/abide-proxy/abide/internal/redact"
 )
 
-// Tasks are goroutines that end with the process at the latest. A Log is needed.
+// Tasks are goroutines that end with the process at the latest. Recover needs the Log.
 type Tasks struct {
 	Log *logrus.Logger
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
@@ -26,7 +25,6 @@ type lessons struct {
 	gate     *queue.Gate
 	breakers *siteBreakers
 	activity *sitelog.Log
-	clock    clock.Clock
 	log      *logrus.Logger
 }
 
