@@ -148,10 +148,10 @@ func (s *rateSearch) guess(first, v int64) {
 	s.cycle, s.full, s.from = second, 0, guessed
 }
 
-// compare sets the rate at which requests were accepted since the first refusal, to find out whether
+// compare sets a rate below that at which requests were accepted since the first refusal, to find out whether
 // it is refused less often.
 func (s *rateSearch) compare(first, v int64) {
-	s.set(v, max(s.accepted(), 1)/secondsOf(first-s.empty.last().empty))
+	s.set(v, safe*max(s.accepted()-1, 1)/secondsOf(first-s.empty.last().empty))
 	s.cycle, s.full, s.floor, s.from = second, 0, s.rate, compared
 }
 
