@@ -182,7 +182,10 @@ func (s *Site) End() { s.flying.Add(-1) }
 func (s *Site) Forbidden(now time.Time, host, route string, page Page) (meaning Access, streak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	meaning = s.block.forbidden(now, host, route, page)
+	before := s.block.streak
+	if meaning = s.block.forbidden(now, host, route, page); s.block.streak == before {
+		return meaning, 0
+	}
 	return meaning, s.block.streak
 }
 

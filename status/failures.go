@@ -24,6 +24,9 @@ type CodeCount struct {
 // WhileFailing is the reason of 499 where the site was left alone or failed each request when the client left.
 const WhileFailing = "the site failed"
 
+// Draining is the reason of answers that abide gave because it stops.
+const Draining = "draining"
+
 // Age is the reason of 499 after a time, in two digits, so that time-outs of one length have one reason.
 func Age(after time.Duration) string {
 	digits := time.Second / 10

@@ -105,7 +105,7 @@ func (a adminAPI) hint(err error) error {
 	case errors.As(err, &none) && a.unread != nil:
 		return fmt.Errorf("%w (%w, so admin.listen may be another): --admin says where it is", err, a.unread)
 	case errors.As(err, &none):
-		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is, also where the file with its data was emptied", err)
+		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is, also where the file with its data was emptied; abide report has what the last one did", err)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized && a.unread != nil:
 		return fmt.Errorf("%w; the token cannot be read (%w), so set ABIDE_ADMIN_TOKEN to it", err, a.unread)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized:

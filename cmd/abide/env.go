@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,6 +123,9 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	address, err := servingAdmin(cmd, p)
 	if err == nil {
 		err = trustAdmin(p)
+	}
+	if err == nil && address == "" && p.Admin.Listen != "" {
+		note("no abide runs with this configuration (%s), so the lines are for its address: abide serve starts an abide there", cmp.Or(cmd.Flag("config").Value.String(), "the one that abide check finds here"))
 	}
 	if err != nil || address == "" {
 		return p, nil, err

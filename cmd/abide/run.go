@@ -398,7 +398,7 @@ func (s *childSignals) close() {
 }
 
 const (
-	// holdShown is the time that a request of the command must have waited to be reported.
+	// holdShown is the time that a request of the command must have waited, or is known to wait, to be reported.
 	holdShown = 5 * time.Second
 	// holdLookEvery is the time between two looks at the requests that wait.
 	holdLookEvery = time.Second
@@ -432,7 +432,7 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 	more := 0
 	for i := range waiting {
 		site := &waiting[i]
-		if now.Sub(site.since) < holdShown {
+		if max(now.Sub(site.since), site.goes.Sub(site.since)) < holdShown {
 			continue
 		}
 		if more++; first == nil || site.since.Before(first.since) {

@@ -54,6 +54,18 @@ func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
 	}
 }
 
+// TestALongHoldIsToldWhenItIsKnown: not when it is nearly over.
+func TestALongHoldIsToldWhenItIsKnown(t *testing.T) {
+	for goes, shown := range map[int]bool{4: false, 6: true} {
+		var report holdReport
+		waiting := waitingSince(0)
+		waiting[0].goes = second(goes)
+		if got := report.update(second(1), waiting); (got != "") != shown {
+			t.Errorf("of %d s: %q", goes, got)
+		}
+	}
+}
+
 func TestTheLineIsErasedBeforeTheOnlyRequestGoes(t *testing.T) {
 	report := holdReport{terminal: true}
 	waitingSites := []waitingSite{{site: "api.test", held: 1, since: second(0), goes: second(10)}}

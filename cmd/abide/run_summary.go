@@ -84,6 +84,10 @@ func (a *program) summary(took time.Duration, settled uint64, stopped bool) summ
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}, rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers())}
+	delete(s.failures.Own, status.Draining) // the end of abide is that of the command, and no failure
+	for site, codes := range s.failures.Codes {
+		s.failures.Codes[site] = slices.DeleteFunc(codes, func(c status.CodeCount) bool { return c.Reason == status.Draining })
+	}
 	_, left, reasons := s.failures.Count()
 	if s.failures.Open = left - min(left, settled); !stopped {
 		s.failures.Open = min(s.failures.Open, reasons[""]) // a command can end because its requests reach their time-out
@@ -145,7 +149,7 @@ func (s *summary) write(w io.Writer) {
 	case s.connects > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countText(int(s.connects), "connection"))
 	default:
-		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (fetch of Node before 22.21: EnvHttpProxyAgent of undici; PHP streams, aiohttp), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
+		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (fetch of Node before 22.21: EnvHttpProxyAgent of undici; PHP streams; aiohttp: trust_env=True), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
 }
 

@@ -59,8 +59,11 @@ func (x *Request) LeftAfter(d time.Duration) {
 
 // Denied returns why waiting does not help, if the answer says so, and of a client that has left after which time.
 func (x *Request) Denied() string {
-	if x.Refusal == "" {
+	switch x.Refusal {
+	case "":
 		return x.progress.learned.denial
+	case status.Draining:
+		return x.Refusal
 	}
 	return ""
 }
