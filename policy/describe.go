@@ -24,9 +24,6 @@ type Part struct {
 // parts are collected by line.
 type parts []Part
 
-// Describe writes what the configuration means, without any secret.
-func (p *Policy) Describe(w io.Writer) { WriteParts(w, p.Parts(nil)) }
-
 // WriteParts writes parts as text, a line for each sentence.
 func WriteParts(w io.Writer, all []Part) {
 	for i, part := range all {
@@ -49,7 +46,7 @@ func (p *Policy) Settings() map[string]string {
 	return all
 }
 
-// Parts returns what Describe writes: the rules, what else the operator has written, what is built
+// Parts returns what the configuration means, without any secret: the rules, what else the operator has written, what is built
 // in. labels has the labels of each pool's tokens, by the pool's name; nil: they are not listed.
 func (p *Policy) Parts(labels map[string][]string) []Part {
 	var written, builtIn parts

@@ -20,7 +20,7 @@
 //   - values: hosts, targets, durations, sizes, numbers, words, routes, suggestions
 //   - sections: Access, Egress, Intercept, Limit, Pool, Site, Store and the like
 //   - Policy, which is made of the sections, and the table of scalar keys (key.go)
-//   - questions to a Policy: Match, Interception, Warnings, Describe, Explain, Changes
+//   - questions to a Policy: Match, Interception, Warnings, Parts, Explain, Changes
 //   - loading.go: a run of Load and its faults; decode.go: the reader of YAML nodes; the
 //     other decode files: a reader for each section
 //   - Load, LoadAdmin and ParseLimits

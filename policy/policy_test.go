@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,9 @@ import (
 	"gopkg.in/yaml.v3"
 	"pgregory.net/rapid"
 )
+
+// Describe writes what the configuration means.
+func (p *Policy) Describe(w io.Writer) { WriteParts(w, p.Parts(nil)) }
 
 func full(t *testing.T) *Policy {
 	t.Helper()

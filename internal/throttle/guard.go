@@ -61,10 +61,7 @@ func (a *address) stop() {
 }
 
 func newAddresses() *addresses {
-	known, err := simplelru.NewLRU(maxAddresses, func(_ netip.Addr, item *address) { item.stop() })
-	if err != nil {
-		panic(err) // only a size below one can be refused
-	}
+	known, _ := simplelru.NewLRU(maxAddresses, func(_ netip.Addr, item *address) { item.stop() }) // fails for sizes below 1 only
 	return &addresses{known, rate.NewLimiter(rate.Every(logLineInterval), maxLogBurst)}
 }
 
@@ -123,8 +120,8 @@ func network(from netip.Addr) netip.Addr {
 // use.
 type Guard struct {
 	onWrong func(from netip.Addr, wrong int)
-	ended   chan struct{} // closed: answers are not delayed any more
-	end     sync.Once
+	ended   context.Context // done: answers are not delayed any more
+	end     context.CancelFunc
 
 	mu        sync.Mutex
 	addresses *addresses
@@ -134,17 +131,17 @@ type Guard struct {
 // second, after ten more, and then at most once a minute, with the number of wrong secrets
 // since the last call.
 func New(say func(from netip.Addr, wrong int)) *Guard {
-	return &Guard{onWrong: say, ended: make(chan struct{}), addresses: newAddresses()}
+	g := &Guard{onWrong: say, addresses: newAddresses()}
+	g.ended, g.end = context.WithCancel(context.Background())
+	return g
 }
 
 // End releases all delayed answers, because the listener stops. Nothing is logged any more.
 func (g *Guard) End() {
-	g.end.Do(func() {
-		close(g.ended)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.addresses.known.Purge()
-	})
+	g.end()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.addresses.known.Purge()
 }
 
 // Wrong records a wrong secret from an address, and returns when it may be answered: after
@@ -160,7 +157,7 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	select {
 	case <-time.After(delay):
 	case <-ctx.Done():
-	case <-g.ended:
+	case <-g.ended.Done():
 	}
 }
 
@@ -175,21 +172,12 @@ func (g *Guard) logIfDue(from netip.Addr, due bool) {
 			address.logTimer = nil
 		}
 		wrong = g.addresses.toLog(time.Now(), address)
-		if address.logTimer == nil && (wrong > 0 || address.notLogged > 0) && !g.over() {
+		if address.logTimer == nil && (wrong > 0 || address.notLogged > 0) && g.ended.Err() == nil {
 			address.logTimer = time.AfterFunc(address.pause, func() { g.logIfDue(from, true) })
 		}
 	}
 	g.mu.Unlock()
-	if wrong > 0 && !g.over() {
+	if wrong > 0 && g.ended.Err() == nil {
 		g.onWrong(from, wrong)
-	}
-}
-
-func (g *Guard) over() bool {
-	select {
-	case <-g.ended:
-		return true
-	default:
-		return false
 	}
 }
