@@ -184,6 +184,19 @@ func (g *Gate) Replan(name string, version uint64) {
 	s.step(now)
 }
 
+// AskAgain gives the requests that wait at a site the limits that the hooks have for them now.
+func (g *Gate) AskAgain(name string) {
+	if s := g.find(name); s != nil {
+		defer s.mu.Unlock()
+		now, held := g.clock.Now(), s.sched.all()
+		for _, h := range held {
+			s.ask(&h.owner.request)
+		}
+		s.replan(now, held)
+		s.step(now)
+	}
+}
+
 // StartDrain refuses new requests from now on, and at once those waiting requests that
 // surely go after the end. It answers how many it has refused, and how many still wait.
 func (g *Gate) StartDrain(end time.Time) (refused, waiting int) {

@@ -322,7 +322,7 @@ func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
 func (s *admission) findSubject(x *Request) {
 	p := x.progress.plan
 	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
-	x.subject.Over = x.progress.to.over
+	x.subject.Over = s.breakers.passedOver(x)
 	x.subject.Leads = x.Client != crawler && !x.explained && !x.sentByCaller
 	if p == nil {
 		return

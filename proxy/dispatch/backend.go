@@ -45,7 +45,7 @@ func (d *destination) addHealth(how backends.Health, err error, took time.Durati
 	}
 	d.backend.Load.Add(took, how, now)
 	if how != backends.Unknown {
-		d.backend.Load.SetReached(err == nil || !unsent(err))
+		d.backend.Load.Lost.Store(err != nil && unsent(err))
 	}
 	if how == backends.Ill {
 		d.failed = append(d.failed, d.backend.Name)
@@ -147,15 +147,14 @@ func (s *siteBreakers) passOver(x *Request) {
 	hosts, ranks := t.plan.Backends.Hosts, make([]int, len(t.plan.Backends.Hosts))
 	for i := range hosts {
 		b := &hosts[i]
-		if !s.Open(breakerOf(x.site, b), s.rule(), now).IsZero() || t.permit.Opens(i).After(t.until) {
-			ranks[i] = 4
-			continue
-		}
 		if slices.Contains(t.to.failed, b.Name) {
 			ranks[i] = 1
 		}
-		if !b.Load.Reached() {
+		if b.Load.Lost.Load() {
 			ranks[i] += 2
+		}
+		if !s.Open(breakerOf(x.site, b), s.rule(), now).IsZero() || t.permit.Opens(i).After(t.until) {
+			ranks[i] = 4
 		}
 	}
 	first := slices.Min(ranks)
@@ -167,6 +166,17 @@ func (s *siteBreakers) passOver(x *Request) {
 			t.to.elsewhere = first == 0
 		}
 	}
+}
+
+// passedOver returns the backends that the next attempt passes over: none if the breakers of all others are open.
+func (s *siteBreakers) passedOver(x *Request) []string {
+	t, now := &x.progress, s.clock.Now()
+	if len(t.to.over) == 0 || t.plan == nil || !slices.ContainsFunc(t.plan.Backends.Hosts, func(b backends.Backend) bool {
+		return !slices.Contains(t.to.over, b.Name) && s.Open(breakerOf(x.site, &b), s.rule(), now).IsZero()
+	}) {
+		return nil
+	}
+	return t.to.over
 }
 
 // RewriteRedirects makes a redirect from a backend to a backend of the same site a redirect

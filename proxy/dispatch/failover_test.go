@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -46,6 +47,35 @@ sites:
 	run(t, sites, two, func(w rig) {
 		for i := range 4 {
 			if a := w.Get("http://pool.test/"); a.Status != 200 || a.At > 30*time.Second {
+				t.Errorf("request %d: %d after %v", i, a.Status, a.At)
+			}
+		}
+	})
+}
+
+func TestARequestThatWaitsForABackendGoesElsewhereWhenThatFails(t *testing.T) {
+	const two = `
+breaker: {failures: 3, pause: 30s}
+sites:
+  - host: pool.test
+    learn: false
+    backends: ["http://a.test", {url: "http://b.test", limits: [{concurrency: 1}]}]
+    balance: round-robin
+`
+	var well atomic.Bool
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Host == "b.test":
+			elapse(2 * time.Second)
+			well.Store(true)
+			rw.WriteHeader(502)
+		case !well.Load():
+			rw.WriteHeader(502)
+		}
+	}
+	run(t, sites, two, func(w rig) {
+		for i, a := range w.requestTogether(12, func(int) result { return w.Get("http://pool.test/") }) {
+			if a.Status != 200 || a.At > 10*time.Second {
 				t.Errorf("request %d: %d after %v", i, a.Status, a.At)
 			}
 		}

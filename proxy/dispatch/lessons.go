@@ -46,6 +46,9 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	v.again = v.again && (broken.IsZero() || !s.breakers.neverCame(x))
 	if !broken.IsZero() && !x.grouped() {
 		t.permit.Cool(x.breakerScope(), broken, sitelog.SiteFailed)
+		if x.backend() != nil {
+			s.gate.AskAgain(x.site) // some wait for this backend alone
+		}
 		if s.breakers.neverCame(x) {
 			s.gate.RefuseHeld(x.site, queue.Refusal{Reason: queue.TooLong, Limit: sitelog.SiteFailed, RetryAt: broken})
 		}

@@ -198,8 +198,8 @@ func (r *rotation) next(among []int) int {
 // Load is the work of a backend: its requests under way, and how quick and how reliable
 // the last ones were. It outlives reloads.
 type Load struct {
+	Lost     atomic.Bool // the last attempt did not reach it
 	inFlight atomic.Int64
-	lost     atomic.Bool // the last attempt did not reach it
 
 	mu      sync.Mutex // held for a few instructions; guards the fields below
 	latency float64    // seconds to the head of an answer, averaged
@@ -221,12 +221,6 @@ func (l *Load) End() { l.inFlight.Add(-1) }
 
 // InFlight returns the number of requests that the backend is busy with.
 func (l *Load) InFlight() int64 { return l.inFlight.Load() }
-
-// SetReached notes whether the last attempt has reached the backend.
-func (l *Load) SetReached(reached bool) { l.lost.Store(!reached) }
-
-// Reached reports whether the last attempt has reached the backend.
-func (l *Load) Reached() bool { return !l.lost.Load() }
 
 // Add adds an attempt to the averages.
 func (l *Load) Add(took time.Duration, how Health, now time.Time) {
