@@ -194,7 +194,7 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 			c.shows("sites/api.test/limits", `"requests":7`)
 			tab.does("changing limits to nonsense", chromedp.SetValue(chromedp.CSS(limits), "limits: [{requests: many}]"), chromedp.Click(chromedp.CSS(`button[value=set]`)), chromedp.WaitVisible(`//h2[text()="Nothing was changed"]`))
 			c.shows("sites/api.test/limits", `"requests":7`)
-			tab.does("disabling a token", chromedp.Navigate("http://"+c.admin+"/"), chromedp.Click(chromedp.CSS(`#tokens summary`)), chromedp.Click(chromedp.CSS(`button[aria-label="Disable cool"]`)), chromedp.WaitReady(chromedp.CSS(`button[aria-label="Enable cool"]`)))
+			tab.does("disabling a token", chromedp.Navigate("http://"+c.admin+"/"), chromedp.Click(chromedp.CSS(`#tokens .pool > summary`)), chromedp.Click(chromedp.CSS(`#tokens .pool details > summary`)), chromedp.Click(chromedp.CSS(`button[aria-label="Disable cool"]`)), chromedp.WaitReady(chromedp.CSS(`button[aria-label="Enable cool"]`)))
 			c.shows("tokens", `"state":"disabled"`)
 			tab.does("ending a quarantine", chromedp.Click(chromedp.CSS(`#trouble button[aria-label="Enable dead"]`)), chromedp.WaitNotPresent(chromedp.CSS(`button[aria-label="Enable dead"]`)))
 			if got := c.shown("tokens"); strings.Contains(got, `"state":"quarantined"`) {
