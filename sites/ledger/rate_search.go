@@ -121,7 +121,7 @@ func (s *rateSearch) set(v int64, rate float64) {
 // saves units, so only a window tells how many come back. probed: single requests were refused
 // between.
 func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
-	n, began := max(s.full, 1), s.empty.last().empty
+	n, began := max(s.full, 1), s.empty[0].empty
 	s.cycle = max(recovery, second)
 	defer func() {
 		s.full = min(max(n-s.rate*secondsOf(a-began), s.rate*secondsOf(s.cycle)), mostSaved*s.rate*secondsOf(recovery))
@@ -139,7 +139,7 @@ func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
 // guess sets a rate after refusals that may have been failures of the server: half of the one
 // before, as a limit would refuse half of it less often, and more as soon as that holds.
 func (s *rateSearch) guess(first, v int64) {
-	n, began := max(s.full, 1), s.empty.last().empty
+	n, began := max(s.full, 1), s.empty[0].empty
 	rate := n / secondsOf(v-began)
 	if n >= manyUnits {
 		rate = max(rate, n/secondsOf(first-began)/2)
@@ -184,7 +184,8 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	e := s.empty.like(recovery)
 	n := s.total - e.total
 	low, high := n/secondsOf(v-e.empty), (n+1)/secondsOf(a-e.resumed)
-	if s.window == shown && !probed && high >= s.lowest {
+	sent := (s.accepted() + 1) / secondsOf(a-s.empty.last().resumed) // at the present rate, with nothing lost
+	if s.window == shown && !probed && sent >= s.lowest {
 		s.window = doubted // one refusal does not disprove a window that several have shown
 		return
 	}
@@ -199,7 +200,7 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	}
 	before, vague := s.rate, high > wide*low || n < fewUnits
 	s.saves = s.saves || !probed && !vague && n < savedPart*s.burst
-	if high < s.lowest || before <= s.good*1.01 {
+	if sent < s.lowest || before <= s.good*1.01 {
 		s.good = 0 // that used what had been saved, or the limit has become lower
 	}
 	if before <= s.firm*1.01 {
@@ -224,8 +225,8 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	default:
 		rate, s.refused, s.window = min(rate, before*settled), before, noWindow
 	}
-	if high < s.lowest && !vague {
-		s.refused = min(s.refused, high) // nothing was lost, as requests were always sent faster
+	if sent < s.lowest && !vague {
+		s.refused = min(s.refused, sent) // nothing was lost, as requests were always sent faster
 		rate = min(rate, s.refused*settled)
 	}
 	if s.saves && !vague && s.floor > 0 && s.refused > 0 {
@@ -283,7 +284,7 @@ func (s *rateSearch) unmeasured() { s.floor, s.cameBack, s.seconds, s.intervals 
 func (s *rateSearch) block(v, sent int64) {
 	rate := s.rate
 	if rate == 0 {
-		rate = max(s.full, 1) / max(secondsOf(sent-s.empty.last().empty), 1)
+		rate = max(s.full, 1) / max(secondsOf(sent-s.empty[0].empty), 1)
 	}
 	s.set(v, rate*afterBlock)
 	s.refused, s.good, s.full, s.fails = s.rate/settled, 0, 0, mostFails
@@ -369,7 +370,7 @@ func (s *rateSearch) attempt(v int64) {
 // began returns when the requests began that were refused.
 func (s *rateSearch) began() int64 {
 	if s.rate == 0 {
-		return s.empty.last().empty
+		return s.empty[0].empty
 	}
 	return s.empty.last().resumed
 }
