@@ -388,7 +388,8 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 			p.emptied(at, recovery)
 		}
 		return
-	case against:
+	case against: // a rate that was refused before may not have been too much
+		s.refused, s.trying = 0, false
 		return
 	case others && s.rate > 0: // the instance that was refused tells the rate
 	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= manyUnits:
