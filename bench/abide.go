@@ -62,7 +62,7 @@ const slackWindows = `sites:
 const slackBytes = `sites:
   - host: [` + siteHost + `, "` + bulkHost + `:443"]
     limits:
-      - {bytes: 1000GB, per: 1m}
+      - {bytes: 100GB, per: 1m}
 `
 
 // keepsNothing has limits kept in memory alone.

@@ -170,6 +170,12 @@ var scenarios = []scenario{
 		job:     func(w *way, p pace) job { return keepAlive(w.secure, p, 64, 1024) },
 	},
 	{
+		name: "bytes-plain", title: "A limit of bytes that does not bind: plain GET of 1 KiB, 64 keep-alive connections",
+		peers: []string{"abide", withBytes}, intercept: true, times: 3,
+		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},
+		job:     func(w *way, p pace) job { return keepAlive(w.plain, p, 64, 1024) },
+	},
+	{
 		name: "store-plain", title: "Limits that a store keeps, of which none binds: plain GET of 1 KiB, 64 keep-alive connections",
 		peers: []string{withWindows, withFile, withRedis}, times: 3,
 		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},

@@ -58,6 +58,7 @@ var targets = []target{
 	{"resident memory per held intercepted request", "held-intercepted", whose(withFlight, median(heldKiB)), "", nil, 80, "KiB", 1},
 	{"CPU per plain request, limits that do not bind", "limits-plain", whose(withLimits, median(cpuMicros)), "abide", median(cpuMicros), 1.1, "µs", 1},
 	{"CPU per intercepted request, limits that do not bind", "limits-intercept", whose(withLimits, median(cpuMicros)), "abide", median(cpuMicros), 1.1, "µs", 1},
+	{"CPU per plain request, a limit of bytes that does not bind", "bytes-plain", whose(withBytes, median(cpuMicros)), "abide", median(cpuMicros), 1.1, "µs", 1},
 	{"CPU per plain request, budgets kept in the state file", "store-plain", whose(withFile, median(cpuMicros)), withWindows, median(cpuMicros), 1.05, "µs", 1},
 	{"CPU per plain request, budgets shared through Redis", "store-plain", whose(withRedis, median(cpuMicros)), withWindows, median(cpuMicros), 1.1, "µs", 1},
 	{"bulk through a tunnel under a limit of bytes, CPU per GB", "tunnel-bulk", whose(withBytes, median(cpuPerGB)), "splice", median(cpuPerGB), 1.2, "s", 3},

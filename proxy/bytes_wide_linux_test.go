@@ -38,3 +38,24 @@ func TestHowMuchAConnectionMayReceiveFollowsTheLimit(t *testing.T) {
 		t.Errorf("%d bytes after a reload", n)
 	}
 }
+
+// Bytes under a limit that is large beside all receive buffers are counted only, until it is
+// nearly used up.
+func TestALimitOfBytesThatIsCountedOnlyIsNeverExceeded(t *testing.T) {
+	const amount, every = 120_000_000, time.Second
+	for _, speaks := range []string{"http", "https"} {
+		retryOnSlowMachine(t, speaks, func(t *testing.T) bool {
+			w := newByteTest(t, speaks, "intercept: all", limitsOf("{bytes: 120MB, per: 1s}"))
+			for _, c := range w.clients(3, false) {
+				w.requestUntilStop(c, "GET", speaks+"://"+host+"/", 0)
+			}
+			w.measure(time.Now().Truncate(every).Add(5 * every))
+			byteVerdict := w.windows(t, "", amount, every)
+			t.Logf("%d bytes beyond the limit, %.1f %% used", byteVerdict.over, 100*byteVerdict.used)
+			if byteVerdict.over > 0 {
+				t.Errorf("%d bytes beyond the limit came", byteVerdict.over)
+			}
+			return byteVerdict.used >= 0.95 || byteVerdict.used >= 0 && raced
+		})
+	}
+}

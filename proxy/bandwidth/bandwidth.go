@@ -8,7 +8,8 @@
 // A connection takes credit from the SiteBudget of its site before it reads or writes, and
 // pauses while there is none. A small part of each limit is reserved for connections that have
 // paused for long: this trickle keeps servers from closing them. A connection that
-// has paused for longer than the stall of its limits ends.
+// has paused for longer than the stall of its limits ends. Under limits so large that all
+// receive buffers are a small part of them, bytes are only counted.
 //
 // SiteBudget has the methods of upstream's byteLimiter. The limits themselves, and the order in
 // which connections get what there is, are the queue's.
@@ -66,6 +67,7 @@ type Rules struct {
 	Limits  []queue.Limit // without the parts for the trickle
 	Trickle []queue.Limit // the parts for the trickle
 	Enforce bool          // there is a limit, and it is enforced
+	Fleet   bool          // other instances take from the same limits
 	Stall   time.Duration // how long a connection may pause
 	Made    uint64        // generation of the limits, in the queue
 }

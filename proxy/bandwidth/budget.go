@@ -34,6 +34,7 @@ type SiteBudget struct {
 	limits   *queue.ByteSource
 	trickle  *queue.ByteSource
 	trickled atomic.Int64 // bytes of the last trickle, which may be refunded to it
+	loose    looseCredit
 
 	users int          // guarded by Budgets.mu
 	used  atomic.Int64 // last use, in nanoseconds since Budgets.began
@@ -50,6 +51,7 @@ func newSiteBudget(all *Budgets, o Owner, meter *metrics.Site) *SiteBudget {
 }
 
 func (b *SiteBudget) close() {
+	b.closeLoose()
 	b.limits.Close()
 	b.trickle.Close()
 }
@@ -83,6 +85,7 @@ func (b *SiteBudget) refresh() {
 	b.minimum.Store(minimumOf(rules.Limits))
 	b.buffer.Store(queue.BufferOf(rules.Limits))
 	b.window.Store(shortestWindow(rules.Limits))
+	b.loose.refresh(&rules)
 }
 
 func (b *SiteBudget) touch() { b.used.Store(int64(time.Since(b.all.began))) }
@@ -238,7 +241,7 @@ func earlier(a, b time.Time) time.Time {
 // TooLong tells whether a body of that length cannot pass without a pause longer than the
 // stall, and when the limits would have enough for all of it.
 func (b *SiteBudget) TooLong(length int64) (at time.Time, tooLong bool) {
-	if !b.Budgeted() || length <= 0 {
+	if !b.Budgeted() || length <= 0 || b.loose.on.Load() && length <= b.loose.credit.Load() {
 		return time.Time{}, false
 	}
 	at, pause, ok := b.limits.Forecast(length)

@@ -156,11 +156,11 @@ func (c *conn) byteLimited() bool { return c.metered != nil && c.metered.limiter
 
 // readAvailable reads bytes that have arrived into p, without blocking.
 func (c *conn) readAvailable(p []byte) int {
-	if c.plain == nil || c.plain.limiter() != nil {
+	if c.plain == nil || c.plain.asksFirst() != nil {
 		return 0
 	}
 	n := c.peeker.readAvailable(p)
-	c.plain.read(n)
+	c.plain.readUnasked(n)
 	return n
 }
 

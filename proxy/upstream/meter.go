@@ -111,8 +111,12 @@ type meteredConn struct {
 	bufferSizedLate atomic.Bool // it got that size after bytes had passed
 
 	// The fields below are used with a Windowed limiter.
-	paysAhead atomic.Bool   // credit for the receive buffer is taken in advance
-	prepaid   receiveCredit // guarded by deadlines.mu
+	holder       Windowed      // that is told how much may arrive unread; guarded by deadlines.mu, as held is
+	held         int           // bytes that it was told
+	unmeasured   atomic.Int64  // bytes read since the receive buffer was measured
+	measureAfter atomic.Int64  // such bytes after which it is measured again
+	paysAhead    atomic.Bool   // credit for the receive buffer is taken in advance
+	prepaid      receiveCredit // guarded by deadlines.mu
 }
 
 // metering is a connection's byteMeter with the limiter interfaces that it implements.
@@ -139,30 +143,32 @@ func (c *meteredConn) setMeter(m byteMeter) {
 	case m == nil:
 		if old != nil {
 			c.meter.Store(nil)
+			c.holdUnread(nil)
 		}
 	case old == nil || old.byteMeter != m:
 		limiter, _ := m.(byteLimiter)
 		windowed, _ := m.(Windowed)
 		c.meter.Store(&metering{m, limiter, windowed})
 		c.limiter() // sizes the receive buffer
+		c.holdUnread(windowed)
 	}
 }
 
 func (c *meteredConn) Read(p []byte) (int, error) {
-	if c.limiter() != nil && len(p) > 0 {
+	if c.asksFirst() != nil && len(p) > 0 {
 		return c.readBudgeted(p)
 	}
 	n, err := c.Conn.Read(p)
-	c.read(n)
+	c.readUnasked(n)
 	return n, err
 }
 
 func (c *meteredConn) Write(p []byte) (int, error) {
-	if c.limiter() != nil {
+	if c.asksFirst() != nil {
 		return c.writeBudgeted(p)
 	}
 	n, err := c.Conn.Write(p)
-	c.wrote(n)
+	c.wroteUnasked(n)
 	return n, err
 }
 
@@ -178,6 +184,15 @@ func (c *meteredConn) limiter() byteLimiter {
 	return m.limiter
 }
 
+// asksFirst is the byteLimiter that has to be asked before bytes pass; nil if there is none.
+func (c *meteredConn) asksFirst() byteLimiter {
+	l := c.limiter()
+	if w, ok := l.(Windowed); ok && w.CountedOnly() {
+		return nil
+	}
+	return l
+}
+
 // readBudgeted is Read under a byte limit.
 func (c *meteredConn) readBudgeted(p []byte) (int, error) {
 	n := min(len(p), maxCreditBlind)
@@ -185,14 +200,14 @@ func (c *meteredConn) readBudgeted(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	l := c.limiter() // it may have changed during the wait
+	l := c.asksFirst() // it may have changed during the wait
 	if known {
 		n = min(len(p), have, c.creditStep())
 	}
 	if n == 0 || l == nil {
 		// No bytes: the end of the stream, which needs no credit.
 		n, err := c.Conn.Read(p[:min(len(p), maxCreditBlind)])
-		c.read(n)
+		c.readUnasked(n)
 		return n, err
 	}
 	if n, err = c.creditIn(l, n); err != nil {
@@ -211,10 +226,10 @@ func (c *meteredConn) readBudgeted(p []byte) (int, error) {
 // writeBudgeted is Write under a byte limit.
 func (c *meteredConn) writeBudgeted(p []byte) (wrote int, err error) {
 	for {
-		l := c.limiter()
+		l := c.asksFirst()
 		if l == nil || len(p) == 0 {
 			n, err := c.Conn.Write(p)
-			c.wrote(n)
+			c.wroteUnasked(n)
 			return wrote + n, err
 		}
 		n, err := c.creditOut(l, min(len(p), c.creditStep()))
@@ -268,6 +283,61 @@ func (c *meteredConn) read(n int) {
 func (c *meteredConn) wrote(n int) {
 	if m := c.meter.Load(); m != nil && n > 0 {
 		m.Wrote(n)
+	}
+}
+
+// readUnasked is read for bytes that passed without having asked for credit.
+func (c *meteredConn) readUnasked(n int) {
+	c.read(n)
+	if m := c.meter.Load(); m != nil && m.windowed != nil && n > 0 {
+		m.windowed.Pay(n)
+		if c.unmeasured.Add(int64(n)) >= c.measureAfter.Load() {
+			c.holdUnread(m.windowed)
+		}
+	}
+}
+
+// wroteUnasked is wrote for bytes that passed without having asked for credit.
+func (c *meteredConn) wroteUnasked(n int) {
+	c.wrote(n)
+	if m := c.meter.Load(); m != nil && m.windowed != nil && n > 0 {
+		m.windowed.Pay(n)
+	}
+}
+
+const (
+	// maxReadUnasked is about the number of bytes that are read before they are counted.
+	maxReadUnasked = 64 << 10
+	// measuredParts: a receive buffer is measured again after 1/measuredParts of what is held
+	// for it. Meanwhile the system cannot make it more than twice as large.
+	measuredParts = 8
+)
+
+// holdUnread tells w how many bytes the connection may receive before they are counted, and
+// the Windowed before it that it receives none under that. nil is none.
+func (c *meteredConn) holdUnread(w Windowed) {
+	size := 0
+	switch {
+	case w == nil:
+	case reportsUnread:
+		size = maxReadUnasked + 2*c.arrival.receiveBuffer()
+	default:
+		size = maxReadUnasked + int(maxSystemReceiveBuffer())
+	}
+	c.deadlines.mu.Lock()
+	if c.deadlines.closing {
+		size = 0
+	}
+	before, was := c.holder, c.held
+	c.holder, c.held = w, size
+	c.unmeasured.Store(0)
+	c.measureAfter.Store(int64(size / measuredParts))
+	c.deadlines.mu.Unlock()
+	if before != nil && was != 0 {
+		before.Hold(-was)
+	}
+	if w != nil && size != 0 {
+		w.Hold(size)
 	}
 }
 
@@ -373,6 +443,7 @@ func (c *meteredConn) SetWriteDeadline(t time.Time) error {
 func (c *meteredConn) Close() error {
 	c.deadlines.endPauses()
 	c.endReceiving()
+	c.holdUnread(nil)
 	return c.Conn.Close()
 }
 

@@ -21,6 +21,13 @@ type Windowed interface {
 	// Buffer is the size in bytes of a connection's receive buffer. It is called when a
 	// connection is dialed.
 	Buffer() int
+	// CountedOnly tells whether there is enough for all that may pass. Then reads and writes
+	// do not ask for credit, but call Pay. It is called before every read and write.
+	CountedOnly() bool
+	// Pay takes credit for n bytes that have passed without having asked.
+	Pay(n int)
+	// Hold adds n to the number of bytes that connections may receive before they are read.
+	Hold(n int)
 }
 
 const (

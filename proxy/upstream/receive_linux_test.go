@@ -24,6 +24,10 @@ func newPayingAhead(credit, buffer int) *payingAhead {
 func (p *payingAhead) Buffer() int   { return int(p.buffer.Load()) }
 func (p *payingAhead) Window() int64 { return 1 }
 
+func (p *payingAhead) CountedOnly() bool { return false }
+func (p *payingAhead) Pay(int)           {}
+func (p *payingAhead) Hold(int)          {}
+
 func (p *payingAhead) Open(done <-chan struct{}, n, least int) (int, error) {
 	return p.take(done, n, least)
 }
