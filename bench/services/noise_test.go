@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"testing"
+	"time"
 )
 
 // TestRefusalsAtRandomDoNotStopACrawl: refusals that do not depend on the rate once made a crawl ten thousand times slower.
@@ -43,6 +44,31 @@ func TestAFailureNowAndThenDoesNotStopAShortCrawl(t *testing.T) {
 			t.Logf("%s, %d requests, %d clients: %.2f of the speed of clients that pause", m.name, m.requests, clients, speed)
 			if speed < least || sum.errors > 0 {
 				t.Errorf("%s, %d requests, %d clients: %.2f of the speed of clients that pause, %d errors", m.name, m.requests, clients, speed, sum.errors)
+			}
+		}
+	}
+}
+
+// TestAnOutageSaysNothingAboutARate: after half a minute of 503 beside a limit, what was found of the limit still holds.
+func TestAnOutageSaysNothingAboutARate(t *testing.T) {
+	t.Parallel()
+	const requests, outage = 1200, 30 * time.Second
+	limits := map[string]func() []rule{
+		"20 at once, 5 a second": func() []rule { return []rule{&bucket{size: 20, rate: 5}} },
+		"50 in 10 s":             func() []rule { return []rule{&window{amount: 50, length: 10 * time.Second}} },
+	}
+	ideal := requests/5*time.Second + outage
+	for name, shared := range limits {
+		for _, clients := range []int{1, 8} {
+			s := noisy(0, "503", func(http.Header) (int, string) { return http.StatusServiceUnavailable, "" }, name, shared)
+			s.requests, s.overload = requests, between(time.Minute, time.Minute+outage)
+			r, err := newRun(s, setting{clients: clients, tokens: 1}).abide()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s, %d clients: %v, %.2f × ideal, %d refused", name, clients, r.took, r.took.Seconds()/ideal.Seconds(), r.refused)
+			if r.took > ideal*3/2 || r.errors > 0 {
+				t.Errorf("%s, %d clients: %v, more than one and a half times %v; %d errors", name, clients, r.took, ideal, r.errors)
 			}
 		}
 	}
