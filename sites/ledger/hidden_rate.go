@@ -30,7 +30,6 @@ type HiddenRate struct {
 	nextAt   int64 // when the next request may go
 	lastSent int64 // when the last one went
 	lastUsed int64 // last request or response
-	wait     int64 // that the server named last
 
 	sharing rateSharing
 }
@@ -182,7 +181,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 			p.stop.pause = min(p.stop.pause, max(v-p.stop.since, firstPause)) // a failure has no usual length
 		}
 	default:
-		p.stop.since, p.stop.pause, p.stop.probed, p.stop.punishes, p.stop.failure = v, firstPause, false, false, true
+		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure = v, firstPause, false, true
 		if p.search.rate > 0 {
 			p.stop.pause = p.search.pause(sent)
 		}
@@ -196,10 +195,6 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 		p.stop.probeSent = 0
 	}
 	p.sharing.otherProbes = false
-	if wait := until - v; wait >= shortestNamed {
-		p.stop.punishes = p.paced && wait-p.wait < wait/16 && p.wait-wait < wait/16
-		p.wait = wait
-	}
 	if until <= v || again && until-v < shortestNamed {
 		until = max(until, v+p.stop.pause)
 	}
@@ -402,9 +397,6 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		return
 	case s.rate == 0:
 		s.begin(p.stop.refused, tried, recovery, p.stop.probed)
-	case p.stop.punishes: // that time is no part of what the requests needed
-		s.ended(&p.stop, p.stop.refused, p.stop.refused, 0, !p.noise.limited && !p.paced)
-		p.stop.refused = at - 1
 	default:
 		s.ended(&p.stop, p.stop.refused, tried, recovery, !p.noise.limited && !p.paced)
 	}

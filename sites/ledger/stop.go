@@ -14,7 +14,6 @@ type stop struct {
 	active    bool  // the last response was a refusal
 	since     int64 // the first refusal
 	refused   int64 // when the last refused request was sent
-	punishes  bool  // the server names the same time whenever it refuses
 	probed    bool  // a probe was refused
 	single    bool  // one request was refused
 	failure   bool  // the server may have failed, which says nothing of a rate
