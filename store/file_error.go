@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -25,6 +24,9 @@ var errEmpty = damagedf("it is empty")
 
 // errNewer is a file of a later release. It is never moved aside.
 var errNewer = errors.New("it was written by a newer release")
+
+// ErrInUse is the error of a file that another process keeps from being opened.
+var ErrInUse = errors.New("the data directory is in use")
 
 func damagedf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
@@ -73,7 +75,7 @@ func isUncertain(err error) bool {
 
 // advise wraps an error of a file with what to do.
 func advise(path string, err error) error {
-	if _, ok := errors.AsType[*Held](err); ok {
+	if errors.Is(err, ErrInUse) {
 		return err
 	}
 	dir := filepath.Dir(path)
@@ -139,32 +141,6 @@ func isUnwritable(err error) bool {
 	return slices.ContainsFunc([]error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}, func(cause error) bool {
 		return errors.Is(err, cause)
 	})
-}
-
-// Held is the error of a file that a process of an older release has open, which does not
-// share it.
-type Held struct {
-	Path  string
-	PID   int
-	Host  string
-	Since time.Time
-
-	moved bool // another process created a file where this process's directory was
-}
-
-// Error names the process that has the file, and what to do.
-func (h *Held) Error() string {
-	who := "another process"
-	if h.PID != 0 {
-		who = fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since.UTC().Format(time.RFC3339))
-	}
-	if host, _ := os.Hostname(); h.PID == os.Getpid() && h.Host == host { // every container has a process 1
-		who += " (this one)"
-	}
-	if h.moved {
-		return fmt.Sprintf("%s is in use by %s, and the directory that this process had was moved away: restart this process to share the file", h.Path, who)
-	}
-	return fmt.Sprintf("%s is in use by %s, of an older abide that does not share it: stop that process first, or give this one another data directory", h.Path, who)
 }
 
 // Rows of counts, documents and notes have a checksum of all fields, since SQLite has none:

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/abide-proxy/abide/internal/alive"
 	"github.com/abide-proxy/abide/internal/clock"
-	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
 // openingLockTimeout bounds the wait for another process that opens the file.
@@ -35,11 +33,8 @@ type fileLock struct {
 // and takes the opening lock, which leave releases.
 func lockFile(ctx context.Context, path string, who processInfo) (l *fileLock, leave func(), err error) {
 	dir, err := shareDir(filepath.Dir(path))
-	if errors.Is(err, alive.ErrLocked) {
-		return nil, nil, heldBy(path)
-	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("locking %s: %w", filepath.Dir(path), err)
+		return nil, nil, fmt.Errorf("%w: locking %s: %w", ErrInUse, filepath.Dir(path), err)
 	}
 	l = &fileLock{path: path, dir: dir, self: who}
 	if leave, err = openingLock(ctx, path); err == nil {
@@ -72,7 +67,7 @@ func openingLock(ctx context.Context, path string) (leave func(), err error) {
 	f, err := lockAt(ctx, path+".lock", math.MaxInt, 20*time.Millisecond)
 	switch {
 	case err != nil && errors.Is(err, ctx.Err()):
-		return nil, heldBy(path)
+		return nil, fmt.Errorf("%w: another process has been opening %s for a long time", ErrInUse, path)
 	case err != nil:
 		return nil, err
 	}
@@ -125,8 +120,7 @@ func (l *fileLock) renew(ctx context.Context) error {
 	}
 	if !l.dirUnchanged() {
 		if others := otherProcesses(l.path, l.self.ID); len(others) > 0 {
-			processInfo := others[0]
-			return &Held{Path: l.path, PID: processInfo.PID, Host: processInfo.Host, Since: processInfo.Since, moved: true}
+			return fmt.Errorf("%w: process %d on %s has begun %s, and the directory that this process had was moved away: restart this process to share the file", ErrInUse, others[0].PID, others[0].Host, l.path)
 		}
 	}
 	fresh, leave, err := lockFile(ctx, l.path, l.self)
@@ -138,15 +132,6 @@ func (l *fileLock) renew(ctx context.Context) error {
 	*l = *fresh
 	old.close()
 	return nil
-}
-
-// heldBy tells which process of an older release has the lock, as far as recorded.
-func heldBy(path string) *Held {
-	h, err := readInfo(path + ".lock")
-	if err != nil || h.PID == 0 { // it was removed
-		h = lastHolder(path)
-	}
-	return &Held{Path: path, PID: h.PID, Host: h.Host, Since: h.Since}
 }
 
 // release removes this process's own file and releases the locks.
@@ -289,20 +274,4 @@ func readInfo(name string) (s processInfo, err error) {
 	text := make([]byte, 1024)
 	n, _ := f.ReadAt(text, 0)
 	return s, json.Unmarshal(text[:n], &s)
-}
-
-// lastHolder is the process that has last recorded itself as the holder.
-func lastHolder(path string) (h processInfo) {
-	db, err := sql.Open("sqlite", sqlite.Source(path, "mode=ro&_pragma=busy_timeout(200)"))
-	if err != nil {
-		return h
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	var text string
-	if db.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'holder'").Scan(&text) == nil {
-		_ = json.Unmarshal([]byte(text), &h)
-	}
-	return h
 }

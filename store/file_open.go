@@ -278,8 +278,7 @@ func (f *File) fail(step string) error {
 	return f.o.fault(step)
 }
 
-// writeHolder records in the file which process has opened it last, for an older release
-// that does not share it.
+// writeHolder records in the file which process has opened it last.
 func (f *File) writeHolder(ctx context.Context, d *database) error {
 	if f.lock == nil {
 		return nil

@@ -347,10 +347,8 @@ func TestDocumentsOfAKindAreBounded(t *testing.T) {
 	}
 }
 
-// heldByAnOlderRelease holds the locks as a release does that does not share the file,
-// until release is called.
-func heldByAnOlderRelease(t *testing.T, path string) (release func()) {
-	t.Helper()
+func TestADirectoryThatAnotherProgramLocksIsSaidToBeInUse(t *testing.T) {
+	path := newPath(t)
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
@@ -358,37 +356,10 @@ func heldByAnOlderRelease(t *testing.T, path string) (release func()) {
 	if err := alive.Lock(dir, alive.Far); err != nil {
 		t.Fatal(err)
 	}
-	host, _ := os.Hostname()
-	text := processInfo{PID: os.Getpid(), Host: host, Since: time.Now()}.encode()
-	if err := os.WriteFile(path+".lock", text, 0o600); err != nil {
-		t.Fatal(err)
+	if _, err := OpenFile(t.Context(), path, FileOptions{}); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), filepath.Dir(path)) {
+		t.Errorf("%v", err)
 	}
-	return func() {
-		dir.Close()
-		os.Remove(path + ".lock")
-	}
-}
-
-func TestWhoOpensAFileOfAnOlderReleaseHearsWhoHasIt(t *testing.T) {
-	path := newPath(t)
-	release := heldByAnOlderRelease(t, path)
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(filepath.Dir(path), link); err != nil {
-		t.Fatal(err)
-	}
-	for _, same := range []string{path, filepath.Join(link, "abide.db")} {
-		_, err := OpenFile(t.Context(), same, FileOptions{})
-		held, ok := errors.AsType[*Held](err)
-		if !ok || held.PID != os.Getpid() || held.Host == "" || time.Since(held.Since) > time.Minute {
-			t.Fatalf("%v", err)
-		}
-		for _, word := range []string{path, fmt.Sprint(os.Getpid()), held.Host, "stop that process first"} {
-			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%q does not say %q", err, word)
-			}
-		}
-	}
-	release()
+	dir.Close()
 	openFile(t, path, FileOptions{}).Close()
 }
 

@@ -84,8 +84,8 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: sites.MostKept(),
 	})
 	if err != nil {
-		if _, ok := errors.AsType[*store.Held](err); ok {
-			return fmt.Errorf("%w (--data), or keep nothing (--data none)", err)
+		if errors.Is(err, store.ErrInUse) {
+			return fmt.Errorf("%w; end that process, or set another data directory (--data), or keep nothing (--data none)", err)
 		}
 		return err
 	}
