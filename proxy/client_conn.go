@@ -219,7 +219,7 @@ type grant struct {
 	policy  *policy.Policy // by which the client was admitted
 	began   time.Time
 	key     refusedKey  // of https: what a refused certificate counts for
-	used    atomic.Bool // a request has come inside
+	settled atomic.Bool // a request has come inside, or none within timeouts.header: the end says nothing of the certificate
 }
 
 // bareConn finds the clientConn below a TLS connection; nil if there is none.
@@ -269,6 +269,9 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err != nil {
 		refusePlain(err)
+		if c.grant != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+			c.grant.settled.Store(true)
+		}
 	}
 	if err == io.EOF && n == 0 && c.halfClose.delays.Load() {
 		return 0, c.halfClose.wait()

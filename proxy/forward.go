@@ -361,11 +361,11 @@ func (h *innerHandler) connState(c net.Conn, state http.ConnState) {
 	}
 	switch grant := conn.grant; state {
 	case http.StateActive:
-		if !grant.used.Swap(true) {
+		if !grant.settled.Swap(true) {
 			h.refusals.accepted(grant.key)
 		}
 	case http.StateClosed:
-		if !grant.used.Load() && !h.forwarder.conns.draining() {
+		if !grant.settled.Load() && !h.forwarder.conns.draining() {
 			h.refusals.rejected(h.forwarder.transport.dispatcher.Policy(), conn.addr, grant.key, grant.target, grant.began, false)
 		}
 	}

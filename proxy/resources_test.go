@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -140,6 +141,27 @@ func TestStalledConnectionsGoAway(t *testing.T) {
 			stall(make([]net.Conn, each))
 			eventually(t, 20*time.Second, "goroutines back to the baseline", func() bool { return runtime.NumGoroutine() <= base+5 })
 		})
+	}
+}
+
+// A browser opens connections that it may need, and keeps them. It has accepted the certificate of
+// each, so https of the host is not tunnelled because abide closes them.
+func TestAnIdleConnectionThatAbideClosesIsNotARefusedCertificate(t *testing.T) {
+	t.Parallel()
+	b := newTestProxy(t, "intercept: all", "timeouts: {header: 2s}")
+	ours := x509.NewCertPool()
+	ours.AppendCertsFromPEM(b.ca.PEM())
+	for i := range refusalsInRow + 1 {
+		c := b.secure(b.connect(host+":443"), host, "http/1.1")
+		if _, err := c.ConnectionState().PeerCertificates[0].Verify(x509.VerifyOptions{Roots: ours}); err != nil {
+			t.Fatalf("connection %d is tunnelled: %v", i, err)
+		}
+		if i < refusalsInRow {
+			c.SetReadDeadline(time.Now().Add(5 * time.Minute))
+			if _, err := io.Copy(io.Discard, c); isTimeout(err) {
+				t.Fatal("it was left open")
+			}
+		}
 	}
 }
 

@@ -129,12 +129,8 @@ func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 			return nil, damageIfNoTable(err)
 		}
 	}
-	var mode string
-	if err := d.conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
+	if err := sqlite.ShareLog(ctx, d.conn, f.path, "set a data directory"); err != nil {
 		return nil, damageIfNoTable(err)
-	}
-	if mode != "wal" {
-		return nil, fmt.Errorf("the file system of %s does not share memory between programs, as those over a network: set a data directory on a local disk", filepath.Dir(f.path))
 	}
 	if err := migrate(ctx, d.conn, f.path, h.version, f.o.migrations); err != nil {
 		return nil, damageIfNoTable(err)

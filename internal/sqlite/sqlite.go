@@ -4,13 +4,17 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 )
 
 // Source returns the data source name of a file. query has the parameters of the connection, such as
@@ -34,6 +38,34 @@ func Open(path, query string, most int) (db, readers *sql.DB, err error) {
 		readers.SetMaxOpenConns(most)
 	}
 	return db, readers, err
+}
+
+// lockedFor is how long ShareLog waits for another process, and lockedPause how long it waits each time.
+const lockedFor, lockedPause = 30 * time.Second, 5 * time.Millisecond
+
+// ShareLog gives a file a log that processes share. Processes that open a new file at once disturb
+// each other: SQLite then fails at once with SQLITE_BUSY, whatever busy_timeout is, so ShareLog tries
+// again. instead says what to do where the file system cannot share memory.
+func ShareLog(ctx context.Context, conn interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}, path, instead string) error {
+	limited, cancel := context.WithTimeout(ctx, lockedFor)
+	defer cancel()
+	for {
+		var mode string
+		err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
+		if Code(err)&0xff == lib.SQLITE_BUSY {
+			select {
+			case <-limited.Done():
+			case <-time.After(lockedPause):
+				continue
+			}
+		}
+		if err == nil && mode != "wal" {
+			return fmt.Errorf("the file system of %s does not share memory between programs, as those over a network: %s on a local disk", filepath.Dir(path), instead)
+		}
+		return err
+	}
 }
 
 // Code returns the extended result code of an error, or 0.

@@ -1,10 +1,17 @@
 package sqlite
 
 import (
+	"bufio"
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	lib "modernc.org/sqlite/lib"
 )
@@ -42,5 +49,94 @@ func TestAFileIsWrittenAndReadByItsConnections(t *testing.T) {
 	}
 	if Code(stop) != 0 {
 		t.Error("an error that is not of SQLite has a code")
+	}
+}
+
+// Each process opens each of many new files at the same time as the others.
+func TestProcessesOpenANewFileAtOnce(t *testing.T) {
+	const files, processes = 40, 3
+	if dir := os.Getenv("ABIDE_TEST_FILES"); dir != "" {
+		for i := range files {
+			path := filepath.Join(dir, strconv.Itoa(i))
+			for {
+				if _, err := os.Stat(path + "-go"); err == nil {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if err := makeFile(path); err != nil {
+				fmt.Printf("file %d: %v\n", i, err)
+				os.Exit(1)
+			}
+			fmt.Println(i)
+		}
+		os.Exit(0)
+	}
+	dir := t.TempDir()
+	var outputs []*bufio.Scanner
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range processes {
+		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestProcessesOpenANewFileAtOnce$")
+		c.Env = append(os.Environ(), "ABIDE_TEST_FILES="+dir)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { cancel(); _ = c.Wait() }()
+		outputs = append(outputs, bufio.NewScanner(out))
+	}
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)+"-go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range outputs {
+			if out.Scan(); out.Text() != strconv.Itoa(i) {
+				t.Fatalf("a process says %q of file %d", out.Text(), i)
+			}
+		}
+	}
+}
+
+// makeFile opens a file, with a log, a table and a row.
+func makeFile(path string) error {
+	db, readers, err := Open(path, "mode=rwc&_pragma=busy_timeout(60000)", 1)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	defer readers.Close()
+	if err := ShareLog(context.Background(), db, path, "name a file"); err != nil {
+		return err
+	}
+	_, err = db.Exec("BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS a (n INTEGER); INSERT INTO a VALUES (1); COMMIT")
+	return err
+}
+
+// What another program has locked is an error of SQLite, once the time is over.
+func TestALockedFileIsAnErrorInTheEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locked.db")
+	db, readers, err := Open(path, "mode=rwc", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	defer readers.Close()
+	if _, err := db.Exec("CREATE TABLE a (n INTEGER); BEGIN EXCLUSIVE"); err != nil {
+		t.Fatal(err)
+	}
+	other, more, err := Open(path, "mode=rwc", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	defer more.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*lockedPause, cancel)
+	if err := ShareLog(ctx, other, path, "name a file"); err == nil {
+		t.Fatal("no error")
 	}
 }

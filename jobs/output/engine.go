@@ -195,14 +195,7 @@ func (e *engine) openSQLite(ctx context.Context, path string) error {
 	if err := e.isOurs(ctx); err != nil || e.o.ReadOnly {
 		return err
 	}
-	var journal string
-	if err := e.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&journal); err != nil {
-		return err
-	}
-	if journal != "wal" {
-		return fmt.Errorf("the file system of %s does not share memory between programs, as those over a network: name a file on a local disk", filepath.Dir(path))
-	}
-	return nil
+	return sqlite.ShareLog(ctx, e.db, path, "name a file")
 }
 
 // isOurs refuses a file that has tables and is no output.
