@@ -30,11 +30,6 @@ type Dialer struct {
 	Resolver resolver
 	// Timeout bounds resolving and connecting together; 0: no bound.
 	Timeout time.Duration
-	// ReceiveBuffer is the size in bytes that is requested for the receive buffer of a
-	// connection dialed under a byte limit: the peer can fill this buffer without credit.
-	// Linux doubles the value. 0 uses the limit's own size, or 16 KiB; a negative value
-	// leaves the size to the system.
-	ReceiveBuffer int
 
 	// connect opens a TCP connection; tests replace it.
 	connect func(ctx context.Context, a netip.AddrPort) (net.Conn, error)
@@ -82,11 +77,11 @@ func (d *Dialer) dial(ctx context.Context, host string, port uint16, named bool)
 		return nil, err
 	}
 	m := meterFrom(ctx)
-	nc, err := d.race(within, to, d.receiveBuffer(m))
+	nc, err := d.race(within, to, bufferToDial(m))
 	if err != nil {
 		return nil, connectError(ctx, err)
 	}
-	return newBudgetedConn(nc, m, d.ReceiveBuffer), nil
+	return newMeteredConn(nc, m), nil
 }
 
 // addresses returns the addresses to dial for a host, in order of preference.

@@ -19,7 +19,7 @@ func BenchmarkRead(b *testing.B) {
 		{"no meter", func(nc net.Conn) net.Conn { return newMeteredConn(nc, nil) }},
 		{"meter", func(nc net.Conn) net.Conn { return newMeteredConn(nc, &tally{}) }},
 		{"limiter without a limit", func(nc net.Conn) net.Conn { return newMeteredConn(nc, free) }},
-		{"limiter", func(nc net.Conn) net.Conn { return newBudgetedConn(nc, broad, -1) }},
+		{"limiter", func(nc net.Conn) net.Conn { return newMeteredConn(nc, broad) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			far, origin := sockets(b)

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -12,8 +11,7 @@ import (
 // byteLimiter is a byteMeter that grants credit before bytes pass. Its methods are called
 // concurrently.
 //
-// Each direction of a connection asks separately, for at most 64 KiB at a time, or 1 MiB
-// under a limit that allows large receive buffers. A read asks when bytes have arrived, for
+// Each direction of a connection asks separately, for at most 64 KiB at a time. A read asks when bytes have arrived, for
 // as many as there are, so a connection that waits for its peer holds no credit. (Where the
 // system does not report the number of unread bytes, a read asks first, for at most 4 KiB.)
 // Unused credit is refunded, and passed bytes are reported to Read and Wrote: the granted
@@ -36,10 +34,8 @@ type byteLimiter interface {
 }
 
 const (
-	// maxCredit is the credit asked for at once, and maxCreditWide with a receive buffer of
-	// that size.
-	maxCredit     = 64 << 10
-	maxCreditWide = 1 << 20
+	// maxCredit is the credit asked for at once.
+	maxCredit = 64 << 10
 	// maxCreditBlind is the credit of a read that does not know how many bytes have
 	// arrived: it holds this credit while it waits.
 	maxCreditBlind = 4 << 10
@@ -105,7 +101,6 @@ type meteredConn struct {
 	// Used with a byteLimiter:
 	deadlines       pausableDeadlines
 	arrival         arrival
-	buffer          int         // see Dialer.ReceiveBuffer
 	usedBefore      bool        // bytes may have passed before the limit was set
 	bufferSized     atomic.Bool // the receive buffer has the size that the byte limit requires
 	bufferSizedLate atomic.Bool // it got that size after bytes had passed
@@ -115,6 +110,7 @@ type meteredConn struct {
 	held         int           // bytes that it was told
 	unmeasured   atomic.Int64  // bytes read since the receive buffer was measured
 	measureAfter atomic.Int64  // such bytes after which it is measured again
+	spliced      atomic.Bool   // the kernel may move its bytes, which are counted afterwards
 	paysAhead    atomic.Bool   // credit for the receive buffer is taken in advance
 	prepaid      receiveCredit // guarded by deadlines.mu
 }
@@ -126,10 +122,9 @@ type metering struct {
 	windowed Windowed    // nil: received bytes are not paid in advance
 }
 
-// newBudgetedConn wraps a connection whose bytes m counts. buffer is the size of the receive
-// buffer in bytes. Bytes may have passed before.
-func newBudgetedConn(nc net.Conn, m byteMeter, buffer int) *meteredConn {
-	c := &meteredConn{Conn: nc, arrival: newArrival(nc), buffer: buffer}
+// newMeteredConn wraps a connection whose bytes m counts. Bytes may have passed before.
+func newMeteredConn(nc net.Conn, m byteMeter) *meteredConn {
+	c := &meteredConn{Conn: nc, arrival: newArrival(nc)}
 	c.deadlines.conn = nc
 	c.setMeter(m)
 	c.usedBefore = true
@@ -202,7 +197,7 @@ func (c *meteredConn) readBudgeted(p []byte) (int, error) {
 	}
 	l := c.asksFirst() // it may have changed during the wait
 	if known {
-		n = min(len(p), have, c.creditStep())
+		n = min(len(p), have, maxCredit)
 	}
 	if n == 0 || l == nil {
 		// No bytes: the end of the stream, which needs no credit.
@@ -232,7 +227,7 @@ func (c *meteredConn) writeBudgeted(p []byte) (wrote int, err error) {
 			c.wroteUnasked(n)
 			return wrote + n, err
 		}
-		n, err := c.creditOut(l, min(len(p), c.creditStep()))
+		n, err := c.creditOut(l, min(len(p), maxCredit))
 		if err != nil {
 			return wrote, err
 		}
@@ -251,13 +246,13 @@ func (c *meteredConn) writeBudgeted(p []byte) (wrote int, err error) {
 	}
 }
 
-// credit asks for n bytes of one direction. Deadlines are paused meanwhile.
-func (c *meteredConn) credit(b *pausableDeadline, l byteLimiter, n int) (int, error) {
+// credit asks for bytes of one direction. Deadlines are paused meanwhile.
+func (c *meteredConn) credit(b *pausableDeadline, ask func(done <-chan struct{}) (int, error)) (int, error) {
 	done, err := c.deadlines.pause(b)
 	if err != nil {
 		return 0, err
 	}
-	granted, err := l.Credit(done, n)
+	granted, err := ask(done)
 	released := c.deadlines.resume(b, done)
 	switch {
 	case err == nil:
@@ -269,11 +264,6 @@ func (c *meteredConn) credit(b *pausableDeadline, l byteLimiter, n int) (int, er
 	}
 }
 
-// creditStep returns the credit in bytes that is asked for at once.
-func (c *meteredConn) creditStep() int {
-	return min(max(c.roomSize(), maxCredit), maxCreditWide)
-}
-
 func (c *meteredConn) read(n int) {
 	if m := c.meter.Load(); m != nil && n > 0 {
 		m.Read(n)
@@ -283,61 +273,6 @@ func (c *meteredConn) read(n int) {
 func (c *meteredConn) wrote(n int) {
 	if m := c.meter.Load(); m != nil && n > 0 {
 		m.Wrote(n)
-	}
-}
-
-// readUnasked is read for bytes that passed without having asked for credit.
-func (c *meteredConn) readUnasked(n int) {
-	c.read(n)
-	if m := c.meter.Load(); m != nil && m.windowed != nil && n > 0 {
-		m.windowed.Pay(n)
-		if c.unmeasured.Add(int64(n)) >= c.measureAfter.Load() {
-			c.holdUnread(m.windowed)
-		}
-	}
-}
-
-// wroteUnasked is wrote for bytes that passed without having asked for credit.
-func (c *meteredConn) wroteUnasked(n int) {
-	c.wrote(n)
-	if m := c.meter.Load(); m != nil && m.windowed != nil && n > 0 {
-		m.windowed.Pay(n)
-	}
-}
-
-const (
-	// maxReadUnasked is about the number of bytes that are read before they are counted.
-	maxReadUnasked = 64 << 10
-	// measuredParts: a receive buffer is measured again after 1/measuredParts of what is held
-	// for it. Meanwhile the system cannot make it more than twice as large.
-	measuredParts = 8
-)
-
-// holdUnread tells w how many bytes the connection may receive before they are counted, and
-// the Windowed before it that it receives none under that. nil is none.
-func (c *meteredConn) holdUnread(w Windowed) {
-	size := 0
-	switch {
-	case w == nil:
-	case reportsUnread:
-		size = maxReadUnasked + 2*c.arrival.receiveBuffer()
-	default:
-		size = maxReadUnasked + int(maxSystemReceiveBuffer())
-	}
-	c.deadlines.mu.Lock()
-	if c.deadlines.closing {
-		size = 0
-	}
-	before, was := c.holder, c.held
-	c.holder, c.held = w, size
-	c.unmeasured.Store(0)
-	c.measureAfter.Store(int64(size / measuredParts))
-	c.deadlines.mu.Unlock()
-	if before != nil && was != 0 {
-		before.Hold(-was)
-	}
-	if w != nil && size != 0 {
-		w.Hold(size)
 	}
 }
 
@@ -354,17 +289,12 @@ func bufferFor(l byteLimiter) int {
 	return 0
 }
 
-// receiveBuffer is bufferFor for a connection that is about to be dialed under m.
-func (d *Dialer) receiveBuffer(m byteMeter) int {
-	l, ok := m.(byteLimiter)
-	switch {
-	case !ok, d.ReceiveBuffer < 0, !l.Budgeted():
-		return 0
-	case d.ReceiveBuffer > 0:
-		return d.ReceiveBuffer
-	default:
+// bufferToDial is bufferFor for a connection that is about to be dialed under m.
+func bufferToDial(m byteMeter) int {
+	if l, ok := m.(byteLimiter); ok && l.Budgeted() {
 		return bufferFor(l)
 	}
+	return 0
 }
 
 // sizeReceiveBuffer sets the size of the receive buffer, once, so that the peer learns in
@@ -372,7 +302,7 @@ func (d *Dialer) receiveBuffer(m byteMeter) int {
 // the window announced then, and shrinking the buffer can make the connection slow. Such a
 // connection takes no more requests: see bufferSizedLate.
 func (c *meteredConn) sizeReceiveBuffer(m *metering) {
-	if c.bufferSized.Swap(true) || c.buffer < 0 {
+	if c.bufferSized.Swap(true) {
 		return
 	}
 	c.bufferSizedLate.Store(c.usedBefore)
@@ -380,9 +310,9 @@ func (c *meteredConn) sizeReceiveBuffer(m *metering) {
 	if !ok {
 		return
 	}
-	size := cmp.Or(c.buffer, bufferFor(m.limiter))
+	size := bufferFor(m.limiter)
 	paid := m.windowed != nil && reportsUnread && !c.usedBefore // no larger window was announced to the peer
-	if !paid && c.buffer == 0 && size > 0 {
+	if !paid && size > 0 {
 		size = max(size, defaultReceiveBuffer)
 	}
 	if size > 0 {
@@ -410,7 +340,7 @@ func (c *meteredConn) reuse(m byteMeter) bool {
 		return false
 	}
 	w := c.windowed()
-	return w == nil || c.buffer > 0 || c.roomSize() <= 2*w.Buffer()
+	return w == nil || c.roomSize() <= 2*w.Buffer()
 }
 
 // budgetErrorOf is the error of a byte limit that paused a connection for too long; nil if

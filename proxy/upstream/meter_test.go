@@ -108,5 +108,3 @@ func TestViaIsKeptAndAddedTo(t *testing.T) {
 		}
 	}
 }
-
-func newMeteredConn(nc net.Conn, m byteMeter) *meteredConn { return newBudgetedConn(nc, m, 0) }

@@ -128,9 +128,9 @@ func (c *meteredConn) withCredit(w Windowed, do func(r *receiveCredit)) {
 // the answer. If there is none, the write borrows from the prepaid credit: it does not wait
 // for an answer yet.
 func (c *meteredConn) creditOut(l byteLimiter, n int) (granted int, err error) {
-	w := c.windowed()
+	w, ask := c.windowed(), func(done <-chan struct{}) (int, error) { return l.Credit(done, n) }
 	if w == nil {
-		return c.credit(&c.deadlines.out, l, n)
+		return c.credit(&c.deadlines.out, ask)
 	}
 	need, ahead := 0, min(n, maxPrepaidWrite)
 	c.withCredit(w, func(r *receiveCredit) {
@@ -144,9 +144,11 @@ func (c *meteredConn) creditOut(l byteLimiter, n int) (granted int, err error) {
 		if granted > 0 {
 			return granted, nil
 		}
-		return c.credit(&c.deadlines.out, l, n)
+		return c.credit(&c.deadlines.out, ask)
 	}
-	got, err := c.credit(&c.deadlines.out, minimumCredit{w, w.Open, need + 1}, need+ahead)
+	got, err := c.credit(&c.deadlines.out, func(done <-chan struct{}) (int, error) {
+		return w.Open(done, need+ahead, need+1)
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -158,31 +160,20 @@ func (c *meteredConn) creditOut(l byteLimiter, n int) (granted int, err error) {
 	return granted, nil
 }
 
-// minimumCredit is a Windowed that asks for at least a minimum.
-type minimumCredit struct {
-	Windowed
-	take  func(done <-chan struct{}, n, least int) (int, error)
-	least int
-}
-
-func (f minimumCredit) Credit(done <-chan struct{}, n int) (int, error) {
-	return f.take(done, n, f.least)
-}
-
 // creditIn gets credit for reading n bytes that have arrived, and for the bytes that may
 // arrive in their place. With a large receive buffer all arrived bytes are paid for at
 // once, for the next reads.
 func (c *meteredConn) creditIn(l byteLimiter, n int) (granted int, err error) {
 	w := c.windowed()
 	if w == nil {
-		return c.credit(&c.deadlines.in, l, n)
+		return c.credit(&c.deadlines.in, func(done <-chan struct{}) (int, error) { return l.Credit(done, n) })
 	}
 	for {
 		need, least, more := 0, 0, false
 		c.withCredit(w, func(r *receiveCredit) {
 			ahead := n
 			if r.window.size > maxCredit {
-				granted, ahead = r.window.readable(n), max(min(r.window.unread, maxCreditWide), n)
+				granted, ahead = r.window.readable(n), max(min(r.window.unread, maxCredit), n)
 				r.reading = granted > 0
 			}
 			need, least, more, r.lastMoved = r.window.toRead(ahead), r.window.toRead(min(n, minRead)), r.window.paid > 0, time.Now()
@@ -194,9 +185,9 @@ func (c *meteredConn) creditIn(l byteLimiter, n int) (granted int, err error) {
 		if more {
 			patience = settleTime
 		}
-		got, err := c.credit(&c.deadlines.in, minimumCredit{w, func(done <-chan struct{}, n, least int) (int, error) {
-			return w.Refill(done, n, least, patience)
-		}, least}, need)
+		got, err := c.credit(&c.deadlines.in, func(done <-chan struct{}) (int, error) {
+			return w.Refill(done, need, least, patience)
+		})
 		if err != nil {
 			return 0, err
 		}

@@ -251,29 +251,32 @@ var relayBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // pump copies through a buffer. The connections count by themselves.
 func (r *relay) pump(to, from *side) error {
-	buf := relayBuffers.Get().(*[32 << 10]byte)
-	defer relayBuffers.Put(buf)
-	_, reportsAcks := to.innermost.(*net.TCPConn) // TCP reports acknowledged bytes
-	reportsAcks = reportsAcks && canSplice
 	for {
-		n, err := from.Read(buf[:])
-		if n > 0 {
-			r.progress(int64(n), to)
-			if reportsAcks {
-				to.sliceBegan.Store(max(int64(time.Since(r.start)), 1))
-			}
-			wrote, err := to.Write(buf[:n])
-			to.sliceBegan.Store(0)
-			r.progress(int64(wrote), to)
-			if err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
+		if end, err := r.pumpOnce(to, from); end || err != nil {
 			return err
 		}
 	}
+}
+
+// pumpOnce is one step of pump. end means that the sender has ended its direction.
+func (r *relay) pumpOnce(to, from *side) (end bool, err error) {
+	buf := relayBuffers.Get().(*[32 << 10]byte)
+	defer relayBuffers.Put(buf)
+	n, err := from.Read(buf[:])
+	if n > 0 {
+		r.progress(int64(n), to)
+		if _, reportsAcks := to.innermost.(*net.TCPConn); reportsAcks && canSplice {
+			to.sliceBegan.Store(max(int64(time.Since(r.start)), 1))
+		}
+		wrote, err := to.Write(buf[:n])
+		to.sliceBegan.Store(0)
+		r.progress(int64(wrote), to)
+		if err != nil {
+			return false, err
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	return false, err
 }

@@ -28,12 +28,19 @@ func (r *relay) splice(to, from *side) error {
 	if err != nil {
 		return err
 	}
+	for _, s := range [...]*side{to, from} {
+		if s.bypassed != nil {
+			s.bypassed.holdSlices()
+		}
+	}
 	slice := &io.LimitedReader{R: from.tcp}
 	size := int64(smallSlice)
 	quiet := true
 	for {
-		if c, b := limitedEnd(to, from); c != nil {
-			if end, err := r.spliceCredit(to, from, raw, c, b); end || err != nil {
+		limit := sliceLimit(to, from)
+		if limit == 0 {
+			from.tcp.SetReadDeadline(time.Time{})
+			if end, err := r.pumpOnce(to, from); end || err != nil {
 				return err
 			}
 			quiet, size = true, smallSlice
@@ -49,12 +56,13 @@ func (r *relay) splice(to, from *side) error {
 		// lost.
 		began := time.Now()
 		from.tcp.SetReadDeadline(began.Add(r.tick))
+		size = min(size, limit)
 		slice.N = size
 		to.sliceBegan.Store(max(int64(began.Sub(r.start)), 1))
 		n, err := to.tcp.ReadFrom(slice)
 		to.sliceBegan.Store(0)
-		from.count(n, (*meteredConn).read)
-		to.count(n, (*meteredConn).wrote)
+		from.count(n, (*meteredConn).readUnasked)
+		to.count(n, (*meteredConn).wroteUnasked)
 		r.progress(n, to)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -116,61 +124,18 @@ func (s *side) acknowledged() (total uint64) {
 	return total
 }
 
-// limitedEnd is the end of a relay that needs credit for this direction, and its deadline;
-// nil if neither does.
-func limitedEnd(to, from *side) (*meteredConn, *pausableDeadline) {
-	switch {
-	case from.bypassed != nil && from.bypassed.limiter() != nil:
-		return from.bypassed, &from.bypassed.deadlines.in
-	case to.bypassed != nil && to.bypassed.limiter() != nil:
-		return to.bypassed, &to.bypassed.deadlines.out
-	}
-	return nil, nil
-}
-
-// spliceCredit moves one slice under a byte limit: bytes that have arrived, as far as there
-// is credit. end means that the sender has ended its direction.
-func (r *relay) spliceCredit(to, from *side, raw syscall.RawConn, c *meteredConn, b *pausableDeadline) (end bool, err error) {
-	from.tcp.SetReadDeadline(time.Time{})
-	have, _, err := arrival{raw}.wait()
-	if err != nil {
-		return false, err
-	}
-	l := c.limiter()
-	if l == nil {
-		return false, nil // no limit any more
-	}
-	granted := 0
-	if have > 0 {
-		credit := c.creditOut
-		if b == &c.deadlines.in {
-			credit = c.creditIn
+// sliceLimit returns the most bytes of a slice that are moved without having asked for credit;
+// 0 if a byte limit has to be asked before.
+func sliceLimit(to, from *side) int64 {
+	limit := int64(largeSlice)
+	for _, s := range [...]*side{to, from} {
+		if s.bypassed == nil || s.bypassed.limiter() == nil {
+			continue
 		}
-		if granted, err = credit(l, min(have, c.creditStep())); err != nil {
-			return false, err
+		if s.bypassed.asksFirst() != nil {
+			return 0
 		}
-		r.lastTraffic.Store(int64(time.Since(r.start)))
+		limit = maxSpliceUnasked
 	}
-	// With a limit of 0 bytes the end could not be seen, so the slice has at least one
-	// byte.
-	slice := &io.LimitedReader{R: from.tcp, N: int64(max(granted, 1))}
-	began := time.Now()
-	from.tcp.SetReadDeadline(began.Add(r.tick))
-	to.sliceBegan.Store(max(int64(began.Sub(r.start)), 1))
-	n, err := to.tcp.ReadFrom(slice)
-	to.sliceBegan.Store(0)
-	back := granted - int(n)
-	if b == &c.deadlines.in {
-		back = c.consumed(granted, int(n))
-	}
-	if back > 0 {
-		l.Refund(back)
-	}
-	from.count(n, (*meteredConn).read)
-	to.count(n, (*meteredConn).wrote)
-	r.progress(n, to)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return false, nil
-	}
-	return err == nil && slice.N > 0, err
+	return limit
 }
