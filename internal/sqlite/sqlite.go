@@ -40,7 +40,7 @@ func Open(path, query string, most int) (db, readers *sql.DB, err error) {
 	return db, readers, err
 }
 
-// lockedFor is how long ShareLog waits for another process, and lockedPause how long it waits each time.
+// lockedFor bounds the time for which ShareLog waits for another process, lockedPause each wait.
 const lockedFor, lockedPause = 30 * time.Second, 5 * time.Millisecond
 
 // ShareLog gives a file a log that processes share. Processes that open a new file at once disturb

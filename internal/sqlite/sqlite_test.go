@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,14 +57,9 @@ func TestAFileIsWrittenAndReadByItsConnections(t *testing.T) {
 func TestProcessesOpenANewFileAtOnce(t *testing.T) {
 	const files, processes = 40, 3
 	if dir := os.Getenv("ABIDE_TEST_FILES"); dir != "" {
-		for i := range files {
+		next := bufio.NewScanner(os.Stdin)
+		for i := 0; next.Scan(); i++ {
 			path := filepath.Join(dir, strconv.Itoa(i))
-			for {
-				if _, err := os.Stat(path + "-go"); err == nil {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
 			if err := makeFile(path); err != nil {
 				fmt.Printf("file %d: %v\n", i, err)
 				os.Exit(1)
@@ -73,12 +69,17 @@ func TestProcessesOpenANewFileAtOnce(t *testing.T) {
 		os.Exit(0)
 	}
 	dir := t.TempDir()
+	var inputs []io.Writer
 	var outputs []*bufio.Scanner
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range processes {
 		c := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestProcessesOpenANewFileAtOnce$")
 		c.Env = append(os.Environ(), "ABIDE_TEST_FILES="+dir)
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		out, err := c.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -87,11 +88,11 @@ func TestProcessesOpenANewFileAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { cancel(); _ = c.Wait() }()
-		outputs = append(outputs, bufio.NewScanner(out))
+		inputs, outputs = append(inputs, in), append(outputs, bufio.NewScanner(out))
 	}
 	for i := range files {
-		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)+"-go"), nil, 0o600); err != nil {
-			t.Fatal(err)
+		for _, in := range inputs {
+			fmt.Fprintln(in)
 		}
 		for _, out := range outputs {
 			if out.Scan(); out.Text() != strconv.Itoa(i) {
