@@ -17,6 +17,7 @@ type Answer struct {
 	Sent    time.Time     // when the request was sent, by the ledgers' time
 	Budget  string        // key of the ledgers that the request took from
 	Backend bool          // the request went to one of several backends, which have limits of their own
+	Origin  string        // the backend, or the host of a group, that answered; "": the site has one
 	Reserve ledger.Reserve
 	Level   int64 // requests to the site that were in flight with it; 0: unknown
 	Failed  bool  // the site failed to answer: a status from 500 on, or no answer
@@ -55,11 +56,24 @@ type answers struct {
 	active map[string]int64 // :: budget → successes
 	began  time.Time
 
-	unavailable unavailable
+	origins map[string]*unavailable // :: Answer.Origin → whether it is unavailable
 }
 
-// add counts a success of a request that was sent at a time.
-func (a *answers) add(now, sent time.Time, budget string) {
+// origin returns what is known of whether an origin is unavailable: others do not count for it.
+func (a *answers) origin(name string) *unavailable {
+	u := a.origins[name]
+	if u == nil {
+		if a.origins == nil || len(a.origins) >= mostBudgets {
+			a.origins = map[string]*unavailable{}
+		}
+		u = &unavailable{}
+		a.origins[name] = u
+	}
+	return u
+}
+
+// add counts a success of a request that was sent at a time to an origin.
+func (a *answers) add(now, sent time.Time, budget, origin string) {
 	if a.active == nil || sent.Sub(a.latest) > longestBreak {
 		a.active, a.began = map[string]int64{}, sent
 	}
@@ -71,7 +85,7 @@ func (a *answers) add(now, sent time.Time, budget string) {
 	if sent.After(a.latestSent) {
 		a.latestSent = sent
 	}
-	a.unavailable.succeeded(sent)
+	a.origin(origin).succeeded(now, sent)
 }
 
 // history counts the requests that a limit of a budget that is found now has accepted so far; of
@@ -93,7 +107,7 @@ func (a *answers) history(now time.Time, budget string, together bool) ledger.Hi
 const (
 	// certain is the number by which more refusals must speak for a common limit than against it.
 	certain = 3
-	// mostBudgets bounds the budgets that are counted.
+	// mostBudgets bounds the budgets that are counted, and the origins.
 	mostBudgets = 256
 )
 
@@ -163,10 +177,11 @@ const (
 	failureLasts = 30 * time.Second
 )
 
-// unavailable decides whether a site that answers 503, and says no more, or closes connections, refuses or is out of
+// unavailable decides whether an origin of a site that answers 503, and says no more, or closes connections, refuses or is out of
 // order. Refusals that come whatever the rate is are told apart later. The zero value has seen nothing.
 type unavailable struct {
-	inRow   int       // such answers since the last success
+	latest  time.Time // the last success
+	inRow   int       // such answers since then
 	at      time.Time // the last of these
 	failsTo time.Time // until then the answers are failures
 
@@ -188,7 +203,8 @@ func (u *unavailable) closes(now time.Time) (first bool) {
 }
 
 // succeeded counts a success of a request that was sent at a time.
-func (u *unavailable) succeeded(sent time.Time) {
+func (u *unavailable) succeeded(now, sent time.Time) {
+	u.latest = now
 	if sent.After(u.at) {
 		u.inRow = 0
 	}
@@ -198,9 +214,9 @@ func (u *unavailable) succeeded(sent time.Time) {
 func (u *unavailable) failed(now time.Time) { u.failsTo = now.Add(failureLasts) }
 
 // refuses takes an answer to a request that was sent at a time, and reports whether it is a
-// refusal. latest is the time of the last success.
-func (u *unavailable) refuses(now, sent, latest time.Time) bool {
-	if now.Before(u.failsTo) || latest.IsZero() || u.inRow == 0 && now.Sub(latest) > longestAnswering {
+// refusal.
+func (u *unavailable) refuses(now, sent time.Time) bool {
+	if now.Before(u.failsTo) || u.latest.IsZero() || u.inRow == 0 && now.Sub(u.latest) > longestAnswering {
 		return false
 	}
 	if sent.After(u.at) {

@@ -48,9 +48,9 @@ func TestBudgetsAreBounded(t *testing.T) {
 	for i := range 3 * mostBudgets {
 		budget := fmt.Sprint(i)
 		c.refused(noon, noon, budget)
-		a.add(noon, noon, budget)
+		a.add(noon, noon, budget, budget)
 	}
-	if len(c.budgets) > mostBudgets || len(a.active) > mostBudgets {
+	if len(c.budgets) > mostBudgets || len(a.active) > mostBudgets || len(a.origins) > mostBudgets {
 		t.Errorf("%d and %d budgets", len(c.budgets), len(a.active))
 	}
 }

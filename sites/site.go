@@ -124,7 +124,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
-		s.succeeded(a.At, a.Sent, a.Budget)
+		s.succeeded(a.At, a.Sent, a.Budget, a.Origin)
 		if s.block.succeeded(a.Class.Route); s.block.successes%knownLasts == 0 {
 			s.known.Store(false)
 		}
@@ -206,14 +206,14 @@ func (s *Site) Misjudged() {
 }
 
 // Succeeded counts a success that looked like a refusal.
-func (s *Site) Succeeded(now, sent time.Time, budget string) {
+func (s *Site) Succeeded(now, sent time.Time, budget, origin string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.succeeded(now, sent, budget)
+	s.succeeded(now, sent, budget, origin)
 }
 
-func (s *Site) succeeded(now, sent time.Time, budget string) {
-	s.answers.add(now, sent, budget)
+func (s *Site) succeeded(now, sent time.Time, budget, origin string) {
+	s.answers.add(now, sent, budget, origin)
 	s.common.succeeded(sent, budget)
 }
 
@@ -249,24 +249,24 @@ func (s *Site) SetKnown(host, url string) {
 func (s *Site) unavailable(a *Answer) (refuses, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := &s.answers.unavailable
+	u := s.answers.origin(a.Origin)
 	if !a.Unavailable {
 		u.failed(a.At)
 		return false, false
 	}
-	refuses = u.refuses(a.At, a.Sent, s.answers.latest)
+	refuses = u.refuses(a.At, a.Sent)
 	if first = refuses && a.Closed && u.closes(a.At); first {
 		s.answers.active = nil // what follows is counted anew
 	}
 	return refuses, first
 }
 
-// Closes reports whether the site has refused requests by closing connections lately: an idle connection that is closed
+// Closes reports whether an origin of the site has refused requests by closing connections lately: an idle connection that is closed
 // then may be a refusal.
-func (s *Site) Closes(now time.Time) bool {
+func (s *Site) Closes(now time.Time, origin string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := &s.answers.unavailable
+	u := s.answers.origin(origin)
 	return u.closings > 0 && now.Sub(u.closedAt) < longestAnswering
 }
 

@@ -165,7 +165,7 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, er
 	t := &x.progress
 	t.learned = learned{}
 	switch learns := t.plan != nil && t.plan.Learns && x.subject.Class != nil; {
-	case resp == nil && learns && (backends.Blame(err) == backends.Ill || stale(err) && x.subject.Known.Closes(x.answered)):
+	case resp == nil && learns && (backends.Blame(err) == backends.Ill || stale(err) && x.subject.Known.Closes(x.answered, x.breaker().Backend)):
 		s.apply(x, 0, nil, &learn.Lesson{}, upstream.ClosedBySite(err))
 		return nil
 	case resp == nil:
@@ -195,7 +195,7 @@ func (s *lessons) apply(x *Request, status int, header http.Header, lesson *lear
 	t := &x.progress
 	a := sites.Answer{
 		Lesson: lesson, At: x.answered, Class: x.subject.Class, Sent: x.sent, Budget: x.budget(),
-		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: status == 0 || status >= 500,
+		Backend: x.backend() != nil, Origin: x.breaker().Backend, Reserve: t.plan.Reserve(), Level: t.level, Failed: status == 0 || status >= 500,
 		Denied: status == http.StatusForbidden || t.learned.masked, Closed: closed, Unavailable: closed || status == http.StatusServiceUnavailable,
 	}
 	if a.Unavailable {
@@ -296,7 +296,7 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 		return s.blocked(x, r, resp)
 	case sites.Forbidden:
 		if t.learned.masked {
-			known.Succeeded(x.answered, t.permit.Granted(), x.budget())
+			known.Succeeded(x.answered, t.permit.Granted(), x.budget(), x.breaker().Backend)
 		}
 	}
 	return v
