@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"errors"
+	"io"
 	"math"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -95,4 +98,33 @@ func (w *byteTest) readFromSites() (n uint64) {
 		n += s.In
 	}
 	return n
+}
+
+// Credit that was taken ahead of a large limit is no debt under a smaller one.
+func TestASmallerLimitOfBytesBeginsWithWhatPassedUnderALargeOne(t *testing.T) {
+	w := newByteTest(t, "http", "intercept: none", limitsOf("{bytes: 100GB, per: day}"))
+	c := w.client(false)
+	small := "http://" + host + "/small"
+	must(t, ask(c, small))
+	w.setLimits("{bytes: 1MB, per: day}")
+	must(t, ask(c, small))
+	for _, l := range w.server.WrittenLimits() {
+		if used := l.Amount - l.Left; used > 100_000 {
+			t.Errorf("%d bytes are used", used)
+		}
+	}
+}
+
+// ask sends a request and reads the answer.
+func ask(c *http.Client, u string) error {
+	resp, err := c.Get(u)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }

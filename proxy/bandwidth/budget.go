@@ -85,7 +85,7 @@ func (b *SiteBudget) refresh() {
 	b.minimum.Store(minimumOf(rules.Limits))
 	b.buffer.Store(queue.BufferOf(rules.Limits))
 	b.window.Store(shortestWindow(rules.Limits))
-	b.loose.refresh(&rules)
+	b.setLoose(&rules)
 }
 
 func (b *SiteBudget) touch() { b.used.Store(int64(time.Since(b.all.began))) }

@@ -44,15 +44,6 @@ type looseCredit struct {
 	source *queue.ByteSource // guarded by mu; nil before the first refill
 }
 
-// refresh sets the limits.
-func (l *looseCredit) refresh(rules *Rules) {
-	part, window := looseLimits(rules)
-	l.window.Store(window)
-	if l.part.Store(part); part == 0 {
-		l.on.Store(false)
-	}
-}
-
 // looseLimits returns the number of bytes that may be taken ahead of some limits, and the
 // common window of all; 0 if they are never loose. Credit of other than windows of the clock
 // would count in intervals in which it is not used. Limits that a fleet shares are never
@@ -131,7 +122,7 @@ func (b *SiteBudget) refillLoose(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	part, window := l.part.Load(), l.window.Load()
-	if part == 0 {
+	if part == 0 { // since a moment ago
 		return false
 	}
 	if l.source == nil {
@@ -165,15 +156,26 @@ func (b *SiteBudget) refundLoose() {
 	}
 }
 
-// closeLoose gives back the credit of a budget that nobody uses.
-func (b *SiteBudget) closeLoose() {
+// setLoose sets the limits, after giving back the credit of those before. The zero Rules have
+// none that is ever loose.
+func (b *SiteBudget) setLoose(rules *Rules) {
 	l := &b.loose
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.part.Store(0)
 	l.on.Store(false)
-	if l.source != nil {
-		b.refundLoose()
-		l.source.Close()
+	b.refundLoose()
+	part, window := looseLimits(rules)
+	l.ends.Store(0)
+	l.window.Store(window)
+	l.part.Store(part)
+}
+
+// closeLoose ends the credit of a budget that nobody uses.
+func (b *SiteBudget) closeLoose() {
+	b.setLoose(&Rules{})
+	b.loose.mu.Lock()
+	defer b.loose.mu.Unlock()
+	if b.loose.source != nil {
+		b.loose.source.Close()
 	}
 }
