@@ -14,6 +14,8 @@ type hiddenWindow struct {
 	accepted int64 // of these
 
 	before int64 // first request of the window before
+	least  int64 // a lower bound of the length
+	longer int64 // length before it was shortened; 0: it was not
 	whole  bool  // ends are named in whole seconds
 	even   bool  // requests of a window go evenly: the server's window is rolling, and the requests of the one before are not known
 	late   bool  // the first request of a window was refused: the window before lasts longer
@@ -33,6 +35,10 @@ const (
 	trying
 	tried // it is a window
 )
+
+// shorten is the part of a length down to which its lower bound is looked for, where the
+// server names ends in whole seconds.
+const shorten = 0.93
 
 // slowStartWindow is the number of requests of the first windows that allow one more in flight.
 const slowStartWindow = 8
@@ -72,12 +78,16 @@ func (w *hiddenWindow) refused(v, until int64, whole bool) {
 
 // lengthen takes a refusal at the beginning of a window: the window before lasts longer.
 func (w *hiddenWindow) lengthen(until int64) {
-	w.late = true
-	end := until - w.before
-	if w.whole {
-		end = max(end-second, w.length*9/8)
+	w.late, w.least = true, w.length
+	if w.longer > w.length {
+		w.length, w.longer = w.longer, 0
+	} else {
+		end := until - w.before
+		if w.whole {
+			end = max(end-second, w.length*9/8)
+		}
+		w.length = min(max(end, w.length), 2*w.length)
 	}
-	w.length = min(max(end, w.length), 2*w.length)
 	w.recent.begin(w.length)
 }
 
@@ -94,7 +104,10 @@ func (w *hiddenWindow) ended(taken int64) {
 	case w.limit > 0 && n >= w.limit:
 		w.limit = n
 	case w.end > w.start:
-		w.limit, w.length = n, w.end-w.start
+		w.limit, w.length, w.longer = n, w.end-w.start, 0
+		if w.least = w.length; w.whole {
+			w.least = max(w.length-second, w.length/4)
+		}
 		w.recent.begin(w.length)
 	}
 	w.late, w.start, w.end, w.taken, w.accepted = false, taken, 0, 1, 0
@@ -116,6 +129,10 @@ func (w *hiddenWindow) roll(v int64) (first bool) {
 		w.trial = trying
 	}
 	w.before, w.start, w.taken, w.accepted = w.start, v, 0, 0
+	if w.longer = 0; w.held >= 2 && float64(w.least) < shorten*float64(w.length) {
+		w.longer, w.length = w.length, (w.least+w.length)/2
+		w.recent.begin(w.length)
+	}
 	return first
 }
 
