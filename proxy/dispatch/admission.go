@@ -276,7 +276,7 @@ var (
 	_ queue.Ranking   = tokens.Order{}
 	_ queue.Demanding = (*ledger.Ledger)(nil)
 	_ queue.Impatient = (*ledger.Ledger)(nil)
-	_ queue.Unknowing = (*ledger.UnknownRoute)(nil)
+	_ queue.Unknowing = (*ledger.SlowStart)(nil)
 	_ queue.Storable  = (*ledger.Ledger)(nil)
 )
 

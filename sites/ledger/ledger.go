@@ -2,7 +2,7 @@
 // limits. It is pure: now is an argument.
 //
 // A Ledger is the meter of one announced limit for one budget: a token, or requests
-// without one. A HiddenRate is the meter of a limit that only refusals show. An UnknownRoute
+// without one. A HiddenRate is the meter of a limit that only refusals show. A SlowStart
 // lets one request go alone while the limits of its route are unknown.
 package ledger
 

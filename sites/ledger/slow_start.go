@@ -20,33 +20,43 @@ const (
 	slowStartLate    = 2
 	// SlowStartSuccesses is the number of successes that end a slow start.
 	SlowStartSuccesses = 16 * 64
+	// unknownRouteTimeout is the same as slowStartTimeout for the first request of a route.
+	unknownRouteTimeout = 5 * second
+	// probeTimeout is the time after which another request goes, although a probe has no answer.
+	probeTimeout = 15 * second
 )
 
-// SlowStart is a meter of requests in flight at a server that announces no limits and has
-// answered few requests. It starts with one, and allows more as requests succeed. It is not
-// safe for concurrent use.
+// SlowStart is a meter of requests in flight where no limit is known yet: at a server that
+// has answered few requests and announces no limits, or on a route of which nothing has been
+// answered. It starts with one, and allows more as requests succeed. It is not safe for
+// concurrent use.
 type SlowStart struct {
-	unsaved
 	clock     limit.Clock
+	step      int64 // successes that allow one more, at most
+	timeout   int64 // without an answer, after which twice as many may be in flight, at least
 	successes int64
 	latency   int64 // mean
 	inFlight  int64
-	least     int64 // in flight, because answers have not come for slowStartTimeout
+	least     int64 // in flight, because answers have not come in time
 	latest    int64 // last request or answer
 }
 
 var _ limit.Meter = (*SlowStart)(nil)
 
-// NewSlowStart returns a meter that has seen some successes.
+// NewSlowStart returns a meter for a server that has answered some requests with success.
 func NewSlowStart(successes int64) *SlowStart {
-	return &SlowStart{successes: min(successes, SlowStartSuccesses)}
+	return &SlowStart{step: slowStartStep, timeout: slowStartTimeout, successes: min(successes, SlowStartSuccesses)}
 }
+
+// NewUnknownRoute returns a meter that lets one request of a route go alone while its limits are
+// unknown. Requests that are sent after an answer use the learned limits instead.
+func NewUnknownRoute() *SlowStart { return &SlowStart{step: 1, timeout: unknownRouteTimeout} }
 
 // allowed returns the number of requests that may be in flight.
 func (m *SlowStart) allowed(v int64) int64 {
-	step := int64(slowStartStep)
+	step := m.step
 	if m.latency > 0 {
-		step = min(max(slowStartTime/m.latency, 1), slowStartStep)
+		step = min(max(slowStartTime/m.latency, 1), step)
 	}
 	allowed := max(1+m.successes/step, m.least)
 	if m.inFlight >= allowed && v-m.latest >= m.silence() {
@@ -56,7 +66,7 @@ func (m *SlowStart) allowed(v int64) int64 {
 }
 
 // silence returns the time without an answer after which more requests may go.
-func (m *SlowStart) silence() int64 { return max(slowStartTimeout, slowStartLate*m.latency) }
+func (m *SlowStart) silence() int64 { return max(m.timeout, slowStartLate*m.latency) }
 
 func (m *SlowStart) When(now time.Time, n int64) (time.Time, bool) {
 	v := m.clock.At(now)
@@ -123,6 +133,14 @@ func (m *SlowStart) Done(now, taken time.Time, n int64, o limit.Outcome) {
 
 // Postpone does nothing: a request counts until it is done.
 func (m *SlowStart) Postpone(_, _ time.Time, _ int64) {}
+
+// Settle does nothing: requests count, whatever they cost.
+func (m *SlowStart) Settle(_, _ time.Time, _, _ int64) {}
+
+// State implements limit.Meter. Nothing is saved.
+func (m *SlowStart) State() []byte { return nil }
+
+func (m *SlowStart) Restore(_ time.Time, _ []byte) error { return nil }
 
 func (m *SlowStart) Left(now time.Time) int64 {
 	v := m.clock.At(now)

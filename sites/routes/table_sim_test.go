@@ -46,7 +46,7 @@ type house struct {
 	documented learn.Scope
 
 	ledgers map[[2]string]limit.Meter
-	firsts  map[string]*ledger.UnknownRoute
+	firsts  map[string]*ledger.SlowStart
 	pending pending
 
 	refused, served, changes int
@@ -60,7 +60,7 @@ type inFlight struct {
 	served     bool
 	left, most int
 	end        time.Time
-	alone      *ledger.UnknownRoute
+	alone      *ledger.SlowStart
 }
 
 type pending []*inFlight
@@ -94,7 +94,7 @@ func (h *house) meters(c *Class, token int) []limit.Meter {
 }
 
 func (h *house) run(d time.Duration) {
-	h.m, h.ledgers, h.firsts = New(), map[[2]string]limit.Meter{}, map[string]*ledger.UnknownRoute{}
+	h.m, h.ledgers, h.firsts = New(), map[[2]string]limit.Meter{}, map[string]*ledger.SlowStart{}
 	now := noon
 	for step := 0; now.Before(noon.Add(d)); step++ {
 		now = now.Add(20 * time.Millisecond)
