@@ -41,7 +41,7 @@ type conn struct {
 	br     *bufio.Reader // nil while idle
 	peeker peeker        // tells whether an idle connection is still alive
 
-	multiplexed *http2State // set on an HTTP/2 connection, which uses little else of this
+	multiplexed *http2Conn // set on an HTTP/2 connection, which uses little else of conn
 
 	reused  bool // a request was answered on it before
 	noReuse bool // it must not go back to the pool, whatever the answer says

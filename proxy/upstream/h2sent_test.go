@@ -1,14 +1,12 @@
 package upstream
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -51,10 +49,7 @@ func TestNetHTTPSendsNothingAgain(t *testing.T) {
 			})
 			tr.start.Do(tr.init)
 			u, _ := http.NewRequest(http.MethodGet, f.url, nil)
-			cc, err := tr.h2.NewClientConn(context.WithValue(t.Context(), dialedKey{}, settlingFor(t, tr, u.URL.Host)), "http", "origin:80")
-			if err != nil {
-				t.Fatal(err)
-			}
+			cc := clientConn(t, tr, u.URL.Host)
 			defer cc.Close()
 			for _, body := range []io.Reader{nil, strings.NewReader("data")} {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url, body)
@@ -75,8 +70,8 @@ func TestNetHTTPSendsNothingAgain(t *testing.T) {
 	}
 }
 
-// settlingFor is a connection of which nobody else knows.
-func settlingFor(t *testing.T, tr *Transport, address string) *http2Conn {
+// clientConn is net/http's side of a connection of which nobody else knows.
+func clientConn(t *testing.T, tr *Transport, address string) *http.ClientConn {
 	t.Helper()
 	nc, err := net.Dial("tcp", address)
 	if err != nil {
@@ -89,10 +84,11 @@ func settlingFor(t *testing.T, tr *Transport, address string) *http2Conn {
 	}
 	offer, _ := tr.pool.take(hostKey{name: "example.com"}, false, true)
 	t.Cleanup(func() { tr.pool.connectionGone(offer.home) })
-	c := &conn{t: tr, home: offer.home, nc: tc, raw: tc.NetConn(), multiplexed: &http2State{streams: 1}}
-	c.multiplexed.ping = &pausableTimer{onExpire: c.ping}
-	c.multiplexed.netConn = &http2Conn{Conn: tc, c: c, frames: newFrameMonitor(time.Now)}
-	return c.multiplexed.netConn
+	c, err := tr.newConn2(t.Context(), offer.home, tc, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.multiplexed.client
 }
 
 func TestSentIsExactOverHTTP2(t *testing.T) {

@@ -43,10 +43,9 @@ type Transport struct {
 
 	start   sync.Once
 	pool    pool
-	both    *tls.Config     // offers HTTP/2 and HTTP/1.1
-	single  *tls.Config     // offers HTTP/1.1
-	h2      *http.Transport // HTTP/2 on dialed connections
-	closing sync.WaitGroup  // bodies that are being closed
+	both    *tls.Config    // offers HTTP/2 and HTTP/1.1
+	single  *tls.Config    // offers HTTP/1.1
+	closing sync.WaitGroup // bodies that are being closed
 }
 
 // ErrTransportClosed is wrapped in the error of a request after Close. Nothing of the
@@ -69,7 +68,6 @@ func (t *Transport) init() {
 	if withoutHTTP2() {
 		t.both.NextProtos = t.single.NextProtos
 	}
-	t.initHTTP2()
 }
 
 func (t *Transport) headerBytes() int {
@@ -249,7 +247,7 @@ func (t *Transport) dial(ctx context.Context, o *outgoing, to offer) (*conn, *Er
 	}
 	switch {
 	case c.multiplexed != nil:
-		c.allowPublish()
+		c.multiplexed.ready()
 	case to.first:
 		t.pool.dialEnded(to.home, c, nil)
 	}

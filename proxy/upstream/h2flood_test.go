@@ -44,11 +44,11 @@ func TestFramesOfAnHonestOriginAreSpared(t *testing.T) {
 		do(http2.NewFramer(&b, nil))
 		return b.Bytes()
 	}
-	reset := func(w *frameMonitor, stream uint32) {
+	reset := func(w *floodGuard, stream uint32) {
 		w.wrote(write(func(f *http2.Framer) { f.WriteRSTStream(stream, http2.ErrCodeCancel) }))
 	}
-	opened := func(stream uint32) *frameMonitor {
-		w := newFrameMonitor(func() time.Time { return now })
+	opened := func(stream uint32) *floodGuard {
+		w := newFloodGuard(func() time.Time { return now })
 		w.wrote([]byte(http2.ClientPreface))
 		w.wrote(write(func(f *http2.Framer) {
 			f.WriteSettings()

@@ -1,0 +1,633 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/clock"
+)
+
+const (
+	// streamBuffer bounds the buffered bytes of a body whose reader is slow. The connection
+	// as a whole has no such bound: one slow reader would block the others.
+	streamBuffer = 1 << 20
+
+	pingAfter = 30 * time.Second // of silence
+	pingWait  = 15 * time.Second
+
+	// settingsTimeout bounds the time for which other requests wait for an origin to announce the
+	// number of streams of a new connection.
+	settingsTimeout = 10 * time.Second
+
+	closeTimeout = 250 * time.Millisecond
+
+	// maxRefused bounds how often a request is sent again after the origin said that it did not
+	// process it.
+	maxRefused = 5
+
+	alpnHTTP2 = "h2"
+)
+
+const errStatus = malformedAnswer("the status is not a valid status code")
+
+// errAbandoned ends an exchange whose body was closed before its end.
+var errAbandoned = errors.New("the body was closed before its end")
+
+// withoutHTTP2 tells whether GODEBUG disables net/http's HTTP/2.
+var withoutHTTP2 = sync.OnceValue(func() bool {
+	return strings.Contains(","+os.Getenv("GODEBUG")+",", ",http2client=0,")
+})
+
+// http2Conn is the HTTP/2 side of a conn, and the connection that net/http uses.
+type http2Conn struct {
+	*tls.Conn
+	c        *conn
+	client   *http.ClientConn
+	guard    *floodGuard
+	endsDial bool // the pending dial of the host ends when the connection is published
+
+	used    atomic.Bool  // a request was sent on it
+	closing atomic.Bool  // no more requests: the origin sent GOAWAY, or the connection has ended
+	steps   atomic.Int32 // calls of ready
+	settled sync.Once
+
+	// The shard's lock guards the fields below.
+	streams int  // streams in use
+	listed  bool // it is in the list of idle connections
+	dead    bool // it takes no more streams
+}
+
+// newConn2 starts HTTP/2 on tc. The connection has one stream reserved. Other requests may
+// use it when the origin's settings have arrived.
+//
+// net/http takes tc as a connection with HTTP/2 and without TLS: then it negotiates no
+// protocol and accepts any net.Conn. Such a connection never retries a request.
+func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead bool) (*conn, error) {
+	s := &http2Conn{Conn: tc, guard: newFloodGuard(time.Now), endsDial: lead, streams: 1}
+	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), metered: meteredConnOf(tc), multiplexed: s}
+	s.c = c
+	if c.metered != nil {
+		c.metered.startRequest()
+	}
+	config := &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer, WriteByteTimeout: t.StallTimeout}
+	if c.byteLimited() {
+		// The first writes may have to wait for credit.
+		stop := context.AfterFunc(ctx, c.abortGauge)
+		defer stop()
+	} else {
+		// net/http does not know when a byte limit pauses a connection, so only others are
+		// pinged. A request that ends early closes a connection under a byte limit.
+		config.SendPingTimeout, config.PingTimeout = pingAfter, pingWait
+	}
+	var only http.Protocols
+	only.SetUnencryptedHTTP2(true)
+	one := &http.Transport{
+		DialContext:            func(context.Context, string, string) (net.Conn, error) { return s, nil },
+		Protocols:              &only,
+		MaxResponseHeaderBytes: int64(t.headerBytes()),
+		DisableCompression:     true,
+		HTTP2:                  config,
+	}
+	client, err := one.NewClientConn(ctx, "http", "origin:80")
+	if err != nil {
+		return nil, err
+	}
+	s.client = client
+	_ = client.Reserve() // a connection that has ended reports that to its first request
+	return c, nil
+}
+
+// ready is called when the origin's settings are known and when nothing of the dial can fail
+// any more. The second call makes the connection available to other requests.
+func (s *http2Conn) ready() {
+	switch {
+	case s.steps.Add(1) < 2:
+		time.AfterFunc(settingsTimeout, s.settle)
+	case s.endsDial:
+		s.c.t.pool.dialEnded(s.c.home, s.c, nil)
+	default:
+		s.c.t.pool.addHTTP2(s.c)
+	}
+}
+
+// settle is called when the origin's settings are known or no longer waited for.
+func (s *http2Conn) settle() { s.settled.Do(s.ready) }
+
+func (s *http2Conn) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if flood := s.guard.read(p[:n]); flood != nil {
+		n, err = 0, flood
+	}
+	if err != nil || s.guard.wentAway() {
+		s.end()
+	}
+	return n, err
+}
+
+// end makes the connection refuse further requests.
+func (s *http2Conn) end() {
+	if !s.closing.Swap(true) {
+		s.c.t.pool.remove(s.c)
+		s.settle() // releases the requests that wait for the connection
+	}
+}
+
+// Write writes frames of net/http, which acknowledges the origin's settings when it has
+// applied them.
+func (s *http2Conn) Write(p []byte) (int, error) {
+	if s.guard.wrote(p) {
+		s.settle()
+	}
+	return s.Conn.Write(p)
+}
+
+// Close waits at most closeTimeout for a peer that does not read.
+func (s *http2Conn) Close() error {
+	s.end()
+	timer := time.AfterFunc(closeTimeout, func() { s.Conn.NetConn().Close() })
+	defer timer.Stop()
+	return closeAtOnce(s.Conn)
+}
+
+// exchange is one request on an HTTP/2 connection. It is also the context of the request
+// that net/http gets, so that net/http calls the exchange's trace. If this side ends the
+// exchange early, the context's cause says why: an *Error for a timeout.
+type exchange struct {
+	context.Context // ends when the exchange ends
+	cancel          context.CancelCauseFunc
+
+	t      *Transport
+	c      *conn
+	caller context.Context
+
+	trace         httptrace.ClientTrace
+	informational int      // number of 1xx answers
+	up            *upload2 // nil without a body
+	body          body2
+
+	mu       sync.Mutex
+	written  bool // a part of the head may have been written
+	answered bool // the head has arrived, or the exchange has ended
+
+	timer       pausableTimer // for the head, then for each read of the body
+	stopContext func() bool   // stops the context from ending the connection
+	ended       sync.Once
+}
+
+// roundTrip2 sends a request on an HTTP/2 connection. again means that the request may be
+// sent once more, because the origin has certainly not processed it.
+func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *http.Response, _ *Error, again bool) {
+	x := &exchange{t: t, c: c, caller: ctx}
+	x.Context, x.cancel = context.WithCancelCause(ctx)
+	if c.byteLimited() {
+		x.stopContext = context.AfterFunc(ctx, x.abandonIfPaused)
+	}
+	x.timer.conn, x.timer.onExpire = c.metered, x.timedOut
+	x.expectAnswer(true)
+	used := c.multiplexed.used.Swap(true)
+	resp, err := c.multiplexed.client.RoundTrip(x.request(o))
+	x.headArrived()
+	if err == nil && (resp.StatusCode < 200 || resp.StatusCode > 999) {
+		x.cancel(errStatus)
+		resp.Body.Close()
+		err = errStatus
+	}
+	if err != nil {
+		e := x.fail(err, AnswerTimeout)
+		if x.Err() == nil {
+			e.Sent, again = x.outcome(err, used)
+		}
+		e.Stale = used && e.Kind == Closed && connectionLost(err)
+		o.bodyTaken = x.up != nil && x.up.taken()
+		x.end(true)
+		return nil, e, again
+	}
+	o.bodyTaken = o.bodyTaken || x.up != nil
+	resp.Request = o.req
+	bodiless := o.req.Method == http.MethodHead
+	switch resp.StatusCode {
+	case http.StatusNoContent, http.StatusNotModified:
+		bodiless = true
+		resp.ContentLength = 0
+	default:
+		// Without Content-Length, net/http's length 0 means that the stream has ended.
+		bodiless = bodiless || resp.ContentLength == 0 && resp.Header["Content-Length"] == nil
+	}
+	if bodiless {
+		resp.Body.Close()
+		resp.Body = http.NoBody
+		x.end(false)
+		return resp, nil, false
+	}
+	x.body = body2{x: x, resp: resp, inner: resp.Body, stall: t.stallTimeout(ctx)}
+	resp.Body = &x.body
+	return resp, nil, false
+}
+
+// Texts of errors of net/http whose values and types are not exported. A request of which
+// an error says something else counts as sent.
+const (
+	connectionFault = "connection error: "                       // begins an error about invalid HTTP/2
+	goAwayRefused   = "http2: Transport received GOAWAY"         // begins the error of a new connection's first request
+	goAwayGraceful  = "http2: Transport received Server's grace" // begins the error of another request that a GOAWAY leaves out
+	goAway          = "GOAWAY"                                   // is in these and in the error of a connection closed after a GOAWAY
+)
+
+// Codes of a reset stream (RFC 9113, 7).
+const (
+	codeProtocol = 1 // invalid HTTP/2
+	codeRefused  = 7 // the request was not processed
+)
+
+// streamError is net/http's error of one stream: errors.As fills in any type that has these
+// fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return fmt.Sprintf("stream %d: code %d", e.StreamID, e.Code) }
+
+// outcome reports whether the origin may have processed a request that failed with err, and
+// if not, whether the request may be sent again at once. It is called when net/http has
+// finished the request. used means that the request was not the connection's first. An
+// origin that ends a new connection with an error is not asked again: the next connection
+// would fail, too.
+func (x *exchange) outcome(err error, used bool) (sent, again bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var stream streamError
+	switch text := err.Error(); {
+	case !x.written:
+		return false, used && x.c.multiplexed.closing.Load()
+	case errors.As(err, &stream):
+		refused := stream.Code == codeRefused
+		return !refused, refused
+	case strings.HasPrefix(text, goAwayGraceful):
+		return false, true
+	default:
+		return !strings.HasPrefix(text, goAwayRefused), false
+	}
+}
+
+// connectionLost reports whether err is the end of the connection during a request.
+func connectionLost(err error) bool {
+	var stream streamError
+	return closedByPeer(err) || !errors.As(err, &stream) && strings.Contains(err.Error(), goAway)
+}
+
+// request is the caller's request, changed so that net/http adds no header.
+func (x *exchange) request(o *outgoing) *http.Request {
+	req := o.req.WithContext(x)
+	req.Close = false // other requests use the connection too
+	req.Body, req.GetBody = nil, nil
+	req.ContentLength = 0
+	if o.length != 0 {
+		x.up = &upload2{x: x, body: o.body, timer: pausableTimer{conn: x.c.metered, onExpire: x.stall}}
+		req.Body, req.ContentLength = x.up, o.length
+	} else if o.body != nil && o.body != http.NoBody {
+		o.closeBody()
+	}
+	x.setTrace()
+	_, agent := req.Header["User-Agent"]
+	change := !agent
+	for name := range req.Header {
+		change = change || notForHTTP2(name)
+	}
+	if change {
+		req.Header = maps.Clone(req.Header)
+		maps.DeleteFunc(req.Header, func(name string, _ []string) bool { return notForHTTP2(name) })
+		if !agent {
+			req.Header["User-Agent"] = noAgent
+		}
+	}
+	return req
+}
+
+// noAgent makes net/http send no User-Agent.
+var noAgent = []string{""}
+
+func notForHTTP2(field string) bool { return field == "Upgrade" || isConnectionField(field) }
+
+// TraceKey is the context key of a trace. net/http/httptrace does not export it, so it is
+// read through a context that records the key it is asked for.
+var TraceKey = func() any {
+	var asked keyRecorder
+	httptrace.ContextClientTrace(&asked)
+	return asked.key
+}()
+
+// keyRecorder is a context that records the key it is asked for.
+type keyRecorder struct {
+	context.Context
+	key any
+}
+
+func (a *keyRecorder) Value(key any) any {
+	a.key = key
+	return nil
+}
+
+// Value implements context.Context. net/http gets the exchange's trace and no other.
+func (x *exchange) Value(key any) any {
+	if key == TraceKey {
+		return &x.trace
+	}
+	return x.Context.Value(key)
+}
+
+// setTrace sets the functions of the trace.
+func (x *exchange) setTrace() {
+	x.trace.WroteHeaders = x.headWritten
+	if x.up != nil {
+		x.trace.WroteRequest = func(httptrace.WroteRequestInfo) {
+			x.up.timer.stop()
+			x.expectAnswer(true)
+		}
+	}
+	theirs, _ := x.Context.Value(TraceKey).(*httptrace.ClientTrace)
+	if theirs == nil {
+		return
+	}
+	x.trace.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
+		if x.informational++; x.informational > maxInformational {
+			return errEndless1xx
+		}
+		switch code {
+		case http.StatusContinue:
+			return nil
+		case http.StatusSwitchingProtocols:
+			return errSwitch
+		}
+		return got1xx(theirs, code, http.Header(header))
+	}
+}
+
+// headWritten is called when the request's head has been written, or could not be, before
+// anything else is written on the connection.
+func (x *exchange) headWritten() {
+	x.mu.Lock()
+	x.written = x.c.multiplexed.guard.claim()
+	x.mu.Unlock()
+	if x.up != nil {
+		x.expectAnswer(false) // until the body has been sent
+	}
+}
+
+// expectAnswer starts or stops the timeout of the answer's head, unless the head has
+// arrived.
+func (x *exchange) expectAnswer(now bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.answered || x.t.AnswerTimeout <= 0:
+	case now:
+		x.timer.start(x.t.AnswerTimeout)
+	default:
+		x.timer.stop()
+	}
+}
+
+// headArrived records that the head has arrived, or that the exchange has ended.
+func (x *exchange) headArrived() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.answered = true
+	x.timer.stop()
+}
+
+// timedOut ends the exchange because the head did not arrive, or the body made no progress,
+// in time.
+func (x *exchange) timedOut() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.answered {
+		x.stall()
+	} else {
+		x.cancel(&Error{Kind: AnswerTimeout})
+	}
+}
+
+// stall ends the exchange because a body made no progress.
+func (x *exchange) stall() { x.cancel(&Error{Kind: Stalled}) }
+
+// end gives the stream back. If this side has ended the exchange, the origin may still send
+// its answer, which a byte limit should not pay for: then the connection is closed.
+func (x *exchange) end(again bool) {
+	x.ended.Do(func() {
+		early := x.Err() != nil
+		x.cancel(nil)
+		if x.stopContext != nil {
+			x.stopContext()
+		}
+		if x.up != nil {
+			x.up.end(again)
+		}
+		if early && x.c.byteLimited() {
+			x.t.pool.retire(x.c)
+		}
+		x.t.pool.releaseStream(x.c)
+	})
+}
+
+// abandonIfPaused closes a connection that a byte limit pauses, so that a caller whose
+// context ended is not blocked. A connection that other requests use is not closed; then
+// the caller is released when the connection moves.
+func (x *exchange) abandonIfPaused() {
+	if x.t.pool.retire(x.c) {
+		x.c.close()
+	}
+}
+
+// fail makes an *Error of an error of net/http.
+func (x *exchange) fail(err error, waiting Kind) *Error {
+	e := &Error{Kind: Closed, Sent: true, Err: err}
+	var ours *Error
+	var bad malformedAnswer
+	var stream streamError
+	var timeout net.Error
+	var upload *requestBodyError
+	if x.up != nil {
+		upload = x.up.readErr.Load()
+	}
+	switch {
+	case x.caller.Err() != nil:
+		e.Kind, e.Err = Canceled, x.caller.Err()
+	case errors.As(context.Cause(x), &ours):
+		e.Kind = ours.Kind
+	case budgetErrorOf(err) != nil:
+		e.Kind = Budget
+	case upload != nil:
+		e.Kind, e.Err = Upload, upload
+	case errors.As(err, &stream):
+		// The cause wraps an error of this package if this side ended the stream.
+		switch {
+		case errors.As(stream.Cause, &ours):
+			e.Kind = ours.Kind
+		case stream.Code == codeProtocol:
+			e.Kind = Protocol
+		}
+	case errors.As(err, &bad), strings.HasPrefix(err.Error(), connectionFault):
+		e.Kind = Protocol
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e.Kind = waiting
+	}
+	return e
+}
+
+// body2 is the body of an HTTP/2 answer.
+type body2 struct {
+	x     *exchange
+	resp  *http.Response
+	inner io.ReadCloser
+	stall time.Duration // the longest silence; 0: any
+	err   error
+	ended atomic.Bool // err was returned to the reader
+}
+
+func (b *body2) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.stall > 0 {
+		b.x.timer.start(b.stall)
+	}
+	n, err := b.inner.Read(p)
+	if b.stall > 0 {
+		b.x.timer.stop()
+	}
+	if err == nil {
+		return n, nil
+	}
+	b.ended.Store(true)
+	switch b.err = err; err {
+	case io.EOF:
+		maps.DeleteFunc(b.resp.Trailer, func(name string, _ []string) bool { return !allowedTrailer(name) })
+		if b.x.up == nil {
+			b.x.end(false)
+		}
+	case io.ErrUnexpectedEOF:
+	default:
+		b.err = b.x.fail(err, Stalled)
+	}
+	return n, b.err
+}
+
+// Close ends the stream if it has not ended.
+func (b *body2) Close() error {
+	ended := b.ended.Load()
+	if !ended {
+		b.x.cancel(errAbandoned)
+	}
+	if ended || !b.x.c.byteLimited() {
+		b.x.end(false)
+		b.inner.Close()
+		return nil
+	}
+	// Closing may write to a connection that is paused for another request. It ends with
+	// the connection, at the latest.
+	closing := &b.x.t.closing
+	closing.Add(1)
+	b.x.end(false)
+	go func() {
+		defer closing.Done()
+		b.inner.Close()
+	}()
+	return nil
+}
+
+// upload2 is the request body that net/http's HTTP/2 reads. The origin has to accept the
+// bytes of each read within StallTimeout: until the next read, or until the request has been
+// written.
+type upload2 struct {
+	x       *exchange
+	body    io.ReadCloser
+	readErr atomic.Pointer[requestBodyError]
+	timer   pausableTimer
+
+	mu      sync.Mutex
+	started bool // a byte of body may have been read
+	ended   bool // body must not be read any more
+	closing sync.Once
+}
+
+func (u *upload2) Read(p []byte) (int, error) {
+	u.mu.Lock()
+	ended := u.ended
+	u.started = u.started || !ended
+	u.mu.Unlock()
+	if ended {
+		return 0, net.ErrClosed
+	}
+	u.timer.stop()
+	n, err := u.body.Read(p)
+	if err != nil && err != io.EOF {
+		bad := &requestBodyError{err}
+		u.readErr.CompareAndSwap(nil, bad)
+		return n, bad
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if d := u.x.t.StallTimeout; d > 0 && !u.ended {
+		u.timer.start(d)
+	}
+	return n, err
+}
+
+// taken reports whether a byte of the body may have been read.
+func (u *upload2) taken() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.started
+}
+
+// Close does not close a body that has not been read, because it can still be sent on
+// another connection. A Read that begins after Close must not touch the body either:
+// nothing would close it then.
+func (u *upload2) Close() error {
+	u.mu.Lock()
+	started := u.started
+	u.ended = u.ended || !started
+	u.mu.Unlock()
+	if started {
+		u.closing.Do(func() { u.body.Close() })
+	}
+	return nil
+}
+
+// end is called when the exchange has ended. A body that was never read is closed here,
+// unless it is sent again; net/http closes any other.
+func (u *upload2) end(again bool) {
+	u.mu.Lock()
+	u.ended = true
+	u.timer.stop()
+	started := u.started
+	u.mu.Unlock()
+	if !again && !started {
+		u.closing.Do(func() { u.body.Close() })
+	}
+}
+
+// pause waits before a request is sent again: longer each time, not at all the first time.
+func pause(ctx context.Context, refused int) bool {
+	if refused < 2 {
+		return ctx.Err() == nil
+	}
+	d := 25 * time.Millisecond << refused
+	return clock.Sleep(ctx, d+rand.N(d/2)) == nil
+}
