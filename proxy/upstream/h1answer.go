@@ -194,7 +194,7 @@ func parseStatus(line string) (minor, code int, status string, err error) {
 		return 0, 0, "", errNotHTTP
 	}
 	status = line[9:]
-	if !cleanValue(status) {
+	if !httpguts.ValidHeaderFieldValue(status) {
 		return 0, 0, "", errValue
 	}
 	return minor, code, status, nil
@@ -226,11 +226,11 @@ func parseFields(rest string, lines int, f *framing) (http.Header, error) {
 		if colon < 0 {
 			return nil, errFolded
 		}
-		name, value := line[:colon], trim(line[colon+1:])
+		name, value := line[:colon], strings.Trim(line[colon+1:], " \t")
 		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, errName
 		}
-		if !cleanValue(value) {
+		if !httpguts.ValidHeaderFieldValue(value) {
 			return nil, errValue
 		}
 		name = textproto.CanonicalMIMEHeaderKey(name)
@@ -255,15 +255,15 @@ func parseFields(rest string, lines int, f *framing) (http.Header, error) {
 func (f *framing) add(name, value string) (fold bool, err error) {
 	switch name {
 	case "Content-Length":
-		n, ok := parseLength(value)
+		n, err := strconv.ParseUint(value, 10, 63) // which takes digits only
 		switch {
-		case !ok:
+		case err != nil:
 			return false, errLength
-		case f.length >= 0 && f.length != n:
+		case f.length >= 0 && f.length != int64(n):
 			return false, errLengthTwice
 		}
 		fold = f.length >= 0
-		f.length = n
+		f.length = int64(n)
 	case "Transfer-Encoding":
 		f.codings++
 		f.chunked = strings.EqualFold(value, "chunked")
@@ -275,24 +275,11 @@ func (f *framing) add(name, value string) (fold bool, err error) {
 	return fold, nil
 }
 
-func parseLength(s string) (int64, bool) {
-	if s == "" {
-		return 0, false
-	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
-}
-
 func announcedTrailers(values []string) (http.Header, error) {
 	var trailer http.Header
 	for _, v := range values {
 		for name := range strings.SplitSeq(v, ",") {
-			if name = trim(name); name == "" {
+			if name = strings.Trim(name, " \t"); name == "" {
 				continue
 			}
 			name = textproto.CanonicalMIMEHeaderKey(name)
@@ -312,25 +299,4 @@ func announcedTrailers(values []string) (http.Header, error) {
 func cutLine(s string) (line, rest string) {
 	i := strings.IndexByte(s, '\n')
 	return s[:i-1], s[i+1:]
-}
-
-func trim(s string) string {
-	for s != "" && (s[0] == ' ' || s[0] == '\t') {
-		s = s[1:]
-	}
-	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
-		s = s[:len(s)-1]
-	}
-	return s
-}
-
-// cleanValue tells whether a value has only bytes that RFC 9110 allows: visible and
-// obs-text bytes, space and tab.
-func cleanValue(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,17 +51,10 @@ func prepare(req *http.Request) (outgoing, error) {
 	if u == nil || u.Host == "" {
 		return o, errNoURL
 	}
-	switch u.Scheme {
-	case "http":
-		o.port = 80
-	case "https":
-		o.port, o.secure = 443, true
-	default:
-		return o, errNoURL
-	}
-	var ok bool
-	if o.host, ok = splitHost(u.Host, &o.port); !ok {
-		return o, errHost
+	o.secure = u.Scheme == "https"
+	var err error
+	if o.host, o.port, err = hostPort(u); err != nil {
+		return o, err
 	}
 	if req.Host != "" && !cleanHost(req.Host) {
 		return o, errHost
@@ -102,36 +98,28 @@ func checkFields(h http.Header) error {
 	return nil
 }
 
-// splitHost splits a canonical authority. It leaves port unchanged if the authority has
-// none.
-func splitHost(authority string, port *uint16) (host string, ok bool) {
-	host = authority
-	if strings.HasPrefix(host, "[") {
-		end := strings.IndexByte(host, ']')
-		if end < 0 {
-			return "", false
-		}
-		host, authority = host[1:end], host[end+1:]
-		if authority == "" {
-			return host, cleanHost(host)
-		}
-		if authority[0] != ':' {
-			return "", false
-		}
-		authority = authority[1:]
-	} else if colon := strings.IndexByte(host, ':'); colon >= 0 {
-		host, authority = host[:colon], host[colon+1:]
-	} else {
-		return host, cleanHost(host)
+// hostPort returns the host of an http or https URL, without brackets, and its port.
+func hostPort(u *url.URL) (host string, port uint16, err error) {
+	switch u.Scheme {
+	case "http":
+		port = 80
+	case "https":
+		port = 443
+	default:
+		return "", 0, errNoURL
 	}
-	if authority != "" {
-		n, err := strconv.ParseUint(authority, 10, 16)
-		if err != nil || n == 0 {
-			return "", false
-		}
-		*port = uint16(n)
+	host = u.Hostname()
+	if bare := !strings.HasPrefix(u.Host, "["); !cleanHost(host) || host == "" || strings.ContainsAny(host, "[]") || bare && strings.Contains(host, ":") {
+		return "", 0, errHost
 	}
-	return host, host != "" && cleanHost(host)
+	if p := u.Port(); p != "" {
+		number, err := strconv.ParseUint(p, 10, 16)
+		if err != nil || number == 0 {
+			return "", 0, errHost
+		}
+		port = uint16(number)
+	}
+	return host, port, nil
 }
 
 func cleanHost(s string) bool {
@@ -247,21 +235,9 @@ func (o *outgoing) writeTarget(w *bufio.Writer, method string) {
 }
 
 func (o *outgoing) announceTrailers(w *bufio.Writer) {
-	first := true
-	for name := range o.req.Trailer {
-		if !allowedTrailer(name) {
-			continue
-		}
-		if first {
-			w.WriteString("Trailer: ")
-		} else {
-			w.WriteString(", ")
-		}
-		first = false
-		w.WriteString(name)
-	}
-	if !first {
-		w.WriteString("\r\n")
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(o.req.Trailer)), func(name string) bool { return !allowedTrailer(name) })
+	if len(names) > 0 {
+		writeField(w, "Trailer", strings.Join(names, ", "))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +39,6 @@ const (
 var (
 	errHopURL     = errors.New("the next hop is not an http or https URL with a host")
 	errHopHead    = errors.New("the next hop's answer is longer than allowed")
-	errHopAnswer  = errors.New("the next hop's answer is not HTTP")
 	errHopRefused = errors.New("the next hop refused")
 	errHopVia     = errors.New("the Via chain has a control character")
 )
@@ -95,9 +94,9 @@ func (n *NextHop) tunnel(ctx context.Context, authority, via string) (tunnel net
 // Forward opens a connection for requests with absolute targets. auth is the
 // Proxy-Authorization that they need, or "".
 func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err error) {
-	host, port, err := n.address()
+	host, port, err := hostPort(n.URL)
 	if err != nil {
-		return nil, "", &Error{Kind: Hop, Err: err}
+		return nil, "", &Error{Kind: Hop, Err: errHopURL}
 	}
 	nc, err := n.Dialer.dial(ctx, host, port, true)
 	if err != nil {
@@ -109,27 +108,6 @@ func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err 
 		}
 	}
 	return nc, n.auth(), nil
-}
-
-func (n *NextHop) address() (host string, port uint16, err error) {
-	host = n.URL.Hostname()
-	switch n.URL.Scheme {
-	case "http":
-		port = 80
-	case "https":
-		port = 443
-	}
-	if p := n.URL.Port(); p != "" && port != 0 {
-		number, err := strconv.ParseUint(p, 10, 16)
-		if err != nil {
-			return "", 0, errHopURL
-		}
-		port = uint16(number)
-	}
-	if host == "" || port == 0 {
-		return "", 0, errHopURL
-	}
-	return host, port, nil
 }
 
 func (n *NextHop) auth() string {
@@ -146,19 +124,11 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 	if n.TLS != nil {
 		config = n.TLS.Clone()
 	}
-	config.ServerName = host
 	config.NextProtos = []string{"http/1.1"}
-	asked := noteCertificateRequest(config)
-	ctx, cancel := withPausableTimeout(ctx, meteredConnOf(nc), n.handshakeTimeout())
-	defer cancel()
-	tc := tls.Client(nc, config)
-	if err := tc.HandshakeContext(ctx); err != nil {
+	tc, err := handshakeTLS(ctx, nc, config, host, n.handshakeTimeout())
+	if err != nil {
 		nc.Close()
-		var timeout net.Error
-		if ctx.Err() != nil || budgetErrorOf(err) != nil || errors.As(err, &timeout) && timeout.Timeout() {
-			return nil, err
-		}
-		return nil, &Error{Kind: TLS, TLS: tlsFailureOf(err, *asked, time.Now()), Err: err}
+		return nil, err
 	}
 	return tc, nil
 }
@@ -190,11 +160,16 @@ func sendConnect(nc net.Conn, head string) (tunnel net.Conn, status int, err err
 		return nil, 0, err
 	}
 	limited := &io.LimitedReader{R: nc, N: maxHopHeadBytes}
-	in := bufio.NewReaderSize(limited, 1024)
+	in := textproto.NewReader(bufio.NewReaderSize(limited, 1024))
 	for {
-		code, err := readStatus(in)
+		// The header of an answer to CONNECT frames no body (RFC 9110, 9.3.6), so it is ignored.
+		code := 0
+		line, err := in.ReadLine()
 		if err == nil {
-			err = skipFields(in)
+			_, code, _, err = parseStatus(line)
+		}
+		for err == nil && line != "" {
+			line, err = in.ReadLine()
 		}
 		switch {
 		case err != nil && limited.N == 0:
@@ -202,7 +177,7 @@ func sendConnect(nc net.Conn, head string) (tunnel net.Conn, status int, err err
 		case err != nil:
 			return nil, 0, err
 		case code >= 200 && code < 300:
-			early, _ := in.Peek(in.Buffered())
+			early, _ := in.R.Peek(in.R.Buffered())
 			if len(early) == 0 {
 				return nc, code, nil
 			}
@@ -212,43 +187,6 @@ func sendConnect(nc net.Conn, head string) (tunnel net.Conn, status int, err err
 		}
 		// An informational answer: the final answer follows.
 	}
-}
-
-// readStatus reads a status line.
-func readStatus(in *bufio.Reader) (int, error) {
-	line, err := readLine(in)
-	if err != nil {
-		return 0, err
-	}
-	version, rest, _ := strings.Cut(line, " ")
-	code, _, _ := strings.Cut(rest, " ")
-	status, err := strconv.ParseUint(code, 10, 16)
-	if err != nil || len(code) != 3 || status < 100 || version != "HTTP/1.1" && version != "HTTP/1.0" {
-		return 0, errHopAnswer
-	}
-	return int(status), nil
-}
-
-// skipFields reads to the end of a head. The header of an answer to CONNECT frames no body
-// (RFC 9110, 9.3.6), so it is ignored.
-func skipFields(in *bufio.Reader) error {
-	for {
-		line, err := readLine(in)
-		if err != nil {
-			return err
-		}
-		if line == "" {
-			return nil
-		}
-	}
-}
-
-func readLine(in *bufio.Reader) (string, error) {
-	line, err := in.ReadString('\n')
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return strings.TrimRight(line, "\r\n"), err
 }
 
 // hopError marks an error as the next hop's, unless the cause is on this side.

@@ -69,3 +69,42 @@ func TestARequestSaysHowLongItsAnswerMayBeSilent(t *testing.T) {
 		}
 	}
 }
+
+// TestASilentHTTP2ConnectionIsPinged holds that an origin that no longer answers anything is
+// left although its answer may be silent for any time, and that one that answers pings is not.
+func TestASilentHTTP2ConnectionIsPinged(t *testing.T) {
+	server, client := certified(t)
+	for name, alive := range map[string]bool{"alive": true, "gone": false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sited(t, nil, byHand(t, server, func(c *frameConn, stream uint32) {
+				c.headers(stream, false, ":status", "200")
+				c.WriteData(stream, false, []byte("a"))
+				if !alive {
+					io.Copy(io.Discard, c.nc)
+					return
+				}
+				go func() {
+					time.Sleep(10 * time.Minute)
+					c.WriteData(stream, true, []byte("b"))
+				}()
+				c.drain()
+			}))
+			s.tr.TLS = client
+			r := asking(nil, "https://example.com/")
+			resp, err := s.tr.RoundTrip(r.WithContext(context.WithValue(r.Context(), SenderKey{}, silence(0))))
+			if err != nil {
+				t.Fatal(name, unwrapped(err))
+			}
+			began := time.Now()
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			switch took := time.Since(began); {
+			case alive && (err != nil || string(body) != "ab"):
+				t.Errorf("alive: %q, %v", body, unwrapped(err))
+			case !alive && (KindOf(err) != Closed || took > pingAfter+pingWait+time.Second):
+				t.Errorf("gone: %v after %v", unwrapped(err), took)
+			}
+			s.end()
+		})
+	}
+}

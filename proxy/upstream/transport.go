@@ -292,14 +292,20 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	if o.upgrade != "" { // HTTP/2 has no Upgrade
 		config = t.single
 	}
+	return handshakeTLS(ctx, &blockableConn{Conn: nc}, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
+}
+
+// handshakeTLS does the client's side of a handshake on nc. timeout bounds it, not counting
+// pauses by a byte limit; 0: no bound. Its errors are *Error.
+func handshakeTLS(ctx context.Context, nc net.Conn, config *tls.Config, name string, timeout time.Duration) (*tls.Conn, error) {
 	config = config.Clone()
+	config.ServerName = name
 	asked := noteCertificateRequest(config)
-	config.ServerName = cmp.Or(config.ServerName, strings.TrimSuffix(o.host, "."))
-	tc := tls.Client(&blockableConn{Conn: nc}, config)
+	tc := tls.Client(nc, config)
 	limited := ctx
-	if t.HandshakeTimeout > 0 {
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = withPausableTimeout(ctx, meteredConnOf(nc), t.HandshakeTimeout)
+		limited, cancel = withPausableTimeout(ctx, meteredConnOf(nc), timeout)
 		defer cancel()
 	}
 	// The handshake runs on a goroutine of its own: verifying a certificate grows the
