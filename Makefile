@@ -8,7 +8,7 @@
 # make bench    abide beside its peers; writes bench/RESULTS.md and bench/JOBS.txt
 # make fleet    abides that share budgets on a real Redis; writes bench/FLEET.md
 # make hosts    memory of a million hosts; writes bench/HOSTS.md
-#   make worth     what each mechanism of the search for hidden limits is worth; 45 minutes
+# make worth    what each mechanism of the search for hidden limits is worth; 45 minutes
 # make services  54 kinds of services in real time, through the built binary; writes bench/KIT.md
 # make kills    a thousand times kill -9, with a daily quota and of a backfill
 # make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts; writes bench/JOBS.txt
