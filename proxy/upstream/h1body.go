@@ -286,11 +286,7 @@ func (b *body) finish(err error) error {
 		return io.EOF
 	}
 	if b.upload != nil {
-		if bad := b.upload.readFailure(); bad != nil {
-			err = &Error{Kind: Upload, Sent: true, Err: bad}
-		} else if still := b.upload.budgetError(); still != nil {
-			err = still
-		}
+		err = b.upload.blame(err, false)
 	}
 	cut := errors.Is(err, io.ErrUnexpectedEOF) && b.ctx.Err() == nil
 	e := b.conn.fail(b.ctx, Stalled, err)
@@ -307,7 +303,7 @@ func (b *body) release(reuse bool) {
 	b.released = true
 	if b.upload != nil {
 		if b.upload.wait() {
-			reuse = reuse && b.upload.complete
+			reuse = reuse && b.upload.complete()
 			b.upload = nil
 		} else {
 			// The upload continues until Close, which ends it together with the connection.

@@ -40,13 +40,7 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 	}
 	stale := c.reused && !c.answered && closedByPeer(err) && ctx.Err() == nil
 	if up != nil {
-		if bad := up.readFailure(); bad != nil {
-			err = bad
-		} else if still := up.budgetError(); still != nil {
-			err = still
-		} else if c.readErr != nil && up.stalled() {
-			err = &Error{Kind: Stalled, Err: up.writeErr}
-		}
+		err = up.blame(err, c.readErr != nil)
 	}
 	e = c.fail(ctx, AnswerTimeout, err)
 	if e.Stale = stale && e.Kind == Closed; e.Stale {
@@ -72,7 +66,11 @@ func (c *conn) sendRequest(o *outgoing) (*upload, error) {
 	inline := o.length > 0 && o.length <= inlineBody && o.req.GetBody != nil
 	var err error
 	if inline {
-		err = sendInline(w, o)
+		o.bodyTaken = true
+		buf := uploadBuffers.Get().(*[uploadBuffer]byte)
+		err = sendPlain(w, o.body, o.length, buf[:])
+		uploadBuffers.Put(buf)
+		o.body.Close()
 	}
 	if err == nil {
 		err = w.Flush()
@@ -190,7 +188,7 @@ type switched struct {
 // takeOver takes the connection out of HTTP after a 101. The request's context does not
 // close it any more.
 func (c *conn) takeOver(stop func() bool, up *upload) (*switched, error) {
-	if up != nil && (!up.wait() || !up.complete) {
+	if up != nil && !up.complete() {
 		return nil, errSwitchEarly
 	}
 	if stop != nil && !stop() {

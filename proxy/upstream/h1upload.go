@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -44,10 +43,7 @@ type upload struct {
 	answered bool // the answer's head has arrived: the read deadline is the answer body's now
 
 	done chan struct{}
-	// The fields below are valid after done is closed.
-	complete bool  // all of it was sent
-	readErr  error // error of reading the body
-	writeErr error // error of writing it
+	err  error // of reading the body or of writing it; valid after done is closed
 
 	closesConn atomic.Bool // run must close the connection
 }
@@ -69,25 +65,18 @@ func (u *upload) run() {
 	bp := uploadBuffers.Get().(*[uploadBuffer]byte)
 	defer uploadBuffers.Put(bp)
 
-	var err error
 	if u.length < 0 {
-		err = u.sendChunked(bp)
+		u.err = u.sendChunked(bp)
 	} else {
-		err = u.sendPlain(bp[:])
+		u.err = sendPlain(u, u.body, u.length, bp[:])
 	}
 	var bad *requestBodyError
 	switch {
-	case err == nil:
-		u.complete = true
+	case u.err == nil:
 		u.expectAnswer(u.c.t.AnswerTimeout)
-	case errors.As(err, &bad):
-		u.readErr = bad
-		u.c.abort() // otherwise the origin would wait for the rest
-	case budgetErrorOf(err) != nil:
-		u.writeErr = err
-		u.c.abort() // reading an answer would need credit, too
+	case errors.As(u.err, &bad), budgetErrorOf(u.err) != nil:
+		u.c.abort() // the origin would wait for the rest, and reading an answer would need credit, too
 	default:
-		u.writeErr = err
 		u.expectAnswer(answerGrace)
 	}
 }
@@ -115,11 +104,12 @@ func (u *upload) answerStarted() {
 	u.answered = true
 }
 
-func (u *upload) sendPlain(buf []byte) error {
-	for left := u.length; left > 0; {
-		n, err := u.body.Read(buf[:min(left, int64(len(buf)))])
+// sendPlain copies a body of a known length.
+func sendPlain(w io.Writer, body io.Reader, length int64, buf []byte) error {
+	for left := length; left > 0; {
+		n, err := body.Read(buf[:min(left, int64(len(buf)))])
 		if n > 0 {
-			if err := u.write(buf[:n]); err != nil {
+			if _, err := w.Write(buf[:n]); err != nil {
 				return err
 			}
 			left -= int64(n)
@@ -135,7 +125,7 @@ func (u *upload) sendPlain(buf []byte) error {
 		}
 	}
 	// The reader may have more bytes than announced, or may do work at its end.
-	n, err := u.body.Read(buf[:1])
+	n, err := body.Read(buf[:1])
 	switch {
 	case n > 0:
 		return &requestBodyError{errBodyLong}
@@ -158,7 +148,7 @@ func (u *upload) sendChunked(buf *[uploadBuffer]byte) error {
 			copy(buf[start:], size)
 			end := room + n
 			buf[end], buf[end+1] = '\r', '\n'
-			if err := u.write(buf[start : end+2]); err != nil {
+			if _, err := u.Write(buf[start : end+2]); err != nil {
 				return err
 			}
 		}
@@ -181,15 +171,16 @@ func (u *upload) sendChunked(buf *[uploadBuffer]byte) error {
 			last = append(append(append(append(last, name...), ": "...), v...), "\r\n"...)
 		}
 	}
-	return u.write(append(last, "\r\n"...))
+	_, err := u.Write(append(last, "\r\n"...))
+	return err
 }
 
-func (u *upload) write(p []byte) error {
+// Write writes a piece of the body to the connection.
+func (u *upload) Write(p []byte) (int, error) {
 	if d := u.c.t.StallTimeout; d > 0 {
 		u.c.expectWrite(d)
 	}
-	_, err := u.c.nc.Write(p)
-	return err
+	return u.c.nc.Write(p)
 }
 
 func (u *upload) closeBody() { u.closing.Do(func() { u.body.Close() }) }
@@ -205,12 +196,24 @@ func (u *upload) wait() bool {
 	}
 }
 
-// readFailure is the requestBodyError that ended the upload, or nil.
-func (u *upload) readFailure() error {
-	if u.wait() && u.readErr != nil {
-		return u.readErr
+// complete tells whether all of the body has been sent.
+func (u *upload) complete() bool { return u.wait() && u.err == nil }
+
+// blame returns what ended the upload, if an exchange that failed with err has failed by
+// that, and err otherwise. cut tells that the connection failed before the answer's head.
+func (u *upload) blame(err error, cut bool) error {
+	if !u.wait() {
+		return err
 	}
-	return nil
+	var bad *requestBodyError
+	var timeout net.Error
+	switch {
+	case errors.As(u.err, &bad), budgetErrorOf(u.err) != nil:
+		return u.err
+	case cut && errors.As(u.err, &timeout) && timeout.Timeout():
+		return &Error{Kind: Stalled, Err: u.err} // the origin stopped reading the body
+	}
+	return err
 }
 
 // cancel ends the upload together with the connection. Closing the body should unblock its
@@ -227,39 +230,4 @@ func (u *upload) cancel(c *conn) {
 		c.close()
 	default:
 	}
-}
-
-// sendInline writes a small body that is in memory behind the head.
-func sendInline(w *bufio.Writer, o *outgoing) error {
-	o.bodyTaken = true
-	defer o.body.Close()
-	n, err := io.CopyN(w, o.body, o.length)
-	if err != nil {
-		if n < o.length && err == io.EOF {
-			err = errBodyShort
-		}
-		return &requestBodyError{err}
-	}
-	if n, _ := o.body.Read(make([]byte, 1)); n > 0 {
-		return &requestBodyError{errBodyLong}
-	}
-	return nil
-}
-
-// budgetError is the error of the byte limit that ended the upload, or nil.
-func (u *upload) budgetError() error {
-	select {
-	case <-u.done:
-		if e := budgetErrorOf(u.writeErr); e != nil {
-			return e
-		}
-	default:
-	}
-	return nil
-}
-
-// stalled tells whether the origin stopped reading the body.
-func (u *upload) stalled() bool {
-	var timeout net.Error
-	return u.wait() && errors.As(u.writeErr, &timeout) && timeout.Timeout()
 }
