@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // silence is the longest silence that a request allows.
@@ -83,10 +85,17 @@ func TestASilentHTTP2ConnectionIsPinged(t *testing.T) {
 					io.Copy(io.Discard, c.nc)
 					return
 				}
-				go func() {
-					time.Sleep(10 * time.Minute)
-					c.WriteData(stream, true, []byte("b"))
-				}()
+				for pings := 0; pings < 20; {
+					f, err := c.ReadFrame()
+					if err != nil {
+						return
+					}
+					if ping, ok := f.(*http2.PingFrame); ok {
+						c.WritePing(true, ping.Data)
+						pings++
+					}
+				}
+				c.WriteData(stream, true, []byte("b"))
 				c.drain()
 			}))
 			s.tr.TLS = client
