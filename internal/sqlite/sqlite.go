@@ -48,7 +48,8 @@ const lockedFor, lockedPause = 30 * time.Second, 5 * time.Millisecond
 // again. instead says what to do where the file system cannot share memory.
 func ShareLog(ctx context.Context, conn interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}, path, instead string) error {
+}, path, instead string,
+) error {
 	limited, cancel := context.WithTimeout(ctx, lockedFor)
 	defer cancel()
 	for {
