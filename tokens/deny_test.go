@@ -129,7 +129,7 @@ func TestOneDeadTokenOfFiveIsReplacedByAnotherAndQuarantined(t *testing.T) {
 	}
 	w.success("t3")
 	set := w.pool.Set()
-	if i := set.PickFor([]int{0, 1, 2, 3, 4}, w.now, &d); i != 3 {
+	if i := set.pickFor([]int{0, 1, 2, 3, 4}, w.now, &d); i != 3 {
 		t.Fatal("t3 was accepted last, not", i)
 	}
 	w.pool.Success(w.now, w.token("t3"), Answer{Sent: w.now}, &d)
@@ -179,7 +179,7 @@ func TestAcquittalsAreNotWithoutEnd(t *testing.T) {
 			if len(ready) == 0 {
 				break
 			}
-			token := set.Tokens()[set.PickFor(ready, w.now, &d)]
+			token := set.Tokens()[set.pickFor(ready, w.now, &d)]
 			seen++
 			if !w.deny(token.Label(), 401, &d).Again {
 				break
@@ -274,7 +274,7 @@ func TestARequestIsTriedWithThreeTokensAtMost(t *testing.T) {
 		}
 		w.is(label, "", Quarantined, 10*time.Minute)
 	}
-	if set := w.pool.Set(); set.PickFor([]int{0, 1, 2, 3}, w.now, &d) != 3 {
+	if set := w.pool.Set(); set.pickFor([]int{0, 1, 2, 3}, w.now, &d) != 3 {
 		t.Fatal("one that was denied already")
 	}
 }

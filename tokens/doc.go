@@ -7,7 +7,8 @@
 //	pool, err := tokens.New(now, config, loaded, transport)
 //
 //	set := pool.Set()                         // the tokens, for one request
-//	i := set.PickFor(ready, now, &denials)   // index of a token among those that may be used
+//	rank := set.Rank(i, &denials)             // the token with the least is the next
+//	set.Chosen(i)
 //	token := set.Tokens()[i]
 //	until := pool.Begin(now, token, route)    // zero: the request may be sent
 //	secret, err := set.Credential(ctx, token) // an access token, where the pool uses OAuth2

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -106,57 +104,6 @@ func TestWhatIsSpentWithoutARefusalIsNotThrottled(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfTokensIsThatByWhichTheyArePicked(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		w := many(t, 6)
-		for range rapid.IntRange(0, 30).Draw(rt, "events") {
-			token := w.token(fmt.Sprint("t", rapid.IntRange(0, 5).Draw(rt, "token")))
-			switch rapid.IntRange(0, 4).Draw(rt, "event") {
-			case 0:
-				w.pool.Cool(w.now, token, "", w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(rt, "for"))*time.Second), "")
-			case 1:
-				w.pool.Cool(w.now, token, "route", w.now.Add(time.Second), "")
-			case 2:
-				w.pool.Deny(w.now, token, Answer{Status: 401, Sent: w.now}, nil)
-			case 3:
-				w.pool.Begin(w.now, token, "")
-			case 4:
-				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20000).Draw(rt, "later")) * time.Millisecond)
-			}
-			set := w.pool.Set()
-			order := set.Order()
-			var ready []int
-			for i := range 7 { // the last is a request without a token
-				if rapid.Bool().Draw(rt, "ready") {
-					ready = append(ready, i)
-				}
-			}
-			best := -1
-			for _, i := range ready {
-				if best < 0 || first(order, w.now, i, best) {
-					best = i
-				}
-			}
-			if got := set.pick(ready, w.now); got != best {
-				rt.Fatalf("of %v it is %d, and by the order %d", ready, got, best)
-			}
-		}
-	})
-}
-
-// first tells whether one token is chosen before another by the order.
-func first(order Order, now time.Time, i, j int) bool {
-	a, ok := order.Rank(i)
-	b, other := order.Rank(j)
-	switch {
-	case !ok || !other:
-		return ok && !other
-	case order.Rests(i).After(now) != order.Rests(j).After(now):
-		return order.Rests(j).After(now)
-	}
-	return slices.Compare(a[:], b[:]) < 0
-}
-
 func TestPickAllocatesNothing(t *testing.T) {
 	w := many(t, 1000)
 	set := w.pool.Set()
@@ -166,7 +113,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 	}
 	var d Denials
 	w.pool.Deny(w.now, set.Tokens()[0], Answer{Status: 401, Sent: w.now}, &d)
-	if n := testing.AllocsPerRun(10, func() { set.pick(ready, w.now); set.PickFor(ready, w.now, &d) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { set.pick(ready, w.now); set.pickFor(ready, w.now, &d) }); n != 0 {
 		t.Fatal(n)
 	}
 }

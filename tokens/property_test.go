@@ -186,7 +186,7 @@ func TestADeadTokenIsSeldomTried(t *testing.T) {
 						ready = append(ready, i)
 					}
 				}
-				i := set.PickFor(ready, now, &d)
+				i := set.pickFor(ready, now, &d)
 				token := set.Tokens()[i]
 				if !p.Begin(now, token, "").IsZero() {
 					t.Fatal("it was ready")

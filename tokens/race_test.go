@@ -28,7 +28,7 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 					w.pool.Cool(now, token, "r", now.Add(time.Second), "")
 				case 1:
 					w.pool.Deny(now, token, Answer{Status: 401, Sent: now}, &d)
-					set.PickFor([]int{0, k - 1}, now, &d)
+					set.pickFor([]int{0, k - 1}, now, &d)
 					w.pool.Success(now, set.Tokens()[k-1], Answer{Sent: now}, &d)
 				case 2:
 					if _, err := w.pool.Reload(now, w.config(), loaded("t0@x=s0", fmt.Sprintf("t1@%d=s1", i%2), "t2@x=s2", "x=s9")); err != nil {

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,5 +98,22 @@ func (w *world) success(label string) {
 	w.pool.Success(w.now, w.token(label), Answer{Sent: w.now}, nil)
 }
 
-// pick is PickFor for a request without denials.
-func (s *Set) pick(ready []int, now time.Time) int { return s.PickFor(ready, now, nil) }
+// pickFor chooses as the queue does by the ranks of tokens.
+func (s *Set) pickFor(ready []int, now time.Time, d *Denials) int {
+	best, least := -1, [6]uint64{}
+	for _, i := range ready {
+		rank := s.Rank(i, d)
+		at := [6]uint64{rank[0] >> 62, 0, rank[0], rank[1], rank[2], rank[3]}
+		if s.Rests(i).After(now) {
+			at[1] = 1
+		}
+		if best < 0 || slices.Compare(at[:], least[:]) < 0 {
+			best, least = i, at
+		}
+	}
+	s.Chosen(best)
+	return best
+}
+
+// pick is pickFor for a request without denials.
+func (s *Set) pick(ready []int, now time.Time) int { return s.pickFor(ready, now, nil) }

@@ -282,21 +282,6 @@ func (t *ByteSource) settle(now time.Time, draws int) {
 	t.numRecent = copy(t.recent[:], t.recent[draws:t.numRecent])
 }
 
-// choice is the index of the alternative that the byte source takes from.
-func (t *ByteSource) choice(of int) int {
-	if t.request.Chooser == nil || of == 1 {
-		return 0
-	}
-	all := make([]int, of)
-	for i := range all {
-		all[i] = i
-	}
-	if i := t.request.Chooser.Choose(all); i >= 0 && i < of {
-		return i
-	}
-	return 0
-}
-
 // release settles all amounts, and gives back the resources: they have one user less.
 func (t *ByteSource) release(now time.Time) {
 	t.settle(now, t.numRecent)
@@ -316,7 +301,7 @@ func (s *site) findResources(now time.Time, t *ByteSource) {
 	limits := t.request.Limits
 	var list []Limit
 	if len(limits) > 0 {
-		list = limits[t.choice(len(limits))]
+		list = limits[0]
 	}
 	var resources []*resource
 	for i := range list {

@@ -20,16 +20,14 @@ const longestPostponed = time.Second
 // until the resource is marked dirty.
 type choices struct {
 	needs     [][]need
-	order     Ranking // nil: not built yet
-	wanted    Ranking // of the latest request
-	ended     bool    // no request needs them any more
-	unordered bool    // they cannot be kept in order
+	key       any  // Ranking.Common of the order; nil: not built yet
+	ended     bool // no request needs them any more
+	unordered bool // they cannot be kept in order
 
 	common    []need // of every alternative
 	all       []choice
 	ready     heap.Heap[*choice, byPreference]
 	blocked   heap.Heap[*choice, byUntil]
-	fallback  []int     // that are only chosen if there is no other
 	external  []*choice // blocked by a resource that Gate.UpdateExternal may change
 	revived   uint64    // agenda.externalChanges when external was looked at last
 	postponed int       // that are blocked only because others are chosen before them
@@ -40,7 +38,7 @@ type choice struct {
 	of        *choices
 	index     int32
 	postponed bool
-	rank      [3]uint64 // as read last; it may have risen since
+	rank      Rank      // as read last; it may have risen since
 	until     time.Time // when it is blocked: not ready before, unless a resource of it is marked dirty
 
 	inReady, inBlocked int32
@@ -61,20 +59,9 @@ type byUntil struct{}
 func (byUntil) Before(a, b *choice) bool { return a.until.Before(b.until) }
 func (byUntil) Place(c *choice) *int32   { return &c.inBlocked }
 
-// rankedBy sets the ranking by which the next request chooses, and returns the choices; nil if
-// that request has no ranking.
-func (c *choices) rankedBy(order Ranking) *choices {
-	if c == nil || order == nil {
-		return nil
-	}
-	c.wanted = order
-	return c
-}
-
 // build puts all alternatives in order.
-func (c *choices) build() {
-	order := c.wanted
-	*c = choices{needs: c.needs, order: order, wanted: order}
+func (c *choices) build(order Ranking, key any) {
+	*c = choices{needs: c.needs, key: key}
 	for _, n := range c.needs[0] {
 		if !slices.ContainsFunc(c.needs, func(list []need) bool { return !slices.Contains(list, n) }) {
 			c.common = append(c.common, n)
@@ -83,12 +70,7 @@ func (c *choices) build() {
 	c.all = make([]choice, len(c.needs))
 	for i, needs := range c.needs {
 		item := &c.all[i]
-		item.of, item.index = c, int32(i)
-		rank, ok := order.Rank(i)
-		if !ok {
-			c.fallback = append(c.fallback, i)
-			continue
-		}
+		item.of, item.index, item.rank = c, int32(i), order.Rank(i)
 		for _, n := range needs {
 			if slices.Contains(c.common, n) {
 				continue
@@ -98,7 +80,6 @@ func (c *choices) build() {
 			}
 			n.resource.choices = append(slices.DeleteFunc(n.resource.choices, func(old *choice) bool { return old.of.ended }), item)
 		}
-		item.rank = rank
 		c.ready.Push(item)
 	}
 }
@@ -146,7 +127,7 @@ func (c *choice) block(until time.Time) {
 
 // choose is the alternative that is ready and the first in order, -1 if none is. sure is
 // false when all of them have to be looked at.
-func (c *choices) choose(now time.Time, a *agenda) (at int, sure bool) {
+func (c *choices) choose(now time.Time, order Ranking, a *agenda) (at int, sure bool) {
 	if !free(now, c.common) {
 		return -1, true
 	}
@@ -163,19 +144,21 @@ func (c *choices) choose(now time.Time, a *agenda) (at int, sure bool) {
 	}
 	for !c.ready.Empty() {
 		first := c.ready.Top()
-		if rank, _ := c.order.Rank(int(first.index)); rank != first.rank {
+		if rank := order.Rank(int(first.index)); rank != first.rank {
 			first.rank = rank
 			c.ready.Put(first)
 			continue
 		}
 		until, external, ok := c.when(now, c.needs[first.index])
-		switch rests := c.order.Rests(int(first.index)); {
+		switch rests := order.Rests(int(first.index)); {
 		case !ok:
 			first.block(until)
 			if external {
 				c.external = append(c.external, first)
 			}
 			continue
+		case first.rank[0]>>62 > 0 && c.postponed > 0:
+			return -1, false // a choice that rests comes before one of a later class
 		case rests.After(now):
 			if most := now.Add(longestPostponed); rests.After(most) {
 				rests = most
@@ -187,15 +170,7 @@ func (c *choices) choose(now time.Time, a *agenda) (at int, sure bool) {
 		}
 		return int(first.index), true
 	}
-	if c.postponed > 0 {
-		return -1, false
-	}
-	for _, i := range c.fallback {
-		if free(now, c.needs[i]) {
-			return i, true
-		}
-	}
-	return -1, true
+	return -1, c.postponed == 0
 }
 
 // when tells whether needs can be taken now, and if not, from when on they may be: the

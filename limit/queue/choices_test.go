@@ -19,45 +19,29 @@ type account struct {
 }
 
 // accounts choose as a pool of tokens does; what is beyond them is a request without any.
-type accounts struct {
-	all []account
-	now *time.Time
-}
+type accounts struct{ all []account }
 
-func (a *accounts) Rank(i int) ([3]uint64, bool) {
+func (a *accounts) Rank(i int) Rank {
 	if i >= len(a.all) {
-		return [3]uint64{}, false
+		return Rank{3 << 62}
 	}
-	return [3]uint64{a.all[i].throttled, a.all[i].used}, true
+	return Rank{0, a.all[i].throttled, a.all[i].used}
 }
 
-func (a *accounts) Rests(i int) time.Time { return a.all[i].rests }
-func (a *accounts) Chosen(int)            {}
-
-// pick is the plain way: it looks at all that are ready.
-func (a *accounts) pick(ready []int) int {
-	best := ready[0]
-	for _, i := range ready[1:] {
-		if a.before(i, best) {
-			best = i
-		}
+func (a *accounts) Rests(i int) time.Time {
+	if i >= len(a.all) {
+		return time.Time{}
 	}
-	return best
+	return a.all[i].rests
 }
 
-func (a *accounts) before(i, j int) bool {
-	if i >= len(a.all) || j >= len(a.all) {
-		return i < len(a.all)
-	}
-	x, y := a.all[i], a.all[j]
-	if r, s := x.rests.After(*a.now), y.rests.After(*a.now); r != s {
-		return s
-	}
-	if x.throttled != y.throttled {
-		return x.throttled < y.throttled
-	}
-	return x.used < y.used
-}
+func (a *accounts) Chosen(int)  {}
+func (a *accounts) Common() any { return a }
+
+// alone is the same order for one request: all alternatives that are ready are looked at.
+type alone struct{ *accounts }
+
+func (alone) Common() any { return nil }
 
 // twin is the same site twice: one that keeps the alternatives in order, and one that
 // looks at all.
@@ -76,17 +60,17 @@ type twin struct {
 func (w *twin) come(queues bool) int {
 	var chosen [2]int
 	for n, s := range w.sites {
-		r := Request{Site: "site", Client: "x", Limits: w.limits, Shared: true, Chooser: chooseFunc(w.accounts.pick)}
+		r := Request{Site: "site", Client: "x", Limits: w.limits, Shared: true, Order: alone{w.accounts}}
 		if n == 0 {
 			r.Order = w.accounts
 		}
 		p := &Permit{request: r, ctx: context.Background(), asked: w.now, waker: signal.New(), site: s}
-		p.hold = hold{name: r.Client, chooser: r.Chooser, owner: p}
+		p.hold = hold{name: r.Client, order: r.Order, owner: p}
 		var err error
 		if p.hold.needs, err = s.registry.plan(w.now, &p.request); err != nil {
 			w.t.Fatal(err)
 		}
-		p.hold.choices = s.registry.choices.rankedBy(r.Order)
+		p.hold.choices = s.registry.choices
 		switch {
 		case s.sched.tryAtOnce(w.now, &p.hold):
 			chosen[n] = p.Choice()
@@ -125,7 +109,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &twin{t: t, now: noon}
 		const tokens = 20
-		w.accounts = &accounts{all: make([]account, tokens), now: &w.now}
+		w.accounts = &accounts{make([]account, tokens)}
 		spec := rapid.SampledFrom([]*limit.Spec{
 			{As: limit.Rolling, Amount: 2, Window: 10 * time.Second},
 			{As: limit.Fixed, Amount: 3, Window: 5 * time.Second},
@@ -219,7 +203,7 @@ func (m asked) When(now time.Time, n int64) (time.Time, bool) {
 func TestAChoiceDoesNotLookAtAllTokens(t *testing.T) {
 	const tokens = 2000
 	now, times := noon, 0
-	a := &accounts{all: make([]account, tokens), now: &now}
+	a := &accounts{make([]account, tokens)}
 	limits := make([][]Limit, tokens)
 	for i := range limits {
 		limits[i] = []Limit{{Name: "own", Key: fmt.Sprint(i), N: 1, Source: makeFunc(func() limit.Meter {
@@ -232,10 +216,10 @@ func TestAChoiceDoesNotLookAtAllTokens(t *testing.T) {
 	}
 	s := newSite(NewGate(Bounds{}, nil), "site")
 	come := func() bool {
-		p := &Permit{request: Request{Site: "site", Limits: limits, Shared: true, Order: a, Chooser: chooseFunc(a.pick)}, ctx: context.Background(), site: s}
-		p.hold = hold{chooser: chooseFunc(a.pick), owner: p}
+		p := &Permit{request: Request{Site: "site", Limits: limits, Shared: true, Order: a}, ctx: context.Background(), site: s}
+		p.hold = hold{order: a, owner: p}
 		p.hold.needs, _ = s.registry.plan(now, &p.request)
-		p.hold.choices = s.registry.choices.rankedBy(p.request.Order)
+		p.hold.choices = s.registry.choices
 		went := s.sched.tryAtOnce(now, &p.hold)
 		if went {
 			_ = s.sched.finish(now, &p.hold, Result{})

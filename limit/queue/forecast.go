@@ -32,16 +32,23 @@ type liveView func(look func(now time.Time))
 // that was chosen longest ago is chosen.
 type forecastNeeds struct {
 	needs  [][]need
-	chosen []int
-	turn   int
+	chosen []uint64
+	turn   uint64
 }
 
-// Choose implements Chooser.
-func (f *forecastNeeds) Choose(ready []int) int {
-	first := slices.MinFunc(ready, func(a, b int) int { return f.chosen[a] - f.chosen[b] })
+// Rank implements Ranking.
+func (f *forecastNeeds) Rank(i int) Rank { return Rank{f.chosen[i]} }
+
+// Rests implements Ranking.
+func (f *forecastNeeds) Rests(int) time.Time { return time.Time{} }
+
+// Common implements Ranking.
+func (f *forecastNeeds) Common() any { return nil }
+
+// Chosen implements Ranking.
+func (f *forecastNeeds) Chosen(i int) {
 	f.turn++
-	f.chosen[first] = f.turn
-	return first
+	f.chosen[i] = f.turn
 }
 
 // predict fills in when each hold of a snapshot goes.
@@ -71,7 +78,7 @@ func (f *forecast) add(w *heldView, served float64) *hold {
 		needs: needs.needs, seq: w.seq, added: w.since, missed: w.missed,
 	}
 	if len(needs.needs) > 1 {
-		h.chooser = needs
+		h.order = needs
 	}
 	s.clients.of(h.name).served = served
 	s.countWaiting(h)
@@ -93,7 +100,7 @@ func (f *forecast) copyNeeds(of [][]need) *forecastNeeds {
 	if known := f.needs[&of[0]]; known != nil {
 		return known
 	}
-	c := &forecastNeeds{needs: make([][]need, len(of)), chosen: make([]int, len(of))}
+	c := &forecastNeeds{needs: make([][]need, len(of)), chosen: make([]uint64, len(of))}
 	for i, alternative := range of {
 		c.needs[i] = slices.Clone(alternative)
 		for j := range alternative {

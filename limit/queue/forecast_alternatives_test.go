@@ -13,11 +13,10 @@ func TestARequestWithAlternativesGoesWhenItIsExpectedTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		spec := limit.Spec{As: limit.Rolling, Amount: 2, Window: 5 * time.Second}
-		n := 0
 		r := Request{
 			Site: "a", Client: "x", Priority: DefaultPriority,
-			Limits:  [][]Limit{{{Name: "n", Key: "one", Spec: &spec, N: 1}}, {{Name: "n", Key: "two", Spec: &spec, N: 1}}},
-			Chooser: chooseFunc(func(ready []int) int { n++; return ready[n%len(ready)] }),
+			Limits: [][]Limit{{{Name: "n", Key: "one", Spec: &spec, N: 1}}, {{Name: "n", Key: "two", Spec: &spec, N: 1}}},
+			Order:  &turns{used: make([]uint64, 2)},
 		}
 		for range 4 {
 			allow(t, g, r).Finish(Result{})

@@ -91,7 +91,7 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 	if woken != nil {
 		p.waker = wakeFunc(woken)
 	}
-	p.hold = hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost, chooser: r.Chooser, owner: p}
+	p.hold = hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost, order: r.Order, owner: p}
 	if held, err = s.enter(p); err != nil {
 		return nil, false, err
 	}

@@ -34,8 +34,8 @@ type hold struct {
 	// be taken at once. No resource is twice in the same alternative.
 	needs [][]need
 
-	// chooser chooses among the alternatives that are ready; nil takes the first.
-	chooser Chooser
+	// order chooses among the alternatives that are ready; nil takes the first.
+	order Ranking
 
 	owner   *Permit  // of a Gate; nil in tests of the scheduler alone
 	choices *choices // of its needs; nil: no other hold has these needs

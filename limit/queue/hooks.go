@@ -36,26 +36,23 @@ type Waiter interface {
 	BlockedBy() string
 }
 
-// Chooser chooses an alternative for a request.
-type Chooser interface {
-	// Choose answers which of the alternatives that are ready, by their index in
-	// Request.Limits, the request takes. It is called if there are two or more.
-	Choose(ready []int) int
+// Ranking is the order of a request's alternatives, by their index in Request.Limits.
+type Ranking interface {
+	// Rank returns the place of an alternative. Of those that are ready the least rank is
+	// chosen, and of equal ranks the first.
+	Rank(i int) Rank
+	// Rests returns the time until which an alternative is only chosen if there is no other of
+	// its class; a time that is not after now has no effect.
+	Rests(i int) time.Time
+	// Chosen reports a choice among several alternatives.
+	Chosen(i int)
+	// Common returns a key that is equal for all requests with the same order, whose ranks never
+	// fall: such requests with the same needs share a sorted list. nil: the order is of this request alone.
+	Common() any
 }
 
-// Ranking is the order of a request's alternatives. It leads to the same choice as the
-// Chooser of the request, without a look at each alternative.
-type Ranking interface {
-	// Rank is the place of an alternative. Of those that are ready the least rank is
-	// chosen, and of equal ranks the first. A rank never falls. ok is false for an
-	// alternative that is only chosen if there is no other.
-	Rank(i int) (r [3]uint64, ok bool)
-	// Rests is the time until which an alternative is only chosen if there is no other;
-	// a time that is not after now has no effect.
-	Rests(i int) time.Time
-	// Chosen reports the choice.
-	Chosen(i int)
-}
+// Rank is compared number by number. The highest two bits of the first are the class.
+type Rank = [4]uint64
 
 // MeterSource provides the meters of a limit.
 type MeterSource interface {

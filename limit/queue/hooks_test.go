@@ -22,9 +22,25 @@ func (f cooledFunc) Cooled(site string, at Scope, until time.Time, why string) {
 	f(site, at, until, why)
 }
 
-type chooseFunc func(ready []int) int
+type rankFunc func(i int) uint64
 
-func (f chooseFunc) Choose(ready []int) int { return f(ready) }
+func (f rankFunc) Rank(i int) Rank     { return Rank{f(i)} }
+func (f rankFunc) Rests(int) time.Time { return time.Time{} }
+func (f rankFunc) Chosen(int)          {}
+func (f rankFunc) Common() any         { return nil }
+
+// turns chooses the alternative that was chosen longest ago.
+type turns struct {
+	rankFunc
+	used []uint64
+	now  uint64
+}
+
+func (t *turns) Rank(i int) Rank { return Rank{t.used[i]} }
+func (t *turns) Chosen(i int) {
+	t.now++
+	t.used[i] = t.now
+}
 
 // makeFunc is a source that only makes meters.
 type makeFunc func() limit.Meter

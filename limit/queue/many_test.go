@@ -25,15 +25,6 @@ func manyTokens(tokens, each int, site *limit.Spec) [][]Limit {
 	return all
 }
 
-// byTurns chooses one after the other, as a pool does.
-func byTurns() func([]int) int {
-	next := 0
-	return func(ready []int) int {
-		next++
-		return ready[next%len(ready)]
-	}
-}
-
 // BenchmarkTokens is a request that comes, goes and is over, at a site where many tokens
 // could send it: while all have room, and while nine of ten are used up.
 func BenchmarkTokens(b *testing.B) {
@@ -51,8 +42,8 @@ func BenchmarkTokens(b *testing.B) {
 					limits[i] = []Limit{{Name: "own", Key: key, Spec: spec, N: 1}, {Name: "token", Key: key}}
 				}
 				w := newCrowd(b, limits, true)
-				a := &accounts{all: make([]account, tokens), now: &w.now}
-				w.r.Chooser, w.r.Order = chooseFunc(a.pick), a
+				a := &accounts{make([]account, tokens)}
+				w.r.Order = a
 				turn := uint64(0)
 				come := func() {
 					w.now = w.now.Add(time.Millisecond)
@@ -125,15 +116,15 @@ type crowd struct {
 
 func newCrowd(b *testing.B, limits [][]Limit, shared bool) *crowd {
 	g := NewGate(Bounds{Wait: 30 * time.Minute}, nil)
-	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Shared: shared, Chooser: chooseFunc(byTurns())}
+	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Shared: shared, Order: &turns{used: make([]uint64, len(limits))}}
 	return &crowd{b: b, s: newSite(g, "site"), now: noon, r: r}
 }
 
 func (w *crowd) come() {
 	p := &Permit{request: w.r, ctx: context.Background(), asked: w.now, site: w.s}
-	p.hold = hold{name: w.r.Client, chooser: w.r.Chooser, deadline: w.now.Add(1000 * time.Hour), owner: p}
+	p.hold = hold{name: w.r.Client, order: w.r.Order, deadline: w.now.Add(1000 * time.Hour), owner: p}
 	p.hold.needs, _ = w.s.registry.plan(w.now, &p.request)
-	p.hold.choices = w.s.registry.choices.rankedBy(w.r.Order)
+	p.hold.choices = w.s.registry.choices
 	if w.s.sched.tryAtOnce(w.now, &p.hold) {
 		w.going = append(w.going, &p.hold)
 		return

@@ -102,7 +102,7 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 			continue
 		}
 		s.ready = append(s.ready, i)
-		if h.chooser == nil {
+		if h.order == nil {
 			break
 		}
 	}
@@ -146,22 +146,36 @@ func (s *scheduler) wait(now time.Time, g *group, h *hold) {
 }
 
 // pick chooses among the alternatives that are ready.
-func (s *scheduler) pick(h *hold) int {
-	if h.chooser != nil && len(s.ready) > 1 {
-		if i := h.chooser.Choose(s.ready); i >= 0 && i < len(h.needs) {
-			for _, ready := range s.ready {
-				if ready == i {
-					return i
-				}
-			}
+func (s *scheduler) pick(now time.Time, h *hold) int {
+	if h.order == nil || len(s.ready) < 2 {
+		return s.ready[0]
+	}
+	first, least := -1, position{}
+	for _, i := range s.ready {
+		if at := positionOf(now, h.order, i); first < 0 || slices.Compare(at[:], least[:]) < 0 {
+			first, least = i, at
 		}
 	}
-	return s.ready[0]
+	h.order.Chosen(first)
+	return first
+}
+
+// position orders alternatives: by the class of their rank, then those that do not rest, then by rank.
+type position [6]uint64
+
+func positionOf(now time.Time, order Ranking, i int) (at position) {
+	rank := order.Rank(i)
+	at[0] = rank[0] >> 62
+	if order.Rests(i).After(now) {
+		at[1] = 1
+	}
+	copy(at[2:], rank[:])
+	return at
 }
 
 // grant grants the first hold of a group, and adds its cost to what its client has had.
 func (s *scheduler) grant(now time.Time, h *hold) {
-	choice := s.pick(h)
+	choice := s.pick(now, h)
 	s.leave(h)
 	s.uncountWaiting(h)
 	s.take(now, h, choice)
@@ -247,7 +261,7 @@ func (s *scheduler) tryAtOnce(now time.Time, h *hold) bool {
 			continue
 		}
 		s.ready = append(s.ready, i)
-		if h.chooser == nil {
+		if h.order == nil {
 			break
 		}
 	}
@@ -255,19 +269,23 @@ func (s *scheduler) tryAtOnce(now time.Time, h *hold) bool {
 		return false
 	}
 	s.stamp(now, h)
-	s.take(now, h, s.pick(h))
+	s.take(now, h, s.pick(now, h))
 	return true
 }
 
 // choices are those of a hold, nil if all alternatives have to be looked at.
 func (s *scheduler) choices(h *hold) *choices {
 	c := h.choices
-	if c == nil || len(s.groups) > 0 || len(h.needs) != len(c.needs) || &h.needs[0] != &c.needs[0] {
+	if c == nil || h.order == nil || len(s.groups) > 0 || len(h.needs) != len(c.needs) || &h.needs[0] != &c.needs[0] {
 		return nil
 	}
-	if c.order != c.wanted {
+	key := h.order.Common()
+	if key == nil {
+		return nil
+	}
+	if c.key != key {
 		c.detach()
-		c.build()
+		c.build(h.order, key)
 	}
 	if c.unordered {
 		return nil
@@ -282,11 +300,11 @@ func (s *scheduler) tryChoices(now time.Time, h *hold) (went, sure bool) {
 	if c == nil {
 		return false, false
 	}
-	i, sure := c.choose(now, &s.agenda)
+	i, sure := c.choose(now, h.order, &s.agenda)
 	if i < 0 {
 		return false, sure
 	}
-	c.order.Chosen(i)
+	h.order.Chosen(i)
 	s.stamp(now, h)
 	s.take(now, h, i)
 	return true, true
@@ -311,7 +329,7 @@ func (s *scheduler) tryAllowed(now time.Time, h *hold) bool {
 		return false
 	}
 	s.stamp(now, h)
-	s.take(now, h, s.pick(h))
+	s.take(now, h, s.pick(now, h))
 	return true
 }
 
@@ -359,7 +377,7 @@ func (s *scheduler) force(now time.Time, h *hold) *Blocker {
 		}
 	}
 	if len(s.ready) > 0 {
-		s.take(now, h, s.pick(h))
+		s.take(now, h, s.pick(now, h))
 		return nil
 	}
 	k, res := blocker(now, h)
@@ -386,5 +404,5 @@ func (s *scheduler) least(now time.Time, h *hold) int {
 	if len(s.ready) == 0 {
 		return 0
 	}
-	return s.pick(h)
+	return s.pick(now, h)
 }

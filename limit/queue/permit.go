@@ -37,7 +37,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	if p.hold.needs, err = s.registry.plan(now, r); err != nil {
 		return false, err
 	}
-	p.hold.choices = s.registry.choices.rankedBy(r.Order)
+	p.hold.choices = s.registry.choices
 	if r.Observe {
 		p.would = s.sched.force(now, &p.hold)
 		return false, nil

@@ -29,9 +29,8 @@ type Request struct {
 
 	// Limits are alternatives: it needs all of one of them. Empty is no limit. The
 	// gate keeps the slices and does not change them, and neither may anybody else.
-	Limits  [][]Limit
-	Chooser Chooser // among the alternatives that are ready; nil takes the first
-	Order   Ranking // the order by which Chooser chooses; nil: it has none
+	Limits [][]Limit
+	Order  Ranking // of the alternatives; nil takes the first that is ready
 
 	Shared bool // many requests have these very Limits, so their resources are worth remembering
 

@@ -221,7 +221,7 @@ func TestTheFirstAlternativeThatIsReadyIsTaken(t *testing.T) {
 	if !slices.Equal(choices, []int{0, 1, 1, 1}) {
 		t.Errorf("choices are %v", choices)
 	}
-	picked := hold{needs: either(), chooser: chooseFunc(func(ready []int) int { return ready[len(ready)-1] })}
+	picked := hold{needs: either(), order: rankFunc(func(i int) uint64 { return uint64(100 - i) })}
 	w.now = w.now.Add(time.Hour)
 	w.add("picked", picked)
 	w.next()

@@ -118,7 +118,7 @@ func (s *site) renew(r *Request) {
 func (s *site) ask(r *Request) {
 	if g := s.gate.latest.Load(); g.hooks != nil {
 		r.Limits, r.Version = g.hooks.Limits(*r)
-		r.Generation, r.Shared, r.Order = g.number, false, nil
+		r.Generation, r.Shared = g.number, false
 	}
 }
 

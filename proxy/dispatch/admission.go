@@ -20,7 +20,6 @@ import (
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/status"
-	"github.com/abide-proxy/abide/tokens"
 )
 
 // admission decides when a request is sent: it asks robots.txt, the breaker, the queue and
@@ -105,14 +104,8 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 	if x.Client != nil {
 		q.Weight = x.Client.Weight
 	}
-	switch {
-	case x.subject.Tokens != nil:
-		q.Chooser = x
-		if x.progress.denials.None() {
-			q.Order = x.subject.Tokens.Order()
-		}
-	case x.rule != nil && len(x.rule.Backends) > 0:
-		q.Chooser = x
+	if x.subject.Tokens != nil || x.rule != nil && len(x.rule.Backends) > 0 {
+		q.Order = order{x}
 	}
 	return q
 }
@@ -272,8 +265,7 @@ type hooks struct{ *admission }
 // The interfaces of the queue that types of other packages implement.
 var (
 	_ queue.Hooks     = hooks{}
-	_ queue.Chooser   = (*Request)(nil)
-	_ queue.Ranking   = tokens.Order{}
+	_ queue.Ranking   = order{}
 	_ queue.Demanding = (*ledger.Ledger)(nil)
 	_ queue.Impatient = (*ledger.Ledger)(nil)
 	_ queue.Unknowing = (*ledger.SlowStart)(nil)

@@ -113,28 +113,6 @@ func (x *Request) countAttempt() {
 	}
 }
 
-// chooseBackend chooses one of the backends that could take the request now, and counts the
-// request there at once: the queue may let the next one go before this one is sent. The
-// queue calls it under the lock of the site.
-func (x *Request) chooseBackend(ready []int) int {
-	group := &x.progress.plan.Backends
-	fit := ready
-	if over := x.progress.to.over; len(over) > 0 {
-		if first := slices.DeleteFunc(slices.Clone(ready), func(i int) bool {
-			return i >= len(group.Hosts) || slices.Contains(over, group.Hosts[i].Name)
-		}); len(first) > 0 {
-			fit = first
-		}
-	}
-	i := group.Pick(fit, x.ClientName(), x.Snapshot.clock.Now())
-	if i < len(group.Hosts) {
-		x.progress.to.leave()
-		x.progress.to.backend = &group.Hosts[i]
-		x.progress.to.backend.Load.Begin()
-	}
-	return i
-}
-
 // passOver finds the backends that the next attempt of a request passes over: a backend that has not failed this
 // request comes first, and one that refused its last connection comes last, but for those that
 // cannot take the request before it gives up. The attempt waits for a backend that comes first.

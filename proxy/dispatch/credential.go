@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/queue"
@@ -21,13 +22,51 @@ func (x *Request) maySign() bool {
 // errInsecure is the error of a request that would show a token to others than its site.
 var errInsecure = errors.New("a token may not go there")
 
-// Choose implements queue.Chooser: it chooses a token, or else a backend.
-func (x *Request) Choose(ready []int) int {
-	t := &x.progress
-	if x.subject.Tokens == nil {
-		return x.chooseBackend(ready) // the pool is gone since a reload
+// order is the order of a request's tokens, or else of its backends. It implements queue.Ranking.
+type order struct{ *Request }
+
+// Rank returns the place of a token or backend. A backend that the attempt passes over comes after the others.
+func (x order) Rank(i int) queue.Rank {
+	if x.subject.Tokens != nil {
+		return x.subject.Tokens.Rank(i, &x.progress.denials)
 	}
-	return x.subject.Tokens.PickFor(ready, x.Snapshot.clock.Now(), &t.denials)
+	group := &x.progress.plan.Backends
+	rank := group.Rank(i, x.ClientName(), x.Snapshot.clock.Now())
+	if i < len(group.Hosts) && slices.Contains(x.progress.to.over, group.Hosts[i].Name) {
+		rank[0] |= 1 << 63
+	}
+	return rank
+}
+
+// Rests returns until when a token is blocked because of another site's answer.
+func (x order) Rests(i int) time.Time {
+	if x.subject.Tokens == nil {
+		return time.Time{}
+	}
+	return x.subject.Tokens.Rests(i)
+}
+
+// Common returns the set of tokens, unless one was denied for the request.
+func (x order) Common() any {
+	if x.subject.Tokens == nil || !x.progress.denials.None() {
+		return nil
+	}
+	return x.subject.Tokens
+}
+
+// Chosen counts the request at its token or backend at once: the queue may let the next one go
+// before this one is sent.
+func (x order) Chosen(i int) {
+	if x.subject.Tokens != nil {
+		x.subject.Tokens.Chosen(i)
+		return
+	}
+	group, to := &x.progress.plan.Backends, &x.progress.to
+	if group.Chosen(i); i < len(group.Hosts) {
+		to.leave()
+		to.backend = &group.Hosts[i]
+		to.backend.Load.Begin()
+	}
 }
 
 // hasOtherTokens reports whether the request could be sent with another token, or without

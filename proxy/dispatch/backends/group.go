@@ -2,7 +2,9 @@
 // request is sent, and which of them get no requests for a while after failures.
 //
 //	g := backends.NewGroup(rule, loads)
-//	b := &g.Hosts[g.Pick(ready, client, now)]
+//	rank := g.Rank(i, client, now) // the host with the least is the next
+//	g.Chosen(i)
+//	b := &g.Hosts[i]
 //	b.Load.Begin()
 //	...
 //	b.Load.End()
@@ -16,7 +18,6 @@ import (
 	"hash/maphash"
 	"math"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,59 +82,30 @@ func (g *Group) Find(name string) *Backend {
 
 var stickiness = maphash.MakeSeed()
 
-// Pick returns the index of the host that a client's request is sent to, of those in ready. It
-// counts the choice where the next choice depends on it.
-func (g *Group) Pick(ready []int, client string, now time.Time) int {
+// Rank returns the place of a host in the order in which a client's request takes one, as
+// queue.Ranking describes.
+func (g *Group) Rank(i int, client string, now time.Time) [4]uint64 {
+	if i >= len(g.Hosts) {
+		return [4]uint64{}
+	}
+	b := &g.Hosts[i]
 	switch {
-	case len(g.Hosts) == 0 || slices.Max(ready) >= len(g.Hosts):
-		return ready[0]
-	case g.sticky:
-		return g.stick(ready, client)
-	case g.balance == "round-robin":
-		return g.rotation.next(ready)
-	case g.balance == "least-loaded":
-		return g.rotation.next(g.leastLoaded(ready))
-	}
-	best, least := ready[0], math.Inf(1)
-	for _, i := range ready {
-		b := &g.Hosts[i]
-		if cost := b.Load.cost(now) / float64(b.weight); cost < least {
-			best, least = i, cost
-		}
-	}
-	return best
-}
-
-// stick returns the host of a client. Each host has the share of clients that its weight says
-// (rendezvous hashing).
-func (g *Group) stick(ready []int, client string) int {
-	best, most := ready[0], 0.0
-	for _, i := range ready {
-		b := &g.Hosts[i]
+	case g.sticky: // each host has the share of clients that its weight says (rendezvous hashing)
 		part := (float64(maphash.Comparable(stickiness, [2]string{client, b.Name})>>11) + 0.5) / (1 << 53)
-		if score := -float64(b.weight) / math.Log(part); score > most {
-			best, most = i, score
-		}
+		return [4]uint64{math.Float64bits(-math.Log(part) / float64(b.weight))}
+	case g.balance == "round-robin":
+		return g.rotation.rank(i, 0)
+	case g.balance == "least-loaded":
+		return g.rotation.rank(i, uint64(max(b.Load.InFlight(), 0)))
 	}
-	return best
+	return [4]uint64{math.Float64bits(b.Load.cost(now) / float64(b.weight))} // that of a positive number orders it
 }
 
-// leastLoaded returns the hosts that have the fewest requests under way, for their weight.
-func (g *Group) leastLoaded(ready []int) []int {
-	var least []int
-	var inFlight, weight int64
-	for _, i := range ready {
-		b := &g.Hosts[i]
-		n, w := b.Load.InFlight(), int64(b.weight)
-		if least != nil && n*weight > inFlight*w {
-			continue
-		}
-		if least == nil || n*weight < inFlight*w {
-			least, inFlight, weight = least[:0], n, w
-		}
-		least = append(least, i)
+// Chosen counts the choice of a host where the next choice depends on it.
+func (g *Group) Chosen(i int) {
+	if !g.sticky && (g.balance == "round-robin" || g.balance == "least-loaded") {
+		g.rotation.take(i)
 	}
-	return least
 }
 
 // rotation has backends take turns, each as often as its weight says. A backend
@@ -173,26 +145,25 @@ func divisor(a, b uint64) uint64 {
 	return a
 }
 
-// next returns the backend whose turn it is, of at least one.
-func (r *rotation) next(among []int) int {
+// rank returns the place of a backend that is busy with so many requests.
+func (r *rotation) rank(i int, busy uint64) [4]uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	best := among[0]
-	for _, i := range among[1:] {
-		a, b := max(r.turn[i], r.now), max(r.turn[best], r.now)
-		if a < b || a == b && r.turn[i]+r.stride[i] < r.turn[best]+r.stride[best] {
-			best = i
-		}
-	}
-	r.now = max(r.turn[best], r.now)
-	r.turn[best] = r.now + r.stride[best]
+	return [4]uint64{busy * r.stride[i], max(r.turn[i], r.now), r.turn[i] + r.stride[i]}
+}
+
+// take gives a backend its turn.
+func (r *rotation) take(i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = max(r.turn[i], r.now)
+	r.turn[i] = r.now + r.stride[i]
 	if r.now > farTurn {
 		for i := range r.turn {
 			r.turn[i] -= min(r.turn[i], r.now)
 		}
 		r.now = 0
 	}
-	return best
 }
 
 // Load is the work of a backend: its requests under way, and how quick and how reliable

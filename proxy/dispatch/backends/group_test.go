@@ -2,6 +2,7 @@ package backends
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +15,7 @@ func TestTheBalanceOfBackends(t *testing.T) {
 	p := equals(3, "round-robin")
 	times := map[int]int{}
 	for range 9 {
-		i := p.Pick(all, "", now)
+		i := p.pick(all, "", now)
 		times[i]++
 	}
 	for i, n := range times {
@@ -26,10 +27,10 @@ func TestTheBalanceOfBackends(t *testing.T) {
 	p.Hosts[0].Load.inFlight.Store(2)
 	p.Hosts[1].Load.inFlight.Store(1)
 	p.Hosts[2].Load.inFlight.Store(3)
-	if i := p.Pick(all, "", now); i != 1 {
+	if i := p.pick(all, "", now); i != 1 {
 		t.Errorf("least-loaded: %d", i)
 	}
-	if i := p.Pick([]int{0, 2}, "", now); i != 0 {
+	if i := p.pick([]int{0, 2}, "", now); i != 0 {
 		t.Errorf("least-loaded of those that are ready: %d", i)
 	}
 
@@ -37,17 +38,17 @@ func TestTheBalanceOfBackends(t *testing.T) {
 	p.Hosts[0].Load.Add(time.Second, Well, now)
 	p.Hosts[1].Load.Add(50*time.Millisecond, Well, now)
 	p.Hosts[2].Load.Add(50*time.Millisecond, Ill, now)
-	if i := p.Pick(all, "", now); i != 1 {
+	if i := p.pick(all, "", now); i != 1 {
 		t.Errorf("adaptive: %d", i)
 	}
 	p.Hosts[1].Load.inFlight.Store(100)
-	if i := p.Pick(all, "", now); i == 1 {
+	if i := p.pick(all, "", now); i == 1 {
 		t.Error("adaptive: the fast one has all of them")
 	}
 	p.Hosts[1].Load.inFlight.Store(1)
 	later := now.Add(10 * time.Minute)
 	p.Hosts[1].Load.Add(50*time.Millisecond, Well, later)
-	if i := p.Pick(all, "", later); i == 1 {
+	if i := p.pick(all, "", later); i == 1 {
 		t.Error("adaptive: what failed long ago is never tried again")
 	}
 
@@ -55,9 +56,9 @@ func TestTheBalanceOfBackends(t *testing.T) {
 	who := map[int]int{}
 	for i := range 300 {
 		client := fmt.Sprint(i)
-		first := p.Pick(all, client, now)
+		first := p.pick(all, client, now)
 		who[first]++
-		if p.Pick(all, client, later) != first {
+		if p.pick(all, client, later) != first {
 			t.Error("a client does not stay")
 		}
 		var rest []int
@@ -66,7 +67,7 @@ func TestTheBalanceOfBackends(t *testing.T) {
 				rest = append(rest, i)
 			}
 		}
-		if p.Pick(rest, client, now) == first {
+		if p.pick(rest, client, now) == first {
 			t.Error("a client stays where nobody is ready")
 		}
 	}
@@ -88,4 +89,14 @@ func equals(n int, balance string) *Group {
 	}
 	p.rotation = newRotation(weights)
 	return p
+}
+
+// pick chooses as the queue does by the ranks of hosts.
+func (g *Group) pick(ready []int, client string, now time.Time) int {
+	first := slices.MinFunc(ready, func(a, b int) int {
+		x, y := g.Rank(a, client, now), g.Rank(b, client, now)
+		return slices.Compare(x[:], y[:])
+	})
+	g.Chosen(first)
+	return first
 }
