@@ -118,12 +118,13 @@ func BenchmarkMemory(b *testing.B) {
 			b.Run(fmt.Sprintf("permit of %s limits/%d", name, n), func(b *testing.B) {
 				weigh(b, n, func() any {
 					s := newSite(NewGate(Bounds{}, nil), "site")
+					needs := Compile(limits)
 					s.registry.whole.beginCooldown(noon.Add(time.Hour), "Retry-After", 0)
 					for i := range n {
-						r := Request{Site: "site", Client: clientNames[i%len(clientNames)], Method: "GET", Path: "/", Limits: limits, Shared: true}
+						r := Request{Site: "site", Client: clientNames[i%len(clientNames)], Method: "GET", Path: "/", Limits: limits, Needs: needs}
 						p := &Permit{request: r, ctx: context.Background(), waker: signal.New(), site: s}
 						p.hold = hold{name: r.Client, owner: p}
-						p.hold.needs, _ = s.registry.plan(noon, &p.request)
+						p.hold.needs, p.hold.choices, _ = s.registry.plan(noon, &p.request)
 						if err := s.sched.tryAdd(noon, &p.hold); err != nil {
 							b.Fatal(err)
 						}
@@ -143,11 +144,11 @@ func BenchmarkMemory(b *testing.B) {
 				s := newSite(g, "site")
 				p := &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: signal.New(), site: s}
 				p.hold = hold{name: "x", owner: p}
-				p.hold.needs, _ = s.registry.plan(noon, &p.request)
+				p.hold.needs, p.hold.choices, _ = s.registry.plan(noon, &p.request)
 				s.sched.tryAtOnce(noon, &p.hold)
 				p = &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: signal.New(), site: s}
 				p.hold = hold{name: "x", owner: p}
-				p.hold.needs, _ = s.registry.plan(noon, &p.request)
+				p.hold.needs, p.hold.choices, _ = s.registry.plan(noon, &p.request)
 				_ = s.sched.tryAdd(noon, &p.hold)
 				s.sched.next(noon)
 				all[i] = s
@@ -162,7 +163,7 @@ func BenchmarkGate(b *testing.B) {
 	for name, limits := range map[string][][]Limit{"no limits": nil, "three limits": {everyKind[1:4]}, "eleven limits": {everyKind}} {
 		b.Run(name, func(b *testing.B) {
 			g := NewGate(Bounds{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second}, nil)
-			r := Request{Site: "example.com", Client: "x", Priority: 3, Method: "GET", Path: "/some-route", Limits: limits, Shared: true}
+			r := Request{Site: "example.com", Client: "x", Priority: 3, Method: "GET", Path: "/some-route", Limits: limits, Needs: Compile(limits)}
 			b.ReportAllocs()
 			for b.Loop() {
 				p, err := g.Wait(b.Context(), r)

@@ -66,7 +66,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			e.resource.changed, e.resource.owed = now, 0
 			e.spec, e.subject, e.onlyCools, e.perKey = l.Spec, l.Subject, false, l.By != byAll
 		}
-		clear(s.registry.patterns)
+		s.registry.forgetFound()
 	}
 }
 

@@ -51,6 +51,7 @@ type twin struct {
 	accounts *accounts
 	sites    [2]*site
 	limits   [][]Limit
+	needs    *Needs
 	going    [2][]*Permit
 	waiting  [2][]*Permit
 	turn     uint64
@@ -60,17 +61,16 @@ type twin struct {
 func (w *twin) come(queues bool) int {
 	var chosen [2]int
 	for n, s := range w.sites {
-		r := Request{Site: "site", Client: "x", Limits: w.limits, Shared: true, Order: alone{w.accounts}}
+		r := Request{Site: "site", Client: "x", Limits: w.limits, Needs: w.needs, Order: alone{w.accounts}}
 		if n == 0 {
 			r.Order = w.accounts
 		}
 		p := &Permit{request: r, ctx: context.Background(), asked: w.now, waker: signal.New(), site: s}
 		p.hold = hold{name: r.Client, order: r.Order, owner: p}
 		var err error
-		if p.hold.needs, err = s.registry.plan(w.now, &p.request); err != nil {
+		if p.hold.needs, p.hold.choices, err = s.registry.plan(w.now, &p.request); err != nil {
 			w.t.Fatal(err)
 		}
-		p.hold.choices = s.registry.choices
 		switch {
 		case s.sched.tryAtOnce(w.now, &p.hold):
 			chosen[n] = p.Choice()
@@ -126,6 +126,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 				{Name: "token", Key: fmt.Sprint(i)},
 			})
 		}
+		w.needs = Compile(w.limits)
 		for n := range w.sites {
 			w.sites[n] = newSite(NewGate(Bounds{}, nil), "site")
 		}
@@ -215,11 +216,11 @@ func TestAChoiceDoesNotLookAtAllTokens(t *testing.T) {
 		})}}
 	}
 	s := newSite(NewGate(Bounds{}, nil), "site")
+	needs := Compile(limits)
 	come := func() bool {
-		p := &Permit{request: Request{Site: "site", Limits: limits, Shared: true, Order: a}, ctx: context.Background(), site: s}
+		p := &Permit{request: Request{Site: "site", Limits: limits, Needs: needs, Order: a}, ctx: context.Background(), site: s}
 		p.hold = hold{order: a, owner: p}
-		p.hold.needs, _ = s.registry.plan(now, &p.request)
-		p.hold.choices = s.registry.choices
+		p.hold.needs, p.hold.choices, _ = s.registry.plan(now, &p.request)
 		went := s.sched.tryAtOnce(now, &p.hold)
 		if went {
 			_ = s.sched.finish(now, &p.hold, Result{})

@@ -150,7 +150,7 @@ func (g *Gate) Reload(b Bounds, hooks Hooks) {
 		now := g.clock.Now()
 		s.sched.options.aging = b.Aging
 		if hooks != nil {
-			s.registry.forgetPatterns()
+			s.registry.forgetFound()
 			s.replan(now, s.sched.all())
 			s.updateByteRequests(now)
 		}

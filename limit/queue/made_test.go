@@ -110,7 +110,9 @@ func TestALimitKeepsTheMeterThatWasMadeFirst(t *testing.T) {
 			var first *budget
 			for i := range 30 {
 				r := made("a", nil)
-				r.Shared = shared
+				if shared {
+					r.Needs = Compile(r.Limits)
+				}
 				r.Limits[0][0].Title = fmt.Sprint("title ", i)
 				r.Limits[0][0].Source = makeFunc(func() limit.Meter { times++; first = newBudget(100, time.Hour); return first })
 				defer allow(t, g, r).Finish(Result{})

@@ -116,15 +116,17 @@ type crowd struct {
 
 func newCrowd(b *testing.B, limits [][]Limit, shared bool) *crowd {
 	g := NewGate(Bounds{Wait: 30 * time.Minute}, nil)
-	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Shared: shared, Order: &turns{used: make([]uint64, len(limits))}}
+	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Order: &turns{used: make([]uint64, len(limits))}}
+	if shared {
+		r.Needs = Compile(limits)
+	}
 	return &crowd{b: b, s: newSite(g, "site"), now: noon, r: r}
 }
 
 func (w *crowd) come() {
 	p := &Permit{request: w.r, ctx: context.Background(), asked: w.now, site: w.s}
 	p.hold = hold{name: w.r.Client, order: w.r.Order, deadline: w.now.Add(1000 * time.Hour), owner: p}
-	p.hold.needs, _ = w.s.registry.plan(w.now, &p.request)
-	p.hold.choices = w.s.registry.choices
+	p.hold.needs, p.hold.choices, _ = w.s.registry.plan(w.now, &p.request)
 	if w.s.sched.tryAtOnce(w.now, &p.hold) {
 		w.going = append(w.going, &p.hold)
 		return

@@ -104,13 +104,14 @@ func learning(t *testing.T, random *rand.Rand) {
 func TestTokensThatRestAreNotForgottenAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, made := NewGate(Bounds{}, nil), 0
-		r := Request{Site: "a", Shared: true}
+		r := Request{Site: "a"}
 		for token := range 100 {
 			r.Limits = append(r.Limits, []Limit{{
 				Name: "ledger", Key: fmt.Sprint(token), N: 1,
 				Source: makeFunc(func() limit.Meter { made++; return newBudget(1, time.Millisecond) }),
 			}})
 		}
+		r.Needs = Compile(r.Limits)
 		for range 900 {
 			allow(t, g, r).Finish(Result{})
 			time.Sleep(time.Millisecond)

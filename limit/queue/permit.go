@@ -34,10 +34,9 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	defer s.mu.Unlock()
 	now, g, r := p.asked, s.gate, &p.request
 	s.renew(r)
-	if p.hold.needs, err = s.registry.plan(now, r); err != nil {
+	if p.hold.needs, p.hold.choices, err = s.registry.plan(now, r); err != nil {
 		return false, err
 	}
-	p.hold.choices = s.registry.choices
 	if r.Observe {
 		p.would = s.sched.force(now, &p.hold)
 		return false, nil

@@ -31,8 +31,8 @@ type registry struct {
 	byScope           map[Scope]*limitResource
 	overflow          map[string]*limitResource // :: limit's name → resource of the keys that have none of their own
 	unlimited         [][]need                  // what a request needs that has no limits
-	patterns          map[*[]Limit]*pattern
-	choices           *choices  // of the needs that plan has returned last; nil: no other request has these needs
+	found             map[foundKey]found
+	foundAlternatives int       // of all that is in found
 	alternatives      int       // the largest number of alternatives of a request
 	sweptTo           int       // number of resources after the last sweep
 	nextSweep         time.Time // when the next sweep may be
@@ -117,7 +117,7 @@ func (s *registry) change(now time.Time, e *limitResource, l *Limit, at Scope, m
 		e.resource.setExternal(external)
 	}
 	s.rename(e, l, at.Key)
-	s.forgetPatterns() // others may know it by the limits from before
+	s.forgetFound() // others may know it by the limits from before
 	return nil
 }
 
@@ -190,7 +190,7 @@ func (s *registry) sweep(now time.Time) {
 		for name, e := range s.overflow {
 			if s.sched.forget(now, e.resource) {
 				delete(s.overflow, name)
-				s.forgetPatterns()
+				s.forgetFound()
 			}
 		}
 	}
@@ -204,7 +204,7 @@ func (s *registry) sweep(now time.Time) {
 	for at, e := range s.byScope {
 		if (e.perKey || lasting) && s.sched.forget(now, e.resource) {
 			delete(s.byScope, at)
-			s.forgetPatterns()
+			s.forgetFound()
 		}
 	}
 	s.sweptTo = len(s.byScope)

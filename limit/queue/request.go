@@ -31,8 +31,7 @@ type Request struct {
 	// gate keeps the slices and does not change them, and neither may anybody else.
 	Limits [][]Limit
 	Order  Ranking // of the alternatives; nil takes the first that is ready
-
-	Shared bool // many requests have these very Limits, so their resources are worth remembering
+	Needs  *Needs  // Limits as Compile has made it, if many requests have these; nil: this request alone
 
 	// Now refuses it unless it may go at once. Wait is then how long a store may take
 	// to say what is left of a limit.
@@ -166,9 +165,6 @@ func (l *Limit) made() bool { return l.Spec == nil && l.Source != nil }
 func (l *Limit) arithmetic() (spec *limit.Spec, made bool) {
 	return l.Spec, l.made()
 }
-
-// own tells whether the need of the limit differs from request to request.
-func (l *Limit) own() bool { return l.By != byAll || l.Of == Cost }
 
 func (l *Limit) title() string { return cmp.Or(l.Title, l.Name) }
 

@@ -118,7 +118,7 @@ func (s *site) renew(r *Request) {
 func (s *site) ask(r *Request) {
 	if g := s.gate.latest.Load(); g.hooks != nil {
 		r.Limits, r.Version = g.hooks.Limits(*r)
-		r.Generation, r.Shared = g.number, false
+		r.Generation, r.Needs = g.number, nil
 	}
 }
 
@@ -126,10 +126,11 @@ func (s *site) ask(r *Request) {
 // make no sense.
 func (s *site) needs(now time.Time, h *hold) [][]need {
 	s.renew(&h.owner.request)
-	needs, err := s.registry.plan(now, &h.owner.request)
+	needs, choices, err := s.registry.plan(now, &h.owner.request)
 	if err != nil {
 		return h.needs
 	}
+	h.choices = choices
 	return needs
 }
 

@@ -100,7 +100,7 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 		Method: x.subject.Method, Path: x.subject.Path, Generation: x.Snapshot.made, Version: x.seen,
 	}
 	x.Options.bound(&q)
-	q.Limits, q.Shared = x.progress.plan.Needs(&x.subject)
+	q.Limits, q.Needs = x.progress.plan.Needs(&x.subject)
 	if x.Client != nil {
 		q.Weight = x.Client.Weight
 	}

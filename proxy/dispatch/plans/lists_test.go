@@ -34,7 +34,7 @@ func TestRequestsThatTheSameLimitsCoverShareTheirList(t *testing.T) {
 	p := planFor(t, "{requests: 1, per: 1s}, {requests: 2, per: 1s, by: client}, {requests: 3, per: 1s, path: \"/a/*\"}, {requests: 4, per: 1s, by: route, method: POST}")
 	of := func(method, path string) string {
 		all, shared := p.Needs(&Subject{Method: method, Path: path})
-		if !shared {
+		if shared == nil {
 			t.Errorf("%s %s has its own list", method, path)
 		}
 		if want := p.alternatives(&Subject{Method: method, Path: path}); !reflect.DeepEqual(all, want) {
@@ -85,7 +85,7 @@ func TestOnlySoManyListsAreKept(t *testing.T) {
 	}
 	p = planFor(t, strings.Join(many, ", "))
 	last := &Subject{Method: "GET", Path: fmt.Sprintf("/%d", mostRouted)}
-	if got, shared := p.Needs(last); shared || len(got[0]) != 1 || got[0][0].Name != p.Limits[mostRouted].Need.Name {
+	if got, shared := p.Needs(last); shared != nil || len(got[0]) != 1 || got[0][0].Name != p.Limits[mostRouted].Need.Name {
 		t.Errorf("the last of very many: %v", got)
 	}
 }

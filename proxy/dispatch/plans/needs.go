@@ -16,10 +16,10 @@ import (
 )
 
 // Needs returns the limits that a request takes from: one list for each backend or token. shared
-// is true if many requests may have the same lists.
-func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
+// is the handle of lists that many requests may have.
+func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared *queue.Needs) {
 	if p == nil {
-		return nil, true
+		return nil, nil
 	}
 	covers, few := p.covers(r)
 	like := listKey{covers: covers, set: r.Tokens, estimate: r.Estimate}
@@ -34,29 +34,29 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 			like.credential = r.Credential
 		}
 	}
-	if few {
-		all = p.lists.of(like)
+	if !few {
+		all = p.alternatives(r)
+	} else if known, ok := p.lists.of(like); ok {
+		all, shared = known.all, known.needs
+	} else {
+		all = p.alternatives(r)
+		shared = queue.Compile(all)
+		p.lists.store(like, compiled{all, shared})
 	}
-	if all == nil {
-		if all = p.alternatives(r); few {
-			p.lists.store(like, all)
-		}
-	}
-	shared = few
 	if p.pause != nil {
-		all, shared = p.with(all, *p.pause), false
+		all, shared = p.with(all, *p.pause), nil
 	}
 	if p.Robots && r.Prior != nil {
-		all, shared = p.with(all, *r.Prior), false
+		all, shared = p.with(all, *r.Prior), nil
 	}
 	if r.Class != nil && r.Class.Unknown && r.Leads {
-		all, shared = p.with(all, r.Known.First(r.Class)), false
+		all, shared = p.with(all, r.Known.First(r.Class)), nil
 	}
 	if p.startsSlowly && r.Class != nil && r.Leads && r.Known.SlowStarts() {
-		all, shared = p.with(all, r.Known.SlowStart()), false
+		all, shared = p.with(all, r.Known.SlowStart()), nil
 	}
 	if len(r.Over) > 0 && len(all) == len(p.Backends.Hosts) {
-		all, shared = p.passOver(all, r.Over), false
+		all, shared = p.passOver(all, r.Over), nil
 	}
 	return all, shared
 }

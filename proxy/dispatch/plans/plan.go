@@ -256,28 +256,34 @@ type listKey struct {
 	estimate   int64  // of the bytes of an answer, where those are limited
 }
 
+// compiled has the limits of requests with one key, and their handle.
+type compiled struct {
+	all   [][]queue.Limit
+	needs *queue.Needs
+}
+
 // lists has the limits of requests by key. A list is made once, since it is long and the queue
-// recognises lists that it has seen.
+// remembers what it has found for it.
 type lists struct {
 	routed []int // indexes of limits that are not about every request
-	known  atomic.Pointer[map[listKey][][]queue.Limit]
+	known  atomic.Pointer[map[listKey]compiled]
 	mu     sync.Mutex // held to replace known
 }
 
-// of returns the lists of a key, nil if they are not known.
-func (l *lists) of(c listKey) [][]queue.Limit {
+// of returns the list of a key, if it is known.
+func (l *lists) of(c listKey) (found compiled, ok bool) {
 	if known := l.known.Load(); known != nil {
-		return (*known)[c]
+		found, ok = (*known)[c]
 	}
-	return nil
+	return found, ok
 }
 
-// store stores lists, which nobody changes any more. When there are too many it begins again:
+// store stores a list, which nobody changes any more. When there are too many it begins again:
 // some are of what was learned before, or of tokens that are not there any more.
-func (l *lists) store(c listKey, all [][]queue.Limit) {
+func (l *lists) store(c listKey, all compiled) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := map[listKey][][]queue.Limit{c: all}
+	now := map[listKey]compiled{c: all}
 	if known := l.known.Load(); known != nil && len(*known) < mostLists {
 		maps.Copy(now, *known)
 	}

@@ -24,6 +24,10 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 		"more than 12": {append(append([]Limit(nil), everyKind...), limitOf("a", "", ByClient), limitOf("b", "", byAll))},
 	}
 	s := newSite(NewGate(Bounds{}, nil), "site")
+	handles := map[string]*Needs{}
+	for name, limits := range lists {
+		handles[name] = Compile(limits)
+	}
 	for range 2 {
 		for name, limits := range lists {
 			for i := range 40 { // more than are remembered
@@ -31,7 +35,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 				if i%5 == 0 {
 					r.Method = "POST"
 				}
-				alone, err := s.registry.planAlone(noon, &r)
+				alone, err := s.registry.lookUp(noon, &r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -40,8 +44,8 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 						n.resource.users++ // it is not forgotten in between
 					}
 				}
-				r.Shared = true
-				shared, err := s.registry.plan(noon, &r)
+				r.Needs = handles[name]
+				shared, _, err := s.registry.plan(noon, &r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,8 +55,8 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.registry.patterns); n != len(lists) {
-		t.Errorf("%d of %d are remembered", n, len(lists))
+	if n := len(s.registry.found); n != mostFound {
+		t.Errorf("%d are remembered, not %d", n, mostFound)
 	}
 }
 
@@ -80,7 +84,8 @@ func TestEachHasItsOwnKeyOfALimit(t *testing.T) {
 func TestAForgottenMeterIsNotTakenFrom(t *testing.T) {
 	for name, by := range map[string]By{"everyone's": byAll, "a client's": ByClient} {
 		limits := func() [][]Limit { return [][]Limit{{{Name: "all", By: by, Spec: &perSecond, N: 1}}} }
-		shared := Request{Site: "a", Client: "x", Limits: limits(), Shared: true}
+		shared := Request{Site: "a", Client: "x", Limits: limits()}
+		shared.Needs = Compile(shared.Limits)
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := NewGate(Bounds{}, nil)
@@ -108,32 +113,46 @@ func TestSharedLimitsBringTheirOwnAmount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		shared := of(2)
-		allow(t, g, Request{Site: "a", Limits: shared, Shared: true})
+		needs := Compile(shared)
+		allow(t, g, Request{Site: "a", Limits: shared, Needs: needs})
 		allow(t, g, Request{Site: "a", Limits: of(5)})
 		if e := g.Explain(Request{Site: "a", Limits: shared}); e.Limits[0].Left != 3 {
 			t.Errorf("%d of 5 are left", e.Limits[0].Left)
 		}
-		if _, err := g.Wait(t.Context(), Request{Site: "a", Limits: shared, Shared: true, Wait: time.Second}); err == nil {
+		if _, err := g.Wait(t.Context(), Request{Site: "a", Limits: shared, Needs: needs, Wait: time.Second}); err == nil {
 			t.Error("a third of two goes")
 		}
 	})
 }
 
-func TestASiteRemembersOnlySoManyLists(t *testing.T) {
-	g := NewGate(Bounds{}, nil)
-	s := g.lock("site")
-	s.mu.Unlock()
-	for range 3 * mostPatterns {
-		r := &Request{Limits: [][]Limit{{{Name: "all", Spec: &perSecond, N: 1}}}, Shared: true}
-		if _, err := s.registry.plan(noon, r); err != nil {
-			t.Fatal(err)
+func TestASiteRemembersTheNeedsOfOnlySoManyRequests(t *testing.T) {
+	for alternatives, most := range map[int]int{1: mostFound, 100: mostAlternatives / 100, 1000: 8} {
+		g := NewGate(Bounds{}, nil)
+		s := g.lock("site")
+		s.mu.Unlock()
+		for range 3 * mostFound {
+			r := &Request{Limits: make([][]Limit, alternatives)}
+			for i := range r.Limits {
+				r.Limits[i] = []Limit{{Name: "all", Key: fmt.Sprint(i), Spec: &perSecond, N: 1}}
+			}
+			r.Needs = Compile(r.Limits)
+			if _, _, err := s.registry.plan(noon, r); err != nil {
+				t.Fatal(err)
+			}
+			sum := 0
+			for _, f := range s.registry.found {
+				sum += len(f.needs)
+			}
+			if n := len(s.registry.found); n > most || sum != s.registry.foundAlternatives {
+				t.Fatalf("those of %d requests with %d alternatives are remembered, of %d %d", n, alternatives, sum, s.registry.foundAlternatives)
+			}
 		}
-		if len(s.registry.patterns) > mostPatterns {
-			t.Fatalf("%d are remembered", len(s.registry.patterns))
+		if n := len(s.registry.found); n != most {
+			t.Errorf("those of %d requests with %d alternatives are remembered, not %d", n, alternatives, most)
 		}
-	}
-	g.Reload(Bounds{}, plans(func(Request) [][]Limit { return nil }))
-	if len(s.registry.patterns) > 0 {
-		t.Error("after a reload the old ones are remembered")
+		g.Reload(Bounds{}, plans(func(Request) [][]Limit { return nil }))
+		if len(s.registry.found) > 0 {
+			t.Error("after a reload the old ones are remembered")
+		}
 	}
 }
