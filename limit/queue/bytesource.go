@@ -28,7 +28,7 @@ type ByteSource struct {
 }
 
 // ByteSource makes a byte source for the limits of a request that count bytes. Of several
-// alternatives it has the one that Request.Chooser chooses, or the first.
+// alternatives it has the first.
 func (g *Gate) ByteSource(r Request) *ByteSource {
 	s := g.lock(r.Site)
 	defer s.mu.Unlock()
