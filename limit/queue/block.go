@@ -59,6 +59,20 @@ func (b block) exhausted(now time.Time) *Refusal {
 	return refusal
 }
 
+// describe tells the block to operators and clients.
+func (b block) describe(now time.Time) Blocker {
+	k, cooldown := Blocker{Limit: b.resource.name, Until: b.at, Behind: b.behind}, &b.resource.cooldown
+	away := !b.behind && b.resource.away(now) && !cooldown.until.After(now)
+	k.Asking = b.storing || away
+	if b.asking || away || b.at.Sub(now) > far {
+		k.Until = time.Time{}
+	}
+	if !b.behind && (cooldown.until.Equal(b.at) || cooldown.awaitsAnswer(now)) {
+		k.Why = cooldown.why(now)
+	}
+	return k
+}
+
 // exhausted refuses a hold that is new or has come back if each of its alternatives is
 // blocked by a limit with Limit.Refuse. The holds before it do not matter.
 func exhausted(now time.Time, h *hold) *Refusal {
@@ -136,7 +150,7 @@ func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
 	if res.first == g && !res.wake.IsZero() && (next.IsZero() || res.wake.Before(next)) {
 		next = res.wake // another alternative of the same group ends sooner
 	}
-	if m, ok := res.meter.(Impatient); ok && next.IsZero() {
+	if m, ok := res.meter.(Learning); ok && next.IsZero() {
 		next = m.Patience(now)
 	}
 	if res.cooldown.awaitsAnswer(now) {

@@ -112,7 +112,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 	b := &byteRequest{source: t, most: n, least: max(min(least, n), 1), waker: w}
 	if !until.IsZero() && !until.After(now) {
 		by, err := t.stalled(now, b)
-		if by != nil && by.demand != nil {
+		if by != nil && by.remote != nil {
 			by.hint(now, n)
 		}
 		return 0, nil, err

@@ -188,11 +188,11 @@ func (c *choices) when(now time.Time, needs []need) (until time.Time, external, 
 			at = res.cooldown.slowStart.latest.Add(probeWait)
 		case at.Sub(now) > far:
 			at = time.Time{}
-			if m, impatient := res.meter.(Impatient); impatient {
+			if m, ok := res.meter.(Learning); ok {
 				at = m.Patience(now)
 			}
 		}
-		return at, res.external || res.demand != nil, false
+		return at, res.external || res.remote != nil, false
 	}
 	return time.Time{}, false, true
 }

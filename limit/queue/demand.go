@@ -77,10 +77,10 @@ func (p *Permit) Update(list []Update) {
 func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Meter, external bool) {
 	if r.told > 0 {
 		r.told = 0
-		r.demand.Demand(now, 0)
+		r.remote.Demand(now, 0)
 	}
 	r.meter, r.fresh, r.pace, r.external = m, fresh, pace{}, external
-	r.demand, _ = m.(Demanding)
+	r.remote, _ = m.(Remote)
 	r.noteDemand()
 	if r.waitlist != nil {
 		r.noteBlocking()
@@ -93,17 +93,14 @@ func (r *resource) asking(now, at time.Time, n int64) bool {
 	if !at.After(now) || r.cooldown.until.After(now) {
 		return false
 	}
-	if m, ok := r.meter.(Asking); ok && r.waitingBytes == 0 && !r.cooldown.awaitsAnswer(now) {
-		return m.Asks(now, n)
+	if r.remote != nil && r.waitingBytes == 0 && !r.cooldown.awaitsAnswer(now) {
+		return r.remote.Asks(now, n)
 	}
-	return (r.demand != nil || r.waitingBytes > 0) && at.Sub(now) > far
+	return (r.remote != nil || r.waitingBytes > 0) && at.Sub(now) > far
 }
 
 // asks tells whether a store is asked for the n units that the resource lacks.
-func (r *resource) asks(now time.Time, n int64) bool {
-	m, ok := r.meter.(Asking)
-	return ok && m.Asks(now, n)
-}
+func (r *resource) asks(now time.Time, n int64) bool { return r.remote != nil && r.remote.Asks(now, n) }
 
 // unknown tells whether the resource blocks n units only because nothing is known of its
 // limit.
@@ -121,10 +118,7 @@ func (r *resource) setExternal(external bool) {
 }
 
 // away tells whether the store of the resource's meter is away.
-func (r *resource) away(now time.Time) bool {
-	m, ok := r.meter.(Remote)
-	return ok && m.Away(now)
-}
+func (r *resource) away(now time.Time) bool { return r.remote != nil && r.remote.Away(now) }
 
 // tooLong is why a hold is refused that would have to wait for the resource for too long.
 // The resource may be nil.
@@ -138,7 +132,7 @@ func (r *resource) tooLong(now time.Time) Reason {
 // noteBlocking records that the resource blocks a hold, if Gate.UpdateExternal may change that
 // or its meter wants to know.
 func (r *resource) noteBlocking() {
-	if !r.external && r.demand == nil {
+	if !r.external && r.remote == nil {
 		return
 	}
 	r.noteDemand()
@@ -154,7 +148,7 @@ func (r *resource) noteBlocking() {
 
 // noteDemand records that the demand for the resource may have changed.
 func (r *resource) noteDemand() {
-	if r.demand != nil && !r.noted {
+	if r.remote != nil && !r.noted {
 		r.noted = true
 		r.agenda.demanding = append(r.agenda.demanding, r)
 	}
@@ -175,7 +169,7 @@ func (r *resource) demandNow() int64 {
 func (r *resource) tellDemand(now time.Time, units int64) {
 	if units != r.told {
 		r.told = units
-		r.demand.Demand(now, units)
+		r.remote.Demand(now, units)
 	}
 }
 
@@ -189,7 +183,7 @@ func (r *resource) hint(now time.Time, n int64) {
 func (h *hold) hint(now time.Time) {
 	for _, needs := range h.needs {
 		for _, n := range needs {
-			if n.resource.demand != nil && n.resource.when(now, n.n).After(now) {
+			if n.resource.remote != nil && n.resource.when(now, n.n).After(now) {
 				n.resource.hint(now, n.n)
 			}
 		}

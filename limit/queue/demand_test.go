@@ -34,6 +34,11 @@ func (v *vault) Left(now time.Time) int64 { return min(v.credit, v.Meter.Left(no
 
 func (v *vault) Demand(_ time.Time, units int64) { v.heard = append(v.heard, units) }
 
+func (v *vault) Asks(now time.Time, n int64) bool {
+	at, ok := v.Meter.When(now, n)
+	return ok && !at.After(now) && n > v.credit
+}
+
 func (v *vault) Away(time.Time) bool { return v.away }
 
 func (v *vault) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {

@@ -23,7 +23,7 @@ func (r *resource) estimate(now time.Time, n int64) time.Time {
 		first = n // only the meter knows, as far as it does
 	}
 	t, ok := r.meter.When(now, first)
-	if ok && r.demand != nil && n > first && t.Sub(now) > far || ok && r.asking(now, t, first) {
+	if ok && r.remote != nil && n > first && t.Sub(now) > far || ok && r.asking(now, t, first) {
 		t = now // nobody knows, but what comes after the first takes its time
 	}
 	if !ok || t.Sub(now) > far || n > first && p.each == 0 {

@@ -132,8 +132,9 @@ func resourcesOf(needs [][]need) map[*resource]bool {
 func unenclosed(needs [][]need, do func()) {
 	for res := range resourcesOf(needs) {
 		if m, ok := res.meter.(enclosing); ok {
-			res.meter = m.Within()
-			defer func() { res.meter = m }()
+			remote := res.remote
+			res.meter, res.remote = m.Within(), nil
+			defer func() { res.meter, res.remote = m, remote }()
 		}
 	}
 	do()
@@ -243,45 +244,32 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 	if h.state == stateDelayed {
 		return Blocker{Limit: retryLimit, Until: h.later}, nil
 	}
-	asking, every := false, allDenied(now, h.needs)
-	first := true
+	every := allDenied(now, h.needs)
+	var first block
 	titles := map[string]int{} // :: of a limit → alternatives that it blocks
 	for _, needs := range h.needs {
 		if !every && denied(now, needs) {
 			continue
 		}
-		var k Blocker
-		var by *resource
-		asks := false
-		for _, n := range needs {
-			at := n.resource.when(now, n.n)
-			switch {
-			case at.After(now) && (k.Limit == "" || k.Behind || at.After(k.Until)):
-				k, by, asks = Blocker{Limit: n.resource.name, Until: at}, n.resource, n.resource.asking(now, at, n.n)
-				k.Asking = asks && n.resource.asks(now, n.n)
-				if n.resource.away(now) && !n.resource.cooldown.until.After(now) {
-					asks, k.Asking = true, true
-				}
-				if n.resource.cooldown.until.Equal(at) || n.resource.cooldown.awaitsAnswer(now) {
-					k.Why = n.resource.cooldown.why(now)
-				}
-			case k.Limit == "" && n.resource.waitlist != nil:
-				k, by = Blocker{Limit: n.resource.name, Until: n.resource.wake, Behind: true}, n.resource
+		b := longestBlock(now, now, needs)
+		if b.resource == nil {
+			i := slices.IndexFunc(needs, func(n need) bool { return n.resource.waitlist != nil })
+			if i < 0 {
+				return Blocker{}, nil
 			}
-		}
-		if k.Limit == "" {
-			return Blocker{}, nil
+			b = block{resource: needs[i].resource, at: needs[i].resource.wake, behind: true}
 		}
 		if len(h.needs) > 1 {
-			titles[by.title]++
+			titles[b.resource.title]++
 		}
-		if first || !k.Until.IsZero() && k.Until.Before(found.Until) {
-			found, res, asking, first = k, by, asks, false
+		if first.resource == nil || !b.at.IsZero() && b.at.Before(first.at) {
+			first = b
 		}
 	}
-	if asking || found.Until.Sub(now) > far {
-		found.Until = time.Time{}
+	if first.resource == nil {
+		return Blocker{}, nil
 	}
+	found, res = first.describe(now), first.resource
 	if n := len(titles); n == 1 && res.title != res.name && titles[res.title] > 1 {
 		found.Any, found.Title = titles[res.title], res.title
 	}

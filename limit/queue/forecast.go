@@ -145,7 +145,7 @@ func (f *forecast) copyResource(r *resource) *resource {
 		if r.meter == nil {
 			return
 		}
-		if ahead, ok := r.meter.(Copying); ok {
+		if ahead, ok := r.meter.(Learning); ok {
 			m = ahead.Ahead(now)
 		} else if r.fresh != nil {
 			state = r.meter.State()
@@ -304,7 +304,7 @@ func (r *resource) copy(now time.Time, n int64) meterCopy {
 	}
 	at, ok := r.meter.When(now, first)
 	switch {
-	case !ok, at.Sub(now) > far && r.demand == nil:
+	case !ok, at.Sub(now) > far && r.remote == nil:
 		c.from = limit.Unknown
 	case at.Sub(now) <= far && at.After(now):
 		c.from = at

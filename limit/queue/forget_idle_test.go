@@ -98,4 +98,6 @@ func spent(t *testing.T) limit.Meter {
 // spareable is a meter of which little is known.
 type spareable struct{ limit.Meter }
 
-func (*spareable) Spare(time.Time) bool { return true }
+func (*spareable) Spare(time.Time) bool            { return true }
+func (*spareable) SpareAt(now time.Time) time.Time { return now }
+func (*spareable) Blank() bool                     { return false }

@@ -59,7 +59,7 @@ type MeterSource interface {
 	// NewMeter makes the meter of a limit without a Spec. A resource keeps the first
 	// meter that was made for it, whatever source later requests have: two sources
 	// cannot be compared. NewMeter is also called for a meter that is only looked at, so
-	// it has no other effect. Waits are predicted only as far as such a meter tells, unless it is Copying.
+	// it has no other effect. Waits are predicted only as far as such a meter tells, unless it is Learning.
 	NewMeter() limit.Meter
 
 	// External answers the meter that a resource has in place of m: a meter whose state
@@ -69,20 +69,16 @@ type MeterSource interface {
 	External(site string, at Scope, spec limit.Spec, m limit.Meter) limit.Meter
 }
 
-// Copying is a meter of MeterSource that can be copied.
-type Copying interface {
-	// Ahead returns a copy in which all that is in flight is over, and which needs no answer
-	// of the site to go on.
-	Ahead(now time.Time) limit.Meter
-}
-
-// Demanding is a meter that gets what it has from elsewhere, and wants to know how
-// much to ask for.
-type Demanding interface {
+// Remote is a meter that gets what it has from elsewhere, such as a store.
+type Remote interface {
 	// Demand says how many units wait in all because the meter has not enough; 0 is
-	// that none do any more. It is called under the site's lock, so it never waits and
-	// never calls the gate.
+	// that none do any more.
 	Demand(now time.Time, units int64)
+	// Asks tells whether n units cannot be taken now only because an answer is still
+	// to come: they are not known to be used up.
+	Asks(now time.Time, n int64) bool
+	// Away tells whether nothing goes because what the meter is kept in is not there.
+	Away(now time.Time) bool
 }
 
 // Changing is a meter that MeterSource.External has answered and that can take another Spec.
@@ -92,24 +88,14 @@ type Changing interface {
 	Change(now time.Time, spec limit.Spec, m limit.Meter) bool
 }
 
-// Remote is a meter that may be kept from what it needs.
-type Remote interface {
-	// Away tells whether nothing goes because what the meter is kept in is not there.
-	Away(now time.Time) bool
-}
-
-// Asking is a meter that asks elsewhere what it has.
-type Asking interface {
-	// Asks tells whether n units cannot be taken now only because the answer is still
-	// to come: they are not known to be used up.
-	Asks(now time.Time, n int64) bool
-}
-
-// Impatient is a meter that answers limit.Unknown while it waits for the answer to a
-// request, and does not wait for it for ever.
-type Impatient interface {
-	// Patience returns the time at which another may go without that answer, if nothing happens before;
-	// zero is never. That is no promise, so that nobody is refused for it.
+// Learning is a meter of MeterSource that learns its limit from answers.
+type Learning interface {
+	// Ahead returns a copy in which all that is in flight is over, and which needs no answer
+	// of the site to go on.
+	Ahead(now time.Time) limit.Meter
+	// Patience returns the time at which another may go without the answer for which the meter waits
+	// while it tells limit.Unknown, if nothing happens before; zero is never. That is no promise, so that
+	// nobody is refused for it.
 	Patience(now time.Time) time.Time
 }
 
@@ -120,24 +106,14 @@ type Unknowing interface {
 	Unknown(now time.Time, n int64) bool
 }
 
-// Spareable is a meter that can tell whether forgetting it costs little, though it is not
-// idle. It is asked when the gate has very many sites.
-type Spareable interface {
-	Spare(now time.Time) bool
-}
-
-// Blank is a Spareable that may have learned nothing yet. Then its site is not remembered for
-// it.
-type Blank interface {
-	// Blank tells whether it has learned nothing.
-	Blank() bool
-}
-
 // Storable is a meter of a learned limit whose site may be stored: where there are very
 // many sites, its State is kept in its place until it is Spare, or is needed again.
 type Storable interface {
 	limit.Meter
-	Spareable
+	// Spare tells whether forgetting it costs little, though it is not idle.
+	Spare(now time.Time) bool
 	// SpareAt returns the latest time at which the meter is Spare, if nothing happens before.
 	SpareAt(now time.Time) time.Time
+	// Blank tells whether it has learned nothing: its site is not remembered for it.
+	Blank() bool
 }

@@ -37,11 +37,11 @@ type resource struct {
 	id     uint32
 
 	// What the meter knows of what waits:
-	demand   Demanding // the meter, if it wants to know; nil otherwise
-	told     int64     // units that the meter was told last
-	noted    bool      // in agenda.demanding
-	external bool      // Gate.UpdateExternal may change the meter
-	listed   bool      // in agenda.blocking
+	remote   Remote // the meter, if it gets what it has from elsewhere; nil otherwise
+	told     int64  // units that the meter was told last
+	noted    bool   // in agenda.demanding
+	external bool   // Gate.UpdateExternal may change the meter
+	listed   bool   // in agenda.blocking
 
 	choices []*choice // alternatives that need it
 
@@ -247,7 +247,7 @@ func (r *resource) expendable(now time.Time) bool {
 	if r.users > 0 || r.cooldown.until.After(now) || r.cooldown.recovering(now) || r.pendingUntil.After(now) {
 		return false
 	}
-	m, ok := r.meter.(Spareable)
+	m, ok := r.meter.(Storable)
 	return ok && m.Spare(now) || r.meter == nil || r.meter.Idle(now)
 }
 

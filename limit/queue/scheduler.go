@@ -89,7 +89,7 @@ func newScheduler(o schedulerOptions) *scheduler {
 func (s *scheduler) newResource(name string, m limit.Meter, fresh func() limit.Meter) *resource {
 	s.lastID++
 	res := &resource{name: name, title: name, meter: m, fresh: fresh, id: s.lastID, agenda: &s.agenda}
-	res.demand, _ = m.(Demanding)
+	res.remote, _ = m.(Remote)
 	if s.resources == nil {
 		s.resources = map[*resource]struct{}{}
 	}
@@ -397,7 +397,7 @@ func (a *agenda) pruneBlocking() {
 func (a *agenda) tellDemand(now time.Time) {
 	for i, res := range a.demanding {
 		a.demanding[i], res.noted = nil, false
-		if res.demand != nil {
+		if res.remote != nil {
 			res.tellDemand(now, res.demandNow())
 		}
 	}

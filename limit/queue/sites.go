@@ -116,8 +116,7 @@ func (s *site) knows() bool {
 	}
 	defer s.mu.Unlock()
 	for _, e := range s.registry.byScope {
-		blank, mayBe := e.resource.meter.(Blank)
-		if _, learned := e.resource.meter.(Spareable); learned && !(mayBe && blank.Blank()) || e.spec != nil && !e.spec.Traits().InFlight {
+		if m, ok := e.resource.meter.(Storable); ok && !m.Blank() || e.spec != nil && !e.spec.Traits().InFlight {
 			return true
 		}
 	}
@@ -266,9 +265,7 @@ func (r *resource) store(now, began time.Time, made bool) (item storedResource, 
 			return item, false, false
 		}
 	default:
-		if m, ok := r.meter.(Spareable); !ok || !m.Spare(now) {
-			return item, false, false
-		}
+		return item, false, false
 	}
 	if len(state) > 0 && spare.After(now) {
 		item.scope = &storedScope{state: state, spare: spare.Sub(began)}

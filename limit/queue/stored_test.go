@@ -123,6 +123,7 @@ func (m *learnedMeter) Done(time.Time, time.Time, int64, limit.Outcome) {}
 func (m *learnedMeter) Left(time.Time) int64                            { return 1 }
 func (m *learnedMeter) Idle(time.Time) bool                             { return m.state == "" }
 func (m *learnedMeter) Spare(now time.Time) bool                        { return !m.SpareAt(now).After(now) }
+func (m *learnedMeter) Blank() bool                                     { return false }
 func (m *learnedMeter) SpareAt(time.Time) time.Time                     { return m.until }
 func (m *learnedMeter) State() []byte                                   { return []byte(m.state) }
 func (m *learnedMeter) Restore(_ time.Time, state []byte) (err error) {

@@ -266,8 +266,8 @@ type hooks struct{ *admission }
 var (
 	_ queue.Hooks     = hooks{}
 	_ queue.Ranking   = order{}
-	_ queue.Demanding = (*ledger.Ledger)(nil)
-	_ queue.Impatient = (*ledger.Ledger)(nil)
+	_ queue.Remote    = (*ledger.Ledger)(nil)
+	_ queue.Learning  = (*ledger.Ledger)(nil)
 	_ queue.Unknowing = (*ledger.SlowStart)(nil)
 	_ queue.Storable  = (*ledger.Ledger)(nil)
 )

@@ -97,6 +97,6 @@ func TestHostsWithSomethingToRememberAreNotForgotten(t *testing.T) {
 }
 
 var (
-	_ queue.Spareable = (*ledger.Ledger)(nil)
-	_ queue.Spareable = (*ledger.HiddenRate)(nil)
+	_ queue.Storable = (*ledger.Ledger)(nil)
+	_ queue.Storable = (*ledger.HiddenRate)(nil)
 )

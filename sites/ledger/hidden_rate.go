@@ -412,7 +412,7 @@ func (p *HiddenRate) emptied(at, recovery int64) {
 	p.nextAt = max(p.nextAt, at+s.gap(1))
 }
 
-// Ahead implements queue.Copying.
+// Ahead implements queue.Learning.
 func (p *HiddenRate) Ahead(now time.Time) limit.Meter {
 	c := *p
 	c.search.empty = slices.Clone(c.search.empty)
@@ -465,7 +465,7 @@ func (p *HiddenRate) lasts(known int64) int64 {
 	return known
 }
 
-// Blank implements queue.Blank: nothing is known of the limit.
+// Blank implements queue.Storable: nothing is known of the limit.
 func (p *HiddenRate) Blank() bool {
 	return (p.search.rate == 0 || p.search.from == guessed) && p.window.limit == 0 && p.atOnce.limit == 0
 }

@@ -119,14 +119,17 @@ func (p *HiddenRate) weight() int64 {
 	return max(p.sharing.budget.Users(), 1)
 }
 
-// Demand implements queue.Demanding.
+// Demand implements queue.Remote.
 func (p *HiddenRate) Demand(now time.Time, units int64) {
 	if p.share(now) {
 		p.sharing.budget.Demand(now, units)
 	}
 }
 
-// Asks implements queue.Asking.
+// Away implements queue.Remote: without a store the instance has the rate for itself.
+func (p *HiddenRate) Away(time.Time) bool { return false }
+
+// Asks implements queue.Remote.
 func (p *HiddenRate) Asks(now time.Time, n int64) bool {
 	t, ok := p.when(now, n)
 	return ok && !t.After(now) && p.share(now) && p.sharing.budget.Asks(now, n)

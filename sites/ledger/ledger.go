@@ -416,7 +416,7 @@ func (l *Ledger) Idle(now time.Time) bool {
 	return a.limit > 0 && a.level >= a.limit && (!a.recent.on || a.recent.sum == 0)
 }
 
-// Ahead implements queue.Copying. Each window of the copy begins with all units, at the end of the
+// Ahead implements queue.Learning. Each window of the copy begins with all units, at the end of the
 // one before.
 func (l *Ledger) Ahead(now time.Time) limit.Meter {
 	c := *l
@@ -452,6 +452,9 @@ func (l *Ledger) Spare(now time.Time) bool {
 	return said || a.limit <= 0 || a.level >= a.limit && (!a.recent.on || a.recent.sum == 0) ||
 		v-l.announced.at > max(2*a.window.period, hour)
 }
+
+// Blank implements queue.Storable.
+func (l *Ledger) Blank() bool { return false }
 
 // SpareAt returns when the ledger is spare at the latest, if it is not used before: at the
 // end of its window, or when its announcements have expired.

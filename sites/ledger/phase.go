@@ -290,7 +290,7 @@ func (h *hold) next() {
 	*h = hold{demand: h.demand, peak: h.demand, before: h.peak, spent: min(h.spent, spentBeforeOne)}
 }
 
-// Demand implements queue.Demanding.
+// Demand implements queue.Remote.
 func (l *Ledger) Demand(now time.Time, units int64) {
 	a := &l.allowance
 	a.phase.hold.demand = units

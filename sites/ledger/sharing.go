@@ -135,7 +135,10 @@ func (a *allowance) mayBeOver(v int64) bool {
 	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4
 }
 
-// Asks implements queue.Asking.
+// Away implements queue.Remote: without a store the instance has the limit for itself.
+func (l *Ledger) Away(time.Time) bool { return false }
+
+// Asks implements queue.Remote.
 func (l *Ledger) Asks(now time.Time, n int64) bool {
 	if l.sharing.number == 0 {
 		return false

@@ -76,7 +76,7 @@ func (m *SlowStart) When(now time.Time, n int64) (time.Time, bool) {
 	return limit.Unknown, true
 }
 
-// Ahead implements queue.Copying.
+// Ahead implements queue.Learning.
 func (m *SlowStart) Ahead(now time.Time) limit.Meter {
 	c := *m
 	c.clock.At(now)
@@ -90,7 +90,7 @@ func (m *SlowStart) Unknown(now time.Time, n int64) bool {
 	return ok && at.After(now)
 }
 
-// Patience implements queue.Impatient.
+// Patience implements queue.Learning.
 func (m *SlowStart) Patience(now time.Time) time.Time {
 	v := m.clock.At(now)
 	if m.inFlight == 0 {

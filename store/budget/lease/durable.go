@@ -166,6 +166,9 @@ func (m *durable) Asks(now time.Time, n int64) bool {
 	return ok && !t.After(now)
 }
 
+// Away implements queue.Remote: the inner meter lets requests go without the journal.
+func (m *durable) Away(time.Time) bool { return false }
+
 // Rate returns an adaptive meter's current rate per second; 0 for other meters.
 func (m *durable) Rate(now time.Time) float64 {
 	if inside, ok := m.Meter.(interface{ Rate(now time.Time) float64 }); ok {

@@ -126,7 +126,7 @@ func (m *shared) When(now time.Time, n int64) (time.Time, bool) {
 }
 
 // Asks tells whether n units cannot be taken only because the store's answer is pending. It
-// implements queue.Asking.
+// implements queue.Remote.
 func (m *shared) Asks(now time.Time, n int64) bool {
 	at := m.a.clock.at(now)
 	switch {
