@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,6 +73,23 @@ func (r *Rules) RuleOf(site string) *Site {
 		return nil
 	}
 	return r.Match(t).Rule
+}
+
+// browserHosts lists the hosts that Chromium, Edge and Firefox ask by themselves, whatever page they show. A dot in
+// front stands for all hosts below.
+var browserHosts = []string{
+	"accounts.google.com", "android.clients.google.com", "clients1.google.com", "clients2.google.com", "clients4.google.com",
+	"clients2.googleusercontent.com", "clientservices.googleapis.com", "content-autofill.googleapis.com", "mtalk.google.com",
+	"optimizationguide-pa.googleapis.com", "passwordsleakcheck-pa.googleapis.com", "safebrowsinghttpgateway.googleapis.com",
+	"sb-ssl.google.com", "update.googleapis.com", ".gvt1.com", "config.edge.skype.com", "edge.microsoft.com",
+	"aus5.mozilla.org", "detectportal.firefox.com", ".cdn.mozilla.net", ".services.mozilla.com", ".telemetry.mozilla.org",
+}
+
+// OfBrowser reports whether browsers ask a site by themselves, and no rule is about it.
+func (r *Rules) OfBrowser(site string) bool {
+	return slices.ContainsFunc(browserHosts, func(host string) bool {
+		return site == host || host[0] == '.' && strings.HasSuffix(site, host)
+	}) && r.RuleOf(site) == nil
 }
 
 // SiteNames are the sites that rules name exactly, in the order of the rules, at most

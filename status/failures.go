@@ -101,6 +101,7 @@ type Failures struct {
 	Codes map[string][]CodeCount `json:"failed"`      // answers from status 400 on, by site
 	Own   map[string]uint64      `json:"own_answers"` // of these, those that abide gave itself, and answers that it cut, by reason
 	Open  uint64                 `json:"-"`           // of the requests that clients gave up, those that were open when the command ended
+	At    []string               `json:"-"`           // the sites of the open requests
 }
 
 // Add counts requests to a site that failed in one way: what is a FailureOf, or the reason of abide's own answer.
@@ -165,7 +166,7 @@ func (f Failures) Sentences(client string) (list []string) {
 	for _, n := range f.Own {
 		byAbide += n
 	}
-	const named = 3                // sites with the same failures
+	const named = 3
 	alike := map[string][]string{} // :: failures → sites
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
 		var codes []string
@@ -192,10 +193,7 @@ func (f Failures) Sentences(client string) (list []string) {
 		if len(sites) > 1 {
 			each = ", each"
 		}
-		if more := len(sites) - named; more > 0 {
-			each = fmt.Sprintf(" and %d more, each", more)
-		}
-		list = append(list, strings.Join(sites[:min(len(sites), named)], ", ")+each+": "+text)
+		list = append(list, firstSites(sites, named)+each+": "+text)
 	}
 	slices.Sort(list)
 	var reasons []string
@@ -223,7 +221,16 @@ func (f Failures) Sentences(client string) (list []string) {
 		}
 	}
 	if f.Open > 0 {
-		list = append(list, fmt.Sprintf("%s still open when %s ended (stopped, or at its time-out: %s)", Number(int(f.Open), "request", "requests"), client, at))
+		list = append(list, fmt.Sprintf("%s to %s still open when %s ended (stopped, or at its time-out: %s)", Number(int(f.Open), "request", "requests"), firstSites(f.At, named), client, at))
 	}
 	return list
+}
+
+// firstSites names the first of sites, and counts those after them.
+func firstSites(sites []string, named int) string {
+	text := strings.Join(sites[:min(len(sites), named)], ", ")
+	if more := len(sites) - named; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -89,7 +89,7 @@ func demo(cmd *cobra.Command, stay bool) error {
 		return err
 	}
 	fmt.Fprint(out, "\nWhat abide says about it:\n\n")
-	happened := a.summary(time.Since(began), a.settled.Load(), true)
+	happened := a.summary(time.Since(began), a.settled.all(), true)
 	happened.write(out)
 	fmt.Fprint(out, "\nThe same for a crawler of yours, in any language, as it is:\n\n  abide run -- python crawl.py\n")
 	if stay {

@@ -64,7 +64,8 @@ type program struct {
 	stopping  atomic.Bool
 	reloading sync.Mutex
 	refused   refusedReload
-	settled   atomic.Uint64 // requests that clients gave up longer than endingTime ago
+	settled   counts // by site: requests that clients gave up longer than endingTime ago
+	ofBrowser counts // by reason: answers of abide itself, and cut answers, to requests of browsers themselves
 	ended     [len(endings)]atomic.Int64
 }
 

@@ -181,9 +181,9 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	defer a.register("run " + filepath.Base(args[0]))()
 
 	var once sync.Once
-	var settled uint64
+	var settled map[string]uint64
 	var stopped bool
-	caught.ending = func(bySignal bool) { once.Do(func() { settled, stopped = a.settled.Load(), bySignal }) }
+	caught.ending = func(bySignal bool) { once.Do(func() { settled, stopped = a.settled.all(), bySignal }) }
 	child := exec.CommandContext(ctx, path, args[1:]...)
 	child.Args[0] = args[0]
 	child.Env = env
@@ -490,6 +490,9 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 func (a *program) waitingSites(now time.Time) []waitingSite {
 	var list []waitingSite
 	for _, one := range a.proxy.Waiting() {
+		if a.policy.Load().OfBrowser(one.Site) {
+			continue
+		}
 		list = append(list, waitingSite{one.Site, one.Held, one.Since, sitelog.HeldUntil(now, one.Held, one.Blocker), one.Until, one.Last})
 	}
 	return list

@@ -142,8 +142,8 @@ denied   carol of p (402: no credit): replace it or remove it from its pool
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
-	s.failures.Open, s.rejected = 9, 2
-	want = strings.Replace(want, "9 requests given up by the command before the end of the answer: stopped, or at a time-out, see", "9 requests still open when the command ended (stopped, or at its time-out: see", 1)
+	s.failures.Open, s.failures.At, s.rejected = 9, []string{"api.test"}, 2
+	want = strings.Replace(want, "9 requests given up by the command before the end of the answer: stopped, or at a time-out, see", "9 requests to api.test still open when the command ended (stopped, or at its time-out: see", 1)
 	want = strings.Replace(want, "#time-outs\n", "#time-outs)\n", 1)
 	want = strings.Replace(want, "failed ", "https    2 TLS handshakes failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https\nfailed ", 1)
 	s.raise = "One more token in the pool p would raise 2/s to 3/s."

@@ -46,7 +46,7 @@ egress: {resolve: {"api.test:80": "`+address+`", "slow.test:80": "`+address+`"}}
 			counted := `"code":499,"answers":1`
 			switch name {
 			case "at the end":
-				want = "1 request still open when the command ended"
+				want = "1 request to slow.test still open when the command ended"
 			case "time-outs": // they end with the command, but not because it was stopped
 				want, counted = "4 requests given up by the command before the end of the answer, after 3s each: a longer time-out helps", `"code":499,"answers":4,"reason":"3s"`
 			}
@@ -56,6 +56,41 @@ egress: {resolve: {"api.test:80": "`+address+`", "slow.test:80": "`+address+`"}}
 				t.Errorf("%v %s", err, text)
 			}
 		})
+	}
+}
+
+// TestRequestsOfABrowserItselfAreOneLine: they are no failures of the command, and nothing warns of them.
+func TestRequestsOfABrowserItselfAreOneLine(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "api.test" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer site.Close()
+	dir, address := t.TempDir(), site.Listener.Addr().String()
+	config := `
+data: kept
+retry: {attempts: 1}
+breaker: {failures: 2}
+egress: {resolve: {"api.test:80": "` + address + `", "update.googleapis.com:80": "` + address + `", "x.gvt1.com:80": "` + address + `", "x.gvt1.com:443": "` + address + `"}}
+`
+	write(t, filepath.Join(dir, "abide.yaml"), config)
+	script := `curl -s http://api.test/
+for n in 1 2 3 4; do curl -s http://update.googleapis.com/; done; curl -s http://x.gvt1.com/
+for n in 1 2 3 4; do curl -s --cacert /dev/null https://x.gvt1.com/; done; true`
+	d := launch(t, dir, nil, "run", "--fail", "--summary", "summary.json", "--", "sh", "-c", script)
+	code := d.status()
+	said := d.log.String()
+	if code != 0 || !strings.Contains(said, "1 request to 1 site in") || !strings.Contains(said, "browser  the browser itself: 5 requests to 2 hosts\n") || strings.Count(said, "\n") != 2 {
+		t.Errorf("%d\n%s", code, said)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil || !strings.Contains(string(text), `"browser_requests":5`) || !strings.Contains(string(text), `"failed":{}`) {
+		t.Errorf("%v %s", err, text)
+	}
+	write(t, filepath.Join(dir, "abide.yaml"), config+"sites: [{host: update.googleapis.com}]\n")
+	if d = launch(t, dir, nil, "run", "--", "sh", "-c", script); d.status() != 0 || !strings.Contains(d.log.String(), "update.googleapis.com: 4 answers 503") {
+		t.Errorf("of a site with a rule:\n%s", d.log.String())
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -38,6 +40,8 @@ type summary struct {
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
 	held     []sitelog.HeldTime
+	browser  uint64                    // number of requests of browsers themselves, which count nowhere else
+	hosts    int                       // number of the hosts of these requests
 	sources  map[[2]string]limitSource // by site and title
 	rejected int64                     // number of TLS handshakes in which a program refused abide's certificate
 	raise    string                    // what would raise the rate, of the limit that held requests for longest; "": not known
@@ -78,22 +82,41 @@ func (u tokenUse) String() string {
 	return fmt.Sprintf("%s of %s (%s)", u.Label, u.Pool, countText(int(u.Uses), "attempt"))
 }
 
-// summary counts from the start of the process. settled is the number of requests that the command gave up before
-// it began to end, because it was stopped or by itself.
-func (a *program) summary(took time.Duration, settled uint64, stopped bool) summary {
+// summary counts from the start of the process. settled has the number of requests by site that the command gave up
+// before it began to end, because it was stopped or by itself.
+func (a *program) summary(took time.Duration, settled map[string]uint64, stopped bool) summary {
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
+	ofBrowser := a.policy.Load().OfBrowser
 	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}, rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers())}
 	delete(s.failures.Own, status.Draining) // the end of abide is that of the command, and no failure
+	for reason, n := range a.ofBrowser.all() {
+		if s.failures.Own[reason] -= min(n, s.failures.Own[reason]); s.failures.Own[reason] == 0 {
+			delete(s.failures.Own, reason)
+		}
+	}
+	maps.DeleteFunc(s.failures.Codes, func(site string, _ []status.CodeCount) bool { return ofBrowser(site) })
 	for site, codes := range s.failures.Codes {
-		s.failures.Codes[site] = slices.DeleteFunc(codes, func(c status.CodeCount) bool { return c.Reason == status.Draining })
+		codes = slices.DeleteFunc(codes, func(c status.CodeCount) bool { return c.Reason == status.Draining })
+		s.failures.Codes[site] = codes
+		_, left, reasons := status.Failures{Codes: map[string][]status.CodeCount{site: codes}}.Count()
+		open := left - min(left, settled[site])
+		if !stopped {
+			open = min(open, reasons[""]) // a command can end because its requests reach their time-out
+		}
+		if open > 0 {
+			s.failures.Open += open
+			s.failures.At = append(s.failures.At, site)
+		}
 	}
-	_, left, reasons := s.failures.Count()
-	if s.failures.Open = left - min(left, settled); !stopped {
-		s.failures.Open = min(s.failures.Open, reasons[""]) // a command can end because its requests reach their time-out
-	}
+	slices.Sort(s.failures.At)
 	pools := map[string]bool{} // of the sites
 	for _, site := range a.metrics.Sites() {
+		if ofBrowser(site.Name) {
+			s.browser += site.Requests
+			s.hosts += min(int(site.Requests), 1)
+			continue
+		}
 		s.requests += site.Requests
 		if site.Requests > 0 {
 			s.sites++
@@ -121,10 +144,11 @@ func (a *program) summary(took time.Duration, settled uint64, stopped bool) summ
 			}
 		}
 	}
+	s.broken = slices.DeleteFunc(s.broken, func(b status.Breaker) bool { return ofBrowser(b.Site) })
 	slices.SortFunc(s.tokens, func(a, b tokenUse) int {
 		return cmp.Or(cmp.Compare(b.Uses, a.Uses), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Label, b.Label))
 	})
-	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold })
+	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold || ofBrowser(h.Site) })
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 	}
@@ -137,7 +161,7 @@ func (a *program) summary(took time.Duration, settled uint64, stopped bool) summ
 // write prints the summary, or why there is none.
 func (s *summary) write(w io.Writer) {
 	switch {
-	case s.requests > 0:
+	case s.requests+s.browser > 0:
 		s.table(w)
 	case s.unread > 0:
 		sites := strings.Join(named(s.unreadOf, shownUnread, strings.Clone), ", ")
@@ -179,7 +203,7 @@ func (s *summary) writeJSON(w io.Writer) error {
 		held = append(held, heldJSON{h.Site, h.Limit, learned.source, learned.found, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
 	}
 	return json.NewEncoder(w).Encode(map[string]any{
-		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "https_unread": s.unread,
+		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "browser_requests": s.browser, "https_unread": s.unread,
 		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
 		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "denied": append([]status.DeniedToken{}, s.denied...), "faster": s.advice(),
 	})
@@ -191,6 +215,9 @@ const shownUnread, shownTokens = 3, 8
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countText(int(s.requests), "request"), countText(s.sites, "site"), sitelog.InSeconds(s.took))
+	if s.browser > 0 {
+		fmt.Fprintf(t, "browser\tthe browser itself: %s to %s\n", countText(int(s.browser), "request"), countText(s.hosts, "host"))
+	}
 	if s.unread > 0 {
 		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countText(int(s.unread), "https connection"))
 	}
@@ -306,4 +333,30 @@ func (s *summary) advice() string {
 		text = "first what is denied; then " + text
 	}
 	return text
+}
+
+// maxCounts bounds the keys of counts.
+const maxCounts = 1000
+
+// counts counts by key. It is safe for concurrent use; the zero value has no counts.
+type counts struct {
+	mu  sync.Mutex
+	key map[string]uint64
+}
+
+func (c *counts) add(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.key == nil {
+		c.key = map[string]uint64{}
+	}
+	if _, there := c.key[key]; there || len(c.key) < maxCounts {
+		c.key[key]++
+	}
+}
+
+func (c *counts) all() map[string]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.key)
 }

@@ -278,10 +278,13 @@ func (a *program) countEnded(r dispatch.Report) {
 		failed = append(failed, status.FailureOf(r.Status, r.Denied))
 	}
 	if r.Status == status.ClientLeft {
-		time.AfterFunc(endingTime, func() { a.settled.Add(1) })
+		time.AfterFunc(endingTime, func() { a.settled.add(r.Site) })
 	}
 	if r.Refusal != "" {
 		failed = append(failed, r.Refusal)
+		if a.policy.Load().OfBrowser(r.Site) {
+			a.ofBrowser.add(r.Refusal)
+		}
 	}
 	a.history.Count(store.Usage{
 		Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token,
