@@ -18,7 +18,8 @@ func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 		return nil
 	}
 	if x.explained {
-		return cache.Limit(cache.Known(x.Target), x.Target, x.site, r.UserAgent())
+		origin := cache.Known(x.Target)
+		return cache.Limit(origin, x.Target, x.site, cache.LastAgent(origin))
 	}
 	origin := cache.Origin(x.Target)
 	if r.URL.EscapedPath() != robots.Path && !x.Snapshot.policy.Observes() {
@@ -29,6 +30,7 @@ func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 			}
 		}
 	}
+	cache.SawAgent(origin, r.UserAgent())
 	return cache.Limit(origin, x.Target, x.site, r.UserAgent())
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,6 +73,12 @@ func TestRobotsCrawlDelayIsKept(t *testing.T) {
 			}
 			if n := site.n.Load(); n != 1 {
 				t.Errorf("robots.txt was asked for %d times", n)
+			}
+			e, err := w.Explain("GET", parseURL("http://site.test/"), "")
+			if explained := slices.ContainsFunc(e.Limits, func(l status.ExplainedLimit) bool {
+				return l.Limit == fmt.Sprintf("Crawl-delay of %v s", (want / 9).Seconds())
+			}); err != nil || explained != (want > 0) {
+				t.Errorf("%q: %v, explained by %+v", agent, err, e.Limits)
 			}
 			if n := w.Ended.Load(); n != 10+1 {
 				t.Errorf("%d requests were counted, that for robots.txt included", n)

@@ -36,6 +36,7 @@ const (
 	retryAfter    = 10 * time.Minute // the same, where there was no answer
 	bodyPatience  = time.Minute      // for all of a body, once it has begun
 	mostRedirects = 5
+	mostAgent     = 256 // bytes of a product
 )
 
 // Path is the path of robots.txt at every origin.
@@ -75,6 +76,7 @@ type Origin struct {
 	asking bool
 	until  time.Time // when to ask again
 	delays *crawlDelays
+	agent  string // product of the last request
 }
 
 // Origin finds the origin of a target. It begins to ask for robots.txt where that is due.
@@ -92,6 +94,26 @@ func (c *Cache) Known(t policy.Target) *Origin {
 	defer c.mu.Unlock()
 	o, _ := c.known.Peek(t)
 	return o
+}
+
+// SawAgent notes the User-Agent of a request to an origin.
+func (c *Cache) SawAgent(o *Origin, userAgent string) {
+	product := productToken(userAgent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if o.agent != product {
+		o.agent = strings.Clone(product[:min(len(product), mostAgent)])
+	}
+}
+
+// LastAgent returns the product of the last request to an origin, "" if there is none.
+func (c *Cache) LastAgent(o *Origin) string {
+	if o == nil {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return o.agent
 }
 
 // find finds or adds an origin. Due says that the caller has to ask for robots.txt.
