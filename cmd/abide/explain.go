@@ -32,9 +32,10 @@ When a proxy runs at the configuration's admin.listen, or with the same data
 directory, such as that of "abide run", it is asked what would keep such a
 request now, and until when, what its place in the queue would be, what is left
 of each limit, and what would change that. Several are asked one after the
-other; --admin chooses one. Nothing is sent to the site. It is explained for one
-client: that of --client, else the client that has the most requests waiting at
-the site, else 127.0.0.1.`,
+other; --admin chooses one. If none runs, the state file that the last one left
+says what the next one would know. Nothing is sent to the site. It is explained
+for one client: that of --client, else the client that has the most requests
+waiting at the site, else 127.0.0.1.`,
 		Example: `  abide explain https://api.example.com/2/tweets/17/retweeted_by
   abide explain --json --client news api.example.com`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -69,6 +70,17 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), live)
 		live = nil
 	}
+	live = orSaved(cmd, live, func(a *program) error {
+		e, err := adminProcess{a}.Explain(x.method, urlOf(target, path), x.client)
+		if e = e.Normalize(time.Now()); x.json && err == nil {
+			return json.NewEncoder(&answers).Encode(e)
+		}
+		if err == nil {
+			fmt.Fprintln(&answers)
+			e.Describe(&answers, time.Now())
+		}
+		return err
+	})
 	if wrong == nil && !x.json {
 		p.ExplainPath(cmd.OutOrStdout(), target, path, answered)
 	}

@@ -79,3 +79,22 @@ func TestLimitsThatWereLearnedAreShownAfterARestartAndForgottenOnDemand(t *testi
 	d.says(0, []string{"status"}, "!2 requests;")
 	d.says(1, []string{"forget", "api.test"})
 }
+
+func TestWhatWasLearnedIsExplainedAndForgottenByTheStateFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: data\n")
+	d := serveIn(t, dir, []string{limited(t)})
+	for range 2 {
+		d.get("http://api.test/")
+	}
+	d.signal(syscall.SIGTERM)
+	d.status()
+	none := "no proxy is running"
+	d.says(0, []string{"explain", "http://api.test/"}, none+": from the state file", "rule            none", `blocked by      "2 requests"`)
+	d.says(0, []string{"explain", "--json", "http://api.test/"}, `"limit":"2 requests"`)
+	d.says(1, []string{"forget", "other.test"}, `nothing was learned of "other.test"`)
+	d.says(0, []string{"forget", "api.test"}, none, "api.test: forgot 2 requests\n")
+	d.says(1, []string{"forget", "api.test"}, `nothing was learned of "api.test"`)
+	d.says(0, []string{"explain", "http://api.test/"}, "blocked by      nothing")
+}

@@ -69,15 +69,29 @@ from the next answers. What was spent of limits of the configuration stays, and 
 do tokens that are put away.
 
 HOST is a host, on whichever port, or a site as abide sites lists it. Forget finds
-the proxy, or several, as abide status does. It ends with 1 where nothing was
-learned of the host.`,
+the proxy, or several, as abide status does. If none runs, it changes the state file
+that the last one has left. It ends with 1 where nothing was learned of the host.`,
 		Example: `  abide forget api.example.com`,
 		Args:    arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return changeSite(cmd, args[0], "forget", "forgets what it has learned", nil, func(w io.Writer, body []byte, _ registration) bool {
+			err := changeSite(cmd, args[0], "forget", "forgets what it has learned", nil, func(w io.Writer, body []byte, _ registration) bool {
 				var list []status.Forgotten
 				err := json.Unmarshal(body, &list)
 				return status.DescribeForgotten(w, list) && err == nil
+			})
+			return orSaved(cmd, err, func(a *program) error {
+				list, err := a.proxy.Forget(args[0])
+				if err != nil {
+					return err
+				}
+				ended, cancel := context.WithCancel(cmd.Context())
+				cancel()
+				a.proxy.Persistence().Run(ended) // writes once
+				if health := a.kept.health(); health.Err != nil {
+					return fmt.Errorf("writing %s: %w", a.kept.file.Path(), health.Err)
+				}
+				status.DescribeForgotten(cmd.OutOrStdout(), list)
+				return nil
 			})
 		},
 	}

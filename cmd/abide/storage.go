@@ -14,10 +14,13 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy"
+	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/status"
@@ -99,6 +102,36 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 		return fmt.Errorf("reading %s: %w", file.Path(), err)
 	}
 	return nil
+}
+
+// orSaved returns failed, unless that says that no proxy runs and the data directory has a state file: then it
+// returns what use returns for a program that knows what the file has, and serves nothing.
+func orSaved(cmd *cobra.Command, failed error, use func(a *program) error) error {
+	var none notRunning
+	p, err := loadPolicy(cmd)
+	if !errors.As(failed, &none) || err != nil || p.Data == "none" || p.Store.Shared() {
+		return failed
+	}
+	if _, err := os.Stat(filepath.Join(p.Data, stateFile)); err != nil {
+		return failed
+	}
+	ours := *p
+	ours.StrictState = true
+	a := &program{log: newLog(cmd.ErrOrStderr(), p.Log), metrics: metrics.New(1)}
+	kept, keeping, err := openStorage(cmd.Context(), &ours, a.log)
+	if err != nil {
+		return fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
+	}
+	defer kept.close(a.log)
+	a.kept = kept
+	if a.ca, err = ca.Open("", ca.Options{}); err != nil {
+		return err
+	}
+	if a.proxy, err = proxy.New(proxy.Options{Policy: &ours, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: keeping}); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", kept.file.Path())
+	return use(a)
 }
 
 // close closes the state file and the store.
