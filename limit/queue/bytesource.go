@@ -234,6 +234,27 @@ func (t *ByteSource) Close() {
 	s.step(now)
 }
 
+// UnreserveOffered unreserves the bytes of one request that offers them, if it has
+// reserved any of a limit that the byte source takes from: its connection takes them as
+// they pass.
+func (t *ByteSource) UnreserveOffered() {
+	s := t.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.closed {
+		return
+	}
+	i := slices.IndexFunc(s.sched.byteQueue.offered, func(h *hold) bool { return slices.ContainsFunc(t.resources, h.takes) })
+	if i < 0 {
+		return
+	}
+	now := s.gate.clock.Now()
+	s.sched.byteQueue.unreserve(now, s.sched.byteQueue.offered[i])
+	if len(s.sched.byteQueue.byteRequests) > 0 {
+		s.step(now)
+	}
+}
+
 // follow finds the resources anew if the limits may have changed.
 func (t *ByteSource) follow(now time.Time) {
 	if s := t.site; t.generation != s.gate.latest.Load().number || t.version != s.version {

@@ -175,8 +175,10 @@ func (b *SiteBudget) Window() int64 {
 	return 0
 }
 
-// Open implements upstream.Windowed.
+// Open implements upstream.Windowed. It may use what the queue has reserved for a sent
+// request.
 func (b *SiteBudget) Open(done <-chan struct{}, n, least int) (int, error) {
+	b.limits.UnreserveOffered()
 	return b.take(done, n, least, false, 0)
 }
 
