@@ -61,7 +61,7 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	case r.Pooled && r.Word == "site":
 		b.At, b.Word = r.Token, "token"
 	}
-	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.answers.latestSent.After(r.Since)
+	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.acceptedAfter(r.Since)
 	if b.Alone = b.Odd; a.Lesson.Overload || b.Odd {
 		return b
 	}

@@ -212,6 +212,13 @@ func (s *Site) Succeeded(now, sent time.Time, budget, origin string) {
 	s.succeeded(now, sent, budget, origin)
 }
 
+// acceptedAfter reports whether a request that was sent after a time has succeeded.
+func (s *Site) acceptedAfter(at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers.latestSent.After(at)
+}
+
 func (s *Site) succeeded(now, sent time.Time, budget, origin string) {
 	s.answers.add(now, sent, budget, origin)
 	s.common.succeeded(sent, budget)

@@ -120,7 +120,7 @@ func (l *fileLock) renew(ctx context.Context) error {
 	}
 	if !l.dirUnchanged() {
 		if others := otherProcesses(l.path, l.self.ID); len(others) > 0 {
-			return fmt.Errorf("%w: process %d on %s has begun %s, and the directory that this process had was moved away: restart this process to share the file", ErrInUse, others[0].PID, others[0].Host, l.path)
+			return fmt.Errorf("%w by process %d on %s, and the directory that this process had was moved away: restart this process to share %s", ErrInUse, others[0].PID, others[0].Host, l.path)
 		}
 	}
 	fresh, leave, err := lockFile(ctx, l.path, l.self)

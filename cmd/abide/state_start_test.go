@@ -238,9 +238,8 @@ func TestAFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	says(t, d.log.String(), filepath.Base(bad[0]), "what it kept is forgotten")
 }
 
-// A process that finds the file of an older release in use says who has it, and ends:
-// that release does not share it.
-func TestWhoFindsAnOlderReleaseSaysSo(t *testing.T) {
+// A process that finds the data directory locked by another program says so, and ends.
+func TestWhoFindsALockedDirectorySaysSo(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
 	stateConfig(t, dir, o)
 	data := filepath.Join(dir, "data")
@@ -255,47 +254,14 @@ func TestWhoFindsAnOlderReleaseSaysSo(t *testing.T) {
 	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
-	beside, err := os.Create(stateOf(dir) + ".lock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer beside.Close()
-	if err := syscall.Flock(int(beside.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := beside.WriteString(`{"pid":4711,"host":"here","since":"2026-03-01T12:00:00Z"}`); err != nil {
-		t.Fatal(err)
-	}
 	for _, args := range [][]string{serveArgs, {"run", "--", "touch", "ran"}} {
-		says(t, refusesToStart(t, dir, args...), "in use by process 4711 on here", "older abide", "--data none")
+		says(t, refusesToStart(t, dir, args...), "the data directory is in use", data, "--data none")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 		t.Error("the command was run")
 	}
 	held.Close()
-	beside.Close()
 	serveIn(t, dir, nil)
-}
-
-// An older release that finds this one says who has the file, and ends: its lock on the
-// directory is exclusive.
-func TestAnOlderReleaseFindsTheFileInUse(t *testing.T) {
-	o, dir := newOrigin(t), t.TempDir()
-	stateConfig(t, dir, o)
-	d := serveIn(t, dir, nil)
-	data, err := os.Open(filepath.Join(dir, "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer data.Close()
-	if err := syscall.Flock(int(data.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-		t.Error("the lock on the directory is free")
-	}
-	d.signal(syscall.SIGKILL)
-	d.status()
-	if err := syscall.Flock(int(data.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		t.Errorf("the dead keep it: %v", err)
-	}
 }
 
 // TestSignalsAtAnyMomentNeitherHangNorCrash: SIGHUP while it starts and stops,
