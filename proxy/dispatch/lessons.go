@@ -12,6 +12,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/dispatch/robots"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 	"github.com/abide-proxy/abide/sites"
@@ -274,7 +275,7 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 		known.Misjudged() // the time between has made the difference
 		return v
 	case !suspect && status == http.StatusOK && r.Method == http.MethodGet:
-		if known.WantsKnown() {
+		if known.WantsKnown() && r.URL.Path != robots.Path { // who blocks a crawler may still answer robots.txt
 			known.SetKnown(x.Target.HostPort(), r.URL.RequestURI())
 		}
 		return v

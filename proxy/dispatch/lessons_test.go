@@ -22,7 +22,7 @@ func (b *blocking) in(v *clock.Virtual) Answering {
 	return func(r *http.Request, answer func(*http.Response, error)) {
 		b.paths = append(b.paths, r.URL.Path)
 		status, n := http.StatusOK, len(b.paths)
-		if b.forbidden[r.URL.Path] || n > b.from && n <= b.until {
+		if b.forbidden[r.URL.Path] || r.URL.Path != "/robots.txt" && n > b.from && n <= b.until {
 			status = http.StatusForbidden
 		}
 		page := "<html><h1>Access Denied</h1></html>"
@@ -89,6 +89,18 @@ func TestAPageThatRefusesEverythingIsNotShown(t *testing.T) {
 	}
 	if again := b.paths[21]; again != "/page/a" {
 		t.Errorf("it was verified with %s, which never succeeded", again)
+	}
+}
+
+// Sites that refuse everything answer robots.txt, and crawlers ask for it first: it proves nothing.
+func TestABlockIsNotVerifiedWithRobots(t *testing.T) {
+	v := clock.NewVirtual(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
+	b := &blocking{from: 20, until: 24}
+	seen := fetch(t, v, virtual(t, v, "queue: {wait: 24h}\n"), b.in(v), append([]string{"/robots.txt"}, pagesOf(40)...))
+	for i, status := range seen {
+		if status != http.StatusOK {
+			t.Errorf("request %d: %d", i, status)
+		}
 	}
 }
 
