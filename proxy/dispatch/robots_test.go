@@ -76,7 +76,7 @@ func TestRobotsCrawlDelayIsKept(t *testing.T) {
 			}
 			e, err := w.Explain("GET", parseURL("http://site.test/"), "")
 			if explained := slices.ContainsFunc(e.Limits, func(l status.ExplainedLimit) bool {
-				return l.Limit == fmt.Sprintf("Crawl-delay of %v s", (want / 9).Seconds())
+				return l.Limit == fmt.Sprintf("Crawl-delay of %v s", (want/9).Seconds())
 			}); err != nil || explained != (want > 0) {
 				t.Errorf("%q: %v, explained by %+v", agent, err, e.Limits)
 			}
