@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // Match is the result of the rules for a target. Site is the name of the shared budget;
@@ -90,6 +92,14 @@ func (r *Rules) OfBrowser(site string) bool {
 	return slices.ContainsFunc(browserHosts, func(host string) bool {
 		return site == host || host[0] == '.' && strings.HasSuffix(site, host)
 	}) && r.RuleOf(site) == nil
+}
+
+// DialectOf returns the dialect that the operator wrote for a site, nil for none.
+func (r *Rules) DialectOf(site string) *learn.Dialect {
+	if rule := r.RuleOf(site); rule != nil {
+		return rule.Dialect
+	}
+	return nil
 }
 
 // SiteNames are the sites that rules name exactly, in the order of the rules, at most

@@ -98,3 +98,28 @@ func TestWhatWasLearnedIsExplainedAndForgottenByTheStateFile(t *testing.T) {
 	d.says(1, []string{"forget", "api.test"}, `nothing was learned of "api.test"`)
 	d.says(0, []string{"explain", "http://api.test/"}, "blocked by      nothing")
 }
+
+// TestWhatWasLearnedByAnotherDialectIsForgotten: a limit that 503 taught does not outlive the rule that says what 503
+// means, and other changes keep it.
+func TestWhatWasLearnedByAnotherDialectIsForgotten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: data\n")
+	d := serveIn(t, dir, []string{limited(t)})
+	for range 2 {
+		d.get("http://api.test/")
+	}
+	for _, other := range []string{"queue: {wait: 7m}", "sites: [{host: api.test, stall: 9s}]"} {
+		write(t, filepath.Join(dir, "abide.yaml"), "data: data\n"+other+"\n")
+		d.says(0, []string{"reload"}, "reloaded: ")
+		d.says(0, []string{"explain", "http://api.test/"}, `blocked by      "2 requests"`)
+	}
+	dialect := "data: data\nsites: [{host: api.test, dialect: {refusals: [{status: 503, overload: true}]}}]\n"
+	write(t, filepath.Join(dir, "abide.yaml"), dialect)
+	d.says(0, []string{"reload"}, "reloaded: ")
+	d.says(0, []string{"explain", "http://api.test/"}, "blocked by      nothing")
+	d.get("http://api.test/")
+	write(t, filepath.Join(dir, "abide.yaml"), dialect+"queue: {wait: 7m}\n")
+	d.says(0, []string{"reload"}, "reloaded: ")
+	d.says(0, []string{"explain", "http://api.test/"}, `blocked by      "2 requests"`)
+}

@@ -16,8 +16,10 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"sync"
 	"time"
 
@@ -148,12 +150,22 @@ func (s *Dispatcher) Gate() *queue.Gate { return s.gate }
 // Persistence stores what was learned across restarts.
 func (s *Dispatcher) Persistence() *sites.Persistence { return s.storage.persistence }
 
-// Reload swaps the policy. Requests in flight go on.
+// Reload swaps the policy. Requests in flight go on. What was learned of a site by another dialect than that of its
+// rule is forgotten.
 func (s *Dispatcher) Reload(p *policy.Policy) error {
+	before := s.Policy()
 	if err := s.config.reload(p); err != nil {
 		return err
 	}
 	s.admission.breakers.Reload(p.Breaker)
+	for _, site := range s.storage.learned.Known(math.MaxInt) {
+		if reflect.DeepEqual(before.DialectOf(site), p.DialectOf(site)) {
+			continue
+		}
+		for _, forgotten := range s.storage.learned.Forget(s.gate, site) {
+			s.log.WithField("site", forgotten).Infof("%s: the dialect of its rule has changed, so what was learned of the site is forgotten", forgotten)
+		}
+	}
 	return nil
 }
 
