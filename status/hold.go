@@ -130,7 +130,7 @@ type Breaker struct {
 	Until time.Time `json:"until,omitzero"`
 	// Why is the reason of the last failure.
 	Why string `json:"why,omitempty"`
-	// Since is the first of the answers that failed alike, without another between; zero: too few have.
+	// Since is the first of the failures without another answer between; zero: too few have failed.
 	Since time.Time `json:"since,omitzero"`
 }
 
@@ -139,7 +139,7 @@ func (b Breaker) Name() string {
 	return strings.TrimSuffix(b.Site+" / "+b.Backend, " / ")
 }
 
-// Began says since when each request has failed alike, "" where too few have.
+// Began says since when requests have failed, "" where too few have.
 func (b Breaker) Began() string {
 	if b.Since.IsZero() {
 		return ""

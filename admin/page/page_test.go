@@ -107,7 +107,7 @@ func inOrder(t *testing.T, page string, texts ...string) {
 func ill() *Facts {
 	f := crowd(3, 0)
 	f.Checks = []status.Check{{Name: "proxy", OK: true}, {Name: "store", OK: true, Degraded: true, Detail: "it is away"}}
-	f.Breakers = []status.Breaker{{Site: "down.test", State: "open", Why: "connection refused", Until: noon.Add(20 * time.Second)}}
+	f.Breakers = []status.Breaker{{Site: "down.test", State: "open", Why: "connection refused", Until: noon.Add(20 * time.Second), Since: noon}}
 	denied := func(label, why string) status.Token {
 		return status.Token{Label: label, State: "quarantined", Why: why, Until: noon.Add(time.Minute)}
 	}
@@ -139,7 +139,7 @@ func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
 func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 	text := rendered(t, ill())
 	inOrder(t, text,
-		`class="bad">down.test</th><td class="text">left alone: connection refused</td><td>tried again in 20 s</td>`,
+		`class="bad">down.test</th><td class="text">left alone: connection refused</td><td>tried again in 20 s, since 12:00:00 UTC</td>`,
 		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td>tried again in 1 min 00 s</td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Enable 2 tokens of api">Enable all</button>`,
 		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Enable carol"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,

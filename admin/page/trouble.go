@@ -90,7 +90,7 @@ func troublesOf(f *Facts, now time.Time) []trouble {
 		if one.State == "half-open" || one.State == status.Failing && one.Backend != "" {
 			tone = "warm"
 		}
-		all.add(one.Name(), trouble{Many: "sites", Reason: status.BreakerWord(one.State) + ": " + cmp.Or(one.Why, "it failed"), Until: cmp.Or(tries(one.Until, now), one.Began()), Tone: tone})
+		all.add(one.Name(), trouble{Many: "sites", Reason: status.BreakerWord(one.State) + ": " + cmp.Or(one.Why, "it failed"), Until: strings.Trim(tries(one.Until, now)+", "+one.Began(), ", "), Tone: tone})
 	}
 	for i := range f.Tokens.Pools {
 		all.pool(&f.Tokens.Pools[i], now)

@@ -133,7 +133,13 @@ func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.
 // readFile answers by the state file of the data directory, if there is one.
 func (x *reportCall) readFile(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, there bool, err error) {
 	there, err = withRecorded(cmd, func(ctx context.Context, from *history.Recorder) (err error) {
-		r, err = query.Answer(ctx, now, recordedReports{from})
+		r, err = query.Answer(ctx, now, recordedReports{from, func() (list []status.Announced) {
+			_, _ = withSaved(cmd, func(a *program) error { // without it the limits keep their titles
+				list = a.proxy.Learned()
+				return nil
+			})
+			return list
+		}})
 		return err
 	})
 	return r, there, err
@@ -199,21 +205,21 @@ func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until t
 // Report counts what became of requests, by site, client, token or priority, and lists the
 // limits that held them and the tokens that are denied now.
 func (c adminProcess) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
-	r, err = recordedReports{c.history}.Report(ctx, by, site, since, until, step)
+	r, err = recordedReports{c.history, c.proxy.Learned}.Report(ctx, by, site, since, until, step)
 	for _, pool := range c.proxy.Pools() {
 		if site == "" || pool.Name == c.poolOf(site) {
 			r.Denied = append(r.Denied, pool.Denied()...)
 		}
 	}
-	named := status.HiddenNames(c.proxy.Learned)
-	for i := range r.Limits {
-		r.Limits[i].Limit = named(r.Limits[i].Site, r.Limits[i].Limit)
-	}
 	return r, err
 }
 
-// recordedReports makes reports of what is recorded, of this process or in a state file.
-type recordedReports struct{ *history.Recorder }
+// recordedReports makes reports of what is recorded, of this process or in a state file. learned lists the limits that
+// were learned.
+type recordedReports struct {
+	*history.Recorder
+	learned func() []status.Announced
+}
 
 // Report counts what became of requests.
 func (from recordedReports) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
@@ -232,8 +238,9 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 			Waited: u.Waited.Seconds(), In: u.In, Out: u.Out,
 		})
 	}
+	named := status.HiddenNames(from.learned)
 	for _, b := range blocked {
-		r.Limits = append(r.Limits, status.ReportBlocked{Start: b.Minute, Site: b.Site, Limit: status.Past(b.Limit), Held: b.Held.Seconds(), Busy: b.Busy.Seconds()})
+		r.Limits = append(r.Limits, status.ReportBlocked{Start: b.Minute, Site: b.Site, Limit: named(b.Site, status.Past(b.Limit)), Held: b.Held.Seconds(), Busy: b.Busy.Seconds()})
 	}
 	for _, one := range failed[:min(len(failed), status.MaxReport)] {
 		r.Add(one.Site, one.What, one.Requests)

@@ -8,8 +8,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // TestARequestThatIsGivenUpLateIsCountedAsGivenUp: in the middle of its answer, and while it is held
@@ -116,6 +120,35 @@ func TestTheReasonOfFailedAnswersIsSaid(t *testing.T) {
 	}
 	if report := launch(t, dir, nil, "report"); report.status() != 0 || !strings.Contains(report.out.String(), want) {
 		t.Errorf("the report says\n%s%s", report.out.String(), report.log.String())
+	}
+}
+
+// TestAReportOfTheStateFileNamesHiddenLimits: as the run did that found them.
+func TestAReportOfTheStateFileNamesHiddenLimits(t *testing.T) {
+	var mu sync.Mutex
+	var passed []time.Time
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		passed = slices.DeleteFunc(passed, func(at time.Time) bool { return time.Since(at) > time.Second })
+		if len(passed) >= 3 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		passed = append(passed, time.Now())
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: kept\negress: {resolve: {\"api.test:80\": \""+site.Listener.Addr().String()+"\"}}\n")
+	d := launch(t, dir, nil, "run", "--", "sh", "-c", "for n in 1 2 3 4 5; do for n in 1 2 3 4; do curl -s http://api.test/ & done; wait; done")
+	d.status()
+	found := regexp.MustCompile(`limit: (about .*), found by refusals`).FindStringSubmatch(d.log.String())
+	if found == nil {
+		t.Skip("the machine was too slow for the limit")
+	}
+	report := launch(t, dir, nil, "report")
+	if report.status() != 0 || !strings.Contains(report.out.String(), found[1]) || strings.Contains(report.out.String(), "unknown limit") {
+		t.Errorf("not %q:\n%s%s", found[1], report.out.String(), report.log.String())
 	}
 }
 

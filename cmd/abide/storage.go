@@ -108,30 +108,45 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 // returns what use returns for a program that knows what the file has, and serves nothing.
 func orSaved(cmd *cobra.Command, failed error, use func(a *program) error) error {
 	var none notRunning
-	p, err := loadPolicy(cmd)
-	if !errors.As(failed, &none) || err != nil || p.Data == "none" || p.Store.Shared() {
+	if !errors.As(failed, &none) {
 		return failed
 	}
-	if _, err := os.Stat(filepath.Join(p.Data, stateFile)); err != nil {
+	there, err := withSaved(cmd, func(a *program) error {
+		fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", a.kept.file.Path())
+		return use(a)
+	})
+	if !there {
 		return failed
+	}
+	return err
+}
+
+// withSaved calls use with a program that knows what the state file of the data directory has, and serves nothing. It
+// does not where a shared store has the rest, or the configuration has faults.
+func withSaved(cmd *cobra.Command, use func(a *program) error) (there bool, err error) {
+	p, err := loadPolicy(cmd)
+	if err != nil || p.Data == "none" || p.Store.Shared() {
+		return false, nil
+	}
+	if _, err := os.Stat(filepath.Join(p.Data, stateFile)); err != nil {
+		return false, nil
 	}
 	ours := *p
 	ours.StrictState = true
 	a := &program{log: newLog(cmd.ErrOrStderr(), p.Log), metrics: metrics.New(1)}
 	kept, keeping, err := openStorage(cmd.Context(), &ours, a.log)
 	if err != nil {
-		return fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
+		return true, fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
 	}
 	defer kept.close(a.log)
 	a.kept = kept
 	if a.ca, err = ca.Open("", ca.Options{}); err != nil {
-		return err
+		return true, err
 	}
 	if a.proxy, err = proxy.New(proxy.Options{Policy: &ours, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: keeping}); err != nil {
-		return err
+		return true, err
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", kept.file.Path())
-	return use(a)
+	return true, use(a)
 }
 
 // close closes the state file and the store.

@@ -203,6 +203,9 @@ func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 		item := known.(*breaker)
 		item.mu.Lock()
 		b.State, b.Until, b.Why = item.circuit.state(now), item.circuit.open(now), item.cause
+		if !item.circuit.closed() {
+			b.Since = item.circuit.began
+		}
 		item.mu.Unlock()
 	}
 	if s.failing.Load() == 0 {
