@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -13,7 +14,12 @@ type block struct {
 	refuse   bool // nobody waits for it
 	asking   bool // it is not known yet whether it has enough
 	storing  bool // the store of its meter is asked
+
+	on *resource // where a group waits for its end; nil: at the resource
 }
+
+// waitsAt returns where a group waits for the end of the block.
+func (b block) waitsAt() *resource { return cmp.Or(b.on, b.resource) }
 
 // longestBlock is the resource that has too little for the longest time, and after from.
 // Its resource is nil if all have enough.
@@ -133,7 +139,7 @@ func (list blocks) hopeless(now time.Time, h *hold) bool {
 // scheduleWake sets when the resource is looked at again, after a group was added to its
 // waitlist.
 func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
-	res := b.resource
+	res := b.waitsAt()
 	first := res.waitlist.best(now, aging, nil).group
 	if first != g {
 		// Where there is enough for those behind, the first is looked at again: a
@@ -166,15 +172,15 @@ func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
 	res.wakeAt(next)
 }
 
-// block is the reason why the first hold of a group, which is on no waitlist, cannot take
+// blockOf is the reason why the first hold of a group, which is on no waitlist, cannot take
 // needs: the resource that it has to wait for longest, or a resource where others come
-// first. Its resource is nil if there is none.
-func (c candidate) block(now time.Time, aging time.Duration, needs []need) block {
+// first, as all do if the group is nil. Its resource is nil if there is none.
+func blockOf(now time.Time, aging time.Duration, g *group, needs []need) block {
 	if b := longestBlock(now, now, needs); b.resource != nil {
 		return b
 	}
 	for _, n := range needs {
-		if on := n.resource.waitlist; on != nil && on.best(now, aging, c.group).group != c.group {
+		if on := n.resource.waitlist; on != nil && (g == nil || on.best(now, aging, g).group != g) {
 			return block{resource: n.resource, at: n.resource.wake, behind: true}
 		}
 	}

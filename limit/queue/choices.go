@@ -21,16 +21,25 @@ const longestPostponed = time.Second
 type choices struct {
 	needs     [][]need
 	key       any  // Ranking.Common of the order; nil: not built yet
-	ended     bool // no request needs them any more
+	ended     bool // no new request needs them any more
 	unordered bool // they cannot be kept in order
+	each      bool // a hold waits for each resource by itself: it may need several units of one, which others must leave to it
 
 	common    []need // of every alternative
 	all       []choice
 	ready     heap.Heap[*choice, byPreference]
 	blocked   heap.Heap[*choice, byUntil]
 	external  []*choice // blocked by a resource that Gate.UpdateExternal may change
+	behind    []*choice // blocked by those that come first at a resource
 	revived   uint64    // agenda.externalChanges when external was looked at last
 	postponed int       // that are blocked only because others are chosen before them
+
+	// The holds that wait for any of them:
+	waiting resource // no real one: its waitlist has the group while all alternatives are blocked
+	group   *group
+	users   int64                // number of these holds
+	queued  [numPriorities]int64 // the same, by priority
+	remote  bool                 // a resource may have a Remote meter
 }
 
 // choice is one alternative.
@@ -38,7 +47,9 @@ type choice struct {
 	of        *choices
 	index     int32
 	postponed bool
+	external  bool      // it is in choices.external
 	rank      Rank      // as read last; it may have risen since
+	block     block     // why it was blocked last
 	until     time.Time // when it is blocked: not ready before, unless a resource of it is marked dirty
 
 	inReady, inBlocked int32
@@ -60,8 +71,8 @@ func (byUntil) Before(a, b *choice) bool { return a.until.Before(b.until) }
 func (byUntil) Place(c *choice) *int32   { return &c.inBlocked }
 
 // build puts all alternatives in order.
-func (c *choices) build(order Ranking, key any) {
-	*c = choices{needs: c.needs, key: key}
+func (c *choices) build(order Ranking, key any, a *agenda) {
+	*c = choices{needs: c.needs, key: key, waiting: resource{agenda: a, name: "any"}}
 	for _, n := range c.needs[0] {
 		if !slices.ContainsFunc(c.needs, func(list []need) bool { return !slices.Contains(list, n) }) {
 			c.common = append(c.common, n)
@@ -72,24 +83,28 @@ func (c *choices) build(order Ranking, key any) {
 		item := &c.all[i]
 		item.of, item.index, item.rank = c, int32(i), order.Rank(i)
 		for _, n := range needs {
+			c.each = c.each || n.refuse
 			if slices.Contains(c.common, n) {
 				continue
 			}
-			if n.of == Bytes { // which others may take at any time
-				c.unordered = true
-			}
-			n.resource.choices = append(slices.DeleteFunc(n.resource.choices, func(old *choice) bool { return old.of.ended }), item)
+			c.unordered = c.unordered || n.of == Bytes // which others may take at any time
+			c.each = c.each || n.n > 1
+			c.remote = c.remote || n.resource.remote != nil
+			n.resource.choices = append(slices.DeleteFunc(n.resource.choices, (*choice).over), item)
 		}
 		c.ready.Push(item)
 	}
 }
 
-// end drops the alternatives: no request needs them any more.
+// end drops the alternatives: no new request needs them any more.
 func (c *choices) end() {
 	if c != nil {
 		c.ended = true
 	}
 }
+
+// over tells whether no request needs the alternative any more.
+func (c *choice) over() bool { return c.of.ended && c.of.users == 0 }
 
 // recheck has an alternative looked at again.
 func (c *choice) recheck() {
@@ -101,62 +116,90 @@ func (c *choice) recheck() {
 	if !c.of.ready.Has(c) {
 		c.of.ready.Push(c)
 	}
+	c.of.waiting.markDirty()
 }
 
 // recheckChoices has all alternatives looked at again that need the resource.
 func (r *resource) recheckChoices() {
 	gone := false
 	for _, c := range r.choices {
-		if gone = gone || c.of.ended; !c.of.ended {
+		if gone = gone || c.over(); !c.over() {
 			c.recheck()
 		}
 	}
 	if gone {
-		r.choices = slices.DeleteFunc(r.choices, func(c *choice) bool { return c.of.ended })
+		r.choices = slices.DeleteFunc(r.choices, (*choice).over)
 	}
 }
 
-// block keeps an alternative back until a time, or until a resource of it is marked dirty if that
+// blockUntil keeps an alternative back until a time, or until a resource of it is marked dirty if that
 // is zero.
-func (c *choice) block(until time.Time) {
+func (c *choice) blockUntil(until time.Time) {
 	c.of.ready.Remove(c)
 	if c.until = until; !until.IsZero() {
 		c.of.blocked.Push(c)
 	}
 }
 
-// choose is the alternative that is ready and the first in order, -1 if none is. sure is
-// false when all of them have to be looked at.
-func (c *choices) choose(now time.Time, order Ranking, a *agenda) (at int, sure bool) {
-	if !free(now, c.common) {
-		return -1, true
+// blockBy keeps an alternative back while a block lasts.
+func (c *choice) blockBy(now time.Time, b block) {
+	until, res := b.at, b.resource
+	switch m, learns := res.meter.(Learning); {
+	case b.behind:
+		until = time.Time{}
+		c.of.behind = append(c.of.behind, c)
+	case res.cooldown.slowStart != nil && res.cooldown.awaitsAnswer(now):
+		until = res.cooldown.slowStart.latest.Add(probeWait)
+	case b.at.Sub(now) <= far:
+	case learns:
+		until = m.Patience(now)
+	default:
+		until = time.Time{}
 	}
+	c.block = b
+	if c.blockUntil(until); !c.external && (res.external || res.remote != nil) {
+		c.external = true
+		c.of.external = append(c.of.external, c)
+	}
+}
+
+// revive has those alternatives looked at again that may be ready, though no resource of them was marked dirty.
+func (c *choices) revive(now time.Time, a *agenda) {
+	for i, item := range c.behind {
+		c.behind[i] = nil
+		item.recheck()
+	}
+	c.behind = c.behind[:0]
 	if c.revived != a.externalChanges {
 		c.revived = a.externalChanges
-		for i, one := range c.external {
-			c.external[i] = nil
-			one.recheck()
+		for i, item := range c.external {
+			c.external[i], item.external = nil, false
+			item.recheck()
 		}
 		c.external = c.external[:0]
 	}
 	for !c.blocked.Empty() && !c.blocked.Top().until.After(now) {
 		c.blocked.Top().recheck()
 	}
+}
+
+// choose returns the alternative that is ready and the first in order, -1 if none is, for a hold whose
+// common needs can be taken. Its group, if it waits already, is on no waitlist. sure is false when all
+// alternatives have to be looked at.
+func (c *choices) choose(now time.Time, s *scheduler, h *hold) (at int, sure bool) {
+	c.revive(now, &s.agenda)
 	for !c.ready.Empty() {
 		first := c.ready.Top()
-		if rank := order.Rank(int(first.index)); rank != first.rank {
+		if rank := h.order.Rank(int(first.index)); rank != first.rank {
 			first.rank = rank
 			c.ready.Put(first)
 			continue
 		}
-		until, external, ok := c.when(now, c.needs[first.index])
-		switch rests := order.Rests(int(first.index)); {
-		case !ok:
-			first.block(until)
-			if external {
-				c.external = append(c.external, first)
-			}
+		if b := blockOf(now, s.options.aging, h.group, c.needs[first.index]); b.resource != nil {
+			first.blockBy(now, b)
 			continue
+		}
+		switch rests := h.order.Rests(int(first.index)); {
 		case first.rank[0]>>62 > 0 && c.postponed > 0:
 			return -1, false // a choice that rests comes before one of a later class
 		case rests.After(now):
@@ -165,7 +208,7 @@ func (c *choices) choose(now time.Time, order Ranking, a *agenda) (at int, sure 
 			}
 			first.postponed = true
 			c.postponed++
-			first.block(rests)
+			first.blockUntil(rests)
 			continue
 		}
 		return int(first.index), true
@@ -173,28 +216,67 @@ func (c *choices) choose(now time.Time, order Ranking, a *agenda) (at int, sure 
 	return -1, c.postponed == 0
 }
 
-// when tells whether needs can be taken now, and if not, from when on they may be: the
-// zero time stands for the moment a resource of them is marked dirty. external tells that
-// Gate.UpdateExternal may change that.
-func (c *choices) when(now time.Time, needs []need) (until time.Time, external, ok bool) {
-	for _, n := range needs {
-		res := n.resource
-		at := res.when(now, n.n)
-		if !at.After(now) {
-			continue
+// blocks adds the reasons why no alternative is ready: each where others come first, the one that ends
+// first of those with a known end, and one without an end if there are others, or if their end may change.
+func (c *choices) blocks(now time.Time, list blocks) blocks {
+	for _, item := range c.behind {
+		list = append(list, item.block)
+	}
+	first := &c.all[0]
+	if c.blocked.Empty() {
+		for i := 1; first.block.behind && i < len(c.all); i++ {
+			first = &c.all[i]
 		}
-		switch {
-		case res.cooldown.slowStart != nil && res.cooldown.awaitsAnswer(now):
-			at = res.cooldown.slowStart.latest.Add(probeWait)
-		case at.Sub(now) > far:
-			at = time.Time{}
-			if m, ok := res.meter.(Learning); ok {
-				at = m.Patience(now)
+	} else {
+		first = c.blocked.Top()
+		list = append(list, first.block)
+		list[len(list)-1].on, list[len(list)-1].at = &c.waiting, first.until
+	}
+	if len(c.blocked.Items())+len(c.behind) < len(c.all) || len(c.external) > 0 {
+		list = append(list, first.block)
+		list[len(list)-1].on, list[len(list)-1].at = &c.waiting, now.Add(2*far)
+	}
+	c.waiting.external = len(c.external) > 0
+	return list
+}
+
+// want adds a hold that waits, times by (1 or -1), to what is queued at the resources of all alternatives.
+func (c *choices) want(priority int, by int64) {
+	c.users += by
+	c.queued[priority] += by
+	for _, n := range c.common {
+		n.resource.want(priority, by, n.n)
+	}
+	for i := 0; c.remote && i < len(c.needs); i++ {
+		for _, n := range c.needs[i] {
+			n.resource.noteDemand()
+		}
+	}
+}
+
+// want adds a hold that waits for so many units of the resource, times by (1 or -1).
+func (r *resource) want(priority int, by, units int64) {
+	r.users += int(by)
+	r.queued[priority] += by * units
+	r.noteDemand()
+}
+
+// used tells whether a hold, a permit or a byte source refers to the resource.
+func (r *resource) used() bool {
+	return r.users > 0 || slices.ContainsFunc(r.choices, func(c *choice) bool { return c.of.users > 0 })
+}
+
+// wanted returns the number of units that holds of a priority want of the resource.
+func (r *resource) wanted(priority int) int64 {
+	units := r.queued[priority]
+	for _, c := range r.choices {
+		for _, n := range c.of.needs[c.index] {
+			if n.resource == r {
+				units += n.n * c.of.queued[priority]
 			}
 		}
-		return at, res.external || res.remote != nil, false
 	}
-	return time.Time{}, false, true
+	return units
 }
 
 // detach takes the alternatives away from their resources.

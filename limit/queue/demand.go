@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -82,6 +83,9 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 	r.meter, r.fresh, r.pace, r.external = m, fresh, pace{}, external
 	r.remote, _ = m.(Remote)
 	r.noteDemand()
+	for _, c := range r.choices {
+		c.of.remote = c.of.remote || r.remote != nil
+	}
 	if r.waitlist != nil {
 		r.noteBlocking()
 	}
@@ -157,9 +161,9 @@ func (r *resource) noteDemand() {
 // demandNow returns the number of units that byte requests and holds wait for at the resource.
 func (r *resource) demandNow() int64 {
 	n := r.waitingBytes
-	if r.waitlist != nil {
-		for _, units := range r.queued {
-			n += units
+	if r.waitlist != nil || slices.ContainsFunc(r.choices, func(c *choice) bool { return c.of.group != nil }) {
+		for p := range numPriorities {
+			n += r.wanted(p)
 		}
 	}
 	return n

@@ -110,7 +110,7 @@ func (all *clients) estimateOne(now time.Time, h *hold, needs []need) (keeps *re
 		res := n.resource
 		ahead := int64(0)
 		for p := range h.priority + 1 {
-			ahead += res.queued[p]
+			ahead += res.wanted(p)
 		}
 		t := res.estimate(now, ahead+n.n)
 		if t.After(h.deadline) && ahead > 0 {

@@ -415,8 +415,8 @@ func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 		if n.Meter == nil && n.State == nil && n.Cooling.IsZero() && n.Why == "" {
 			return
 		}
-		for _, units := range res.queued {
-			n.Held += units
+		for p := range numPriorities {
+			n.Held += res.wanted(p)
 		}
 		visit(now, n)
 	}

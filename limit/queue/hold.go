@@ -39,6 +39,7 @@ type hold struct {
 
 	owner   *Permit  // of a Gate; nil in tests of the scheduler alone
 	choices *choices // of its needs; nil: no other hold has these needs
+	sorted  *choices // the same while it waits for any of them; nil: it waits for each resource by itself
 
 	state   state
 	missed  int32 // number of changes of bound
@@ -104,11 +105,13 @@ func (h *hold) ends() time.Time {
 
 // want adds what a hold needs, times by (1 or -1), to what is queued at its resources.
 func (h *hold) want(by int64) {
+	if h.sorted != nil {
+		h.sorted.want(h.priority, by)
+		return
+	}
 	for _, alternative := range h.needs {
 		for _, n := range alternative {
-			n.resource.users += int(by)
-			n.resource.queued[h.priority] += by * n.n
-			n.resource.noteDemand()
+			n.resource.want(h.priority, by, n.n)
 		}
 	}
 }
@@ -205,8 +208,8 @@ func (byDeadline) Place(h *hold) *int32   { return &h.inDeadlines }
 // group is the queue of the holds that need the same resources. Only its first hold
 // matters to the rest of the site: what blocks the first blocks the others too.
 type group struct {
-	key        string        // :: its resources' numbers
-	resources  [][]*resource // :: alternative → resources
+	key        string   // :: its resources' numbers
+	choices    *choices // its holds wait for any of these; nil: for each resource by itself
 	priorities [numPriorities]priorityQueue
 	waiters    []*waiter // its places on waitlists; on agenda.open when nothing is known to block it
 	size       int

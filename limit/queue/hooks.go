@@ -16,9 +16,9 @@ import (
 
 // Hooks are the calls of a Gate to its user.
 type Hooks interface {
-	// Limits answers the limits of a request by what is known now, and the version of
-	// that knowledge, for Request.Version.
-	Limits(r Request) (limits [][]Limit, version uint64)
+	// Limits answers the limits of a request by what is known now, with Request.Needs, and the
+	// version of that knowledge, for Request.Version.
+	Limits(r Request) (limits [][]Limit, needs *Needs, version uint64)
 
 	// Waits reports that a request has to wait, once for each wait. Of the permit it may
 	// only call Blocker, and BlockedBy when the wait is over, also if the wait ended

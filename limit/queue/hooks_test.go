@@ -9,15 +9,18 @@ import (
 // planFunc are hooks that only answer limits.
 type planFunc func(Request) ([][]Limit, uint64)
 
-func (f planFunc) Limits(r Request) ([][]Limit, uint64)  { return f(r) }
+func (f planFunc) Limits(r Request) ([][]Limit, *Needs, uint64) {
+	limits, version := f(r)
+	return limits, nil, version
+}
 func (planFunc) Waits(*Request, Waiter)                  {}
 func (planFunc) Cooled(string, Scope, time.Time, string) {}
 
 // cooledFunc are hooks that only hear of cooldowns.
 type cooledFunc func(site string, at Scope, until time.Time, why string)
 
-func (cooledFunc) Limits(r Request) ([][]Limit, uint64) { return r.Limits, r.Version }
-func (cooledFunc) Waits(*Request, Waiter)               {}
+func (cooledFunc) Limits(r Request) ([][]Limit, *Needs, uint64) { return r.Limits, r.Needs, r.Version }
+func (cooledFunc) Waits(*Request, Waiter)                       {}
 func (f cooledFunc) Cooled(site string, at Scope, until time.Time, why string) {
 	f(site, at, until, why)
 }
@@ -37,6 +40,7 @@ type turns struct {
 }
 
 func (t *turns) Rank(i int) Rank { return Rank{t.used[i]} }
+func (t *turns) Common() any     { return t }
 func (t *turns) Chosen(i int) {
 	t.now++
 	t.used[i] = t.now

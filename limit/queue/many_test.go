@@ -69,8 +69,11 @@ func BenchmarkTokens(b *testing.B) {
 // tokens that are used up.
 func BenchmarkManyAlternatives(b *testing.B) {
 	plenty := &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}
-	for _, kind := range []struct{ tokens, each int }{{12, 5}, {1000, 4}} {
+	for _, kind := range []struct{ tokens, each int }{{12, 5}, {1000, 4}, {10_000, 4}} {
 		for _, shared := range []bool{true, false} {
+			if kind.tokens > 1000 && !shared {
+				continue // each request looks at all of them
+			}
 			limits := manyTokens(kind.tokens, kind.each, plenty)
 			b.Run(fmt.Sprintf("%d of %d/room/shared %v", kind.tokens, kind.each, shared), func(b *testing.B) {
 				w := newCrowd(b, limits, shared)
@@ -81,7 +84,7 @@ func BenchmarkManyAlternatives(b *testing.B) {
 					w.finish()
 				}
 			})
-			for _, holds := range []int{1, 100} {
+			for _, holds := range []int{1, 10, 100} {
 				b.Run(fmt.Sprintf("%d of %d/%d holds/shared %v", kind.tokens, kind.each, holds, shared), func(b *testing.B) {
 					w := newCrowd(b, limits, shared)
 					for range 75 * kind.tokens {

@@ -94,17 +94,8 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 		return
 	}
 	g.stopWaiting()
-	s.ready, s.blocks = s.ready[:0], s.blocks[:0]
-	for i, needs := range h.needs {
-		b := c.block(now, s.options.aging, needs)
-		if b.resource != nil {
-			s.blocks = append(s.blocks, b)
-			continue
-		}
-		s.ready = append(s.ready, i)
-		if h.order == nil {
-			break
-		}
+	if s.ready, s.blocks = s.ready[:0], s.blocks[:0]; g.choices == nil || !s.lookInOrder(now, h) {
+		s.lookAtAll(now, h)
 	}
 	switch {
 	case len(s.ready) > 0:
@@ -126,11 +117,45 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 	}
 }
 
+// lookAtAll finds the alternatives of the first hold of a group that are ready, and what blocks
+// the others.
+func (s *scheduler) lookAtAll(now time.Time, h *hold) {
+	for i, needs := range h.needs {
+		if b := blockOf(now, s.options.aging, h.group, needs); b.resource != nil {
+			s.blocks = append(s.blocks, b)
+			continue
+		}
+		s.ready = append(s.ready, i)
+		if h.order == nil {
+			return
+		}
+	}
+}
+
+// lookInOrder is lookAtAll for a hold with choices: it finds the first alternative that is ready. It
+// returns false when all of them have to be looked at.
+func (s *scheduler) lookInOrder(now time.Time, h *hold) bool {
+	c := h.group.choices
+	if b := blockOf(now, s.options.aging, h.group, c.common); b.resource != nil {
+		s.blocks = append(s.blocks, b)
+		return true
+	}
+	i, sure := c.choose(now, s, h)
+	switch {
+	case i >= 0:
+		h.order.Chosen(i)
+		s.ready = append(s.ready, i)
+	case sure:
+		s.blocks = c.blocks(now, s.blocks)
+	}
+	return sure
+}
+
 // wait puts a group on the waitlists of the resources that block its first hold.
 func (s *scheduler) wait(now time.Time, g *group, h *hold) {
 	g.countBlocked(s.now, s.blocks.soonest())
 	for _, b := range s.blocks {
-		b.resource.wait(g)
+		b.waitsAt().wait(g)
 	}
 	if only := s.blocks[0]; h.misses(now, only) {
 		for _, n := range h.needs[0] {
@@ -276,7 +301,7 @@ func (s *scheduler) tryAtOnce(now time.Time, h *hold) bool {
 // choices are those of a hold, nil if all alternatives have to be looked at.
 func (s *scheduler) choices(h *hold) *choices {
 	c := h.choices
-	if c == nil || h.order == nil || len(s.groups) > 0 || len(h.needs) != len(c.needs) || &h.needs[0] != &c.needs[0] {
+	if c == nil || h.order == nil || len(h.needs) != len(c.needs) || &h.needs[0] != &c.needs[0] {
 		return nil
 	}
 	key := h.order.Common()
@@ -284,8 +309,11 @@ func (s *scheduler) choices(h *hold) *choices {
 		return nil
 	}
 	if c.key != key {
+		if c.users > 0 {
+			return nil
+		}
 		c.detach()
-		c.build(h.order, key)
+		c.build(h.order, key, &s.agenda)
 	}
 	if c.unordered {
 		return nil
@@ -300,7 +328,10 @@ func (s *scheduler) tryChoices(now time.Time, h *hold) (went, sure bool) {
 	if c == nil {
 		return false, false
 	}
-	i, sure := c.choose(now, h.order, &s.agenda)
+	if c.group != nil || !free(now, c.common) {
+		return false, true // those that wait for the same come first
+	}
+	i, sure := c.choose(now, s, h)
 	if i < 0 {
 		return false, sure
 	}

@@ -78,7 +78,7 @@ func (r *resource) left(now time.Time) int64 {
 
 // forgettable tells whether nothing would change if the resource were made anew.
 func (r *resource) forgettable(now time.Time) bool {
-	return r.users == 0 && !r.cooldown.until.After(now) && !r.cooldown.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
+	return !r.used() && !r.cooldown.until.After(now) && !r.cooldown.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
 }
 
 // when returns the time at which n units could be taken if no other request waited.
@@ -244,7 +244,7 @@ func (r *resource) countAnswer(now time.Time, h *hold, success bool) {
 
 // expendable tells whether the resource is idle, or forgetting it costs little.
 func (r *resource) expendable(now time.Time) bool {
-	if r.users > 0 || r.cooldown.until.After(now) || r.cooldown.recovering(now) || r.pendingUntil.After(now) {
+	if r.used() || r.cooldown.until.After(now) || r.cooldown.recovering(now) || r.pendingUntil.After(now) {
 		return false
 	}
 	m, ok := r.meter.(Storable)

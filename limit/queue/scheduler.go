@@ -134,13 +134,21 @@ func (s *scheduler) countWaiting(h *hold) {
 	c.cost += h.fairCost()
 	c.share = h.fairWeight()
 	h.client = c
-	h.want(1)
+	s.want(h)
 	if !h.deadline.IsZero() {
 		s.ends.Push(h)
 	}
 }
 
-// uncountWaiting is the opposite of join.
+// want counts what a hold needs at its resources, and finds out where it waits.
+func (s *scheduler) want(h *hold) {
+	if h.sorted = s.choices(h); h.sorted != nil && h.sorted.each {
+		h.sorted = nil
+	}
+	h.want(1)
+}
+
+// uncountWaiting is the opposite of countWaiting.
 func (s *scheduler) uncountWaiting(h *hold) {
 	c := h.client
 	c.holds--
@@ -156,24 +164,30 @@ func (s *scheduler) uncountWaiting(h *hold) {
 // enter puts a hold in its group, a new one if need be.
 func (s *scheduler) enter(h *hold) {
 	key := s.key[:0]
-	for _, alternative := range h.needs {
-		for _, n := range alternative {
-			id := uint64(n.resource.id) << 1
-			if n.refuse {
-				id++ // the first of those that do not wait says nothing of those that do
-			}
-			key = binary.AppendUvarint(key, id)
+	if h.sorted != nil {
+		if h.sorted.waiting.id == 0 {
+			s.lastID++
+			h.sorted.waiting.id = s.lastID
 		}
-		key = append(key, 0) // no resource has the number zero
+		key = binary.AppendUvarint(append(key, 0), uint64(h.sorted.waiting.id))
+	} else {
+		for _, alternative := range h.needs {
+			for _, n := range alternative {
+				id := uint64(n.resource.id) << 1
+				if n.refuse {
+					id++ // the first of those that do not wait says nothing of those that do
+				}
+				key = binary.AppendUvarint(key, id)
+			}
+			key = append(key, 0) // no resource has the number zero
+		}
 	}
 	s.key = key
 	g := s.groups[string(key)]
 	if g == nil {
-		g = &group{key: string(key), resources: make([][]*resource, len(h.needs))}
-		for i, alternative := range h.needs {
-			for _, n := range alternative {
-				g.resources[i] = append(g.resources[i], n.resource)
-			}
+		g = &group{key: string(key), choices: h.sorted}
+		if h.sorted != nil {
+			h.sorted.group = g
 		}
 		if s.groups == nil {
 			s.groups = map[string]*group{}
@@ -210,6 +224,9 @@ func (s *scheduler) leave(h *hold) {
 	if g.size == 0 {
 		g.stopWaiting()
 		delete(s.groups, g.key)
+		if g.choices != nil {
+			g.choices.group = nil
+		}
 	}
 }
 
@@ -305,7 +322,7 @@ func (s *scheduler) replan(now time.Time, h *hold, needs [][]need) bool {
 	}
 	h.want(-1)
 	h.needs = needs
-	h.want(1)
+	s.want(h)
 	if lies {
 		s.enter(h)
 	}

@@ -117,8 +117,8 @@ func (s *site) renew(r *Request) {
 // ask asks the hooks for the limits of a request.
 func (s *site) ask(r *Request) {
 	if g := s.gate.latest.Load(); g.hooks != nil {
-		r.Limits, r.Version = g.hooks.Limits(*r)
-		r.Generation, r.Needs = g.number, nil
+		r.Limits, r.Needs, r.Version = g.hooks.Limits(*r)
+		r.Generation = g.number
 	}
 }
 

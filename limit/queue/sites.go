@@ -246,7 +246,7 @@ func (s *site) store(now time.Time) *storedSite {
 // store returns the stored form of a resource. It is not needed if that is nothing, and not ok if it
 // cannot be told in short. made says that MeterSource.NewMeter has made the meter.
 func (r *resource) store(now, began time.Time, made bool) (item storedResource, needed, ok bool) {
-	if r.users > 0 || r.inFlight > 0 || r.waitingBytes > 0 || r.waitlist != nil || r.told > 0 {
+	if r.used() || r.inFlight > 0 || r.waitingBytes > 0 || r.waitlist != nil || r.told > 0 {
 		return item, false, false
 	}
 	if r.cooldown.until.After(now) {

@@ -290,24 +290,24 @@ func (s hooks) Cooled(site string, at queue.Scope, until time.Time, why string) 
 }
 
 // Limits returns the limits that a request has by the configuration that is new.
-func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
+func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, needs *queue.Needs, seen uint64) {
 	st := s.storage.sites.current.Load()
 	if source, ok := q.Tag.(bandwidth.Tag); ok {
-		return [][]queue.Limit{source.Limits()}, q.Version
+		return [][]queue.Limit{source.Limits()}, nil, q.Version
 	}
 	if t, ok := q.Tag.(interface {
 		limits(*Snapshot) [][]queue.Limit
 	}); ok {
-		return t.limits(st), q.Version
+		return t.limits(st), nil, q.Version
 	}
 	x, ok := q.Tag.(*Request)
 	if !ok {
-		return q.Limits, q.Version
+		return q.Limits, q.Needs, q.Version
 	}
 	x.progress.plan = st.planOf(x.site, st.policy.Match(x.Target).Rule)
 	s.findSubject(x)
-	limits, _ = x.progress.plan.Needs(&x.subject)
-	return limits, x.seen
+	limits, needs = x.progress.plan.Needs(&x.subject)
+	return limits, needs, x.seen
 }
 
 // findSubject finds the class of a request's route, and the tokens that it may be sent with.
