@@ -52,20 +52,16 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 		if err != nil || wrong != nil {
 			continue // the next request gets the error
 		}
-		external := false
 		if e == nil {
-			e = &limitResource{resource: s.sched.newResource(l.label(key), nil, nil), perKey: l.By != byAll, spec: l.Spec, subject: l.Subject}
-			e.resource.title = l.title()
-			at = s.registry.remember(l, at, e)
-			m, external = l.externalMeter(s.name, at, m)
-			e.resource.setMeter(now, m, fresh, external)
+			e = s.registry.newEntry(now, l, at, m, fresh)
 		} else {
-			m, external = l.externalMeter(s.name, at, m)
+			m, external := l.externalMeter(s.name, at, m)
 			e.resource.changeMeter(now, m, fresh, true)
 			e.resource.setExternal(external)
 			e.resource.changed, e.resource.owed = now, 0
-			e.spec, e.subject, e.onlyCools, e.perKey = l.Spec, l.Subject, false, l.By != byAll
+			e.onlyCools, e.perKey = false, l.By != byAll
 		}
+		e.spec, e.subject = l.Spec, l.Subject
 		s.registry.forgetFound()
 	}
 }

@@ -29,9 +29,7 @@ type choices struct {
 	all       []choice
 	ready     heap.Heap[*choice, byPreference]
 	blocked   heap.Heap[*choice, byUntil]
-	external  []*choice // blocked by a resource that Gate.UpdateExternal may change
 	behind    []*choice // blocked by those that come first at a resource
-	revived   uint64    // agenda.externalChanges when external was looked at last
 	postponed int       // that are blocked only because others are chosen before them
 
 	// The holds that wait for any of them:
@@ -47,7 +45,6 @@ type choice struct {
 	of        *choices
 	index     int32
 	postponed bool
-	external  bool      // it is in choices.external
 	rank      Rank      // as read last; it may have risen since
 	block     block     // why it was blocked last
 	until     time.Time // when it is blocked: not ready before, unless a resource of it is marked dirty
@@ -71,8 +68,9 @@ func (byUntil) Before(a, b *choice) bool { return a.until.Before(b.until) }
 func (byUntil) Place(c *choice) *int32   { return &c.inBlocked }
 
 // build puts all alternatives in order.
-func (c *choices) build(order Ranking, key any, a *agenda) {
-	*c = choices{needs: c.needs, key: key, waiting: resource{agenda: a, name: "any"}}
+func (c *choices) build(s *scheduler, order Ranking, key any) {
+	s.lastID++
+	*c = choices{needs: c.needs, key: key, waiting: resource{agenda: &s.agenda, name: "any", id: s.lastID}}
 	for _, n := range c.needs[0] {
 		if !slices.ContainsFunc(c.needs, func(list []need) bool { return !slices.Contains(list, n) }) {
 			c.common = append(c.common, n)
@@ -103,8 +101,8 @@ func (c *choices) end() {
 	}
 }
 
-// over tells whether no request needs the alternative any more.
-func (c *choice) over() bool { return c.of.ended && c.of.users == 0 }
+// over tells whether no request needs the alternative any more, or it was built anew.
+func (c *choice) over() bool { return c.of.ended && c.of.users == 0 || c != &c.of.all[c.index] }
 
 // recheck has an alternative looked at again.
 func (c *choice) recheck() {
@@ -157,27 +155,17 @@ func (c *choice) blockBy(now time.Time, b block) {
 		until = time.Time{}
 	}
 	c.block = b
-	if c.blockUntil(until); !c.external && (res.external || res.remote != nil) {
-		c.external = true
-		c.of.external = append(c.of.external, c)
-	}
+	c.blockUntil(until)
+	res.noteBlocking()
 }
 
 // revive has those alternatives looked at again that may be ready, though no resource of them was marked dirty.
-func (c *choices) revive(now time.Time, a *agenda) {
+func (c *choices) revive(now time.Time) {
 	for i, item := range c.behind {
 		c.behind[i] = nil
 		item.recheck()
 	}
 	c.behind = c.behind[:0]
-	if c.revived != a.externalChanges {
-		c.revived = a.externalChanges
-		for i, item := range c.external {
-			c.external[i], item.external = nil, false
-			item.recheck()
-		}
-		c.external = c.external[:0]
-	}
 	for !c.blocked.Empty() && !c.blocked.Top().until.After(now) {
 		c.blocked.Top().recheck()
 	}
@@ -187,7 +175,7 @@ func (c *choices) revive(now time.Time, a *agenda) {
 // common needs can be taken. Its group, if it waits already, is on no waitlist. sure is false when all
 // alternatives have to be looked at.
 func (c *choices) choose(now time.Time, s *scheduler, h *hold) (at int, sure bool) {
-	c.revive(now, &s.agenda)
+	c.revive(now)
 	for !c.ready.Empty() {
 		first := c.ready.Top()
 		if rank := h.order.Rank(int(first.index)); rank != first.rank {
@@ -232,11 +220,10 @@ func (c *choices) blocks(now time.Time, list blocks) blocks {
 		list = append(list, first.block)
 		list[len(list)-1].on, list[len(list)-1].at = &c.waiting, first.until
 	}
-	if len(c.blocked.Items())+len(c.behind) < len(c.all) || len(c.external) > 0 {
+	if len(c.blocked.Items())+len(c.behind) < len(c.all) || c.remote {
 		list = append(list, first.block)
 		list[len(list)-1].on, list[len(list)-1].at = &c.waiting, now.Add(2*far)
 	}
-	c.waiting.external = len(c.external) > 0
 	return list
 }
 
@@ -263,7 +250,7 @@ func (r *resource) want(priority int, by, units int64) {
 
 // used tells whether a hold, a permit or a byte source refers to the resource.
 func (r *resource) used() bool {
-	return r.users > 0 || slices.ContainsFunc(r.choices, func(c *choice) bool { return c.of.users > 0 })
+	return r.users > 0 || slices.ContainsFunc(r.choices, func(c *choice) bool { return c.of.users > 0 && !c.over() })
 }
 
 // wanted returns the number of units that holds of a priority want of the resource.
@@ -271,24 +258,10 @@ func (r *resource) wanted(priority int) int64 {
 	units := r.queued[priority]
 	for _, c := range r.choices {
 		for _, n := range c.of.needs[c.index] {
-			if n.resource == r {
+			if n.resource == r && !c.over() {
 				units += n.n * c.of.queued[priority]
 			}
 		}
 	}
 	return units
-}
-
-// detach takes the alternatives away from their resources.
-func (c *choices) detach() {
-	for i := range c.all {
-		for _, n := range c.needs[i] {
-			n.resource.choices = slices.DeleteFunc(n.resource.choices, func(item *choice) bool { return item == &c.all[i] })
-		}
-	}
-}
-
-// free tells whether all needs can be taken now and no group waits for any of their resources.
-func free(now time.Time, needs []need) bool {
-	return !slices.ContainsFunc(needs, func(n need) bool { return n.resource.waitlist != nil || n.resource.when(now, n.n).After(now) })
 }

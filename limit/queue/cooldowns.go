@@ -202,35 +202,31 @@ func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time,
 // be used again. A resource that several keys share keeps its cooldown: the other keys may
 // have to wait.
 func (g *Gate) EndCooldowns(at Scope) {
-	g.unstore(at)
-	g.each(func(s *site) {
-		if resource, _ := s.registry.find(at); resource != nil {
-			resource.endCooldown()
-			s.step(g.clock.Now())
-		}
-	})
+	g.changeAll(at, func(_ time.Time, r *resource) { r.endCooldown() })
 }
 
 // CoolAll blocks a scope until a time at all sites that know the scope, such as the scope of a
 // token that a site does not accept.
 func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
-	g.unstore(at)
-	g.each(func(s *site) {
-		if resource, _ := s.registry.find(at); resource != nil {
-			now := g.clock.Now()
-			resource.cooldown.dropSlowStart(now)
-			resource.beginCooldown(until, why, 0)
-			s.step(now)
-		}
+	g.changeAll(at, func(now time.Time, r *resource) {
+		r.cooldown.dropSlowStart(now)
+		r.beginCooldown(until, why, 0)
 	})
 }
 
-// unstore loads the stored sites that have a resource of a scope.
-func (g *Gate) unstore(at Scope) {
-	at.Key = boundKey(at.Key)
+// changeAll changes the resource of a scope at all sites that have one, and loads the stored ones.
+func (g *Gate) changeAll(at Scope, change func(now time.Time, r *resource)) {
+	bound := Scope{at.Limit, boundKey(at.Key)}
 	g.everywhere(func(*site) {}, func(item *storedSite) {
-		if item.has(at) {
+		if item.has(bound) {
 			g.lock(item.name).mu.Unlock()
+		}
+	})
+	g.each(func(s *site) {
+		if resource, _ := s.registry.find(at); resource != nil {
+			now := g.clock.Now()
+			change(now, resource)
+			s.step(now)
 		}
 	})
 }

@@ -60,10 +60,8 @@ type Update struct {
 // grants what may go by that. Meters that the site does not have yet are made. Apply is called
 // under the site's lock: it never waits and never calls the gate or a permit.
 func (p *Permit) Update(list []Update) {
-	s := p.site
-	s.mu.Lock()
+	s, now := p.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	for i := range list {
 		res, err := s.registry.resourceFor(now, &list[i].Limit, &p.request)
 		if err != nil {

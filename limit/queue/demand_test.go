@@ -251,10 +251,13 @@ func TestWrittenLimitsAreVisitedWithWhatIsLeft(t *testing.T) {
 		r.Limits[0] = append(r.Limits[0], Limit{Name: "token", Key: "key"})
 		allow(t, g, r).Finish(Result{})
 		seen := 0
-		g.VisitLimits(func(_ time.Time, site string, at Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
+		g.VisitLoadedResources(func(now time.Time, at ResourceInfo) {
+			if at.Spec == nil {
+				return
+			}
 			seen++
-			if site != "a" || at.Limit != "limit" || title != "limit" || *spec != *tenPerMinute() || left != 9 || m == nil {
-				t.Errorf("%s %v %s %+v: %d", site, at, title, spec, left)
+			if at.Site != "a" || at.At.Limit != "limit" || at.Title != "limit" || *at.Spec != *tenPerMinute() || at.Left(now) != 9 || at.Meter == nil {
+				t.Errorf("%+v: %d", at, at.Left(now))
 			}
 		})
 		if seen != 1 {

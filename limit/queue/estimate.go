@@ -68,9 +68,6 @@ func tooSmall(now time.Time, needs []need) *resource {
 // estimate refuses a hold that could never go, or that by all that is known would
 // not go before its deadline.
 func (all *clients) estimate(now time.Time, h *hold) *Refusal {
-	if len(h.needs) == 0 {
-		h.needs = noNeeds
-	}
 	h.clampPriority()
 	soonest := neverFits(now, h.needs)
 	if soonest != nil {
@@ -127,6 +124,3 @@ func (all *clients) estimateOne(now time.Time, h *hold, needs []need) (keeps *re
 	}
 	return keeps, at
 }
-
-// nothing is the list of needs of a hold that needs nothing.
-var noNeeds = [][]need{nil}

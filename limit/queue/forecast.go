@@ -94,9 +94,6 @@ func (f *forecast) add(w *heldView, served float64) *hold {
 
 // copyNeeds returns the needs of a hold with copies of the resources.
 func (f *forecast) copyNeeds(of [][]need) *forecastNeeds {
-	if len(of) == 0 {
-		return &forecastNeeds{needs: noNeeds}
-	}
 	if known := f.needs[&of[0]]; known != nil {
 		return known
 	}

@@ -18,6 +18,14 @@ type Bounds struct {
 	Aging   time.Duration // how long a priority waits for a step
 }
 
+// wait returns the longest wait of a request; 0 is unbounded.
+func (b *Bounds) wait(r *Request) time.Duration {
+	if b.Wait > 0 && r.Wait > 0 {
+		return min(b.Wait, r.Wait)
+	}
+	return max(b.Wait, r.Wait)
+}
+
 // Gate holds requests until their site lets them go. It is safe for concurrent
 // use; sites share nothing but a count of the requests that wait. NewGate makes
 // one; most callers want Wait.
@@ -357,27 +365,23 @@ func (g *Gate) cooled(site string, at Scope, until time.Time, why string) {
 	}
 }
 
-// ResourceInfo is the state of a resource.
+// ResourceInfo is the state of a resource. It may be used until the visit is over.
 type ResourceInfo struct {
-	Site  string
-	At    Scope  // zero: the whole site; the key "other" may stand for all keys without an own resource
-	Title string // of its limit
+	Site    string
+	At      Scope       // zero: the whole site; the key "other" may stand for all keys without an own resource
+	Title   string      // of its limit
+	Spec    *limit.Spec // nil: MeterSource.NewMeter has made the meter, or there is none
+	Meter   limit.Meter // nil: it only cools, or its meter is not made yet
+	State   []byte      // of a meter that is not made yet; nil otherwise
+	Cooling time.Time   // end of the cooldown; zero: none
 
-	// Meter is a meter that MeterSource.NewMeter has made; nil otherwise. It may be used until
-	// the visit is over.
-	Meter limit.Meter
-
-	// State is the state of a meter that is not made yet; nil otherwise.
-	State []byte
-
-	Cooling  time.Time // end of the cooldown; zero: none
-	Why      string    // reason of the cooldown or of the slow start after it
-	Held     int64     // units that waiting holds need
-	InFlight int64     // units that requests under way have taken
+	resource *resource // nil: of a stored site
 }
 
-// VisitResources visits all resources whose meters MeterSource.NewMeter has made, and all
-// others that cool or are in a slow start. It locks one site after the other and calls visit
+// Left returns what is left of a resource with a Spec.
+func (r ResourceInfo) Left(now time.Time) int64 { return r.resource.left(now) }
+
+// VisitResources visits all resources. It locks one site after the other and calls visit
 // under the lock, because meters are not safe without it: visit only copies what it
 // wants to know, and never calls the gate or a permit.
 func (g *Gate) VisitResources(visit func(now time.Time, at ResourceInfo)) {
@@ -401,51 +405,21 @@ func (g *Gate) VisitSite(name string, visit func(now time.Time, at ResourceInfo)
 // visit is VisitResources for a site, which is locked.
 func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 	now := s.gate.clock.Now()
-	see := func(res *resource, at Scope, made bool) {
-		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Why: res.cooldown.why(now), InFlight: res.inFlight}
+	see := func(res *resource, at Scope, spec *limit.Spec) {
+		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Spec: spec, Meter: res.meter, resource: res}
 		if res.cooldown.until.After(now) {
 			n.Cooling = res.cooldown.until
-		}
-		if made {
-			n.Meter = res.meter
 		}
 		if res.pendingUntil.After(now) {
 			n.State = res.pending
 		}
-		if n.Meter == nil && n.State == nil && n.Cooling.IsZero() && n.Why == "" {
-			return
-		}
-		for p := range numPriorities {
-			n.Held += res.wanted(p)
-		}
 		visit(now, n)
 	}
-	see(s.registry.whole, Scope{}, false)
+	see(s.registry.whole, Scope{}, nil)
 	for at, e := range s.registry.byScope {
-		see(e.resource, at, e.made)
+		see(e.resource, at, e.spec)
 	}
 	for name, e := range s.registry.overflow {
-		see(e.resource, Scope{name, overflowKey}, e.made)
+		see(e.resource, Scope{name, overflowKey}, e.spec)
 	}
-}
-
-// VisitLimits visits all resources whose meters were made from a Spec, with what is left of
-// each, in no order. The key in at is "other" for the resource that all keys without an
-// own resource share. It locks one site after the other and calls visit under the lock: visit only
-// copies what it needs, and never calls the gate or a permit.
-func (g *Gate) VisitLimits(visit func(now time.Time, site string, at Scope, title string, spec *limit.Spec, left int64, m limit.Meter)) {
-	g.each(func(s *site) {
-		now := s.gate.clock.Now()
-		see := func(at Scope, e *limitResource) {
-			if e.spec != nil {
-				visit(now, s.name, at, e.resource.title, e.spec, e.resource.left(now), e.resource.meter)
-			}
-		}
-		for at, e := range s.registry.byScope {
-			see(at, e)
-		}
-		for name, e := range s.registry.overflow {
-			see(Scope{name, overflowKey}, e)
-		}
-	})
 }

@@ -11,6 +11,9 @@ func (s *scheduler) tryAdd(now time.Time, h *hold) error {
 	if h.state != stateOutside {
 		return errInUse
 	}
+	if len(h.needs) == 0 {
+		h.needs = [][]need{nil}
+	}
 	if r := s.clients.estimate(now, h); r != nil {
 		return r
 	}

@@ -30,7 +30,7 @@ type hold struct {
 	// as it is certain that it would wait for longer.
 	deadline time.Time
 
-	// needs are the alternatives. The hold is granted when all needs of one alternative can
+	// needs are the alternatives, at least one. The hold is granted when all needs of one alternative can
 	// be taken at once. No resource is twice in the same alternative.
 	needs [][]need
 

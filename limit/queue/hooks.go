@@ -23,17 +23,11 @@ type Hooks interface {
 	// Waits reports that a request has to wait, once for each wait. Of the permit it may
 	// only call Blocker, and BlockedBy when the wait is over, also if the wait ended
 	// with an error. It is called without a lock.
-	Waits(r *Request, w Waiter)
+	Waits(r *Request, p *Permit)
 
 	// Cooled reports a cooldown that a permit has begun or prolonged, so that other
 	// instances hear of the cooldown. It is called without a lock and may call the gate.
 	Cooled(site string, at Scope, until time.Time, why string)
-}
-
-// Waiter is a permit whose request waits.
-type Waiter interface {
-	Blocker() Blocker
-	BlockedBy() string
 }
 
 // Ranking is the order of a request's alternatives, by their index in Request.Limits.

@@ -13,14 +13,14 @@ func (f planFunc) Limits(r Request) ([][]Limit, *Needs, uint64) {
 	limits, version := f(r)
 	return limits, nil, version
 }
-func (planFunc) Waits(*Request, Waiter)                  {}
+func (planFunc) Waits(*Request, *Permit)                 {}
 func (planFunc) Cooled(string, Scope, time.Time, string) {}
 
 // cooledFunc are hooks that only hear of cooldowns.
 type cooledFunc func(site string, at Scope, until time.Time, why string)
 
 func (cooledFunc) Limits(r Request) ([][]Limit, *Needs, uint64) { return r.Limits, r.Needs, r.Version }
-func (cooledFunc) Waits(*Request, Waiter)                       {}
+func (cooledFunc) Waits(*Request, *Permit)                      {}
 func (f cooledFunc) Cooled(site string, at Scope, until time.Time, why string) {
 	f(site, at, until, why)
 }

@@ -208,7 +208,7 @@ func (s *site) refuseLate(h *hold) bool {
 type heldView struct {
 	hold *hold
 	Blocker
-	level int       // priority after aging: see level
+	rank  rank      // by its level
 	Place int       // 1 is next, among those that need the same resource
 	ETA   time.Time // when it goes; zero: not known
 
@@ -252,13 +252,10 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 			hold: h, needs: h.needs, missed: h.missed, priority: h.priority, since: h.added, grant: h.grant.number,
 			client: c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
 		}
-		switch {
-		case h.state == stateDelayed:
+		if h.state == stateDelayed {
 			item.later = h.later
 			item.Blocker, _ = blocker(now, h)
-		case len(h.needs) == 0:
-			item.Blocker, _ = blocker(now, h)
-		default:
+		} else {
 			k, seen := known[&h.needs[0]]
 			if !seen {
 				k, _ = blocker(now, h)
@@ -315,19 +312,19 @@ func (a *snapshot) line() []heldView {
 		}
 		byClient[h.client] = append(byClient[h.client], h)
 	}
-	list, ranks := make([]heldView, 0, len(a.holds)), make([]rank, 0, len(a.holds))
+	list := make([]heldView, 0, len(a.holds))
 	for c, holds := range byClient {
 		sort.Slice(holds, func(i, j int) bool {
 			return rank{holds[i].priority, 0, holds[i].seq}.before(rank{holds[j].priority, 0, holds[j].seq})
 		})
 		turn := a.turns[c]
 		for _, h := range holds {
-			h.level = level(h.priority, a.oldest[h.priority].since, a.now, a.aging)
-			list, ranks = append(list, *h), append(ranks, rank{h.level, turn, h.seq})
+			h.rank = rank{level(h.priority, a.oldest[h.priority].since, a.now, a.aging), turn, h.seq}
+			list = append(list, *h)
 			turn += h.pays
 		}
 	}
-	sort.Sort(byRanks{list, ranks})
+	sort.Slice(list, func(i, j int) bool { return list[i].rank.before(list[j].rank) })
 	return list
 }
 
@@ -341,23 +338,8 @@ func place(list []heldView) {
 				w.Place = max(w.Place, before[n.resource]+1)
 			}
 		}
-		if len(w.needs) == 0 {
-			continue
-		}
 		for _, n := range w.needs[0] {
 			before[n.resource]++
 		}
 	}
-}
-
-type byRanks struct {
-	list  []heldView
-	ranks []rank
-}
-
-func (b byRanks) Len() int           { return len(b.list) }
-func (b byRanks) Less(i, j int) bool { return b.ranks[i].before(b.ranks[j]) }
-func (b byRanks) Swap(i, j int) {
-	b.list[i], b.list[j] = b.list[j], b.list[i]
-	b.ranks[i], b.ranks[j] = b.ranks[j], b.ranks[i]
 }

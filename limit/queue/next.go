@@ -94,9 +94,7 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 		return
 	}
 	g.stopWaiting()
-	if s.ready, s.blocks = s.ready[:0], s.blocks[:0]; g.choices == nil || !s.lookInOrder(now, h) {
-		s.lookAtAll(now, h)
-	}
+	s.look(now, h, g.choices)
 	switch {
 	case len(s.ready) > 0:
 		s.grant(now, h)
@@ -117,9 +115,25 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 	}
 }
 
-// lookAtAll finds the alternatives of the first hold of a group that are ready, and what blocks
-// the others.
-func (s *scheduler) lookAtAll(now time.Time, h *hold) {
+// look finds the alternatives of a hold that are ready, only the first in order if it has choices, and
+// what blocks the others. The hold is the first of a group that is on no waitlist, or has just come.
+func (s *scheduler) look(now time.Time, h *hold, c *choices) {
+	s.ready, s.blocks = s.ready[:0], s.blocks[:0]
+	if c != nil {
+		if b := blockOf(now, s.options.aging, h.group, c.common); b.resource != nil {
+			s.blocks = append(s.blocks, b)
+			return
+		}
+		switch i, sure := c.choose(now, s, h); {
+		case i >= 0:
+			h.order.Chosen(i)
+			s.ready = append(s.ready, i)
+			return
+		case sure:
+			s.blocks = c.blocks(now, s.blocks)
+			return
+		}
+	}
 	for i, needs := range h.needs {
 		if b := blockOf(now, s.options.aging, h.group, needs); b.resource != nil {
 			s.blocks = append(s.blocks, b)
@@ -130,25 +144,6 @@ func (s *scheduler) lookAtAll(now time.Time, h *hold) {
 			return
 		}
 	}
-}
-
-// lookInOrder is lookAtAll for a hold with choices: it finds the first alternative that is ready. It
-// returns false when all of them have to be looked at.
-func (s *scheduler) lookInOrder(now time.Time, h *hold) bool {
-	c := h.group.choices
-	if b := blockOf(now, s.options.aging, h.group, c.common); b.resource != nil {
-		s.blocks = append(s.blocks, b)
-		return true
-	}
-	i, sure := c.choose(now, s, h)
-	switch {
-	case i >= 0:
-		h.order.Chosen(i)
-		s.ready = append(s.ready, i)
-	case sure:
-		s.blocks = c.blocks(now, s.blocks)
-	}
-	return sure
 }
 
 // wait puts a group on the waitlists of the resources that block its first hold.
@@ -274,22 +269,11 @@ func (s *scheduler) tryAtOnce(now time.Time, h *hold) bool {
 	if first := s.nextAt(); !first.IsZero() && !first.After(now) {
 		return false // something else is due first
 	}
-	if len(h.needs) == 0 {
-		h.needs = noNeeds
+	c := s.choices(h)
+	if c != nil && c.group != nil {
+		return false // those that wait for the same come first
 	}
-	if went, sure := s.tryChoices(now, h); sure {
-		return went
-	}
-	s.ready = s.ready[:0]
-	for i, alternative := range h.needs {
-		if !free(now, alternative) {
-			continue
-		}
-		s.ready = append(s.ready, i)
-		if h.order == nil {
-			break
-		}
-	}
+	s.look(now, h, c)
 	if len(s.ready) == 0 {
 		return false
 	}
@@ -312,33 +296,12 @@ func (s *scheduler) choices(h *hold) *choices {
 		if c.users > 0 {
 			return nil
 		}
-		c.detach()
-		c.build(h.order, key, &s.agenda)
+		c.build(s, h.order, key)
 	}
 	if c.unordered {
 		return nil
 	}
 	return c
-}
-
-// tryChoices grants a hold at once that has very many alternatives. sure is false when
-// all of them have to be looked at.
-func (s *scheduler) tryChoices(now time.Time, h *hold) (went, sure bool) {
-	c := s.choices(h)
-	if c == nil {
-		return false, false
-	}
-	if c.group != nil || !free(now, c.common) {
-		return false, true // those that wait for the same come first
-	}
-	i, sure := c.choose(now, s, h)
-	if i < 0 {
-		return false, sure
-	}
-	h.order.Chosen(i)
-	s.stamp(now, h)
-	s.take(now, h, i)
-	return true, true
 }
 
 // allowed finds the alternatives of a hold that nothing keeps but limits of which

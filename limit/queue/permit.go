@@ -29,6 +29,12 @@ type Permit struct {
 	waited time.Duration // in the waits before
 }
 
+// lock locks the permit's site, and returns the time.
+func (p *Permit) lock() (*site, time.Time) {
+	p.site.mu.Lock()
+	return p.site, p.site.gate.clock.Now()
+}
+
 // enter grants a permit's request, or puts it in the queue. It unlocks the site.
 func (s *site) enter(p *Permit) (held bool, err error) {
 	defer s.mu.Unlock()
@@ -50,11 +56,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		return false, nil
 	}
 	b := g.bounds.Load()
-	wait := b.Wait
-	if r.Wait > 0 && (wait <= 0 || r.Wait < wait) {
-		wait = r.Wait
-	}
-	if wait > 0 {
+	if wait := b.wait(r); wait > 0 {
 		p.hold.deadline = now.Add(wait)
 	}
 	// Before others make room for it.
@@ -149,10 +151,8 @@ func (p *Permit) Woken() error {
 // Leave ends the wait of a client that hung up: the hold goes, or gives back what it was
 // just granted.
 func (p *Permit) Leave() {
-	s := p.site
-	s.mu.Lock()
+	s, now := p.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	if !s.sched.cancel(now, &p.hold) {
 		_ = s.sched.finish(now, &p.hold, Result{Outcome: limit.Abandoned, Unsent: true}) // it was refused, then
 	}
@@ -164,9 +164,9 @@ func (p *Permit) Choice() int { return int(p.hold.grant.choice) }
 
 // Opens returns the time at which an alternative has enough for the request; zero: it has now, or nobody knows.
 func (p *Permit) Opens(i int) time.Time {
-	p.site.mu.Lock()
-	defer p.site.mu.Unlock()
-	if now := p.site.gate.clock.Now(); i < len(p.hold.needs) {
+	s, now := p.lock()
+	defer s.mu.Unlock()
+	if i < len(p.hold.needs) {
 		if b := longestBlock(now, now, p.hold.needs[i]); b.resource != nil && b.at.Sub(now) <= far {
 			return b.at
 		}
@@ -191,12 +191,12 @@ func (p *Permit) BlockedBy() string { return p.hold.blockedBy }
 
 // Blocker returns the cause that blocks the request while it waits.
 func (p *Permit) Blocker() Blocker {
-	p.site.mu.Lock()
-	defer p.site.mu.Unlock()
+	s, now := p.lock()
+	defer s.mu.Unlock()
 	if p.hold.state != stateWaiting && p.hold.state != stateDelayed {
 		return Blocker{}
 	}
-	return titledBlocker(p.site.gate.clock.Now(), &p.hold)
+	return titledBlocker(now, &p.hold)
 }
 
 // WouldBlock returns the cause that would have held an observed request, or nil.
@@ -205,10 +205,8 @@ func (p *Permit) WouldBlock() *Blocker { return p.would }
 // Sent says that the request goes out only now: limits that count time count it from
 // here.
 func (p *Permit) Sent() {
-	s := p.site
-	s.mu.Lock()
+	s, now := p.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	if p.hold.sent(now) {
 		s.step(now)
 	}
@@ -222,20 +220,16 @@ func (p *Permit) Answered(o limit.Outcome) {
 		return
 	}
 	p.awaited = false
-	s := p.site
-	s.mu.Lock()
+	s, now := p.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	p.hold.answered(now, o)
 	s.step(now)
 }
 
 // Finish ends the request, with what it truly cost.
 func (p *Permit) Finish(r Result) {
-	s := p.site
-	s.mu.Lock()
+	s, now := p.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	if s.sched.finish(now, &p.hold, r) == nil {
 		s.step(now)
 	}
@@ -265,17 +259,11 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 
 // Reenter is Again without a goroutine that waits: see Gate.Enter.
 func (p *Permit) Reenter(ctx context.Context, r Retry) error {
-	s := p.site
-	s.mu.Lock()
-	now := s.gate.clock.Now()
+	s, now := p.lock()
 	p.ctx, p.asked = ctx, now
 	if p.hold.deadline.IsZero() {
 		// It was let go at once the first time: its wait begins to count now.
-		if b := s.gate.bounds.Load(); b.Wait > 0 || p.request.Wait > 0 {
-			wait := b.Wait
-			if p.request.Wait > 0 && (wait <= 0 || p.request.Wait < wait) {
-				wait = p.request.Wait
-			}
+		if wait := s.gate.bounds.Load().wait(&p.request); wait > 0 {
 			p.hold.deadline = p.hold.added.Add(wait)
 		}
 	}
@@ -325,9 +313,7 @@ func (s *site) stops(now time.Time, h *hold) error {
 
 // Cool keeps everything of a scope from being sent before until.
 func (p *Permit) Cool(at Scope, until time.Time, why string) {
-	s := p.site
-	s.mu.Lock()
-	now := s.gate.clock.Now()
+	s, now := p.lock()
 	needs := p.hold.needs
 	if s.stale(&p.request) {
 		needs = s.needs(now, &p.hold)
@@ -353,10 +339,8 @@ func (p *Permit) RefusalsInRow(at Scope) int {
 // Unreserve says that the answer has begun to come: what was taken for its bytes goes
 // back, and byte sources draw them as they pass.
 func (p *Permit) Unreserve() {
-	s := p.site
-	s.mu.Lock()
+	s, now := p.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	if s.sched.byteQueue.unreserve(now, &p.hold) {
 		s.step(now)
 	}

@@ -74,11 +74,7 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 	}
 	switch {
 	case e == nil:
-		e = &limitResource{resource: s.sched.newResource(l.label(at.Key), nil, nil), perKey: l.By != byAll}
-		e.resource.title = l.title()
-		at = s.remember(l, at, e)
-		m, external := l.externalMeter(s.name, at, m)
-		e.resource.setMeter(now, m, fresh, external)
+		e = s.newEntry(now, l, at, m, fresh)
 	case e.onlyCools: // nothing was taken from it yet
 		e.onlyCools, e.perKey = false, l.By != byAll
 		s.rename(e, l, at.Key)
@@ -92,6 +88,16 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 	}
 	e.spec, e.subject, e.made = spec, l.Subject, made
 	return e.resource, nil
+}
+
+// newEntry makes the resource of a limit.
+func (s *registry) newEntry(now time.Time, l *Limit, at Scope, m limit.Meter, fresh func() limit.Meter) *limitResource {
+	e := &limitResource{resource: s.sched.newResource(l.label(at.Key), nil, nil), perKey: l.By != byAll}
+	e.resource.title = l.title()
+	at = s.remember(l, at, e)
+	m, external := l.externalMeter(s.name, at, m)
+	e.resource.setMeter(now, m, fresh, external)
+	return e
 }
 
 // change gives the resource of a limit that has another arithmetic now its meter.

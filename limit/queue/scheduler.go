@@ -165,10 +165,6 @@ func (s *scheduler) uncountWaiting(h *hold) {
 func (s *scheduler) enter(h *hold) {
 	key := s.key[:0]
 	if h.sorted != nil {
-		if h.sorted.waiting.id == 0 {
-			s.lastID++
-			h.sorted.waiting.id = s.lastID
-		}
 		key = binary.AppendUvarint(append(key, 0), uint64(h.sorted.waiting.id))
 	} else {
 		for _, alternative := range h.needs {
@@ -375,10 +371,9 @@ type agenda struct {
 	wakes heap.Heap[*resource, byWake] // resources that time alone makes dirty
 	open  resource                     // no real one: its waitlist has the groups that nothing is known to block
 
-	blocking        []*resource // resources that block a hold and that Gate.UpdateExternal may change, and some that blocked one
-	listed          int         // the length of blocking after it was pruned last
-	externalChanges uint64      // number of calls of Gate.UpdateExternal
-	demanding       []*resource // resources whose demand may have changed
+	blocking  []*resource // resources that block a hold and that Gate.UpdateExternal may change, and some that blocked one
+	listed    int         // the length of blocking after it was pruned last
+	demanding []*resource // resources whose demand may have changed
 
 	bytesChanged   bool         // a byte request may be granted
 	grants         uint64       // number of grants so far
@@ -390,18 +385,17 @@ type agenda struct {
 // may have changed.
 func (a *agenda) recheckExternal() {
 	a.bytesChanged = true
-	a.externalChanges++
 	a.pruneBlocking()
 	for _, res := range a.blocking {
 		res.markDirty()
 	}
 }
 
-// pruneBlocking drops the resources from blocking that block no hold any more.
+// pruneBlocking drops the resources from blocking that surely block no hold any more.
 func (a *agenda) pruneBlocking() {
 	list := a.blocking[:0]
 	for _, res := range a.blocking {
-		if res.listed = res.waitlist != nil; res.listed {
+		if res.listed = res.waitlist != nil || len(res.choices) > 0; res.listed {
 			list = append(list, res)
 		}
 	}

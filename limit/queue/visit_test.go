@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestSlotsTellOfMadeMetersAndOfWhatCools(t *testing.T) {
+func TestVisitsShowMetersAndWhatCools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, b := NewGate(Bounds{}, nil), newBudget(1, time.Hour)
 		r := made("a", b)
@@ -25,18 +25,18 @@ func TestSlotsTellOfMadeMetersAndOfWhatCools(t *testing.T) {
 				seen[at.At] = at
 			})
 		}
-		if look(); len(seen) != 1 {
+		if look(); len(seen) != 4 {
 			t.Errorf("%v", seen)
 		}
-		if at := seen[ledgerScope]; at.Meter != b || at.Title != "75 per 15m" || at.Held != 1 || at.InFlight != 1 || !at.Cooling.IsZero() {
+		if at := seen[ledgerScope]; at.Meter != b || at.Spec != nil || at.Title != "75 per 15m" || !at.Cooling.IsZero() {
 			t.Errorf("%+v", at)
 		}
 		p.Cool(Scope{"token", "key"}, time.Now().Add(2*time.Hour), "quarantine")
 		p.Cool(Scope{}, time.Now().Add(time.Minute), "Retry-After")
-		if look(); len(seen) != 3 || seen[Scope{}].Why != "Retry-After" {
+		if look(); len(seen) != 4 || time.Until(seen[Scope{}].Cooling) != time.Minute {
 			t.Errorf("%v", seen)
 		}
-		if at := seen[Scope{"token", "key"}]; at.Meter != nil || at.Why != "quarantine" || time.Until(at.Cooling) != 2*time.Hour {
+		if at := seen[Scope{"token", "key"}]; at.Meter != nil || time.Until(at.Cooling) != 2*time.Hour {
 			t.Errorf("%+v", at)
 		}
 		p.Finish(Result{})

@@ -273,7 +273,7 @@ var (
 )
 
 // Waits is called when a request has to wait.
-func (hooks) Waits(q *queue.Request, p queue.Waiter) {
+func (hooks) Waits(q *queue.Request, p *queue.Permit) {
 	switch tag := q.Tag.(type) {
 	case *Request:
 		tag.beginWait(p)

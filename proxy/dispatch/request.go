@@ -82,7 +82,7 @@ func (x *Request) reportQueued() {
 }
 
 // beginWait is called when the request has to wait.
-func (x *Request) beginWait(p queue.Waiter) {
+func (x *Request) beginWait(p *queue.Permit) {
 	x.progress.waiter = p
 	x.Snapshot.activity.Wake()
 	if x.Snapshot.activity.Debugs() {
@@ -160,7 +160,7 @@ type progress struct {
 	until      time.Time      // the end of the patience
 	waited     time.Duration  // in all waits
 	before     time.Duration  // of that, before the first attempt
-	waiter     queue.Waiter   // the permit of the last wait; nil: it never had to wait
+	waiter     *queue.Permit  // the permit of the last wait; nil: it never had to wait
 	wouldBlock *queue.Blocker // what would have held it, if limits were only observed
 	shared     bool           // it shared the answer to another request
 

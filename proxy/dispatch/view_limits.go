@@ -48,12 +48,12 @@ type limitUse struct {
 // of bytes, and limits that the configuration does not have any more.
 func (u *limitUse) all() (list []*written) {
 	var metered []*written
-	u.gate.VisitLimits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
-		if spec == nil || strings.HasSuffix(at.Limit, bandwidth.TrickleSuffix) {
+	u.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
+		if at.Spec == nil || strings.HasSuffix(at.At.Limit, bandwidth.TrickleSuffix) {
 			return
 		}
-		item := &written{now: now, at: at, spec: *spec, shown: status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left}}
-		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.Traits().Adapts {
+		item := &written{now: now, at: at.At, spec: *at.Spec, shown: status.Limit{Site: at.Site, Limit: at.Title, Of: at.At.Key, Amount: at.Spec.Amount, Left: at.Left(now)}}
+		if adaptive, ok := at.Meter.(interface{ Rate(now time.Time) float64 }); ok && at.Spec.Traits().Adapts {
 			item.shown.Rate = adaptive.Rate(now)
 		}
 		metered = append(metered, item)

@@ -10,7 +10,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
-	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget/lease"
@@ -185,8 +184,8 @@ func (s *session) rewriteIfNewFile(generation string) {
 		return
 	}
 	s.log.Warn("the state file is another one than before, so everything is written again")
-	s.gate.VisitLimits(func(now time.Time, _ string, _ queue.Scope, _ string, _ *limit.Spec, _ int64, m limit.Meter) {
-		if kept, ok := m.(interface{ Lost(now time.Time) }); ok {
+	s.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
+		if kept, ok := at.Meter.(interface{ Lost(now time.Time) }); ok && at.Spec != nil {
 			kept.Lost(now)
 		}
 	})
