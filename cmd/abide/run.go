@@ -486,14 +486,3 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 		t.show("")
 	}
 }
-
-func (a *program) waitingSites(now time.Time) []waitingSite {
-	var list []waitingSite
-	for _, one := range a.proxy.Waiting() {
-		if a.policy.Load().OfBrowser(one.Site) {
-			continue
-		}
-		list = append(list, waitingSite{one.Site, one.Held, one.Since, sitelog.HeldUntil(now, one.Held, one.Blocker), one.Until, one.Last})
-	}
-	return list
-}

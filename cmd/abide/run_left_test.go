@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -121,6 +122,16 @@ func TestTheReasonOfFailedAnswersIsSaid(t *testing.T) {
 	if report := launch(t, dir, nil, "report"); report.status() != 0 || !strings.Contains(report.out.String(), want) {
 		t.Errorf("the report says\n%s%s", report.out.String(), report.log.String())
 	}
+}
+
+// TestALongHoldSaysHowItsLimitBecameKnown: at its begin.
+func TestALongHoldSaysHowItsLimitBecameKnown(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: kept\n")
+	d := launch(t, dir, []string{limited(t)}, "run", "--", "sh", "-c", "for n in 1 2 3; do curl -s http://api.test/; done")
+	d.log.await(t, "limit: 2 requests, announced by the site")
+	d.signal(syscall.SIGTERM)
+	d.status()
 }
 
 // TestAReportOfTheStateFileNamesHiddenLimits: as the run did that found them.

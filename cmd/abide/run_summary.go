@@ -88,7 +88,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	ofBrowser := a.policy.Load().OfBrowser
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: map[[2]string]limitSource{}, rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers())}
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers())}
 	delete(s.failures.Own, status.Draining) // the end of abide is that of the command, and no failure
 	for reason, n := range a.ofBrowser.all() {
 		if s.failures.Own[reason] -= min(n, s.failures.Own[reason]); s.failures.Own[reason] == 0 {
@@ -152,10 +152,37 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 	}
-	for _, l := range a.proxy.Limits() {
-		s.sources[[2]string{l.Site, l.Title}] = sourceOfLimit(l.Announced)
-	}
 	return s
+}
+
+// sources returns the sources of the learned limits, by site and title.
+func (a *program) sources() map[[2]string]limitSource {
+	list := map[[2]string]limitSource{}
+	for _, l := range a.proxy.Limits() {
+		list[[2]string{l.Site, l.Title}] = sourceOfLimit(l.Announced)
+	}
+	return list
+}
+
+// waitingSites lists the sites that hold requests, but for those of browsers themselves.
+func (a *program) waitingSites(now time.Time) []waitingSite {
+	waiting := a.proxy.Waiting()
+	if len(waiting) == 0 {
+		return nil
+	}
+	sources := a.sources()
+	var list []waitingSite
+	for _, one := range waiting {
+		if a.policy.Load().OfBrowser(one.Site) {
+			continue
+		}
+		until := sitelog.HeldUntil(now, one.Held, one.Blocker)
+		if source := sources[[2]string{one.Site, one.Limit}]; source.text != "" {
+			until = strings.Replace(until, "limit: "+one.Limit, source.text, 1)
+		}
+		list = append(list, waitingSite{one.Site, one.Held, one.Since, until, one.Until, one.Last})
+	}
+	return list
 }
 
 // write prints the summary, or why there is none.
