@@ -150,7 +150,7 @@ func (c *certificateRefusals) doubt(p *policy.Policy, addr netip.Addr, key refus
 	trusts := c.hosts.acceptedSince(began.Add(-unusedNear), key)
 	c.mu.Unlock()
 	if !trusts && c.doubtLines.Due(addr.String(), time.Now()) {
-		c.entry(p, key, to).Logf(worst(p, to), "the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
+		c.entry(p, key, to).Logf(sitelog.Worst(p, to.Host), "the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
 	}
 }
 
@@ -158,16 +158,8 @@ func (c *certificateRefusals) doubt(p *policy.Policy, addr netip.Addr, key refus
 func (c *certificateRefusals) refused(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target, period time.Duration) {
 	c.persistence.Urge()
 	if c.refusedLines.Due(addr.String()+" "+key.program+" "+to.Host+" "+period.String(), time.Now()) {
-		c.entry(p, key, to).Logf(worst(p, to), "the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
+		c.entry(p, key, to).Logf(sitelog.Worst(p, to.Host), "the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
 	}
-}
-
-// worst returns the level of warnings about https of a host.
-func worst(p *policy.Policy, to policy.Target) logrus.Level {
-	if p.OfBrowser(to.Host) {
-		return logrus.InfoLevel
-	}
-	return logrus.WarnLevel
 }
 
 // entry is a line of the log about a client, and about its program where that is known.
@@ -218,7 +210,7 @@ func (c *certificateRefusals) passes(p *policy.Policy, addr netip.Addr, key refu
 		c.refused(p, addr, key, to, period)
 	}
 	if passes && refusal.restored && c.restoredLines.Due(key.client+" "+key.program+" "+key.host, now) {
-		c.entry(p, key, to).Logf(worst(p, to), "https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
+		c.entry(p, key, to).Logf(sitelog.Worst(p, to.Host), "https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
 			key.client, key.host, refusal.Until.Local().Format(time.DateTime))
 	}
 	return passes

@@ -218,24 +218,16 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 			if unreached {
 				text = fmt.Sprintf("%s cannot be reached: %s; after %s in a row it is left alone for a while", name, failure, status.Number(rule.Failures, "failure", "failures"))
 			}
-			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Log(x.worst(), text)
+			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Log(sitelog.Worst(x.Snapshot.policy, x.site), text)
 		}
 		if ended > 0 && recovered == 0 && s.Loggable() {
 			s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(ended))
 		}
 	}
 	if opened && s.Loggable() {
-		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Logf(x.worst(), "%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)
+		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Logf(sitelog.Worst(x.Snapshot.policy, x.site), "%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)
 	}
 	return until
-}
-
-// worst returns the level of lines about failures of the request's site.
-func (x *Request) worst() logrus.Level {
-	if x.Snapshot.policy.OfBrowser(x.site) {
-		return logrus.InfoLevel
-	}
-	return logrus.WarnLevel
 }
 
 // refuse refuses a request at once where nothing would be sent for a while, and the site is not expected to come

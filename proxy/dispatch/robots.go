@@ -18,8 +18,7 @@ func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 		return nil
 	}
 	if x.explained {
-		origin := cache.Known(x.Target)
-		return cache.Limit(origin, x.Target, x.site, cache.LastAgent(origin))
+		return cache.Limit(cache.Known(x.Target), x.Target, x.site, nil)
 	}
 	origin := cache.Origin(x.Target)
 	if r.URL.EscapedPath() != robots.Path && !x.Snapshot.policy.Observes() {
@@ -30,8 +29,8 @@ func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 			}
 		}
 	}
-	cache.SawAgent(origin, r.UserAgent())
-	return cache.Limit(origin, x.Target, x.site, r.UserAgent())
+	agent := r.UserAgent()
+	return cache.Limit(origin, x.Target, x.site, &agent)
 }
 
 // endingBody is a body whose request ends with it.

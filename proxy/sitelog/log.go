@@ -15,6 +15,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
 )
 
 // lookEvery is the time between two looks at the requests that wait, while any do.
@@ -179,6 +180,14 @@ func (l *Log) write(lines []siteLine) {
 		}
 		l.to.WithFields(line.fields).Info(line.text)
 	}
+}
+
+// Worst returns the level of warnings about a site.
+func Worst(p *policy.Policy, site string) logrus.Level {
+	if p.OfBrowser(site) {
+		return logrus.InfoLevel
+	}
+	return logrus.WarnLevel
 }
 
 // Summary returns the counts of refusals and waits since the start.

@@ -3,7 +3,7 @@
 //	c := robots.New(send, siteOf, log)
 //	o := c.Origin(target)     // asks for robots.txt in the background where that is due
 //	o.Wait(ctx, patience)     // the first answer
-//	limit := c.Limit(o, site, userAgent)
+//	limit := c.Limit(o, target, site, &userAgent)
 package robots
 
 import (
@@ -36,7 +36,6 @@ const (
 	retryAfter    = 10 * time.Minute // the same, where there was no answer
 	bodyPatience  = time.Minute      // for all of a body, once it has begun
 	mostRedirects = 5
-	mostAgent     = 256 // bytes of a product
 )
 
 // Path is the path of robots.txt at every origin.
@@ -76,7 +75,7 @@ type Origin struct {
 	asking bool
 	until  time.Time // when to ask again
 	delays *crawlDelays
-	agent  string // product of the last request
+	delay  time.Duration // of the last request
 }
 
 // Origin finds the origin of a target. It begins to ask for robots.txt where that is due.
@@ -94,26 +93,6 @@ func (c *Cache) Known(t policy.Target) *Origin {
 	defer c.mu.Unlock()
 	o, _ := c.known.Peek(t)
 	return o
-}
-
-// SawAgent notes the User-Agent of a request to an origin.
-func (c *Cache) SawAgent(o *Origin, userAgent string) {
-	product := productToken(userAgent)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o.agent != product {
-		o.agent = strings.Clone(product[:min(len(product), mostAgent)])
-	}
-}
-
-// LastAgent returns the product of the last request to an origin, "" if there is none.
-func (c *Cache) LastAgent(o *Origin) string {
-	if o == nil {
-		return ""
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return o.agent
 }
 
 // find finds or adds an origin. Due says that the caller has to ask for robots.txt.
@@ -162,19 +141,22 @@ func (o *Origin) Wait(ctx context.Context, patience time.Duration) time.Duration
 	return time.Since(began)
 }
 
-// Limit returns the Crawl-delay for a User-Agent as the queue understands it, nil if there is
-// none, as of no origin. Each delay of an origin has a meter of its own at its site.
-func (c *Cache) Limit(o *Origin, t policy.Target, site, userAgent string) *queue.Limit {
+// Limit returns the Crawl-delay for a User-Agent, or without one for that of the last call, as the queue understands
+// it, nil if there is none, as of no origin. Each delay of an origin has a meter of its own at its site.
+func (c *Cache) Limit(o *Origin, t policy.Target, site string, userAgent *string) *queue.Limit {
 	if o == nil {
 		return nil
 	}
 	c.mu.Lock()
 	delays := o.delays
+	if delays != nil && userAgent != nil {
+		o.delay = delays.of(productToken(*userAgent))
+	}
+	delay := o.delay
 	c.mu.Unlock()
 	if delays == nil {
 		return nil
 	}
-	delay := delays.of(productToken(userAgent))
 	spec := delays.specs[delay]
 	if spec == nil {
 		return nil
