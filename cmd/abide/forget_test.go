@@ -88,6 +88,7 @@ func TestWhatWasLearnedIsExplainedAndForgottenByTheStateFile(t *testing.T) {
 	for range 2 {
 		d.get("http://api.test/")
 	}
+	d.says(1, []string{"forget", "--admin", "127.0.0.1:1", "api.test"}, "no proxy is running at 127.0.0.1:1", "!from the state file") // another uses it
 	d.signal(syscall.SIGTERM)
 	d.status()
 	none := "no proxy is running"

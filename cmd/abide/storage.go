@@ -122,10 +122,10 @@ func orSaved(cmd *cobra.Command, failed error, use func(a *program) error) error
 }
 
 // withSaved calls use with a program that knows what the state file of the data directory has, and serves nothing. It
-// does not where a shared store has the rest, or the configuration has faults.
+// does not where an abide uses the directory, a shared store has the rest, or the configuration has faults.
 func withSaved(cmd *cobra.Command, use func(a *program) error) (there bool, err error) {
 	p, err := loadPolicy(cmd)
-	if err != nil || p.Data == "none" || p.Store.Shared() {
+	if err != nil || p.Data == "none" || p.Store.Shared() || len(registrations(p.Data)) > 0 {
 		return false, nil
 	}
 	if _, err := os.Stat(filepath.Join(p.Data, stateFile)); err != nil {
