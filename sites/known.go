@@ -22,31 +22,50 @@ type SavedLimit struct {
 	Meter              limit.Meter
 }
 
-// SavedLimits lists the limits that were saved before the start and of which no request has asked since,
-// those of the first sites by name, without those of tokens that are not there any more. It changes nothing.
-func (s *Sites) SavedLimits(now time.Time) (list []SavedLimit) {
-	known := map[string]*Site{}
+// VisitSavedLimits visits the limits that were saved before the start and of which no request has asked since,
+// those of the first sites by name, without those of tokens that are not there any more. What was restored
+// to show it is kept until a request asks for it. visit must not keep the meter.
+func (s *Sites) VisitSavedLimits(now time.Time, visit func(SavedLimit)) {
+	s.showing.Lock()
+	defer s.showing.Unlock()
 	for _, key := range s.saved.keys(kindOfLedger, mostSaved) {
 		parts := append(strings.SplitN(key, store.Separator, 3), "")
 		name, slot, whose := parts[0], parts[1], parts[2]
-		site, looked := known[name]
-		if !looked {
-			if site = s.Find(name); site == nil {
-				site = &Site{routes: routes.New()}
-				_ = site.routes.Restore(s.saved.look(kindOfRoutes, name)) // without a valid state no limit is known
-			}
-			known[name] = site
-		}
+		site, of := s.shown(name), s.names.Local(name, slot, whose)
 		id, _ := s.ID(slot)
 		l, exists := site.LimitOf(id)
-		if of := s.names.Local(name, slot, whose); exists && len(of) > 0 {
-			q := site.Limit(&l, ledger.Reserve{})
-			if m := q.Source.NewMeter(); m.Restore(now, s.saved.look(kindOfLedger, key)) == nil {
-				list = append(list, SavedLimit{name, q.Title, site.Route(id), queue.Scope{Limit: slot, Key: of[0]}, m})
+		d := s.saved.look(kindOfLedger, key)
+		if !exists || len(of) == 0 || d == nil {
+			continue
+		}
+		q := site.Limit(&l, ledger.Reserve{})
+		if d.restored == nil {
+			if m := q.Source.NewMeter(); m.Restore(now, d.value) == nil {
+				d.restored = m
 			}
 		}
+		if m, valid := d.restored.(limit.Meter); valid {
+			visit(SavedLimit{name, q.Title, site.Route(id), queue.Scope{Limit: slot, Key: of[0]}, m})
+		}
 	}
-	return list
+}
+
+// shown returns a site to show its saved limits. The caller holds showing.
+func (s *Sites) shown(name string) *Site {
+	if site := s.Find(name); site != nil {
+		return site
+	}
+	d := s.saved.look(kindOfRoutes, name)
+	if d == nil {
+		return &Site{routes: routes.New()}
+	}
+	site, known := d.restored.(*Site)
+	if !known {
+		site = &Site{routes: routes.New()}
+		_ = site.routes.Restore(d.value) // without a valid state no limit is known
+		d.restored = site
+	}
+	return site
 }
 
 // LimitOf returns a limit of the site by its ID; false: it does not exist.

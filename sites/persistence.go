@@ -86,9 +86,21 @@ type Persistence struct {
 	sources []Source
 
 	mu   sync.Mutex
-	read map[string]map[string][]byte // :: kind → key → read and not taken yet
+	read map[string]*unread // :: kind →
 
 	saved map[string]map[string]savedDocument // :: kind → key →; of the goroutine that writes
+}
+
+// unread are the documents of a kind that were read and not taken yet.
+type unread struct {
+	all  map[string]*document // :: key →
+	keys []string             // in order; some may have been taken
+}
+
+// document is a document that was read. restored has what was made of it to show it, until it is taken.
+type document struct {
+	value    []byte
+	restored any
 }
 
 // savedDocument is the last written state of a document.
@@ -105,7 +117,7 @@ func NewPersistence(to Documents, written func(err error)) *Persistence {
 	}
 	return &Persistence{
 		to: to, written: written, seed: maphash.MakeSeed(), urgent: signal.New(),
-		read: map[string]map[string][]byte{}, saved: map[string]map[string]savedDocument{},
+		read: map[string]*unread{}, saved: map[string]map[string]savedDocument{},
 	}
 }
 
@@ -137,7 +149,11 @@ func (p *Persistence) Read(ctx context.Context, others ...string) error {
 				delete(all, key)
 			}
 		}
-		p.read[kind] = all
+		u := &unread{all: make(map[string]*document, len(all)), keys: slices.Sorted(maps.Keys(all))}
+		for key, value := range all {
+			u.all[key] = &document{value: value}
+		}
+		p.read[kind] = u
 	}
 	return nil
 }
@@ -149,31 +165,47 @@ func (p *Persistence) Take(kind, key string) []byte {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	value := p.read[kind][key]
-	delete(p.read[kind], key)
-	return value
+	d := p.read[kind].of(key)
+	if d == nil {
+		return nil
+	}
+	delete(p.read[kind].all, key)
+	return d.value
 }
 
 // TakeAll returns all read documents of a kind, once.
 func (p *Persistence) TakeAll(kind string) map[string][]byte {
+	all := map[string][]byte{}
 	if p == nil {
-		return nil
+		return all
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.read[kind]
+	if u := p.read[kind]; u != nil {
+		for key, d := range u.all {
+			all[key] = d.value
+		}
+	}
 	delete(p.read, kind)
 	return all
 }
 
+// of returns the document of a key; nil: there is none.
+func (u *unread) of(key string) *document {
+	if u == nil {
+		return nil
+	}
+	return u.all[key]
+}
+
 // look returns the read document of a key that was not taken yet; nil: there is none.
-func (p *Persistence) look(kind, key string) []byte {
+func (p *Persistence) look(kind, key string) *document {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.read[kind][key]
+	return p.read[kind].of(key)
 }
 
 // keys returns the keys of read documents that were not taken yet, the first so many.
@@ -183,8 +215,14 @@ func (p *Persistence) keys(kind string, most int) []string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	keys := slices.Sorted(maps.Keys(p.read[kind]))
-	return keys[:min(len(keys), most)]
+	u := p.read[kind]
+	if u == nil {
+		return nil
+	}
+	if len(u.keys) > len(u.all) {
+		u.keys = slices.DeleteFunc(u.keys, func(key string) bool { return u.all[key] == nil })
+	}
+	return slices.Clone(u.keys[:min(len(u.keys), most)])
 }
 
 // Urge requests a write of the urgent kinds soon.

@@ -77,13 +77,13 @@ func TestWhatIsReadOfVeryManyHostsIsBounded(t *testing.T) {
 	if err := p.Read(t.Context(), "token"); err != nil {
 		t.Fatal(err)
 	}
-	for kind, all := range p.read {
+	for kind, read := range p.read {
 		want := mostStored
 		if kind != kindOfLedger && kind != kindOfRoutes {
 			want += 10 // cooldowns and tokens are never left out
 		}
-		if len(all) != want {
-			t.Errorf("of the kind %s %d are read", kind, len(all))
+		if len(read.all) != want {
+			t.Errorf("of the kind %s %d are read", kind, len(read.all))
 		}
 	}
 }

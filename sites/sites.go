@@ -39,6 +39,7 @@ type Sites struct {
 	share    func(site string, at queue.Scope, m limit.Meter, restored bool)
 	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // of learned limits; nil: none is saved or shared
 	shards   [shards]shard
+	showing  sync.Mutex // held while saved limits are shown
 }
 
 type shard struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store/budget"
@@ -214,13 +215,13 @@ func (v *View) Limits() []LimitStatus {
 		found = append(found, item)
 	})
 	now := v.clock.Now()
-	for _, saved := range v.storage.learned.SavedLimits(now) {
+	v.storage.learned.VisitSavedLimits(now, func(saved sites.SavedLimit) {
 		item := LimitStatus{status.Announced{Site: saved.Site, Route: saved.Route, Title: saved.Title, Before: true}, "", saved.At.Key}
 		if item.read(now, saved.Meter) {
 			item.cool(cooling[slotName{saved.Site, saved.At}])
 			found = append(found, item)
 		}
-	}
+	})
 	st := v.current.Load()
 	owners := st.owners()
 	list := found[:0]
