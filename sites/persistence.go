@@ -36,8 +36,8 @@ const (
 	writeEvery = 2 * time.Second
 	restPart   = 200
 	urgentRest = 10 * time.Millisecond
-	// patience is the longest time of reading or writing all documents.
-	patience = 5 * time.Second
+	// patience is the longest time of reading or writing all documents. A slow disk takes long.
+	patience = time.Minute
 	// lasting is the time for which a document stays stored that does not say itself for how
 	// long it counts. It is written again when half of that time is over.
 	lasting = 30 * 24 * time.Hour

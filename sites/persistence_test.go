@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -86,6 +87,27 @@ func TestWhatIsReadOfVeryManyHostsIsBounded(t *testing.T) {
 			t.Errorf("of the kind %s %d are read", kind, len(read.all))
 		}
 	}
+}
+
+// slow are documents that are read slowly.
+type slow struct{ Documents }
+
+func (slow) All(ctx context.Context, kind string) (map[string][]byte, error) {
+	select {
+	case <-time.After(12 * time.Second):
+		return map[string][]byte{"key": []byte(kind)}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func TestASlowDiskLosesNothingThatWasLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPersistence(slow{}, nil)
+		if err := p.Read(t.Context(), "token"); err != nil || string(p.Take("token", "key")) != "token" {
+			t.Error(err)
+		}
+	})
 }
 
 func TestTheCooldownsThatLastLongestAreKept(t *testing.T) {

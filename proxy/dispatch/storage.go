@@ -95,12 +95,12 @@ func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
 // that were set at run time. It is called before the first plan is made. If strict, it fails
 // where limits that were set at run time cannot be read.
 func (s *storage) read(strict, shared bool, kinds []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), documentPatience)
-	defer cancel()
-	s.warn(s.persistence.Read(ctx, append(kinds, kindOfToken)...), "what was learned before the restart cannot be read, so it is learned again")
+	s.warn(s.persistence.Read(context.Background(), append(kinds, kindOfToken)...), "what was learned before the restart cannot be read, so it is learned again")
 	if s.documents == nil || shared { // a start does not wait for a store that is shared
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), documentPatience)
+	defer cancel()
 	err := s.overrides.Restore(ctx)
 	if err != nil && strict {
 		return fmt.Errorf("the limits that were set at run time: %w", err)
