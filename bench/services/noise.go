@@ -54,9 +54,12 @@ type mishap struct {
 func mishaps() (list []mishap) {
 	for _, code := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 		refuse := func(http.Header) (int, string) { return code, "" }
-		for _, requests := range []int{20, 100, 300} {
-			list = append(list, mishap{fmt.Sprintf("5 %% of %d", code), requests, func(requests, seed int) *service {
-				s := noisy(0.05, "", refuse, "", nil)
+		for _, c := range []struct {
+			share    float64
+			requests int
+		}{{0.05, 20}, {0.05, 100}, {0.05, 300}, {0.15, 60}} {
+			list = append(list, mishap{fmt.Sprintf("%g %% of %d", 100*c.share, code), c.requests, func(requests, seed int) *service {
+				s := noisy(c.share, "", refuse, "", nil)
 				s.requests, s.seed = requests, uint64(seed)
 				return s
 			}})

@@ -34,7 +34,7 @@ var silentServices = []*service{
 		name: "nginx limit_req", source: "https://nginx.org/en/docs/http/ngx_http_limit_req_module.html", host: "nginx.test", kind: silent, requests: 300,
 		shared: one(func() rule { return &bucket{size: 21, rate: 10} }),
 		refuse: refusing(503, "<html><head><title>503 Service Temporarily Unavailable</title></head></html>", "Content-Type", "text/html"),
-		goal:   goal{early: 10, often: 4},
+		goal:   goal{early: 10, often: 7},
 	},
 	{
 		name: "arXiv", source: "https://info.arxiv.org/help/api/tou.html", host: "preprints.test", kind: silent, requests: 60, paths: []string{"/api/query"},
@@ -105,7 +105,7 @@ var silentServices = []*service{
 	{
 		name: "5 in flight, without a word", source: "https://www.crossref.org/documentation/retrieve-metadata/rest-api/", host: "works.test", kind: silent, requests: 4000, atOnce: 5,
 		busy: func(http.Header) (int, string) { return 429, "Too many requests" },
-		goal: goal{early: 26, often: 8, slower: 1.15},
+		goal: goal{early: 28, often: 8, slower: 1.15},
 	},
 	{
 		name: "MediaWiki maxlag", source: "https://www.mediawiki.org/wiki/Manual:Maxlag_parameter", host: "en.wikipedia.org", kind: silent, requests: 4000, paths: []string{"/w/api.php"}, polite: 1,

@@ -29,7 +29,7 @@ var mechanisms = []mechanism{
 	{"compare", "many requests before the first refusal: is a lower rate refused less often?", "hidden_rate.go", "case s.rate == 0 && !p.stop.probed && p.noise.possible()", "case s.rate < 0 && !p.stop.probed && p.noise.possible()"},
 	{"against", "a refusal at a rate that no limit refuses speaks against a limit", "noise.go", "n.head, n.against = sent, slow", "n.head, n.against = sent, slow && n.row < 0"},
 	{"chance", "refusals that follow each other too often are those of a limit", "noise.go", "case n.chance() < improbable:", "case n.row < 0:"},
-	{"few", "the first lone refusals are forgiven", "hidden_rate.go", "p.noise.few() &&", "p.noise.row < 0 &&"},
+	{"scattered", "the first refusals that may come at random are forgiven", "hidden_rate.go", "p.noise.scattered(p.search.accepted()) &&", "p.noise.row < 0 &&"},
 	{"again", "a refusal like others before that were no limit is forgiven", "hidden_rate.go", "&& !r.Again", ""},
 	{"outage", "after failures that last, the rate stays", "hidden_rate.go", "case p.stop.failure && p.stop.probed && !p.stop.outage", "case s.rate < 0 && p.stop.failure && p.stop.probed && !p.stop.outage"},
 	{"in flight", "more in flight than ever before may be the cause", "hidden_rate.go", "p.atOnce.level(sent) > 0 && p.atOnce.suspects(level)", "level < 0"},

@@ -113,7 +113,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			until = v + unbelievableHold
 		}
 	}
-	first := p.Blank() && p.search.rate == 0 && p.noise.few() && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
+	first := p.Blank() && p.search.rate == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
 	if until-v <= second && (first || against && p.search.from == compared) {
 		if p.noise.all.refused == 1 {
 			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: sent, total: p.search.total, idle: p.search.idle})
@@ -387,7 +387,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		s.refused, s.trying = 0, false
 		return
 	case others && s.rate > 0: // the instance that was refused tells the rate
-	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= manyUnits:
+	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= fewUnits:
 		s.compare(p.stop.since, tried)
 	case s.rate == 0 && p.stop.failure:
 		s.guess(p.stop.since, tried)

@@ -13,10 +13,12 @@ const (
 	background = 0.002
 	// certain is the number of heads that would have to be seen if refusals came at random.
 	certain = 3
-	// Probabilities of refusals in a row, if they come at random: below surprising they are taken
-	// for those of a limit for now, and below unlikely for good. oncePer times the requests is the
-	// same once noise is known.
-	surprising, unlikely, oncePer = 0.05, 0.002, 0.01
+	// Probabilities of refusals in a row, if they come at random: below doubtful the first ones begin a stop, below
+	// surprising they are taken for those of a limit for now, and below unlikely for good. oncePer times the
+	// requests is the same once noise is known.
+	doubtful, surprising, unlikely, oncePer = 0.15, 0.05, 0.002, 0.01
+	// tolerated is the share of the requests since the first refusal that may be refused before a stop begins.
+	tolerated = 0.08
 	// Probabilities of the refusals that follow others at once, at rates that no limit refuses: below
 	// improbable there is a limit, and from plausible on the refusals may come at random.
 	improbable, plausible = 0.02, 0.15
@@ -54,7 +56,7 @@ type tally struct{ refused, accepted float64 }
 func (t tally) part() float64 { return t.refused / max(t.accepted+t.refused, 1) }
 
 // likely returns about the probability of a refusal, of which little may be known.
-func (t tally) likely() float64 { return (t.refused + 1) / (t.refused + t.accepted + 2) }
+func (t tally) likely() float64 { return (t.refused + 1) / (t.refused + t.accepted + 4) }
 
 // refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate.
 // excused: it is noise. limit: it is certainly a limit, of which it is not the first refusal.
@@ -110,8 +112,12 @@ func (n *noise) succeeded(sent int64, slow bool) (against bool) {
 	return against
 }
 
-// few reports whether a refusal is one of the first, and the request before it was accepted.
-func (n *noise) few() bool { return n.row == 1 && n.all.refused < heads }
+// scattered reports whether the first refusals may come at random: neither too many in a row nor among so many
+// requests that were accepted since the first.
+func (n *noise) scattered(since float64) bool {
+	row := n.row == 1 || n.all.accepted >= fewUnits && n.chanceOfRow() >= doubtful
+	return row && n.all.refused < heads+tolerated*since
+}
 
 // possible reports whether there are enough heads to find out whether they are noise, and nothing has shown a limit.
 func (n *noise) possible() bool { return n.share == 0 && !n.limited && n.all.refused >= heads }
@@ -119,7 +125,12 @@ func (n *noise) possible() bool { return n.share == 0 && !n.limited && n.all.ref
 // usual reports whether so many refusals in a row are no surprise, as far as the share of refusals
 // is known.
 func (n *noise) usual() bool {
-	return !n.certain && math.Pow(max(n.all.likely(), n.share), float64(n.row-1)) >= surprising
+	return !n.certain && n.chanceOfRow() >= surprising
+}
+
+// chanceOfRow returns about the probability of so many refusals in a row, if they come at random.
+func (n *noise) chanceOfRow() float64 {
+	return math.Pow(max(n.all.likely(), n.share), float64(n.row-1))
 }
 
 // judge reports whether refusals turn out to be noise, or those of a limit, at rates that were
