@@ -26,7 +26,18 @@ type fixed struct {
 	mayArriveLate int64     // part of used that is in flight and may arrive after the end
 	opened        int64     // when this window was first seen
 	end           int64     // 0: no window yet
+	held          int64     // taken when a window begins
 }
+
+// Holder is a Meter with windows that begin with some units taken.
+type Holder interface {
+	// Hold sets the number of units that are taken when the next window begins, at most half of
+	// all.
+	Hold(n int64)
+}
+
+// Hold implements Holder.
+func (m *fixed) Hold(n int64) { m.held = min(max(n, 0), m.amount/2) }
 
 // after is the first boundary after t.
 func (m *fixed) after(t int64) int64 {
@@ -49,7 +60,7 @@ func (m *fixed) at(now time.Time) int64 {
 		m.end = m.after(v + rest - 1)
 	}
 	if v >= m.end {
-		m.used = remainingDebt(m.used, m.amount, m.passed(v))
+		m.used = m.held + remainingDebt(m.used, m.amount, m.passed(v))
 		next := m.after(v)
 		if m.after(m.end) == next {
 			m.used += m.mayArriveLate
@@ -234,6 +245,7 @@ func (m *fixed) from(now time.Time, old *fixed) {
 	m.used, m.opened = usedAfterChange(old.used, old.amount, m.amount), old.opened
 	m.mayArriveLate = min(old.mayArriveLate, m.used)
 	m.end = m.after(v)
+	m.Hold(old.held)
 	if m.width == old.width && m.calendar == nil {
 		m.end = old.end // it may be extended, after the clock went back
 	}

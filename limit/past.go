@@ -55,11 +55,13 @@ func (p *history) fold(v int64) {
 	}
 }
 
-// remove removes n units taken at a time.
+// remove removes n units taken at a time, or before that as far as they were held since then.
 func (p *history) remove(at, n int64) {
-	if i := p.find(at); i < p.count {
+	for i := min(p.find(at), p.count-1); i >= 0 && n > 0; i-- {
 		t := p.at(i)
-		t.n = max(t.n-n, 0)
+		gone := min(t.n, n)
+		t.n -= gone
+		n -= gone
 	}
 }
 

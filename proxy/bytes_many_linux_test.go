@@ -52,3 +52,42 @@ func TestManyBodiesAtOnceKeepALimitOfBytes(t *testing.T) {
 		})
 	}
 }
+
+// No window has more than its limit, however many connections there are, and hardly anything of it
+// is lost to what they hold.
+func TestManyConnectionsUseALimitOfBytesAndNoMore(t *testing.T) {
+	for _, k := range []struct {
+		name, speaks string
+		least        float64
+		begin        func(w *byteTest)
+	}{
+		{"sixty bodies", "http", 0.95, func(w *byteTest) {
+			for _, c := range w.clients(60, false) {
+				w.requestUntilStop(c, http.MethodGet, "http://"+host+"/", 0)
+			}
+		}},
+		{"sixty tunnels", "", 0.95, func(w *byteTest) {
+			for range 60 {
+				w.openTunnel("127.0.0.1", "flooda")
+			}
+		}},
+		{"small answers", "http", 0.9, func(w *byteTest) {
+			for _, c := range w.clients(8, false) {
+				w.requestUntilStop(c, http.MethodGet, "http://"+host+"/small", 0)
+			}
+		}},
+	} {
+		retryOnSlowMachine(t, k.name, func(t *testing.T) bool {
+			const amount, every = 400_000, time.Second
+			w := newByteTest(t, k.speaks, "intercept: none", limitsOf("{bytes: 400kB, per: 1s}"))
+			k.begin(w)
+			w.measure(time.Now().Add(8 * every))
+			verdict := w.windows(t, "", amount, every)
+			t.Logf("%d connections, %d bytes beyond the limit, %.1f %% used", len(w.conns), verdict.over, 100*verdict.used)
+			if verdict.over > 0 {
+				t.Errorf("%d bytes beyond the limit came", verdict.over)
+			}
+			return verdict.used >= k.least || verdict.used >= 0 && raced
+		})
+	}
+}

@@ -18,7 +18,7 @@ func TestHowLargeAReceiveBufferIs(t *testing.T) {
 	}{
 		"tight":                    {[]Limit{per(1<<10, time.Minute)}, leastBuffer},
 		"a part of the limit":      {[]Limit{per(1<<20, time.Minute)}, 16 << 10},
-		"a large part if it flows": {[]Limit{per(1<<19, time.Second)}, 16 << 10},
+		"a large part if it flows": {[]Limit{per(36<<14, time.Second)}, 16 << 10},
 		"of a usual one":           {[]Limit{per(16<<20, time.Minute)}, mostBuffer},
 		"loose":                    {[]Limit{per(1<<30, time.Minute)}, 1 << 20},
 		"loose and tight":          {[]Limit{per(1<<30, time.Minute), per(1<<20, time.Hour)}, 16 << 10},

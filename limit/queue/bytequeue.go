@@ -24,9 +24,10 @@ func (q *byteQueue) waitForBytes(b *byteRequest) {
 }
 
 // drop removes a byte request whose caller has gone.
-func (q *byteQueue) drop(b *byteRequest) {
+func (q *byteQueue) drop(now time.Time, b *byteRequest) {
 	for i := range q.byteRequests {
 		if q.byteRequests[i] == b {
+			b.holdAgain(now, 0, 0)
 			q.byteRequests = append(q.byteRequests[:i], q.byteRequests[i+1:]...)
 			q.agenda.bytesChanged = true
 			return
@@ -71,20 +72,23 @@ func (q *byteQueue) tryBytes(now time.Time, b *byteRequest) bool {
 	resources := b.source.resources
 	for _, res := range resources {
 		if res.waitingBytes > 0 {
-			res.waitingBytes += b.most
+			res.waitingBytes += b.draw.Most
 			return false
 		}
 	}
-	if b.granted = q.takeOrUnreserve(now, resources, b.most, b.least); b.granted > 0 {
-		b.over = true
-		b.source.note(now, b.granted)
+	if granted := q.take(now, b.source, &b.draw); granted > 0 {
+		b.source.hold(b.unread + b.spare) // which it has taken again
+		b.over, b.granted = true, max(granted-b.spare, 1)
 		return true
 	}
-	by, at := longestWait(now, resources, b.least)
+	if !mayHold(now, resources, b.draw.Hold) {
+		return false
+	}
+	by, at := longestWait(now, resources, b.draw.Least)
 	if by == nil { // a rounding
 		by, at = resources[0], now.Add(time.Millisecond)
 	}
-	by.waitingBytes = b.most
+	by.waitingBytes = b.draw.Most
 	by.noteDemand()
 	q.blockedResources = append(q.blockedResources, by)
 	if at.Before(limit.Unknown) && (q.recheckAt.IsZero() || at.Before(q.recheckAt)) {
@@ -149,31 +153,48 @@ func (q *byteQueue) withdraw(h *hold) {
 	}
 }
 
-// takeOrUnreserve is takeFromAll. If there is nothing to take, it unreserves the bytes of
+// take takes what a byte source asks for. If there is nothing to take, it unreserves the bytes of
 // requests that offer them, one after the other.
-func (q *byteQueue) takeOrUnreserve(now time.Time, resources []*resource, n, least int64) int64 {
-	for {
-		granted := takeFromAll(now, resources, n, least)
-		if granted > 0 || len(q.offered) == 0 {
-			return granted
-		}
-		by, _ := longestWait(now, resources, least)
-		i := slices.IndexFunc(q.offered, func(h *hold) bool { return h.takes(by) })
-		if i < 0 {
+func (q *byteQueue) take(now time.Time, t *ByteSource, d *Draw) int64 {
+	if !mayHold(now, t.resources, d.Hold) {
+		return 0
+	}
+	granted := takeFromAll(now, t.resources, d.Most, d.Least)
+	for granted == 0 {
+		if by, _ := longestWait(now, t.resources, d.Least); by == nil || !q.unreserveOffered(now, []*resource{by}) {
 			return 0
 		}
-		q.unreserve(now, q.offered[i])
+		granted = takeFromAll(now, t.resources, d.Most, d.Least)
 	}
+	t.note(now, granted)
+	t.hold(d.held(granted))
+	return granted
+}
+
+// mayHold tells whether a connection may hold n more bytes. All connections hold at most half of
+// a limit together, and one connection what it needs.
+func mayHold(now time.Time, resources []*resource, n int64) bool {
+	return n == 0 || !slices.ContainsFunc(resources, func(res *resource) bool {
+		whole := res.measure(now).whole
+		return res.held > 0 && whole > 0 && res.held+n > whole/2
+	})
+}
+
+// unreserveOffered unreserves the bytes of one request that offers some of the resources.
+func (q *byteQueue) unreserveOffered(now time.Time, resources []*resource) bool {
+	i := slices.IndexFunc(q.offered, func(h *hold) bool { return slices.ContainsFunc(resources, h.takes) })
+	return i >= 0 && q.unreserve(now, q.offered[i])
 }
 
 // refuse ends the byte requests of an account that wait, or all that wait if of is nil.
-func (q *byteQueue) refuse(of *ByteSource, err error) {
+func (q *byteQueue) refuse(now time.Time, of *ByteSource, err error) {
 	rest := q.byteRequests[:0]
 	for _, b := range q.byteRequests {
 		if of != nil && b.source != of {
 			rest = append(rest, b)
 			continue
 		}
+		b.holdAgain(now, 0, 0)
 		b.over, b.err = true, err
 		b.waker.Send()
 	}
@@ -185,8 +206,9 @@ func (q *byteQueue) refuse(of *ByteSource, err error) {
 // for.
 type byteRequest struct {
 	source  *ByteSource
-	most    int64 // bytes, at most
-	least   int64 // bytes, at least
+	draw    Draw
+	unread  int64 // see Draw.Arrived
+	spare   int64 // part of draw.Most that was held before
 	granted int64 // bytes; 0 while it waits
 	over    bool  // granted or refused
 	err     error

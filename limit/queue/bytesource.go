@@ -22,6 +22,7 @@ type ByteSource struct {
 	generation uint64 // number of the reload (Gate.Generation) when the resources were found
 	version    uint64 // version of what was known of the site (site.version) when the resources were found
 	closed     bool
+	held       int64 // see Hold
 	numRecent  int
 	recent     [8]bytesTaken // what was taken last and may be given back, in order of time
 	last       time.Time     // when bytes were taken last
@@ -38,32 +39,124 @@ func (g *Gate) ByteSource(r Request) *ByteSource {
 	return t
 }
 
-// Take takes bytes from all limits, the same amount from each: at most n and at least the
-// least, or all that a limit can ever give, as soon as that is available. Earlier byte
-// requests go first, and all go before any new request. Take ends without bytes when done
-// is closed, with ErrGone, or at until, with a *Refusal that says when the bytes would
-// have been available; a zero until is never.
+// Draw is an amount that a transfer takes of a byte source.
+type Draw struct {
+	Most, Least int64
+	Until       time.Time // the end of the wait; zero is never
+	// Hold is the part of Most that stays taken in every following window, until ByteSource.Release:
+	// what the connection may receive before anybody reads it.
+	Hold int64
+	// Arrived, if set, returns how much of what the connection holds has arrived, and how much
+	// cannot arrive before the draw is granted. It is called while the draw waits, without a lock.
+	// Neither is taken of a window that begins meanwhile. The latter goes back, and is taken
+	// again with the draw.
+	Arrived func() (unread, spare int64)
+}
+
+// held is the part of the granted bytes that is held.
+func (d *Draw) held(granted int64) int64 { return max(min(d.Hold, granted-1), 0) }
+
+// settleTime is the time of the first look at what a waiting connection has received. Each
+// of the next looks comes after twice the time.
+const settleTime = 10 * time.Millisecond
+
+// Take is Draw for bytes of which none are held.
 func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time) (granted int64, err error) {
-	if n <= 0 {
+	return t.Draw(done, Draw{Most: n, Least: least, Until: until})
+}
+
+// Draw takes bytes from all limits, the same amount from each: at most Most and at least
+// Least, or all that a limit can ever give, as soon as that is available. Earlier byte
+// requests go first, and all go before any new request. Draw ends without bytes when done
+// is closed, with ErrGone, or at Until, with a *Refusal that says when the bytes would
+// have been available.
+func (t *ByteSource) Draw(done <-chan struct{}, d Draw) (granted int64, err error) {
+	if d.Most <= 0 {
 		return 0, nil
 	}
-	granted, b, err := t.begin(n, least, until, nil)
+	granted, b, err := t.begin(d, nil)
 	if b == nil {
 		return granted, err
 	}
-	var late <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
+	var late, settled <-chan time.Time
+	if !d.Until.IsZero() {
+		timer := time.NewTimer(time.Until(d.Until))
 		defer timer.Stop()
 		late = timer.C
 	}
-	select {
-	case <-b.waker.(signal.Signal):
-	case <-done:
-		err = ErrGone
-	case <-late:
+	look := settleTime
+	if d.Arrived != nil {
+		settled = time.After(look)
 	}
-	return t.end(b, err)
+	for {
+		select {
+		case <-b.waker.(signal.Signal):
+		case <-done:
+			err = ErrGone
+		case <-late:
+		case <-settled:
+			unread, spare := d.Arrived()
+			t.shrinkHold(b, unread, spare)
+			look *= 2
+			settled = time.After(look)
+			continue
+		}
+		return t.end(b, err)
+	}
+}
+
+// shrinkHold has a waiting connection hold only what can arrive meanwhile.
+func (t *ByteSource) shrinkHold(b *byteRequest, unread, spare int64) {
+	s := t.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.gate.clock.Now(); !b.over {
+		b.holdAgain(now, unread, spare)
+		s.step(now)
+	}
+}
+
+// holdAgain changes how much of what the connection of a byte request holds is not held while it
+// waits. The site's lock is held.
+func (b *byteRequest) holdAgain(now time.Time, unread, spare int64) {
+	t, less := b.source, spare-b.spare
+	t.hold(b.unread - unread - less)
+	b.unread, b.spare = unread, spare
+	b.draw.Most, b.draw.Least = b.draw.Most+less, b.draw.Least+less
+	if less > 0 {
+		t.giveHeld(now, less)
+		return
+	}
+	for _, res := range t.resources {
+		if res.meter != nil {
+			res.meter.Take(now, -less)
+		}
+	}
+}
+
+// hold adds n bytes to what the connections hold. The site's lock is held.
+func (t *ByteSource) hold(n int64) {
+	t.held += n
+	for _, res := range t.resources {
+		res.hold(n)
+	}
+	if n < 0 {
+		t.site.sched.agenda.bytesChanged = true
+	}
+}
+
+// Release ends the hold of n bytes, of which some go back to the limits.
+func (t *ByteSource) Release(n, back int64) {
+	s := t.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.closed {
+		return
+	}
+	now := s.gate.clock.Now()
+	t.hold(-n)
+	t.giveHeld(now, back)
+	s.step(now)
 }
 
 // ByteWait is a wait for bytes without a goroutine that waits: see ByteSource.Enter.
@@ -76,7 +169,7 @@ type ByteWait struct {
 // waited for, and woken is called when the wait is over; then ByteWait.End has its result,
 // once. woken is called under the lock of the site, so it only notes the call.
 func (t *ByteSource) Enter(n, least int64, woken func()) (granted int64, w *ByteWait, err error) {
-	granted, b, err := t.begin(n, least, time.Time{}, wakeFunc(woken))
+	granted, b, err := t.begin(Draw{Most: n, Least: least}, wakeFunc(woken))
 	if b == nil {
 		return granted, nil, err
 	}
@@ -88,7 +181,7 @@ func (w *ByteWait) End() (granted int64, err error) { return w.source.end(w.wait
 
 // begin takes what is available, or queues a byte request. Without a waker, that one has a
 // signal.Signal.
-func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *byteRequest, error) {
+func (t *ByteSource) begin(d Draw, w waker) (int64, *byteRequest, error) {
 	s := t.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,9 +190,11 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 		return 0, nil, ErrGone
 	}
 	t.follow(now)
+	if d.Hold > 0 {
+		s.sched.byteQueue.unreserveOffered(now, t.resources)
+	}
 	if !slices.ContainsFunc(t.resources, func(res *resource) bool { return res.waitingBytes > 0 }) {
-		if granted := s.sched.byteQueue.takeOrUnreserve(now, t.resources, n, least); granted > 0 {
-			t.note(now, granted)
+		if granted := s.sched.byteQueue.take(now, t, &d); granted > 0 {
 			return granted, nil, nil
 		}
 	}
@@ -109,11 +204,12 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 	if w == nil {
 		w = signal.New()
 	}
-	b := &byteRequest{source: t, most: n, least: max(min(least, n), 1), waker: w}
-	if !until.IsZero() && !until.After(now) {
+	d.Least = max(min(d.Least, d.Most), 1)
+	b := &byteRequest{source: t, draw: d, waker: w}
+	if !d.Until.IsZero() && !d.Until.After(now) {
 		by, err := t.stalled(now, b)
 		if by != nil && by.remote != nil {
-			by.hint(now, n)
+			by.hint(now, d.Most)
 		}
 		return 0, nil, err
 	}
@@ -138,7 +234,7 @@ func (t *ByteSource) end(b *byteRequest, err error) (int64, error) {
 	if err == nil {
 		_, err = t.stalled(now, b)
 	}
-	s.sched.byteQueue.drop(b)
+	s.sched.byteQueue.drop(now, b)
 	s.step(now)
 	return 0, err
 }
@@ -146,7 +242,7 @@ func (t *ByteSource) end(b *byteRequest, err error) (int64, error) {
 // stalled is the refusal of a byte request whose time is over, and the resource that blocks it.
 func (t *ByteSource) stalled(now time.Time, b *byteRequest) (*resource, error) {
 	refusal := &Refusal{Reason: stalled}
-	by, at := longestWait(now, t.resources, b.least)
+	by, at := longestWait(now, t.resources, b.draw.Least)
 	if at.Before(limit.Unknown) {
 		refusal.RetryAt = at
 	}
@@ -167,6 +263,18 @@ func (t *ByteSource) stalled(now time.Time, b *byteRequest) (*resource, error) {
 	return by, refusal
 }
 
+// giveHeld gives back n bytes that were held. A meter whose windows begin with what is held has taken
+// them in this window.
+func (t *ByteSource) giveHeld(now time.Time, n int64) {
+	for _, res := range t.resources {
+		if n > 0 && res.holder() != nil {
+			res.meter.Give(now, now, n)
+			res.markDirty()
+		}
+	}
+	t.giveRecent(now, n, func(res *resource) bool { return res.holder() == nil })
+}
+
 // Refund gives back n bytes that were taken last and have not passed. Bytes beyond what is
 // remembered (refundable) are given back as if they had all been taken last.
 func (t *ByteSource) Refund(n int64) {
@@ -177,27 +285,32 @@ func (t *ByteSource) Refund(n int64) {
 		return
 	}
 	now := s.gate.clock.Now()
-	for n > 0 && t.numRecent > 0 {
-		last := &t.recent[t.numRecent-1]
-		part := min(n, last.n)
+	t.giveRecent(now, n, func(*resource) bool { return true })
+	s.step(now)
+}
+
+// giveRecent gives some resources back what was taken last.
+func (t *ByteSource) giveRecent(now time.Time, n int64, to func(*resource) bool) {
+	give := func(at time.Time, n int64) {
 		for _, res := range t.resources {
-			if res.knows(last.at) {
-				res.meter.Give(now, last.at, part)
+			if res.knows(at) && to(res) {
+				res.meter.Give(now, at, n)
 				res.markDirty()
 			}
 		}
+	}
+	for n > 0 && t.numRecent > 0 {
+		last := &t.recent[t.numRecent-1]
+		part := min(n, last.n)
+		give(last.at, part)
 		n -= part
 		if last.n -= part; last.n == 0 {
 			t.numRecent--
 		}
 	}
-	for _, res := range t.resources {
-		if n > 0 && res.knows(t.last) {
-			res.meter.Give(now, t.last, n)
-			res.markDirty()
-		}
+	if n > 0 {
+		give(t.last, n)
 	}
-	s.step(now)
 }
 
 // Left returns the number of bytes that could be taken at once if no other byte request waited; -1 if no
@@ -230,29 +343,8 @@ func (t *ByteSource) Close() {
 	t.release(now)
 	t.closed = true
 	s.sources--
-	s.sched.byteQueue.refuse(t, ErrGone)
+	s.sched.byteQueue.refuse(now, t, ErrGone)
 	s.step(now)
-}
-
-// UnreserveOffered unreserves the bytes of one request that offers them, if it has
-// reserved any of a limit that the byte source takes from: its connection takes them as
-// they pass.
-func (t *ByteSource) UnreserveOffered() {
-	s := t.site
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.closed {
-		return
-	}
-	i := slices.IndexFunc(s.sched.byteQueue.offered, func(h *hold) bool { return slices.ContainsFunc(t.resources, h.takes) })
-	if i < 0 {
-		return
-	}
-	now := s.gate.clock.Now()
-	s.sched.byteQueue.unreserve(now, s.sched.byteQueue.offered[i])
-	if len(s.sched.byteQueue.byteRequests) > 0 {
-		s.step(now)
-	}
 }
 
 // follow finds the resources anew if the limits may have changed.
@@ -308,6 +400,7 @@ func (t *ByteSource) release(now time.Time) {
 	t.settle(now, t.numRecent)
 	for _, res := range t.resources {
 		res.users--
+		res.hold(-t.held)
 		res.markDirty()
 	}
 	t.resources = nil
@@ -341,6 +434,7 @@ func (s *site) findResources(now time.Time, t *ByteSource) {
 	t.resources = resources
 	for _, res := range resources {
 		res.users++
+		res.hold(t.held)
 	}
 }
 
@@ -361,7 +455,7 @@ const (
 	bufferPart = 64
 	bufferTime = 50 * time.Millisecond
 	// bufferMost is the largest part.
-	bufferMost = 32
+	bufferMost = 36
 	// leastBuffer and mostBuffer bound it: with less than the first the system's own
 	// work is larger than what passes.
 	leastBuffer, mostBuffer = 4608, 32 << 10
@@ -371,8 +465,7 @@ const (
 )
 
 // BufferOf returns the number of bytes the system may receive on a connection under some limits
-// before they are read. They are paid for before anything is asked for on the connection,
-// so a small buffer lets more connections go at once, and a large buffer is faster over
+// before they are read. The connection holds as many bytes of the limits, so a small buffer lets more connections go at once, and a large buffer is faster over
 // long distances. Where a limit is so loose that each connection takes a small part of it,
 // buffers are large.
 func BufferOf(limits []Limit) int64 {

@@ -80,6 +80,7 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 	}
 	r.meter, r.fresh, r.pace, r.external = m, fresh, pace{}, external
 	r.remote, _ = m.(Remote)
+	r.hold(0)
 	r.noteDemand()
 	for _, c := range r.choices {
 		c.of.remote = c.of.remote || r.remote != nil

@@ -22,6 +22,7 @@ type resource struct {
 	// What waits for it:
 	waitlist     *waitlist            // nil while no group waits for it
 	dirtyAt      int                  // index in agenda.dirty plus one
+	held         int64                // bytes that connections hold: see Draw.Hold
 	waitingBytes int64                // bytes that byte requests wait for because of it
 	queued       [numPriorities]int64 // units that waiting holds want, by priority
 	first        *group               // first group of the waitlist, if it is known to wait
@@ -138,6 +139,24 @@ func (r *resource) wakeAt(at time.Time) {
 	} else {
 		r.agenda.wakes.Put(r)
 	}
+}
+
+// hold adds n bytes to what connections hold in every window.
+func (r *resource) hold(n int64) {
+	r.held += n
+	if m := r.holder(); m != nil {
+		m.Hold(r.held)
+	}
+}
+
+// holder is the meter, if each of its windows begins with what is held; nil otherwise.
+func (r *resource) holder() limit.Holder {
+	m := r.meter
+	if outer, ok := m.(interface{ Within() limit.Meter }); ok {
+		m = outer.Within()
+	}
+	h, _ := m.(limit.Holder)
+	return h
 }
 
 type byWake struct{}

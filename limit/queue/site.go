@@ -82,7 +82,7 @@ func (s *site) onTimer() {
 
 // refuseAll empties the queue.
 func (s *site) refuseAll() {
-	s.sched.byteQueue.refuse(nil, &Refusal{Reason: Draining})
+	s.sched.byteQueue.refuse(s.gate.clock.Now(), nil, &Refusal{Reason: Draining})
 	s.refuseHeld(Refusal{Reason: Draining})
 }
 

@@ -67,7 +67,6 @@ type Rules struct {
 	Limits  []queue.Limit // without the parts for the trickle
 	Trickle []queue.Limit // the parts for the trickle
 	Enforce bool          // there is a limit, and it is enforced
-	Fleet   bool          // other instances take from the same limits
 	Stall   time.Duration // how long a connection may pause
 	Made    uint64        // generation of the limits, in the queue
 }
@@ -266,17 +265,6 @@ func Whole(rest int64) int64 {
 		whole++
 	}
 	return whole
-}
-
-// shortestWindow is the shortest window of some limits, in nanoseconds; 0 is none.
-func shortestWindow(limits []queue.Limit) int64 {
-	least := int64(0)
-	for i := range limits {
-		if s := limits[i].Spec; s != nil && s.Window > 0 && (least == 0 || int64(s.Window) < least) {
-			least = int64(s.Window)
-		}
-	}
-	return least
 }
 
 // minimumTime is the time for which bytes of a bucket accumulate before they are taken.

@@ -1,7 +1,6 @@
 package bandwidth
 
 import (
-	"cmp"
 	"errors"
 	"strings"
 	"sync"
@@ -12,6 +11,9 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 )
+
+// minRead is the least number of bytes of a read, if so many have arrived.
+const minRead = 1 << 10
 
 // maxPaused bounds the remembered paused connections, some of which may be closed.
 const maxPaused = 10_000
@@ -30,11 +32,10 @@ type SiteBudget struct {
 	stall    atomic.Int64 // nanoseconds
 	minimum  atomic.Int64 // bytes that are taken at once
 	buffer   atomic.Int64 // bytes that the system may receive ahead on a connection
-	window   atomic.Int64 // nanoseconds of the shortest window
 	limits   *queue.ByteSource
 	trickle  *queue.ByteSource
 	trickled atomic.Int64 // bytes of the last trickle, which may be refunded to it
-	loose    looseCredit
+	counted  counted
 
 	users int          // guarded by Budgets.mu
 	used  atomic.Int64 // last use, in nanoseconds since Budgets.began
@@ -51,7 +52,7 @@ func newSiteBudget(all *Budgets, o Owner, meter *metrics.Site) *SiteBudget {
 }
 
 func (b *SiteBudget) close() {
-	b.closeLoose()
+	b.counted.setLimits(b, nil)
 	b.limits.Close()
 	b.trickle.Close()
 }
@@ -84,8 +85,7 @@ func (b *SiteBudget) refresh() {
 	b.stall.Store(int64(rules.Stall))
 	b.minimum.Store(minimumOf(rules.Limits))
 	b.buffer.Store(queue.BufferOf(rules.Limits))
-	b.window.Store(shortestWindow(rules.Limits))
-	b.setLoose(&rules)
+	b.counted.setLimits(b, rules.Limits)
 }
 
 func (b *SiteBudget) touch() { b.used.Store(int64(time.Since(b.all.began))) }
@@ -116,17 +116,26 @@ func (b *SiteBudget) Refund(n int) {
 // Credit implements upstream's byteLimiter. A paused connection gets a trickle from time to time,
 // until it has paused for longer than the stall.
 func (b *SiteBudget) Credit(done <-chan struct{}, n int) (int, error) {
-	return b.take(done, n, 1, true, 0)
+	return b.credit(done, queue.Draw{Most: int64(n)})
 }
 
-// take waits for 1 to n bytes: at least least of them, or as many as the limits ever give.
-// A trickle may be smaller. With patience it returns 0 after that time.
-func (b *SiteBudget) take(done <-chan struct{}, n, least int, trickles bool, patience time.Duration) (int, error) {
+func (b *SiteBudget) credit(done <-chan struct{}, d queue.Draw) (int, error) {
+	got, err := b.take(done, d, true)
+	if err == nil && got == 0 {
+		got = int(d.Most)
+	}
+	return got, err
+}
+
+// take waits for a draw. A trickle may be smaller. No bytes are taken if there is no limit.
+func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (int, error) {
+	d.Least = max(b.minimum.Load(), d.Least)
 	for b.Budgeted() { // a reload may remove the limit
 		now := time.Now()
 		b.touch()
 		end := b.pausedSince(done, now).Add(time.Duration(b.stall.Load()))
-		got, err := b.limits.Take(done, int64(n), max(b.minimum.Load(), int64(least)), earlier(end, now.Add(cmp.Or(patience, b.all.deps.TrickleEvery))))
+		d.Until = earlier(end, now.Add(b.all.deps.TrickleEvery))
+		got, err := b.limits.Draw(done, d)
 		if err == nil {
 			b.resumed(done)
 			return int(got), nil
@@ -145,12 +154,10 @@ func (b *SiteBudget) take(done <-chan struct{}, n, least int, trickles bool, pat
 			}
 			b.resumed(done)
 			return 0, errStall
-		case patience > 0:
-			return 0, nil
 		case !trickles:
 			continue
 		}
-		if got, err = b.trickle.Take(done, int64(min(n, maxTrickle)), 1, now); err == nil {
+		if got, err = b.trickle.Take(done, min(d.Most, maxTrickle), 1, now); err == nil {
 			b.trickled.Store(got)
 			return int(got), nil
 		}
@@ -160,31 +167,34 @@ func (b *SiteBudget) take(done <-chan struct{}, n, least int, trickles bool, pat
 		}
 	}
 	b.resumed(done)
-	return n, nil
+	return 0, nil
 }
 
-// Buffer implements upstream.Windowed.
+// Buffer implements upstream.Holding.
 func (b *SiteBudget) Buffer() int { return int(b.buffer.Load()) }
 
-// Window implements upstream.Windowed: the number of the shortest limit's window. Bytes
-// paid for in one window may arrive in the next.
-func (b *SiteBudget) Window() int64 {
-	if length := b.window.Load(); length > 0 {
-		return time.Now().UnixNano() / length
+// Open implements upstream.Holding.
+func (b *SiteBudget) Open(done <-chan struct{}, size, n int) (granted, held int, err error) {
+	if b.counted.open(b, int64(size), int64(n)) {
+		return n, size, nil
 	}
-	return 0
+	got, err := b.take(done, queue.Draw{Most: int64(size + n), Least: int64(size + 1), Hold: int64(size)}, false)
+	if err != nil || got == 0 {
+		return n, 0, err
+	}
+	held = min(size, got-1)
+	b.counted.opened(int64(held))
+	return got - held, held, nil
 }
 
-// Open implements upstream.Windowed. It may use what the queue has reserved for a sent
-// request.
-func (b *SiteBudget) Open(done <-chan struct{}, n, least int) (int, error) {
-	b.limits.UnreserveOffered()
-	return b.take(done, n, least, false, 0)
+// CreditHeld implements upstream.Holding.
+func (b *SiteBudget) CreditHeld(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (int, error) {
+	return b.credit(done, queue.Draw{Most: int64(n), Least: int64(min(n, minRead)), Arrived: arrived})
 }
 
-// Refill implements upstream.Windowed.
-func (b *SiteBudget) Refill(done <-chan struct{}, n, least int, patience time.Duration) (int, error) {
-	return b.take(done, n, least, true, patience)
+// Release implements upstream.Holding.
+func (b *SiteBudget) Release(held, back int) {
+	b.counted.release(b, int64(held), int64(back))
 }
 
 // over tells whether a byte source will never give bytes again: abide stops, or the budget
@@ -241,7 +251,7 @@ func earlier(a, b time.Time) time.Time {
 // TooLong tells whether a body of that length cannot pass without a pause longer than the
 // stall, and when the limits would have enough for all of it.
 func (b *SiteBudget) TooLong(length int64) (at time.Time, tooLong bool) {
-	if !b.Budgeted() || length <= 0 || b.loose.on.Load() && length <= b.loose.credit.Load() {
+	if !b.Budgeted() || length <= 0 || b.counted.on.Load() && length <= b.counted.most.Load() {
 		return time.Time{}, false
 	}
 	at, pause, ok := b.limits.Forecast(length)

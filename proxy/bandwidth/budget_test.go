@@ -13,7 +13,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-var _ upstream.Windowed = (*SiteBudget)(nil)
+var _ upstream.Holding = (*SiteBudget)(nil)
 
 // bed has the budgets of sites that are all under the same limits.
 type bed struct {

@@ -42,7 +42,7 @@ func (s *siteBytes) byteRules(o bandwidth.Owner) bandwidth.Rules {
 	if p == nil {
 		return rules
 	}
-	rules.Enforce, rules.Stall, rules.Fleet = p.CountsBytes && !st.policy.Observes(), p.Stall, st.policy.Store.Shared()
+	rules.Enforce, rules.Stall = p.CountsBytes && !st.policy.Observes(), p.Stall
 	key := strings.TrimSpace(o.Key)
 	only := p.Backends.Find(key).OwnLimits()
 	for i := range p.Limits {

@@ -10,14 +10,14 @@ import (
 // connection at the same time.
 func TestCloseCountsTheUnreadBytesOnce(t *testing.T) {
 	far, origin := sockets(t)
-	p := newPayingAhead(1<<30, 64<<10)
+	p := newHolding(1<<30, 64<<10)
 	c := newMeteredConn(far, p)
 	c.Write([]byte("?"))
 	send(t, origin, string(make([]byte, 20_000)))
 	soon(t, "coming", func() bool { have, _, _ := c.arrival.wait(); return have == 20_000 })
 	c.deadlines.endPauses()
-	c.endReceiving()
-	c.endReceiving() // as another goroutine does before the first has closed the socket
+	c.endHold(true)
+	c.endHold(true) // as another goroutine does before the first has closed the socket
 	c.Conn.Close()
 	p.balanced(t)
 }
@@ -27,7 +27,7 @@ func TestCloseCountsTheUnreadBytesOnce(t *testing.T) {
 func TestCloseSpendsWhatPassed(t *testing.T) {
 	for round := range 60 {
 		far, origin := sockets(t)
-		p := newPayingAhead(1<<30, []int{32 << 10, 256 << 10}[round%2])
+		p := newHolding(1<<30, []int{32 << 10, 256 << 10}[round%2])
 		c := newMeteredConn(far, p)
 		c.Write([]byte("?"))
 		var all, sender sync.WaitGroup
@@ -61,7 +61,7 @@ func TestCloseSpendsWhatPassed(t *testing.T) {
 // Bytes that arrived without credit and were not read are not paid for after the close.
 func TestNothingIsPaidAfterClose(t *testing.T) {
 	far, origin := sockets(t)
-	p := newPayingAhead(1<<30, 64<<10)
+	p := newHolding(1<<30, 64<<10)
 	c := newMeteredConn(far, p)
 	c.startRequest()
 	c.Write([]byte("?"))
@@ -69,7 +69,7 @@ func TestNothingIsPaidAfterClose(t *testing.T) {
 	c.requestComplete() // gives back the credit for the receive window
 	send(t, origin, string(make([]byte, 20_000)))
 	soon(t, "coming", func() bool { have, _, _ := c.arrival.wait(); return have == 20_000 })
-	c.endReceiving()
+	c.endHold(true)
 	if n, err := c.Read(make([]byte, 1000)); n > 0 || err == nil {
 		t.Errorf("%d bytes of a closed connection were read, and the error is %v", n, err)
 	}

@@ -201,9 +201,6 @@ func (c *conn) takeOver(stop func() bool, up *upload) (*switched, error) {
 	}
 	c.releaseReader()
 	c.clearDeadlines()
-	if c.metered != nil {
-		c.metered.becomesTunnel()
-	}
 	return s, nil
 }
 

@@ -105,21 +105,19 @@ type meteredConn struct {
 	bufferSized     atomic.Bool // the receive buffer has the size that the byte limit requires
 	bufferSizedLate atomic.Bool // it got that size after bytes had passed
 
-	// The fields below are used with a Windowed limiter.
-	holder       Windowed      // that is told how much may arrive unread; guarded by deadlines.mu, as held is
-	held         int           // bytes that it was told
-	unmeasured   atomic.Int64  // bytes read since the receive buffer was measured
-	measureAfter atomic.Int64  // such bytes after which it is measured again
-	spliced      atomic.Bool   // the kernel may move its bytes, which are counted afterwards
-	paysAhead    atomic.Bool   // credit for the receive buffer is taken in advance
-	prepaid      receiveCredit // guarded by deadlines.mu
+	// The fields below are used with a Holding limiter.
+	room atomic.Int64         // size in bytes of the receive buffer, which is held; 0: nothing is held
+	hold atomic.Pointer[hold] // nil: nothing is held now
+	use  use                  // guarded by deadlines.mu
+
+	looks atomic.Pointer[pausableDeadline] // the waiting direction that looks at what has arrived
 }
 
 // metering is a connection's byteMeter with the limiter interfaces that it implements.
 type metering struct {
 	byteMeter
-	limiter  byteLimiter // nil: bytes are only counted
-	windowed Windowed    // nil: received bytes are not paid in advance
+	limiter byteLimiter // nil: bytes are only counted
+	holding Holding     // nil: nothing is held for the receive buffer
 }
 
 // newMeteredConn wraps a connection whose bytes m counts. Bytes may have passed before.
@@ -136,16 +134,12 @@ func (c *meteredConn) setMeter(m byteMeter) {
 	old := c.meter.Load()
 	switch {
 	case m == nil:
-		if old != nil {
-			c.meter.Store(nil)
-			c.holdUnread(nil)
-		}
+		c.meter.Store(nil)
 	case old == nil || old.byteMeter != m:
 		limiter, _ := m.(byteLimiter)
-		windowed, _ := m.(Windowed)
-		c.meter.Store(&metering{m, limiter, windowed})
+		holding, _ := m.(Holding)
+		c.meter.Store(&metering{m, limiter, holding})
 		c.limiter() // sizes the receive buffer
-		c.holdUnread(windowed)
 	}
 }
 
@@ -182,7 +176,7 @@ func (c *meteredConn) limiter() byteLimiter {
 // asksFirst is the byteLimiter that has to be asked before bytes pass; nil if there is none.
 func (c *meteredConn) asksFirst() byteLimiter {
 	l := c.limiter()
-	if w, ok := l.(Windowed); ok && w.CountedOnly() {
+	if w, ok := l.(Holding); ok && (c.room.Load() == 0 || c.holds(w)) && w.CountedOnly() {
 		return nil
 	}
 	return l
@@ -205,11 +199,16 @@ func (c *meteredConn) readBudgeted(p []byte) (int, error) {
 		c.readUnasked(n)
 		return n, err
 	}
-	if n, err = c.creditIn(l, n); err != nil {
+	if n, err = c.creditHeld(l, &c.deadlines.in, n); err != nil {
 		return 0, err
 	}
+	if !c.startRead() {
+		l.Refund(n)
+		return 0, net.ErrClosed
+	}
 	got, err := c.Conn.Read(p[:n])
-	if back := c.consumed(n, max(got, 0)); back > 0 {
+	c.endRead()
+	if back := n - max(got, 0); back > 0 {
 		l.Refund(back)
 	}
 	if got > 0 {
@@ -279,7 +278,7 @@ func (c *meteredConn) wrote(n int) {
 // bufferFor is the requested size in bytes of the receive buffer of a connection under a
 // byte limit; 0 leaves it to the system.
 func bufferFor(l byteLimiter) int {
-	w, ok := l.(Windowed)
+	w, ok := l.(Holding)
 	if !ok {
 		return defaultReceiveBuffer
 	}
@@ -311,7 +310,7 @@ func (c *meteredConn) sizeReceiveBuffer(m *metering) {
 		return
 	}
 	size := bufferFor(m.limiter)
-	paid := m.windowed != nil && reportsUnread && !c.usedBefore // no larger window was announced to the peer
+	paid := m.holding != nil && reportsUnread && !c.usedBefore // no larger window was announced to the peer
 	if !paid && size > 0 {
 		size = max(size, defaultReceiveBuffer)
 	}
@@ -322,25 +321,25 @@ func (c *meteredConn) sizeReceiveBuffer(m *metering) {
 		return
 	}
 	if size == 0 {
-		c.startPrepaying(int(maxSystemReceiveBuffer()))
+		c.room.Store(maxSystemReceiveBuffer())
 		return
 	}
 	if size <= defaultReceiveBuffer {
 		tc.SetWriteBuffer(size)
 	}
-	c.startPrepaying(c.arrival.receiveBuffer())
+	c.room.Store(int64(c.arrival.receiveBuffer()))
 }
 
 // reuse prepares the connection for another request, under m. It returns false if the
 // receive buffer is too large for m's limit.
 func (c *meteredConn) reuse(m byteMeter) bool {
 	c.setMeter(m)
-	c.anotherRequest()
+	c.startRequest()
 	if c.bufferSizedLate.Load() {
 		return false
 	}
-	w := c.windowed()
-	return w == nil || c.roomSize() <= 2*w.Buffer()
+	w := c.holding()
+	return w == nil || c.room.Load() <= 2*int64(w.Buffer())
 }
 
 // budgetErrorOf is the error of a byte limit that paused a connection for too long; nil if
@@ -372,8 +371,7 @@ func (c *meteredConn) SetWriteDeadline(t time.Time) error {
 // Close also ends waits for credit.
 func (c *meteredConn) Close() error {
 	c.deadlines.endPauses()
-	c.endReceiving()
-	c.holdUnread(nil)
+	c.endHold(true)
 	return c.Conn.Close()
 }
 

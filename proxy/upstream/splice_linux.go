@@ -28,11 +28,6 @@ func (r *relay) splice(to, from *side) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range [...]*side{to, from} {
-		if s.bypassed != nil {
-			s.bypassed.holdSlices()
-		}
-	}
 	slice := &io.LimitedReader{R: from.tcp}
 	size := int64(smallSlice)
 	quiet := true
