@@ -55,6 +55,7 @@ type routeState struct {
 	Host   string   `json:"host,omitempty"`
 	Path   string   `json:"path"`
 	Apart  int      `json:"apart,omitempty"` // depth of the segment that names the entity; 0 is none
+	Any    []int    `json:"any,omitempty"`   // depths of the stars that stand for any name
 	Part   string   `json:"part,omitempty"`
 	Hidden string   `json:"hidden,omitempty"`
 	Limits []string `json:"limits,omitempty"`
@@ -86,6 +87,11 @@ func (m *Table) State() []byte {
 		item := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text, Apart: r.place.entity.segment, Part: r.place.entity.name}
 		if r.hidden != nil {
 			item.Hidden = r.hidden.id
+		}
+		for p := r.place; p.up != nil; p = p.up {
+			if p == p.up.star && p.up.generalised {
+				item.Any = append(item.Any, p.depth)
+			}
 		}
 		for n := range r.members {
 			item.Limits = append(item.Limits, r.members[n].group.id)
@@ -187,6 +193,9 @@ func (m *Table) restoreRoute(s *routeState) {
 	r := m.add(s.Method, s.Host, path, of)
 	m.tree.use(r)
 	r.answered, r.guessing, r.guessed = true, false, nil
+	for p := r.place; p.up != nil; p = p.up {
+		p.up.generalised = p.up.generalised || slices.Contains(s.Any, p.depth)
+	}
 	if g := m.catalog.groups[s.Hidden]; g != nil && g.kind == Hidden && r.hidden == nil {
 		r.hidden = g
 		if r.place.entity.segment > 0 {

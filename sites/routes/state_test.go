@@ -27,6 +27,24 @@ func lived(t *testing.T) *visit {
 	return v
 }
 
+// TestPathsWithoutLimitsStayWithoutAfterARestart: a page with many images announces nothing, and one of its paths does.
+func TestPathsWithoutLimitsStayWithoutAfterARestart(t *testing.T) {
+	v := visiting(t, "h.test")
+	for n := range 3 * mostKids {
+		v.ask("one", fmt.Sprintf("GET /img%d.png 200 |", n))
+	}
+	v.say("one", "/lim/4", 5, 4, 5, ledger.Surprise{})
+	n := &visit{T: t, m: New(), host: v.host, now: v.now}
+	if err := n.m.Restore(v.m.State()); err != nil {
+		t.Fatal(err)
+	}
+	for path, limits := range map[string]int{"GET /img3.png": 0, "GET /other.png": 0, "GET /lim/5": 1} {
+		if c := n.class(path); len(c.Limits) != limits || len(v.class(path).Limits) != limits {
+			t.Errorf("%s was under %v, and is under %v", path, v.class(path).Limits, c.Limits)
+		}
+	}
+}
+
 func TestWhatIsKnownIsRememberedAcrossRestarts(t *testing.T) {
 	v := lived(t)
 	text := v.m.State()
