@@ -188,7 +188,7 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 		if x.conn != nil {
 			left = x.conn.halfClose.left(left)
 		}
-		x.LeftAfter(left.Sub(x.Start))
+		x.Left(left)
 	}
 	f.logRefusal(&x.Request)
 	report.Meter.Request(r.Method, counted, asked)

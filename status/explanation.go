@@ -337,14 +337,16 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		return append(list, fmt.Sprintf("raise the limit %q, or have it cost less", e.Limit))
 	case e.broken():
 		return append(list, "the breaker lets one request try, and closes when that is answered; nothing here changes that")
-	case e.Why != "":
+	case e.Why != "" && strings.HasPrefix(e.Limit, "token"):
+		list = append(list, fmt.Sprintf("the pause (%s) ends %s; %s", e.Why, soon(e.Until, now), e.allowsMore()))
+	case e.Why != "" && !e.learned():
 		list = append(list, fmt.Sprintf("the pause (%s) ends %s; nothing here changes that", e.Why, soon(e.Until, now)))
 	case e.Asks:
 		list = append(list, "the answer of the store; nothing here changes that")
 	case IsPause(e.Limit):
 		list = append(list, fmt.Sprintf("\"abide resume %s\" lets it go", e.Site))
 	case e.Limit != "" && e.learned():
-		list = append(list, fmt.Sprintf("%q is the site's own; more tokens would share it", e.Limit))
+		list = append(list, fmt.Sprintf("%q is the site's own; %s", e.Limit, e.allowsMore()))
 	case e.Limit != "":
 		list = append(list, fmt.Sprintf("raise the limit %q", e.Limit))
 	}
@@ -368,6 +370,14 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		}
 	}
 	return list
+}
+
+// allowsMore says with what the site allows more.
+func (e Explanation) allowsMore() string {
+	if slices.ContainsFunc(e.Limits, func(l ExplainedLimit) bool { return l.Limit == "token" || l.Learned && l.Of != "" }) {
+		return "more tokens would share it"
+	}
+	return "fewer requests, or an account of which the site allows more, would help"
 }
 
 // learned tells whether what keeps it is a limit that the site has taught.

@@ -24,54 +24,71 @@ type CodeCount struct {
 // WhileFailing is the reason of 499 where the site was left alone or failed each request when the client left.
 const WhileFailing = "the site failed"
 
+// ByAbide begins the reason of answers that abide gave itself.
+const ByAbide = "by abide: "
+
 // Draining is the reason of answers that abide gave because it stops.
 const Draining = "draining"
 
-// Age is the reason of 499 after a time, in two digits, so that time-outs of one length have one reason.
-func Age(after time.Duration) string {
+// together ends the reason of 499 of a client that left at the same moment as another, as when a program stops all that
+// it does: both are one sign of a time-out.
+const together = " together"
+
+// Age is the reason of 499 after a time, in two digits, so that time-outs of one length have one reason. first tells
+// that no other client has left at the same moment before.
+func Age(after time.Duration, first bool) string {
 	digits := time.Second / 10
 	for after >= 100*digits {
 		digits *= 10
 	}
-	return after.Round(digits).String()
+	if first {
+		return after.Round(digits).String()
+	}
+	return after.Round(digits).String() + together
 }
 
 // fewestTimeOuts is the number of requests that clients ended after nearly the same time from which that is a time-out, if
-// they are half of those that clients ended.
-const fewestTimeOuts = 3
+// they are half of those that clients ended, and ended at fewestMoments or more.
+const fewestTimeOuts, fewestMoments = 3, 2
 
 // TimeOuts joins the counts of 499 by their ages: the time after which most clients left is the reason of these if it is
 // a time-out, and the others have none.
 func TimeOuts(codes []CodeCount) []CodeCount {
-	var rest, most uint64
+	type left struct{ clients, moments uint64 }
+	var rest uint64
+	var most left
 	var age time.Duration
-	ages := map[time.Duration]uint64{}
+	ages := map[time.Duration]left{}
 	joined := slices.DeleteFunc(slices.Clone(codes), func(c CodeCount) bool {
-		at, err := time.ParseDuration(c.Reason)
+		text, again := strings.CutSuffix(c.Reason, together)
+		after, err := time.ParseDuration(text)
 		if c.Code != ClientLeft || err != nil && c.Reason != "" {
 			return false
 		}
 		rest += c.Answers
-		if err == nil {
-			ages[at] += c.Answers
+		if at := ages[after]; err == nil {
+			if at.clients += c.Answers; !again {
+				at.moments += c.Answers
+			}
+			ages[after] = at
 		}
 		return true
 	})
 	for at := range ages {
-		var near uint64
+		var near left
 		for other, n := range ages {
 			if (at - other).Abs() <= max(at, other)/20 {
-				near += n
+				near.clients, near.moments = near.clients+n.clients, near.moments+n.moments
 			}
 		}
-		if near > most || near == most && cmp.Or(cmp.Compare(ages[at], ages[age]), cmp.Compare(age, at)) > 0 {
+		if near.clients > most.clients || near.clients == most.clients && cmp.Or(cmp.Compare(ages[at].clients, ages[age].clients), cmp.Compare(age, at)) > 0 {
 			age, most = at, near
 		}
 	}
-	if most < fewestTimeOuts || 2*most < rest {
-		most = 0
+	if most.clients < fewestTimeOuts || most.moments < fewestMoments || 2*most.clients < rest {
+		most.clients = 0
 	}
-	for _, c := range []CodeCount{{ClientLeft, rest - most, ""}, {ClientLeft, most, age.String()}} {
+	for _, c := range []CodeCount{{ClientLeft, rest - most.clients, ""}, {ClientLeft, most.clients, age.String()}} {
 		if c.Answers > 0 {
 			joined = append(joined, c)
 		}
@@ -162,10 +179,6 @@ func (f Failures) Sum(name string) Failures {
 
 // Sentences describes what went wrong, of sites with the same failures once. client names who gave requests up.
 func (f Failures) Sentences(client string) (list []string) {
-	var byAbide uint64
-	for _, n := range f.Own {
-		byAbide += n
-	}
 	const named = 3
 	alike := map[string][]string{} // :: failures → sites
 	for _, site := range slices.Sorted(maps.Keys(f.Codes)) {
@@ -175,11 +188,8 @@ func (f Failures) Sentences(client string) (list []string) {
 				continue
 			}
 			hint := codeHints[c.Code]
-			switch {
-			case c.Reason != "":
+			if c.Reason != "" {
 				hint = " (" + c.Reason + ")"
-			case c.Code == http.StatusForbidden && byAbide >= c.Answers:
-				hint = "" // abide forbids it, not the site
 			}
 			codes = append(codes, fmt.Sprintf("%s %d%s", Number(int(c.Answers), "answer", "answers"), c.Code, hint))
 		}

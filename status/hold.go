@@ -54,17 +54,35 @@ func (w Wait) Ends(now time.Time) string {
 	return In(w.Until, now)
 }
 
+// pauses names what holds requests beside limits, by the words of the queue.
+var pauses = map[string]string{
+	"cooldown": "a pause after refusals or failures",
+	"retry":    "a pause before another attempt",
+	"token":    "a pause of all tokens",
+	"no token": "a pause of all tokens",
+	"store":    "the time in which abide stores its counts",
+}
+
+// LimitName names for people what the queue calls a limit, with whose it is.
+func LimitName(limit string) string {
+	name, of, several := strings.Cut(limit, " of any of ")
+	if pause := pauses[name]; pause != "" && several {
+		return pause + " of any of " + of
+	}
+	return cmp.Or(pauses[limit], limit)
+}
+
 // For describes what they wait for.
 func (w Wait) For() string {
 	switch {
 	case w.Asks:
 		return "the store, which is asked what is left of " + w.Limit
-	case w.Limit == "retry":
-		return "a pause before they are sent again"
 	case w.Why == "":
-		return cmp.Or(w.Limit, "its turn")
+		return cmp.Or(LimitName(w.Limit), "its turn")
 	case w.Limit == "" || w.Limit == w.Site:
 		return "a pause: " + w.Why
+	case LimitName(w.Limit) != w.Limit:
+		return LimitName(w.Limit) + ": " + w.Why
 	}
 	return w.Limit + ", a pause: " + w.Why
 }

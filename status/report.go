@@ -27,7 +27,7 @@ type Report struct {
 	Rows   []ReportRow     `json:"rows"`
 	Limits []ReportBlocked `json:"limits"`
 	Failures
-	Denied []DeniedToken `json:"denied"` // at the time of the report; a state file does not say
+	Denied []DeniedToken `json:"denied"` // at the time of the report
 	More   bool          `json:"more"`
 }
 
@@ -137,7 +137,7 @@ func (r Report) describeRows(w io.Writer) {
 
 func (r Report) describeLimits(w io.Writer) {
 	describeSteps(w, r, []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}, 2, "--json", r.Limits, func(b ReportBlocked) (time.Time, []string) {
-		return b.Start, []string{b.Limit, b.Site, seconds(b.Held), seconds(b.Busy)}
+		return b.Start, []string{LimitName(b.Limit), b.Site, seconds(b.Held), seconds(b.Busy)}
 	})
 }
 

@@ -54,6 +54,18 @@ func TestAnExplanationInWords(t *testing.T) {
 			[]string{`"75 requests of alice" is the site's own; more tokens would share it`},
 		},
 		{
+			"a window of a site without tokens",
+			Explanation{Place: 1, Limit: "75 requests", Until: in10, Limits: []ExplainedLimit{{Limit: "75 requests", Learned: true, Keeps: true, Next: in10}}},
+			`"75 requests" has too little left, until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{`"75 requests" is the site's own; fewer requests, or an account of which the site allows more, would help`},
+		},
+		{
+			"all tokens pause",
+			Explanation{Place: 1, Limit: "token of any of 2 tokens of x", Why: "Retry-After", Until: in10, Limits: []ExplainedLimit{{Limit: "token", Of: "alice", Learned: true, Next: in10}}},
+			`"token of any of 2 tokens of x" pauses (Retry-After), until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{"the pause (Retry-After) ends at 12:10:00 UTC (in 10 min 00 s); more tokens would share it"},
+		},
+		{
 			"a month",
 			Explanation{Place: 1, Limit: "10 requests per month", Until: noon.AddDate(0, 1, 0)},
 			`"10 requests per month" has too little left, until 1 April 2026, 12:00 UTC`,

@@ -151,6 +151,7 @@ type Announced struct {
 	State     string    `json:"state,omitempty"`
 	Foreign   float64   `json:"foreign"`                     // the share that others use of it, 0 to 1
 	AtRandom  float64   `json:"refused_at_random,omitempty"` // the share of requests that the site refuses whatever the rate is
+	SoFar     bool      `json:"so_far,omitempty"`            // of a limit that was found: it is a first estimate
 	Before    bool      `json:"known_from_before,omitempty"` // it was learned before the start, and no request has asked for it since
 }
 
@@ -201,6 +202,23 @@ func (a Announced) Label() string {
 	return a.Name()
 }
 
+// Source says how the limit became known: all of that with its name, the source alone, and what was found of a limit
+// that the server does not announce.
+func (a Announced) Source() (text, source, found string) {
+	const announced, byRefusals = "announced by the site", "found by refusals"
+	switch {
+	case a.Noise():
+		return a.Label(), "refusals at random", a.Label()
+	case a.State == Hidden:
+		return "limit: " + a.Label() + ", " + byRefusals, byRefusals, a.FoundText()
+	case a.Measured():
+		return "limit: " + a.Name() + ", " + announced + ", its time measured: " + a.WindowText(), announced, ""
+	case strings.HasSuffix(a.Name(), " requests"):
+		return "limit: " + a.Name() + ", " + announced + ", its time not known", announced, ""
+	}
+	return "limit: " + a.Name() + ", " + announced, announced, ""
+}
+
 // HiddenNames returns a function that puts the Label of a limit of a site in the place of its title, with which
 // a text begins, if the site does not announce the limit. It asks for the limits when the first text needs them.
 func HiddenNames(limits func() []Announced) func(site, text string) string {
@@ -238,13 +256,17 @@ func (a Announced) WindowText() string {
 }
 
 // FoundText says what was found of a limit that the server does not announce: "about 20 in 1s",
-// "5 at once"; "" if no limit was found, or the server announces it.
+// "about 20 in 1s so far" by a first estimate, "5 at once"; "" if no limit was found, or the server announces it.
 func (a Announced) FoundText() string {
 	switch {
 	case a.State != Hidden || a.Limit <= 0:
 		return ""
 	case a.Window > 0:
-		return fmt.Sprintf("about %d in %s", a.Limit, span(time.Duration(a.Window*float64(time.Second))))
+		text := fmt.Sprintf("about %d in %s", a.Limit, span(time.Duration(a.Window*float64(time.Second))))
+		if a.SoFar {
+			text += " so far"
+		}
+		return text
 	}
 	return fmt.Sprintf("%d at once", a.Limit)
 }

@@ -212,8 +212,8 @@ func say(w io.Writer, format string, args ...any) {
 	_, _ = io.WriteString(w, strings.Map(Printable, text)+"\n")
 }
 
-// maxCell bounds the characters of a cell.
-const maxCell = 64
+// maxCell bounds the characters of a line of a cell, and maxLines the lines.
+const maxCell, maxLines = 64, 8
 
 // table is rows for people, in columns as wide as what is in them.
 type table struct {
@@ -221,16 +221,24 @@ type table struct {
 	rows    [][]string
 }
 
-// add has no cell that can steer a terminal.
+// add has no cell that can steer a terminal. A long cell takes several lines, but for a name in the first column.
 func (t *table) add(cells ...string) {
-	for i, one := range cells {
-		one = strings.Map(Printable, strings.ToValidUTF8(one, "\uFFFD"))
-		if runes := []rune(one); len(runes) > maxCell {
-			one = string(runes[:maxCell-1]) + "…"
+	first := len(t.rows)
+	for i, cell := range cells {
+		lines := []string{strings.Map(Printable, strings.ToValidUTF8(cell, "\uFFFD"))}
+		if i > 0 && utf8.RuneCountInString(cell) > maxCell {
+			lines = Wrapped(lines[0], maxCell)
 		}
-		cells[i] = one
+		for n, line := range lines[:min(len(lines), maxLines)] {
+			if runes := []rune(line); len(runes) > maxCell {
+				line = string(runes[:maxCell-1]) + "…"
+			}
+			if first+n == len(t.rows) {
+				t.rows = append(t.rows, make([]string, len(cells)))
+			}
+			t.rows[first+n][i] = line
+		}
 	}
-	t.rows = append(t.rows, cells)
 }
 
 func (t *table) write(w io.Writer) {

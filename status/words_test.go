@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,5 +31,23 @@ func TestNumbersAreReadable(t *testing.T) {
 		if got := Count(n); got != want {
 			t.Errorf("%d is %q, not %q", n, got, want)
 		}
+	}
+}
+
+// TestALongReasonIsWholeInATable: it takes lines of its own column.
+func TestALongReasonIsWholeInATable(t *testing.T) {
+	var text strings.Builder
+	waits := Waits{N: 1, List: []Wait{{Site: "a.test", N: 1, Limit: "cooldown of any of 3 tokens of twitter", Why: "the site answers 503 to all requests, the last time because the connection was reset"}}}
+	Process{Waiting: &waits}.DescribeWaiting(&text, time.Time{})
+	want := `
+1 request waits
+
+SITE    REQUESTS  FOR                                                           UNTIL
+a.test         1  a pause after refusals or failures of any of 3 tokens of      another is done
+                  twitter: the site answers 503 to all requests, the last time
+                  because the connection was reset
+`
+	if text.String() != want {
+		t.Errorf("it is %s", text.String())
 	}
 }

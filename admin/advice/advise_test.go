@@ -152,7 +152,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests (wait).", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
 		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
 		"a dead backend is named once":     {"limit", []func(*Facts){blocked(site, "backend", .5), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, nil},
-		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after the site failed"}},
+		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after refusals or failures has held requests for 50 %"}},
 		"backends failed":                  {"limit", []func(*Facts){blocked(site, "backend", .5)}, []string{"its backends after failures"}},
 		"the operator has paused the site": {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
 
@@ -196,7 +196,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"clients give up what does not wait": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, time.Second, 0), failed(site, "499: 5s", 30)}, []string{"30 of 40 requests after 5s, before the end of the answer."}},
 		"requests are stopped":               {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499: 1s", 10), failed(site, "499: 7.1s", 9), failed(site, "499: 2m0s", 9), failed(site, "499: the site failed", 20)}, nil},
 		"one request is given up":            {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499", 1), failed(site, "404", 30)}, nil},
-		"a site refuses all": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "insecure", 8)}, []string{
+		"a site refuses all": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 30), failed(site, "403: by abide: insecure", 8), failed(site, "insecure", 8)}, []string{
 			"api.test answered 403 to 30 of 40 requests, so it may block this crawler.", "rules for crawlers",
 		}},
 		"a site does not work": {"outage", []func(*Facts){func(f *Facts) {
@@ -206,7 +206,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open", Why: "the host refused the connection"}}
 		}}, []string{"b of api.test does not work: the host refused the connection. Look at it"}},
 		"a limit of what does not work": {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, State: "open"}} }}, nil},
-		"abide forbids it":              {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 38), failed(site, "forbidden", 38)}, nil},
+		"abide forbids it":              {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403: by abide: forbidden", 38), failed(site, "forbidden", 38)}, nil},
 		"a name has one address":        {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
 		"https passes unread": {"unread", []func(*Facts){func(f *Facts) {
 			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "auto", Connections: 340, Remedy: "use listen_open"}}}}

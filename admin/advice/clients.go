@@ -44,23 +44,15 @@ func refusesAll(f *Facts) []status.Advice {
 		"Look at such an answer and at the site's rules for crawlers; a User-Agent with a contact (headers: in its rule) and a lower rate often help.")
 }
 
-// forbidden is the FailureOf answers with which sites refuse everything, and abide, too, what it does not allow.
+// forbidden is the FailureOf answers with which sites refuse everything.
 const forbidden = "403"
 
 // failing finds sites whose requests failed in one way. From refusedShare on it has the
 // largest weight, as these requests bring nothing.
 func failing(f *Facts, what, text, change string) (list []status.Advice) {
-	by, byAbide := usageBy(f, siteOf), map[string]int64{}
-	for _, one := range f.History.Failed {
-		if code, _ := status.ReadFailure(one.What); code == 0 {
-			byAbide[one.Site] += one.Requests
-		}
-	}
+	by := usageBy(f, siteOf)
 	for _, one := range f.History.Failed {
 		all := max(by[one.Site].Requests, one.Requests)
-		if what == forbidden {
-			one.Requests -= byAbide[one.Site]
-		}
 		if one.What != what || one.Requests < fewest || one.Site == store.Others {
 			continue
 		}

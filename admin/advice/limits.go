@@ -41,17 +41,17 @@ func busyLimits(f *Facts) (list []status.Advice) {
 func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	switch {
 	case b.Limit == "retry":
-		return "the pause before failed requests are sent again", "The site or the network fails: see the log, and abide explain " + b.Site + "."
+		return status.LimitName(b.Limit), "The site or the network fails: see the log, and abide explain " + b.Site + "."
 	case b.Limit == "backend" && slices.ContainsFunc(f.Broken, func(down status.Breaker) bool { return down.Site == b.Site }):
 		return "", "" // outages names it
 	case b.Limit == "backend":
 		return "the pause of its backends after failures", "None is left alone now: the log names those that failed, and why."
 	case b.Limit == "cooldown":
-		return "a pause after the site failed", "Look at the site: abide status says how it fails."
+		return status.LimitName(b.Limit), "Look at the site: the log and abide status say how it refuses or fails."
 	case b.Limit == "token", b.Limit == "no token":
-		return "the pause of all tokens after refusals", f.moreTokens(b.Site)
+		return status.LimitName(b.Limit), f.moreTokens(b.Site)
 	case b.Limit == "store":
-		return "the time in which abide stores its counts", "Look at the disk of its data directory, or at the store: abide status says how it is."
+		return status.LimitName(b.Limit), "Look at the disk of its data directory, or at the store: abide status says how it is."
 	case strings.HasPrefix(b.Limit, "paused"), strings.HasPrefix(b.Limit, "the first request"):
 		return "", ""
 	}
@@ -65,7 +65,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	if len(announced) > 0 {
 		return fmt.Sprintf("the limit %q, which the site announces,", announced[0].Label()), f.changeAnnounced(b.Site, announced)
 	}
-	return fmt.Sprintf("the limit %q", b.Limit), "It has another name or amount by now: see abide explain " + b.Site + "."
+	return fmt.Sprintf("the limit %q", b.Limit), "It is not known any more, or has another amount by now: see abide explain " + b.Site + "."
 }
 
 // Raise returns the rate with one more token, or with twice a limit: "" where that is not known.

@@ -74,8 +74,8 @@ func (f *Facts) hidden(site, name string) []status.Announced {
 // changeRefused describes what would help against refusals of a site.
 func (f *Facts) changeRefused(site string) string {
 	switch found := f.hidden(site, ""); {
-	case slices.ContainsFunc(f.Limits, func(l status.Limit) bool { return l.Site == site }):
-		return "It allows less than the configuration says: lower the limits under sites, unless it says that it is overloaded (529, or 503)."
+	case slices.ContainsFunc(f.Limits, func(l status.Limit) bool { return l.Site == site && l.Window > 0 }):
+		return "It allows less than the configuration says: lower the limits of its rule, unless it says that it is overloaded (529, or 503)."
 	case len(found) > 0:
 		return f.changeHidden(site, found)
 	}

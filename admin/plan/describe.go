@@ -132,16 +132,12 @@ func (r *Result) severalSites() bool {
 
 // text is the cause for people.
 func (c Cause) text(several bool) string {
-	text := c.Limit
+	text := status.LimitName(c.Limit)
 	switch {
 	case c.Kind == BySite:
 		return "the time that answers take"
 	case c.Kind == ByClient:
 		return "the clients, between an answer and the next request"
-	case c.Limit == "cooldown":
-		text = "pauses after a refusal"
-	case c.Limit == "retry":
-		text = "pauses before another attempt"
 	case c.Learned:
 		text = "what abide learns of the site's limit: " + c.Limit
 	}

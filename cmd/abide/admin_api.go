@@ -105,7 +105,7 @@ func (a adminAPI) hint(err error) error {
 	case errors.As(err, &none) && a.unread != nil:
 		return fmt.Errorf("%w (%w, so admin.listen may be another): --admin says where it is", err, a.unread)
 	case errors.As(err, &none):
-		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is, also where the file with its data was emptied; abide report has what the last one did", err)
+		return fmt.Errorf("%w: abide serve starts one; one that runs elsewhere is named by its admin address (--admin), or by its configuration or data directory (--config, --data); abide report says what the last one did", err)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized && a.unread != nil:
 		return fmt.Errorf("%w; the token cannot be read (%w), so set ABIDE_ADMIN_TOKEN to it", err, a.unread)
 	case errors.As(err, &said) && said.status == http.StatusUnauthorized:
@@ -156,7 +156,7 @@ func callAPI(ctx context.Context, method, address string, token policy.Secret, p
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("the proxy at %s does not answer in time", address)
 	case err != nil:
-		return nil, cmp.Or(tlsFailure(address, err), error(notRunning(address)))
+		return nil, cmp.Or(tlsFailure(address, err), error(notRunningAt(address)))
 	case answer.TLS == nil && answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
 		return nil, fmt.Errorf("what answers at %s speaks TLS; name its certificate with --admin-ca, ABIDE_ADMIN_CA or admin.ca", address)
 	}
@@ -176,10 +176,12 @@ func callAPI(ctx context.Context, method, address string, token policy.Secret, p
 	return nil, notAbide(address, does)
 }
 
-// notRunning is the error for an address where no abide runs.
+// notRunning is the error where no abide runs that can be asked.
 type notRunning string
 
-func (at notRunning) Error() string { return "no proxy is running at " + string(at) }
+func notRunningAt(address string) notRunning { return notRunning("no proxy is running at " + address) }
+
+func (text notRunning) Error() string { return string(text) }
 
 // problem is an error that an abide has returned. faults are those of a configuration that
 // was refused.

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -12,7 +9,6 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/advice"
-	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -28,41 +24,27 @@ Numbers are what the limits come to.
 
 It finds the proxy, or several, as abide status does. After a reload that changed
 something, and in "abide run", it goes by what was counted since then. If no proxy
-runs, it does so by the state file, and knows no limits.`,
+runs, it does so by the state file that the last one has left.`,
 		Example: `  abide advise
   abide advise --json | jq -r '.advice[].text'`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			known := func(l status.AdviceList) bool { return l.Advice != nil }
 			err := printAnswers(cmd, asJSON, "advice", "gives advice", known, func(l status.AdviceList, w io.Writer) { l.Describe(w) })
-			var none notRunning
-			if !errors.As(err, &none) {
-				return err
-			}
-			if there, readErr := recordedAdvice(cmd, asJSON); there {
-				return readErr
-			}
-			return err
+			return orSaved(cmd, err, false, func(a adminProcess) error {
+				now := time.Now()
+				a.history.Load(cmd.Context(), now)
+				list := a.Advice(now)
+				if asJSON {
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(list)
+				}
+				list.Describe(cmd.OutOrStdout())
+				return nil
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")
 	return cmd
-}
-
-// recordedAdvice prints advice by the state file of the data directory, if there is one.
-func recordedAdvice(cmd *cobra.Command, asJSON bool) (there bool, err error) {
-	return withRecorded(cmd, func(ctx context.Context, from *history.Recorder) error {
-		f := advice.Facts{Now: time.Now()}
-		from.Load(ctx, f.Now)
-		f.History, f.Since, f.Active = from.Recent(f.Now)
-		list := advice.Advise(f)
-		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(list)
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "no proxy is running; this is by what was recorded since %s UTC, without the limits\n", list.Since.Format("15:04"))
-		list.Describe(cmd.OutOrStdout())
-		return nil
-	})
 }
 
 // Advice lists what holds requests back, and what would change that.

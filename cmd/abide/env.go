@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,7 +126,7 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 		err = trustAdmin(p)
 	}
 	if err == nil && address == "" && p.Admin.Listen != "" {
-		note("no abide runs with this configuration (%s), so the lines are for its address: abide serve starts an abide there", cmp.Or(cmd.Flag("config").Value.String(), "the one that abide check finds here"))
+		err = noteNotRunning(cmd, p, note)
 	}
 	if err != nil || address == "" {
 		return p, nil, err
@@ -140,8 +141,7 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	}
 	switch {
 	case errors.As(err, &none):
-		note("nothing listens at the address of the lines yet: abide serve starts an abide there")
-		return p, nil, nil
+		return p, nil, noteNotRunning(cmd, p, note)
 	case err != nil:
 		note("%v; the lines are for the addresses of the configuration", err)
 		return p, nil, nil
@@ -152,6 +152,20 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 		return &ours, &otherAbide{address, about.CA.SHA256}, nil
 	}
 	return &ours, nil, nil
+}
+
+// noteNotRunning notes that no abide runs with the configuration. Where there is none, and nothing else says where an
+// abide is to be, it returns an error: the lines would be about nothing.
+func noteNotRunning(cmd *cobra.Command, p *policy.Policy, note func(string, ...any)) error {
+	s, err := sourceOf(cmd)
+	if err != nil {
+		return err
+	}
+	if s.path == "" && s.found && len(s.flags) == 0 && !slices.ContainsFunc(s.environ, func(v string) bool { return strings.HasPrefix(v, "ABIDE_") }) {
+		return fmt.Errorf("no abide runs at %s, and no configuration is here (looked for %s): abide serve starts one; where yours is elsewhere, go to its directory, or name it with --config", p.Admin.Listen, strings.Join(usualFiles(os.Getenv), ", "))
+	}
+	note("no abide runs yet with this configuration (%s), so the lines are for its address: abide serve starts an abide there", cmp.Or(s.name, "no file"))
+	return nil
 }
 
 // servingAdmin is the admin listener of an abide that serves: the one at admin.listen if

@@ -3,11 +3,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // TestEnvTrustsTheCAOfAServiceOnlyWhenAsked runs an abide, as a service does, whose
@@ -48,5 +51,26 @@ func TestEnvTrustsTheCAOfAServiceOnlyWhenAsked(t *testing.T) {
 	open := d.out.await(t, `open +http://(\S+)`)[1]
 	if !strings.Contains(lines, "export HTTPS_PROXY=http://"+open+"\n") {
 		t.Errorf("the lines do not name %s:\n%s", open, lines)
+	}
+}
+
+// TestEnvSaysThatNoConfigurationIsHere: the lines of another directory would name an address where no abide is.
+func TestEnvSaysThatNoConfigurationIsHere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("HOME", dir)
+	for file, want := range map[string]string{"": "no configuration is here (looked for abide.yaml, ", "abide.yaml": ""} {
+		if file != "" {
+			write(t, file, "data: data\n")
+		}
+		cmd, _, err := rootCommand().Find([]string{"env"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noted := 0
+		err = noteNotRunning(cmd, policy.Defaults(), func(string, ...any) { noted++ })
+		if got := fmt.Sprint(err); want != "" && (!strings.Contains(got, want) || noted > 0) || want == "" && (err != nil || noted != 1) {
+			t.Errorf("with %q: %d notes, %s", file, noted, got)
+		}
 	}
 }

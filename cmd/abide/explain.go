@@ -70,8 +70,8 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), live)
 		live = nil
 	}
-	live = orSaved(cmd, live, func(a *program) error {
-		e, err := adminProcess{a}.Explain(x.method, urlOf(target, path), x.client)
+	live = orSaved(cmd, live, true, func(a adminProcess) error {
+		e, err := a.Explain(x.method, urlOf(target, path), x.client)
 		if e = e.Normalize(time.Now()); x.json && err == nil {
 			return json.NewEncoder(&answers).Encode(e)
 		}

@@ -96,6 +96,24 @@ func TestWhatWasLearnedIsExplainedAndForgottenByTheStateFile(t *testing.T) {
 	d.status()
 	none := "no proxy is running"
 	d.says(0, []string{"explain", "http://api.test/"}, none+": from the state file", "rule            none", `blocked by      "2 requests"`)
+	d.says(0, []string{"advise"}, none+": from the state file", "!another amount", "!under sites")
+	off := func(command ...string) *daemon {
+		item := launch(t, dir, []string{"ABIDE_ADMIN_LISTEN=off"}, command...)
+		item.status()
+		return item
+	}
+	if text := off("explain", "http://api.test/").out.String(); !strings.Contains(text, `blocked by      "2 requests"`) {
+		t.Errorf("with admin.listen: off: %s", text)
+	}
+	silent := launch(t, dir, []string{"ABIDE_ADMIN_LISTEN=off"}, "serve", "--listen", "127.0.0.1:0")
+	silent.out.await(t, `proxy"?[ :]+"?http://`)
+	for _, command := range []string{"explain", "forget"} {
+		if text := off(command, "api.test").log.String(); !strings.Contains(text, "its admin.listen is off, so it cannot be asked: give it an admin.listen") {
+			t.Errorf("%s beside an abide without admin.listen: %s", command, text)
+		}
+	}
+	silent.signal(syscall.SIGTERM)
+	silent.status()
 	d.says(0, []string{"explain", "--json", "http://api.test/"}, `"limit":"2 requests"`)
 	d.says(1, []string{"forget", "other.test"}, `nothing was learned of "other.test"`)
 	d.says(0, []string{"forget", "api.test"}, none, "api.test: forgot 2 requests\n")

@@ -48,7 +48,7 @@ func healthy(ctx context.Context, address string) error {
 	}
 	answer, err := directTransport.RoundTrip(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return notRunning(address)
+		return notRunningAt(address)
 	}
 	if failed := tlsFailure(address, err); failed != nil {
 		return failed

@@ -79,7 +79,7 @@ that the last one has left. It ends with 1 where nothing was learned of the host
 				err := json.Unmarshal(body, &list)
 				return status.DescribeForgotten(w, list) && err == nil
 			})
-			return orSaved(cmd, err, func(a *program) error {
+			return orSaved(cmd, err, true, func(a adminProcess) error {
 				list, err := a.proxy.Forget(args[0])
 				if err != nil {
 					return err

@@ -201,7 +201,10 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	case address != "":
 		return []registration{{Admin: address}}, nil
 	}
-	return nil, errors.New("admin.listen is off, and no abide is registered in " + registrationsOf(p) + ", so no abide can be asked")
+	if len(registrations(p.Data)) > 0 {
+		return nil, fmt.Errorf("an abide uses %s, and its admin.listen is off, so it cannot be asked: give it an admin.listen and start it again", p.Data)
+	}
+	return nil, notRunning("no proxy is running that can be asked: admin.listen is off, and no abide is registered in " + registrationsOf(p))
 }
 
 // registrationsOf is the directory of registrations, for an error.

@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/chart"
-	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -117,52 +115,13 @@ func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.
 		}
 		return err
 	})
-	var none notRunning
-	switch {
-	case answered:
+	if answered {
 		return r, nil
-	case !errors.As(err, &none):
-		return r, err
 	}
-	if kept, there, readErr := x.readFile(cmd, query, now); there {
-		return kept, readErr
-	}
-	return r, err
-}
-
-// readFile answers by the state file of the data directory, if there is one.
-func (x *reportCall) readFile(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, there bool, err error) {
-	there, err = withRecorded(cmd, func(ctx context.Context, from *history.Recorder) (err error) {
-		r, err = query.Answer(ctx, now, recordedReports{from, func() (list []status.Announced) {
-			_, _ = withSaved(cmd, func(a *program) error { // without it the limits keep their titles
-				list = a.proxy.Learned()
-				return nil
-			})
-			return list
-		}})
+	return r, orSaved(cmd, err, false, func(a adminProcess) (err error) {
+		r, err = query.Answer(cmd.Context(), now, a)
 		return err
 	})
-	return r, there, err
-}
-
-// withRecorded calls use with what the state file of the data directory has, if there is one.
-func withRecorded(cmd *cobra.Command, use func(ctx context.Context, from *history.Recorder) error) (there bool, err error) {
-	p, _, err := adminSettings(cmd)
-	if err != nil {
-		return true, err
-	}
-	path := filepath.Join(p.Data, stateFile)
-	if _, err := os.Stat(path); p.Data == "none" || err != nil {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), openingPatience)
-	defer cancel()
-	file, err := store.OpenFile(ctx, path, store.FileOptions{Strict: true})
-	if err != nil {
-		return true, fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
-	}
-	defer file.Close()
-	return true, use(ctx, history.New(history.Options{File: file, Log: newLog(cmd.ErrOrStderr(), p.Log)}))
 }
 
 // chartSteps are the steps of reports.
@@ -205,40 +164,22 @@ func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until t
 // Report counts what became of requests, by site, client, token or priority, and lists the
 // limits that held them and the tokens that are denied now.
 func (c adminProcess) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
-	r, err = recordedReports{c.history, c.proxy.Learned}.Report(ctx, by, site, since, until, step)
-	for _, pool := range c.proxy.Pools() {
-		if site == "" || pool.Name == c.poolOf(site) {
-			r.Denied = append(r.Denied, pool.Denied()...)
-		}
-	}
-	return r, err
-}
-
-// recordedReports makes reports of what is recorded, of this process or in a state file. learned lists the limits that
-// were learned.
-type recordedReports struct {
-	*history.Recorder
-	learned func() []status.Announced
-}
-
-// Report counts what became of requests.
-func (from recordedReports) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
-	usage, err := from.UsageBy(ctx, by, site, since, until, step)
+	usage, err := c.history.UsageBy(ctx, by, site, since, until, step)
 	if err != nil {
 		return r, err
 	}
-	blocked, err := from.Rows(ctx, store.BlockedRows, site, since, until, step)
+	blocked, err := c.history.Rows(ctx, store.BlockedRows, site, since, until, step)
 	if err != nil {
 		return r, err
 	}
-	failed, err := from.Rows(ctx, store.FailedRows, site, since, until, 0)
+	failed, err := c.history.Rows(ctx, store.FailedRows, site, since, until, 0)
 	for _, u := range usage {
 		r.Rows = append(r.Rows, status.ReportRow{
 			Start: u.Minute, Name: u.Site, Requests: u.Requests, Refusals: u.Refusals,
 			Waited: u.Waited.Seconds(), In: u.In, Out: u.Out,
 		})
 	}
-	named := status.HiddenNames(from.learned)
+	named := status.HiddenNames(c.proxy.Learned)
 	for _, b := range blocked {
 		r.Limits = append(r.Limits, status.ReportBlocked{Start: b.Minute, Site: b.Site, Limit: named(b.Site, status.Past(b.Limit)), Held: b.Held.Seconds(), Busy: b.Busy.Seconds()})
 	}
@@ -247,6 +188,11 @@ func (from recordedReports) Report(ctx context.Context, by, site string, since, 
 	}
 	for site, codes := range r.Codes {
 		r.Codes[site] = status.TimeOuts(codes)
+	}
+	for _, pool := range c.proxy.Pools() {
+		if site == "" || pool.Name == c.poolOf(site) {
+			r.Denied = append(r.Denied, pool.Denied()...)
+		}
 	}
 	r.More = len(failed) > status.MaxReport
 	return r, err

@@ -133,8 +133,8 @@ failed   api.test: 1 answer 402 (to be paid for), 55 answers 403 (the site may b
          answered or cut by abide itself: 2 broken, see docs/troubleshooting.md#which-answer-means-what
          9 requests given up by the command before the end of the answer: stopped, or at a time-out, see docs/crawlers.md#time-outs
 held     7 requests, 12s each on average, the longest 40s: api.test, limit: 900 requests per 15m
-         1 request, 2s: other.test refused requests
-         1 request, 1s: other.test, before requests were sent again
+         1 request, 2s: other.test, a pause after refusals or failures
+         1 request, 1s: other.test, a pause before another attempt
          1 request, 0s: other.test, limit: 2 in flight
 tokens   alice of p (6 attempts), bob of p (1 attempt), carol of p (1 attempt)
 denied   carol of p (402: no credit): replace it or remove it from its pool
@@ -220,7 +220,9 @@ func TestASummarySaysHowALimitBecameKnown(t *testing.T) {
 		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", ``},
 	} {
 		h := sitelog.HeldTime{Site: "a.test", Limit: c.limit.Title, Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second}
-		s := summary{held: []sitelog.HeldTime{h}, sources: map[[2]string]limitSource{{"a.test", c.limit.Title}: sourceOfLimit(c.limit)}}
+		var source limitSource
+		source.text, source.source, source.found = c.limit.Source()
+		s := summary{held: []sitelog.HeldTime{h}, sources: map[[2]string]limitSource{{"a.test", c.limit.Title}: source}}
 		if got := s.heldFor(h); got != "a.test, "+c.held {
 			t.Errorf("%q, want %q", got, c.held)
 		}

@@ -55,21 +55,6 @@ type summary struct {
 // that is not announced.
 type limitSource struct{ text, source, found string }
 
-func sourceOfLimit(l status.Announced) limitSource {
-	const announced, found = "announced by the site", "found by refusals"
-	switch {
-	case l.Noise():
-		return limitSource{text: l.Label(), source: "refusals at random", found: l.Label()}
-	case l.State == status.Hidden:
-		return limitSource{text: "limit: " + l.Label() + ", " + found, source: found, found: l.FoundText()}
-	case l.Measured():
-		return limitSource{text: "limit: " + l.Name() + ", " + announced + ", its time measured: " + l.WindowText(), source: announced}
-	case strings.HasSuffix(l.Name(), " requests"):
-		return limitSource{text: "limit: " + l.Name() + ", " + announced + ", its time not known", source: announced}
-	}
-	return limitSource{text: "limit: " + l.Name() + ", " + announced, source: announced}
-}
-
 // tokenUse counts the uses of a token.
 type tokenUse struct {
 	Pool  string `json:"pool"`
@@ -159,7 +144,9 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 func (a *program) sources() map[[2]string]limitSource {
 	list := map[[2]string]limitSource{}
 	for _, l := range a.proxy.Limits() {
-		list[[2]string{l.Site, l.Title}] = sourceOfLimit(l.Announced)
+		var source limitSource
+		source.text, source.source, source.found = l.Source()
+		list[[2]string{l.Site, l.Title}] = source
 	}
 	return list
 }
@@ -170,16 +157,13 @@ func (a *program) waitingSites(now time.Time) []waitingSite {
 	if len(waiting) == 0 {
 		return nil
 	}
-	sources := a.sources()
+	named := a.proxy.Named()
 	var list []waitingSite
 	for _, one := range waiting {
 		if a.policy.Load().OfBrowser(one.Site) {
 			continue
 		}
-		until := sitelog.HeldUntil(now, one.Held, one.Blocker)
-		if source := sources[[2]string{one.Site, one.Limit}]; source.text != "" {
-			until = strings.Replace(until, "limit: "+one.Limit, source.text, 1)
-		}
+		until := strings.Replace(sitelog.HeldUntil(now, one.Held, one.Blocker), "limit: "+one.Limit, named(one.Site, one.Limit), 1)
 		list = append(list, waitingSite{one.Site, one.Held, one.Since, until, one.Until, one.Last})
 	}
 	return list
@@ -301,23 +285,17 @@ func heldTimes(h sitelog.HeldTime) string {
 
 // heldFor describes why requests were held.
 func (s *summary) heldFor(h sitelog.HeldTime) string {
-	switch h.Limit {
-	case "":
+	switch {
+	case h.Limit == "":
 		return h.Site + " (the command did not wait for it)"
-	case "cooldown":
-		if s.failed(h.Site) {
-			return h.Site + " failed"
-		}
-		return h.Site + " refused requests"
-	case "token":
-		return h.Site + " refused a token"
-	case "store":
-		return h.Site + ", until abide had stored its counts"
-	case "retry":
-		return h.Site + ", before requests were sent again"
+	case h.Limit == "cooldown" && s.failed(h.Site):
+		return h.Site + " failed"
 	}
 	if text := s.sources[[2]string{h.Site, h.Limit}].text; text != "" {
 		return h.Site + ", " + text
+	}
+	if name := status.LimitName(h.Limit); name != h.Limit {
+		return h.Site + ", " + name
 	}
 	return h.Site + ", limit: " + h.Limit
 }

@@ -145,7 +145,7 @@ func TestABlockIsSaid(t *testing.T) {
 	for _, address := range []string{"169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.0.23"} {
 		d.get("http://" + address + "/")
 	}
-	if _, out, _ := d.command("status"); !strings.Contains(out, "\n169.254.0.23, 169.254.169.254, 169.254.170.2 and 1 more, each: 1 answer 403\n") {
+	if _, out, _ := d.command("status"); !strings.Contains(out, "\n169.254.0.23, 169.254.169.254, 169.254.170.2 and 1 more, each: 1 answer 403 (by abide: destination)\n") {
 		t.Errorf("refused destinations have a line each: %s", out)
 	}
 	d.signal(syscall.SIGTERM)

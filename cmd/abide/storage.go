@@ -105,48 +105,49 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 }
 
 // orSaved returns failed, unless that says that no proxy runs and the data directory has a state file: then it
-// returns what use returns for a program that knows what the file has, and serves nothing.
-func orSaved(cmd *cobra.Command, failed error, use func(a *program) error) error {
+// returns what use returns for a program that knows what the file has, and serves nothing. whole says that use needs
+// all that the next proxy would know: there is no such program while an abide uses the directory, where a shared store
+// has a part, or where the configuration has faults.
+func orSaved(cmd *cobra.Command, failed error, whole bool, use func(a adminProcess) error) error {
 	var none notRunning
-	if !errors.As(failed, &none) {
+	ours, _, err := adminSettings(cmd)
+	if !errors.As(failed, &none) || err != nil || ours.Data == "none" {
 		return failed
 	}
-	there, err := withSaved(cmd, func(a *program) error {
-		fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", a.kept.file.Path())
-		return use(a)
-	})
-	if !there {
+	if _, err := os.Stat(filepath.Join(ours.Data, stateFile)); err != nil {
 		return failed
 	}
-	return err
-}
-
-// withSaved calls use with a program that knows what the state file of the data directory has, and serves nothing. It
-// does not where an abide uses the directory, a shared store has the rest, or the configuration has faults.
-func withSaved(cmd *cobra.Command, use func(a *program) error) (there bool, err error) {
-	p, err := loadPolicy(cmd)
-	if err != nil || p.Data == "none" || p.Store.Shared() || len(registrations(p.Data)) > 0 {
-		return false, nil
+	p, faults := loadPolicy(cmd)
+	if whole && (faults != nil || p.Store.Shared() || len(registrations(p.Data)) > 0) {
+		return failed
 	}
-	if _, err := os.Stat(filepath.Join(p.Data, stateFile)); err != nil {
-		return false, nil
+	if faults == nil {
+		ours, p.Store = p, ours.Store
 	}
-	ours := *p
 	ours.StrictState = true
-	a := &program{log: newLog(cmd.ErrOrStderr(), p.Log), metrics: metrics.New(1)}
-	kept, keeping, err := openStorage(cmd.Context(), &ours, a.log)
+	a := &program{log: newLog(cmd.ErrOrStderr(), ours.Log), metrics: metrics.New(1)}
+	kept, keeping, err := openStorage(cmd.Context(), ours, a.log)
 	if err != nil {
-		return true, fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
+		return fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
 	}
 	defer kept.close(a.log)
-	a.kept = kept
 	if a.ca, err = ca.Open("", ca.Options{}); err != nil {
-		return true, err
+		return err
 	}
-	if a.proxy, err = proxy.New(proxy.Options{Policy: &ours, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: keeping}); err != nil {
-		return true, err
+	a.kept = kept
+	a.history = a.newHistory()
+	fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", kept.file.Path())
+	options := proxy.Options{Policy: ours, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: keeping}
+	if a.proxy, err = proxy.New(options); err != nil && !whole {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the state of tokens is not known: %v\n", err)
+		ours.Pools, ours.Sites = nil, nil
+		a.proxy, err = proxy.New(options)
 	}
-	return true, use(a)
+	if err != nil {
+		return err
+	}
+	a.policy.Store(ours)
+	return use(adminProcess{a})
 }
 
 // close closes the state file and the store.

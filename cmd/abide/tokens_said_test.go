@@ -93,6 +93,29 @@ func TestExplainDoesNotCountOnATokenWithoutCredit(t *testing.T) {
 	}
 }
 
+// TestTheStateFileNamesDeniedTokensAndLimits: where no proxy runs, report and advise know what the next one would, and
+// name the file that they read. A token whose secret is not there any more is not known, which says so.
+func TestTheStateFileNamesDeniedTokensAndLimits(t *testing.T) {
+	t.Parallel()
+	k, dir := newKeys(t, 2), t.TempDir()
+	d := k.pool(t, dir, "alice", "carol")
+	for range 2 {
+		if code, body := d.get("http://api.test/a"); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	d.signal(syscall.SIGTERM)
+	d.status()
+	from := "no proxy is running: from the state file "
+	d.says(0, []string{"report"}, from, "\ndenied\n\ncarol of api (402: no credit by api.test, until ")
+	d.says(0, []string{"report", "--json"}, `"denied":[{"pool":"api","label":"carol"`)
+	d.says(0, []string{"advise"}, from, "The token carol of the pool api is not accepted (402: no credit", "An accepted token in its place would give 100 % more.", "!canary")
+	write(t, filepath.Join(dir, "abide.yaml"), "pools: {api: {env: GONE}}\n")
+	d.says(0, []string{"report"}, from, "api.test ", "the state of tokens is not known: ", "!denied")
+	write(t, filepath.Join(dir, "abide.yaml"), "pools: 1\n")
+	d.says(0, []string{"report"}, from, "api.test ")
+}
+
 func TestHowManyTokensCanGoIsSaidOfARoute(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t, 9)

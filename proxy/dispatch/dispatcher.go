@@ -131,7 +131,7 @@ func (s *Dispatcher) connect() {
 		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,
 		activity: s.activity, clock: s.clock, log: s.log, wake: s.housekeeper.wake,
 	}
-	s.lessons = &lessons{gate: s.gate, breakers: breakers, activity: s.activity, log: s.log}
+	s.lessons = &lessons{gate: s.gate, breakers: breakers, activity: s.activity, log: s.log, denials: &sitelog.LineLimit{Every: time.Minute}}
 	s.coalescing.Log, s.coalescing.send, s.coalescing.finish = s.log, s.sendUntilDone, s.End
 }
 

@@ -27,6 +27,7 @@ type lessons struct {
 	breakers *siteBreakers
 	activity *sitelog.Log
 	log      *logrus.Logger
+	denials  *sitelog.LineLimit // of the lines about denied tokens
 }
 
 // tellAll tells the queue, the breaker and the load of the backend how an attempt ended. If
@@ -153,7 +154,9 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 	}
 	for _, token := range denied {
 		a := pool.Availability(x.answered, token, x.site)
-		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
+		if s.denials.Due(pool.Name()+" "+token.Label()+" "+x.site, x.answered) { // others were in flight
+			s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
+		}
 		putAway(s.gate, token, a.Site, a.Until)
 	}
 	return d.Again, d.Until

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/redact"
@@ -50,10 +51,10 @@ func (x *Request) Report() Report {
 	return report
 }
 
-// LeftAfter notes the time after which the client of the request has left, if it has.
-func (x *Request) LeftAfter(d time.Duration) {
+// Left notes when the client of the request has left.
+func (x *Request) Left(at time.Time) {
 	if why := &x.progress.learned.denial; *why != status.WhileFailing {
-		*why = status.Age(d)
+		*why = status.Age(at.Sub(x.Start), x.Snapshot.activity.Left.Due(x.site, at))
 	}
 }
 
@@ -65,7 +66,10 @@ func (x *Request) Denied() string {
 	case status.Draining:
 		return x.Refusal
 	}
-	return ""
+	if x.Status < http.StatusBadRequest || x.Status == status.ClientLeft {
+		return ""
+	}
+	return status.ByAbide + x.Refusal
 }
 
 // Site returns the site of the request; "" before that is known.

@@ -50,10 +50,12 @@ type clientsSide interface {
 
 // NewView makes a view of a Dispatcher behind a clients' side, which may be nil.
 func NewView(d *Dispatcher, side clientsSide) *View {
-	return &View{
+	v := &View{
 		current: &d.config.current, gate: d.gate, breakers: d.admission.breakers.Breakers, storage: d.storage, use: d.housekeeper.use, bytes: d.bytes, shared: &d.coalescing, loads: &d.loads,
 		activity: d.activity, robots: d.robots, clock: d.clock, side: side, ask: d.admission.ask,
 	}
+	v.activity.Named = v.Named
+	return v
 }
 
 // Holds returns the first of the requests that wait at a site, in order; "" is every site.

@@ -251,6 +251,24 @@ func (v *View) Learned() []status.Announced {
 	return lists.Map(v.Limits(), func(l LimitStatus) status.Announced { return l.Announced })
 }
 
+// Named returns a function that names a limit of a site for people, with how it became known: "limit: 5 per 10s,
+// announced by the site".
+func (v *View) Named() func(site, limit string) string {
+	names, p := map[[2]string]string{}, v.current.Load().policy
+	for _, l := range v.WrittenLimits() {
+		source := "of the defaults"
+		if rule := p.RuleOf(l.Site); rule != nil && len(rule.Limits) > 0 {
+			source = "written in " + cmp.Or(p.File, "the configuration")
+		}
+		names[[2]string{l.Site, l.Limit}] = "limit: " + l.Limit + ", " + source
+	}
+	for _, l := range v.Learned() {
+		text, _, _ := l.Source()
+		names[[2]string{l.Site, l.Title}], names[[2]string{l.Site, l.Label()}] = text, text
+	}
+	return func(site, limit string) string { return cmp.Or(names[[2]string{site, limit}], "limit: "+limit) }
+}
+
 // cool puts the reset after a pause.
 func (l *LimitStatus) cool(until time.Time) {
 	if until.After(l.Reset) {
@@ -271,6 +289,7 @@ func (l *LimitStatus) read(now time.Time, m limit.Meter) bool {
 	case *ledger.HiddenRate:
 		found := m.Found(now)
 		l.State, l.Remaining, l.Window, l.AtRandom = status.Hidden, found.Left, found.Window.Seconds(), found.AtRandom
+		l.SoFar = found.SoFar && found.Limit > 0
 		if found.Limit > 0 {
 			l.Limit = found.Limit
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,10 +26,12 @@ const lookEvery = time.Second
 // for concurrent use.
 type Log struct {
 	to       *logrus.Logger
-	wake     signal.Signal // Run has something to look at
-	awake    atomic.Bool   // Run checks every lookEvery
-	refusing atomic.Int64  // sites that refuse requests
-	numbers  atomic.Uint64 // of requests, for the lines of log level debug
+	wake     signal.Signal                          // Run has something to look at
+	awake    atomic.Bool                            // Run checks every lookEvery
+	refusing atomic.Int64                           // sites that refuse requests
+	numbers  atomic.Uint64                          // of requests, for the lines of log level debug
+	Named    func() func(site, limit string) string // names limits in lines, with how they became known; nil: by their titles
+	Left     LineLimit                              // finds clients of a site that leave at one moment
 
 	mu     sync.Mutex // guards the fields below; nothing is written to the log under it
 	sites  siteLines
@@ -58,7 +61,7 @@ const mostHeldTimes = 1000
 
 // New makes a Log that writes to a logger. Its lines about sites are written by Run.
 func New(to *logrus.Logger) *Log {
-	return &Log{to: to, wake: signal.New(), held: map[heldKey]*HeldTime{}}
+	return &Log{to: to, wake: signal.New(), Left: LineLimit{Every: time.Second}, held: map[heldKey]*HeldTime{}}
 }
 
 // Wake makes Run check waiting requests and refusing sites. Run works at every log level:
@@ -175,6 +178,9 @@ func (l *Log) look(gate *queue.Gate) bool {
 
 func (l *Log) write(lines []siteLine) {
 	for _, line := range lines {
+		if limit, of := line.fields["limit"].(string); of && l.Named != nil {
+			line.text = strings.Replace(line.text, "limit: "+limit, l.Named()(fmt.Sprint(line.fields["site"]), limit), 1)
+		}
 		if line.last != nil {
 			line.text += LastText(time.Now(), line.last())
 		}

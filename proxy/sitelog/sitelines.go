@@ -360,9 +360,6 @@ func (r *Refusal) describe(now time.Time) siteLine {
 // SiteFailed is the cause of a cooldown by a breaker.
 const SiteFailed = "it failed too often"
 
-// tokenTitle is the title of the limit shown while no token may be used.
-const tokenTitle = "token"
-
 // heldRequests says how many requests are held, and whose.
 func heldRequests(h *queue.SiteWaiting) string {
 	verb, whose := "are", ""
@@ -393,25 +390,17 @@ func HeldUntil(now time.Time, n int, k queue.Blocker) string {
 	case n > 1 && !status.IsPause(k.Limit):
 		text = ", the first" + text
 	}
-	switch {
-	case k.Limit == "cooldown" && k.Why == SiteFailed:
-		return text + ": the site failed"
-	case k.Limit == "cooldown" && k.Why != "":
-		return text + ": the site refused requests (" + k.Why + ")"
-	case k.Limit == "cooldown":
-		return text + ": the site refused requests"
-	case k.Limit == tokenTitle && k.Why != "":
-		return text + ": no token may be used before (" + k.Why + ")"
-	case status.IsPause(k.Limit):
-		return text + ": " + k.Limit
-	case k.Why != "" && strings.HasPrefix(k.Limit+" ", "backend "):
-		return text + ": the " + strings.Replace(k.Limit, " of ", " ", 1) + " is paused (" + k.Why + ")"
-	case k.Limit == "retry":
-		return text + ", before it is sent again"
-	case k.Why != "":
-		return text + ", limit: " + k.Limit + " (" + k.Why + ")"
+	why := ""
+	if k.Why != "" {
+		why = " (" + k.Why + ")"
 	}
-	return text + ", limit: " + k.Limit
+	switch name := status.LimitName(k.Limit); {
+	case name != k.Limit || status.IsPause(k.Limit):
+		return text + ": " + name + why
+	case k.Why != "" && strings.HasPrefix(k.Limit+" ", "backend "):
+		return text + ": the " + strings.Replace(k.Limit, " of ", " ", 1) + " is paused" + why
+	}
+	return text + ", limit: " + k.Limit + why
 }
 
 // LastText continues such a text: when the last of the requests goes, "" if that is not known.

@@ -152,17 +152,22 @@ type Found struct {
 	Limit    int64         // requests in a window, or in flight if there is no window; 0: not known
 	Window   time.Duration // 0: the limit is of requests in flight
 	Left     int64         // -1: not known
+	SoFar    bool          // it is a first estimate: no rate has both held and been refused
 	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
 }
 
 // Found describes the limit. A rate is told for the shortest of a second, a minute and an hour
-// in which one request goes.
+// in which one request goes. An estimate is not told before so many requests were accepted.
 func (p *HiddenRate) Found(now time.Time) Found {
 	p.at(now)
 	f := Found{Left: -1, AtRandom: p.noise.share}
-	switch rate := p.search.rate; {
+	rate := p.search.rate
+	if f.SoFar = rate > 0 && (p.search.good == 0 || p.search.refused == 0); f.SoFar && p.search.good > 0 {
+		rate = p.search.good
+	}
+	switch {
 	case p.windowed && p.window.limit > 0 && p.window.length > 0:
-		f.Limit, f.Window = p.window.limit, time.Duration(p.window.length).Round(time.Second)
+		f.SoFar, f.Limit, f.Window = false, p.window.limit, time.Duration(p.window.length).Round(time.Second)
 		f.Left = max(f.Limit-p.window.taken, 0)
 	case rate > 0 && !p.windowed && p.search.from != guessed:
 		f.Window = time.Second
@@ -172,8 +177,11 @@ func (p *HiddenRate) Found(now time.Time) Found {
 			}
 		}
 		f.Limit = max(int64(math.Round(rate*f.Window.Seconds())), 1)
+		if p.search.good == 0 && float64(f.Limit) > max(p.search.total, 1) {
+			f.Limit, f.Window = 0, 0
+		}
 	case p.atOnce.limit > 0:
-		f.Limit, f.Left = p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
+		f.SoFar, f.Limit, f.Left = false, p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
 	}
 	return f
 }

@@ -154,7 +154,7 @@ func (l *Ledger) Status(now time.Time) Status {
 	v := l.clock.At(now)
 	l.advance(v)
 	s := Status{
-		Limit: -1, Remaining: -1, Window: time.Duration(a.window.period),
+		Limit: -1, Remaining: -1, Window: time.Duration(a.window.shown()),
 		State: "open", Own: a.usage.own + a.usage.ownBefore, Foreign: a.usage.foreign + a.usage.foreignBefore,
 	}
 	if a.limit > 0 {

@@ -110,6 +110,7 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 		reset: at(s.Reset), over: at(s.Over), slop: s.Slop, before: at(s.Before), opened: at(s.Opened),
 		period: s.Period, lengthAnnounced: s.Said, limitGuessed: s.Guess, hadPrevious: s.Passed, wholeInRow: s.Fulls, serverDelay: s.Extra,
 	}
+	a.window.longest = max(a.window.reset-a.window.opened, 0)
 	l.refusals.until, l.refusals.inRow, a.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
 	a.usage.own, a.usage.foreign, a.usage.foreignAt, a.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
 	l.announced.shift = s.Shift

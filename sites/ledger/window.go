@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -162,7 +163,7 @@ func (l *Ledger) Announced() bool { return l.announced.ever }
 // GuessedWindow returns the length that a forecast takes the windows to have, and 0 if it is known, follows
 // from an end that was announced, or the limit has no windows.
 func (l *Ledger) GuessedWindow() time.Duration {
-	if w := &l.allowance.window; l.allowance.kind < refilling && l.allowance.limit > 0 && w.period == 0 && w.longest == 0 && w.end() > 0 {
+	if w := &l.allowance.window; l.allowance.kind < refilling && l.allowance.limit > 0 && w.period == 0 && w.longest == 0 && w.reset == 0 && w.before == 0 && w.end() > 0 {
 		return time.Duration(w.guess())
 	}
 	return 0
@@ -178,6 +179,17 @@ func (w *window) guess() int64 {
 		}
 	}
 	return length
+}
+
+// shown returns the length of the windows for people. Requests that come late put two ends further apart than the
+// length, and the time that is announced until an end is no longer: a usual length between both is the length.
+func (w *window) shown() int64 {
+	for _, seconds := range slices.Backward(usualWindows[:]) {
+		if usual := seconds * second; !w.lengthAnnounced && w.longest > 0 && w.longest-second <= usual && usual <= w.period {
+			return usual
+		}
+	}
+	return w.period
 }
 
 // continueByLength prepares a copy for a forecast, in which each window begins at the end of the one before.
