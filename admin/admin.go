@@ -4,7 +4,7 @@
 //
 // The usual call:
 //
-//	server := admin.Server(admin.New(admin.Options{Policy: current, Metrics: m, Proxy: proxy, Process: process, Samples: samples}))
+//	server := admin.Server(admin.New(admin.Options{Policy: current, Metrics: m, Proxy: proxy, Process: process, History: recorder}))
 //	err := server.Serve(listener)
 //
 // # Who may ask
@@ -39,7 +39,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
@@ -60,8 +60,8 @@ type Options struct {
 	// EnvCommand is the command that prints what sets up a shell of this machine: the
 	// proxy and files of certificates. "" where no such files are kept.
 	EnvCommand string
-	// Samples has what the page draws of the last minutes.
-	Samples *samples.Recorder
+	// History has what the page draws of the last minutes.
+	History *history.Recorder
 	Version string
 	Started time.Time
 	Log     *logrus.Logger

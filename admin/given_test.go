@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -45,7 +45,7 @@ type given struct {
 func (g *given) options() Options {
 	o := g.Options
 	o.Proxy, o.Process = givenProxy{g: g}, givenProcess{g: g}
-	o.Samples = samples.New(samples.Sources{
+	o.History = history.New(history.Options{
 		Sites: o.Metrics.Sites, Tokens: func() status.Tokens { return o.Proxy.Tokens() },
 		Waiting: func() int { return len(o.Proxy.Holds("", status.MaxHolds)) },
 	})

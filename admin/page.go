@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/admin/page"
-	"github.com/abide-proxy/abide/admin/samples"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -20,7 +20,7 @@ type pages struct {
 	sites      *sites
 	proxy      Proxy
 	process    Process
-	samples    *samples.Recorder
+	history    *history.Recorder
 	envCommand string
 
 	past   cached[page.Past]
@@ -31,7 +31,7 @@ type pages struct {
 
 // newPages are pages about a process.
 func newPages(o *Options, v *overview, s *sites) *pages {
-	p := &pages{overview: v, sites: s, proxy: o.Proxy, process: o.Process, samples: o.Samples, envCommand: o.EnvCommand}
+	p := &pages{overview: v, sites: s, proxy: o.Proxy, process: o.Process, history: o.History, envCommand: o.EnvCommand}
 	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 10*time.Second, 2*time.Second, 2*time.Second
 	return p
 }
@@ -41,13 +41,12 @@ func newPages(o *Options, v *overview, s *sites) *pages {
 func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Facts {
 	ctx, cancel := context.WithTimeout(ctx, pagePatience)
 	defer cancel()
-	p.samples.Take(now)
 	holds := p.proxy.Holds("", status.MaxHolds+1)
 	store := p.store.get(now, isNew, func() status.Store { return p.process.Store(ctx) })
 	f := &page.Facts{
 		Process: p.overview.now(holds, store), Setup: p.envCommand, Holds: holds,
 		Tokens: p.proxy.Tokens().Normalize(), Pauses: p.proxy.Pauses(),
-		Forecasts: status.NormalizeForecasts(p.proxy.Forecast("", 0), now), Samples: p.samples.Snapshot(now),
+		Forecasts: status.NormalizeForecasts(p.proxy.Forecast("", 0), now), Samples: p.history.Snapshot(now),
 	}
 	for _, one := range p.sites.used("", holds[:min(len(holds), status.MaxHolds)]) {
 		f.Known = append(f.Known, *one)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -28,6 +29,7 @@ type sites struct {
 	limits  *limits
 	proxy   Proxy
 	past    Process
+	history *history.Recorder
 }
 
 // list tells of all sites that are known, those with the most bytes first.
@@ -102,9 +104,10 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 		}
 		return all[site]
 	}
+	lately := s.history.LastMinute(time.Now())
 	for _, one := range s.metrics.Sites() {
 		known := at(one.Name)
-		known.Counts, known.LastMinute, known.Refusals = countsOf(one), s.metrics.LastMinute(one.Name), one.Refusals
+		known.Counts, known.LastMinute, known.Refusals = countsOf(one), lately[one.Name], one.Refusals
 		known.Unread = unreadOf(s.limits.policy(), one)
 	}
 	for _, one := range s.limits.now(name) {

@@ -118,19 +118,6 @@ func (m *Metrics) Failed() map[string][]status.CodeCount {
 	return failed
 }
 
-// LastMinute is the number of requests of a site answered in the last minute, 0 for a site
-// without a label of its own.
-func (m *Metrics) LastMinute(site string) uint64 {
-	item := m.sites.find(label(site))
-	if site == other {
-		item = m.sites.other
-	}
-	if item == nil {
-		return 0
-	}
-	return item.recent.lastMinute(time.Now())
-}
-
 // AccessLog has the metric of lines of the access log that were dropped.
 func (m *Metrics) AccessLog(dropped func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

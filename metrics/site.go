@@ -20,7 +20,6 @@ type Site struct {
 	of       *sites
 	counts   tally[series]
 	denials  tally[denial]
-	recent   recent // requests
 	times    atomic.Pointer[times]
 	idle     idleState
 	replaced atomic.Bool
@@ -192,7 +191,6 @@ func (s *Site) Request(method string, code int, took time.Duration) {
 		c.code = uint16(code)
 	}
 	s.count(c, 1)
-	s.recent.add(time.Now())
 	if took > 0 {
 		observe(s.timesOf().took, took)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -36,11 +37,14 @@ const begun = "history begun"
 type Options struct {
 	Sites   func() []metrics.SiteCount
 	Blocked func() []queue.Blocked
-	File    File // nil: only the last hour is kept, in memory
+	Tokens  func() status.Tokens
+	Waiting func() int // how many requests wait
+	File    File       // nil: only the last hour is kept, in memory
 	Log     *logrus.Logger
 }
 
-// Recorder keeps what was counted. Make it with New, and call Run.
+// Recorder keeps what was counted: of each second and each 10 seconds for some minutes, of each minute for an hour
+// and in a file. Make it with New, and call Run. It is safe for concurrent use.
 type Recorder struct {
 	options Options
 	began   time.Time
@@ -50,6 +54,7 @@ type Recorder struct {
 	mu        sync.Mutex
 	tally     tally
 	growth    blockedGrowth
+	rings     rings
 	unwritten sums // what is to be written
 	recent    recent
 	failing   bool
@@ -63,17 +68,22 @@ func New(o Options) *Recorder {
 	if o.Blocked == nil {
 		o.Blocked = func() []queue.Blocked { return nil }
 	}
+	if o.Tokens == nil {
+		o.Tokens = func() (none status.Tokens) { return none }
+	}
+	if o.Waiting == nil {
+		o.Waiting = func() int { return 0 }
+	}
 	return &Recorder{options: o, began: time.Now()}
 }
 
 // Count adds requests of a client. It is quick.
 func (r *Recorder) Count(u store.Usage, failed ...string) {
-	r.counted.mu.Lock()
-	defer r.counted.mu.Unlock()
-	r.counted.sums.count(store.UsageRows, u)
+	h := store.History{Usage: []store.Usage{u}}
 	for _, what := range failed {
-		r.counted.sums.count(store.FailedRows, store.Failure{Site: u.Site, What: what, Requests: 1})
+		h.Failed = append(h.Failed, store.Failure{Site: u.Site, What: what, Requests: 1})
 	}
+	r.counted.add(h)
 }
 
 // See notes from which address a client came.
@@ -82,8 +92,15 @@ func (r *Recorder) See(client, address string, now time.Time) { r.clients.see(cl
 // SharedNames are the names of clients that came from several addresses in the last hour.
 func (r *Recorder) SharedNames(now time.Time) []SharedName { return r.clients.shared(now) }
 
-// Run records at each full minute until ctx is done, and the rest at the end.
+// Run takes a sample at each full second, and records at each full minute, until ctx is done, and the rest at the end.
 func (r *Recorder) Run(ctx context.Context) {
+	var sampling sync.WaitGroup
+	defer sampling.Wait()
+	sampling.Go(func() { // writing may take long
+		for clock.Sleep(ctx, time.Until(time.Now().Truncate(time.Second).Add(time.Second))) == nil {
+			r.Take(time.Now())
+		}
+	})
 	r.Load(ctx, time.Now())
 	for {
 		now := time.Now()
@@ -157,11 +174,28 @@ func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Dur
 	}
 }
 
+// Take takes a sample.
+func (r *Recorder) Take(now time.Time) {
+	tokens, waiting := r.options.Tokens(), r.options.Waiting()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takeSites(now)
+	r.rings.waiting.highest(now, float32(waiting))
+	r.rings.takeTokens(now, tokens)
+}
+
+// takeSites adds what was counted of sites since the last call. Most of that is of the half a second before.
+func (r *Recorder) takeSites(now time.Time) {
+	grown := r.tally.since(r.options.Sites())
+	r.rings.takeSites(now.Add(-time.Second/2), r.tally.seen, grown)
+	r.counted.add(store.History{Traffic: grown})
+}
+
 // collect closes a minute. It returns what is to be written.
 func (r *Recorder) collect(minute time.Time) store.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fresh := r.fresh(&r.tally, &r.growth, true)
+	fresh := r.fresh(time.Now(), minute, true)
 	r.recent.add(minute, fresh)
 	r.clients.shared(minute.Add(time.Minute)) // forgets old ones
 	if r.options.File == nil {
@@ -175,15 +209,12 @@ func (r *Recorder) collect(minute time.Time) store.History {
 
 // unrecorded returns the counts that are not recorded yet, as those of the present minute.
 func (r *Recorder) unrecorded(now time.Time) store.History {
-	tally, growth := r.tally, r.growth // copies, so that the counts are not taken
-	all := sums{}
-	all.add(r.fresh(&tally, &growth, false))
-	return all.at(now.Truncate(time.Minute))
+	return r.fresh(now, now.Truncate(time.Minute), false)
 }
 
-// fresh returns what was counted since the last call with take.
-func (r *Recorder) fresh(t *tally, g *blockedGrowth, take bool) store.History {
-	h := r.counted.list(take)
-	h.Traffic, h.Blocked = t.since(r.options.Sites()), g.since(r.options.Blocked())
-	return h
+// fresh returns what was counted since the last call with take, as the counts of a minute.
+func (r *Recorder) fresh(now, minute time.Time, take bool) store.History {
+	r.takeSites(now)
+	r.counted.add(store.History{Blocked: r.growth.since(r.options.Blocked())})
+	return r.counted.list(minute, take)
 }

@@ -308,7 +308,7 @@ func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
 		c.sums.count(store.UsageRows, request(fmt.Sprint("site ", i), "x"))
 	}
 	var requests, others int64
-	list := c.list(true).Usage
+	list := c.list(time.Time{}, true).Usage
 	for _, one := range list {
 		requests += one.Requests
 		if one.Client == store.Others {
@@ -318,7 +318,7 @@ func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
 	if len(list) > 2*mostUsage+10 || requests != 2*n || others < n {
 		t.Errorf("%d rows, %d requests, %d of others", len(list), requests, others)
 	}
-	if again := c.list(true); !again.Empty() {
+	if again := c.list(time.Time{}, true); !again.Empty() {
 		t.Error(again)
 	}
 }

@@ -41,9 +41,7 @@ func (r *Recorder) inMemory(now time.Time) store.History {
 	h.Add(r.unwritten.at(now.Truncate(time.Minute)))
 	if r.options.File == nil {
 		for _, m := range r.recent.minutes {
-			stamped := sums{}
-			stamped.add(m.History)
-			h.Add(stamped.at(m.start))
+			h.Add(m.History)
 		}
 	}
 	return h

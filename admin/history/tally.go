@@ -100,17 +100,23 @@ func (g *blockedGrowth) since(now []queue.Blocked) []store.Blocked {
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// counted sums up what is counted as it happens. The zero value is empty.
+// counted sums up what is counted since the last full minute. The zero value is empty.
 type counted struct {
 	mu   sync.Mutex
 	sums sums
 }
 
-// list returns the counts since the last call with take, which has them begin anew.
-func (c *counted) list(take bool) store.History {
+func (c *counted) add(h store.History) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := c.sums.at(time.Time{})
+	c.sums.add(h)
+}
+
+// list returns the counts since the last call with take, which has them begin anew, as those of a minute.
+func (c *counted) list(minute time.Time, take bool) store.History {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.sums.at(minute)
 	if take {
 		c.sums = sums{}
 	}

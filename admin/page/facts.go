@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -33,7 +33,7 @@ type Facts struct {
 	Jobs      []status.Job
 	Advice    []status.Advice
 	Past      Past
-	Samples   samples.Snapshot
+	Samples   history.Snapshot
 
 	Filter string  // the page is about sites whose names have it; "" for all
 	Chosen *Chosen // the site that Filter names; nil where it names none
@@ -73,7 +73,7 @@ func (f *Facts) filtered() *Facts {
 	for i := range g.Past.Periods {
 		g.Past.Periods[i].Traffic = only(f.Past.Periods[i].Traffic, func(t status.Traffic) bool { return of(t.Site) })
 	}
-	g.SiteCount, g.Total, g.Samples.Total, g.Samples.Waiting, g.Unread, g.Failures = len(g.Known), status.Counts{}, samples.Course{}, nil, nil, status.Failures{Codes: maps.Clone(f.Codes)}
+	g.SiteCount, g.Total, g.Samples.Total, g.Samples.Waiting, g.Unread, g.Failures = len(g.Known), status.Counts{}, history.Course{}, nil, nil, status.Failures{Codes: maps.Clone(f.Codes)}
 	maps.DeleteFunc(g.Codes, func(site string, _ []status.CodeCount) bool { return !of(site) })
 	for _, site := range g.Known {
 		g.Total.Requests += site.Counts.Requests

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -17,19 +17,19 @@ var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // crowd has so many sites and tokens, and as many requests that wait as are counted.
 func crowd(sites, tokens int) *Facts {
-	f := &Facts{Samples: samples.Snapshot{End: noon.Add(samples.Step), Sites: map[string]samples.Course{}, Tokens: map[samples.TokenKey]samples.Timeline{}}}
-	points := make([]float32, samples.Points)
+	f := &Facts{Samples: history.Snapshot{End: noon.Add(history.Step), Sites: map[string]history.Course{}, Tokens: map[history.TokenKey]history.Timeline{}}}
+	points := make([]float32, history.Points)
 	for i := range points {
 		points[i] = float32(i * 7 % 13)
 	}
-	f.Samples.Total, f.Samples.Waiting = samples.Course{Now: samples.Rate{Requests: 42}, Requests: points}, points
+	f.Samples.Total, f.Samples.Waiting = history.Course{Now: history.Rate{Requests: 42}, Requests: points}, points
 	for i := range sites {
 		site := status.Site{Counts: status.Counts{Name: fmt.Sprintf("site-%04d.test", i), Requests: uint64(i)}}
 		for n := range 4 {
 			site.Limits = append(site.Limits, status.Limit{Limit: fmt.Sprint(n, " requests per 1m"), Amount: 60, Left: int64(15 * n), Unit: "requests"})
 		}
 		f.Known = append(f.Known, site)
-		f.Samples.Sites[site.Name] = samples.Course{Now: samples.Rate{Requests: 1}, Requests: points}
+		f.Samples.Sites[site.Name] = history.Course{Now: history.Rate{Requests: 1}, Requests: points}
 	}
 	pool := status.Pool{Name: "api", Count: tokens}
 	for i := range tokens {
@@ -38,11 +38,11 @@ func crowd(sites, tokens int) *Facts {
 			t.State, t.Until = "cooling", noon.Add(time.Duration(i%20)*time.Minute)
 		}
 		pool.Tokens = append(pool.Tokens, t)
-		var past samples.Timeline
+		var past history.Timeline
 		for n := range past {
-			past[n] = samples.State((n/3 + i) % 8)
+			past[n] = history.State((n/3 + i) % 8)
 		}
-		f.Samples.Tokens[samples.TokenKey{Pool: "api", Label: t.Label}] = past
+		f.Samples.Tokens[history.TokenKey{Pool: "api", Label: t.Label}] = past
 	}
 	f.Tokens = status.Tokens{Pools: []status.Pool{pool}}
 	for i := range status.MaxHolds {
@@ -308,12 +308,12 @@ func pathOf(l timeline, state string) string {
 }
 
 func TestATimelineShowsThePastAndWhatIsToCome(t *testing.T) {
-	end := noon.Add(samples.Step)
-	var past samples.Timeline
+	end := noon.Add(history.Step)
+	var past history.Timeline
 	for i := range past {
-		past[i] = samples.Ready
+		past[i] = history.Ready
 		if i >= 80 && i < 85 {
-			past[i] = samples.Used
+			past[i] = history.Used
 		}
 	}
 	cooling := status.Token{Label: "a", State: "cooling", Until: end.Add(5 * time.Minute)}

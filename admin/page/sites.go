@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/status"
 )
 
 // siteRow is a site as the page lists it.
 type siteRow struct {
 	*status.Site
-	Course   samples.Course
+	Course   history.Course
 	Limiting *limitBar // nil: none is in sight
 	recent   float64   // requests of the last minutes
 }

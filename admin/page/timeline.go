@@ -7,21 +7,21 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/status"
 )
 
 const (
 	// ahead is the number of steps that a timeline has after now.
-	ahead = samples.Points
+	ahead = history.Points
 	// timelineWidth is the width of a timeline, one unit for a step. Now is in its middle.
-	timelineWidth = samples.Points + ahead
+	timelineWidth = history.Points + ahead
 )
 
 // stateNames are the states as classes and words. What is not here is not drawn.
-var stateNames = map[samples.State]string{
-	samples.Ready: "ready", samples.Used: "used", samples.Partly: "partly", samples.Spent: "spent",
-	samples.Cooling: "cooling", samples.Disabled: "disabled", samples.Quarantined: "quarantined",
+var stateNames = map[history.State]string{
+	history.Ready: "ready", history.Used: "used", history.Partly: "partly", history.Spent: "spent",
+	history.Cooling: "cooling", history.Disabled: "disabled", history.Quarantined: "quarantined",
 }
 
 // stateWords say what a state is in a legend, in its order.
@@ -55,7 +55,7 @@ type tokenRow struct {
 }
 
 // Tone is the class of the token's state.
-func (r tokenRow) Tone() string { return stateNames[samples.StateOf(&r.Token)] }
+func (r tokenRow) Tone() string { return stateNames[history.StateOf(&r.Token)] }
 
 // poolView is a pool as the page shows it.
 type poolView struct {
@@ -85,15 +85,15 @@ type stateCount struct {
 }
 
 // poolOf is a pool with the timelines of its tokens.
-func poolOf(p *status.Pool, configured map[string]written, from *samples.Snapshot, now time.Time) poolView {
+func poolOf(p *status.Pool, configured map[string]written, from *history.Snapshot, now time.Time) poolView {
 	v := poolView{Pool: p, Width: timelineWidth, now: now, Counts: countsOf(p.Tokens)}
-	end := cmp.Or(from.End, now.Truncate(samples.Step).Add(samples.Step))
+	end := cmp.Or(from.End, now.Truncate(history.Step).Add(history.Step))
 	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
-	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(samples.StateOf(&b), samples.StateOf(&a)) })
+	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(history.StateOf(&b), history.StateOf(&a)) })
 	for _, t := range list[:min(len(list), status.MaxListed)] {
 		row := tokenRow{Token: t, More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
 		row.Scarce = append(row.Scarce, configured[t.Label].Bars...)
-		row.Timeline = timelineOf(&t, from.Tokens[samples.TokenKey{Pool: p.Name, Label: t.Label}], configured[t.Label].Spent, end)
+		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], configured[t.Label].Spent, end)
 		v.Rows = append(v.Rows, row)
 	}
 	return v
@@ -134,7 +134,7 @@ func writtenByToken(f *Facts) map[string]written {
 func countsOf(list []status.Token) (counts []stateCount) {
 	by, x := map[string]int{}, 0
 	for i := range list {
-		by[stateNames[samples.StateOf(&list[i])]]++
+		by[stateNames[history.StateOf(&list[i])]]++
 	}
 	for _, one := range stateWords {
 		counts = append(counts, stateCount{one.Name, one.Words, by[one.Name], x})
@@ -145,18 +145,18 @@ func countsOf(list []status.Token) (counts []stateCount) {
 
 // timelineOf is a token until end as it was observed, and after end as far as is known: spent is
 // until when nothing is left of a written limit.
-func timelineOf(t *status.Token, past samples.Timeline, spent, end time.Time) timeline {
-	var steps [timelineWidth]samples.State
+func timelineOf(t *status.Token, past history.Timeline, spent, end time.Time) timeline {
+	var steps [timelineWidth]history.State
 	copy(steps[:], past[:])
-	state := samples.StateOf(t)
+	state := history.StateOf(t)
 	until := stepsUntil(lastOf(t), end)
 	for i := range ahead {
-		steps[samples.Points+i] = samples.Ready
+		steps[history.Points+i] = history.Ready
 		switch {
-		case i < until && state != samples.Ready:
-			steps[samples.Points+i] = state
+		case i < until && state != history.Ready:
+			steps[history.Points+i] = state
 		case !spent.IsZero() && i < stepsUntil(spent, end):
-			steps[samples.Points+i] = samples.Spent
+			steps[history.Points+i] = history.Spent
 		}
 	}
 	return timeline{
@@ -183,15 +183,15 @@ func stepsUntil(until, end time.Time) int {
 	if until.IsZero() {
 		return ahead
 	}
-	return int((until.Sub(end) + samples.Step - 1) / samples.Step)
+	return int((until.Sub(end) + history.Step - 1) / history.Step)
 }
 
 // stretchesOf has a path for each state that is there.
-func stretchesOf(steps [timelineWidth]samples.State) (list []stretch) {
-	paths := map[samples.State][]byte{}
+func stretchesOf(steps [timelineWidth]history.State) (list []stretch) {
+	paths := map[history.State][]byte{}
 	for from := 0; from < len(steps); {
 		to := from + 1
-		for to < len(steps) && steps[to] == steps[from] && to != samples.Points {
+		for to < len(steps) && steps[to] == steps[from] && to != history.Points {
 			to++
 		}
 		path := strconv.AppendInt(append(paths[steps[from]], 'M'), int64(from), 10)
@@ -200,7 +200,7 @@ func stretchesOf(steps [timelineWidth]samples.State) (list []stretch) {
 		paths[steps[from]] = append(path, 'z')
 		from = to
 	}
-	for state := samples.Ready; state <= samples.Quarantined; state++ {
+	for state := history.Ready; state <= history.Quarantined; state++ {
 		if path := paths[state]; len(path) > 0 {
 			list = append(list, stretch{stateNames[state], string(path)})
 		}
@@ -216,29 +216,29 @@ func resetsOf(t *status.Token, end time.Time) string {
 	var path []byte
 	marks := map[int]bool{}
 	for _, one := range t.Limits {
-		step := int(one.Reset.Sub(end) / samples.Step)
+		step := int(one.Reset.Sub(end) / history.Step)
 		if one.LeftShare() > 0.5 || one.Reset.Before(end) || step >= ahead || marks[step] || len(marks) >= maxResets {
 			continue
 		}
 		marks[step] = true
-		path = append(strconv.AppendInt(append(path, 'M'), int64(samples.Points+step), 10), " 0v10"...)
+		path = append(strconv.AppendInt(append(path, 'M'), int64(history.Points+step), 10), " 0v10"...)
 	}
 	return string(path)
 }
 
 // wordsOf is a timeline in words.
-func wordsOf(t *status.Token, past samples.Timeline) string {
+func wordsOf(t *status.Token, past history.Timeline) string {
 	used, away := 0, 0
 	for _, one := range past {
 		switch {
-		case one == samples.Used:
+		case one == history.Used:
 			used++
-		case one > samples.Ready:
+		case one > history.Ready:
 			away++
 		}
 	}
 	minutes := func(steps int) string {
-		return fmt.Sprintf("%.3g min", (time.Duration(steps) * samples.Step).Minutes())
+		return fmt.Sprintf("%.3g min", (time.Duration(steps) * history.Step).Minutes())
 	}
 	return fmt.Sprintf("%s now; of the last 15 min in use for %s, put away for %s", t.State, minutes(used), minutes(away))
 }

@@ -22,7 +22,6 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/history"
-	"github.com/abide-proxy/abide/admin/samples"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
@@ -51,14 +50,13 @@ type program struct {
 	kept    *storage
 	history *history.Recorder
 
-	asked    addresses         // as configured
-	listener net.Listener      // of the proxy
-	open     net.Listener      // the listener on which all https is opened; nil: none
-	admin    net.Listener      // nil when admin.listen is off
-	tls      listenersTLS      // of listener and open, and of admin
-	console  *http.Server      // on admin
-	samples  *samples.Recorder // for the console; nil where there is none
-	systemd  *systemd          // nil unless a service manager started abide
+	asked    addresses    // as configured
+	listener net.Listener // of the proxy
+	open     net.Listener // the listener on which all https is opened; nil: none
+	admin    net.Listener // nil when admin.listen is off
+	tls      listenersTLS // of listener and open, and of admin
+	console  *http.Server // on admin
+	systemd  *systemd     // nil unless a service manager started abide
 
 	job       atomic.Pointer[steeredJob] // nil: this process runs no job
 	stopping  atomic.Bool
@@ -152,9 +150,8 @@ func (a *program) start(p *policy.Policy) (err error) {
 	if a.proxy.Store().Kind != "none" {
 		a.metrics.Store(a.storeMetrics)
 	}
-	a.samples = samples.New(samples.Sources{Sites: a.metrics.Sites, Tokens: a.proxy.TokenStates, Waiting: a.waiting})
 	a.console = admin.Server(admin.New(admin.Options{
-		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Proxy: a.proxy, Process: adminProcess{a}, Samples: a.samples,
+		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Proxy: a.proxy, Process: adminProcess{a}, History: a.history,
 		Listen: a.listener.Addr().String(), EnvCommand: a.envCommand(p), Version: versionText(), Started: time.Now(), Log: a.log,
 	}))
 	return nil
@@ -206,9 +203,6 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	running.Go(func() { a.history.Run(recording) })
-	if a.samples != nil {
-		running.Go(func() { a.samples.Run(recording) })
-	}
 
 	var err error
 	ended := false

@@ -280,9 +280,12 @@ func (a *program) storeMetrics() metrics.StoreState {
 	return state
 }
 
-// newHistory returns a recorder of the counts of each minute.
+// newHistory returns a recorder of what is counted. Tokens and waiting requests are sampled for the console alone.
 func (a *program) newHistory() *history.Recorder {
 	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []dispatch.Blocked { return a.proxy.Blocked() }, Log: a.log}
+	if a.admin != nil {
+		o.Tokens, o.Waiting = func() status.Tokens { return a.proxy.TokenStates() }, a.waiting
+	}
 	if a.kept != nil && a.kept.file != nil {
 		o.File = a.kept.file
 	}

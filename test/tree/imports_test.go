@@ -52,7 +52,7 @@ var inside = map[string][]string{
 	"proxy/ca":                {},
 	"jobs/paginate":           {"jobs/records"},
 	"jobs/send":               {},
-	"admin/page":              {"admin/chart", "admin/samples"},
+	"admin/page":              {"admin/chart", "admin/history"},
 	"admin/top":               {},
 	"admin/chart":             {},
 }

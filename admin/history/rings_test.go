@@ -1,9 +1,8 @@
-package samples
+package history
 
 import (
 	"context"
 	"fmt"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +22,8 @@ type world struct {
 	waiting int
 }
 
-func (w *world) sources() Sources {
-	return Sources{
+func (w *world) sources() Options {
+	return Options{
 		Sites:   func() []metrics.SiteCount { return w.counts },
 		Tokens:  func() status.Tokens { return status.Tokens{Pools: []status.Pool{{Name: "api", Tokens: w.tokens}}} },
 		Waiting: func() int { return w.waiting },
@@ -32,29 +31,49 @@ func (w *world) sources() Sources {
 }
 
 func TestRatesAndPointsAreThoseOfTheCounters(t *testing.T) {
-	w := &world{counts: []metrics.SiteCount{{Name: "a.test", Requests: 1_000_000}}}
+	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
 	r := New(w.sources())
-	for second := range 25 {
+	for second := range 26 {
 		r.Take(noon.Add(time.Duration(second) * time.Second))
 		w.counts[0].Requests += 4
 		w.counts[0].In += 100
 		w.waiting = second
 	}
-	s := r.Snapshot(noon.Add(25 * time.Second))
+	if sum := r.LastMinute(noon.Add(25*time.Second + 400*time.Millisecond))["a.test"]; sum != 26*4 {
+		t.Errorf("%d requests in the last minute", sum)
+	}
+	s := r.Snapshot(noon.Add(25*time.Second + 800*time.Millisecond))
 	a := s.Sites["a.test"]
-	if a.Now != (Rate{Requests: 4, In: 100}) || s.Total.Now != a.Now {
+	if want := (Rate{Requests: 24. / 5, In: 600. / 5}); a.Now != want || s.Total.Now != a.Now {
 		t.Errorf("now %+v, total %+v", a.Now, s.Total.Now)
 	}
-	// What was counted before the first sample is in no point, and the present step is not over.
-	if n := len(a.Requests); n != Points || a.Requests[n-1] != 4 || math.Abs(float64(a.Requests[n-2])-3.6) > 0.001 || a.Requests[n-3] != 0 {
+	// The present step is not over.
+	if n := len(a.Requests); n != Points || a.Requests[n-1] != 4 || a.Requests[n-2] != 4 || a.Requests[n-3] != 0 {
 		t.Errorf("%d points: %v", n, a.Requests)
 	}
 	if s.Waiting[Points-1] != 18 || s.Waiting[Points-2] != 8 {
 		t.Errorf("waiting: %v", s.Waiting)
 	}
-	late := r.Snapshot(noon.Add(time.Hour))
-	if late.Total.Now != (Rate{}) || late.Total.Requests != nil || late.Waiting != nil {
-		t.Errorf("an hour later: %+v", late.Total)
+	late := noon.Add(time.Hour)
+	if s := r.Snapshot(late); s.Total.Now != (Rate{}) || s.Total.Requests != nil || s.Waiting != nil || len(r.LastMinute(late)) != 0 {
+		t.Errorf("an hour later: %+v", s.Total)
+	}
+}
+
+func TestTheLastMinuteForgetsWhatIsOlder(t *testing.T) {
+	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
+	r := New(w.sources())
+	for second := range 100 {
+		w.counts[0].Requests += 2
+		r.Take(noon.Add(time.Duration(second+1) * time.Second))
+	}
+	for _, c := range []struct {
+		at   time.Duration
+		want uint64
+	}{{99 * time.Second, 120}, {129 * time.Second, 60}, {158 * time.Second, 2}, {159 * time.Second, 0}, {time.Hour, 0}} {
+		if got := r.LastMinute(noon.Add(c.at))["a.test"]; got != c.want {
+			t.Errorf("after %v: %d, want %d", c.at, got, c.want)
+		}
 	}
 }
 
@@ -62,10 +81,29 @@ func TestASiteWhoseCountersBeginAnewHasNoHugeRate(t *testing.T) {
 	w := &world{counts: []metrics.SiteCount{{Name: "a.test", Requests: 1000}}}
 	r := New(w.sources())
 	r.Take(noon)
-	w.counts[0].Requests = 3
-	r.Take(noon.Add(time.Second))
-	if rate := r.Snapshot(noon.Add(time.Second)).Sites["a.test"].Now; rate.Requests != 3 {
+	w.counts[0].Requests = 30
+	r.Take(noon.Add(10 * time.Second))
+	if rate := r.Snapshot(noon.Add(10 * time.Second)).Sites["a.test"].Now; rate.Requests != 3 {
 		t.Errorf("%+v", rate)
+	}
+}
+
+func TestALateSampleChangesNoRate(t *testing.T) {
+	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
+	r := New(w.sources())
+	r.Take(noon)
+	at := noon
+	for _, seconds := range []int{7, 1, 12, 1, 1, 30, 200} {
+		at = at.Add(time.Duration(seconds) * time.Second)
+		w.counts[0].Requests += 4 * uint64(seconds)
+		r.Take(at)
+		a := r.Snapshot(at).Sites["a.test"]
+		if a.Now.Requests != 4 || len(a.Requests) > 0 && a.Requests[Points-1] != 4 {
+			t.Errorf("%v: %v now, %v", at, a.Now, a.Requests)
+		}
+	}
+	if sum := r.LastMinute(at)["a.test"]; sum != 59*4 { // the present second has begun only now
+		t.Errorf("%d requests in the last minute", sum)
 	}
 }
 
@@ -103,29 +141,39 @@ func TestATimelineHasTheStatesOfTheLastMinutes(t *testing.T) {
 	}
 }
 
-func TestMoreSitesAndTokensThanTheBoundsHaveNoCourse(t *testing.T) {
+func TestEachCountedSiteHasACourseAndTheFirstTokensATimeline(t *testing.T) {
 	w := &world{}
-	for i := range maxSites + 7 {
-		w.counts = append(w.counts, metrics.SiteCount{Name: fmt.Sprint(i)})
+	const sites = 10_007
+	for i := range sites {
+		w.counts = append(w.counts, metrics.SiteCount{Name: fmt.Sprint(i), Requests: 1})
 	}
 	for i := range maxTokens + 7 {
 		w.tokens = append(w.tokens, status.Token{Label: fmt.Sprint(i), State: "ready"})
 	}
 	r := New(w.sources())
 	r.Take(noon)
-	if s := r.Snapshot(noon); len(s.Sites) != maxSites || len(s.Tokens) != maxTokens {
+	if s := r.Snapshot(noon); len(s.Sites) != sites || len(s.Tokens) != maxTokens {
 		t.Errorf("%d sites, %d tokens", len(s.Sites), len(s.Tokens))
+	}
+	if lately := r.LastMinute(noon); len(lately) != sites {
+		t.Errorf("%d sites in the last minute", len(lately))
 	}
 }
 
-func TestASampleIsTakenEachSecondUntilTheEnd(t *testing.T) {
+func TestASampleIsTakenAtEachFullSecondUntilTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := 0
-		r := New(Sources{Sites: func() []metrics.SiteCount { return nil }, Tokens: func() status.Tokens { return status.Tokens{} }, Waiting: func() int { taken++; return 0 }})
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+time.Millisecond)
+		r := New(Options{Waiting: func() int {
+			if taken++; time.Now().Nanosecond() != 0 {
+				t.Error(time.Now())
+			}
+			return 0
+		}})
+		time.Sleep(300 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		r.Run(ctx)
-		if taken != 11 {
+		if taken != 10 {
 			t.Errorf("%d samples", taken)
 		}
 	})
@@ -141,10 +189,10 @@ func TestASeriesIsTheSumOfWhatWasAdded(t *testing.T) {
 			now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "seconds")) * time.Second)
 			n := float32(rapid.IntRange(0, 5).Draw(t, "more"))
 			s.more(now, n)
-			sums[stepOf(now)] += n
+			sums[stepOf(now, Step)] += n
 		}
 		for i, got := range s.read(now, 1) {
-			if want := sums[stepOf(now)-Points+1+int64(i)]; got != want {
+			if want := sums[stepOf(now, Step)-Points+1+int64(i)]; got != want {
 				t.Fatalf("point %d is %v, not %v", i, got, want)
 			}
 		}

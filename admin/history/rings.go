@@ -1,0 +1,313 @@
+package history
+
+import (
+	"math"
+	"time"
+
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// Step is the time that a point of a Course, and of a Timeline, stands for.
+	Step = 10 * time.Second
+	// Points is the number of points in memory.
+	Points = 90
+
+	// maxTokens is the largest number of tokens with a timeline. The others have none.
+	maxTokens = 2000
+	// rateOver is the number of seconds of the present rate.
+	rateOver = 5
+)
+
+// rings have what was sampled in the last minutes. The zero value has no samples.
+type rings struct {
+	total   course
+	waiting series
+	sites   map[string]*course     // :: site, of those that are counted
+	tokens  map[TokenKey]*timeline // at most maxTokens
+	second  int64                  // of the last sample of sites
+}
+
+// takeSites adds what has grown since the last sample, the same in each second since. A site that is not counted any
+// more is forgotten.
+func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, grown []store.Traffic) {
+	second := stepOf(at, time.Second)
+	since := min(r.second+1, second)
+	if r.second == 0 {
+		since = second
+	}
+	r.second = second
+	for name := range r.sites {
+		if _, there := counted[name]; !there {
+			delete(r.sites, name)
+		}
+	}
+	for _, one := range grown {
+		r.total.add(since, second, &one)
+		known := r.sites[one.Site]
+		if known == nil {
+			if r.sites == nil {
+				r.sites = map[string]*course{}
+			}
+			known = &course{}
+			r.sites[one.Site] = known
+		}
+		known.add(since, second, &one)
+	}
+}
+
+// takeTokens adds the state of each token. A token that has left its pool is forgotten.
+func (r *rings) takeTokens(now time.Time, tokens status.Tokens) {
+	seen := map[TokenKey]bool{}
+	for _, p := range tokens.Pools {
+		for i := range p.Tokens {
+			key := TokenKey{p.Name, p.Tokens[i].Label}
+			seen[key] = true
+			known := r.tokens[key]
+			if known == nil {
+				if len(r.tokens) >= maxTokens {
+					continue
+				}
+				if r.tokens == nil {
+					r.tokens = map[TokenKey]*timeline{}
+				}
+				known = &timeline{}
+				r.tokens[key] = known
+			}
+			known.add(now, &p.Tokens[i])
+		}
+	}
+	for key := range r.tokens {
+		if !seen[key] {
+			delete(r.tokens, key)
+		}
+	}
+}
+
+// Snapshot has all points until a time. It shares nothing with the Recorder.
+type Snapshot struct {
+	End     time.Time // of the last step of Tokens, which is not over. The others have steps that are over
+	Total   Course
+	Waiting []float32 // the most in each step
+	Sites   map[string]Course
+	Tokens  map[TokenKey]Timeline
+}
+
+// Snapshot takes a sample, and returns all points until now.
+func (r *Recorder) Snapshot(now time.Time) Snapshot {
+	r.Take(now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := Snapshot{
+		End: now.Truncate(Step).Add(Step), Total: r.rings.total.read(now), Waiting: r.rings.waiting.read(now.Add(-Step), 1),
+		Sites: make(map[string]Course, len(r.rings.sites)), Tokens: make(map[TokenKey]Timeline, len(r.rings.tokens)),
+	}
+	for name, one := range r.rings.sites {
+		s.Sites[name] = one.read(now)
+	}
+	for key, one := range r.rings.tokens {
+		s.Tokens[key], _ = one.states.read(stepOf(now, Step))
+	}
+	return s
+}
+
+// LastMinute returns the requests of each site that were answered in the last minute, of sites that have any.
+func (r *Recorder) LastMinute(now time.Time) map[string]uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takeSites(now)
+	sums := map[string]uint64{}
+	for name, one := range r.rings.sites {
+		if sum := one.lately(now, 60); sum.requests > 0 {
+			sums[name] = uint64(math.Round(float64(sum.requests)))
+		}
+	}
+	return sums
+}
+
+// stepOf is the number of the step that a time is in.
+func stepOf(at time.Time, step time.Duration) int64 { return at.Unix() / int64(step/time.Second) }
+
+// steps has a value for each of the last steps. The zero value is empty.
+type steps[T comparable] struct {
+	values *[Points]T // :: step modulo Points → its value; nil: nothing but zero values
+	last   int64      // the last step that has a value
+}
+
+// at is the value of the present step, which is made the last one.
+func (s *steps[T]) at(step int64) *T {
+	var none T
+	if s.values == nil {
+		s.values, s.last = new([Points]T), step
+	}
+	for next := max(s.last+1, step-Points+1); next <= step; next++ {
+		s.values[next%Points] = none
+	}
+	s.last = max(s.last, step)
+	return &s.values[step%Points]
+}
+
+// read are the values of all steps until one, oldest first. some tells whether any is not zero.
+func (s *steps[T]) read(until int64) (list [Points]T, some bool) {
+	var none T
+	for i := range list {
+		list[i] = s.of(until - Points + 1 + int64(i))
+		some = some || list[i] != none
+	}
+	return list, some
+}
+
+// of returns the value of a step.
+func (s *steps[T]) of(step int64) (value T) {
+	if s.values != nil && step > s.last-Points && step <= s.last {
+		value = s.values[step%Points]
+	}
+	return value
+}
+
+// series has a number for each of the last steps.
+type series struct{ steps[float32] }
+
+// more adds to the number of the present step.
+func (s *series) more(now time.Time, n float32) {
+	if n > 0 {
+		*s.at(stepOf(now, Step)) += n
+	}
+}
+
+// highest raises the number of the present step to n.
+func (s *series) highest(now time.Time, n float32) {
+	if n > 0 {
+		at := s.at(stepOf(now, Step))
+		*at = max(*at, n)
+	}
+}
+
+// read are the numbers of all steps until now, times a factor, oldest first; nil where there
+// are only zeros.
+func (s *series) read(now time.Time, factor float32) []float32 {
+	list, some := s.steps.read(stepOf(now, Step))
+	if !some {
+		return nil
+	}
+	for i := range list {
+		list[i] *= factor
+	}
+	return list[:]
+}
+
+// Rate is something per second.
+type Rate struct{ Requests, In, Out float64 }
+
+// Course has the rates of a site: Now is the rate of the last seconds, Requests has the rate of each
+// step that is over, oldest first. It is nil where there was nothing.
+type Course struct {
+	Now      Rate
+	Requests []float32 // per second
+}
+
+// Add adds the rates of another site.
+func (c *Course) Add(other Course) {
+	c.Now = Rate{c.Now.Requests + other.Now.Requests, c.Now.In + other.Now.In, c.Now.Out + other.Now.Out}
+	if c.Requests == nil {
+		c.Requests = make([]float32, len(other.Requests))
+	}
+	for i := range min(len(c.Requests), len(other.Requests)) {
+		c.Requests[i] += other.Requests[i]
+	}
+}
+
+// course has what was counted of a site in each of the last seconds and steps. The zero value is empty.
+type course struct {
+	seconds  steps[growth]
+	requests series
+}
+
+// growth has what was counted of a site in a second.
+type growth struct{ requests, in, out float32 }
+
+func (g *growth) add(other growth) {
+	g.requests, g.in, g.out = g.requests+other.requests, g.in+other.in, g.out+other.out
+}
+
+// add adds what was counted from one second to another.
+func (c *course) add(since, second int64, t *store.Traffic) {
+	n := float32(second - since + 1)
+	each := growth{float32(t.Requests) / n, float32(t.In) / n, float32(t.Out) / n}
+	for at := max(since, second-Points+1); at <= second; at++ {
+		c.seconds.at(at).add(each)
+		c.requests.more(time.Unix(at, 0), each.requests)
+	}
+}
+
+// lately returns what was counted in the last seconds until a time, with the second of that time.
+func (c *course) lately(now time.Time, seconds int64) (sum growth) {
+	until := stepOf(now, time.Second)
+	for second := until - seconds + 1; second <= min(until, c.seconds.last); second++ {
+		sum.add(c.seconds.of(second))
+	}
+	return sum
+}
+
+// read is the course until now.
+func (c *course) read(now time.Time) Course {
+	sum := c.lately(now.Add(-time.Second), rateOver)
+	return Course{
+		Now:      Rate{float64(sum.requests) / rateOver, float64(sum.in) / rateOver, float64(sum.out) / rateOver},
+		Requests: c.requests.read(now.Add(-Step), 1/float32(Step.Seconds())),
+	}
+}
+
+// TokenKey names a token.
+type TokenKey struct{ Pool, Label string }
+
+// State is the state of a token in a step. Of several states in a step the greatest is stored.
+type State uint8
+
+const (
+	Unknown State = iota // nobody looked
+	Ready
+	Partly  // put away for some routes
+	Used    // requests were sent with it
+	Spent   // nothing is left of a limit
+	Cooling // a site asked for a pause
+	Disabled
+	Quarantined
+)
+
+// states are those that a status.Token has.
+var states = map[string]State{
+	"ready": Ready, "spent": Spent, "cooling": Cooling, "disabled": Disabled, "quarantined": Quarantined,
+}
+
+// StateOf is the state of a token that is not in use.
+func StateOf(t *status.Token) State {
+	state := states[t.State]
+	if state == Ready && len(t.Routes) > 0 {
+		return Partly
+	}
+	return state
+}
+
+// Timeline is the state of a token in each step, oldest first.
+type Timeline [Points]State
+
+// timeline has the samples of a token. The zero value is empty.
+type timeline struct {
+	states steps[State]
+	uses   uint64
+	began  bool
+}
+
+// add adds how a token is now.
+func (l *timeline) add(now time.Time, t *status.Token) {
+	state := StateOf(t)
+	if t.State == "ready" && l.began && t.Uses != l.uses {
+		state = Used
+	}
+	at := l.states.at(stepOf(now, Step))
+	*at = max(*at, state)
+	l.began, l.uses = true, t.Uses
+}
