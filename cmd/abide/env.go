@@ -177,11 +177,10 @@ func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 		unknown.Admin.Listen = ""
 		p = &unknown
 	}
-	registered := slices.ContainsFunc(registrations(p.Data), func(r registration) bool { return r.Admin != "" })
-	if p.Admin.Listen == "" && !registered {
-		return "", nil
-	}
 	list, err := running(cmd, p)
+	if err != nil && p.Admin.Listen == "" {
+		return "", nil // none can be asked
+	}
 	if err != nil {
 		return "", err
 	}

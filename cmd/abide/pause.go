@@ -119,28 +119,20 @@ func changePause(cmd *cobra.Command, site, what string, ask any) error {
 // changeSite changes a site at each running abide. say prints an answer, and tells whether it is that of an abide. An
 // abide that has nothing to change is no failure where another has.
 func changeSite(cmd *cobra.Command, site, what, does string, ask any, say func(w io.Writer, body []byte, of registration) bool) error {
-	list, api, err := findRunning(cmd)
-	if err != nil {
-		return err
-	}
-	api.warnGuessed(cmd, list)
-	var failed, absent []error
-	for _, one := range list {
-		ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+	var failed error // without those that have nothing to change
+	answered, all := askRunning(cmd, nil, true, func(ctx context.Context, one registration, api adminAPI) error {
 		body, err := api.post(ctx, one.Admin, sitePath(site, what), ask, does)
-		cancel()
-		var refused *problem
-		switch {
-		case errors.As(err, &refused) && refused.status == http.StatusNotFound:
-			absent = append(absent, err) // or another one that shares the pause has just resumed it
-		case err != nil:
-			failed = append(failed, err)
-		case !say(cmd.OutOrStdout(), body, one):
-			failed = append(failed, notAbide(one.Admin, does))
+		if err == nil && !say(cmd.OutOrStdout(), body, one) {
+			err = notAbide(one.Admin, does)
 		}
+		var refused *problem
+		if !errors.As(err, &refused) || refused.status != http.StatusNotFound { // or another one that shares the pause has just resumed it
+			failed = errors.Join(failed, err)
+		}
+		return err
+	})
+	if answered {
+		return failed
 	}
-	if len(failed)+len(absent) == len(list) {
-		failed = append(failed, absent...)
-	}
-	return errors.Join(failed...)
+	return all
 }

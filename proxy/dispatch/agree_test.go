@@ -15,7 +15,7 @@ func TestTokensHaveOneMeasuredWindowOfALimit(t *testing.T) {
 		of("a", "6 requests per 5s", 5), of("b", "6 requests per 5s", 6),
 	}
 	agree(list)
-	for i, want := range []float64{9, 9, 9, 0, 5, 6} {
+	for i, want := range []float64{8, 8, 8, 0, 5, 6} {
 		if list[i].Window != want {
 			t.Errorf("%s of %s: %g s, want %g", list[i].Title, list[i].Token, list[i].Window, want)
 		}

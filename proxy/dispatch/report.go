@@ -60,16 +60,15 @@ func (x *Request) Left(at time.Time) {
 
 // Denied returns why waiting does not help, if the answer says so, and of a client that has left after which time.
 func (x *Request) Denied() string {
-	switch x.Refusal {
-	case "":
+	switch {
+	case x.Refusal == "":
 		return x.progress.learned.denial
-	case status.Draining:
+	case x.Refusal == status.Draining:
 		return x.Refusal
+	case x.Status >= http.StatusBadRequest && x.Status != status.ClientLeft:
+		return status.ByAbide + x.Refusal
 	}
-	if x.Status < http.StatusBadRequest || x.Status == status.ClientLeft {
-		return ""
-	}
-	return status.ByAbide + x.Refusal
+	return ""
 }
 
 // Site returns the site of the request; "" before that is known.

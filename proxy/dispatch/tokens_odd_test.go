@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,5 +239,29 @@ sites:
 			t.Errorf("%d after %v", got.Status, got.At)
 		}
 		w.idle("site.test")
+	})
+}
+
+// TestADeniedTokenIsSaidOnce: not by each request that was in flight with it when the site withdrew it.
+func TestADeniedTokenIsSaidOnce(t *testing.T) {
+	var withdrawn atomic.Bool
+	run(t, func(rw http.ResponseWriter, r *http.Request) {
+		time.Sleep(100 * time.Millisecond)
+		if withdrawn.Load() && secretOf(r) == "a-secret" {
+			rw.WriteHeader(http.StatusUnauthorized)
+		}
+	}, poolWith(""), func(w rig) {
+		for range 60 { // the site is known, and both tokens are accepted
+			w.Get("http://site.test/items")
+		}
+		withdrawn.Store(true)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() { w.Get("http://site.test/items") })
+		}
+		all.Wait()
+		if n := strings.Count(w.lines(), "does not accept the token a of "); n != 1 {
+			t.Errorf("it is said %d times: %s", n, w.lines())
+		}
 	})
 }

@@ -299,22 +299,19 @@ func (l *LimitStatus) read(now time.Time, m limit.Meter) bool {
 	return true
 }
 
-// agree gives all tokens the same window of a limit whose windows were measured: the median of what was measured.
+// agree gives all tokens the same window of a limit whose windows were measured: the shortest, as late requests make it
+// longer.
 func agree(list []LimitStatus) {
-	type name struct{ site, pool, route, title string }
-	measured := map[name][]float64{}
-	each := func(do func(l *LimitStatus, at name)) {
+	least := map[[4]string]float64{}
+	for range 2 { // the first time finds the least
 		for i := range list {
 			if l := &list[i]; l.Measured() {
-				do(l, name{l.Site, l.Pool, l.Route, l.Title})
+				at := [4]string{l.Site, l.Pool, l.Route, l.Title}
+				least[at] = min(cmp.Or(least[at], l.Window), l.Window)
+				l.Window = least[at]
 			}
 		}
 	}
-	each(func(l *LimitStatus, at name) { measured[at] = append(measured[at], l.Window) })
-	for _, all := range measured {
-		slices.Sort(all)
-	}
-	each(func(l *LimitStatus, at name) { l.Window = measured[at][(len(measured[at])-1)/2] })
 }
 
 // LimitStatus is the state of a limit that a site has announced, or that was found out, for one
