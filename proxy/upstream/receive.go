@@ -26,14 +26,14 @@ type Holding interface {
 const (
 	// maxOpenWrite bounds the first write on a connection that has to take its hold.
 	maxOpenWrite = 4 << 10
-	// growingParts is how often a connection holds the present size of its receive buffer, if the
-	// system may make that larger.
+	// growingParts is the number of times that a connection holds the present size of its receive
+	// buffer, if the system may make that larger.
 	growingParts = 4
 	// maxSpliceUnasked bounds the bytes that the kernel moves before they are counted.
 	maxSpliceUnasked = 128 << 10
 )
 
-// hold is what a connection holds of a limit. It is never changed.
+// hold has the bytes of a limit that a connection holds. It is never changed.
 type hold struct {
 	of   Holding
 	size int // bytes
