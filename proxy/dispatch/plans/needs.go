@@ -214,8 +214,8 @@ type Subject struct {
 	Declared int64 // the bytes of the answer as the client declares them; 0: it does not
 }
 
-// mostExpected bounds the bytes that a request waits for because its connection has to pay for
-// them ahead. What a large receive buffer costs beyond that is paid when the request is sent.
+// mostExpected bounds the bytes that a request waits for because its connection has to hold
+// them. What a large receive buffer holds beyond that is taken when the request is sent.
 const mostExpected = 64 << 10
 
 // estimatePart is the part of a limit of bytes that a request may expect at most: one of so
@@ -223,7 +223,7 @@ const mostExpected = 64 << 10
 const estimatePart = 4
 
 // expects returns the bytes of a limit that a request waits for: what its client declares, or
-// what the site usually answers, or what the connection has to pay for ahead, but only a
+// what the site usually answers, or what the connection has to hold, but only a
 // part of the whole then.
 func (r *Subject) expects(of []queue.Limit) int64 {
 	if r.Declared > 0 {
