@@ -13,6 +13,8 @@ const (
 	// countedPart: bytes are counted only while everything that connections hold, and as much as
 	// may pass before it is counted, are under 1/countedPart of each limit, which is held for them.
 	countedPart = 100
+	// leastCounted is the smallest such limit in bytes. What is shown of smaller ones is exact.
+	leastCounted = 100_000_000
 	// heldParts and allParts are parts for what connections hold, and for that and two parts of bytes
 	// that are not counted yet.
 	heldParts, allParts = 6, 8
@@ -93,7 +95,7 @@ func (c *counted) setLimits(b *SiteBudget, limits []queue.Limit) {
 		}
 		amount = min(amount, limits[i].Spec.Amount, limits[i].Spec.AtOnce())
 	}
-	if !b.Budgeted() || len(limits) == 0 {
+	if !b.Budgeted() || len(limits) == 0 || amount < leastCounted {
 		amount = 0
 	}
 	c.most.Store(amount / countedPart / allParts)

@@ -117,7 +117,7 @@ func TestWhichLimitsAreCountedOnly(t *testing.T) {
 		counted bool
 	}{
 		"large":        {[]limit.Spec{perMinute(huge)}, true},
-		"small":        {[]limit.Spec{perMinute(20_000_000)}, false},
+		"small":        {[]limit.Spec{perMinute(90_000_000)}, false},
 		"one is small": {[]limit.Spec{perMinute(huge), perMinute(1_000_000)}, false},
 		"rolling":      {[]limit.Spec{{As: limit.Rolling, Amount: huge, Window: time.Hour}}, true},
 		"a bucket":     {[]limit.Spec{bucket(huge)}, true},
