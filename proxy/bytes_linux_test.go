@@ -82,9 +82,12 @@ func serveRaw(c *originConn) {
 	c.mu.Lock()
 	c.of = string(word[5:])
 	c.mu.Unlock()
-	if string(word[:5]) == "take " {
+	switch string(word[:5]) {
+	case "take ":
 		io.Copy(io.Discard, c)
 		return
+	case "later": // when a window is used up
+		<-time.After(time.Until(time.Now().Truncate(time.Second).Add(2700 * time.Millisecond)))
 	}
 	for piece := make([]byte, 64<<10); ; {
 		if _, err := c.Write(piece); err != nil {

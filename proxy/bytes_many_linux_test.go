@@ -71,6 +71,12 @@ func TestManyConnectionsUseALimitOfBytesAndNoMore(t *testing.T) {
 				w.openTunnel("127.0.0.1", "flooda")
 			}
 		}},
+		{"answers that begin late in a window", "", 0.85, func(w *byteTest) {
+			for range 12 {
+				w.openTunnel("127.0.0.1", "latera")
+			}
+			w.openTunnel("127.0.0.1", "flooda")
+		}},
 		{"small answers", "http", 0.9, func(w *byteTest) {
 			for _, c := range w.clients(8, false) {
 				w.requestUntilStop(c, http.MethodGet, "http://"+host+"/small", 0)
