@@ -63,8 +63,8 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 	// The running abide knows whether https is opened, so it is asked first. Its answer is
 	// printed last.
 	var answers bytes.Buffer
-	answered, live := askRunning(cmd, &answers, x.json, func(ctx context.Context, one registration, api adminAPI) error {
-		return x.ask(ctx, cmd, &answers, p, api, one.Admin, target, path)
+	answered, live := askRunning(cmd, &answers, x.json, func(ctx context.Context, at registration, api adminAPI) error {
+		return x.ask(ctx, cmd, &answers, p, api, at.Admin, target, path)
 	})
 	if answered && live != nil && !x.json {
 		fmt.Fprintln(cmd.ErrOrStderr(), live)

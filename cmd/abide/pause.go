@@ -120,10 +120,10 @@ func changePause(cmd *cobra.Command, site, what string, ask any) error {
 // abide that has nothing to change is no failure where another has.
 func changeSite(cmd *cobra.Command, site, what, does string, ask any, say func(w io.Writer, body []byte, of registration) bool) error {
 	var failed error // without those that have nothing to change
-	answered, all := askRunning(cmd, nil, true, func(ctx context.Context, one registration, api adminAPI) error {
-		body, err := api.post(ctx, one.Admin, sitePath(site, what), ask, does)
-		if err == nil && !say(cmd.OutOrStdout(), body, one) {
-			err = notAbide(one.Admin, does)
+	answered, withAbsent := askRunning(cmd, nil, true, func(ctx context.Context, at registration, api adminAPI) error {
+		body, err := api.post(ctx, at.Admin, sitePath(site, what), ask, does)
+		if err == nil && !say(cmd.OutOrStdout(), body, at) {
+			err = notAbide(at.Admin, does)
 		}
 		var refused *problem
 		if !errors.As(err, &refused) || refused.status != http.StatusNotFound { // or another one that shares the pause has just resumed it
@@ -134,5 +134,5 @@ func changeSite(cmd *cobra.Command, site, what, does string, ask any, say func(w
 	if answered {
 		return failed
 	}
-	return all
+	return withAbsent
 }

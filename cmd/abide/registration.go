@@ -248,7 +248,7 @@ func describeRunning(w io.Writer, list []registration) {
 // askRunning asks each running abide, within liveTimeout each. The output in text has titles
 // where needed, unless it is JSON. It tells whether any abide has answered, and joins the
 // errors of the others.
-func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ctx context.Context, one registration, api adminAPI) error) (answered bool, failed error) {
+func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ctx context.Context, at registration, api adminAPI) error) (answered bool, failed error) {
 	list, api, err := findRunning(cmd)
 	if err != nil {
 		return false, err
@@ -275,8 +275,8 @@ func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ct
 // printRunning asks each running abide, as askRunning does, and prints what ask writes.
 func printRunning(cmd *cobra.Command, asJSON bool, ask func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error) error {
 	var text bytes.Buffer
-	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, one registration, api adminAPI) error {
-		return ask(ctx, &text, one.Admin, api)
+	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, at registration, api adminAPI) error {
+		return ask(ctx, &text, at.Admin, api)
 	})
 	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
 		return err

@@ -105,13 +105,13 @@ func (x *reportCall) print(w io.Writer, r status.Report) error {
 // have the same file, so one answer is enough.
 func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, err error) {
 	const does = "reports what became of requests"
-	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, one registration, api adminAPI) error {
+	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at registration, api adminAPI) error {
 		if r.Rows != nil {
 			return nil
 		}
-		body, err := api.get(ctx, one.Admin, "report?"+query.Encode(), does)
+		body, err := api.get(ctx, at.Admin, "report?"+query.Encode(), does)
 		if err == nil && (json.Unmarshal(body, &r) != nil || r.Rows == nil) {
-			return notAbide(one.Admin, does)
+			return notAbide(at.Admin, does)
 		}
 		return err
 	})
