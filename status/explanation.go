@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// crawlDelay begins the name of a limit that robots.txt asks for, see proxy/dispatch/robots.
+const crawlDelay = "Crawl-delay of "
+
 // Explanation describes what would happen to a request now.
 type Explanation struct {
 	Target      string `json:"target"` // scheme://host:port; no path, no query
@@ -347,6 +350,8 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		list = append(list, fmt.Sprintf("\"abide resume %s\" lets it go", e.Site))
 	case e.Limit != "" && e.learned():
 		list = append(list, fmt.Sprintf("%q is the site's own; %s", e.Limit, e.allowsMore()))
+	case strings.HasPrefix(e.Limit, crawlDelay):
+		list = append(list, fmt.Sprintf("%q is from the site's robots.txt: \"robots: false\" in its rule leaves it out, and the rule's own limits hold", e.Limit))
 	case e.Limit != "":
 		list = append(list, fmt.Sprintf("raise the limit %q", e.Limit))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -99,6 +100,8 @@ func (s Process) Describe(w io.Writer) {
 	state := "not ready"
 	if s.Ready {
 		state = "ready"
+	} else if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Name == Draining }) {
+		state = Draining
 	}
 	up := time.Duration(s.Uptime * float64(time.Second)).Truncate(time.Second)
 	say(w, "%s at %s: %s, up %v", strings.TrimSpace("abide "+s.Version), s.Listen, state, up)
@@ -113,6 +116,9 @@ func (s Process) Describe(w io.Writer) {
 		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
 		if !one.OK || one.Degraded && !told {
 			verb := "is"
+			if one.Name == Draining {
+				one.Name = "abide"
+			}
 			if strings.HasSuffix(one.Name, " more") {
 				verb = "are"
 			}

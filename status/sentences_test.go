@@ -72,6 +72,12 @@ func TestAnExplanationInWords(t *testing.T) {
 			[]string{`raise the limit "10 requests per month"`},
 		},
 		{
+			"what robots.txt asks for",
+			Explanation{Place: 1, Limit: "Crawl-delay of 10 s", Until: in10},
+			`"Crawl-delay of 10 s" has too little left, until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{`"Crawl-delay of 10 s" is from the site's robots.txt: "robots: false" in its rule leaves it out, and the rule's own limits hold`},
+		},
+		{
 			"what is in flight",
 			Explanation{Place: 1, Limit: "2 in flight", Limits: []ExplainedLimit{{Limit: "2 in flight", InFlight: 2}}},
 			`all of "2 in flight" is in use until another is done`,

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +58,11 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	if u := admin.UnreadNow(c.policy.Load(), c.metrics.Sites()); u != nil {
 		f.Unread = u.Sites
 	}
-	return advice.Advise(f)
+	list := advice.Advise(f)
+	if until := c.drains.Load(); until != nil {
+		list.Advice = slices.Insert(list.Advice, 0, status.Advice{Rule: status.Draining, Weight: 1, Text: "This abide is draining, " + drainText(*until) + ".", Change: "Start the next one."})
+	}
+	return list
 }
 
 // adviceFacts returns the facts for advice, without the recorded history.

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // healthTimeout is shorter than the time that Docker and Kubernetes give a health check.
@@ -19,8 +23,8 @@ func healthcheckCommand() *cobra.Command {
 		Use:   "healthcheck",
 		Short: "Ask a running abide whether it is well (for containers)",
 		Long: `Healthcheck asks /healthz of the admin listener that --admin, $ABIDE_ADMIN or
-the configuration names, and ends with 0 when it is well. A configuration that
-was broken after that abide started does not matter.`,
+the configuration names, and ends with 0 when it is well, and with 1 while it
+drains. A configuration that was broken after that abide started does not matter.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, _, err := adminSettings(cmd)
@@ -40,25 +44,43 @@ was broken after that abide started does not matter.`,
 }
 
 func healthy(ctx context.Context, address string) error {
+	code, _, err := askOpen(ctx, address, "/healthz")
+	switch {
+	case err != nil:
+		return err
+	case code != http.StatusOK:
+		return fmt.Errorf("%s answers %d", address, code)
+	case drains(ctx, address):
+		return fmt.Errorf("the abide at %s is draining: it takes no new connections", address)
+	}
+	return nil
+}
+
+// drains reports whether the abide with the admin listener at an address is draining.
+func drains(ctx context.Context, address string) bool {
+	_, text, err := askOpen(ctx, address, "/readyz")
+	return err == nil && strings.HasPrefix(text, status.Draining+":")
+}
+
+// askOpen asks an admin listener for a path that needs no token, within healthTimeout.
+func askOpen(ctx context.Context, address, path string) (code int, text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, withScheme(address)+"/healthz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, withScheme(address)+path, nil)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", address, err)
+		return 0, "", fmt.Errorf("asking %s: %w", address, err)
 	}
 	answer, err := directTransport.RoundTrip(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return notRunningAt(address)
+		return 0, "", notRunningAt(address)
 	}
 	if failed := tlsFailure(address, err); failed != nil {
-		return failed
+		return 0, "", failed
 	}
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", address, err)
+		return 0, "", fmt.Errorf("asking %s: %w", address, err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", address, answer.Status)
-	}
-	return nil
+	head, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+	return answer.StatusCode, string(head), err
 }

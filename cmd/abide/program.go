@@ -59,7 +59,7 @@ type program struct {
 	systemd  *systemd     // nil unless a service manager started abide
 
 	job       atomic.Pointer[steeredJob] // nil: this process runs no job
-	stopping  atomic.Bool
+	drains    atomic.Pointer[time.Time]  // until when it drains; nil: it serves
 	reloading sync.Mutex
 	refused   refusedReload
 	settled   counts // by site: requests that clients gave up longer than endingTime ago
@@ -103,16 +103,16 @@ func (a *program) start(p *policy.Policy) (err error) {
 	if err := startFaults(p); err != nil {
 		return err
 	}
-	if a.listener, err = listen("listen", p.Listen); err != nil {
+	if a.listener, err = a.listen(p, "listen", p.Listen); err != nil {
 		return err
-	}
-	if p.Admin.Listen != "" {
-		if a.admin, err = listen("admin.listen", p.Admin.Listen); err != nil {
-			return err
-		}
 	}
 	if err := a.listenOpen(p); err != nil {
 		return err
+	}
+	if p.Admin.Listen != "" { // the last: an abide that drains keeps it, and clients can connect meanwhile
+		if a.admin, err = a.listen(p, "admin.listen", p.Admin.Listen); err != nil {
+			return err
+		}
 	}
 	if err := a.tls.load(p); err != nil {
 		return err
@@ -214,8 +214,9 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
 	before, drain := a.endings(), time.Now()
-	a.stopping.Store(true)
-	a.systemd.stopping("stopping", a.policy.Load().Timeouts.Drain+adminDrain)
+	until := drain.Add(a.policy.Load().Timeouts.Drain)
+	a.drains.Store(&until)
+	a.systemd.stopping("stopping", until.Sub(drain)+adminDrain)
 	if ctx.Err() != nil {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}
@@ -281,10 +282,15 @@ func (a *program) register(command string) (end func()) {
 	return func() { ownRegistration.remove() }
 }
 
+// drainText says until when abide drains.
+func drainText(until time.Time) string {
+	return "stopping: no new connections, and what is in flight has until " + until.UTC().Format("15:04:05 UTC") + " (timeouts.drain)"
+}
+
 // Ready is the answer of /readyz.
 func (a adminProcess) Ready() []status.Check {
-	if a.stopping.Load() {
-		return []status.Check{{Name: "proxy", Detail: "stopping"}}
+	if until := a.drains.Load(); until != nil {
+		return []status.Check{{Name: status.Draining, Detail: drainText(*until)}}
 	}
 	checks := []status.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}
 	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.checks(), refusingChecks(a.proxy.Refusing()))
@@ -378,8 +384,8 @@ func foreignAddresses(p *policy.Policy) (warnings []string) {
 }
 
 // listen opens a listener for a setting. Its error says what to do.
-func listen(key, address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
+func (a *program) listen(p *policy.Policy, key, address string) (net.Listener, error) {
+	l, err := a.bind(p, key, address)
 	if err == nil {
 		return l, nil
 	}
@@ -406,6 +412,32 @@ func listen(key, address string) (net.Listener, error) {
 	return nil, fmt.Errorf("%s: %w; choose another address with %s", key, err, other)
 }
 
+// bindStep is the time between two looks at an address that another process has, and bindGrace that
+// in which another abide that was told to stop begins to drain.
+const bindStep, bindGrace = 50 * time.Millisecond, time.Second
+
+// bind opens a listener. Where the abide that has the address drains, it waits for the end of
+// that, for as long as its own drain may take.
+func (a *program) bind(p *policy.Policy, key, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if !errors.Is(err, syscall.EADDRINUSE) || p.Admin.Listen == "" {
+		return l, err
+	}
+	_ = trustAdmin(p) // what cannot be asked does not drain
+	at, _ := adminAddress(p)
+	end, known := time.Now().Add(bindGrace), false
+	for errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end) {
+		if !known && drains(context.Background(), at) {
+			limit := p.Timeouts.Drain + 2*adminDrain
+			end, known = time.Now().Add(limit), true
+			a.log.WithFields(logrus.Fields{"address": address, "wait": limit}).Infof("%s: %s is that of an abide that is draining; waiting up to %v for it to end", key, address, limit)
+		}
+		time.Sleep(bindStep)
+		l, err = net.Listen("tcp", address)
+	}
+	return l, err
+}
+
 // addresses are the configured addresses of listeners.
 type addresses struct {
 	listen, admin string
@@ -425,7 +457,7 @@ func (a *program) listenOpen(p *policy.Policy) (err error) {
 		return nil
 	}
 	address := p.Open.Listen
-	if a.open, err = listen("listen_open", address); err != nil {
+	if a.open, err = a.listen(p, "listen_open", address); err != nil {
 		a.open = nil
 		if !p.Open.Default {
 			return err

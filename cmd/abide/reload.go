@@ -159,7 +159,7 @@ func (a adminProcess) Reload() (changes []string, err error) {
 func (a *program) reload() (changes []string, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	if a.stopping.Load() {
+	if a.drains.Load() != nil {
 		return nil, errStopping
 	}
 	a.systemd.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()))

@@ -158,6 +158,54 @@ func TestAStopFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
+// TestTheNextAbideStartsWhileTheOldOneDrains is kill $pid; abide serve &.
+func TestTheNextAbideStartsWhileTheOldOneDrains(t *testing.T) {
+	t.Parallel()
+	o, dir := newOrigin(t), t.TempDir()
+	d := serveIn(t, dir, nil)
+	client := d.client(nil)
+	answers := make(chan string, 2)
+	get := func(client *http.Client, path string) {
+		answer, err := client.Get(o.url + path)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		answer.Body.Close()
+		answers <- answer.Status
+	}
+	go get(client, "/held")
+	o.wait(t, 1)
+	d.signal(syscall.SIGTERM)
+	d.log.await(t, "stopping: ") // within bindGrace elsewhere, which no test hangs on
+	defer o.letGo()
+	next := launch(t, dir, nil, "serve", "--listen", d.proxy, "--admin", d.admin)
+	next.log.await(t, `admin.listen: `+d.admin+` is that of an abide that is draining; waiting up to 34s`)
+	next.proxy, next.admin = d.proxy, d.admin
+	if got := launch(t, dir, nil, "healthcheck", "--admin", d.admin); got.status() != 1 || !strings.Contains(got.log.String(), "is draining") {
+		t.Errorf("the health check of what drains: %s", got.log)
+	}
+	for command, said := range map[string]string{"status": ": draining, up ", "advise": "1. This abide is draining, stopping: no new connections"} {
+		if got := launch(t, dir, nil, command, "--admin", d.admin); got.status() != 0 || !strings.Contains(got.out.String(), said) {
+			t.Errorf("abide %s: %s%s", command, got.out, got.log)
+		}
+	}
+	go get(next.client(nil), "/") // is not refused
+	o.letGo()
+	for range 2 {
+		if got := <-answers; got != "200 OK" {
+			t.Errorf("a client got %s", got)
+		}
+	}
+	if got := d.status(); got != 0 {
+		t.Errorf("the old one ended with %d", got)
+	}
+	next.out.await(t, "dashboard")
+	if got := launch(t, dir, nil, "serve", "--listen", d.proxy, "--admin", d.admin); got.status() != 1 || !strings.Contains(got.log.String(), "in use by another process") {
+		t.Errorf("beside one that serves: %s", got.log)
+	}
+}
+
 func TestASecondSignalStopsAtOnce(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		o, d := newOrigin(t), serveIn(t, t.TempDir(), nil, "--drain", "1h")
