@@ -91,7 +91,7 @@ func TestWithoutATerminalAHoldHasALineInTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.wait(t, 1)
-	shown.await(t, `level=warning msg="abide holds 1 request to api\.test until another request is finished, limit: 1 in flight"\n`)
+	shown.await(t, `level=warning msg="abide holds 1 request to api\.test until another request is finished, limit: 1 in flight, written in .*abide.yaml"\n`)
 	o.letGo()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)

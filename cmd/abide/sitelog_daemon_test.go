@@ -60,7 +60,7 @@ func TestTheLogSaysWhenASiteHoldsRequestsAndWhenThatIsOver(t *testing.T) {
 		}()
 	}
 	o.wait(t, 1)
-	d.log.await(t, `level=info msg="api\.test: 1 request of 127\.0\.0\.1 is held until another request is finished, limit: 1 in flight"`)
+	d.log.await(t, `level=info msg="api\.test: 1 request of 127\.0\.0\.1 is held until another request is finished, limit: 1 in flight, written in .*abide.yaml"`)
 	o.letGo()
 	<-done
 	<-done
