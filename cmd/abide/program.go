@@ -412,32 +412,6 @@ func (a *program) listen(p *policy.Policy, key, address string) (net.Listener, e
 	return nil, fmt.Errorf("%s: %w; choose another address with %s", key, err, other)
 }
 
-// bindStep is the time between two looks at an address that another process has, and bindGrace that
-// in which another abide that was told to stop begins to drain.
-const bindStep, bindGrace = 50 * time.Millisecond, time.Second
-
-// bind opens a listener. Where the abide that has the address drains, it waits for the end of
-// that, for as long as its own drain may take.
-func (a *program) bind(p *policy.Policy, key, address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if !errors.Is(err, syscall.EADDRINUSE) || p.Admin.Listen == "" {
-		return l, err
-	}
-	_ = trustAdmin(p) // what cannot be asked does not drain
-	at, _ := adminAddress(p)
-	end, known := time.Now().Add(bindGrace), false
-	for errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end) {
-		if !known && drains(context.Background(), at) {
-			limit := p.Timeouts.Drain + 2*adminDrain
-			end, known = time.Now().Add(limit), true
-			a.log.WithFields(logrus.Fields{"address": address, "wait": limit}).Infof("%s: %s is that of an abide that is draining; waiting up to %v for it to end", key, address, limit)
-		}
-		time.Sleep(bindStep)
-		l, err = net.Listen("tcp", address)
-	}
-	return l, err
-}
-
 // addresses are the configured addresses of listeners.
 type addresses struct {
 	listen, admin string
