@@ -86,6 +86,9 @@ func serveRaw(c *originConn) {
 	case "take ":
 		io.Copy(io.Discard, c)
 		return
+	case "echo ":
+		io.Copy(c, c)
+		return
 	case "later": // when a window is used up
 		<-time.After(time.Until(time.Now().Truncate(time.Second).Add(2700 * time.Millisecond)))
 	}
@@ -139,8 +142,8 @@ func (w *byteTest) requestUntilStop(c *http.Client, method, u string, length int
 	})
 }
 
-// openTunnel opens a tunnel from a local address and writes word.
-func (w *byteTest) openTunnel(from, word string) {
+// tunnel opens a tunnel from a local address and writes word.
+func (w *byteTest) tunnel(from, word string) net.Conn {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c, err := d.Dial("tcp", w.addr)
 	must(w.t, err)
@@ -151,6 +154,12 @@ func (w *byteTest) openTunnel(from, word string) {
 		w.t.Fatalf("%q, %v", head, err)
 	}
 	io.WriteString(c, word)
+	return c
+}
+
+// openTunnel reads what comes through a tunnel, or sends without an end.
+func (w *byteTest) openTunnel(from, word string) {
+	c := w.tunnel(from, word)
 	w.run.Go(func() {
 		if strings.HasPrefix(word, "take") {
 			io.Copy(c, zeros{})
@@ -257,7 +266,7 @@ func retryOnSlowMachine(t *testing.T, name string, look func(*testing.T) (enough
 			return
 		}
 	}
-	t.Errorf("%s: not enough of a limit was used", name)
+	t.Errorf("%s: more than a limit passed, or not enough of it was used", name)
 }
 
 // measureAll measures several sites at once.

@@ -159,6 +159,14 @@ func (t *ByteSource) Release(n, back int64) {
 	s.step(now)
 }
 
+// Crowded reports whether a connection of the site waits that holds nothing yet.
+func (t *ByteSource) Crowded() bool {
+	s := t.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.sched.byteQueue.byteRequests, func(b *byteRequest) bool { return b.draw.Hold > 0 })
+}
+
 // ByteWait is a wait for bytes without a goroutine that waits: see ByteSource.Enter.
 type ByteWait struct {
 	source *ByteSource

@@ -197,6 +197,9 @@ func (b *SiteBudget) Release(held, back int) {
 	b.counted.release(b, int64(held), int64(back))
 }
 
+// Crowded implements upstream.Holding.
+func (b *SiteBudget) Crowded() bool { return b.limits.Crowded() }
+
 // over tells whether a byte source will never give bytes again: abide stops, or the budget
 // was closed.
 func over(err error) bool {

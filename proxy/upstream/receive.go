@@ -10,6 +10,8 @@ type Holding interface {
 	Open(done <-chan struct{}, size, n int) (granted, held int, err error)
 	// Release ends the hold of bytes, of which some go back.
 	Release(held, back int)
+	// Crowded tells whether other connections wait because of what is held.
+	Crowded() bool
 	// CreditHeld is Credit for a connection that holds bytes. arrived is called while it waits, and
 	// returns how many of these have arrived and how many cannot arrive meanwhile.
 	CreditHeld(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (granted int, err error)
@@ -182,6 +184,13 @@ func (c *meteredConn) requestComplete() {
 	idle := c.use.requests <= 0
 	c.deadlines.mu.Unlock()
 	if idle {
+		c.endHold(false)
+	}
+}
+
+// makeRoom gives back what an idle tunnel holds, if others wait for it. Its next write takes it again.
+func (c *meteredConn) makeRoom() {
+	if w := c.holding(); w != nil && c.holds(w) && w.Crowded() {
 		c.endHold(false)
 	}
 }

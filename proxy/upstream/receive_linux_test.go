@@ -24,6 +24,7 @@ func newHolding(credit, buffer int) *holdingBudget {
 func (p *holdingBudget) Buffer() int { return int(p.buffer.Load()) }
 
 func (p *holdingBudget) CountedOnly() bool { return false }
+func (p *holdingBudget) Crowded() bool     { return false }
 func (p *holdingBudget) Pay(int)           {}
 
 func (p *holdingBudget) Open(done <-chan struct{}, size, n int) (granted, held int, err error) {

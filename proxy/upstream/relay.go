@@ -48,6 +48,9 @@ func Relay(ctx context.Context, client, origin net.Conn, o RelayOptions) {
 // they are counted when the call ends.
 const uncountedTime = 250 * time.Millisecond
 
+// tunnelIdleTime is the time without traffic after which a relay holds no bytes of a limit, if others wait for them.
+const tunnelIdleTime = time.Second
+
 // relay is a running Relay.
 type relay struct {
 	client, origin *side
@@ -125,9 +128,19 @@ func (r *relay) run(ctx context.Context) {
 	if r.o.Life > 0 {
 		life = time.After(r.o.Life)
 	}
+	var room <-chan time.Time
+	if c := r.origin.metered; c != nil && c.holding() != nil {
+		ticker := time.NewTicker(tunnelIdleTime)
+		defer ticker.Stop()
+		room = ticker.C
+	}
 	done := ctx.Done()
 	for left := 2; left > 0; {
 		select {
+		case <-room:
+			if _, pausedNow := r.origin.metered.paused(); !pausedNow && time.Since(r.start)-time.Duration(r.lastTraffic.Load()) >= tunnelIdleTime {
+				r.origin.metered.makeRoom()
+			}
 		case <-ended:
 			left--
 		case <-idle:
