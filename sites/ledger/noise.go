@@ -16,7 +16,7 @@ const (
 	// Probabilities of refusals in a row, if they come at random: below doubtful the first ones begin a stop, below
 	// surprising they are taken for those of a limit for now, and below unlikely for good. oncePer times the
 	// requests is the same once noise is known.
-	doubtful, surprising, unlikely, oncePer = 0.15, 0.05, 0.002, 0.01
+	doubtful, surprising, unlikely, oncePer = 0.2, 0.05, 0.002, 0.01
 	// tolerated is the share of the requests since the first refusal that may be refused before a stop begins.
 	tolerated = 0.08
 	// Probabilities of the refusals that follow others at once, at rates that no limit refuses: below
@@ -56,7 +56,7 @@ type tally struct{ refused, accepted float64 }
 func (t tally) part() float64 { return t.refused / max(t.accepted+t.refused, 1) }
 
 // likely returns about the probability of a refusal, of which little may be known.
-func (t tally) likely() float64 { return (t.refused + 1) / (t.refused + t.accepted + 4) }
+func (t tally) likely() float64 { return (t.refused + 1) / (t.refused + t.accepted + 2) }
 
 // refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate.
 // excused: it is noise. limit: it is certainly a limit, of which it is not the first refusal.
