@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -121,26 +123,29 @@ func (l *limits) button(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, siteURL(site), http.StatusSeeOther)
 }
 
-// text is the limits of a site as they may be written, a line for each.
+// text is the limits of a site as the configuration writes them, a line for each.
 func (l *limits) text(site string) (text string, set bool) {
 	limits, set := l.of(site)
 	written, err := policy.FormatLimits(limits)
-	var says struct{ Limits []json.RawMessage }
+	var says struct{ Limits []yaml.Node }
 	if err == nil {
-		err = json.Unmarshal(written, &says)
+		err = yaml.Unmarshal(written, &says) // JSON is YAML
+	}
+	text = "limits:"
+	for i := range says.Limits {
+		for _, word := range says.Limits[i].Content {
+			word.Style = 0 // quoted only where that is needed
+		}
+		line, failed := yaml.Marshal(&says.Limits[i])
+		text, err = text+"\n  - "+strings.TrimSpace(string(line)), cmp.Or(err, failed)
 	}
 	if err != nil {
 		panic(fmt.Errorf("writing the limits of a site: %w", err))
 	}
 	if len(says.Limits) == 0 {
-		return "limits: []\n", set
+		text += " []"
 	}
-	var b strings.Builder
-	b.WriteString("limits:\n")
-	for _, one := range says.Limits {
-		fmt.Fprintf(&b, "- %s\n", one)
-	}
-	return b.String(), set
+	return text + "\n", set
 }
 
 // answer says which limits hold for a site.

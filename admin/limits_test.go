@@ -178,3 +178,13 @@ func TestAnotherOriginsPageSetsNoLimits(t *testing.T) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
 }
+
+func TestThePageWritesLimitsAsTheConfigurationDoes(t *testing.T) {
+	b := newBed(t, func(p *policy.Policy, _ *given) {
+		p.Defaults.Limits = limitsOf(`{"limits":[{"requests":100,"per":"month"}]}`)
+	})
+	b.metrics.Site("api.test").Request("GET", 200, 1)
+	if r := b.get("/?site=api.test"); !strings.Contains(r.body, ">limits:\n  - {requests: 100, per: month, as: quota, timezone: UTC}\n</textarea>") {
+		t.Error(r.body)
+	}
+}

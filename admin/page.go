@@ -45,7 +45,7 @@ func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Fact
 	store := p.store.get(now, isNew, func() status.Store { return p.process.Store(ctx) })
 	f := &page.Facts{
 		Process: p.overview.now(holds, store), Setup: p.envCommand, Holds: holds,
-		Tokens: p.proxy.Tokens().Normalize(), Pauses: p.proxy.Pauses(),
+		Tokens:    p.proxy.Tokens().Normalize(),
 		Forecasts: status.NormalizeForecasts(p.proxy.Forecast("", 0), now), Samples: p.history.Snapshot(now),
 	}
 	for _, one := range p.sites.used("", holds[:min(len(holds), status.MaxHolds)]) {

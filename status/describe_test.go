@@ -31,12 +31,19 @@ func TestTheStatusIsATableForPeople(t *testing.T) {
 	}
 	var b strings.Builder
 	s.Describe(&b)
+	DescribeTroubles(&b, s.Troubles(all, nil, nil, now))
 	all.Describe(&b, now)
 	s.DescribeWaiting(&b, now)
 	want := `abide v1.2.3 at 127.0.0.1:3128: not ready, up 1h1m1s
 2 client connections, 1 tunnel
 1 request to 7 sites; 1.5 MB received, 0 B sent
-proxy is not ready: stopping?
+
+what is wrong
+
+proxy: stopping?
+ill.test: left alone: it answered 502 (tried again in 1 min 00 s)
+token dead?[2J?xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx of twitter: denied: 401 (tried again 4 March 2026, 10:00 UTC)
+pool / a.test: on trial: it failed
 
 pool none: 0 of 0 tokens can go now
 
@@ -44,10 +51,10 @@ pool twitter: 1 of 5 tokens can go now
 
 TOKEN                                                             STATE                            USES  REFUSED  DENIED  LIMIT                                            LEFT      RESETS
 cool                                                              cooling for 3m12s (Retry-After)    75        0       0  75 per 15m for GET /2/tweets/*; others use 25 %  0 of 75   in 9m15s
-dead?[2J?xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  quarantined for 2d22h (401)         0        0       3  nothing learned yet                              -         -
+dead?[2J?xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  quarantined for 2d22h (401)         0        0       3  -                                                -         -
 news/ü                                                            ready                            1234        1       0  GET /1                                           learning  -
                                                                                                                           75 per 15m for GET /2/tweets/*; others use 25 %  12 of 75  in 9m15s
-off                                                               disabled                            0        0       0  GET /x                                           -         spent for 1h
+off                                                               disabled                            0        0       0  -                                                -         -
 twin                                                              ready                               0        0       0  75 per 15m for GET /2/tweets/*; others use 25 %  12 of 75  in 9m15s
 
 one account: news/ü, twin
@@ -62,12 +69,6 @@ limits learned without a token
 
 SITE       LIMIT      LEFT      RESETS
 open.test  60 per 1m  59 of 60  -
-
-broken
-
-SITE           STATE       TRIES          FAILED LAST BECAUSE
-ill.test       left alone  in 1 min 00 s  it answered 502
-pool / a.test  on trial    -              -
 
 more than 3 requests wait
 
@@ -107,7 +108,7 @@ func TestAFaultOfTheStoreIsToldOnce(t *testing.T) {
 		Store: &Store{Kind: "shared", Since: midday, Err: why},
 	}
 	var b strings.Builder
-	s.Describe(&b)
+	DescribeTroubles(&b, s.Troubles(Tokens{}, nil, nil, midday))
 	s.DescribeStore(&b, midday.Add(time.Minute))
 	if n := strings.Count(b.String(), why); n != 1 {
 		t.Errorf("it is told %d times: %s", n, b.String())

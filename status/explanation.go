@@ -192,12 +192,16 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		line(name, "%s", one)
 		name = ""
 	}
+	away := map[string]bool{} // :: token or other that pauses
+	for _, one := range e.Limits {
+		away[one.Of] = away[one.Of] || one.Of != "" && one.Unused && one.Cooling.After(now)
+	}
 	for _, unused := range []bool{false, true} {
 		if name = "left"; unused {
 			name = "not used"
 		}
 		for _, one := range e.Limits {
-			if one.Unused == unused {
+			if one.Unused == unused && (!away[one.Of] || one.Cooling.After(now)) {
 				line(name, "%s", one.describe(now))
 				name = ""
 			}

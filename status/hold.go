@@ -179,18 +179,8 @@ func NotClosed(list []Breaker) []Breaker {
 	return list
 }
 
-// DescribeWaiting writes which sites and backends are left alone, and why requests
-// wait.
+// DescribeWaiting writes why requests wait.
 func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
-	if len(s.Breakers) > 0 {
-		heading(w, "broken")
-		t := table{}
-		t.add("SITE", "STATE", "TRIES", "FAILED LAST BECAUSE")
-		for _, one := range s.Breakers {
-			t.add(one.Name(), BreakerWord(one.State), cmp.Or(Ahead(one.Until, now), "-"), cmp.Or(strings.TrimSuffix(one.Why+", "+one.Began(), ", "), "-"))
-		}
-		t.write(w)
-	}
 	if s.Waiting == nil {
 		return
 	}

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -94,7 +93,7 @@ type Process struct {
 	Reload *RefusedReload `json:"refused_reload,omitempty"`
 }
 
-// Describe writes the state of the process as text. Control characters are removed, so that
+// Describe writes the state of the process as text, without what is wrong (Troubles). Control characters are removed, so that
 // they cannot change a terminal.
 func (s Process) Describe(w io.Writer) {
 	state := "not ready"
@@ -109,22 +108,6 @@ func (s Process) Describe(w io.Writer) {
 		say(w, "%s, %s", Number(s.Connections.Clients, "client connection", "client connections"), Number(s.Connections.Tunnels, "tunnel", "tunnels"))
 	}
 	say(w, "%s to %s; %s received, %s sent", Number(int(s.Total.Requests), "request", "requests"), Number(s.SiteCount, "site", "sites"), Size(s.Total.In), Size(s.Total.Out))
-	for _, site := range s.Paused {
-		say(w, "%s is %s", site.Site, site.Title())
-	}
-	for _, one := range FoldChecks(s.Checks) {
-		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
-		if !one.OK || one.Degraded && !told {
-			verb := "is"
-			if one.Name == Draining {
-				one.Name = "abide"
-			}
-			if strings.HasSuffix(one.Name, " more") {
-				verb = "are"
-			}
-			say(w, "%s %s %s: %s", one.Name, verb, one.Word(), cmp.Or(one.Detail, "it does not say why"))
-		}
-	}
 }
 
 // DescribeFailed writes which answers failed, those of abide itself last.

@@ -281,3 +281,17 @@ func TestAnExplanationOfAStrangerIsPlainText(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, b.String())
 	}
 }
+
+func TestATokenThatIsAwayIsOneLineOfAnExplanation(t *testing.T) {
+	noon := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	e := Explanation{Limits: []ExplainedLimit{
+		{Limit: "10 requests", Of: "dead", Left: 9, Unused: true},
+		{Limit: "token", Of: "dead", Left: -1, Cooling: noon.Add(time.Hour), Why: "quarantine", Unused: true},
+		{Limit: "10 requests", Of: "late", Left: 3, Unused: true},
+	}}
+	var b strings.Builder
+	e.Describe(&b, noon)
+	if text := b.String(); strings.Contains(text, "10 requests of dead") || !strings.Contains(text, "not used        token of dead: pauses until") || !strings.Contains(text, "10 requests of late: 3 left") {
+		t.Error(text)
+	}
+}

@@ -246,7 +246,7 @@ func (u *Unread) Remedies() []string {
 	return list
 }
 
-// DescribeUnread writes to which sites https passed unread, and how to change that.
+// DescribeUnread writes to which sites https passed unread, and why.
 func (s Process) DescribeUnread(w io.Writer) {
 	if s.Unread == nil {
 		return
@@ -262,8 +262,5 @@ func (s Process) DescribeUnread(w io.Writer) {
 	t.write(w)
 	if more := s.Unread.SiteCount - min(len(s.Unread.Sites), mostDescribed); more > 0 {
 		say(w, "and %s", Number(more, "other site", "other sites"))
-	}
-	for _, one := range s.Unread.Remedies() {
-		say(w, "to have it read: %s", one)
 	}
 }

@@ -166,7 +166,11 @@ func (s Process) DescribeStore(w io.Writer, now time.Time) {
 	if s.Store == nil {
 		return
 	}
-	say(w, "%s; %s, %d failed", s.Store.Sentence(now), Number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
+	store := *s.Store
+	if store.Err != "" {
+		store.Err = "see above" // Troubles has it
+	}
+	say(w, "%s; %s, %d failed", store.Sentence(now), Number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
 	if s.Store.Damage != nil {
 		say(w, "%s", s.Store.Damage.Sentence())
 	}

@@ -25,7 +25,7 @@ host-b/17   now        this one
 		t.Errorf("it is\n%s", got)
 	}
 	fleet.Members, fleet.Since, fleet.Err = nil, midday.Add(-time.Minute), "redis: \x1bconnection refused"
-	want = "budgets are shared by 1 instance, but the store does not answer since 11:59:00 UTC, for 1m1s: redis:  connection refused; 1309 operations, 2 failed\n"
+	want = "budgets are shared by 1 instance, but the store does not answer since 11:59:00 UTC, for 1m1s: see above; 1309 operations, 2 failed\n"
 	if got := describe(fleet.Normalize()); got != want {
 		t.Errorf("it is\n%s", got)
 	}

@@ -158,7 +158,10 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 		for _, route := range one.Routes {
 			lines = append(lines, []string{route.Route, "-", standing(route.State, route.Until, route.Why, now)})
 		}
-		if len(lines) == 0 {
+		switch {
+		case one.Away():
+			lines = [][]string{{"-", "-", "-"}} // none of its limits counts until it is back
+		case len(lines) == 0:
 			lines = [][]string{{"nothing learned yet", "-", "-"}}
 		}
 		for i, line := range lines {

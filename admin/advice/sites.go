@@ -24,6 +24,9 @@ const (
 // outages are sites, and backends, that do not work.
 func outages(f *Facts) (list []status.Advice) {
 	for _, b := range f.Broken {
+		if strings.HasPrefix(b.Why, "it answers "+forbidden) {
+			continue // refusesAll says what may help
+		}
 		what := b.Site
 		if b.Backend != "" {
 			what = b.Backend + " of " + b.Site

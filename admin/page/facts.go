@@ -27,7 +27,6 @@ type Facts struct {
 
 	Known     []status.Site // the sites of which something is known now, in any order
 	Tokens    status.Tokens
-	Pauses    map[string]status.Pause // :: site
 	Forecasts []status.Forecast
 	Holds     []status.Hold // those that wait, at most status.MaxHolds
 	Jobs      []status.Job
@@ -53,8 +52,7 @@ func (f *Facts) filtered() *Facts {
 	g.Forecasts = only(f.Forecasts, func(l status.Forecast) bool { return of(l.Site) })
 	g.Holds = only(f.Holds, func(h status.Hold) bool { return of(h.Site) })
 	g.Advice = only(f.Advice, func(a status.Advice) bool { return of(a.Site) || slices.ContainsFunc(a.Others, of) })
-	g.Pauses = maps.Clone(f.Pauses)
-	maps.DeleteFunc(g.Pauses, func(site string, _ status.Pause) bool { return !of(site) })
+	g.Paused = only(f.Paused, func(p status.SitePause) bool { return of(p.Site) })
 	if g.Waiting != nil {
 		g.Waiting = &status.Waits{List: only(f.Waiting.List, func(w status.Wait) bool { return of(w.Site) })}
 	}

@@ -55,9 +55,9 @@ type limitGroup struct {
 }
 
 // limitGroups returns learned limits, quotas and written limits, without groups that are empty.
-func limitGroups(f *Facts, now time.Time) (groups []limitGroup) {
+func limitGroups(f *Facts, learnt []*learned, now time.Time) (groups []limitGroup) {
 	for _, one := range []limitGroup{
-		{"Learned from sites", "Resets", learnedOf(f, now)},
+		{"Learned from sites", "Resets", fold(learnt, 3, func(l *learned) limitBar { return l.bar(now) })},
 		{"Quotas", "Lasts", quotasOf(f, now)},
 		{"Configured, with defaults", "Resets", writtenOf(f, now)},
 	} {
@@ -68,21 +68,31 @@ func limitGroups(f *Facts, now time.Time) (groups []limitGroup) {
 	return groups
 }
 
-// learnedOf has a line for each limit that sites have announced or that was found, of all tokens
-// together: the one with the smallest part left first.
-func learnedOf(f *Facts, now time.Time) folded[limitBar] {
-	type key struct{ site, name string }
-	type sum struct {
-		status.Announced
-		tokens int
+// learned is a limit that a site has announced or that was found, of all tokens together.
+type learned struct {
+	status.Announced
+	tokens int
+}
+
+// bar is the limit as a bar.
+func (l *learned) bar(now time.Time) limitBar {
+	b := announcedBar(&l.Announced, false, now)
+	if b.Site = l.Site; l.tokens > 1 {
+		b.Name += fmt.Sprintf(", %d tokens together", l.tokens)
 	}
-	sums := map[key]*sum{}
+	return b
+}
+
+// learnedOf are the learned limits, the one with the smallest part left first.
+func learnedOf(f *Facts, now time.Time) []*learned {
+	type key struct{ site, name string }
+	sums := map[key]*learned{}
 	add := func(a *status.Announced, token int) {
 		at := key{a.Site, a.Label()}
 		known := sums[at]
 		switch {
 		case known == nil:
-			known = &sum{*a, 0}
+			known = &learned{*a, 0}
 			sums[at] = known
 		case a.Limit < 0 || a.Remaining < 0:
 		case known.Limit < 0 || known.Remaining < 0:
@@ -115,26 +125,27 @@ func learnedOf(f *Facts, now time.Time) folded[limitBar] {
 			}
 		}
 	}
-	order := slices.SortedFunc(maps.Values(sums), func(a, b *sum) int {
+	return slices.SortedFunc(maps.Values(sums), func(a, b *learned) int {
 		return cmp.Or(cmp.Compare(a.LeftShare(), b.LeftShare()), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Label(), b.Label()))
-	})
-	return fold(order, 3, func(all *sum) limitBar {
-		bar := announcedBar(&all.Announced, false, now)
-		bar.Site = all.Site
-		if all.tokens > 1 {
-			bar.Name += fmt.Sprintf(", %d tokens together", all.tokens)
-		}
-		return bar
 	})
 }
 
-// quotasOf are the limits with long windows, those of which the most is used first.
+// quotasOf are the limits with long windows, those of which the most is used first. A limit of which each token, client
+// and the like has its own is shown as the fullest of them.
 func quotasOf(f *Facts, now time.Time) folded[limitBar] {
 	long := slices.DeleteFunc(slices.Clone(f.Forecasts), func(f status.Forecast) bool { return !f.Long() })
 	slices.SortStableFunc(long, func(a, b status.Forecast) int { return cmp.Compare(b.Part(), a.Part()) })
+	count := map[limitOf]int{}
+	long = only(long, func(f status.Forecast) bool {
+		count[limitOf{f.Site, f.Limit, ""}]++
+		return count[limitOf{f.Site, f.Limit, ""}] == 1
+	})
 	return fold(long, 3, func(quota status.Forecast) limitBar {
-		used := int(100 * quota.Part())
-		return limitBar{Site: quota.Site, Name: quota.Name(), Left: quota.Percent() + " used", In: quota.Lasts(now), Used: used, Tone: toneOf(used)}
+		used, name := int(100*quota.Part()), quota.Name()
+		if n := count[limitOf{quota.Site, quota.Limit, ""}]; n > 1 {
+			name += fmt.Sprintf(", the fullest of %d", n)
+		}
+		return limitBar{Site: quota.Site, Name: name, Left: quota.Percent() + " used", In: quota.Lasts(now), Used: used, Tone: toneOf(used)}
 	})
 }
 

@@ -122,7 +122,7 @@ func ill() *Facts {
 	}
 	f.Forecasts = []status.Forecast{{Site: "quota.test", Limit: "10 per day", Amount: 10, Used: 10, Opens: noon.Add(-time.Hour), Ends: noon.Add(23 * time.Hour)}}
 	f.Jobs = []status.Job{{Name: "tweets", State: status.JobFailed, Units: status.JobUnits{Total: 9, Failed: 2}}}
-	f.Pauses = map[string]status.Pause{"paused.test": {Reason: "they <migrate>", Since: noon.Add(-time.Minute)}}
+	f.Paused = []status.SitePause{{Site: "paused.test", Pause: &status.Pause{Reason: "they <migrate>", Since: noon.Add(-time.Minute)}}}
 	return f
 }
 
@@ -156,19 +156,26 @@ func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 }
 
 func TestTheLimitThatHoldsIsShownAndNoneThatIsUnused(t *testing.T) {
+	learnt := []*learned{{Announced: status.Announced{Site: "a.test", Title: "20 per 1m", Limit: 20}}}
 	flying := status.Limit{Limit: "32 in flight", Amount: 32, Left: 32}
 	for _, one := range []struct {
 		by     string
 		limits []status.Limit
 		want   *limitBar
 	}{
+		{"", []status.Limit{{Site: "a.test", Limit: "10000 per month", Amount: 10_000, Left: 9_990}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20", Used: 100, Tone: "full"}},
+		{"", []status.Limit{{Site: "a.test", Limit: "50 per day", Amount: 50, Left: 0}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20", Used: 100, Tone: "full"}},
 		{"", []status.Limit{flying}, nil},
 		{"60 requests of news-06", []status.Limit{flying}, &limitBar{Name: "60 requests of news-06", Used: -1, Holds: true}},
 		{"6 per 1s", []status.Limit{flying, {Limit: "6 per 1s", Amount: 6, Left: 0}}, &limitBar{Name: "6 per 1s", Left: "0 of 6", Used: 100, Tone: "full", Holds: true}},
 		{"40 per 1m of a", []status.Limit{{Limit: "40 per 1m", Of: "a", Amount: 40}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 20}}, &limitBar{Name: "40 per 1m of a", Left: "20 of 80", Used: 75, Tone: "warm", Holds: true}},
 		{"", []status.Limit{flying, {Limit: "40 per 1m", Of: "a", Amount: 40, Left: 10}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 30}}, &limitBar{Name: "40 per 1m, 2 together", Left: "40 of 80", Used: 50}},
 	} {
-		got := limitingBar(&status.Site{LimitedBy: one.by, Limits: one.limits})
+		site := status.Site{LimitedBy: one.by, Limits: one.limits}
+		if one.limits[0].Site != "" {
+			site.Name = one.limits[0].Site
+		}
+		got := limitingBar(&site, learnt, noon)
 		if (got == nil) != (one.want == nil) || got != nil && *got != *one.want {
 			t.Errorf("by %q: %+v", one.by, got)
 		}
@@ -201,7 +208,10 @@ func TestLearnedLimitsOfAllTokensAreOneLine(t *testing.T) {
 		Pools:  []status.Pool{{Name: "p", Tokens: []status.Token{{Label: "x", Limits: []status.Announced{later}}, {Label: "y", Limits: []status.Announced{a}}, {Label: "t", Twins: []string{"u"}, Limits: shared}, {Label: "u", Twins: []string{"t"}, Limits: shared}}}},
 		Limits: []status.Announced{{Site: "c.test", Limit: 20, Remaining: -1, State: status.Hidden, Window: 1}},
 	}}
-	got := learnedOf(f, noon).Shown
+	var got []limitBar
+	for _, one := range learnedOf(f, noon) {
+		got = append(got, one.bar(noon))
+	}
 	want := []limitBar{
 		{Site: "a.test", Name: "75 per 15m, 2 tokens together", Left: "30 of 150", In: "in 1 min 00 s", Used: 80, Tone: "warm"},
 		{Site: "b.test", Name: "all requests", Left: "4 of 10", Used: 60},
@@ -448,4 +458,29 @@ func TestThePageOfASiteIsAboutThatSite(t *testing.T) {
 			t.Errorf("the page of the site has %s", never)
 		}
 	}
+}
+
+// TestAQuotaOfEachTokenIsOneLine: with the fullest of them.
+func TestAQuotaOfEachTokenIsOneLine(t *testing.T) {
+	f := &Facts{}
+	for i := range 200 {
+		f.Forecasts = append(f.Forecasts, status.Forecast{Site: "a.test", Limit: "1000 requests per month by token", Of: fmt.Sprint("t", i), Amount: 1000, Used: int64(i), Left: int64(1000 - i), Opens: noon.Add(-time.Hour), Ends: noon.Add(700 * time.Hour)})
+	}
+	got := quotasOf(f, noon)
+	if len(got.Shown) != 1 || len(got.Folded) != 0 || got.Shown[0].Name != "1000 requests per month by token of t199, the fullest of 200" || got.Shown[0].Left != "20 % used" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAdviceThatRepeatsWhatIsWrongIsLast(t *testing.T) {
+	f := &Facts{Advice: []status.Advice{{Rule: "outage", Text: "down"}, {Rule: "denied-token", Text: "denied"}, {Rule: "limit", Text: "raise"}, {Rule: "refuses-all", Text: "blocked"}}}
+	inOrder(t, rendered(t, f), "<li>raise", "<li>blocked", "<li>down", "<li>denied")
+}
+
+// TestFormsOfASiteAreBelowWhatIsWrongAndWaits, and what failed has a card of its own.
+func TestFormsOfASiteAreBelowWhatIsWrongAndWaits(t *testing.T) {
+	f := ill()
+	f.Failures.Add("a.test", "403", 7)
+	f.Chosen = &Chosen{Site: "a.test", Limits: "limits: []\n"}
+	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", `<section class="failed"`, "7 answers 403", `id="h-chosen"`, "Sites</h2>")
 }

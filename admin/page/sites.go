@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/status"
@@ -32,7 +33,7 @@ type siteTable struct {
 const shownSites = 6
 
 // sitesOf are the busiest sites.
-func sitesOf(f *Facts) siteTable {
+func sitesOf(f *Facts, learnt []*learned, now time.Time) siteTable {
 	var rows []siteRow
 	for i := range f.Known {
 		site := &f.Known[i]
@@ -44,7 +45,7 @@ func sitesOf(f *Facts) siteTable {
 	}
 	slices.SortFunc(rows, busier)
 	return siteTable{fold(rows, shownSites, func(row siteRow) siteRow {
-		row.Limiting = limitingBar(row.Site)
+		row.Limiting = limitingBar(row.Site, learnt, now)
 		return row
 	}), len(rows), f.Filter}
 }
@@ -58,10 +59,10 @@ func busier(a, b siteRow) int {
 	)
 }
 
-// limitingBar is the limit that holds requests of a site, else the one of which the most is
-// used; nil where nothing is. A limit of which each token, client and the like has its own is one
+// limitingBar is the limit that holds requests of a site, else the one, written or learned, of which the most
+// is used; nil where nothing is. A limit of which each token, client and the like has its own is one
 // bar for all of them.
-func limitingBar(site *status.Site) *limitBar {
+func limitingBar(site *status.Site, learnt []*learned, now time.Time) *limitBar {
 	list := summed(site.Limits)
 	scarcestFirst(list)
 	for i := range list {
@@ -75,12 +76,19 @@ func limitingBar(site *status.Site) *limitBar {
 	if site.LimitedBy != "" {
 		return &limitBar{Name: site.LimitedBy, Used: -1, Holds: true}
 	}
-	for i := range list {
-		if bar := barOf(&list[i]); bar.Used > 0 || list[i].Rate > 0 {
-			return &bar
+	var fullest *limitBar
+	if i := slices.IndexFunc(learnt, func(l *learned) bool { return l.Site == site.Name }); i >= 0 {
+		if bar := learnt[i].bar(now); bar.Used > 0 {
+			fullest = &bar
 		}
 	}
-	return nil
+	for i := range list {
+		bar := barOf(&list[i])
+		if fullest == nil && (bar.Used > 0 || list[i].Rate > 0) || fullest != nil && bar.Used > fullest.Used {
+			fullest = &bar
+		}
+	}
+	return fullest
 }
 
 // summed has one limit in place of all of the same name, with what is left of all together.

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ type view struct {
 	Flow    spark // requests a second
 	Waited  spark
 	Summary string
-	Trouble folded[trouble]
+	Trouble folded[status.Trouble]
 	Queue   queueTable
 	Advised folded[status.Advice]
 	Sites   siteTable
@@ -34,11 +35,12 @@ type view struct {
 
 func viewOf(f *Facts, now time.Time) *view {
 	f = f.filtered()
-	wrong := troublesOf(f, now)
+	wrong, learnt := f.Troubles(f.Tokens, f.Forecasts, f.Jobs, now), learnedOf(f, now)
+	useful := slices.SortedStableFunc(slices.Values(f.Advice), func(a, b status.Advice) int { return cmp.Compare(repeats(a), repeats(b)) })
 	v := &view{
 		Facts: f, Now: now, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1), Summary: summaryOf(f, len(wrong)),
-		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Advised: fold(f.Advice, 2, same),
-		Sites: sitesOf(f), Limits: limitGroups(f, now),
+		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Advised: fold(useful, 2, same),
+		Sites: sitesOf(f, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
 	written := writtenByToken(f)
 	for i := range f.Tokens.Pools {
@@ -52,6 +54,14 @@ func viewOf(f *Facts, now time.Time) *view {
 		}
 	}
 	return v
+}
+
+// repeats returns 1 for advice about what the page calls wrong above it, 0 for all other.
+func repeats(a status.Advice) int {
+	if a.Rule == "outage" || a.Rule == "denied-token" {
+		return 1
+	}
+	return 0
 }
 
 // summaryOf is the state in a sentence for those who hear the page. It changes seldom, so it has

@@ -17,9 +17,9 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print how the running proxy is: sites, tokens, quotas, what waits",
-		Long: `Status asks the running proxy, once, and prints how it is; what keeps its
-budgets, with the other instances that do; which answers failed since the start;
-what requests wait for; its busiest sites; each token of its pools, what that
+		Long: `Status asks the running proxy, once, and prints how it is; what is wrong, as on
+its page; what keeps its budgets, with the other instances that do; what requests
+wait for; which answers failed since the start; its busiest sites; each token of its pools, what that
 has left of which limit and when there is more, or for pools of more than ten
 how many are in which state, why, and until when; limits that sites announce to
 requests without a token; and how long quotas last at the present rate. It ends
@@ -53,6 +53,7 @@ type statusAnswers struct {
 	Status   json.RawMessage `json:"status"`
 	Tokens   json.RawMessage `json:"tokens"`
 	Forecast json.RawMessage `json:"forecast"`
+	Jobs     json.RawMessage `json:"-"`
 }
 
 // oneStatus prints the status of the abide whose admin listener is at address.
@@ -69,11 +70,16 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	var process status.Process
 	var tokens status.Tokens
 	var forecast []status.Forecast
-	if json.Unmarshal(said.Status, &process) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil {
+	var jobs []status.Job
+	if json.Unmarshal(said.Status, &process) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil || json.Unmarshal(said.Jobs, &jobs) != nil {
 		return notAbide(address, "tells its status")
 	}
 	now := time.Now()
 	process.Describe(text)
+	if wrong := process.Troubles(tokens, forecast, jobs, now); len(wrong) > 0 {
+		status.DescribeTroubles(text, wrong)
+		text.WriteString("\n")
+	}
 	process.DescribeStore(text, now)
 	process.DescribeWaiting(text, now)
 	process.DescribeFailed(text)
@@ -90,7 +96,7 @@ func askStatus(ctx context.Context, address string, api adminAPI) (said statusAn
 	if said.Status, err = api.get(ctx, address, "status", "tells its status"); err != nil {
 		return said, err
 	}
-	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast} {
+	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast, "jobs": &said.Jobs} {
 		*where, err = api.get(ctx, address, path, "tells its status")
 		if isAbsent(err) {
 			*where, err = []byte("null"), nil // an older abide, or one without pools

@@ -1,0 +1,165 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Trouble is something that is wrong, of one thing or of several for the same reason.
+type Trouble struct {
+	Kind, Many string   // such as "token" and "tokens"
+	Names      []string // of the things
+	Of         string   // " of the pool api", "" for none
+	Reason     string
+	Until      string
+	Tone       string // class: "bad", or "warm" for what works all the same
+	Site       string // the site that a button resumes, "" for none
+	Pool       string // of the tokens that a button enables, "" for none
+}
+
+// What names the things.
+func (t Trouble) What() string {
+	if len(t.Names) > 1 {
+		return Count(uint64(len(t.Names))) + " " + t.Many + t.Of
+	}
+	return strings.TrimSpace(t.Kind + " " + t.Names[0] + t.Of)
+}
+
+// Key tells rows apart: what is wrong for the same reason is one row.
+func (t Trouble) Key() string { return t.Kind + t.Of + t.Site + t.Reason }
+
+// Why is the reason, with the names of several things.
+func (t Trouble) Why() string {
+	if len(t.Names) < 2 {
+		return t.Reason
+	}
+	return t.Reason + ": " + firstSites(t.Names, 3)
+}
+
+// String describes the trouble in a line.
+func (t Trouble) String() string {
+	return strings.TrimSuffix(t.What()+": "+t.Why()+" ("+t.Until+")", " ()")
+}
+
+// Labels are those of the tokens that a button enables: none, where a form would be too long for them.
+func (t Trouble) Labels() []string {
+	if t.Pool == "" || len(t.Names) > MaxListed {
+		return nil
+	}
+	return t.Names
+}
+
+// troubles collects what is wrong.
+type troubles struct {
+	list []Trouble
+	at   map[string]int // :: key → place in list
+}
+
+func (all *troubles) add(name string, t Trouble) {
+	i, there := all.at[t.Key()]
+	if !there {
+		t.Names, all.at[t.Key()] = []string{name}, len(all.list)
+		all.list = append(all.list, t)
+		return
+	}
+	same := &all.list[i]
+	same.Names, same.Tone = append(same.Names, name), min(same.Tone, t.Tone)
+}
+
+// Troubles lists what is wrong, what does not work at all first.
+func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, now time.Time) []Trouble {
+	all := &troubles{at: map[string]int{}}
+	for _, one := range s.Checks {
+		if one.Name == Draining {
+			one.Name = "abide"
+		}
+		switch {
+		case !one.OK:
+			all.add(one.Name, Trouble{Many: "checks", Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
+		case one.Degraded && !slices.ContainsFunc(s.Breakers, func(b Breaker) bool { return b.Site == one.Name && b.State == Failing }):
+			all.add(one.Name, Trouble{Many: "sites", Reason: "degraded: " + one.Detail, Tone: "warm"})
+		}
+	}
+	for _, one := range s.Breakers {
+		tone := "bad"
+		if one.State == "half-open" || one.State == Failing && one.Backend != "" {
+			tone = "warm"
+		}
+		why := cmp.Or(one.Why, "it failed")
+		if strings.HasPrefix(why, "it answers 403") {
+			why += ", so it may block this crawler"
+		}
+		all.add(one.Name(), Trouble{Many: "sites", Reason: BreakerWord(one.State) + ": " + why, Until: strings.Trim(tries(one.Until, now)+", "+one.Began(), ", "), Tone: tone})
+	}
+	for i := range tokens.Pools {
+		all.pool(&tokens.Pools[i], now)
+	}
+	for _, one := range forecasts {
+		if one.Long() && one.Left <= 0 {
+			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up", Until: Ahead(one.Ends, now), Tone: "warm"})
+		}
+	}
+	for _, one := range jobs {
+		if one.State == JobFailed {
+			all.add(one.Name, Trouble{Kind: "job", Many: "jobs", Reason: fmt.Sprintf("%d of %d units failed", one.Units.Failed, one.Units.Total), Tone: "warm"})
+		}
+	}
+	if s.Unread != nil {
+		if remedies := s.Unread.Remedies(); len(remedies) > 0 {
+			all.add("", Trouble{
+				Kind: "https to " + Number(s.Unread.SiteCount, "site", "sites"), Tone: "warm",
+				Reason: "passed unread, so limits of the requests inside were not seen. To have it read: " + strings.Join(remedies, "; "),
+			})
+		}
+	}
+	for _, one := range s.Paused {
+		until := "until it is resumed"
+		if !one.Until.IsZero() {
+			until = Ahead(one.Until, now)
+		}
+		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: until, Tone: "warm", Site: one.Site})
+	}
+	slices.SortStableFunc(all.list, func(a, b Trouble) int { return strings.Compare(a.Tone, b.Tone) })
+	return all.list
+}
+
+// DescribeTroubles writes what is wrong, a line for each.
+func DescribeTroubles(w io.Writer, list []Trouble) { describeList(w, "what is wrong", list) }
+
+// pool adds the tokens of a pool that sites do not accept, and the pool of which no token will
+// go by itself.
+func (all *troubles) pool(p *Pool, now time.Time) {
+	of, away := " of "+p.Name, 0
+	for i := range p.Tokens {
+		t := &p.Tokens[i]
+		if t.Away() {
+			away++
+		}
+		denied := func(at, why string, until time.Time) {
+			all.add(t.Label, Trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied" + at + ": " + cmp.Or(why, "the site does not accept it"), Until: tries(until, now), Tone: "bad", Pool: p.Name})
+		}
+		if t.State == "quarantined" || t.Denied() {
+			denied("", t.Why, t.Until)
+		}
+		for _, r := range t.Routes {
+			if r.State == "quarantined" {
+				denied(" for "+r.Route, r.Why, r.Until)
+			}
+		}
+	}
+	if away == p.Count && away > 0 {
+		all.add(p.Name, Trouble{Kind: "pool", Many: "pools", Reason: "none of its tokens can go: all are denied or disabled", Tone: "bad"})
+	}
+}
+
+// tries says when something is tried again.
+func tries(until, now time.Time) string {
+	if at := Ahead(until, now); at != "" {
+		return "tried again " + at
+	}
+	return ""
+}
