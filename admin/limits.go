@@ -10,8 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -126,26 +124,11 @@ func (l *limits) button(w http.ResponseWriter, r *http.Request) {
 // text is the limits of a site as the configuration writes them, a line for each.
 func (l *limits) text(site string) (text string, set bool) {
 	limits, set := l.of(site)
-	written, err := policy.FormatLimits(limits)
-	var says struct{ Limits []yaml.Node }
-	if err == nil {
-		err = yaml.Unmarshal(written, &says) // JSON is YAML
-	}
-	text = "limits:"
-	for i := range says.Limits {
-		for _, word := range says.Limits[i].Content {
-			word.Style = 0 // quoted only where that is needed
-		}
-		line, failed := yaml.Marshal(&says.Limits[i])
-		text, err = text+"\n  - "+strings.TrimSpace(string(line)), cmp.Or(err, failed)
-	}
+	text, err := policy.LimitsText(limits)
 	if err != nil {
 		panic(fmt.Errorf("writing the limits of a site: %w", err))
 	}
-	if len(says.Limits) == 0 {
-		text += " []"
-	}
-	return text + "\n", set
+	return text, set
 }
 
 // answer says which limits hold for a site.

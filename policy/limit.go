@@ -298,6 +298,27 @@ func FormatLimits(limits []Limit) ([]byte, error) {
 	return []byte(`{"limits":[` + strings.Join(all, ",") + "]}"), nil
 }
 
+// LimitsText writes limits as YAML, in the form of config.example.yaml: a line for each.
+func LimitsText(limits []Limit) (string, error) {
+	written, err := FormatLimits(limits)
+	var says struct{ Limits []yaml.Node }
+	if err == nil {
+		err = yaml.Unmarshal(written, &says) // JSON is YAML
+	}
+	text := "limits:"
+	for i := range says.Limits {
+		for _, word := range says.Limits[i].Content {
+			word.Style = 0 // quoted only where that is needed
+		}
+		line, failed := yaml.Marshal(&says.Limits[i])
+		text, err = text+"\n  - "+strings.TrimSpace(string(line)), cmp.Or(err, failed)
+	}
+	if len(says.Limits) == 0 {
+		text += " []"
+	}
+	return text + "\n", err
+}
+
 // written returns the limit as JSON, with its keys in the order of their table.
 func (l *Limit) written() (string, error) {
 	r := &limitReading{limit: *l, as: string(l.As)}

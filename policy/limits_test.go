@@ -141,6 +141,13 @@ func TestLimitsReadBackAsTheyAreWritten(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(bareLimits(again), bareLimits(limits)) {
 			t.Fatalf("%s is written %s, which is\n%+v, not\n%+v, %v", text, written, again, limits, err)
 		}
+		yaml, err := LimitsText(limits)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if again, err = ParseLimits([]byte(yaml)); err != nil || !reflect.DeepEqual(bareLimits(again), bareLimits(limits)) {
+			t.Fatalf("%s is written %s, which is\n%+v, not\n%+v, %v", text, yaml, again, limits, err)
+		}
 	})
 	if text, err := FormatLimits(nil); err != nil || string(text) != `{"limits":[]}` {
 		t.Errorf("%s, %v", text, err)
