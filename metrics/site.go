@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -138,6 +139,7 @@ type SiteCount struct {
 	Name              string
 	Requests, In, Out uint64
 	Refusals          uint64 // answers that refused a request because of a limit
+	Own               uint64 // of Requests, those that abide refused itself
 	Unread            UnreadCount
 }
 
@@ -227,6 +229,11 @@ func (s *Site) Unread(why string) {
 
 func (s *Site) snapshot() SiteCount {
 	c := SiteCount{Name: s.name}
+	for at, n := range s.denials.all() {
+		if strings.HasPrefix(at.reason, status.ByAbide) {
+			c.Own += n.Load()
+		}
+	}
 	for at, n := range s.counts.all() {
 		switch n := n.Load(); {
 		case at.group == requests:

@@ -45,7 +45,6 @@ func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, gr
 		}
 	}
 	for _, one := range grown {
-		r.total.add(since, second, &one)
 		known := r.sites[one.Site]
 		if known == nil {
 			if r.sites == nil {
@@ -54,7 +53,11 @@ func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, gr
 			known = &course{}
 			r.sites[one.Site] = known
 		}
-		known.add(since, second, &one)
+		own := counted[one.Site].Own
+		g := growth{float32(one.Requests), float32(own - min(known.own, own)), float32(one.In), float32(one.Out)}
+		known.own = own
+		known.add(since, second, g)
+		r.total.add(since, second, g)
 	}
 }
 
@@ -198,8 +201,8 @@ func (s *series) read(now time.Time, factor float32) []float32 {
 	return list[:]
 }
 
-// Rate is something per second.
-type Rate struct{ Requests, In, Out float64 }
+// Rate is something per second. Own is what abide refused itself, which is not in Requests.
+type Rate struct{ Requests, Own, In, Out float64 }
 
 // Course has the rates of a site: Now is the rate of the last seconds, Requests has the rate of each
 // step that is over, oldest first. It is nil where there was nothing.
@@ -210,7 +213,7 @@ type Course struct {
 
 // Add adds the rates of another site.
 func (c *Course) Add(other Course) {
-	c.Now = Rate{c.Now.Requests + other.Now.Requests, c.Now.In + other.Now.In, c.Now.Out + other.Now.Out}
+	c.Now = Rate{c.Now.Requests + other.Now.Requests, c.Now.Own + other.Now.Own, c.Now.In + other.Now.In, c.Now.Out + other.Now.Out}
 	if c.Requests == nil {
 		c.Requests = make([]float32, len(other.Requests))
 	}
@@ -222,23 +225,24 @@ func (c *Course) Add(other Course) {
 // course has what was counted of a site in each of the last seconds and steps. The zero value is empty.
 type course struct {
 	seconds  steps[growth]
-	requests series
+	requests series // without those that abide refused itself
+	own      uint64 // those, since the start
 }
 
-// growth has what was counted of a site in a second.
-type growth struct{ requests, in, out float32 }
+// growth has what was counted of a site in a second. own is the part of the requests that abide refused itself.
+type growth struct{ requests, own, in, out float32 }
 
 func (g *growth) add(other growth) {
-	g.requests, g.in, g.out = g.requests+other.requests, g.in+other.in, g.out+other.out
+	g.requests, g.own, g.in, g.out = g.requests+other.requests, g.own+other.own, g.in+other.in, g.out+other.out
 }
 
 // add adds what was counted from one second to another.
-func (c *course) add(since, second int64, t *store.Traffic) {
+func (c *course) add(since, second int64, g growth) {
 	n := float32(second - since + 1)
-	each := growth{float32(t.Requests) / n, float32(t.In) / n, float32(t.Out) / n}
+	each := growth{g.requests / n, g.own / n, g.in / n, g.out / n}
 	for at := max(since, second-Points+1); at <= second; at++ {
 		c.seconds.at(at).add(each)
-		c.requests.more(time.Unix(at, 0), each.requests)
+		c.requests.more(time.Unix(at, 0), each.requests-each.own)
 	}
 }
 
@@ -255,7 +259,7 @@ func (c *course) lately(now time.Time, seconds int64) (sum growth) {
 func (c *course) read(now time.Time) Course {
 	sum := c.lately(now.Add(-time.Second), rateOver)
 	return Course{
-		Now:      Rate{float64(sum.requests) / rateOver, float64(sum.in) / rateOver, float64(sum.out) / rateOver},
+		Now:      Rate{float64(sum.requests-sum.own) / rateOver, float64(sum.own) / rateOver, float64(sum.in) / rateOver, float64(sum.out) / rateOver},
 		Requests: c.requests.read(now.Add(-Step), 1/float32(Step.Seconds())),
 	}
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,24 @@ func TestTheLastMinuteForgetsWhatIsOlder(t *testing.T) {
 		if got := r.LastMinute(noon.Add(c.at))["a.test"]; got != c.want {
 			t.Errorf("after %v: %d, want %d", c.at, got, c.want)
 		}
+	}
+}
+
+// TestWhatAbideRefusesItselfDoesNotFlow: a crawler that goes on against a quota that is used up is no traffic of the site.
+func TestWhatAbideRefusesItselfDoesNotFlow(t *testing.T) {
+	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
+	r := New(w.sources())
+	for second := range 10 {
+		r.Take(noon.Add(time.Duration(second) * time.Second))
+		w.counts[0].Requests += 5
+		w.counts[0].Own += 3
+	}
+	s := r.Snapshot(noon.Add(9*time.Second + 300*time.Millisecond))
+	if a := s.Sites["a.test"].Now; a.Requests <= 0 || math.Abs(a.Own/a.Requests-1.5) > 0.001 || s.Total.Now != a {
+		t.Errorf("%+v, total %+v", a, s.Total.Now)
+	}
+	if n := r.LastMinute(noon.Add(9*time.Second + 400*time.Millisecond))["a.test"]; n != 50 {
+		t.Errorf("%d requests in the last minute", n)
 	}
 }
 
