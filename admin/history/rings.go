@@ -53,9 +53,9 @@ func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, gr
 			known = &course{}
 			r.sites[one.Site] = known
 		}
-		own := counted[one.Site].Own
-		g := growth{float32(one.Requests), float32(own - min(known.own, own)), float32(one.In), float32(one.Out)}
-		known.own = own
+		refused := counted[one.Site].Own
+		g := growth{float32(one.Requests), float32(refused - min(known.own, refused)), float32(one.In), float32(one.Out)}
+		known.own = refused
 		known.add(since, second, g)
 		r.total.add(since, second, g)
 	}
@@ -201,7 +201,7 @@ func (s *series) read(now time.Time, factor float32) []float32 {
 	return list[:]
 }
 
-// Rate is something per second. Own is what abide refused itself, which is not in Requests.
+// Rate has what happens in a second. Own counts what abide refused itself, which is not in Requests.
 type Rate struct{ Requests, Own, In, Out float64 }
 
 // Course has the rates of a site: Now is the rate of the last seconds, Requests has the rate of each

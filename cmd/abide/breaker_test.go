@@ -78,7 +78,7 @@ sites: [{host: api.test, backends: ["http://a.test", "http://b.test"], balance: 
 			t.Errorf("%s lacks %s:\n%s", path, want, answer)
 		}
 	}
-	if _, out, _ := d.command("status"); !strings.Contains(out, "api.test / http://b.test  failing") {
+	if _, out, _ := d.command("status"); !strings.Contains(out, "api.test / http://b.test: failing: the host refused the connection") {
 		t.Errorf("the status is\n%s", out)
 	}
 	back, err := net.Listen("tcp", address)

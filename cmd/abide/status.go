@@ -18,12 +18,12 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Print how the running proxy is: sites, tokens, quotas, what waits",
 		Long: `Status asks the running proxy, once, and prints how it is; what is wrong, as on
-its page; what keeps its budgets, with the other instances that do; what requests
-wait for; which answers failed since the start; its busiest sites; each token of its pools, what that
-has left of which limit and when there is more, or for pools of more than ten
-how many are in which state, why, and until when; limits that sites announce to
-requests without a token; and how long quotas last at the present rate. It ends
-with 1 when no proxy runs.
+its page; what keeps its budgets, with the other instances that do; what
+requests wait for; which answers failed since the start; its busiest sites; each
+token of its pools, what that has left of which limit and when there is more, or
+for pools of more than ten how many are in which state, why, and until when;
+limits that sites announce to requests without a token; and how long quotas last
+at the present rate. It ends with 1 when no proxy runs.
 
 It asks the proxy at --admin, if that is given. Otherwise it asks the one at the
 configuration's admin.listen and all that run with the same data directory,
