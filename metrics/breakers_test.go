@@ -12,7 +12,7 @@ import (
 )
 
 func TestABreakerThatIsNotClosedHasASeries(t *testing.T) {
-	m := New(10)
+	m := New(3)
 	expect(t, m, 0, "abide_breaker_state") // nobody knows of any
 	m.Site("api.test")
 	m.Site("nitter.pool")

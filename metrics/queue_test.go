@@ -44,7 +44,7 @@ func TestALongWaitHasAClassicBucketOfItsOwn(t *testing.T) {
 }
 
 func TestTheQueueIsAskedWhenTheMetricsAreRead(t *testing.T) {
-	m := New(10)
+	m := New(1)
 	expect(t, m, 0, "abide_queue_holds")
 	expect(t, m, 0, "abide_queue_blocked_seconds_total")
 	m.Site("api.test")

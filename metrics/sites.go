@@ -55,12 +55,19 @@ func (s *sites) find(name string) *Site {
 	return site
 }
 
-// labelOf is the label of a site, "other" if it has none of its own.
+// labelOf is the label of a site, which it gets while there is room, and "other" if it has none of its own.
 func (s *sites) labelOf(name string) string {
-	if name = label(name); s.find(name) == nil {
+	if name = label(name); s.find(name) == nil && !s.room() {
 		return other
 	}
-	return name
+	return s.site(name).name
+}
+
+// room reports whether one more site gets a label without the loss of another's.
+func (s *sites) room() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.order != nil && s.order.Len() < s.max
 }
 
 func (s *sites) site(name string) *Site {

@@ -57,7 +57,7 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 }
 
 func TestLimitsOfTheOperatorAreToldWithThoseOfSites(t *testing.T) {
-	m := New(10)
+	m := New(1)
 	m.Site("api.test")
 	knowing(m, testKnown{
 		Limits: []testLimit{

@@ -97,7 +97,7 @@ func someTokens() testKnown {
 }
 
 func TestTokensHaveWhatIsLeftAndTheirStates(t *testing.T) {
-	m := New(10)
+	m := New(1)
 	m.Site("api.test")
 	expect(t, m, 0, "abide_token_state")
 	knowing(m, someTokens())

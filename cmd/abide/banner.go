@@ -154,9 +154,9 @@ func (a *program) trustText(p *policy.Policy) string {
 }
 
 // envCommand is the command that sets up another shell for this process, "" where no files
-// are kept that the command could name.
+// are kept that the command could name, or it could not write them.
 func (a *program) envCommand(p *policy.Policy) string {
-	if p.Data == "none" {
+	if p.Data == "none" || a.ca.File() == "" || a.kept.health().Err != nil {
 		return ""
 	}
 	return "abide env" + a.envFlags(p)

@@ -107,7 +107,7 @@ func checkSource(ctx context.Context, s *source) (checked, error) {
 		return c, err
 	}
 	c.Valid, c.Settings, c.Means = true, p.Settings(), p.Parts(labels)
-	c.Warnings = slices.Concat(c.Warnings, p.Warnings(), warnings, doubts, foreignAddresses(p), openData(p))
+	c.Warnings = append(c.Warnings, slices.Concat(p.Warnings(), warnings, doubts, foreignAddresses(p), openData(p))...)
 	return c, nil
 }
 

@@ -127,7 +127,7 @@ func (a *program) start(p *policy.Policy) (err error) {
 	if a.kept, from, err = openStorage(context.Background(), p, a.log); err != nil {
 		return err
 	}
-	if unwritable != nil {
+	if unwritable != nil && a.kept.health().Err == nil { // otherwise that warning says it
 		a.log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": unwritable}).Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), unwritable)
 	}
 	a.history = a.newHistory()
@@ -276,8 +276,8 @@ func (a *program) register(command string) (end func()) {
 		r.Admin, r.TLS = a.admin.Addr().String(), p.Admin.TLS.Given()
 	}
 	ownRegistration, err := register(p.Data, r)
-	if err != nil {
-		a.log.WithField("reason", err).Logf(a.kept.lineLevel(), "abide status and abide explain find this process only by --admin: %v", err)
+	if err != nil && a.kept.health().Err == nil {
+		a.log.WithField("reason", err).Warnf("abide status and abide explain find this process only by --admin: %v", err)
 	}
 	return func() { ownRegistration.remove() }
 }

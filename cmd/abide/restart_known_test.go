@@ -4,7 +4,10 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,6 +50,45 @@ func TestADisabledTokenStaysDisabledOverRestartsUntilItIsEnabled(t *testing.T) {
 	if _, body := d.ask("/api/v1/tokens/twitter"); strings.Contains(body, "disabled") {
 		t.Errorf("after it was enabled: %s", body)
 	}
+}
+
+// TestALimitThatNobodyUsesIsNotNearlyUsed: at the end of its window all of it is left, in every place, and its series
+// have the name of their site after a restart.
+func TestALimitThatNobodyUsesIsNotNearlyUsed(t *testing.T) {
+	used := 0
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		used++
+		w.Header().Set("RateLimit-Limit", "5")
+		w.Header().Set("RateLimit-Remaining", strconv.Itoa(max(5-used, 0)))
+		w.Header().Set("RateLimit-Reset", "2")
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: data\npools: {some: {tokens: [{label: alice, secret: canary-1}]}}\nsites: [{host: api.test, pool: some, insecure: true}]\n")
+	env := []string{"ABIDE_EGRESS_RESOLVE=api.test:80=" + site.Listener.Addr().String()}
+	d := serveIn(t, dir, env)
+	for range 5 {
+		if code, body := d.get("http://api.test/"); code != 200 {
+			t.Fatal(code, body)
+		}
+	}
+	recovers := func() {
+		t.Helper()
+		for _, want := range []string{
+			`abide_limit_remaining{limit="5 requests",site="api.test"} 5`, `abide_limit_usage_ratio{limit="5 requests",site="api.test"} 0`,
+			`abide_token_remaining{limit="5 requests",pool="some",route="GET /",token="alice"} 5`,
+		} {
+			keepsTrying(t, want, func() bool { _, text := d.ask("/metrics"); return strings.Contains(text, want) })
+		}
+		if status := launch(t, dir, nil, "status", "--admin", d.admin); status.status() != 0 || !strings.Contains(status.out.String(), "5 of 5") {
+			t.Errorf("abide status says\n%s", status.out)
+		}
+	}
+	recovers()
+	d.signal(syscall.SIGKILL)
+	d.status()
+	d = serveIn(t, dir, env)
+	recovers()
 }
 
 func TestWithoutDataADisabledTokenIsBackAfterARestart(t *testing.T) {
@@ -107,4 +149,12 @@ func (d *daemon) sentWith(at string) string {
 	}
 	defer answer.Body.Close()
 	return answer.Header.Get("Abide-Token")
+}
+
+func TestACheckInJSONHasListsWhereNothingIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: none\n")
+	if d := launch(t, dir, nil, "check", "--json"); d.status() != 0 || !strings.Contains(d.out.String(), `"faults": [],`) || !strings.Contains(d.out.String(), `"warnings": [],`) {
+		t.Errorf("it says %.200s", d.out)
+	}
 }

@@ -173,14 +173,6 @@ func (k *storage) health() store.Health {
 	return k.file.Health()
 }
 
-// lineLevel is the level of lines about the data directory: the warning of a state file that fails has said it before.
-func (k *storage) lineLevel() logrus.Level {
-	if k.health().Err != nil {
-		return logrus.InfoLevel
-	}
-	return logrus.WarnLevel
-}
-
 // damage is the part of the state file that was set aside, nil if there is none.
 func (k *storage) damage() *status.Damage {
 	if k == nil || k.file == nil {

@@ -398,6 +398,50 @@ func TestALedgerThatIsRestoredGoesOn(t *testing.T) {
 	}
 }
 
+// TestAllIsLeftAfterTheEndOfAWindowThoughNothingIsSent: no answer of the new window is needed, and where no end is
+// known, nobody knows what is left.
+func TestAllIsLeftAfterTheEndOfAWindowThoughNothingIsSent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		said    func(d *driver, left float64) learn.Limit
+		restart bool
+		want    int64
+	}{
+		"an end is announced": {said: func(d *driver, left float64) learn.Limit { return d.says(5, left, 5-d.v) }, want: 5},
+		"after a restart":     {said: func(d *driver, left float64) learn.Limit { return d.says(5, left, 5-d.v) }, restart: true, want: 5},
+		"a length is announced": {said: func(d *driver, left float64) learn.Limit {
+			said := d.says(5, left, 0)
+			said.Window, said.Reset = 5*time.Second, time.Time{}
+			return said
+		}, want: 5},
+		"no end": {said: func(d *driver, left float64) learn.Limit {
+			said := d.says(5, left, 0)
+			said.Reset = time.Time{}
+			return said
+		}, want: -1},
+	} {
+		d := newDriver(t, Options{})
+		for left := 4.0; left >= 0; left-- {
+			d.hear(d.send(), c.said(d, left))
+			d.v += 0.1
+		}
+		l := d.m.(*Ledger)
+		if s := l.Status(d.now()); s.Limit != 5 || s.Remaining != 0 {
+			t.Errorf("%s: at first %+v", name, s)
+		}
+		if c.restart {
+			state := l.State()
+			if l = New(Options{}); l.Restore(d.now(), state) != nil {
+				t.Fatal("the state is not read")
+			}
+		}
+		d.v += 1000
+		if s := l.Status(d.now()); s.Remaining != c.want {
+			t.Errorf("%s: after its end %+v, want %d left", name, s, c.want)
+		}
+	}
+}
+
 func TestStatusTellsHowItStands(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t, Options{})

@@ -164,7 +164,7 @@ func (l *Ledger) Status(now time.Time) Status {
 		if a.limit > 0 {
 			s.Remaining = max(s.Limit-a.flights.busy, 0)
 		}
-	} else if level := a.spend() + a.reserve(); l.announced.ever && !math.IsInf(level, 0) {
+	} else if level := l.remaining(v); l.announced.ever && !math.IsInf(level, 0) {
 		s.Remaining = max(whole(level), 0)
 	}
 	if a.kind < refilling && a.window.end() > v {
@@ -189,6 +189,23 @@ func (l *Ledger) Status(now time.Time) Status {
 		}
 	}
 	return s
+}
+
+// remaining returns the units that are left as people know them. After the end of a window those are all, though no
+// answer of the next was seen. Infinity is unknown: nothing was left, and no end was announced.
+func (l *Ledger) remaining(v int64) float64 {
+	a := &l.allowance
+	end := a.window.end()
+	if a.kind == sliding {
+		end = l.announced.at + a.window.period
+	}
+	switch {
+	case a.limit > 0 && a.kind != refilling && end > 0 && v >= end:
+		return a.rollingBound()
+	case a.kind < refilling && end == 0 && l.probe.active && a.spend() < a.cost.each:
+		return math.Inf(1)
+	}
+	return a.spend() + a.reserve()
 }
 
 // Rest returns what is left in units, as people know it, while Left counts requests that may go at once.
