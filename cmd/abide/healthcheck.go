@@ -27,7 +27,8 @@ func healthcheckCommand() *cobra.Command {
 		Short: "Ask a running abide whether it is well (for containers)",
 		Long: `Healthcheck asks /healthz of the admin listener that --admin, $ABIDE_ADMIN or
 the configuration names, and ends with 0 when it is well, and with 1 while it
-drains. A configuration that was broken after that abide started does not matter.`,
+drains. A configuration that was broken after that abide started does not
+matter.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, _, err := adminSettings(cmd)
