@@ -74,7 +74,7 @@ func rendered(t *testing.T, f *Facts) string {
 func TestThePageListsTheBusiestSitesUpToABound(t *testing.T) {
 	f := crowd(1000, 200)
 	text := rendered(t, f)
-	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "<summary>94 more of 1\u202f000 sites, the busiest</summary>") {
+	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "<summary>95 more of 1\u202f000 sites, the busiest</summary>") {
 		t.Errorf("%d sites", n)
 	}
 	if n := strings.Count(text, `<svg class="timeline"`); n != status.MaxListed {
@@ -477,10 +477,9 @@ func TestAdviceThatRepeatsWhatIsWrongIsLast(t *testing.T) {
 	inOrder(t, rendered(t, f), "<li>raise", "<li>blocked", "<li>down", "<li>denied")
 }
 
-// TestFormsOfASiteAreBelowWhatIsWrongAndWaits, and what failed has a card of its own.
 func TestFormsOfASiteAreBelowWhatIsWrongAndWaits(t *testing.T) {
 	f := ill()
 	f.Failures.Add("a.test", "403", 7)
 	f.Chosen = &Chosen{Site: "a.test", Limits: "limits: []\n"}
-	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", `<section class="failed"`, "7 answers 403", `id="h-chosen"`, "Sites</h2>")
+	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "7 answers 403", `id="h-chosen"`, "Sites</h2>")
 }

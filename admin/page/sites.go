@@ -30,7 +30,7 @@ type siteTable struct {
 }
 
 // shownSites is the number of sites that are not folded.
-const shownSites = 6
+const shownSites = 5
 
 // sitesOf are the busiest sites.
 func sitesOf(f *Facts, learnt []*learned, now time.Time) siteTable {
@@ -78,7 +78,7 @@ func limitingBar(site *status.Site, learnt []*learned, now time.Time) *limitBar 
 	}
 	var fullest *limitBar
 	if i := slices.IndexFunc(learnt, func(l *learned) bool { return l.Site == site.Name }); i >= 0 {
-		if bar := learnt[i].bar(now); bar.Used > 0 {
+		if bar := learnt[i].bar(now); bar.Used >= 50 { // of others enough is left
 			fullest = &bar
 		}
 	}
