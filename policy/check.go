@@ -122,16 +122,21 @@ func (l *loading) checkAccess(p *Policy) {
 	}
 }
 
-// placeOpenListener gives the open listener the port after that of listen where
-// listen_open is not written. With intercept: none no https is to be opened, so there
+// placeOpenListener gives the open listener the port after that of listen, or the next
+// where admin.listen has that one, where listen_open is not written. With intercept: none no https is to be opened, so there
 // is no such listener unless listen_open asks for it.
 func (l *loading) placeOpenListener(p *Policy) {
 	if _, written := l.places["listen_open"]; written {
 		return
 	}
 	p.Open = OpenListener{Default: true, Off: p.Intercept.Mode == "none"}
-	if !p.Open.Off {
-		p.Open.Listen = portAfter(p.Listen)
+	if p.Open.Off {
+		return
+	}
+	p.Open.Listen = portAfter(p.Listen)
+	_, port, _ := cutLast(p.Open.Listen, ":")
+	if _, admin, _ := cutLast(p.Admin.Listen, ":"); port == admin && port != "0" {
+		p.Open.Listen = portAfter(p.Open.Listen)
 	}
 }
 

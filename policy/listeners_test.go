@@ -8,17 +8,21 @@ import (
 
 func TestTheOpenListenerIsThePortAfterThatOfListen(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                            "127.0.0.1:3129",
-		"listen: 127.0.0.1:8080":      "127.0.0.1:8081",
-		"listen: :3128":               ":3129",
-		"listen: '[::1]:3128'":        "[::1]:3129",
-		"listen: 127.0.0.1:0":         "127.0.0.1:0",
-		"listen: 127.0.0.1:65535":     "",
-		"listen_open: off":            "",
-		"listen_open: 127.0.0.1:4000": "127.0.0.1:4000",
-		"intercept: none":             "",
-		"intercept: all":              "127.0.0.1:3129",
-		"intercept: none\nlisten_open: 127.0.0.1:4000": "127.0.0.1:4000",
+		"":                        "127.0.0.1:3129",
+		"listen: 127.0.0.1:8080":  "127.0.0.1:8081",
+		"listen: :3128":           ":3129",
+		"listen: '[::1]:3128'":    "[::1]:3129",
+		"listen: 127.0.0.1:0":     "127.0.0.1:0",
+		"listen: 127.0.0.1:65535": "",
+		"listen_open: off":        "",
+
+		"admin: {listen: 127.0.0.1:3129}":                           "127.0.0.1:3130",
+		"listen: 127.0.0.1:8080\nadmin: {listen: localhost:8081}":   "127.0.0.1:8082",
+		"listen: 127.0.0.1:65534\nadmin: {listen: 127.0.0.1:65535}": "",
+		"listen_open: 127.0.0.1:4000":                               "127.0.0.1:4000",
+		"intercept: none":                                           "",
+		"intercept: all":                                            "127.0.0.1:3129",
+		"intercept: none\nlisten_open: 127.0.0.1:4000":              "127.0.0.1:4000",
 	} {
 		p := load(t, text)
 		if p.Open.Listen != want || p.Open.Default == strings.Contains(text, "listen_open") {

@@ -75,7 +75,7 @@ func demo(cmd *cobra.Command, stay bool) error {
 	if err != nil {
 		return err
 	}
-	a, err := open(s, p, newLog(cmd.ErrOrStderr(), p.Log))
+	a, err := open(cmd.Context(), s, p, newLog(cmd.ErrOrStderr(), p.Log))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -72,7 +73,7 @@ const bindStep, bindGrace = 50 * time.Millisecond, time.Second
 
 // bind opens a listener. Where the abide that has the address drains, it waits for the end of
 // that, for as long as its own drain may take.
-func (a *program) bind(p *policy.Policy, key, address string) (net.Listener, error) {
+func (a *program) bind(ctx context.Context, p *policy.Policy, key, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if !errors.Is(err, syscall.EADDRINUSE) || p.Admin.Listen == "" {
 		return l, err
@@ -81,12 +82,14 @@ func (a *program) bind(p *policy.Policy, key, address string) (net.Listener, err
 	at, _ := adminAddress(p)
 	end, known := time.Now().Add(bindGrace), false
 	for errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end) {
-		if !known && drains(context.Background(), at) {
+		if !known && drains(ctx, at) {
 			limit := p.Timeouts.Drain + 2*adminDrain
 			end, known = time.Now().Add(limit), true
 			a.log.WithFields(logrus.Fields{"address": address, "wait": limit}).Infof("%s: %s is that of an abide that is draining; waiting up to %v for it to end", key, address, limit)
 		}
-		<-time.After(bindStep)
+		if waited := clock.Sleep(ctx, bindStep); waited != nil {
+			return nil, waited
+		}
 		l, err = net.Listen("tcp", address)
 	}
 	return l, err

@@ -92,13 +92,13 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 		j.sender = send.Through(http.ProxyURL(proxy), roots, job.Name)
 		return j, nil
 	}
-	return j, j.start(s, errs)
+	return j, j.start(cmd.Context(), s, errs)
 }
 
 // start starts a program for the job: its dispatcher, and an admin listener on a free port for
 // "abide status" and "abide jobs".
-func (j *jobProcess) start(s *source, errs io.Writer) error {
-	a, err := open(s, j.policy, newLog(errs, j.policy.Log))
+func (j *jobProcess) start(ctx context.Context, s *source, errs io.Writer) error {
+	a, err := open(ctx, s, j.policy, newLog(errs, j.policy.Log))
 	if err != nil {
 		return err
 	}

@@ -88,29 +88,29 @@ const runDrain = time.Second
 
 // open opens the listeners and the data directory of the policy. It serves nothing yet. A
 // caller that does not call run must call close.
-func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
+func open(ctx context.Context, s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
 	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: addresses{p.Listen, p.Admin.Listen, p.Open}}
-	if err := a.start(p); err != nil {
+	if err := a.start(ctx, p); err != nil {
 		a.close()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *program) start(p *policy.Policy) (err error) {
+func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 	a.metrics.BuildInfo(versionText(), runtime.Version())
 	a.metrics.Reloaded(true)
 	if err := startFaults(p); err != nil {
 		return err
 	}
-	if a.listener, err = a.listen(p, "listen", p.Listen); err != nil {
+	if a.listener, err = a.listen(ctx, p, "listen", p.Listen); err != nil {
 		return err
 	}
-	if err := a.listenOpen(p); err != nil {
+	if err := a.listenOpen(ctx, p); err != nil {
 		return err
 	}
 	if p.Admin.Listen != "" { // the last: an abide that drains keeps it, and clients can connect meanwhile
-		if a.admin, err = a.listen(p, "admin.listen", p.Admin.Listen); err != nil {
+		if a.admin, err = a.listen(ctx, p, "admin.listen", p.Admin.Listen); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (a *program) start(p *policy.Policy) (err error) {
 		return err
 	}
 	var from dispatch.Keeping
-	if a.kept, from, err = openStorage(context.Background(), p, a.log); err != nil {
+	if a.kept, from, err = openStorage(ctx, p, a.log); err != nil {
 		return err
 	}
 	if unwritable != nil && a.kept.health().Err == nil { // otherwise that warning says it
@@ -384,8 +384,8 @@ func foreignAddresses(p *policy.Policy) (warnings []string) {
 }
 
 // listen opens a listener for a setting. Its error says what to do.
-func (a *program) listen(p *policy.Policy, key, address string) (net.Listener, error) {
-	l, err := a.bind(p, key, address)
+func (a *program) listen(ctx context.Context, p *policy.Policy, key, address string) (net.Listener, error) {
+	l, err := a.bind(ctx, p, key, address)
 	if err == nil {
 		return l, nil
 	}
@@ -426,12 +426,12 @@ func (a addresses) sameOpen(next policy.OpenListener) bool {
 
 // listenOpen opens the listener on which all https is opened. Where listen_open is not
 // written and its port is taken, abide serves without it.
-func (a *program) listenOpen(p *policy.Policy) (err error) {
+func (a *program) listenOpen(ctx context.Context, p *policy.Policy) (err error) {
 	if p.Open.Listen == "" {
 		return nil
 	}
 	address := p.Open.Listen
-	if a.open, err = a.listen(p, "listen_open", address); err != nil {
+	if a.open, err = a.listen(ctx, p, "listen_open", address); err != nil {
 		a.open = nil
 		if !p.Open.Default {
 			return err

@@ -19,7 +19,7 @@ func embedded(t *testing.T) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := open(s, p, newLog(io.Discard, p.Log))
+	a, err := open(t.Context(), s, p, newLog(io.Discard, p.Log))
 	if err != nil {
 		t.Fatal(err)
 	}

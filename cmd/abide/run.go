@@ -146,7 +146,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 		log.Warn(one)
 	}
 	warnOfProxyVariables(log, p)
-	a, err := open(s, p, log)
+	a, err := open(cmd.Context(), s, p, log)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func start(cmd *cobra.Command) (*program, error) {
 		log.Warn(one)
 	}
 	warnOfProxyVariables(log, p)
-	a, err := open(s, p, log)
+	a, err := open(cmd.Context(), s, p, log)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ type ByteSource struct {
 	generation uint64 // number of the reload (Gate.Generation) when the resources were found
 	version    uint64 // version of what was known of the site (site.version) when the resources were found
 	closed     bool
-	held       int64 // see Hold
+	held       int64 // see Draw.Hold
 	numRecent  int
 	recent     [8]bytesTaken // what was taken last and may be given back, in order of time
 	last       time.Time     // when bytes were taken last
@@ -473,9 +473,9 @@ const (
 )
 
 // BufferOf returns the number of bytes the system may receive on a connection under some limits
-// before they are read. The connection holds as many bytes of the limits, so a small buffer lets more connections go at once, and a large buffer is faster over
-// long distances. Where a limit is so loose that each connection takes a small part of it,
-// buffers are large.
+// before they are read. The connection holds as many bytes of the limits, so a small buffer lets
+// more connections go at once, and a large buffer is faster over long distances. Where a limit is
+// so loose that each connection takes a small part of it, buffers are large.
 func BufferOf(limits []Limit) int64 {
 	n, wide := int64(mostBuffer), int64(widest)
 	for i := range limits {
