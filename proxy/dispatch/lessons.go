@@ -55,6 +55,12 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 			s.gate.RefuseHeld(x.site, queue.Refusal{Reason: queue.TooLong, Limit: sitelog.SiteFailed, RetryAt: broken})
 		}
 	}
+	if status == http.StatusForbidden && !v.again && known != nil && !answered && t.plan != nil && t.plan.Learns {
+		// It has answered nothing else, so no request can verify that it blocks: the pauses double, up to that of the breaker.
+		if n, lasts := s.breakers.Streak(x.breaker(), x.answered); n >= sites.Refusing {
+			t.permit.Cool(x.breakerScope(), x.answered.Add(min(lasts, s.breakers.rule().Pause)), "it answers 403 to all requests")
+		}
+	}
 	if v.again {
 		if s.breakers.passOver(x); t.to.elsewhere {
 			if broken = (time.Time{}); how == backends.Ill {

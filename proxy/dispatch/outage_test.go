@@ -82,6 +82,41 @@ func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
 	})
 }
 
+// A site that has answered nothing but 403 is asked rarely, and at its usual speed as soon as it answers something else.
+func TestASiteThatForbidsAllFromTheStartIsAskedRarely(t *testing.T) {
+	var opens atomic.Bool
+	run(t, func(rw http.ResponseWriter, _ *http.Request) {
+		time.Sleep(10 * time.Millisecond)
+		if !opens.Load() {
+			rw.WriteHeader(http.StatusForbidden)
+		}
+	}, "", func(w rig) {
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				for time.Since(w.Began) < 5*time.Minute {
+					if a := w.Get("http://site.test/"); a.Status != http.StatusForbidden {
+						t.Errorf("%d: %s", a.Status, a.Body)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if asked := w.Asked.Load(); asked > 16*30 {
+			t.Errorf("%d requests in 5 minutes to a site that forbids all", asked)
+		}
+		opens.Store(true)
+		w.Get("http://site.test/")
+		began := time.Now()
+		for range 20 {
+			w.Get("http://site.test/")
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("20 requests in %v after it answers", took)
+		}
+	})
+}
+
 // Who waits for a name that does not resolve hears of it, and does not wait for its turn to fail, also where the host is one of
 // several that are one site.
 func TestASiteThatHasNeverAnsweredIsGivenUp(t *testing.T) {

@@ -273,6 +273,14 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (
 	return after.outage && !before.outage, ended
 }
 
+// Streak returns the number of answers in a row that failed alike, and the time since the first of these.
+func (s *Breakers) Streak(of Key, now time.Time) (n int, lasts time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.streaks[of]
+	return t.n, now.Sub(t.since)
+}
+
 const (
 	// fewestFailing answers in a row that fail alike, over shortestOutage, are an outage. Without another answer
 	// it is told for streakLasts.
