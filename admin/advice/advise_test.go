@@ -117,6 +117,28 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "1000000 requests per month", Amount: 1e6, Left: 990_000, Unit: "requests", Window: 30 * 86400})},
 			[]string{"would raise 15/s to 20/s"},
 		},
+		"a daily quota that is far from used up is no ceiling now": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "5000 requests per day", Amount: 5000, Left: 4800, Unit: "requests", Window: 86400})},
+			[]string{`would raise 15/s to 20/s, until "5000 requests per day" is used up.`},
+		},
+		"an announced quota of which enough is left is no ceiling": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five, status.Announced{Site: site, Title: "90000 points per day", Limit: 90_000, Remaining: 80_000, Window: 86400})},
+			[]string{"would raise 15/s to 20/s."},
+		},
+		"an announced quota that is used up is a ceiling": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five, status.Announced{Site: site, Title: "5000 per hour", Limit: 5000, Remaining: 300, Window: 3600})},
+			[]string{`would raise 4.17/s to 5.56/s, which "5000 per hour" allows.`},
+		},
+		"what is left of another site's quota does not count": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(
+				status.Limit{Site: site, Limit: "5000 requests per day", Amount: 5000, Unit: "requests", Window: 86400},
+				status.Limit{Site: "other.test", Limit: "5000 requests per day", Amount: 5000, Left: 5000, Unit: "requests", Window: 86400})},
+			[]string{`would not help: "5000 requests per day" allows 3.47 a minute.`},
+		},
 		"a limit of clients is no ceiling": {
 			"limit",
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "100 requests per 1m by client", By: "client", Amount: 100, Unit: "requests", Window: 60})},

@@ -3,6 +3,7 @@ package advice
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -160,41 +161,50 @@ func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	return f.oneMoreToken(budget{f.Now, int64(n), announced.Limit, seconds(announced.Window), remaining}, site, announced.Name())
 }
 
-// ceiling is the lowest rate that a limit allows, and the limit's title; "": there is no limit.
+// ceiling is the lowest rate, below the one that is wanted, that limits allow, and the title of the limit; "": no limit
+// is in the way now. until is the title of the limit that will be the first in the way, soon.
 type ceiling struct {
-	perSecond float64
-	limit     string
+	perSecond    float64
+	limit, until string
 }
 
-// soonUsed is the time within which a limit has to be used up at the new rate to be worth a word.
-const soonUsed = time.Hour
+const (
+	// momentUsed is the time for which enough must be left of a limit at the new rate not to be in the way now.
+	momentUsed = time.Minute
+	// soonUsed is the time within which a limit has to be used up at the new rate to be worth a word.
+	soonUsed = time.Hour
+)
 
-// others is the ceiling of all limits of a site but one, with so many tokens, that would be used up soon
-// at a rate. A quota of which enough is left is none.
+// others is the ceiling of all limits of a site but one, with so many tokens, where a rate is wanted.
 func (f *Facts) others(site, but string, tokens int, rate float64) (lowest ceiling) {
-	left := map[string]int64{}
-	for _, l := range f.Limits {
-		left[l.Limit] += max(l.Left, 0)
-	}
-	add := func(limit string, amount int64, window float64, byToken bool) {
-		perSecond := float64(amount) / window
-		if window > soonUsed.Seconds() && float64(left[limit]) > rate*soonUsed.Seconds() {
-			return
-		}
+	limits := map[string]budget{}
+	add := func(limit string, amount, left int64, window float64, byToken bool) {
+		meters := 1
 		if byToken {
-			perSecond *= float64(max(tokens, 1))
+			meters = max(tokens, 1)
 		}
-		if limit != but && amount > 0 && window > 0 && (lowest.limit == "" || perSecond < lowest.perSecond) {
-			lowest = ceiling{perSecond, limit}
+		if limit != but && amount > 0 && window > 0 {
+			limits[limit] = budget{meters: int64(meters), amount: amount, window: seconds(window), left: limits[limit].left + max(left, 0)}
 		}
 	}
 	for _, l := range f.Limits {
 		if l.Site == site && l.Unit == "requests" && l.Rate == 0 && (l.By == "" || l.By == "token") {
-			add(l.Limit, l.Amount, l.Window, l.By == "token")
+			add(l.Limit, l.Amount, l.Left, l.Window, l.By == "token")
 		}
 	}
 	for _, l := range f.announced(site, "") {
-		add(l.Name(), l.Limit, l.Window, f.usable(f.Pools[site]) > 0)
+		add(l.Name(), l.Limit, l.Remaining, l.Window, f.usable(f.Pools[site]) > 0)
+	}
+	first := soonUsed.Seconds()
+	for _, limit := range slices.Sorted(maps.Keys(limits)) {
+		perSecond, lasts := limits[limit].perSecond(), float64(limits[limit].left)/rate
+		switch {
+		case perSecond >= rate:
+		case lasts > momentUsed.Seconds() && lasts < first:
+			first, lowest.until = lasts, limit
+		case lasts <= momentUsed.Seconds() && (lowest.limit == "" || perSecond < lowest.perSecond):
+			lowest.perSecond, lowest.limit = perSecond, limit
+		}
 	}
 	return lowest
 }
@@ -238,7 +248,9 @@ func (b budget) raised(what string, more budget, waiting int, before, after ceil
 		now = min(now, before.perSecond)
 	}
 	switch {
-	case after.limit == "" || after.perSecond >= then:
+	case after.limit == "" && after.until != "":
+		return fmt.Sprintf("%s would raise %s to %s, until %q is used up%s.", what, rate(now), rate(then), after.until, provided)
+	case after.limit == "":
 		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, rate(now), rate(then), ends(b, more, waiting), provided)
 	case after.perSecond > now*1.01:
 		return fmt.Sprintf("%s would raise %s to %s, which %q allows%s.", what, rate(now), rate(after.perSecond), after.limit, provided)
