@@ -81,16 +81,19 @@ func (r *Rules) RuleOf(site string) *Site {
 // front stands for all hosts below.
 var browserHosts = []string{
 	"accounts.google.com", "android.clients.google.com", "clients1.google.com", "clients2.google.com", "clients4.google.com",
-	"clients2.googleusercontent.com", "clientservices.googleapis.com", "content-autofill.googleapis.com", "mtalk.google.com",
-	"optimizationguide-pa.googleapis.com", "passwordsleakcheck-pa.googleapis.com", "safebrowsinghttpgateway.googleapis.com",
-	"sb-ssl.google.com", "update.googleapis.com", ".gvt1.com", "config.edge.skype.com", "edge.microsoft.com",
+	"clients2.googleusercontent.com", "clientservices.googleapis.com", "connectivitycheck.gstatic.com",
+	"content-autofill.googleapis.com", "mtalk.google.com", "ohttp-relay-safebrowsing-chrome.google.fastly-edge.com",
+	"optimizationguide-pa.googleapis.com", "passwordsleakcheck-pa.googleapis.com", "safebrowsing.googleapis.com",
+	"safebrowsingohttpgateway.googleapis.com", "sb-ssl.google.com", "update.googleapis.com", ".gvt1.com",
+	"config.edge.skype.com", "edge.microsoft.com",
 	"aus5.mozilla.org", "detectportal.firefox.com", ".cdn.mozilla.net", ".services.mozilla.com", ".telemetry.mozilla.org",
 }
 
-// OfBrowser reports whether browsers ask a site by themselves, and no rule is about it.
+// OfBrowser reports whether browsers ask a site by themselves, on any port, and no rule is about it.
 func (r *Rules) OfBrowser(site string) bool {
+	name, _, _ := strings.Cut(site, ":")
 	return slices.ContainsFunc(browserHosts, func(host string) bool {
-		return site == host || host[0] == '.' && strings.HasSuffix(site, host)
+		return name == host || host[0] == '.' && strings.HasSuffix(name, host)
 	}) && r.RuleOf(site) == nil
 }
 

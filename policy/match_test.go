@@ -53,6 +53,19 @@ func TestMatchingOfHosts(t *testing.T) {
 	}
 }
 
+func TestWhatBrowsersAskByThemselves(t *testing.T) {
+	p := load(t, "sites:\n  - {host: edge.microsoft.com}\n")
+	for site, want := range map[string]bool{
+		"connectivitycheck.gstatic.com": true, "safebrowsingohttpgateway.googleapis.com": true, "mtalk.google.com:5228": true,
+		"r1.gvt1.com:8080": true, "gvt1.com.evil.test": false, "api.test:443": false, "edge.microsoft.com": false, "edge.microsoft.com:8443": false,
+		"[::1]:80": false, "": false,
+	} {
+		if p.OfBrowser(site) != want {
+			t.Errorf("%q: %v", site, !want)
+		}
+	}
+}
+
 func TestTheFirstRuleThatMatchesCounts(t *testing.T) {
 	p := load(t, `sites:
   - {host: "a.example.com:8443"}
