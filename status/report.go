@@ -36,11 +36,20 @@ type Report struct {
 type ReportRow struct {
 	Start    time.Time `json:"start"`
 	Name     string    `json:"name"`
+	Pool     string    `json:"pool,omitempty"` // of a token
 	Requests int64     `json:"requests"`
 	Refusals int64     `json:"refusals"` // answers that refused a request because of a limit
 	Waited   float64   `json:"waited_seconds"`
 	In       int64     `json:"bytes_received"`
 	Out      int64     `json:"bytes_sent"`
+}
+
+// Title names the row for people.
+func (r ReportRow) Title() string {
+	if r.Pool != "" {
+		return r.Name + " of " + r.Pool
+	}
+	return cmp.Or(r.Name, "-")
 }
 
 // ReportBlocked tells how long a limit of a site held requests from Start on, for one step.
@@ -58,7 +67,7 @@ func (r *Report) Normalize() {
 	r.Add("", "", 0) // no null maps
 	r.Denied = append([]DeniedToken{}, r.Denied...)
 	slices.SortStableFunc(r.Rows, func(a, b ReportRow) int {
-		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pool, b.Pool))
 	})
 	slices.SortStableFunc(r.Limits, func(a, b ReportBlocked) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
@@ -83,8 +92,14 @@ const (
 	reportTime     = "2006-01-02 15:04"
 )
 
-// Describe prints the report for people.
+// Describe prints the report for people, without rows whose numbers all round to nothing.
 func (r Report) Describe(w io.Writer) {
+	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row ReportRow) bool {
+		return row.Requests+row.Refusals+row.In+row.Out == 0 && seconds(row.Waited) == "0s"
+	})
+	r.Limits = slices.DeleteFunc(slices.Clone(r.Limits), func(b ReportBlocked) bool {
+		return seconds(b.Held) == "0s" && seconds(b.Busy) == "0s"
+	})
 	say(w, "%s to %s UTC", r.Since.UTC().Format(reportTime), r.Until.UTC().Format(reportTime))
 	say(w, "")
 	first, limits := len(r.Rows) > shortReport, len(r.Limits) > 0
@@ -130,7 +145,7 @@ func (r Report) describeRows(w io.Writer) {
 		if row.Requests > 0 {
 			each = seconds(row.Waited / float64(row.Requests))
 		}
-		return row.Start, []string{cmp.Or(row.Name, "-"), fmt.Sprint(row.Requests), fmt.Sprint(row.Refusals), seconds(row.Waited), each, Size(uint64(max(row.In, 0))), Size(uint64(max(row.Out, 0)))}[:columns]
+		return row.Start, []string{row.Title(), fmt.Sprint(row.Requests), fmt.Sprint(row.Refusals), seconds(row.Waited), each, Size(uint64(max(row.In, 0))), Size(uint64(max(row.Out, 0)))}[:columns]
 	})
 	say(w, "bytes of bodies; abide status also counts headers and TLS")
 }
@@ -168,12 +183,16 @@ func describeSteps[T any](w io.Writer, r Report, head []string, words int, all s
 // CSV writes the rows as comma-separated values, with a head.
 func (r Report) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"start", r.By, "requests", "refusals", "waited_seconds", "bytes_received", "bytes_sent"}) // Error has it
+	columns := 7
+	if r.By == "token" {
+		columns++
+	}
+	_ = out.Write([]string{"start", r.By, "requests", "refusals", "waited_seconds", "bytes_received", "bytes_sent", "pool"}[:columns]) // Error has it
 	for _, one := range r.Rows {
 		_ = out.Write([]string{
 			one.Start.Format(time.RFC3339), cell(one.Name), strconv.FormatInt(one.Requests, 10), strconv.FormatInt(one.Refusals, 10),
-			strconv.FormatFloat(one.Waited, 'f', -1, 64), strconv.FormatInt(one.In, 10), strconv.FormatInt(one.Out, 10),
-		})
+			strconv.FormatFloat(one.Waited, 'f', -1, 64), strconv.FormatInt(one.In, 10), strconv.FormatInt(one.Out, 10), cell(one.Pool),
+		}[:columns])
 	}
 	out.Flush()
 	return out.Error()

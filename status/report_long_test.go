@@ -28,6 +28,25 @@ func TestALongReportBeginsWithTheLimits(t *testing.T) {
 	}
 }
 
+func TestAReportLeavesOutRowsOfNothing(t *testing.T) {
+	r := Report{
+		By:     "token",
+		Rows:   []ReportRow{{Name: "ann", Pool: "x", Requests: 1}, {Name: "ben", Pool: "x", Waited: 0.0001}, {Name: "carl", Waited: 0.001}, {Name: "dora", In: 1}},
+		Limits: []ReportBlocked{{Site: "api.test", Limit: "5 requests per 1s", Held: 0.0004, Busy: 0.0003}, {Site: "b.test", Limit: "token", Held: 0.001}},
+	}
+	var b bytes.Buffer
+	r.Describe(&b)
+	for part, want := range map[string]bool{"ann of x": true, "ben": false, "carl": true, "dora": true, "api.test": false, "b.test": true} {
+		if strings.Contains(b.String(), part) != want {
+			t.Errorf("%s:\n%s", part, b.String())
+		}
+	}
+	b.Reset()
+	if (Report{Rows: r.Rows[1:2], Limits: r.Limits[:1]}).Describe(&b); strings.Contains(b.String(), "LIMIT") || !strings.Contains(b.String(), "no request") {
+		t.Error(b.String())
+	}
+}
+
 func TestRefusalsWithoutAKnownLimitAreNoLimitInAReport(t *testing.T) {
 	r := Report{Limits: []ReportBlocked{{Site: "api.test", Limit: HiddenTitle + " for GET /a", Held: 21}}}
 	if r.Normalize(); r.Limits[0].Limit != "refusals for GET /a, by an unknown limit or at random" {

@@ -60,15 +60,20 @@ func (r *Recorder) Rows(ctx context.Context, k store.RowKind, site string, since
 	return period{since, until, step}.inSteps(list, inMemory), nil
 }
 
-// UsageBy returns Usage by one part of its key, which is in Site: "site", "client", "token" or "priority".
-func (r *Recorder) UsageBy(ctx context.Context, by, site string, since, until time.Time, step time.Duration) ([]store.Usage, error) {
+// UsageBy returns Usage by one part of its key, which is in Site: "site", "client", "token" or "priority". By "token",
+// the label is in Token, and Site is the pool of its site.
+func (r *Recorder) UsageBy(ctx context.Context, by string, poolOf func(site string) string, site string, since, until time.Time, step time.Duration) ([]store.Usage, error) {
 	list, err := r.Rows(ctx, store.UsageRows, site, since, until, step)
 	if err != nil {
 		return nil, err
 	}
 	for i := range list {
 		u := &list[i]
-		u.Site, u.Client, u.Token, u.Priority = part(u, by), "", "", 0
+		name, token := part(u, by), ""
+		if by == "token" && name != "" {
+			name, token = poolOf(u.Site), name
+		}
+		u.Site, u.Client, u.Token, u.Priority = name, "", token, 0
 	}
 	return period{since.Truncate(max(step, time.Second)), until, step}.inSteps(nil, list), nil
 }

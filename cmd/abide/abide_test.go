@@ -47,7 +47,8 @@ func TestCommands(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("ROOT", root(t))
-			env.Setenv("ABIDE_EGRESS_RESOLVE", "api.test:80="+scriptOrigin(env.Defer))
+			origin := scriptOrigin(env.Defer)
+			env.Setenv("ABIDE_EGRESS_RESOLVE", "api.test:80="+origin+",b.test:80="+origin)
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": exits},

@@ -142,11 +142,11 @@ func reportChart(r status.Report) []byte {
 		if at < 0 || at >= count {
 			continue
 		}
-		i, known := index[row.Name]
+		i, known := index[row.Title()]
 		if !known {
 			i = len(c.Series)
-			index[row.Name] = i
-			c.Series = append(c.Series, chart.Series{Name: row.Name, Amounts: make([]float64, count)})
+			index[row.Title()] = i
+			c.Series = append(c.Series, chart.Series{Name: row.Title(), Amounts: make([]float64, count)})
 		}
 		c.Series[i].Amounts[at] += float64(row.Requests)
 	}
@@ -164,7 +164,7 @@ func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until t
 // Report counts what became of requests, by site, client, token or priority, and lists the
 // limits that held them and the tokens that are denied now.
 func (c adminProcess) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
-	usage, err := c.history.UsageBy(ctx, by, site, since, until, step)
+	usage, err := c.history.UsageBy(ctx, by, c.poolOf, site, since, until, step)
 	if err != nil {
 		return r, err
 	}
@@ -174,10 +174,11 @@ func (c adminProcess) Report(ctx context.Context, by, site string, since, until 
 	}
 	failed, err := c.history.Rows(ctx, store.FailedRows, site, since, until, 0)
 	for _, u := range usage {
-		r.Rows = append(r.Rows, status.ReportRow{
-			Start: u.Minute, Name: u.Site, Requests: u.Requests, Refusals: u.Refusals,
-			Waited: u.Waited.Seconds(), In: u.In, Out: u.Out,
-		})
+		row := status.ReportRow{Start: u.Minute, Name: u.Site, Requests: u.Requests, Refusals: u.Refusals, Waited: u.Waited.Seconds(), In: u.In, Out: u.Out}
+		if by == "token" {
+			row.Name, row.Pool = u.Token, u.Site
+		}
+		r.Rows = append(r.Rows, row)
 	}
 	named := status.HiddenNames(c.proxy.Learned)
 	for _, b := range blocked {
