@@ -131,6 +131,12 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 		})
+		t.Run("lines that end in a bare LF over "+string(w), func(t *testing.T) {
+			_, body, seen := echo(t, strings.ReplaceAll(post("X-A: 1\r\nContent-Length: 2\r\n", "ab"), "\r\n", "\n"))
+			if got := seen.Header.Get("X-A"); got != "1" || body != "ab" || seen.ContentLength != 2 {
+				t.Errorf("%q, %q", got, body)
+			}
+		})
 		t.Run("bytes over 127 pass as they are over "+string(w), func(t *testing.T) {
 			_, _, seen := echo(t, get("X-A: \x80\xfe\xff\r\n"))
 			if got := seen.Header.Get("X-A"); got != "\x80\xfe\xff" {
@@ -209,7 +215,7 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 				t.Errorf("%q", body)
 			}
 		})
-		for _, size := range []string{"0x2", "10000000000000002", "-1", " 2", "00000000000000002", ""} {
+		for _, size := range []string{"2\nab\r\n2", "0x2", "10000000000000002", "-1", " 2", "00000000000000002", ""} {
 			t.Run(fmt.Sprintf("chunk size %q over %s", size, w), func(t *testing.T) {
 				finished := make(chan error, 1)
 				b.handle(func(w http.ResponseWriter, r *http.Request) {
