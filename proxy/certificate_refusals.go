@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -63,8 +62,7 @@ type certificateRefusals struct {
 	// another kind.
 	refusedLines, restoredLines, distrustLines, doubtLines sitelog.LineLimit
 
-	counted atomic.Int64      // TLS alerts by which clients refused a certificate
-	unused  sitelog.LineLimit // connections without a request of which doubt is called
+	unused sitelog.LineLimit // connections without a request of which doubt is called
 }
 
 func newCertificateRefusals(log *logrus.Logger) *certificateRefusals {
@@ -110,19 +108,19 @@ func (c *certificateRefusals) identify(conn net.Conn, key refusedKey, userAgent 
 // time: certain says that a TLS alert named the certificate. Other clients close without one,
 // as Node does in the middle of the handshake, and wget after the handshake.
 func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, key refusedKey, to policy.Target, began time.Time, certain bool) {
-	now := time.Now()
-	if certain && !p.OfBrowser(to.Host) {
-		c.counted.Add(1)
-	}
+	now, counts := time.Now(), certain && !p.OfBrowser(to.Host)
 	// Where a rule needs to see the requests, https is never tunnelled: the client would get
 	// around the rule.
 	needed := p.Interception(to.Host, to.Port, true).Needed
 	var period time.Duration // for which https of the host is tunnelled
-	if !needed {
-		c.mu.Lock()
-		period = c.hosts.rejected(now, began, key, certain)
-		c.mu.Unlock()
+	c.mu.Lock()
+	if n, _ := c.hosts.alerts.Peek(key); counts {
+		c.hosts.alerts.Add(key, n+1)
 	}
+	if !needed {
+		period = c.hosts.rejected(now, began, key, certain)
+	}
+	c.mu.Unlock()
 	entry := c.entry(p, key, to)
 	switch {
 	case period > 0:
@@ -188,6 +186,17 @@ func (c *certificateRefusals) accepted(key refusedKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hosts.accepted(time.Now(), key)
+}
+
+// count returns the number of TLS alerts by which clients refused a certificate, but for those of a program that has
+// accepted one of the same host later.
+func (c *certificateRefusals) count() (n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, alerts := range c.hosts.alerts.Values() {
+		n += alerts
+	}
+	return n
 }
 
 // current returns the refusal because of which a client's https to a host is tunnelled. ok is
@@ -280,6 +289,7 @@ type refusedHosts struct {
 	refused *simplelru.LRU[refusedKey, refusedHost]
 	trials  *simplelru.LRU[refusedKey, trial]
 	doubts  *simplelru.LRU[refusedKey, struct{}] // without programs: one of the client's has refused the host
+	alerts  *simplelru.LRU[refusedKey, int64]    // since the program accepted a connection to the host
 }
 
 // trial counts a client's intercepted connections to a host.
@@ -296,6 +306,7 @@ func newRefusedHosts() *refusedHosts {
 	h.refused, _ = simplelru.NewLRU[refusedKey, refusedHost](maxRefusedHosts, nil) // fails for sizes below 1 only
 	h.trials, _ = simplelru.NewLRU[refusedKey, trial](maxRefusedHosts, nil)
 	h.doubts, _ = simplelru.NewLRU[refusedKey, struct{}](maxRefusedHosts, nil)
+	h.alerts, _ = simplelru.NewLRU[refusedKey, int64](maxRefusedHosts, nil)
 	return h
 }
 
@@ -357,6 +368,8 @@ func (h *refusedHosts) refuse(now time.Time, key refusedKey) time.Duration {
 func (h *refusedHosts) accepted(now time.Time, key refusedKey) {
 	h.trials.Add(key, trial{accepted: now})
 	h.trials.Add(refusedKey{client: key.client}, trial{accepted: now})
+	h.alerts.Remove(key)
+	h.alerts.Remove(refusedKey{client: key.client, host: key.host}) // before the program mattered
 	if refusal, ok := h.refused.Peek(key); ok && refusal.Refusals > 0 {
 		refusal.Refusals = 0
 		h.refused.Add(key, refusal)

@@ -45,6 +45,26 @@ func TestAHostWhoseClientRefusesTheCertificatePassesUnreadFromThenOn(t *testing.
 	}
 }
 
+// TestARefusalIsTakenBackWhenTheClientAcceptsALaterConnection: a browser that ignores certificates refuses each host
+// once, also where a rule needs its requests.
+func TestARefusalIsTakenBackWhenTheClientAcceptsALaterConnection(t *testing.T) {
+	for _, config := range []string{"intercept: all", "sites: [{host: api.test, limits: [{requests: 900, per: 1s}]}]"} {
+		b := newTestProxy(t, config)
+		refused := func(n int64) {
+			t.Helper()
+			eventually(t, 20*time.Second, fmt.Sprint(n, " refused handshakes"), func() bool { return b.server.Rejections() == n })
+		}
+		for range 2 {
+			pinned(b.connect(host + ":443"))
+		}
+		refused(2)
+		sendRaw(t, b.secure(b.connect(host+":443"), host, "http/1.1"), "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n")
+		refused(0)
+		pinned(b.connect(host + ":443"))
+		refused(1)
+	}
+}
+
 func TestAHostThatIsClosedThreeTimesWithoutAWordPassesUnread(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	for i := range refusalsInRow {

@@ -234,8 +234,8 @@ func (s *Server) Connects() (all, refusedPorts uint64) {
 	return s.connects.all.Load(), s.connects.refusedPorts.Load()
 }
 
-// Rejections counts the TLS handshakes in which clients refused a certificate of the CA.
-func (s *Server) Rejections() int64 { return s.interception.refusals.counted.Load() }
+// Rejections counts the TLS handshakes in which clients refused a certificate of the CA, and accepted none later.
+func (s *Server) Rejections() int64 { return s.interception.refusals.count() }
 
 // ForgetRejections forgets which clients refused a certificate of the CA: abide opens their
 // https again.
