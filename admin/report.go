@@ -101,8 +101,8 @@ const (
 	patience  = 10 * time.Second
 )
 
-// steps are those that can be asked for.
-var steps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
+// Steps are those that can be asked for.
+var Steps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
 
 // bandwidth tells what went from and to ?site=, or each, since ?since= until ?until=,
 // by ?step=.
@@ -131,7 +131,7 @@ func bandwidth(from Process, w http.ResponseWriter, r *http.Request) {
 // readPeriod is the time that is asked about, in whole steps from its beginning. A step of ""
 // is the whole time, from a full minute on.
 func readPeriod(since, until, step string, now time.Time) (from, to time.Time, by time.Duration, err error) {
-	by, ok := steps[step]
+	by, ok := Steps[step]
 	if !ok && step != "" {
 		return from, to, 0, errors.New("step must be 1m, 1h or 1d")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
@@ -26,14 +27,14 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 	}
 	line(&b, "target", "%s", target)
 	line(&b, "site", "%s", m.Site)
+	limits := p.Defaults.Limits
 	if m.Rule == nil {
 		line(&b, "rule", "none, so the defaults hold")
-		for _, l := range p.Defaults.Limits {
+		for _, l := range limits {
 			line(&b, "", "%s", said(l))
 		}
-		p.describeOutage(&b, nil, p.Defaults.Limits)
-		explainKnown(&b, m, p.Defaults.Limits, t, path)
 	} else {
+		limits = m.Rule.Limits
 		number := 0
 		for i := range p.Sites {
 			if &p.Sites[i] == m.Rule {
@@ -44,17 +45,14 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 		if m.Rule.Line > 0 {
 			title += fmt.Sprintf(" in line %d", m.Rule.Line)
 		}
-		for _, one := range m.Rule.Hosts {
-			if one.matches(t.Host, t.Port) {
-				title += ", by " + one.String()
-				break
-			}
+		if i := slices.IndexFunc(m.Rule.Hosts, func(one Pattern) bool { return one.matches(t.Host, t.Port) }); i >= 0 {
+			title += ", by " + m.Rule.Hosts[i].String()
 		}
 		line(&b, "rule", "%s", title)
 		describe(&b, "hosts", sentences(p.ruleFields(m.Rule, said)))
-		p.describeOutage(&b, m.Rule, m.Rule.Limits)
-		explainKnown(&b, m, m.Rule.Limits, t, path)
 	}
+	p.describeOutage(&b, m.Rule, limits)
+	explainKnown(&b, m, limits, t, path)
 	if !m.Learn {
 		line(&b, "learn", "no limits are learned there")
 	}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -171,14 +171,10 @@ func (c *certificateRefusals) entry(p *policy.Policy, key refusedKey, to policy.
 
 // inWords formats a duration of whole minutes or hours: 1 hour.
 func inWords(d time.Duration) string {
-	n, unit := int(d/time.Minute), "minute"
 	if d%time.Hour == 0 {
-		n, unit = int(d/time.Hour), "hour"
+		return status.Number(int(d/time.Hour), "hour", "hours")
 	}
-	if n != 1 {
-		unit += "s"
-	}
-	return fmt.Sprintf("%d %s", n, unit)
+	return status.Number(int(d/time.Minute), "minute", "minutes")
 }
 
 // accepted notes the first request on an intercepted connection.

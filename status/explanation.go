@@ -111,10 +111,7 @@ type ExplainedBackend struct {
 
 // Normalize has its sentences, no null lists, and its times in UTC.
 func (e Explanation) Normalize(now time.Time) Explanation {
-	if !e.UnreadUntil.IsZero() {
-		e.UnreadUntil = e.UnreadUntil.UTC()
-	}
-	e.Until, e.Expected, e.Tries = known(e.Until, now), known(e.Expected, now), known(e.Tries, now)
+	e.UnreadUntil, e.Until, e.Expected, e.Tries = e.UnreadUntil.UTC(), known(e.Until, now), known(e.Expected, now), known(e.Tries, now)
 	limits := make([]ExplainedLimit, len(e.Limits))
 	for i, one := range e.Limits {
 		one.Next, one.Cooling = known(one.Next, now), known(one.Cooling, now)
@@ -303,7 +300,7 @@ func (e Explanation) keeper(now time.Time) string {
 	case IsPause(e.Limit):
 		return "the site is " + e.Limit
 	case e.Limit != "" && e.First:
-		return fmt.Sprintf("%s for %q before it", others(e.Place-1, "waits", "wait"), e.Limit)
+		return fmt.Sprintf("%s for %q before it", Number(e.Place-1, "other waits", "others wait"), e.Limit)
 	case e.Limit != "" && e.Asks:
 		return fmt.Sprintf("the store is asked what is left of %q", e.Limit)
 	case e.Limit != "" && e.Until.IsZero():
@@ -311,7 +308,7 @@ func (e Explanation) keeper(now time.Time) string {
 	case e.Limit != "":
 		return fmt.Sprintf("%q has too little left%s", e.Limit, Until(e.Until, now))
 	case e.Place > 1:
-		return others(e.Place-1, "is", "are") + " before it"
+		return Number(e.Place-1, "other is", "others are") + " before it"
 	}
 	return ""
 }
@@ -371,7 +368,7 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		list = append(list, fmt.Sprintf("%q would keep it as well%s, until %s", one.name(), why, one.next(now)))
 	}
 	if e.Place > 1 {
-		list = append(list, others(e.Place-1, "is", "are")+" before it: a smaller Abide-Priority goes first")
+		list = append(list, Number(e.Place-1, "other is", "others are")+" before it: a smaller Abide-Priority goes first")
 	}
 	for _, one := range e.Backends {
 		if one.Breaker == "open" {
@@ -419,12 +416,4 @@ func (l ExplainedLimit) next(now time.Time) string {
 		at = l.Cooling
 	}
 	return when(at, now)
-}
-
-// others are n requests and their verb.
-func others(n int, singular, many string) string {
-	if n == 1 {
-		return "1 other " + singular
-	}
-	return fmt.Sprintf("%d others %s", n, many)
 }

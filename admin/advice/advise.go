@@ -131,9 +131,6 @@ func minutes(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-// span is a time in words.
-func span(d time.Duration) string { return d.Round(time.Second).String() }
-
 // clock is a time of day, with its date if it is not within a day.
 func clock(at, now time.Time) string {
 	if at.Sub(now) < 24*time.Hour {

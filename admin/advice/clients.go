@@ -58,7 +58,7 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 		}
 		held := ""
 		if mean := by[one.Site].Waited / time.Duration(all); mean >= time.Second {
-			held = fmt.Sprintf("; a request waited for %s on average", span(mean))
+			held = fmt.Sprintf("; a request waited for %v on average", mean.Round(time.Second))
 		}
 		list = append(list, status.Advice{
 			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1),
@@ -146,7 +146,7 @@ func longPriorities(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Weight: min(float64(s.Waited)/float64(f.elapsed())/float64(s.Requests), 1),
-			Text:   fmt.Sprintf("Requests of priority %d have waited %s on average; %d more urgent ones went first.", p, span(average(p)), others),
+			Text:   fmt.Sprintf("Requests of priority %d have waited %v on average; %d more urgent ones went first.", p, average(p).Round(time.Second), others),
 			Change: "Give urgent priorities to fewer requests. The order only matters where a limit holds requests, so a larger limit helps too.",
 		})
 	}

@@ -124,12 +124,9 @@ func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.
 	})
 }
 
-// chartSteps are the steps of reports.
-var chartSteps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
-
 // reportChart draws the requests of a report over time. The report must have a step.
 func reportChart(r status.Report) []byte {
-	step := chartSteps[r.Step]
+	step := admin.Steps[r.Step]
 	count := int((r.Until.Sub(r.Since) + step - 1) / step)
 	c := chart.Bars{
 		Title: fmt.Sprintf("Requests per %s by %s, UTC", map[string]string{"1m": "minute", "1h": "hour", "1d": "day"}[r.Step], r.By),
