@@ -35,13 +35,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 		}
 	} else {
 		limits = m.Rule.Limits
-		number := 0
-		for i := range p.Sites {
-			if &p.Sites[i] == m.Rule {
-				number = i
-			}
-		}
-		title := fmt.Sprintf("sites[%d]", number)
+		title := fmt.Sprintf("sites[%d]", p.index.find(t.Host, t.Port))
 		if m.Rule.Line > 0 {
 			title += fmt.Sprintf(" in line %d", m.Rule.Line)
 		}

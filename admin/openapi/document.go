@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // API is all that is documented.
@@ -204,11 +206,7 @@ func Refuse(statuses ...int) (list []Refusal) {
 
 // Either is one of several types.
 func (s *Schemas) Either(of ...any) Schema {
-	list := make([]any, len(of))
-	for i, one := range of {
-		list[i] = s.Of(one)
-	}
-	return Schema{"anyOf": list}
+	return Schema{"anyOf": lists.Map(of, s.Of)}
 }
 
 // Schema is a JSON Schema, or a part of the document.

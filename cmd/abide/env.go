@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/status"
@@ -67,10 +68,7 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 		return errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide run")
 	}
 	if client == "" && len(p.Access.Clients) > 1 {
-		var names []string
-		for _, one := range p.Access.Clients {
-			names = append(names, one.Name)
-		}
+		names := lists.Map(p.Access.Clients, func(c policy.Client) string { return c.Name })
 		return usage(fmt.Errorf("access.clients has several names; say which one with --client: %s", strings.Join(names, ", ")))
 	}
 	user, err := credential(p, client)

@@ -303,15 +303,10 @@ func missing(now time.Time, needs []need) (found *resource, until time.Time, ask
 
 // asks tells whether a hold waits for nothing but the answer of a store.
 func (h *hold) asks(now time.Time) bool {
-	if h.state != stateWaiting {
-		return false
-	}
-	for _, needs := range h.needs {
-		if res, _, asks := missing(now, needs); res == nil && asks {
-			return true
-		}
-	}
-	return false
+	return h.state == stateWaiting && slices.ContainsFunc(h.needs, func(needs []need) bool {
+		res, _, asks := missing(now, needs)
+		return res == nil && asks
+	})
 }
 
 // refuseNow refuses a request that goes now or not at all, before it is queued, if each

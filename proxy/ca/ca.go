@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -183,12 +184,8 @@ func Foreign(text []byte, o Options) (*CA, error) {
 // Unwritable tells whether an error of Open or SetNames means that nothing can be written:
 // the disk is full, read-only or broken, or permissions are missing.
 func Unwritable(err error) bool {
-	for _, one := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
+	reasons := []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}
+	return slices.ContainsFunc(reasons, func(one error) bool { return errors.Is(err, one) })
 }
 
 // SetNames sets another list of intercepted names, as Options.Names. If the root does not

@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,13 +126,8 @@ func (r *release) add(made map[string][]byte, p *program) error {
 
 // checksums returns a list that `sha256sum -c` reads.
 func checksums(made map[string][]byte) []byte {
-	var names []string
-	for name := range made {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var list bytes.Buffer
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(made)) {
 		fmt.Fprintf(&list, "%x  %s\n", sha256.Sum256(made[name]), name)
 	}
 	return list.Bytes()

@@ -3,6 +3,7 @@
 package overrides
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -338,14 +340,7 @@ func canBe(p *policy.Policy, site string) bool {
 }
 
 func titlesOf(limits []policy.Limit) string {
-	if len(limits) == 0 {
-		return "none"
-	}
-	titles := make([]string, len(limits))
-	for i := range limits {
-		titles[i] = limits[i].Title()
-	}
-	return strings.Join(titles, ", ")
+	return cmp.Or(strings.Join(lists.Map(limits, func(l policy.Limit) string { return l.Title() }), ", "), "none")
 }
 
 func sameLimits(a, b []policy.Limit) bool {
