@@ -39,7 +39,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 		if m.Rule.Line > 0 {
 			title += fmt.Sprintf(" in line %d", m.Rule.Line)
 		}
-		if i := slices.IndexFunc(m.Rule.Hosts, func(one Pattern) bool { return one.matches(t.Host, t.Port) }); i >= 0 {
+		if i := slices.IndexFunc(m.Rule.Hosts, func(pattern Pattern) bool { return pattern.matches(t.Host, t.Port) }); i >= 0 {
 			title += ", by " + m.Rule.Hosts[i].String()
 		}
 		line(&b, "rule", "%s", title)

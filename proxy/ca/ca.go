@@ -185,7 +185,7 @@ func Foreign(text []byte, o Options) (*CA, error) {
 // the disk is full, read-only or broken, or permissions are missing.
 func Unwritable(err error) bool {
 	reasons := []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}
-	return slices.ContainsFunc(reasons, func(one error) bool { return errors.Is(err, one) })
+	return slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) })
 }
 
 // SetNames sets another list of intercepted names, as Options.Names. If the root does not
