@@ -57,7 +57,7 @@ func mishaps() (list []mishap) {
 		for _, c := range []struct {
 			share    float64
 			requests int
-		}{{0.05, 20}, {0.05, 100}, {0.05, 300}, {0.15, 60}} {
+		}{{0.05, 20}, {0.05, 100}, {0.05, 300}, {0.15, 60}, {0.3, 100}} {
 			list = append(list, mishap{fmt.Sprintf("%g %% of %d", 100*c.share, code), c.requests, func(requests, seed int) *service {
 				s := noisy(c.share, "", refuse, "", nil)
 				s.requests, s.seed = requests, uint64(seed)

@@ -35,7 +35,7 @@ func TestRefusalsAtRandomDoNotStopACrawl(t *testing.T) {
 func TestAFailureNowAndThenDoesNotStopAShortCrawl(t *testing.T) {
 	t.Parallel()
 	for _, m := range mishaps() {
-		for clients, least := range map[int]float64{1: 0.4, 8: 0.18} {
+		for clients, least := range map[int]float64{1: 0.4, 8: 0.12} {
 			sum, err := m.crawl(12, clients)
 			if err != nil {
 				t.Fatal(err)

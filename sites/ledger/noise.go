@@ -22,9 +22,9 @@ const (
 	// Probabilities of the refusals that follow others at once, at rates that no limit refuses: below
 	// improbable there is a limit, and from plausible on the refusals may come at random.
 	improbable, plausible = 0.02, 0.15
-	// mostShare bounds the share of the requests that noise refuses, and leastShare is so little
-	// that it is none.
-	mostShare, leastShare = 0.6, 0.001
+	// mostShare bounds the share of the requests that noise is said to refuse, and leastShare is so little that it
+	// is none.
+	mostShare, leastShare = 0.5, 0.001
 	// remembered is the number of refusals to be expected after which the share is measured again.
 	remembered = 64
 )
@@ -55,8 +55,9 @@ type tally struct{ refused, accepted float64 }
 // part returns the share of the requests that were refused.
 func (t tally) part() float64 { return t.refused / max(t.accepted+t.refused, 1) }
 
-// likely returns about the probability of a refusal, of which little may be known.
-func (t tally) likely() float64 { return (t.refused + 1) / (t.refused + t.accepted + 2) }
+// likely returns about the probability of a refusal, of which little may be known. The tally has one refusal of each row, so
+// there are as many of them as successes that are followed by a refusal.
+func (t tally) likely() float64 { return min((t.refused+1)/(t.accepted+2), mostShare) }
 
 // refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate.
 // excused: it is noise. limit: it is certainly a limit, of which it is not the first refusal.
@@ -74,8 +75,8 @@ func (n *noise) refused(sent int64, slow bool) (excused, limit bool) {
 		if slow {
 			n.slow.refused++
 		}
-		requests := n.seen.accepted + n.seen.refused
-		mean := n.share * requests
+		mean := n.share * (n.seen.accepted + n.seen.refused)
+		requests := max(n.all.accepted+n.all.refused, remembered)
 		if math.Pow(n.share, float64(n.row))*requests > oncePer && n.seen.refused < mean+4*math.Sqrt(mean)+heads {
 			return true, false
 		}
@@ -123,9 +124,13 @@ func (n *noise) scattered(since float64) bool {
 func (n *noise) possible() bool { return n.share == 0 && !n.limited && n.all.refused >= heads }
 
 // usual reports whether so many refusals in a row are no surprise, as far as the share of refusals
-// is known.
+// is known. Refusals that are scattered among successes may be frequent at random, so more in a row are believed to be that.
 func (n *noise) usual() bool {
-	return !n.certain && n.chanceOfRow() >= surprising
+	least := surprising
+	if n.possible() {
+		least = oncePer
+	}
+	return !n.certain && n.chanceOfRow() >= least
 }
 
 // chanceOfRow returns about the probability of so many refusals in a row, if they come at random.
@@ -136,7 +141,6 @@ func (n *noise) chanceOfRow() float64 {
 // judge reports whether refusals turn out to be noise, or those of a limit, at rates that were
 // thought to be too low for it: after a refusal, the next request is refused more often than others are.
 func (n *noise) judge() (noisy, limit bool) {
-	part := n.all.part()
 	others := tally{n.all.refused - n.slow.refused, n.all.accepted - n.slow.accepted}.part()
 	switch {
 	case n.share > 0 && n.share*n.slow.accepted > certain*(n.slow.refused+1):
@@ -146,7 +150,7 @@ func (n *noise) judge() (noisy, limit bool) {
 		*n = noise{head: n.head, all: n.all, limited: true}
 		return false, true
 	case n.chance() >= plausible && n.slow.refused >= heads+background*n.slow.accepted && n.slow.refused >= others*n.slow.accepted/2:
-		*n = noise{head: n.head, share: min(part, mostShare), limited: n.limited}
+		*n = noise{head: n.head, share: n.all.likely(), limited: n.limited}
 		return true, false
 	case others*n.slow.accepted > certain*(n.slow.refused+1):
 		*n = noise{head: n.head, limited: n.limited}
