@@ -147,11 +147,7 @@ func (e *events) snapshot(ctx context.Context, now time.Time) (s *snapshot) {
 
 // liveOf is the numbers that change most.
 func liveOf(f *page.Facts, now time.Time) status.Live {
-	rate := f.Samples.Total.Now
-	l := status.Live{
-		Time: now.UTC(), Requests: status.Finite(rate.Requests), Received: status.Finite(rate.In), Sent: status.Finite(rate.Out),
-		Waiting: min(len(f.Holds), status.MaxHolds),
-	}
+	l := status.Live{Time: now.UTC(), Rate: f.Samples.Total.Now, Waiting: min(len(f.Holds), status.MaxHolds)}
 	for i := range f.Holds {
 		l.Longest = max(l.Longest, f.Holds[i].Waited)
 	}

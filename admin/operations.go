@@ -64,7 +64,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 	sites := &sites{o.Metrics, limits, o.Proxy, o.Process, o.History}
 	overview := &overview{
 		about:  status.Process{Version: o.Version, Started: o.Started, Listen: o.Listen},
-		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process,
+		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process, history: o.History,
 	}
 	pages := newPages(o, overview, sites)
 	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}

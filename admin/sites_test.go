@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,8 +47,9 @@ func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 		`{"site":"Two of them","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"refusals":0,"limits":[{"limit":"7 requests per 1m","amount":7,"left":7,"unit":"requests","per":"1m","shared":false,"kept":true}],"limit_count":1,"limits_set":false,"held":0,"longest_wait_seconds":0,"breaker":"closed"},` +
 		`{"site":"pool","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"refusals":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"longest_wait_seconds":0,"breaker":"closed","breakers":[{"site":"pool","backend":"a.test","state":"open"}]},` +
 		`{"site":"set.test:8443","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"refusals":0,"limits":[],"limit_count":0,"limits_set":true,"held":0,"longest_wait_seconds":0,"breaker":"closed"}],"count":5,"more":false}` + "\n"
-	if r.StatusCode != 200 || r.body != want {
-		t.Errorf("%d %s\nwant %s", r.StatusCode, r.body, want)
+	body := regexp.MustCompile(`"rate":{[^}]*},`).ReplaceAllString(r.body, "") // whether the second of the request is over is left to chance
+	if r.StatusCode != 200 || body != want {
+		t.Errorf("%d %s\nwant %s", r.StatusCode, body, want)
 	}
 	for path, want := range map[string]string{
 		"api.test": `"held":3`, "set.test:8443": `"limits_set":true`, "quiet%2Ftest": `"site":"quiet/test"`, "pool": `"backend":"a.test"`,

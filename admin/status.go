@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
@@ -24,6 +25,7 @@ type overview struct {
 	limits  *limits
 	proxy   Proxy
 	process Process
+	history *history.Recorder
 }
 
 // answer tells how the process is.
@@ -61,6 +63,7 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 	}
 	counts := v.metrics.Sites()
 	addCounts(&s, counts)
+	s.Rate, _ = v.history.Lately(time.Now())
 	s.Failures = status.Failures{Codes: v.metrics.Failed(), Own: v.metrics.OwnAnswers()}
 	s.Unread = UnreadNow(p, counts)
 	return s

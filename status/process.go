@@ -76,6 +76,7 @@ type Process struct {
 	Sites     []Counts `json:"sites"`
 	SiteCount int      `json:"site_count"`
 	Total     Counts   `json:"total"`
+	Rate      Rate     `json:"rate"` // of all sites
 	Failures           // since the start
 	// Unread is nil where no https has passed unread.
 	Unread *Unread `json:"https_unread,omitempty"`
@@ -132,11 +133,9 @@ type CA struct {
 
 // Live is the event "now" of /api/v1/events: the numbers that change most.
 type Live struct {
-	Time     time.Time `json:"time"`
-	Requests float64   `json:"requests_per_second"` // of the last seconds
-	Received float64   `json:"bytes_received_per_second"`
-	Sent     float64   `json:"bytes_sent_per_second"`
-	Waiting  int       `json:"waiting"` // requests
+	Time time.Time `json:"time"`
+	Rate
+	Waiting int `json:"waiting"` // requests
 	// Longest is the longest time that a waiting request has waited.
 	Longest float64 `json:"longest_wait_seconds"`
 }

@@ -15,7 +15,7 @@ const MaxLimits = 1000
 // Site is a site as it is now.
 type Site struct {
 	Counts
-	LastMinute uint64  `json:"requests_last_minute"`
+	Lately
 	Refusals   uint64  `json:"refusals"` // answers that refused a request because of a limit
 	Limits     []Limit `json:"limits"`
 	LimitCount int     `json:"limit_count"` // those that are not listed, too
@@ -52,6 +52,20 @@ type Recorded struct {
 	Requests int64 `json:"requests"`
 	In       int64 `json:"bytes_received"`
 	Out      int64 `json:"bytes_sent"`
+}
+
+// Lately has what was counted of a site in the last minute and seconds.
+type Lately struct {
+	LastMinute uint64 `json:"requests_last_minute"`
+	Rate       Rate   `json:"rate,omitzero"`
+}
+
+// Rate has what happened in each of the last 5 seconds on average. Own counts what abide refused itself, which is not in Requests.
+type Rate struct {
+	Requests float64 `json:"requests_per_second"`
+	Own      float64 `json:"own_answers_per_second,omitempty"`
+	In       float64 `json:"bytes_received_per_second"`
+	Out      float64 `json:"bytes_sent_per_second"`
 }
 
 type Counts struct {

@@ -116,18 +116,19 @@ func (r *Recorder) Snapshot(now time.Time) Snapshot {
 	return s
 }
 
-// LastMinute returns the requests of each site that were answered in the last minute, of sites that have any.
-func (r *Recorder) LastMinute(now time.Time) map[string]uint64 {
+// Lately returns the rate of all sites together, and what was counted of each site in the last minute, of sites
+// of which anything was.
+func (r *Recorder) Lately(now time.Time) (total status.Rate, sites map[string]status.Lately) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takeSites(now)
-	sums := map[string]uint64{}
+	sites = map[string]status.Lately{}
 	for name, one := range r.rings.sites {
-		if sum := one.lately(now, 60); sum.requests > 0 {
-			sums[name] = uint64(math.Round(float64(sum.requests)))
+		if sum := one.lately(now, 60); sum != (growth{}) {
+			sites[name] = status.Lately{LastMinute: uint64(math.Round(float64(sum.requests))), Rate: one.rate(now)}
 		}
 	}
-	return sums
+	return r.rings.total.rate(now), sites
 }
 
 // stepOf is the number of the step that a time is in.
@@ -201,19 +202,16 @@ func (s *series) read(now time.Time, factor float32) []float32 {
 	return list[:]
 }
 
-// Rate has what happens in a second. Own counts what abide refused itself, which is not in Requests.
-type Rate struct{ Requests, Own, In, Out float64 }
-
 // Course has the rates of a site: Now is the rate of the last seconds, Requests has the rate of each
 // step that is over, oldest first. It is nil where there was nothing.
 type Course struct {
-	Now      Rate
+	Now      status.Rate
 	Requests []float32 // per second
 }
 
 // Add adds the rates of another site.
 func (c *Course) Add(other Course) {
-	c.Now = Rate{c.Now.Requests + other.Now.Requests, c.Now.Own + other.Now.Own, c.Now.In + other.Now.In, c.Now.Out + other.Now.Out}
+	c.Now = status.Rate{Requests: c.Now.Requests + other.Now.Requests, Own: c.Now.Own + other.Now.Own, In: c.Now.In + other.Now.In, Out: c.Now.Out + other.Now.Out}
 	if c.Requests == nil {
 		c.Requests = make([]float32, len(other.Requests))
 	}
@@ -255,13 +253,15 @@ func (c *course) lately(now time.Time, seconds int64) (sum growth) {
 	return sum
 }
 
+// rate is the rate of the last seconds that are over.
+func (c *course) rate(now time.Time) status.Rate {
+	sum := c.lately(now.Add(-time.Second), rateOver)
+	return status.Rate{Requests: float64(sum.requests-sum.own) / rateOver, Own: float64(sum.own) / rateOver, In: float64(sum.in) / rateOver, Out: float64(sum.out) / rateOver}
+}
+
 // read is the course until now.
 func (c *course) read(now time.Time) Course {
-	sum := c.lately(now.Add(-time.Second), rateOver)
-	return Course{
-		Now:      Rate{float64(sum.requests-sum.own) / rateOver, float64(sum.own) / rateOver, float64(sum.in) / rateOver, float64(sum.out) / rateOver},
-		Requests: c.requests.read(now.Add(-Step), 1/float32(Step.Seconds())),
-	}
+	return Course{Now: c.rate(now), Requests: c.requests.read(now.Add(-Step), 1/float32(Step.Seconds()))}
 }
 
 // TokenKey names a token.

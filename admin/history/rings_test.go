@@ -40,12 +40,12 @@ func TestRatesAndPointsAreThoseOfTheCounters(t *testing.T) {
 		w.counts[0].In += 100
 		w.waiting = second
 	}
-	if sum := r.LastMinute(noon.Add(25*time.Second + 400*time.Millisecond))["a.test"]; sum != 26*4 {
+	if sum := lastMinute(r, noon.Add(25*time.Second+400*time.Millisecond)); sum != 26*4 {
 		t.Errorf("%d requests in the last minute", sum)
 	}
 	s := r.Snapshot(noon.Add(25*time.Second + 800*time.Millisecond))
 	a := s.Sites["a.test"]
-	if want := (Rate{Requests: 24. / 5, In: 600. / 5}); a.Now != want || s.Total.Now != a.Now {
+	if want := (status.Rate{Requests: 24. / 5, In: 600. / 5}); a.Now != want || s.Total.Now != a.Now {
 		t.Errorf("now %+v, total %+v", a.Now, s.Total.Now)
 	}
 	// The present step is not over.
@@ -56,9 +56,15 @@ func TestRatesAndPointsAreThoseOfTheCounters(t *testing.T) {
 		t.Errorf("waiting: %v", s.Waiting)
 	}
 	late := noon.Add(time.Hour)
-	if s := r.Snapshot(late); s.Total.Now != (Rate{}) || s.Total.Requests != nil || s.Waiting != nil || len(r.LastMinute(late)) != 0 {
+	if s := r.Snapshot(late); s.Total.Now != (status.Rate{}) || s.Total.Requests != nil || s.Waiting != nil || lastMinute(r, late) != 0 {
 		t.Errorf("an hour later: %+v", s.Total)
 	}
+}
+
+// lastMinute returns the requests of a.test in the last minute.
+func lastMinute(r *Recorder, now time.Time) uint64 {
+	_, sites := r.Lately(now)
+	return sites["a.test"].LastMinute
 }
 
 func TestTheLastMinuteForgetsWhatIsOlder(t *testing.T) {
@@ -72,7 +78,7 @@ func TestTheLastMinuteForgetsWhatIsOlder(t *testing.T) {
 		at   time.Duration
 		want uint64
 	}{{99 * time.Second, 120}, {129 * time.Second, 60}, {158 * time.Second, 2}, {159 * time.Second, 0}, {time.Hour, 0}} {
-		if got := r.LastMinute(noon.Add(c.at))["a.test"]; got != c.want {
+		if got := lastMinute(r, noon.Add(c.at)); got != c.want {
 			t.Errorf("after %v: %d, want %d", c.at, got, c.want)
 		}
 	}
@@ -91,8 +97,9 @@ func TestWhatAbideRefusesItselfDoesNotFlow(t *testing.T) {
 	if a := s.Sites["a.test"].Now; a.Requests <= 0 || math.Abs(a.Own/a.Requests-1.5) > 0.001 || s.Total.Now != a {
 		t.Errorf("%+v, total %+v", a, s.Total.Now)
 	}
-	if n := r.LastMinute(noon.Add(9*time.Second + 400*time.Millisecond))["a.test"]; n != 50 {
-		t.Errorf("%d requests in the last minute", n)
+	total, sites := r.Lately(noon.Add(9*time.Second + 400*time.Millisecond))
+	if a := sites["a.test"]; a.LastMinute != 50 || a.Rate != s.Total.Now || total != a.Rate {
+		t.Errorf("%+v, total %+v", a, total)
 	}
 }
 
@@ -121,7 +128,7 @@ func TestALateSampleChangesNoRate(t *testing.T) {
 			t.Errorf("%v: %v now, %v", at, a.Now, a.Requests)
 		}
 	}
-	if sum := r.LastMinute(at)["a.test"]; sum != 59*4 { // the present second has begun only now
+	if sum := lastMinute(r, at); sum != 59*4 { // the present second has begun only now
 		t.Errorf("%d requests in the last minute", sum)
 	}
 }
@@ -174,7 +181,7 @@ func TestEachCountedSiteHasACourseAndTheFirstTokensATimeline(t *testing.T) {
 	if s := r.Snapshot(noon); len(s.Sites) != sites || len(s.Tokens) != maxTokens {
 		t.Errorf("%d sites, %d tokens", len(s.Sites), len(s.Tokens))
 	}
-	if lately := r.LastMinute(noon); len(lately) != sites {
+	if _, lately := r.Lately(noon); len(lately) != sites {
 		t.Errorf("%d sites in the last minute", len(lately))
 	}
 }

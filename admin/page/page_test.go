@@ -22,14 +22,14 @@ func crowd(sites, tokens int) *Facts {
 	for i := range points {
 		points[i] = float32(i * 7 % 13)
 	}
-	f.Samples.Total, f.Samples.Waiting = history.Course{Now: history.Rate{Requests: 42}, Requests: points}, points
+	f.Samples.Total, f.Samples.Waiting = history.Course{Now: status.Rate{Requests: 42}, Requests: points}, points
 	for i := range sites {
 		site := status.Site{Counts: status.Counts{Name: fmt.Sprintf("site-%04d.test", i), Requests: uint64(i)}}
 		for n := range 4 {
 			site.Limits = append(site.Limits, status.Limit{Limit: fmt.Sprint(n, " requests per 1m"), Amount: 60, Left: int64(15 * n), Unit: "requests"})
 		}
 		f.Known = append(f.Known, site)
-		f.Samples.Sites[site.Name] = history.Course{Now: history.Rate{Requests: 1}, Requests: points}
+		f.Samples.Sites[site.Name] = history.Course{Now: status.Rate{Requests: 1}, Requests: points}
 	}
 	pool := status.Pool{Name: "api", Count: tokens}
 	for i := range tokens {

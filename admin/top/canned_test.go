@@ -9,13 +9,13 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// canned is a Source with the answers of a test. Each site gets its rate of requests in each
-// second of the test.
+// canned is a Source with the answers of a test. Each site has its rate of requests, of which
+// abide refuses a quarter itself.
 type canned struct {
 	mu        sync.Mutex
 	began     time.Time
 	sites     []status.Site
-	rates     map[string]uint64
+	rates     map[string]float64
 	holds     []status.Hold
 	tokens    status.Tokens
 	forecasts []status.Forecast
@@ -30,7 +30,7 @@ type canned struct {
 }
 
 func newCanned(sites ...status.Site) *canned {
-	return &canned{began: time.Now(), sites: sites, rates: map[string]uint64{}}
+	return &canned{began: time.Now(), sites: sites, rates: map[string]float64{}}
 }
 
 // set changes the answers.
@@ -55,9 +55,9 @@ func (c *canned) answer(ctx context.Context) error {
 	return failed
 }
 
-func (c *canned) counts(site status.Site) status.Counts {
-	n := c.rates[site.Name] * uint64(time.Since(c.began)/time.Second)
-	return status.Counts{Name: site.Name, Requests: n, In: 1000 * n, Out: 100 * n}
+func (c *canned) rate(site status.Site) status.Rate {
+	n := c.rates[site.Name]
+	return status.Rate{Requests: n - n/4, Own: n / 4, In: 1000 * n, Out: 100 * n}
 }
 
 func (c *canned) Status(ctx context.Context) (status.Process, error) {
@@ -69,8 +69,8 @@ func (c *canned) Status(ctx context.Context) (status.Process, error) {
 	c.asked++
 	p := status.Process{Version: "1.2.3", Started: c.began, Uptime: time.Since(c.began).Seconds(), Checks: c.checks, Waiting: &status.Waits{N: len(c.holds)}, Connections: &status.Connections{Clients: 4, Tunnels: 1}}
 	for _, one := range c.sites {
-		n := c.counts(one)
-		p.Total.Requests, p.Total.In, p.Total.Out = p.Total.Requests+n.Requests, p.Total.In+n.In, p.Total.Out+n.Out
+		n := c.rate(one)
+		p.Rate.Requests, p.Rate.Own, p.Rate.In, p.Rate.Out = p.Rate.Requests+n.Requests, p.Rate.Own+n.Own, p.Rate.In+n.In, p.Rate.Out+n.Out
 	}
 	return p, nil
 }
@@ -80,7 +80,7 @@ func (c *canned) Sites(ctx context.Context) (status.SiteList, error) {
 	defer c.mu.Unlock()
 	list := status.SiteList{Count: len(c.sites)}
 	for _, one := range c.sites {
-		one.Counts = c.counts(one)
+		one.Rate = c.rate(one)
 		list.Sites = append(list.Sites, one)
 	}
 	return list, ctx.Err()

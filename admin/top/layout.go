@@ -81,9 +81,9 @@ type column struct {
 // columns are all columns, in their order. The first is never left out.
 var columns = []column{
 	{"SITE", "the name", false, 14, 48, 0, func(r row) string { return r.site }, func(a, b row) int { return strings.Compare(a.site, b.site) }},
-	{"REQ/S", "requests per second, of the last 5 seconds", true, 6, 7, 1, func(r row) string { return perSecond(r.rates.requests) }, larger(func(r row) float64 { return r.rates.requests })},
-	{"RECV/S", "bytes received per second", true, 7, 7, 5, func(r row) string { return sizePerSecond(r.rates.received) }, larger(func(r row) float64 { return r.rates.received })},
-	{"SENT/S", "bytes sent per second", true, 7, 7, 8, func(r row) string { return sizePerSecond(r.rates.sent) }, larger(func(r row) float64 { return r.rates.sent })},
+	{"REQ/S", "requests per second, of the last 5 seconds", true, 6, 7, 1, func(r row) string { return perSecond(r.rate.Requests) }, larger(func(r row) float64 { return r.rate.Requests })},
+	{"RECV/S", "bytes received per second", true, 7, 7, 5, func(r row) string { return sizePerSecond(r.rate.In) }, larger(func(r row) float64 { return r.rate.In })},
+	{"SENT/S", "bytes sent per second", true, 7, 7, 8, func(r row) string { return sizePerSecond(r.rate.Out) }, larger(func(r row) float64 { return r.rate.Out })},
 	{"WAIT", "how many requests wait", true, 5, 6, 2, func(r row) string { return fmt.Sprint(r.waiting) }, larger(func(r row) int { return r.waiting })},
 	{"LONGEST", "the longest of these waits so far", true, 8, 8, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
 	{"LIMITED BY", "what most of them wait for", false, 12, 60, 6, func(r row) string { return cmp.Or(r.limitedBy, "-") }, compareLimits},
@@ -116,9 +116,6 @@ func severity(r row) int {
 	return map[string]int{"left alone": 3, "on trial": 2, "paused": 1}[r.state]
 }
 
-// rates are per second.
-type rates struct{ requests, received, sent float64 }
-
 // siteTexts are the texts of all columns, and how wide each column is.
 func siteTexts(rows []row) (texts [][]string, used []int) {
 	used = make([]int, len(columns))
@@ -145,7 +142,7 @@ func everything(used []int) []placed {
 // row is a site as the table shows it.
 type row struct {
 	site      string
-	rates     rates
+	rate      status.Rate // with what abide refused itself in Requests
 	waiting   int
 	longest   time.Duration // that a request has waited so far
 	limitedBy string
@@ -154,11 +151,12 @@ type row struct {
 	paused    bool
 }
 
-func rowOf(site status.Site, r rates) row {
+func rowOf(site status.Site) row {
 	w := row{
-		site: site.Name, rates: r, waiting: site.Held, longest: seconds(site.LongestWait),
+		site: site.Name, rate: site.Rate, waiting: site.Held, longest: seconds(site.LongestWait),
 		limitedBy: site.LimitedBy, refusals: site.Refusals, state: status.BreakerWord(site.Breaker), paused: site.Paused != nil,
 	}
+	w.rate.Requests += w.rate.Own
 	if w.paused {
 		w.state = "paused"
 	}

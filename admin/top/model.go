@@ -13,11 +13,10 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// model is the state of the table: the last sample, rates, and the choices of the user.
+// model is the state of the table: the last sample, and the choices of the user.
 type model struct {
 	address string
 	now     sample
-	past    history
 	failed  error // the abide does not answer; now is of the last time that it did
 
 	about    subject // what the user looks at
@@ -35,10 +34,7 @@ func newModel(address string) *model {
 
 // take has the model show a sample.
 func (m *model) take(s sample) {
-	if !s.process.Started.Equal(m.now.process.Started) {
-		m.past = nil // another process counts from zero
-	}
-	m.now, m.past, m.failed = s, m.past.add(countsOf(s)), nil
+	m.now, m.failed = s, nil
 }
 
 // rows are the sites that the filter lets through, in their order.
@@ -46,7 +42,7 @@ func (m *model) rows() []row {
 	var rows []row
 	for _, one := range m.now.sites.Sites {
 		if strings.Contains(strings.ToLower(one.Name), strings.ToLower(m.filter)) {
-			rows = append(rows, rowOf(one, m.past.of(one.Name)))
+			rows = append(rows, rowOf(one))
 		}
 	}
 	compare := columns[m.sortBy].compare
@@ -144,88 +140,13 @@ func (m *model) place(rows []row) int {
 	return max(slices.IndexFunc(rows, func(r row) bool { return r.site == m.selected }), 0)
 }
 
-const (
-	// rateSpan is the time of which rates are the average. Rates of a shorter time would jump:
-	// a site with a request each two seconds would have 1 and 0 in turn.
-	rateSpan = 5 * time.Second
-	// mostCounts bounds a history.
-	mostCounts = 64
-)
-
-// counts are the counters of an abide at one time.
-type counts struct {
-	at    time.Time
-	total status.Counts
-	sites map[string]status.Counts
-	some  bool // sites has not all sites
-}
-
-func countsOf(s sample) counts {
-	c := counts{s.at, s.process.Total, make(map[string]status.Counts, len(s.sites.Sites)), s.sites.More}
-	for _, one := range s.sites.Sites {
-		c.sites[one.Name] = one.Counts
-	}
-	return c
-}
-
-// history is counters of one process, the latest last, over rateSpan or a little more.
-type history []counts
-
-// add is the history with later counts, without those that are no longer needed.
-func (h history) add(c counts) history {
-	h = append(h, c)
-	for len(h) > mostCounts || len(h) > 2 && c.at.Sub(h[1].at) >= rateSpan {
-		h = h[1:]
-	}
-	return h
-}
-
-// total are the rates of all sites together.
-func (h history) total() rates {
-	if len(h) < 2 {
-		return rates{}
-	}
-	first, last := h[0], h[len(h)-1]
-	return ratesOf(first.total, last.total, last.at.Sub(first.at))
-}
-
-// of are the rates of a site. A site that was not there before has counted from zero.
-func (h history) of(site string) rates {
-	if len(h) == 0 {
-		return rates{}
-	}
-	last := h[len(h)-1]
-	for _, before := range h[:len(h)-1] {
-		if first, known := before.sites[site]; known || !before.some {
-			return ratesOf(first, last.sites[site], last.at.Sub(before.at))
-		}
-	}
-	return rates{}
-}
-
-func ratesOf(before, now status.Counts, passed time.Duration) rates {
-	return rates{
-		perSecondOf(before.Requests, now.Requests, passed),
-		perSecondOf(before.In, now.In, passed),
-		perSecondOf(before.Out, now.Out, passed),
-	}
-}
-
-// perSecondOf is the rate of a counter. A counter that has become less began again.
-func perSecondOf(before, now uint64, passed time.Duration) float64 {
-	if passed <= 0 || now < before {
-		return 0
-	}
-	return float64(now-before) / passed.Seconds()
-}
-
 // headerLines is the number of lines above the table.
 const headerLines = 4
 
 // header returns the lines above the table: the abide, its rates, the quota that ends first, and
 // the faults. The last two may be "".
 func (m *model) header() [headerLines]string {
-	p, all, waiting := m.now.process, m.past.total(), 0
+	p, all, waiting := m.now.process, m.now.process.Rate, 0
 	if p.Waiting != nil {
 		waiting = p.Waiting.N
 	}
@@ -233,7 +154,7 @@ func (m *model) header() [headerLines]string {
 	if m.now.sites.More {
 		sites += fmt.Sprintf(", of which the %d with the most bytes are listed", len(m.now.sites.Sites))
 	}
-	second := fmt.Sprintf("%s requests/s  %s/s received  %s/s sent  %s", perSecond(all.requests), sizePerSecond(all.received), sizePerSecond(all.sent), status.Number(waiting, "request waits", "requests wait"))
+	second := fmt.Sprintf("%s requests/s  %s/s received  %s/s sent  %s", perSecond(all.Requests+all.Own), sizePerSecond(all.In), sizePerSecond(all.Out), status.Number(waiting, "request waits", "requests wait"))
 	if p.Connections != nil {
 		second += fmt.Sprintf("  %s, %s", status.Number(p.Connections.Clients, "connection", "connections"), status.Number(p.Connections.Tunnels, "tunnel", "tunnels"))
 	}

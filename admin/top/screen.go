@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
 )
@@ -280,25 +279,14 @@ func (s *screen) selected(y, _ int) {
 	}
 }
 
-// printSpan is the time of which a printed table has the rates.
-const printSpan = time.Second
-
-// Print writes the table once, for a pipe or a file. It takes printSpan, for the rates.
+// Print writes the table once, for a pipe or a file.
 func Print(ctx context.Context, w io.Writer, from Source, address string) error {
 	m, a := newModel(address), sampler{from: from}
-	first, err := a.take(ctx, subject{})
+	s, err := a.take(ctx, subject{})
 	if err != nil {
 		return err
 	}
-	m.take(first)
-	if err := clock.Sleep(ctx, printSpan); err != nil {
-		return err
-	}
-	second, err := a.take(ctx, subject{})
-	if err != nil {
-		return err
-	}
-	m.take(second)
+	m.take(s)
 	_, err = io.WriteString(w, m.text())
 	return err
 }

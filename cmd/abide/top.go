@@ -34,9 +34,9 @@ rates of all sites together and the quota that ends first. Keys sort, filter,
 pause and resume sites, and show the requests that wait and the tokens; ? lists
 the keys.
 
-With --once, and where the output is no terminal, it prints the table once, with
-the rates of one second. With NO_COLOR there are no colours. It ends with 1 when
-no proxy runs; when the proxy goes away later, it waits for it.
+With --once, and where the output is no terminal, it prints the table once. With
+NO_COLOR there are no colours. It ends with 1 when no proxy runs; when the proxy
+goes away later, it waits for it.
 
 It finds the proxy, or several, as abide status does. The live table is of one:
 if several run, --admin says which.`,
