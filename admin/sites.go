@@ -107,7 +107,7 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 	_, lately := s.history.Lately(time.Now())
 	for _, one := range s.metrics.Sites() {
 		known := at(one.Name)
-		known.Counts, known.Lately, known.Refusals = countsOf(one), lately[one.Name], one.Refusals
+		known.Counts, known.Lately, known.Refusals = one.Counts, lately[one.Name], one.Refusals
 		known.Unread = unreadOf(s.limits.policy(), one)
 	}
 	for _, one := range s.limits.now(name) {

@@ -69,19 +69,12 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 	return s
 }
 
-// countsOf returns the counts of a site.
-func countsOf(c metrics.SiteCount) status.Counts {
-	return status.Counts{Name: c.Name, Requests: c.Requests, In: c.In, Out: c.Out}
-}
-
 // addCounts adds to s what was counted of each site.
 func addCounts(s *status.Process, sites []metrics.SiteCount) {
 	s.SiteCount, s.Sites = len(sites), []status.Counts{}
 	for _, one := range sites {
-		s.Sites = append(s.Sites, countsOf(one))
-		s.Total.Requests += one.Requests
-		s.Total.In += one.In
-		s.Total.Out += one.Out
+		s.Sites = append(s.Sites, one.Counts)
+		s.Total.Add(one.Counts)
 	}
 	slices.SortFunc(s.Sites, func(a, b status.Counts) int {
 		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))

@@ -136,11 +136,10 @@ func (s *Site) moveOn() {
 
 // SiteCount is a snapshot of a site's counters.
 type SiteCount struct {
-	Name              string
-	Requests, In, Out uint64
-	Refusals          uint64 // answers that refused a request because of a limit
-	Own               uint64 // of Requests, those that abide refused itself
-	Unread            UnreadCount
+	status.Counts
+	Refusals uint64 // answers that refused a request because of a limit
+	Own      uint64 // of Requests, those that abide refused itself
+	Unread   UnreadCount
 }
 
 // failed lists the answers from status 400 on, by status and reason.
@@ -228,7 +227,7 @@ func (s *Site) Unread(why string) {
 }
 
 func (s *Site) snapshot() SiteCount {
-	c := SiteCount{Name: s.name}
+	c := SiteCount{Counts: status.Counts{Name: s.name}}
 	for at, n := range s.denials.all() {
 		if strings.HasPrefix(at.reason, status.ByAbide) {
 			c.Own += n.Load()

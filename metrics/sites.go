@@ -154,7 +154,7 @@ func (s *sites) counts() []SiteCount {
 	var list []SiteCount
 	for _, one := range s.all() {
 		c := one.snapshot()
-		if one.replaced.Load() || one == s.other && c == (SiteCount{Name: other}) {
+		if one.replaced.Load() || one == s.other && c == (SiteCount{Counts: status.Counts{Name: other}}) {
 			continue
 		}
 		list = append(list, c)

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // scrape reads what Prometheus would.
@@ -86,7 +88,7 @@ func TestASiteIsCountedByMethodAndStatus(t *testing.T) {
 	expect(t, m, 6, "abide_upstream_duration_seconds", "site", "api.test")
 	expect(t, m, 10, "abide_site_bytes_total", "site", "api.test", "direction", "in")
 	expect(t, m, 3, "abide_site_bytes_total", "site", "api.test", "direction", "out")
-	if got, want := m.Sites(), []SiteCount{{Name: "api.test", Requests: 7, In: 10, Out: 3}}; !slices.Equal(got, want) {
+	if got, want := m.Sites(), []SiteCount{{Counts: status.Counts{Name: "api.test", Requests: 7, In: 10, Out: 3}}}; !slices.Equal(got, want) {
 		t.Errorf("sites are %v, want %v", got, want)
 	}
 }
@@ -138,7 +140,7 @@ func TestASiteCalledOtherAndNoRoomAtAll(t *testing.T) {
 		m = New(size)
 		m.Site("a").Read(1)
 		m.Site("b").Read(1)
-		if got, want := m.Sites(), []SiteCount{{Name: "other", In: 2}}; !slices.Equal(got, want) {
+		if got, want := m.Sites(), []SiteCount{{Counts: status.Counts{Name: "other", In: 2}}}; !slices.Equal(got, want) {
 			t.Errorf("sites are %v, want %v", got, want)
 		}
 	}
@@ -353,7 +355,7 @@ func TestNothingIsLostWhileManyCountAtOnce(t *testing.T) {
 	work.Wait()
 	close(done)
 	watch.Wait()
-	if got, want := totals(m), (SiteCount{Requests: workers * rounds, In: workers * rounds, Out: 2 * workers * rounds}); got != want {
+	if got, want := totals(m), (SiteCount{Counts: status.Counts{Requests: workers * rounds, In: workers * rounds, Out: 2 * workers * rounds}}); got != want {
 		t.Errorf("the sites sum up to %v, want %v", got, want)
 	}
 }

@@ -77,6 +77,16 @@ type Counts struct {
 
 func (s Counts) Bytes() uint64 { return s.In + s.Out }
 
+// Add adds the counts of another site.
+func (s *Counts) Add(other Counts) {
+	s.Requests, s.In, s.Out = s.Requests+other.Requests, s.In+other.In, s.Out+other.Out
+}
+
+// Since is the growth since earlier counts, of each number at least 0.
+func (s Counts) Since(before Counts) Counts {
+	return Counts{s.Name, s.Requests - min(s.Requests, before.Requests), s.In - min(s.In, before.In), s.Out - min(s.Out, before.Out)}
+}
+
 // SiteList is the answer of /api/v1/sites. More tells that not all are listed.
 type SiteList struct {
 	Sites []Site `json:"sites"`

@@ -16,6 +16,7 @@ import (
 
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -107,7 +108,7 @@ func TestWhatCannotBeWrittenHasABound(t *testing.T) {
 	n := 0
 	r.options.Sites = func() (list []metrics.SiteCount) {
 		for range 4000 {
-			list = append(list, metrics.SiteCount{Name: fmt.Sprint(n), In: 1})
+			list = append(list, metrics.SiteCount{Counts: status.Counts{Name: fmt.Sprint(n), In: 1}})
 			n++
 		}
 		return list

@@ -32,7 +32,7 @@ func (w *world) sources() Options {
 }
 
 func TestRatesAndPointsAreThoseOfTheCounters(t *testing.T) {
-	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
+	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test"}}}}
 	r := New(w.sources())
 	for second := range 26 {
 		r.Take(noon.Add(time.Duration(second) * time.Second))
@@ -68,7 +68,7 @@ func lastMinute(r *Recorder, now time.Time) uint64 {
 }
 
 func TestTheLastMinuteForgetsWhatIsOlder(t *testing.T) {
-	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
+	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test"}}}}
 	r := New(w.sources())
 	for second := range 100 {
 		w.counts[0].Requests += 2
@@ -86,7 +86,7 @@ func TestTheLastMinuteForgetsWhatIsOlder(t *testing.T) {
 
 // TestWhatAbideRefusesItselfDoesNotFlow: a crawler that goes on against a quota that is used up is no traffic of the site.
 func TestWhatAbideRefusesItselfDoesNotFlow(t *testing.T) {
-	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
+	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test"}}}}
 	r := New(w.sources())
 	for second := range 10 {
 		r.Take(noon.Add(time.Duration(second) * time.Second))
@@ -104,7 +104,7 @@ func TestWhatAbideRefusesItselfDoesNotFlow(t *testing.T) {
 }
 
 func TestASiteWhoseCountersBeginAnewHasNoHugeRate(t *testing.T) {
-	w := &world{counts: []metrics.SiteCount{{Name: "a.test", Requests: 1000}}}
+	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test", Requests: 1000}}}}
 	r := New(w.sources())
 	r.Take(noon)
 	w.counts[0].Requests = 30
@@ -115,7 +115,7 @@ func TestASiteWhoseCountersBeginAnewHasNoHugeRate(t *testing.T) {
 }
 
 func TestALateSampleChangesNoRate(t *testing.T) {
-	w := &world{counts: []metrics.SiteCount{{Name: "a.test"}}}
+	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test"}}}}
 	r := New(w.sources())
 	r.Take(noon)
 	at := noon
@@ -171,7 +171,7 @@ func TestEachCountedSiteHasACourseAndTheFirstTokensATimeline(t *testing.T) {
 	w := &world{}
 	const sites = 10_007
 	for i := range sites {
-		w.counts = append(w.counts, metrics.SiteCount{Name: fmt.Sprint(i), Requests: 1})
+		w.counts = append(w.counts, metrics.SiteCount{Counts: status.Counts{Name: fmt.Sprint(i), Requests: 1}})
 	}
 	for i := range maxTokens + 7 {
 		w.tokens = append(w.tokens, status.Token{Label: fmt.Sprint(i), State: "ready"})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -14,7 +15,7 @@ import (
 type tally struct {
 	seen map[string]metrics.SiteCount
 	// owed are counts of removed sites that the site other does not have yet.
-	owed metrics.SiteCount
+	owed status.Counts
 }
 
 // since is the growth since the last call. A site that was removed to make room has added
@@ -27,34 +28,26 @@ func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
 	var list []store.Traffic
 	moved := t.owed
 	for name, before := range t.seen {
-		if siteCount, there := seen[name]; name != store.Others && (!there || hasDecreased(before, siteCount)) {
-			moved.Requests += before.Requests
-			moved.In += before.In
-			moved.Out += before.Out
+		if siteCount, there := seen[name]; name != store.Others && (!there || hasDecreased(before.Counts, siteCount.Counts)) {
+			moved.Add(before.Counts)
 		}
 	}
-	t.owed = metrics.SiteCount{}
+	t.owed = status.Counts{}
 	for _, one := range now {
-		before := t.seen[one.Name]
+		before := t.seen[one.Name].Counts
 		switch {
 		case one.Name == store.Others:
-			before.Requests += moved.Requests
-			before.In += moved.In
-			before.Out += moved.Out
-			moved = metrics.SiteCount{}
-			t.owed = metrics.SiteCount{Requests: subtract(before.Requests, one.Requests), In: subtract(before.In, one.In), Out: subtract(before.Out, one.Out)}
-		case hasDecreased(before, one):
-			before = metrics.SiteCount{}
+			before.Add(moved)
+			moved = status.Counts{}
+			t.owed = before.Since(one.Counts)
+		case hasDecreased(before, one.Counts):
+			before = status.Counts{}
 		}
-		fresh := store.Traffic{
-			Site: one.Name, In: int64(subtract(one.In, before.In)), Out: int64(subtract(one.Out, before.Out)),
-			Requests: int64(subtract(one.Requests, before.Requests)),
-		}
-		if fresh.In+fresh.Out+fresh.Requests > 0 {
-			list = append(list, fresh)
+		if fresh := one.Since(before); fresh.Bytes()+fresh.Requests > 0 {
+			list = append(list, store.Traffic{Site: one.Name, In: int64(fresh.In), Out: int64(fresh.Out), Requests: int64(fresh.Requests)})
 		}
 	}
-	if moved != (metrics.SiteCount{}) { // the site other does not exist yet
+	if moved.Bytes()+moved.Requests > 0 { // the site other does not exist yet
 		t.owed = moved
 	}
 	t.seen = seen
@@ -63,12 +56,9 @@ func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
 
 // hasDecreased tells whether a site counts less than before: it was removed and has come
 // back.
-func hasDecreased(before, now metrics.SiteCount) bool {
+func hasDecreased(before, now status.Counts) bool {
 	return now.Requests < before.Requests || now.In < before.In || now.Out < before.Out
 }
-
-// subtract is a − b, but at least 0.
-func subtract(a, b uint64) uint64 { return a - min(a, b) }
 
 // blockedKey names the limit of a site whose blocked times are added up.
 type blockedKey struct{ site, limit string }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -24,7 +25,7 @@ func told(list []store.Traffic) string {
 
 func TestOnlyWhatIsNewIsRecorded(t *testing.T) {
 	site := func(name string, requests, in, out uint64) metrics.SiteCount {
-		return metrics.SiteCount{Name: name, Requests: requests, In: in, Out: out}
+		return metrics.SiteCount{Counts: status.Counts{Name: name, Requests: requests, In: in, Out: out}}
 	}
 	var x tally
 	for i, one := range []struct {
