@@ -115,6 +115,37 @@ func TestAFaultOfTheStoreIsToldOnce(t *testing.T) {
 	}
 }
 
+// TestSeveralTroublesSayTheFirstTimes: the first retry and the earliest start of all rows, and a backend is no site.
+func TestSeveralTroublesSayTheFirstTimes(t *testing.T) {
+	down := func(site, backend string, retry, since time.Duration) Breaker {
+		return Breaker{Site: site, Backend: backend, State: "open", Why: "refused", Until: midday.Add(retry), Since: midday.Add(-since)}
+	}
+	for _, c := range []struct {
+		breakers  []Breaker
+		forecasts []Forecast
+		want      string
+	}{
+		{
+			[]Breaker{down("a.test", "", 26*time.Second, time.Minute), down("b.test", "", 2*time.Second, time.Second), down("pool", "http://c", -time.Second, time.Hour)},
+			nil,
+			"2 sites and 1 backend: left alone: refused: a.test, b.test, pool / http://c (the first tried again in 2 s, the first since 11:00:00 UTC)",
+		},
+		{[]Breaker{down("a.test", "", time.Second, 0), down("p", "b", time.Second, 0)}, nil, "1 site and 1 backend: left alone: refused: a.test, p / b (the first tried again in 1 s, the first since 12:00:00 UTC)"},
+		{[]Breaker{down("p", "a", time.Second, 0), down("p", "b", time.Second, 0)}, nil, "2 backends: left alone: refused: p / a, p / b (the first tried again in 1 s, the first since 12:00:00 UTC)"},
+		{[]Breaker{down("a.test", "", time.Second, 0)}, nil, "a.test: left alone: refused (tried again in 1 s, since 12:00:00 UTC)"},
+		{
+			nil,
+			[]Forecast{{Site: "q.test", Limit: "9 per day", Of: "a", Opens: midday, Ends: midday.Add(25 * time.Hour)}, {Site: "q.test", Limit: "9 per day", Of: "b", Opens: midday.Add(-24 * time.Hour), Ends: midday.Add(time.Hour)}},
+			"2 limits of q.test: 9 per day is used up: a, b (the first in 1 h 00 min)",
+		},
+	} {
+		list := Process{Breakers: c.breakers}.Troubles(Tokens{}, c.forecasts, nil, midday)
+		if len(list) != 1 || list[0].String() != c.want {
+			t.Errorf("%v, want %s", list, c.want)
+		}
+	}
+}
+
 func TestHowManyTokensCanGoDependsOnTheRoute(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	of := func(route string, left int64) Announced {

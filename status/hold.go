@@ -129,9 +129,8 @@ func SumWaits(holds []Hold, now time.Time) *Waits {
 }
 
 func (w *Wait) add(hold Hold) {
-	if w.N++; w.Until.IsZero() || !hold.Until.IsZero() && hold.Until.Before(w.Until) {
-		w.Until = hold.Until
-	}
+	w.N++
+	w.Until = earlier(w.Until, hold.Until)
 }
 
 // Failing is the state of a breaker that is closed although the site, or backend, could not be reached last, or answers
@@ -162,7 +161,7 @@ func (b Breaker) Began() string {
 	if b.Since.IsZero() {
 		return ""
 	}
-	return "since " + b.Since.UTC().Format("15:04:05 UTC")
+	return Since(b.Since)
 }
 
 // NotClosed is a copy of the breakers that are not closed: open ones first, at most

@@ -154,8 +154,8 @@ func (s Store) Sentence(now time.Time) string {
 	if s.Kind == StoreShared {
 		end = ""
 	}
-	return fmt.Sprintf("%s, but %s since %s, for %s: %s%s", text, what,
-		s.Since.Format("15:04:05 UTC"), span(max(now.Sub(s.Since), 0)), cmp.Or(OneLine(s.Err), "it does not say why"), end)
+	return fmt.Sprintf("%s, but %s %s, for %s: %s%s", text, what,
+		Since(s.Since), span(max(now.Sub(s.Since), 0)), cmp.Or(OneLine(s.Err), "it does not say why"), end)
 }
 
 // LostMeanwhile follows what is wrong with a state file that cannot be written.

@@ -19,14 +19,25 @@ type Trouble struct {
 	Tone       string // class: "bad", or "warm" for what works all the same
 	Site       string // the site that a button resumes, "" for none
 	Pool       string // of the tokens that a button enables, "" for none
+
+	backends    int       // of the names
+	verb        string    // what happens to the first of the things at next, such as "tried again "
+	next, since time.Time // the first of such times; zero: none is known
 }
 
 // What names the things.
 func (t Trouble) What() string {
-	if len(t.Names) > 1 {
-		return Count(uint64(len(t.Names))) + " " + t.Many + t.Of
+	sites := len(t.Names) - t.backends
+	switch several := Count(uint64(sites)) + " " + t.Many + t.Of; {
+	case len(t.Names) == 1:
+		return strings.TrimSpace(t.Kind + " " + t.Names[0] + t.Of)
+	case t.backends == 0:
+		return several
+	case sites == 0:
+		return Number(t.backends, "backend", "backends")
+	default:
+		return Number(sites, "site", "sites") + " and " + Number(t.backends, "backend", "backends")
 	}
-	return strings.TrimSpace(t.Kind + " " + t.Names[0] + t.Of)
 }
 
 // Key tells rows apart: what is wrong for the same reason is one row.
@@ -53,13 +64,20 @@ func (t Trouble) Labels() []string {
 	return t.Names
 }
 
+// tried is the verb of what abide asks again.
+const tried = "tried again "
+
 // troubles collects what is wrong.
 type troubles struct {
 	list []Trouble
 	at   map[string]int // :: key → place in list
+	now  time.Time
 }
 
 func (all *troubles) add(name string, t Trouble) {
+	if !t.next.After(all.now) {
+		t.next = time.Time{}
+	}
 	i, there := all.at[t.Key()]
 	if !there {
 		t.Names, all.at[t.Key()] = []string{name}, len(all.list)
@@ -67,12 +85,37 @@ func (all *troubles) add(name string, t Trouble) {
 		return
 	}
 	same := &all.list[i]
-	same.Names, same.Tone = append(same.Names, name), min(same.Tone, t.Tone)
+	same.Names, same.Tone, same.backends = append(same.Names, name), min(same.Tone, t.Tone), same.backends+t.backends
+	same.next, same.since = earlier(same.next, t.next), earlier(same.since, t.since)
+}
+
+// earlier returns the earlier of two times. A zero time is not known.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// until says what is next, and since when it is so: of several things, those of the first.
+func (t *Trouble) until(now time.Time) string {
+	first := ""
+	if len(t.Names) > 1 {
+		first = "the first "
+	}
+	var parts []string
+	if !t.next.IsZero() {
+		parts = append(parts, first+t.verb+In(t.next, now))
+	}
+	if !t.since.IsZero() {
+		parts = append(parts, first+Since(t.since))
+	}
+	return cmp.Or(strings.Join(parts, ", "), t.Until)
 }
 
 // Troubles lists what is wrong, what does not work at all first.
 func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, now time.Time) []Trouble {
-	all := &troubles{at: map[string]int{}}
+	all := &troubles{at: map[string]int{}, now: now}
 	for _, one := range s.Checks {
 		if one.Name == Draining {
 			one.Name = "abide"
@@ -93,14 +136,14 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, now t
 		if strings.HasPrefix(why, "it answers 403") {
 			why += ", so it may block this crawler"
 		}
-		all.add(one.Name(), Trouble{Many: "sites", Reason: BreakerWord(one.State) + ": " + why, Until: strings.Trim(tries(one.Until, now)+", "+one.Began(), ", "), Tone: tone})
+		all.add(one.Name(), Trouble{Many: "sites", Reason: BreakerWord(one.State) + ": " + why, Tone: tone, backends: min(len(one.Backend), 1), verb: tried, next: one.Until, since: one.Since})
 	}
 	for i := range tokens.Pools {
-		all.pool(&tokens.Pools[i], now)
+		all.pool(&tokens.Pools[i])
 	}
 	for _, one := range forecasts {
 		if one.Long() && one.Left <= 0 {
-			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up", Until: Ahead(one.Ends, now), Tone: "warm"})
+			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up", next: one.Ends, Tone: "warm"})
 		}
 	}
 	for _, one := range jobs {
@@ -117,11 +160,10 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, now t
 		}
 	}
 	for _, one := range s.Paused {
-		until := "until it is resumed"
-		if !one.Until.IsZero() {
-			until = Ahead(one.Until, now)
-		}
-		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: until, Tone: "warm", Site: one.Site})
+		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: "until it is resumed", next: one.Until, Tone: "warm", Site: one.Site})
+	}
+	for i := range all.list {
+		all.list[i].Until = all.list[i].until(now)
 	}
 	slices.SortStableFunc(all.list, func(a, b Trouble) int { return strings.Compare(a.Tone, b.Tone) })
 	return all.list
@@ -132,7 +174,7 @@ func DescribeTroubles(w io.Writer, list []Trouble) { describeList(w, "what is wr
 
 // pool adds the tokens of a pool that sites do not accept, and the pool of which no token will
 // go by itself.
-func (all *troubles) pool(p *Pool, now time.Time) {
+func (all *troubles) pool(p *Pool) {
 	of, away := " of "+p.Name, 0
 	for i := range p.Tokens {
 		t := &p.Tokens[i]
@@ -140,7 +182,7 @@ func (all *troubles) pool(p *Pool, now time.Time) {
 			away++
 		}
 		denied := func(at, why string, until time.Time) {
-			all.add(t.Label, Trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied" + at + ": " + cmp.Or(why, "the site does not accept it"), Until: tries(until, now), Tone: "bad", Pool: p.Name})
+			all.add(t.Label, Trouble{Kind: "token", Many: "tokens", Of: of, Reason: "denied" + at + ": " + cmp.Or(why, "the site does not accept it"), Tone: "bad", Pool: p.Name, verb: tried, next: until})
 		}
 		if t.State == "quarantined" || t.Denied() {
 			denied("", t.Why, t.Until)
@@ -154,12 +196,4 @@ func (all *troubles) pool(p *Pool, now time.Time) {
 	if away == p.Count && away > 0 {
 		all.add(p.Name, Trouble{Kind: "pool", Many: "pools", Reason: "none of its tokens can go: all are denied or disabled", Tone: "bad"})
 	}
-}
-
-// tries says when something is tried again.
-func tries(until, now time.Time) string {
-	if at := Ahead(until, now); at != "" {
-		return "tried again " + at
-	}
-	return ""
 }

@@ -179,6 +179,9 @@ func when(at, now time.Time) string {
 	return at.Add(time.Second-1).UTC().Format("15:04:05 UTC") + " (" + In(at, now) + ")"
 }
 
+// Since says since when something is so.
+func Since(at time.Time) string { return "since " + at.UTC().Format("15:04:05 UTC") }
+
 // Ago says how long a time is past, by clocks that need not agree.
 func Ago(at, now time.Time) string {
 	switch past := now.Sub(at); {

@@ -260,6 +260,27 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 	})
 }
 
+// TestNoTimeBeforeTheStartIsRecent: the minute in which the process started is not a whole one.
+func TestNoTimeBeforeTheStartIsRecent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(48 * time.Second)
+		r := New(Options{Sites: metrics.New(1).Sites, Blocked: noBlocked, Log: logrus.New()})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		for range 56 {
+			r.Count(request("a", "news"))
+			time.Sleep(time.Second)
+		}
+		if _, _, active := r.Recent(time.Now()); active != 56*time.Second {
+			t.Errorf("%v of 56s", active)
+		}
+		stop()
+		<-done
+	})
+}
+
 func TestAnotherProcessLeavesOutWhatWasCountedBeforeTheLastRunBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := fakeFile{record: func(context.Context, store.History) error { return nil }, put: map[string][]byte{}}

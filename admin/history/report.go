@@ -21,6 +21,9 @@ func (r *Recorder) Recent(now time.Time) (h store.History, since time.Time, acti
 	}
 	fresh := r.unrecorded(now)
 	active = time.Duration(len(minutes)) * time.Minute
+	if first := r.began.Truncate(time.Minute); slices.ContainsFunc(minutes, func(m minute) bool { return m.start.Equal(first) }) {
+		active -= r.began.Sub(first)
+	}
 	if !fresh.Empty() {
 		active += min(now.Sub(present), now.Sub(r.began))
 	}

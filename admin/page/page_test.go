@@ -140,7 +140,7 @@ func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 	text := rendered(t, ill())
 	inOrder(t, text,
 		`class="bad">down.test</th><td class="text">left alone: connection refused</td><td>tried again in 20 s, since 12:00:00 UTC</td>`,
-		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td>tried again in 1 min 00 s</td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Enable 2 tokens of api">Enable all</button>`,
+		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td>the first tried again in 1 min 00 s</td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Enable 2 tokens of api">Enable all</button>`,
 		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Enable carol"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
 		`class="bad">pool dead</th><td class="text">none of its tokens can go: all are denied or disabled</td>`,

@@ -255,7 +255,7 @@ func checkOf(name, where string, since time.Time, why string) status.Check {
 	if since.IsZero() && why == "" {
 		return status.Check{Name: name, OK: true, Detail: where}
 	}
-	return status.Check{Name: name, OK: true, Degraded: true, Detail: "since " + since.UTC().Format(time.RFC3339) + ": " + why}
+	return status.Check{Name: name, OK: true, Degraded: true, Detail: status.Since(since) + ": " + why}
 }
 
 // storeMetrics is the state of the store for the metrics.
