@@ -334,8 +334,11 @@ func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, swit
 func (d *Decoder) Label(to *string) Value { return Parsed(d, to, parseLabel, FilledNode) }
 
 // Word reads one of some words.
-func (d *Decoder) Word(to *string, words ...string) Value {
-	parse := func(s string) (string, error) { return ParseWord(s, words...) }
+func Word[T ~string](d *Decoder, to *T, words ...string) Value {
+	parse := func(s string) (T, error) {
+		word, err := ParseWord(s, words...)
+		return T(word), err
+	}
 	return Parsed(d, to, parse, func() Node { return WordNode(words...) })
 }
 
@@ -439,22 +442,31 @@ func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func
 	}, schema).into(to)
 }
 
-// listed reads a list that is not empty, each element with the reader that element
-// makes for it.
-func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
-	return NewValue(func(n *yaml.Node, path string) {
-		d.List(n, path, func(_ int, n *yaml.Node, path string) {
+// listed reads a list, of which a value alone is the only element. An empty list is refused if least is 1.
+func listed[T any](d *Decoder, to *[]T, least int, element func(to *T) Value) Value {
+	return NewValue(elements(d, d.List, to, least, element), func() Node {
+		item := element(new(T)).Schema()
+		return EitherNode(item, SequenceNode(item, least))
+	}).into(to)
+}
+
+// sequence reads what must be written as a list and is not empty.
+func sequence[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
+	return NewValue(elements(d, d.Sequence, to, 1, element), func() Node { return SequenceNode(element(new(T)).Schema(), 1) }).into(to)
+}
+
+// elements reads each element of a list with the reader that element makes for it.
+func elements[T any](d *Decoder, each func(*yaml.Node, string, func(int, *yaml.Node, string)), to *[]T, least int, element func(to *T) Value) Reader {
+	return func(n *yaml.Node, path string) {
+		each(n, path, func(_ int, n *yaml.Node, path string) {
 			var item T
 			element(&item).Read(n, path)
 			*to = append(*to, item)
 		})
-		if IsEmptyList(n) {
+		if least > 0 && IsEmptyList(n) {
 			d.Failf(n, path, "is empty")
 		}
-	}, func() Node {
-		item := element(new(T)).Schema()
-		return EitherNode(item, SequenceNode(item, 1))
-	}).into(to)
+	}
 }
 
 // ObjectNode is a mapping with some keys and no other.

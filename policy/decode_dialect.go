@@ -32,11 +32,6 @@ func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
 		d.Failf(n, path, "says nothing; write headers, body, refusals, reset_unit, retry_unit, scope, statuses or apart")
 		return nil
 	}
-	for i, one := range out.Paths {
-		if !strings.HasPrefix(one, "/") {
-			d.Failf(set["paths"], fmt.Sprintf("%s.paths[%d]", path, i), "%s does not begin with a slash", Quote(one))
-		}
-	}
 	if err := out.Check(); err != nil {
 		g.explain(n, err)
 	}
@@ -45,22 +40,28 @@ func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
 
 // fields are the keys of a dialect.
 func (g *dialectReading) fields(out *learn.Dialect) []Field {
-	headers := func() Node { return SequenceNode(ObjectNode((&headerReading{of: g}).fields()), 1) }
-	refusals := func() Node {
-		n := ObjectNode(g.refusalFields(&learn.Refusal{}))
-		n["anyOf"] = []Node{{"required": []string{"status"}}, {"required": []string{"says"}}}
-		return SequenceNode(n, 1)
+	d := g.d
+	headers := func(to *[]learn.Header, spelling func(string) string) Value {
+		return sequence(d, to, func(h *learn.Header) Value { return g.part(g.headerFields(h, spelling)) })
 	}
+	refusals := sequence(d, &out.Refusals, func(r *learn.Refusal) Value {
+		v := g.part(g.refusalFields(r))
+		return NewValue(v.Read, func() Node {
+			n := v.Schema()
+			n["anyOf"] = []Node{{"required": []string{"status"}}, {"required": []string{"says"}}}
+			return n
+		})
+	})
 	return []Field{
-		Optional("headers", "Headers of an answer that say something about a limit.", NewValue(func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }, headers)),
-		Optional("body", "Members of a JSON body that say something about a limit.", NewValue(func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }, headers)),
-		Optional("refusals", "Answers that refuse a request for a limit.", NewValue(func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }, refusals)),
-		Optional("reset_unit", "The unit of a bare number that says when a limit is renewed.", Parsed(g.d, &out.ResetUnit, parseTimeUnit, timeUnitNode)),
-		Optional("retry_unit", "The unit of a bare number that says when to ask again.", Parsed(g.d, &out.RetryUnit, parseTimeUnit, timeUnitNode)),
+		Optional("headers", "Headers of an answer that say something about a limit.", headers(&out.Headers, headerSpelling)),
+		Optional("body", "Members of a JSON body that say something about a limit.", headers(&out.Body, strings.TrimSpace)),
+		Optional("refusals", "Answers that refuse a request for a limit.", refusals),
+		Optional("reset_unit", "The unit of a bare number that says when a limit is renewed.", Parsed(d, &out.ResetUnit, parseTimeUnit, timeUnitNode)),
+		Optional("retry_unit", "The unit of a bare number that says when to ask again.", Parsed(d, &out.RetryUnit, parseTimeUnit, timeUnitNode)),
 		Optional("scope", "Which requests a refusal is about.", g.scope(&out.Scope)),
-		Optional("statuses", "Statuses that refuse a request for a limit.", listed(g.d, &out.Statuses, g.status)),
-		Optional("paths", "The paths whose answers are read so.", listed(g.d, &out.Paths, g.pathPrefix)),
-		Optional("apart", "Patterns of paths with limits of their own.", listed(g.d, &out.Apart, g.apart)),
+		Optional("statuses", "Statuses that refuse a request for a limit.", listed(d, &out.Statuses, 1, g.status)),
+		Optional("paths", "The paths whose answers are read so.", listed(d, &out.Paths, 1, g.pathPrefix)),
+		Optional("apart", "Patterns of paths with limits of their own.", listed(d, &out.Apart, 1, g.apart)),
 	}
 }
 
@@ -80,18 +81,21 @@ func (g *dialectReading) explain(n *yaml.Node, err error) {
 	g.d.Failf(n, strings.TrimSuffix(g.path+"."+where, "."), "%s", what)
 }
 
-// elements reads a list of mappings, and keeps where their values are.
-func (g *dialectReading) elements(n *yaml.Node, path string, element func(n *yaml.Node, path string) map[string]*yaml.Node) {
-	g.d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
-		key := strings.TrimPrefix(path, g.path+".")
-		g.at[key] = n
-		for name, value := range element(n, path) {
+// part is the value with some keys. It keeps where the value and the values of its keys are.
+func (g *dialectReading) part(fields []Field) Value {
+	return NewValue(func(n *yaml.Node, path string) {
+		key := g.keep(n, path)
+		for name, value := range g.d.Mapping(n, path, fields...) {
 			g.at[key+"."+name] = value
 		}
-	})
-	if IsEmptyList(n) {
-		g.d.Failf(n, path, "is empty")
-	}
+	}, func() Node { return ObjectNode(fields) })
+}
+
+// keep keeps where a part of the dialect is, and returns the part's name.
+func (g *dialectReading) keep(n *yaml.Node, path string) (key string) {
+	key = strings.TrimPrefix(path, g.path+".")
+	g.at[key] = n
+	return key
 }
 
 // headerSpelling is a header's name as learn has it.
@@ -100,47 +104,31 @@ func headerSpelling(name string) string {
 	return strings.Replace(name, "rate-limit", "ratelimit", 1)
 }
 
-// pathPrefix is one of paths. That it begins with a slash is checked when all are read.
+// pathPrefix is one of paths.
 func (g *dialectReading) pathPrefix(to *string) Value {
-	return NewValue(g.d.Label(to).Read, func() Node { return PatternNode("^/") })
+	return Parsed(g.d, to, func(s string) (string, error) {
+		s, err := parseLabel(s)
+		if err == nil && !strings.HasPrefix(s, "/") {
+			err = fmt.Errorf("%s does not begin with a slash", Quote(s))
+		}
+		return s, err
+	}, func() Node { return PatternNode("^/") })
 }
 
 // apart reads one of the paths of apart, and keeps where it is.
 func (g *dialectReading) apart(to *string) Value {
 	return NewValue(func(n *yaml.Node, path string) {
 		g.d.Label(to).Read(n, path)
-		g.at[strings.TrimPrefix(path, g.path+".")] = n
+		g.keep(n, path)
 	}, func() Node { return PatternNode("^/") })
-}
-
-func (g *dialectReading) headers(n *yaml.Node, path string, spelling func(string) string) []learn.Header {
-	var all []learn.Header
-	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
-		r := &headerReading{of: g}
-		set := g.d.Mapping(n, path, r.fields()...)
-		all = append(all, r.done(spelling))
-		return set
-	})
-	return all
-}
-
-func (g *dialectReading) refusals(n *yaml.Node, path string) []learn.Refusal {
-	var all []learn.Refusal
-	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
-		var r learn.Refusal
-		set := g.d.Mapping(n, path, g.refusalFields(&r)...)
-		all = append(all, r)
-		return set
-	})
-	return all
 }
 
 // refusalFields are the keys of a refusal.
 func (g *dialectReading) refusalFields(r *learn.Refusal) []Field {
 	d := g.d
 	return []Field{
-		Optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, g.status)),
-		Optional("says", "Texts of which the answer has one, any if it is left out.", listed(d, &r.Says, g.d.Label)),
+		Optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, 1, g.status)),
+		Optional("says", "Texts of which the answer has one, any if it is left out.", listed(d, &r.Says, 1, d.Label)),
 		Optional("in", "Where the text is: a header, or the body if it is left out.", NewValue(func(n *yaml.Node, path string) {
 			g.d.Label(&r.In).Read(n, path)
 			r.In = strings.ToLower(strings.TrimSpace(r.In))
@@ -179,43 +167,37 @@ func parseScope(s string) (learn.Scope, error) {
 // status is the reader of a status of an answer.
 func (g *dialectReading) status(to *int) Value { return g.d.Number(to, 100, 599) }
 
-// headerReading holds the state of reading the description of a header.
-type headerReading struct {
-	of             *dialectReading
-	header         learn.Header
-	is, form, unit string
+// units are the words for what a limit counts.
+var units = []string{"requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent"}
+
+func parseUnit(s string) (learn.Unit, error) {
+	word, err := ParseWord(s, units...)
+	if word == "requests" {
+		return learn.Requests, err
+	}
+	return learn.Unit(word), err
 }
 
-// fields are the keys of a header, or of a member of a body.
-func (r *headerReading) fields() []Field {
-	d, h := r.of.d, &r.header
+// headerFields are the keys of a header, or of a member of a body. spelling returns a name as learn has it.
+func (g *dialectReading) headerFields(h *learn.Header, spelling func(string) string) []Field {
+	d := g.d
+	parseName := func(s string) (string, error) {
+		name, err := parseLabel(s)
+		return spelling(name), err
+	}
 	return []Field{
-		Required("name", "The name of the header, or the path of the member of the body.", d.Label(&h.Name)),
-		Required("is", "What its value says.", d.Word(&r.is, learn.Roles()...)),
-		Optional("form", "How its value is written.", d.Word(&r.form, learn.Forms()...)),
+		Required("name", "The name of the header, or the path of the member of the body.", Parsed(d, &h.Name, parseName, FilledNode)),
+		Required("is", "What its value says.", Word(d, &h.Is, learn.Roles()...)),
+		Optional("form", "How its value is written.", Word(d, &h.Form, learn.Forms()...)),
 		Optional("of", "The limit that it is about, where a site has several.", d.Label(&h.Of)),
-		Optional("unit", "What the limit counts.", d.Word(&r.unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")),
-		Optional("scope", "Which requests the limit is about.", r.of.scope(&h.Scope)),
+		Optional("unit", "What the limit counts.", Parsed(d, &h.Unit, parseUnit, func() Node { return WordNode(units...) })),
+		Optional("scope", "Which requests the limit is about.", g.scope(&h.Scope)),
 		Optional("method", "The method of the requests that the limit is about.", Parsed(d, &h.Method, parseMethod, methodNode)),
 		Optional("in", "The unit of a bare number.", Parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
 		Optional("window", "The window of the limit.", Parsed(d, &h.Window, ParseDuration, DurationNode)),
-		Optional("windows", "The windows of the limits, where the value has several numbers.", NewValue(func(n *yaml.Node, path string) {
-			d.List(n, path, func(_ int, n *yaml.Node, path string) {
-				var window time.Duration
-				Parsed(d, &window, ParseDuration, DurationNode).Read(n, path)
-				h.Windows = append(h.Windows, window)
-			})
-		}, func() Node { return ListNode(DurationNode()) })),
+		Optional("windows", "The windows of the limits, where the value has several numbers.", listed(d, &h.Windows, 0, func(to *time.Duration) Value {
+			return Parsed(d, to, ParseDuration, DurationNode)
+		})),
 		Optional("aligned", "Whether the windows begin on the clock, in UTC.", d.Truth(&h.Aligned)),
 	}
-}
-
-// done is the header that was read.
-func (r *headerReading) done(spelling func(string) string) learn.Header {
-	if r.unit == "requests" {
-		r.unit = string(learn.Requests)
-	}
-	h := r.header
-	h.Name, h.Is, h.Form, h.Unit = spelling(h.Name), learn.Role(r.is), learn.Form(r.form), learn.Unit(r.unit)
-	return h
 }

@@ -90,7 +90,6 @@ func readLimit(d *Decoder, n *yaml.Node, path string) (Limit, bool) {
 	if d.loading.count() > before || !IsMapping(n) || d.stopped {
 		return *l, false
 	}
-	l.As = limit.As(r.as)
 	behind := r.per != Period{}
 	switch {
 	case behind && set["per"] != nil:
@@ -110,7 +109,6 @@ func readLimit(d *Decoder, n *yaml.Node, path string) (Limit, bool) {
 type limitReading struct {
 	d     *Decoder
 	limit Limit
-	as    string
 	burst *yaml.Node // read last, since it is a size where bytes are counted
 	per   Period     // written after the amount, as in 5/s
 }
@@ -124,8 +122,8 @@ func (r *limitReading) fields() []Field {
 		Optional("cost", "How much of what the header Abide-Cost of each request says, 1 if it says nothing.", r.amount(Cost, parseAmount, amountPerNode)),
 		Optional("concurrency", "How many requests at once.", r.amount(Concurrency, parseConcurrency, amountNode)),
 		Optional("per", "The window: a duration, or day, week or month of the calendar.", Parsed(d, &l.Per, parsePeriod, periodNode)),
-		Optional("as", "How the limit counts.", d.Word(&r.as, limit.Kinds()...)),
-		Optional("by", "Each client, each route or each token of the pool has the limit for itself.", d.Word(&l.By, "token", "client", "route")),
+		Optional("as", "How the limit counts.", Word(d, &l.As, limit.Kinds()...)),
+		Optional("by", "Each client, each route or each token of the pool has the limit for itself.", Word(d, &l.By, "token", "client", "route")),
 		Optional("method", "The method of the requests that are under the limit.", Parsed(d, &l.Method, parseMethod, methodNode)),
 		Optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", NewValue(func(n *yaml.Node, path string) {
 			if s, ok := d.Scalar(n, path, PlainText); ok {

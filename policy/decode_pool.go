@@ -59,7 +59,7 @@ func poolFields(d *Decoder, p *Pool) []Field {
 			saying(when(p.OAuth2.TokenURL != "", "each is exchanged at "+p.OAuth2.TokenURL+when(len(p.OAuth2.Scopes) > 0, " for "+strings.Join(p.OAuth2.Scopes, ", ")))),
 		Optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", Parsed(d, &p.Reserve, parseReserve, reserveNode)).
 			saying(when(p.Reserve != (Reserve{}), "reserve "+p.Reserve.String()+" of every limit that is learned")),
-		Optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", d.Word(&p.Exhausted, "wait", "refuse")).saying(p.exhaustedText()),
+		Optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", Word(d, &p.Exhausted, "wait", "refuse")).saying(p.exhaustedText()),
 		Optional("anonymous", "Whether requests are sent without a token when none may be used.", d.Truth(&p.Anonymous)),
 		Optional("limits", "Limits of each token, at each site by itself.", NewValue(
 			func(n *yaml.Node, path string) { p.Limits = readLimits(d, n, path, ofPool) },
@@ -124,13 +124,7 @@ func tokenFields(d *Decoder, t *Token) []Field {
 func oauth2Value(d *Decoder, to *OAuth2) Value {
 	fields := []Field{
 		Required("token_url", "The address that gives out access tokens.", Parsed(d, &to.TokenURL, parseTokenURL, tokenURLNode)),
-		Optional("scopes", "What the access tokens are for.", NewValue(func(n *yaml.Node, path string) {
-			d.List(n, path, func(_ int, n *yaml.Node, path string) {
-				var scope string
-				d.Label(&scope).Read(n, path)
-				to.Scopes = append(to.Scopes, scope)
-			})
-		}, func() Node { return ListNode(FilledNode()) })),
+		Optional("scopes", "What the access tokens are for.", listed(d, &to.Scopes, 0, d.Label)),
 	}
 	return NewValue(
 		func(n *yaml.Node, path string) { d.Mapping(n, path, fields...) },

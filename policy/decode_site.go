@@ -103,7 +103,7 @@ func (r *siteReading) fields() []Field {
 			return EitherNode(hostNode(), SequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
 		}).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
 		Optional("name", "What the site is called, with group: rule.", NewValue(r.name, FilledNode).into(&s.Name)).saying(when(s.Name != "", "called "+s.Name)),
-		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.d.Word(&s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
+		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", Word(r.d, &s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
 		Optional("pool", "The pool of the tokens of these requests.", r.d.noted(NewValue(r.pool, FilledNode).into(&s.Pool))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
 		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted(r.d.Truth(&s.Learn).into(both{&s.Learn, &s.learn}))),
@@ -124,9 +124,9 @@ func (r *siteReading) fields() []Field {
 		Optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.d.Truth(&s.Robots)).saying(when(s.Robots, "keeps to the Crawl-delay of robots.txt")),
 		Optional("coalesce", "Whether identical requests in flight share one answer.", r.d.Truth(&s.Coalesce)).saying(when(s.Coalesce, "identical requests in flight share one answer")),
 		Optional("trace", "Whether the headers traceparent, tracestate and baggage of requests go to the site.", r.d.Truth(&s.Trace)).saying(when(s.Trace, "trace headers go to the site")),
-		Optional("balance", "Which of the backends is next.", r.d.Word(&s.Balance, "adaptive", "round-robin", "least-loaded")),
+		Optional("balance", "Which of the backends is next.", Word(r.d, &s.Balance, "adaptive", "round-robin", "least-loaded")),
 		Optional("sticky", "Whether a client stays at its backend while the backend works.", r.d.Truth(&s.Sticky)),
-		Optional("outage", "What holds while a shared store is away: a share of the limits, what was leased and no more, or all of the limits.", r.d.Word(&s.Outage, "share", "strict", "open").into(both{&s.Outage, &s.outage})),
+		Optional("outage", "What holds while a shared store is away: a share of the limits, what was leased and no more, or all of the limits.", Word(r.d, &s.Outage, "share", "strict", "open").into(both{&s.Outage, &s.outage})),
 	}
 }
 

@@ -321,9 +321,9 @@ func LimitsText(limits []Limit) (string, error) {
 
 // written returns the limit as JSON, with its keys in the order of their table.
 func (l *Limit) written() (string, error) {
-	r := &limitReading{limit: *l, as: string(l.As)}
+	r := &limitReading{limit: *l}
 	if l.Unit == Concurrency {
-		r.as = ""
+		r.limit.As = ""
 	}
 	var members []string
 	for _, f := range r.fields() {

@@ -316,7 +316,7 @@ type pageReading struct {
 func (r *reader) pageFields(reading *pageReading) []policy.Field {
 	to := &r.job.Paginate
 	return []policy.Field{
-		policy.Optional("style", "How pages follow each other.", r.d.Word(&reading.style, pageStyles...)),
+		policy.Optional("style", "How pages follow each other.", policy.Word(r.d, &reading.style, pageStyles...)),
 		policy.Optional("param", "The parameter of the query with the offset, the page or the cursor.", r.d.Label(&to.Param)),
 		policy.Optional("size", "Records of a full page.", r.d.Number(&to.Size, 1, 1_000_000)),
 		policy.Optional("size_param", "The parameter of the query with the size.", r.d.Label(&to.SizeParam)),
@@ -334,7 +334,7 @@ func (r *reader) paginate(n *yaml.Node, path string) {
 	to := &r.job.Paginate
 	reading := pageReading{first: -1}
 	if policy.IsScalar(n) {
-		r.d.Word(&reading.style, pageStyles...).Read(n, path)
+		policy.Word(r.d, &reading.style, pageStyles...).Read(n, path)
 		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 	}
 	set := r.d.Mapping(n, path, r.pageFields(&reading)...)

@@ -108,7 +108,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
 		policy.Optional("batch", "Several items in one request.", policy.NewValue(r.batch, func() policy.Node { return policy.ObjectNode(r.batchFields()) })),
 		policy.Optional("store", "Whether a collection stores what has changed, or all.", policy.NewValue(func(n *yaml.Node, path string) {
-			r.d.Word(&word, "changes", "all").Read(n, path)
+			policy.Word(r.d, &word, "changes", "all").Read(n, path)
 			j.Collect.All = word == "all"
 		}, func() policy.Node { return policy.WordNode("changes", "all") })),
 		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
