@@ -37,24 +37,10 @@ type entry struct {
 	Secret  policy.Secret
 }
 
-// warning is a doubtful but legal part of a source. It contains no secret.
-type warning struct {
-	Source string
-	Line   int
-	Text   string
-}
-
-func (w warning) String() string {
-	if w.Line > 0 {
-		return fmt.Sprintf("%s:%d: %s", w.Source, w.Line, w.Text)
-	}
-	return w.Source + ": " + w.Text
-}
-
 // Loaded is the content of a pool's source. No two entries have the same secret.
 type Loaded struct {
 	Entries  []entry
-	Warnings []warning
+	Warnings []policy.Fault // what is doubtful and legal, without secrets
 }
 
 // Load reads a pool's tokens. The error is a policy.Faults with all faults, with file and
@@ -137,21 +123,22 @@ func (l *loader) done() (*Loaded, error) {
 }
 
 func (l *loader) fail(line int, format string, args ...any) {
-	switch {
-	case len(l.faults) < maxFaults:
-		l.faults = append(l.faults, policy.Fault{Source: l.source, Line: line, Text: fmt.Sprintf(format, args...)})
-	case len(l.faults) == maxFaults:
-		l.faults = append(l.faults, policy.Fault{Source: l.source, Text: "and more of the kind"})
-	}
+	l.faults = l.with(l.faults, line, format, args...)
 }
 
 func (l *loader) warn(line int, format string, args ...any) {
+	l.out.Warnings = l.with(l.out.Warnings, line, format, args...)
+}
+
+// with returns a list with one more fault of the source, unless the list is full.
+func (l *loader) with(list []policy.Fault, line int, format string, args ...any) []policy.Fault {
 	switch {
-	case len(l.out.Warnings) < maxFaults:
-		l.out.Warnings = append(l.out.Warnings, warning{l.source, line, fmt.Sprintf(format, args...)})
-	case len(l.out.Warnings) == maxFaults:
-		l.out.Warnings = append(l.out.Warnings, warning{Source: l.source, Text: "and more of the kind"})
+	case len(list) < maxFaults:
+		return append(list, policy.Fault{Source: l.source, Line: line, Text: fmt.Sprintf(format, args...)})
+	case len(list) == maxFaults:
+		return append(list, policy.Fault{Source: l.source, Text: "and more of the kind"})
 	}
+	return list
 }
 
 // rawToken is a token as a source has it, not yet checked.

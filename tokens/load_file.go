@@ -35,25 +35,16 @@ func (f fileSource) read(_ context.Context, l *loader) {
 
 // text reads the content of a file.
 func (l *loader) text(data []byte) {
-	if l.pool.Column == "" {
-		if fault, ok := tableFault(data); !ok {
-			l.fail(fault.line, "%s", fault.text)
-			return
-		}
-		for _, r := range parseLines(data) {
-			l.add(r)
-		}
+	if l.pool.Column != "" {
+		l.csv(strings.TrimPrefix(string(data), bom))
 		return
 	}
-	table := parseCSV(data, l.pool.Column, l.pool.Label, l.pool.Account)
-	for _, r := range table.rows {
+	rows := parseLines(data)
+	if l.refuseTable(rows) {
+		return
+	}
+	for _, r := range rows {
 		l.add(r)
-	}
-	for _, f := range table.faults {
-		l.fail(f.line, "%s", f.text)
-	}
-	for _, f := range table.warnings {
-		l.warn(f.line, "%s", f.text)
 	}
 }
 
@@ -70,16 +61,6 @@ func parseLines(data []byte) []rawToken {
 		rows = append(rows, rawToken{secret: s, line: line})
 	}
 	return rows
-}
-
-// lineFault is a fault in one line of a file.
-type lineFault struct {
-	line int
-	text string
-}
-
-func lineFaultf(line int, format string, args ...any) lineFault {
-	return lineFault{line, fmt.Sprintf(format, args...)}
 }
 
 // dirSource reads a directory with one secret per file, as Kubernetes and Docker make it.
@@ -180,57 +161,50 @@ func withoutPath(err error) error {
 	return err
 }
 
-// table is the content of a CSV file.
-type table struct {
-	rows     []rawToken
-	faults   []lineFault
-	warnings []lineFault
-}
-
-// parseCSV reads a table with a header row. The header row also determines the separator.
+// csv reads a table with a header row. The header row also determines the separator.
 // Faults quote only column names: in a file without a header row, the first row has
 // secrets.
-func parseCSV(data []byte, column, label, account string) table {
-	text := strings.TrimPrefix(string(data), bom)
+func (l *loader) csv(text string) {
+	column, label, account := l.pool.Column, l.pool.Label, l.pool.Account
 	r := csvReader(text, separatorOf(text, column))
 	header, err := r.Read()
 	if err != nil {
-		return table{faults: []lineFault{csvFault(err)}}
+		l.failCSV(err)
+		return
 	}
 	line, _ := r.FieldPos(0)
 	header = trimmed(slices.Clone(header))
-	var t table
-	secretAt := t.find(header, column, line)
+	secretAt := l.find(header, column, line)
 	labelAt := -1
 	if label != "" {
-		labelAt = t.find(header, label, line)
+		labelAt = l.find(header, label, line)
 	}
 	accountAt := -1
 	if account != "" {
-		accountAt = t.find(header, account, line)
+		accountAt = l.find(header, account, line)
 	}
 	if label == column {
-		t.faults = append(t.faults, lineFaultf(line, "the label is the column of the secrets, and labels are printed everywhere"))
+		l.fail(line, "the label is the column of the secrets, and labels are printed everywhere")
 	}
-	if len(t.faults) > 0 {
-		return t
+	if len(l.faults) > 0 {
+		return
 	}
 	for {
 		fields, err := r.Read()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				t.faults = append(t.faults, csvFault(err))
+				l.failCSV(err)
 			}
-			return t
+			return
 		}
 		line, _ := r.FieldPos(0)
 		fields = trimmed(fields)
 		switch {
 		case !slices.ContainsFunc(fields, func(s string) bool { return s != "" }):
 		case slices.Equal(fields, header):
-			t.warnings = append(t.warnings, lineFaultf(line, "is the header row again, which is skipped"))
+			l.warn(line, "is the header row again, which is skipped")
 		case len(fields) != len(header):
-			t.faults = append(t.faults, lineFaultf(line, "has %d fields where the header row has %d", len(fields), len(header)))
+			l.fail(line, "has %d fields where the header row has %d", len(fields), len(header))
 		default:
 			token := rawToken{secret: fields[secretAt], line: line}
 			if labelAt >= 0 {
@@ -239,7 +213,7 @@ func parseCSV(data []byte, column, label, account string) table {
 			if accountAt >= 0 {
 				token.account = fields[accountAt]
 			}
-			t.rows = append(t.rows, token)
+			l.add(token)
 		}
 	}
 }
@@ -251,19 +225,19 @@ func csvReader(text string, comma rune) *csv.Reader {
 }
 
 // find returns the index of a column, or -1 and adds a fault.
-func (t *table) find(header []string, name string, line int) int {
+func (l *loader) find(header []string, name string, line int) int {
 	at := slices.Index(header, name)
 	switch {
 	case at < 0:
-		fault := lineFaultf(line, "the header row has no column %q", name)
+		hint := ""
 		if i := slices.IndexFunc(header, func(s string) bool { return strings.EqualFold(s, name) }); i >= 0 {
-			fault.text += ", but " + header[i]
+			hint = ", but " + header[i]
 		} else if namesColumns(header) {
-			fault.text += "; there are " + strings.Join(header, ", ")
+			hint = "; there are " + strings.Join(header, ", ")
 		}
-		t.faults = append(t.faults, fault)
+		l.fail(line, "the header row has no column %q%s", name, hint)
 	case slices.Contains(header[at+1:], name):
-		t.faults = append(t.faults, lineFaultf(line, "the header row has the column %q twice", name))
+		l.fail(line, "the header row has the column %q twice", name)
 	}
 	return at
 }
@@ -275,20 +249,21 @@ func trimmed(fields []string) []string {
 	return fields
 }
 
-// csvFault tells why a CSV file cannot be read.
-func csvFault(err error) lineFault {
+// failCSV reports why a CSV file cannot be read.
+func (l *loader) failCSV(err error) {
 	var parse *csv.ParseError
 	switch {
 	case errors.Is(err, io.EOF):
-		return lineFault{0, "is empty, and should have a header row"}
-	case errors.As(err, &parse) && errors.Is(parse.Err, csv.ErrQuote):
-		return lineFaultf(parse.Line, `has a " in the wrong place at column %d; a field with a " in it is quoted, and the " doubled`, parse.Column)
-	case errors.As(err, &parse) && errors.Is(parse.Err, csv.ErrBareQuote):
-		return lineFaultf(parse.Line, `has a " inside of a field that is not quoted, at column %d`, parse.Column)
-	case errors.As(err, &parse):
-		return lineFaultf(parse.Line, "is not CSV")
+		l.fail(0, "is empty, and should have a header row")
+	case !errors.As(err, &parse):
+		l.fail(0, "is not CSV")
+	case errors.Is(parse.Err, csv.ErrQuote):
+		l.fail(parse.Line, `has a " in the wrong place at column %d; a field with a " in it is quoted, and the " doubled`, parse.Column)
+	case errors.Is(parse.Err, csv.ErrBareQuote):
+		l.fail(parse.Line, `has a " inside of a field that is not quoted, at column %d`, parse.Column)
+	default:
+		l.fail(parse.Line, "is not CSV")
 	}
-	return lineFault{0, "is not CSV"}
 }
 
 // separators are the possible field separators of a table.
@@ -328,25 +303,27 @@ func namesColumns(row []string) bool {
 	return slices.ContainsFunc(row, columnWord.MatchString)
 }
 
-// tableFault tells why a file cannot be read as one secret per line, because it is a table.
-// ok is true for a list.
-func tableFault(data []byte) (fault lineFault, ok bool) {
-	rows := parseLines(data)
+// refuseTable reports why rows cannot be read as one secret each, because they are a table. It is
+// false for a list.
+func (l *loader) refuseTable(rows []rawToken) bool {
 	if len(rows) < 2 {
-		return lineFault{}, true
+		return false
 	}
-	header, _ := csvReader(rows[0].secret, separatorOf(rows[0].secret, "")).Read()
+	first := rows[0]
+	header, _ := csvReader(first.secret, separatorOf(first.secret, "")).Read()
 	header = trimmed(header)
 	if namesColumns(header) {
-		return lineFaultf(rows[0].line, "is a header row: name the column that has the secrets, such as column: %s; there are %s", likelySecretColumn(header), strings.Join(header, ", ")), false
+		l.fail(first.line, "is a header row: name the column that has the secrets, such as column: %s; there are %s", likelySecretColumn(header), strings.Join(header, ", "))
+		return true
 	}
 	for _, separator := range []string{",", ";"} {
-		count := strings.Count(rows[0].secret, separator)
+		count := strings.Count(first.secret, separator)
 		if count > 0 && !slices.ContainsFunc(rows, func(r rawToken) bool { return strings.Count(r.secret, separator) != count }) {
-			return lineFaultf(rows[0].line, "is the first row of a table with %d columns; write a header row above it, and column: NAME into the pool", count+1), false
+			l.fail(first.line, "is the first row of a table with %d columns; write a header row above it, and column: NAME into the pool", count+1)
+			return true
 		}
 	}
-	return lineFault{}, true
+	return false
 }
 
 // likelySecretColumn guesses which column has the secrets.

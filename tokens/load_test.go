@@ -164,7 +164,7 @@ func TestInlineTokensAreLookedAtLikeOthers(t *testing.T) {
 	if err != nil || inside(l) != "a=s1 c=s2" {
 		t.Fatalf("%v, %v", l, err)
 	}
-	if len(l.Warnings) != 1 || l.Warnings[0].String() != "abide.yaml:8: pools.p.tokens[1].secret is that of line 7: they are one token" {
+	if len(l.Warnings) != 1 || l.Warnings[0].Error() != "abide.yaml:8: pools.p.tokens[1].secret is that of line 7: they are one token" {
 		t.Fatal(l.Warnings)
 	}
 	pool.Tokens[2].Secret = policy.NewSecret("s 2")
@@ -206,7 +206,7 @@ func TestADirectoryHasOneSecretAFile(t *testing.T) {
 	write("carl", "s3", 0o644)
 	write("dora", "s4", 0o640)
 	l, err = Load(t.Context(), pool, Surroundings{})
-	if err != nil || len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0].String(), dir+": its group may read the secrets in 2 files, such as dora") {
+	if err != nil || len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0].Error(), dir+": its group may read the secrets in 2 files, such as dora") {
 		t.Fatalf("%v, %v", l.Warnings, err)
 	}
 	write("eve", "s5\ns6\n", 0o600)
@@ -254,7 +254,7 @@ func TestTheSameSecretTwiceIsOneToken(t *testing.T) {
 	if err != nil || inside(l) != "alice=s1 bob=s2" {
 		t.Fatalf("%v, %v", l, err)
 	}
-	want := []warning{{path, 4, "the secret is that of line 2: they are one token"}}
+	want := []policy.Fault{{Source: path, Line: 4, Text: "the secret is that of line 2: they are one token"}}
 	if !slices.Equal(l.Warnings, want) {
 		t.Fatal(l.Warnings)
 	}

@@ -146,7 +146,7 @@ func readPools(ctx context.Context, p *policy.Policy) (labels map[string][]strin
 			continue
 		}
 		for _, w := range loaded.Warnings {
-			warnings = append(warnings, w.String())
+			warnings = append(warnings, w.Error())
 		}
 		made, err := tokens.New(time.Now(), *pool, loaded, nil) // it labels tokens that have no label
 		if err != nil {

@@ -89,7 +89,7 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 		config := p.Pools[i]
 		from := loaded[config.Name]
 		for _, w := range from.Warnings {
-			l.log.WithField("reason", w.Text).Warn(w.String())
+			l.log.WithField("reason", w.Text).Warn(w.Error())
 		}
 		if pool := old[config.Name]; pool != nil {
 			change, err := pool.Reload(now, config, from)
