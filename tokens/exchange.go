@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -90,11 +91,7 @@ func (x *exchange) retain(tokens []*Token) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for key := range x.grants {
-		if !stay[key] {
-			delete(x.grants, key)
-		}
-	}
+	maps.DeleteFunc(x.grants, func(key id, _ *grant) bool { return !stay[key] })
 }
 
 // credential returns the access token of a pool's token. It waits for an exchange only if

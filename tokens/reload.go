@@ -3,6 +3,7 @@ package tokens
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,11 +94,7 @@ func (p *Pool) forget(now time.Time) {
 			delete(p.byStable, s.stable)
 		}
 	}
-	for who, m := range p.restored {
-		if now.Sub(m.Left) > retention {
-			delete(p.restored, who)
-		}
-	}
+	maps.DeleteFunc(p.restored, func(_ string, m SavedState) bool { return now.Sub(m.Left) > retention })
 }
 
 // assignAccounts gives the tokens of each account one shared account state, and a token

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -85,7 +86,7 @@ func (a *account) pauseUntil(now time.Time, route string, p pause) {
 	}
 	if route != "" {
 		if _, there := a.routes[route]; !there && len(a.routes) >= maxRoutes {
-			a.dropExpired(now)
+			maps.DeleteFunc(a.routes, func(_ string, p pause) bool { return !p.until.After(now) })
 			if len(a.routes) >= maxRoutes {
 				// Pausing the whole account would be too strict: the queue of the site
 				// holds requests of the dropped route back.
@@ -105,14 +106,6 @@ func (a *account) pauseUntil(now time.Time, route string, p pause) {
 			a.routes = map[string]pause{}
 		}
 		a.routes[route] = p
-	}
-}
-
-func (a *account) dropExpired(now time.Time) {
-	for route, p := range a.routes {
-		if !p.until.After(now) {
-			delete(a.routes, route)
-		}
 	}
 }
 
