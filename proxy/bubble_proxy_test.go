@@ -124,7 +124,7 @@ func (w *bubbleProxy) dial(ctx context.Context, host string, _ uint16) (net.Conn
 
 // credits is what gives connections their bytes.
 type credits interface {
-	Credit(done <-chan struct{}, n int) (int, error)
+	Credit(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (int, error)
 }
 
 // limitedConn takes what passes from a budget, like a connection that a Dialer makes.
@@ -139,7 +139,7 @@ func (c limitedConn) Write(p []byte) (int, error) { return c.passed(c.Conn.Write
 func (c limitedConn) passed(n int, err error) (int, error) {
 	for left := n; left > 0 && err == nil; {
 		var credit int
-		credit, err = c.budget.Credit(nil, left)
+		credit, err = c.budget.Credit(nil, left, nil)
 		left -= credit
 	}
 	return n, err

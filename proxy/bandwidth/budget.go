@@ -93,10 +93,10 @@ func (b *SiteBudget) touch() { b.used.Store(int64(time.Since(b.all.began))) }
 // Owner identifies the budget.
 func (b *SiteBudget) Owner() Owner { return b.owner }
 
-// Budgeted implements upstream's byteLimiter.
+// Budgeted implements upstream.ByteLimiter.
 func (b *SiteBudget) Budgeted() bool { return b.enforce.Load() }
 
-// Refund implements upstream's byteLimiter. The last trickle is refunded to the trickle first.
+// Refund implements upstream.ByteLimiter. The last trickle is refunded to the trickle first.
 func (b *SiteBudget) Refund(n int) {
 	rest := int64(n)
 	for {
@@ -113,16 +113,16 @@ func (b *SiteBudget) Refund(n int) {
 	b.limits.Refund(rest)
 }
 
-// Credit implements upstream's byteLimiter. A paused connection gets a trickle from time to time,
+// Credit implements upstream.ByteLimiter. A paused connection gets a trickle from time to time,
 // until it has paused for longer than the stall.
-func (b *SiteBudget) Credit(done <-chan struct{}, n int) (int, error) {
-	return b.credit(done, queue.Draw{Most: int64(n)})
-}
-
-func (b *SiteBudget) credit(done <-chan struct{}, d queue.Draw) (int, error) {
+func (b *SiteBudget) Credit(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (int, error) {
+	d := queue.Draw{Most: int64(n), Arrived: arrived}
+	if arrived != nil {
+		d.Least = int64(min(n, minRead))
+	}
 	got, err := b.take(done, d, true)
 	if err == nil && got == 0 {
-		got = int(d.Most)
+		got = n
 	}
 	return got, err
 }
@@ -170,10 +170,10 @@ func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (in
 	return 0, nil
 }
 
-// Buffer implements upstream.Holding.
+// Buffer implements upstream.ByteLimiter.
 func (b *SiteBudget) Buffer() int { return int(b.buffer.Load()) }
 
-// Open implements upstream.Holding.
+// Open implements upstream.ByteLimiter.
 func (b *SiteBudget) Open(done <-chan struct{}, size, n int) (granted, held int, err error) {
 	if b.counted.open(b, int64(size), int64(n)) {
 		return n, size, nil
@@ -187,17 +187,12 @@ func (b *SiteBudget) Open(done <-chan struct{}, size, n int) (granted, held int,
 	return got - held, held, nil
 }
 
-// CreditHeld implements upstream.Holding.
-func (b *SiteBudget) CreditHeld(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (int, error) {
-	return b.credit(done, queue.Draw{Most: int64(n), Least: int64(min(n, minRead)), Arrived: arrived})
-}
-
-// Release implements upstream.Holding.
+// Release implements upstream.ByteLimiter.
 func (b *SiteBudget) Release(held, back int) {
 	b.counted.release(b, int64(held), int64(back))
 }
 
-// Crowded implements upstream.Holding.
+// Crowded implements upstream.ByteLimiter.
 func (b *SiteBudget) Crowded() bool { return b.limits.Crowded() }
 
 // over tells whether a byte source will never give bytes again: abide stops, or the budget

@@ -13,7 +13,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-var _ upstream.Holding = (*SiteBudget)(nil)
+var _ upstream.ByteLimiter = (*SiteBudget)(nil)
 
 // bed has the budgets of sites that are all under the same limits.
 type bed struct {
@@ -56,7 +56,7 @@ func (b *bed) unused(t *testing.T, n int) {
 // must takes credit for up to n bytes.
 func must(t *testing.T, b *SiteBudget, n int) int {
 	t.Helper()
-	got, err := b.Credit(nil, n)
+	got, err := b.Credit(nil, n, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestABudgetThatIsOverGivesNothing(t *testing.T) {
 	b.Release(closed)
 	b.TidyAll()
 	began := time.Now()
-	if n, err := closed.Credit(nil, 10); !errors.Is(err, queue.ErrGone) {
+	if n, err := closed.Credit(nil, 10, nil); !errors.Is(err, queue.ErrGone) {
 		t.Errorf("%d, %v", n, err)
 	}
 	siteBudget := b.take("a.test", "")
@@ -120,7 +120,7 @@ func TestABudgetThatIsOverGivesNothing(t *testing.T) {
 	}
 	waits := make(chan error)
 	go func() {
-		_, err := siteBudget.Credit(nil, 100)
+		_, err := siteBudget.Credit(nil, 100, nil)
 		waits <- err
 	}()
 	b.gate.Close()
@@ -135,7 +135,7 @@ func TestAConnectionThatEndsWhileItPausesIsForgotten(t *testing.T) {
 	must(t, b, 1<<20)
 	done, waits := make(chan struct{}), make(chan error)
 	go func() {
-		_, err := b.Credit(done, 100)
+		_, err := b.Credit(done, 100, nil)
 		waits <- err
 	}()
 	close(done)

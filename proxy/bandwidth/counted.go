@@ -102,7 +102,7 @@ func (c *counted) setLimits(b *SiteBudget, limits []queue.Limit) {
 	c.retry.Store(0)
 }
 
-// CountedOnly implements upstream.Holding.
+// CountedOnly implements upstream.ByteLimiter.
 func (b *SiteBudget) CountedOnly() bool {
 	c := &b.counted
 	switch {
@@ -115,7 +115,7 @@ func (b *SiteBudget) CountedOnly() bool {
 	return now.UnixNano() >= c.retry.Load() && c.settle(b, now)
 }
 
-// Pay implements upstream.Holding.
+// Pay implements upstream.ByteLimiter.
 func (b *SiteBudget) Pay(n int) {
 	c := &b.counted
 	if most := c.most.Load(); most > 0 && c.passed.Add(int64(n)) >= most {

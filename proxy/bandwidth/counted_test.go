@@ -143,7 +143,7 @@ func TestAWindowBeginsWithWhatConnectionsMayReceive(t *testing.T) {
 		must(t, site, 1<<20)
 		waits := make(chan int)
 		go func() {
-			n, _ := site.CreditHeld(nil, 50_000, func() (unread, spare int64) { return 60_000, 30_000 })
+			n, _ := site.Credit(nil, 50_000, func() (unread, spare int64) { return 60_000, 30_000 })
 			waits <- n
 		}()
 		time.Sleep(time.Second)

@@ -39,7 +39,7 @@ const (
 	Canceled            // the caller's context ended
 	Upload              // reading the caller's request body failed: see requestBodyError
 	invalid             // the request cannot be written as valid HTTP
-	Budget              // a byte limit paused the connection for too long: see byteLimiter
+	Budget              // a byte limit paused the connection for too long: see ByteLimiter
 )
 
 var kindNames = [...]string{

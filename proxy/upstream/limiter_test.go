@@ -8,7 +8,7 @@ import (
 
 var errStill = errors.New("no credit within the stall")
 
-// testBudget is a Limiter whose credit comes in steps.
+// testBudget is a ByteLimiter whose credit comes in steps. Connections hold nothing of it.
 type testBudget struct {
 	tally
 	mu      sync.Mutex
@@ -39,7 +39,20 @@ func (p *testBudget) Budgeted() bool {
 	return !p.free
 }
 
-func (p *testBudget) Credit(done <-chan struct{}, n int) (int, error) { return p.take(done, n, 1) }
+func (p *testBudget) Credit(done <-chan struct{}, n int, _ func() (unread, spare int64)) (int, error) {
+	return p.take(done, n, 1)
+}
+
+func (p *testBudget) Open(done <-chan struct{}, _, n int) (granted, held int, err error) {
+	granted, err = p.take(done, n, 1)
+	return granted, 0, err
+}
+
+func (p *testBudget) Release(int, int)  {}
+func (p *testBudget) Crowded() bool     { return false }
+func (p *testBudget) Buffer() int       { return 2 * defaultReceiveBuffer }
+func (p *testBudget) CountedOnly() bool { return false }
+func (p *testBudget) Pay(int)           {}
 
 // take waits for at least so much.
 func (p *testBudget) take(done <-chan struct{}, n, least int) (int, error) {

@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// byteLimiter is a byteMeter that grants credit before bytes pass. Its methods are called
+// ByteLimiter is a byteMeter that grants credit before bytes pass. Its methods are called
 // concurrently.
+//
+// A new connection takes the size of its receive buffer of the limit's bytes and holds them: what
+// the peer may have sent before anybody reads it. Each read then pays for the bytes that may
+// arrive in its place.
 //
 // Each direction of a connection asks separately, for at most 64 KiB at a time. A read asks when bytes have arrived, for
 // as many as there are, so a connection that waits for its peer holds no credit. (Where the
@@ -19,18 +23,35 @@ import (
 //
 // A read or write that began before there was a limit, or under another byteMeter, ends as
 // it began. It reports what passed without having asked.
-type byteLimiter interface {
+type ByteLimiter interface {
 	byteMeter
 	// Credit waits until some of n bytes may pass, and takes 1 to n of them. When done is
 	// closed it takes what is available at once, or returns any error, without waiting. Any
 	// other error means that the wait was longer than the limit's stall; it ends the
-	// connection, and the reader or writer gets it as an *Error of Kind Budget.
-	Credit(done <-chan struct{}, n int) (granted int, err error)
+	// connection, and the reader or writer gets it as an *Error of Kind Budget. arrived, nil
+	// for a connection that holds no bytes, is called while it waits, and returns how many of
+	// those held have arrived and how many cannot arrive meanwhile.
+	Credit(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (granted int, err error)
 	// Refund gives back unused credit.
 	Refund(n int)
 	// Budgeted tells whether a byte limit applies now. It is called before every read and
 	// write; while it returns false, Credit is not called.
 	Budgeted() bool
+	// Open is Credit for a connection's first write. It takes size more, which the connection
+	// holds from now on, or less if the limits never grant that many.
+	Open(done <-chan struct{}, size, n int) (granted, held int, err error)
+	// Release ends the hold of bytes, of which some go back.
+	Release(held, back int)
+	// Crowded tells whether other connections wait because of what is held.
+	Crowded() bool
+	// Buffer is the size in bytes of a connection's receive buffer. It is called when a
+	// connection is dialed.
+	Buffer() int
+	// CountedOnly tells whether there is enough for all that may pass. Then reads and writes
+	// do not ask for credit, but call Pay. It is called before every read and write.
+	CountedOnly() bool
+	// Pay takes credit for n bytes that have passed without having asked.
+	Pay(n int)
 }
 
 const (
@@ -98,14 +119,13 @@ type meteredConn struct {
 	net.Conn
 	meter atomic.Pointer[metering]
 
-	// Used with a byteLimiter:
+	// Used with a ByteLimiter:
 	deadlines       pausableDeadlines
 	arrival         arrival
 	usedBefore      bool        // bytes may have passed before the limit was set
 	bufferSized     atomic.Bool // the receive buffer has the size that the byte limit requires
 	bufferSizedLate atomic.Bool // it got that size after bytes had passed
 
-	// The fields below are used with a Holding limiter.
 	room atomic.Int64         // size in bytes of the receive buffer, which is held; 0: nothing is held
 	hold atomic.Pointer[hold] // nil: nothing is held now
 	use  use                  // guarded by deadlines.mu
@@ -113,11 +133,10 @@ type meteredConn struct {
 	looks atomic.Pointer[pausableDeadline] // the waiting direction that looks at what has arrived
 }
 
-// metering is a connection's byteMeter with the limiter interfaces that it implements.
+// metering is a connection's byteMeter, and the same as a ByteLimiter if it is one.
 type metering struct {
 	byteMeter
-	limiter byteLimiter // nil: bytes are only counted
-	holding Holding     // nil: nothing is held for the receive buffer
+	limiter ByteLimiter // nil: bytes are only counted
 }
 
 // newMeteredConn wraps a connection whose bytes m counts. Bytes may have passed before.
@@ -136,9 +155,8 @@ func (c *meteredConn) setMeter(m byteMeter) {
 	case m == nil:
 		c.meter.Store(nil)
 	case old == nil || old.byteMeter != m:
-		limiter, _ := m.(byteLimiter)
-		holding, _ := m.(Holding)
-		c.meter.Store(&metering{m, limiter, holding})
+		limiter, _ := m.(ByteLimiter)
+		c.meter.Store(&metering{m, limiter})
 		c.limiter() // sizes the receive buffer
 	}
 }
@@ -161,8 +179,8 @@ func (c *meteredConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// limiter is the byteLimiter that applies now; nil if there is none.
-func (c *meteredConn) limiter() byteLimiter {
+// limiter is the ByteLimiter that applies now; nil if there is none.
+func (c *meteredConn) limiter() ByteLimiter {
 	m := c.meter.Load()
 	if m == nil || m.limiter == nil || !m.limiter.Budgeted() {
 		return nil
@@ -173,10 +191,10 @@ func (c *meteredConn) limiter() byteLimiter {
 	return m.limiter
 }
 
-// asksFirst is the byteLimiter that has to be asked before bytes pass; nil if there is none.
-func (c *meteredConn) asksFirst() byteLimiter {
+// asksFirst is the ByteLimiter that has to be asked before bytes pass; nil if there is none.
+func (c *meteredConn) asksFirst() ByteLimiter {
 	l := c.limiter()
-	if w, ok := l.(Holding); ok && (c.room.Load() == 0 || c.holds(w)) && w.CountedOnly() {
+	if l != nil && (c.room.Load() == 0 || c.holds(l)) && l.CountedOnly() {
 		return nil
 	}
 	return l
@@ -277,12 +295,8 @@ func (c *meteredConn) wrote(n int) {
 
 // bufferFor is the requested size in bytes of the receive buffer of a connection under a
 // byte limit; 0 leaves it to the system.
-func bufferFor(l byteLimiter) int {
-	w, ok := l.(Holding)
-	if !ok {
-		return defaultReceiveBuffer
-	}
-	if n := w.Buffer(); int64(n) < maxSystemReceiveBuffer() {
+func bufferFor(l ByteLimiter) int {
+	if n := l.Buffer(); int64(n) < maxSystemReceiveBuffer() {
 		return n / 2 // Linux doubles it
 	}
 	return 0
@@ -290,7 +304,7 @@ func bufferFor(l byteLimiter) int {
 
 // bufferToDial is bufferFor for a connection that is about to be dialed under m.
 func bufferToDial(m byteMeter) int {
-	if l, ok := m.(byteLimiter); ok && l.Budgeted() {
+	if l, ok := m.(ByteLimiter); ok && l.Budgeted() {
 		return bufferFor(l)
 	}
 	return 0
@@ -310,7 +324,7 @@ func (c *meteredConn) sizeReceiveBuffer(m *metering) {
 		return
 	}
 	size := bufferFor(m.limiter)
-	paid := m.holding != nil && reportsUnread && !c.usedBefore // no larger window was announced to the peer
+	paid := reportsUnread && !c.usedBefore // no larger window was announced to the peer
 	if !paid && size > 0 {
 		size = max(size, defaultReceiveBuffer)
 	}

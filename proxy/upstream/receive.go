@@ -1,30 +1,5 @@
 package upstream
 
-// Holding is a byteLimiter of whose bytes a connection holds the size of its receive buffer: what
-// the peer may have sent before anybody reads it. Each read then pays for the bytes that may
-// arrive in its place.
-type Holding interface {
-	byteLimiter
-	// Open is Credit for a connection's first write. It takes size more, which the connection
-	// holds from now on, or less if the limits never grant that many.
-	Open(done <-chan struct{}, size, n int) (granted, held int, err error)
-	// Release ends the hold of bytes, of which some go back.
-	Release(held, back int)
-	// Crowded tells whether other connections wait because of what is held.
-	Crowded() bool
-	// CreditHeld is Credit for a connection that holds bytes. arrived is called while it waits, and
-	// returns how many of these have arrived and how many cannot arrive meanwhile.
-	CreditHeld(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (granted int, err error)
-	// Buffer is the size in bytes of a connection's receive buffer. It is called when a
-	// connection is dialed.
-	Buffer() int
-	// CountedOnly tells whether there is enough for all that may pass. Then reads and writes
-	// do not ask for credit, but call Pay. It is called before every read and write.
-	CountedOnly() bool
-	// Pay takes credit for n bytes that have passed without having asked.
-	Pay(n int)
-}
-
 const (
 	// maxOpenWrite bounds the first write on a connection that has to take its hold.
 	maxOpenWrite = 4 << 10
@@ -37,7 +12,7 @@ const (
 
 // hold has the bytes of a limit that a connection holds. It is never changed.
 type hold struct {
-	of   Holding
+	of   ByteLimiter
 	size int // bytes
 }
 
@@ -49,21 +24,21 @@ type use struct {
 	closed   bool // nothing is held any more
 }
 
-// holding is the Holding of whose bytes the receive buffer is held; nil if there is none.
-func (c *meteredConn) holding() Holding {
+// holding is the ByteLimiter of whose bytes the receive buffer is held; nil if there is none.
+func (c *meteredConn) holding() ByteLimiter {
 	if m := c.meter.Load(); m != nil && c.room.Load() > 0 {
-		return m.holding
+		return m.limiter
 	}
 	return nil
 }
 
-func (c *meteredConn) holds(w Holding) bool {
+func (c *meteredConn) holds(w ByteLimiter) bool {
 	h := c.hold.Load()
 	return h != nil && h.of == w
 }
 
 // creditOut gets credit for writing. The first write takes what the connection holds.
-func (c *meteredConn) creditOut(l byteLimiter, n int) (granted int, err error) {
+func (c *meteredConn) creditOut(l ByteLimiter, n int) (granted int, err error) {
 	w, held := c.holding(), 0
 	if w == nil || c.holds(w) {
 		return c.creditHeld(l, &c.deadlines.out, n)
@@ -82,14 +57,13 @@ func (c *meteredConn) creditOut(l byteLimiter, n int) (granted int, err error) {
 
 // creditHeld gets credit for n bytes of one direction. While it waits, what has arrived is not held
 // of the next window.
-func (c *meteredConn) creditHeld(l byteLimiter, d *pausableDeadline, n int) (granted int, err error) {
-	w := c.holding()
-	if w == nil || !c.holds(w) {
-		return c.credit(d, func(done <-chan struct{}) (int, error) { return l.Credit(done, n) })
+func (c *meteredConn) creditHeld(l ByteLimiter, d *pausableDeadline, n int) (granted int, err error) {
+	if w := c.holding(); w == nil || !c.holds(w) {
+		return c.credit(d, func(done <-chan struct{}) (int, error) { return l.Credit(done, n, nil) })
 	}
 	defer c.looks.CompareAndSwap(d, nil)
 	return c.credit(d, func(done <-chan struct{}) (int, error) {
-		return w.CreditHeld(done, n, func() (unread, spare int64) {
+		return l.Credit(done, n, func() (unread, spare int64) {
 			if c.looks.CompareAndSwap(nil, d) || c.looks.Load() == d {
 				return c.arrivedOfHold(d)
 			}
@@ -208,7 +182,7 @@ func (c *meteredConn) wroteUnasked(n int) {
 }
 
 func (c *meteredConn) pay(n int) {
-	if m := c.meter.Load(); m != nil && m.holding != nil && n > 0 {
-		m.holding.Pay(n)
+	if m := c.meter.Load(); m != nil && m.limiter != nil && n > 0 {
+		m.limiter.Pay(n)
 	}
 }

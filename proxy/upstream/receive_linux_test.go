@@ -23,10 +23,6 @@ func newHolding(credit, buffer int) *holdingBudget {
 
 func (p *holdingBudget) Buffer() int { return int(p.buffer.Load()) }
 
-func (p *holdingBudget) CountedOnly() bool { return false }
-func (p *holdingBudget) Crowded() bool     { return false }
-func (p *holdingBudget) Pay(int)           {}
-
 func (p *holdingBudget) Open(done <-chan struct{}, size, n int) (granted, held int, err error) {
 	got, err := p.take(done, size+n, size+1)
 	if err != nil {
@@ -34,10 +30,6 @@ func (p *holdingBudget) Open(done <-chan struct{}, size, n int) (granted, held i
 	}
 	p.held.Add(int64(size))
 	return got - size, size, nil
-}
-
-func (p *holdingBudget) CreditHeld(done <-chan struct{}, n int, _ func() (unread, spare int64)) (int, error) {
-	return p.take(done, n, 1)
 }
 
 func (p *holdingBudget) Release(held, back int) {
