@@ -90,8 +90,28 @@ func (c *counters) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
 
 func (c *counters) Collect(to chan<- prometheus.Metric) {
 	for p, n := range c.tally.all() {
-		to <- counter(c.desc, n.Load(), p[:c.labels]...)
+		to <- counter(c.desc, float64(n.Load()), p[:c.labels]...)
 	}
+}
+
+// Sums are counters that begin anew together; those that are not used are 0.
+type Sums [3]float64
+
+// Growth finds how much counters have grown since the last call. The zero value has seen none.
+type Growth[K comparable] struct{ seen map[K]Sums }
+
+// Since returns the growth of each. Counters that are new, or of which one has become less, have begun anew since.
+func (g *Growth[K]) Since(now map[K]Sums) map[K]Sums {
+	grown := make(map[K]Sums, len(now))
+	for key, n := range now {
+		before := g.seen[key]
+		if n[0] < before[0] || n[1] < before[1] || n[2] < before[2] {
+			before = Sums{}
+		}
+		grown[key] = Sums{n[0] - before[0], n[1] - before[1], n[2] - before[2]}
+	}
+	g.seen = now
+	return grown
 }
 
 // namespace begins the name of every series.
@@ -138,8 +158,8 @@ func describe(to chan<- *prometheus.Desc, list ...*prometheus.Desc) {
 	}
 }
 
-func counter(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+func counter(d *prometheus.Desc, n float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, n, labels...)
 }
 
 // names are the values of a label that are in use.

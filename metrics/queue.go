@@ -80,7 +80,7 @@ func newHolds(sites *sites) *asked[[]HoldCount] {
 type blockedSums struct {
 	asked[[]BlockedTime]
 	sites *sites
-	seen  map[pair]float64              // :: site, limit → last value
+	seen  Growth[pair]                  // :: site, limit
 	total map[string]map[string]float64 // :: label of the site → label of the limit → sum
 }
 
@@ -91,7 +91,7 @@ func newBlocked(sites *sites, d *prometheus.Desc) *blockedSums {
 		b.addSince(now)
 		for site, limits := range b.total {
 			for limit, seconds := range limits {
-				to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, seconds, site, limit)
+				to <- counter(d, seconds, site, limit)
 			}
 		}
 	}
@@ -101,10 +101,10 @@ func newBlocked(sites *sites, d *prometheus.Desc) *blockedSums {
 // addSince adds what was blocked since the last scrape. So no series falls, although the
 // queue forgets sites, and the series of a replaced site ends.
 func (b *blockedSums) addSince(now []BlockedTime) {
-	said := map[pair]float64{}
+	said := map[pair]Sums{}
 	for _, one := range now {
 		if one.Seconds > 0 && one.Seconds < math.MaxFloat64 { // not NaN either
-			said[pair{one.Site, one.Limit}] += one.Seconds
+			said[pair{one.Site, one.Limit}] = Sums{said[pair{one.Site, one.Limit}][0] + one.Seconds}
 		}
 	}
 	for site, limits := range b.total {
@@ -115,14 +115,9 @@ func (b *blockedSums) addSince(now []BlockedTime) {
 			}
 		}
 	}
-	for at, seconds := range said {
-		before := b.seen[at]
-		if before > seconds {
-			before = 0
-		}
-		b.add(b.sites.labelOf(at[0]), label(at[1]), seconds-before)
+	for at, n := range b.seen.Since(said) {
+		b.add(b.sites.labelOf(at[0]), label(at[1]), n[0])
 	}
-	b.seen = said
 }
 
 // add adds seconds for a site. A rule has few limits, but rules change.

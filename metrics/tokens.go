@@ -54,19 +54,17 @@ func (a *announced) route() string { return cmp.Or(a.Route, a.Name()) }
 type tokenCollector struct {
 	asked[Known]
 	sites *sites
-	most  int                  // labelled tokens of a pool
-	seen  map[pair]tokenCounts // :: pool, token → last value
-	total map[pair]tokenCounts // :: labels of both → sum
+	most  int           // labelled tokens of a pool
+	seen  Growth[pair]  // :: pool, token
+	total map[pair]Sums // :: labels of both → uses, refusals, denials
 }
 
 func newTokens(sites *sites) *tokenCollector {
-	c := &tokenCollector{sites: sites, most: maxTokens, total: map[pair]tokenCounts{}}
+	c := &tokenCollector{sites: sites, most: maxTokens, total: map[pair]Sums{}}
 	c.descs = []*prometheus.Desc{remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc, limitRateDesc}
 	c.collect = c.collectKnown
 	return c
 }
-
-type tokenCounts struct{ uses, refusals, denials uint64 }
 
 var (
 	remainingDesc = desc("token_remaining", "What a token has left of a limit of a route, in the unit of the limit.", "pool", "token", "route", "limit")
@@ -89,9 +87,9 @@ func (c *tokenCollector) collectKnown(known Known, to chan<- prometheus.Metric) 
 	c.states(to, known.Pools, apart)
 	c.addSince(known.Pools, apart)
 	for at, n := range c.total {
-		to <- counter(usesDesc, n.uses, at[0], at[1])
-		to <- counter(refusedDesc, n.refusals, at[0], at[1])
-		to <- counter(deniedDesc, n.denials, at[0], at[1])
+		to <- counter(usesDesc, n[0], at[0], at[1])
+		to <- counter(refusedDesc, n[1], at[0], at[1])
+		to <- counter(deniedDesc, n[2], at[0], at[1])
 	}
 	limits := known.announcements()
 	byToken(to, limits, apart)
@@ -143,10 +141,10 @@ func (c *tokenCollector) states(to chan<- prometheus.Metric, pools []status.Pool
 // tokens come and go. The series of a removed token ends; the counts of a replaced one move
 // to "other".
 func (c *tokenCollector) addSince(pools []status.Pool, apart map[pair]bool) {
-	said, told, there := map[pair]tokenCounts{}, map[pair]bool{}, map[pair]bool{}
+	said, told, there := map[pair]Sums{}, map[pair]bool{}, map[pair]bool{}
 	for _, pool := range pools {
 		for _, one := range pool.Tokens {
-			said[pair{pool.Name, one.Label}] = tokenCounts{one.Uses, one.Refusals, one.Denials}
+			said[pair{pool.Name, one.Label}] = Sums{float64(one.Uses), float64(one.Refusals), float64(one.Denials)}
 			told[tokenLabels(pool.Name, one.Label, apart)] = true
 			there[pair{label(pool.Name), label(one.Label)}] = true
 		}
@@ -160,23 +158,14 @@ func (c *tokenCollector) addSince(pools []status.Pool, apart map[pair]bool) {
 			c.add(pair{at[0], other}, n)
 		}
 	}
-	for at, n := range said {
-		c.add(tokenLabels(at[0], at[1], apart), n.since(c.seen[at]))
+	for at, n := range c.seen.Since(said) {
+		c.add(tokenLabels(at[0], at[1], apart), n)
 	}
-	c.seen = said
 }
 
-func (c *tokenCollector) add(at pair, n tokenCounts) {
+func (c *tokenCollector) add(at pair, n Sums) {
 	sum := c.total[at]
-	c.total[at] = tokenCounts{sum.uses + n.uses, sum.refusals + n.refusals, sum.denials + n.denials}
-}
-
-// since is the increase after before; the whole value if the counter has begun again.
-func (n tokenCounts) since(before tokenCounts) tokenCounts {
-	if n.uses < before.uses || n.refusals < before.refusals || n.denials < before.denials {
-		return n
-	}
-	return tokenCounts{n.uses - before.uses, n.refusals - before.refusals, n.denials - before.denials}
+	c.total[at] = Sums{sum[0] + n[0], sum[1] + n[1], sum[2] + n[2]}
 }
 
 // remainingPart is the rest of a limit, or of several.

@@ -53,7 +53,7 @@ type Recorder struct {
 
 	mu        sync.Mutex
 	tally     tally
-	growth    blockedGrowth
+	growth    metrics.Growth[blockedKey] // a site that the queue forgot begins anew
 	rings     rings
 	unwritten sums // what is to be written
 	recent    recent
@@ -215,6 +215,6 @@ func (r *Recorder) unrecorded(now time.Time) store.History {
 // fresh returns what was counted since the last call with take, as the counts of a minute.
 func (r *Recorder) fresh(now, minute time.Time, take bool) store.History {
 	r.takeSites(now)
-	r.counted.add(store.History{Blocked: r.growth.since(r.options.Blocked())})
+	r.counted.add(store.History{Blocked: r.blockedSince()})
 	return r.counted.list(minute, take)
 }

@@ -346,9 +346,12 @@ func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
 }
 
 func TestABlockedTimeThatFallsHasBegunAgain(t *testing.T) {
-	var g blockedGrowth
+	r := New(Options{})
 	for i, one := range []struct{ now, want float64 }{{2, 2}, {5, 3}, {5, 0}, {1, 1}, {4, 3}} {
-		list := g.since([]queue.Blocked{{Site: "a", Limit: "5/s", Seconds: one.now, Busy: one.now}})
+		r.options.Blocked = func() []queue.Blocked {
+			return []queue.Blocked{{Site: "a", Limit: "5/s", Seconds: one.now, Busy: one.now}}
+		}
+		list := r.blockedSince()
 		var got time.Duration
 		for _, b := range list {
 			got += b.Held

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -63,28 +62,17 @@ func hasDecreased(before, now status.Counts) bool {
 // blockedKey names the limit of a site whose blocked times are added up.
 type blockedKey struct{ site, limit string }
 
-// blockedGrowth finds how much the blocked times of limits have grown since the last call. The
-// zero value has seen none.
-type blockedGrowth struct{ seen map[blockedKey]queue.Blocked }
-
-// since is the growth since the last call. A time that is less than before has begun again: its
-// site was forgotten in between.
-func (g *blockedGrowth) since(now []queue.Blocked) []store.Blocked {
-	seen := make(map[blockedKey]queue.Blocked, len(now))
-	var list []store.Blocked
-	for _, one := range now {
-		key := blockedKey{one.Site, one.Limit}
-		seen[key] = one
-		before := g.seen[key]
-		if one.Seconds < before.Seconds || one.Busy < before.Busy {
-			before = queue.Blocked{}
-		}
-		held, busy := one.Seconds-before.Seconds, one.Busy-before.Busy
-		if held > 0 {
-			list = append(list, store.Blocked{Site: one.Site, Limit: one.Limit, Held: seconds(held), Busy: seconds(busy)})
+// blockedSince returns how long limits have held requests since the last call.
+func (r *Recorder) blockedSince() (list []store.Blocked) {
+	now := map[blockedKey]metrics.Sums{}
+	for _, one := range r.options.Blocked() {
+		now[blockedKey{one.Site, one.Limit}] = metrics.Sums{one.Seconds, one.Busy}
+	}
+	for of, grown := range r.growth.Since(now) {
+		if grown[0] > 0 {
+			list = append(list, store.Blocked{Site: of.site, Limit: of.limit, Held: seconds(grown[0]), Busy: seconds(grown[1])})
 		}
 	}
-	g.seen = seen
 	return list
 }
 
