@@ -122,16 +122,7 @@ func (c *conn) releaseReader() {
 // block.
 func (c *conn) abort() {
 	c.aborted.Store(true)
-	c.abortGauge()
-}
-
-// abortGauge closes the metered connection underneath, with whatever is being written on
-// it.
-func (c *conn) abortGauge() {
-	if c.metered != nil {
-		c.metered.deadlines.endPauses()
-	}
-	c.raw.Close()
+	closeAtOnce(c.raw)
 }
 
 // close closes the connection. It may be called by the owner of the connection, and by the

@@ -82,7 +82,7 @@ func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead
 	config := &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer, WriteByteTimeout: t.StallTimeout}
 	if c.byteLimited() {
 		// The first writes may have to wait for credit.
-		stop := context.AfterFunc(ctx, c.abortGauge)
+		stop := context.AfterFunc(ctx, func() { closeAtOnce(c.raw) })
 		defer stop()
 	} else {
 		// net/http does not know when a byte limit pauses a connection, so only others are
