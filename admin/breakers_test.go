@@ -96,3 +96,13 @@ func TestBrokenNamesAreShownAndNeverRun(t *testing.T) {
 		t.Errorf("the table has %d rows", found["tr"])
 	}
 }
+
+func TestTheStateSaysWhoGoesFirst(t *testing.T) {
+	b := newBed(t, func(p *policy.Policy, o *given) {
+		p.Access.Clients = []policy.Client{{Name: "news", Weight: 3}, {Name: "batch", Weight: 1}}
+		o.Holds = func(string, int) []status.Hold { return []status.Hold{{Site: "api.test", Client: "news"}} }
+	})
+	if r := b.get("/api/v1/status"); !strings.Contains(r.body, `"turns":"news (weight 3)"`) {
+		t.Error(r.body)
+	}
+}

@@ -47,6 +47,7 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 		Breakers: status.NotClosed(v.proxy.Breakers()), Adaptive: status.AdaptiveOf(v.limits.now("")),
 		Waiting: status.SumWaits(holds, time.Now()), Reload: v.process.Refused(),
 	}
+	s.Waiting.Turns = p.Turns()
 	pauses := v.proxy.Pauses()
 	for _, site := range slices.Sorted(maps.Keys(pauses))[:min(len(pauses), status.MaxListed)] {
 		s.Paused = append(s.Paused, status.SitePause{Site: site, Paused: true, Pause: new(pauses[site])})

@@ -161,8 +161,22 @@ func (a *Access) users() string {
 
 // share describes the settings of a client that differ from the defaults; "" if none does.
 func (c Client) share() string {
-	words := given(when(c.Weight != 1, fmt.Sprint("weight ", c.Weight)), when(c.Capped, fmt.Sprintf("priority %d or less urgent", c.Priority)), when(c.OpensAll, "all https opened"))
+	words := given(c.turn(), when(c.OpensAll, "all https opened"))
 	return when(len(words) > 0, " ("+strings.Join(words, ", ")+")")
+}
+
+// turn describes what decides when the requests of a client go before those of others, or after them; "" for the usual.
+func (c *Client) turn() string {
+	return strings.Join(given(when(c.Weight != 1, fmt.Sprint("weight ", c.Weight)), when(c.Capped, fmt.Sprintf("priority %d or less urgent", c.Priority))), ", ")
+}
+
+// Turns names the clients and rules whose requests go before those of others, or after them; "": there are none.
+func (p *Policy) Turns() string {
+	list := lists.Map(p.Access.Clients, func(c Client) string { return when(c.turn() != "", c.Name+" ("+c.turn()+")") })
+	for i := range p.Sites {
+		list = append(list, when(p.Sites[i].Priority != DefaultPriority, fmt.Sprintf("%s (priority %d)", p.Sites[i].Title(), p.Sites[i].Priority)))
+	}
+	return someOf(given(list...))
 }
 
 // describeOthers writes what holds for sites that no rule names.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
@@ -29,10 +30,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 	line(&b, "site", "%s", m.Site)
 	limits := p.Defaults.Limits
 	if m.Rule == nil {
-		line(&b, "rule", "none, so the defaults hold")
-		for _, l := range limits {
-			line(&b, "", "%s", said(l))
-		}
+		describe(&b, "rule", append([]string{"none, so the defaults hold"}, lists.Map(limits, said)...))
 	} else {
 		limits = m.Rule.Limits
 		title := fmt.Sprintf("sites[%d]", p.index.find(t.Host, t.Port))
@@ -103,9 +101,7 @@ func (p *Policy) explainClients(b *parts, t Target) {
 			line(b, "refused", "with 403: %s", why)
 			continue
 		}
-		for _, l := range c.Limits {
-			line(b, "client "+c.Name, "%s", l.ofClient())
-		}
+		describe(b, "client "+c.Name, append(given(c.turn()), lists.Map(c.Limits, Limit.ofClient)...))
 	}
 }
 
@@ -116,11 +112,11 @@ func (p *Policy) explainConnect(b *parts, t Target) {
 		line(b, "CONNECT", "refused: egress.ports is %s", p.Egress.Ports.text())
 	case p.opens(t.Host, t.Port):
 		line(b, "CONNECT", "intercepted (intercept: %s)", p.Intercept.text())
-	case p.Open.Listen != "":
-		line(b, "CONNECT", "intercepted for clients that use %s (abide env)", p.Open.Listen)
-		line(b, "", "for others tunnelled unread (intercept: %s)%s", p.Intercept.text(), p.unkept(t))
 	default:
-		line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", p.Intercept.text(), p.unkept(t))
+		_, written := p.written["intercept"] // abide run goes by it then
+		trusting := and(given(when(!written, "the command of abide run"), when(p.Open.Listen != "", "clients that use "+p.Open.Listen+" (abide env)")))
+		unread := fmt.Sprintf("tunnelled unread (intercept: %s)%s", p.Intercept.text(), p.unkept(t))
+		describe(b, "CONNECT", given(when(trusting != "", "intercepted for "+trusting), when(trusting != "", "for others ")+unread))
 	}
 }
 

@@ -98,7 +98,7 @@ egress:
   resolve: {"named.test:443": 127.0.0.1:9443}
 `)
 	for target, want := range map[string][]string{
-		"https://a.example.com":   {"site            example.com\n", "sites[0] in line 2, by *.example.com", "tunnelled unread (intercept: auto)"},
+		"https://a.example.com":   {"site            example.com\n", "sites[0] in line 2, by *.example.com", "CONNECT         intercepted for the command of abide run and clients that use 127.0.0.1:3129 (abide env)\n                for others tunnelled unread (intercept: auto)"},
 		"https://other.test":      {"rule            none, so the defaults hold\n                32 in flight\n", "tunnelled unread (intercept: auto), so the limits of defaults do not hold there\n", "direct, to public addresses"},
 		"http://other.test":       {"rule            none, so the defaults hold\n                32 in flight\nway "},
 		"https://my.pool":         {"backends https://named.test, http://b.test, adaptive; each", "intercepted (intercept: auto)", "way             to https://named.test: to 127.0.0.1:9443 (egress.resolve)\n                to http://b.test: direct, to public"},
@@ -122,6 +122,43 @@ egress:
 		if scheme == "http" && strings.Contains(b.String(), "CONNECT") {
 			t.Errorf("%s has a CONNECT:\n%s", target, b.String())
 		}
+	}
+}
+
+func TestExplainSaysWhoOpensHTTPS(t *testing.T) {
+	for text, want := range map[string]string{
+		"listen_open: off":                    "CONNECT         intercepted for the command of abide run\n                for others tunnelled unread (intercept: auto)",
+		"{listen_open: off, intercept: auto}": "CONNECT         tunnelled unread (intercept: auto)",
+		"{intercept: other.test}":             "CONNECT         intercepted for clients that use 127.0.0.1:3129 (abide env)\n                for others tunnelled unread (intercept: other.test)",
+		"{intercept: all}":                    "CONNECT         intercepted (intercept: all)",
+	} {
+		var b bytes.Buffer
+		load(t, text).Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443})
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s: no %q in\n%s", text, want, b.String())
+		}
+	}
+}
+
+func TestExplainSaysWhoGoesFirst(t *testing.T) {
+	p := load(t, `access:
+  clients:
+    - {name: news, secret: abcdefgh, weight: 3, priority: 2, limits: [{requests: 5, per: 1s}]}
+    - {name: batch, secret: hijklmno}
+sites: [{host: a.test, priority: 1}, {host: b.test}]
+`)
+	var b bytes.Buffer
+	p.Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443})
+	for _, want := range []string{"priority 1\n", "client news     weight 3, priority 2 or less urgent\n                5 requests per 1s (rolling), for all its requests together\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if got := p.Turns(); got != "news (weight 3, priority 2 or less urgent), a.test (priority 1)" {
+		t.Error(got)
+	}
+	if got := load(t, "sites: [{host: b.test}]").Turns(); got != "" {
+		t.Error(got)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestTheStatusIsATableForPeople(t *testing.T) {
 		Version: "v1.2.3", Listen: "127.0.0.1:3128", Uptime: 3661.5, Checks: []Check{{Name: "proxy", Detail: "stopping\x1b"}, {Name: "store", OK: true}},
 		Connections: &Connections{Clients: 2, Tunnels: 1}, SiteCount: 7, Total: Counts{Requests: 1, In: 1_500_000},
 		Breakers: []Breaker{{Site: "ill.test", State: "open", Until: now.Add(time.Minute), Why: "it answered 502"}, {Site: "pool", Backend: "a.test", State: "half-open"}},
-		Waiting:  &Waits{N: 3, More: true, List: []Wait{{Site: "api.test", Limit: "2 in flight", N: 2}, {Site: "b.test", N: 1, Until: now.Add(time.Second)}}},
+		Waiting:  &Waits{N: 3, More: true, Turns: "news (weight 3), b.test (priority 1)", List: []Wait{{Site: "api.test", Limit: "2 in flight", N: 2}, {Site: "b.test", N: 1, Until: now.Add(time.Second)}}},
 	}
 	var b strings.Builder
 	s.Describe(&b)
@@ -75,6 +75,7 @@ more than 3 requests wait
 SITE      REQUESTS  FOR          UNTIL
 api.test         2  2 in flight  another is done
 b.test           1  its turn     in 1 s
+by priority (3 is usual), then in turn by weight: news (weight 3), b.test (priority 1)
 `
 	if want = strings.ReplaceAll(want, "dead?[2J?xxx", "dead [2J xxx"); b.String() != strings.Replace(want, "stopping?", "stopping ", 1) {
 		t.Errorf("it is\n%s\nand should be\n%s", b.String(), want)

@@ -26,8 +26,8 @@ type Explanation struct {
 	OpenedAt    string    `json:"opened_at,omitempty"`
 	Observed    bool      `json:"observed"` // mode: observe, so nothing is held back
 	// Client is the client of the explained request. ClientGuessed says that the question named
-	// none, so that it is the client with the most requests waiting at the site, or a
-	// crawler on this machine where none waits.
+	// none, so that it is the client with the most requests waiting at the site, or, where none waits, the
+	// first of access.clients, or a crawler on this machine.
 	Client        string `json:"client,omitempty"`
 	ClientGuessed bool   `json:"client_guessed,omitempty"`
 
@@ -152,7 +152,7 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		case e.ClientGuessed && e.Held > 0:
 			hint = ", who has the most requests waiting; --client names another"
 		case e.ClientGuessed:
-			hint = "; --client names another"
+			hint = ", assumed; --client names another"
 		}
 		line("client", "%s%s", e.Client, hint)
 	}

@@ -92,6 +92,8 @@ type Waits struct {
 	List []Wait `json:"for"`
 	N    int    `json:"requests"`
 	More bool   `json:"more"` // N are not all
+	// Turns names the clients and rules with a weight or priority of their own.
+	Turns string `json:"turns,omitempty"`
 
 	Most map[string]string `json:"-"` // :: site → what most of its requests wait for
 }
@@ -199,6 +201,9 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 		t.add(one.Site, fmt.Sprint(one.N), one.For(), one.Ends(now))
 	}
 	t.write(w)
+	if s.Waiting.Turns != "" {
+		say(w, "by priority (3 is usual), then in turn by weight: %s", s.Waiting.Turns)
+	}
 }
 
 // BreakerWord returns what the state of a breaker means for its site: "ok" for one that is closed.

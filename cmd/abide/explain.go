@@ -35,7 +35,7 @@ of each limit, and what would change that. Several are asked one after the
 other; --admin chooses one. If none runs, the state file that the last one left
 says what the next one would know. Nothing is sent to the site. It is explained
 for one client: that of --client, else the client that has the most requests
-waiting at the site, else 127.0.0.1.`,
+waiting at the site, else the first of access.clients, else 127.0.0.1.`,
 		Example: `  abide explain https://api.example.com/2/tweets/17/retweeted_by
   abide explain --json --client news api.example.com`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -76,6 +76,9 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 			return json.NewEncoder(&answers).Encode(e)
 		}
 		if err == nil {
+			if e.UnreadUntil.IsZero() {
+				e.Target = "" // the configuration says what becomes of https
+			}
 			fmt.Fprintln(&answers)
 			e.Describe(&answers, time.Now())
 		}
@@ -166,8 +169,12 @@ func (a adminProcess) Explain(method, text, client string) (status.Explanation, 
 		return status.Explanation{}, err
 	}
 	e, err := a.proxy.Explain(method, u, client)
-	if err == nil && a.open != nil && !e.Intercepted && e.UnreadUntil.IsZero() {
-		e.OpenedAt = addressOf(a.open)
+	opened := a.policy.Load().Open.Listen // of the next abide, where none runs
+	if a.open != nil {
+		opened = addressOf(a.open)
+	}
+	if err == nil && !e.Intercepted && e.UnreadUntil.IsZero() {
+		e.OpenedAt = opened
 	}
 	return e, err
 }
