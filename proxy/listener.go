@@ -100,10 +100,7 @@ type connLimiter struct {
 // setBounds sets the bounds. Without a configured one, half of the file descriptors are for
 // clients, because each client may need one more for its upstream.
 func (c *connLimiter) setBounds(b policy.Bounds) {
-	limit := int64(b.Connections)
-	if limit == 0 {
-		limit = max(descriptors()/2-128, 16)
-	}
+	limit := cmp.Or(int64(b.Connections), max(descriptors()/2-128, 16))
 	c.max.Store(limit)
 	c.perClient.Store(cmp.Or(int64(b.PerClient), limit))
 }

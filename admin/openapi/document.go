@@ -163,9 +163,7 @@ func (a *API) responses(o Operation) Schema {
 	kind := cmp.Or(o.Kind, "application/json")
 	all := Schema{"200": a.response("The answer.", kind, o.Answer)}
 	for _, r := range o.Refuses {
-		if r.Says == "" {
-			r.Says = a.Refusals[r.Status]
-		}
+		r.Says = cmp.Or(r.Says, a.Refusals[r.Status])
 		if r.Of == nil {
 			r.Of = a.Problem
 		}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,11 +145,7 @@ func (s *simulation) beginCrawl() {
 		place: newPlace(c.Target, c.Path), method: c.Method, priority: c.Priority, latency: c.Latency, bytes: c.Bytes,
 	}}
 	for i := range min(c.Clients, c.Requests) {
-		name := c.Client
-		if name == "" {
-			name = fmt.Sprintf("client %d", i+1)
-		}
-		crawler := s.newCrawler(name, from)
+		crawler := s.newCrawler(cmp.Or(c.Client, fmt.Sprintf("client %d", i+1)), from)
 		crawler.later(0, crawler.next)
 	}
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -331,10 +332,7 @@ func (g *group) longest(from, to time.Time) (limit string, longest time.Duration
 		}
 		to = begun
 	}
-	if limit == "" {
-		limit = g.blocked.name
-	}
-	return limit, longest
+	return cmp.Or(limit, g.blocked.name), longest
 }
 
 // countBlocked adds the holds of a group to the blocked time of a block: what blocks the

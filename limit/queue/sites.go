@@ -339,12 +339,7 @@ func (s *storedSite) bytes() int {
 
 // has tells whether a resource of that scope is stored.
 func (s *storedSite) has(at Scope) bool {
-	for i := range s.resources {
-		if s.resources[i].at() == at {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.resources, func(r storedResource) bool { return r.at() == at })
 }
 
 // cooldowns visits what cools at the site.

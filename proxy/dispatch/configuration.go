@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -297,16 +298,9 @@ func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
 	if before != nil {
 		had = before.All()
 	}
-	names := map[string]bool{}
-	for _, one := range had {
-		names[one.Name] = true
-	}
-	for _, one := range now.All() {
-		if !names[one.Name] && one.Subject != nil {
-			fresh = append(fresh, one)
-		}
-	}
-	return had, fresh
+	return had, slices.DeleteFunc(now.All(), func(limit queue.Limit) bool {
+		return limit.Subject == nil || slices.ContainsFunc(had, func(earlier queue.Limit) bool { return earlier.Name == limit.Name })
+	})
 }
 
 // overridePlans implements overrides.Plans: it makes limits hold that are set at run time.

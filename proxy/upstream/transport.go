@@ -54,10 +54,7 @@ var ErrTransportClosed = errors.New("the transport has been closed")
 
 func (t *Transport) init() {
 	t.pool.init(t.MaxIdlePerHost, t.MaxIdle, t.IdleTimeout)
-	base := t.TLS
-	if base == nil {
-		base = &tls.Config{}
-	}
+	base := cmp.Or(t.TLS, &tls.Config{})
 	t.both, t.single = base.Clone(), base.Clone()
 	if base.ClientSessionCache == nil {
 		t.both.ClientSessionCache = tls.NewLRUClientSessionCache(1024)

@@ -194,9 +194,7 @@ const (
 func (g *group) entitle() string {
 	what := cmp.Or(g.bucket, g.key.name)
 	if !g.amount.Known {
-		if what == "" {
-			what = unitOf(g.key.unit)
-		}
+		what = cmp.Or(what, unitOf(g.key.unit))
 		if g.key.entity != "" {
 			what = g.key.entity + " " + what
 		}
