@@ -60,7 +60,7 @@ type Options struct {
 	// EnvCommand is the command that prints what sets up a shell of this machine: the
 	// proxy and files of certificates. "" where no such files are kept.
 	EnvCommand string
-	// History has what the page draws of the last minutes.
+	// History has what the page draws of the last minutes, and the rates. It is not nil.
 	History *history.Recorder
 	Version string
 	Started time.Time

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -40,7 +41,8 @@ func watched(t *testing.T, tokens func() status.Tokens) (config string) {
 	p := policy.Defaults()
 	p.Admin.Token = policy.NewSecret("sesame-open-canary")
 	api := admin.New(admin.Options{
-		Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10), Version: "v1.2.3", Listen: "127.0.0.1:3128",
+		History: history.New(history.Options{}),
+		Policy:  func() *policy.Policy { return p }, Metrics: metrics.New(10), Version: "v1.2.3", Listen: "127.0.0.1:3128",
 		Proxy: someProxy{tokens: tokens}, Process: someProcess{tokens: tokens},
 	})
 	address := console(t, func(w http.ResponseWriter, r *http.Request) {
