@@ -110,17 +110,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 		return err
 	}
 	defer j.close()
-	records, err := j.output.Job(cmd.Context(), output.Description{
-		Name: job.Name, Kind: "backfill", Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(),
-	})
-	if err != nil {
-		return err
-	}
-	if err := rememberJob(j.policy.Data, knownJobOf(job, "backfill")); err != nil {
-		j.line().WithField("reason", err).Warnf("\"abide jobs\" does not list this job: %v", err)
-	}
+	j.remember()
 	if retry {
-		n, err := records.Retry(cmd.Context())
+		n, err := j.records.Retry(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -131,7 +123,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 		return err
 	}
 	b := backfill.New(backfill.Options{
-		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Pages: pages,
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Pages: pages,
 		Process: newInstance(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)

@@ -72,22 +72,14 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 		return err
 	}
 	defer j.close()
-	records, err := j.output.Job(cmd.Context(), output.Description{
-		Name: job.Name, Kind: "collect", Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(), History: true,
-	})
-	if err != nil {
-		return err
-	}
-	release, err := records.Own(cmd.Context())
+	release, err := j.records.Own(cmd.Context())
 	if err != nil {
 		return fmt.Errorf("%s: %w", job.Name, err)
 	}
 	defer release()
-	if err := rememberJob(j.policy.Data, knownJobOf(job, "collect")); err != nil {
-		j.line().WithField("reason", err).Warnf("\"abide jobs\" does not list this job: %v", err)
-	}
+	j.remember()
 	c, err := collect.New(cmd.Context(), collect.Options{
-		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
 	})
 	if err != nil {
 		return err

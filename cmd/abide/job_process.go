@@ -22,6 +22,7 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/jobs/units"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/proxy/ca"
@@ -39,6 +40,7 @@ type jobProcess struct {
 	policy  *policy.Policy
 	log     *logrus.Logger // of the job
 	output  output.Output
+	records output.Job // of the job, in the output
 	sender  send.Sender
 	program *program // nil: requests go through another abide
 	stop    func()   // ends the program
@@ -82,6 +84,13 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 	if j.output, err = output.Open(cmd.Context(), job.Output, output.Options{}); err != nil {
 		return nil, err
 	}
+	kind := kindOf(job)
+	j.records, err = j.output.Job(cmd.Context(), output.Description{
+		Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(), History: kind == collects,
+	})
+	if err != nil {
+		return nil, err
+	}
 	roots := rootsOfJob(p)
 	proxy, err := proxyOfJob(cmd, roots)
 	if err != nil {
@@ -103,7 +112,7 @@ func (j *jobProcess) start(ctx context.Context, s *source, errs io.Writer) error
 		return err
 	}
 	end := a.background(context.Background())
-	unregister := a.register(j.command())
+	unregister := a.register(kindOf(j.job) + " " + j.job.Name)
 	j.program, j.sender = a, send.New(a.proxy.Dispatcher)
 	j.stop = func() {
 		unregister()
@@ -115,12 +124,22 @@ func (j *jobProcess) start(ctx context.Context, s *source, errs io.Writer) error
 // line begins a line of the log about the job.
 func (j *jobProcess) line() *logrus.Entry { return j.log.WithField("job", j.job.Name) }
 
-// command returns the command line under which the process is registered.
-func (j *jobProcess) command() string {
-	if j.job.Collect.Every > 0 {
-		return "collect " + j.job.Name
+// The kinds of jobs, each with a command of its name.
+const backfills, collects = "backfill", "collect"
+
+// kindOf returns the kind of a job.
+func kindOf(job *jobfile.Job) string {
+	if job.Collect.Every > 0 {
+		return collects
 	}
-	return "backfill " + j.job.Name
+	return backfills
+}
+
+// remember has later commands find the job.
+func (j *jobProcess) remember() {
+	if err := rememberJob(j.policy.Data, knownJobOf(j.job)); err != nil {
+		j.line().WithField("reason", err).Warnf("\"abide jobs\" does not list this job: %v", err)
+	}
 }
 
 // close ends the program and closes the output.
@@ -293,8 +312,8 @@ func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) err
 
 // jobOf is the job that a process runs; "" if it runs none.
 func jobOf(r registration) string {
-	for _, kind := range []string{"backfill ", "collect "} {
-		if name, ok := strings.CutPrefix(r.Command, kind); ok {
+	for _, kind := range []string{backfills, collects} {
+		if name, ok := strings.CutPrefix(r.Command, kind+" "); ok {
 			return name
 		}
 	}
@@ -352,8 +371,8 @@ type knownJob struct {
 }
 
 // knownJobOf returns what a later command needs to find a job.
-func knownJobOf(job *jobfile.Job, kind string) knownJob {
-	return knownJob{job.Name, kind, job.File, job.Output.File}
+func knownJobOf(job *jobfile.Job) knownJob {
+	return knownJob{job.Name, kindOf(job), job.File, job.Output.File}
 }
 
 // output returns the output of the job. The job file is read only for the secret of a URL.
@@ -411,7 +430,7 @@ func findJob(data, name string) (knownJob, error) {
 		if err != nil {
 			return knownJob{}, err
 		}
-		return knownJobOf(job, ""), nil
+		return knownJobOf(job), nil
 	}
 	list, err := knownJobs(data)
 	if err != nil {

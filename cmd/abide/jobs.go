@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
@@ -87,16 +83,16 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 
 // readJob reads from the output of a job how far the job is.
 func readJob(ctx context.Context, k knownJob, to *status.Job) error {
-	at, o, err := openKnown(ctx, k)
+	at, err := k.output()
+	if err != nil {
+		return err
+	}
+	kept, o, err := openExported(ctx, at, k.Name)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
 	to.Output = at.String()
-	kept, err := exported(ctx, o, k.Name)
-	if err != nil {
-		return err
-	}
 	counts, err := kept.Counts(ctx)
 	if err != nil {
 		return err
@@ -111,20 +107,6 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 		to.State = status.JobDone
 	}
 	return nil
-}
-
-// openKnown opens the output of a known job.
-func openKnown(ctx context.Context, k knownJob) (at jobfile.Output, o output.Output, err error) {
-	if at, err = k.output(); err != nil {
-		return at, nil, err
-	}
-	if at.File != "" {
-		if _, err := os.Stat(at.File); errors.Is(err, fs.ErrNotExist) {
-			return at, nil, fmt.Errorf("its output %s is gone", at.File)
-		}
-	}
-	o, err = output.Open(ctx, at, output.Options{ReadOnly: true})
-	return at, o, err
 }
 
 // writeJobs writes a table of jobs.
@@ -173,15 +155,15 @@ func showJobCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, o, err := openKnown(cmd.Context(), job)
+			at, err := job.output()
+			if err != nil {
+				return err
+			}
+			kept, o, err := openExported(cmd.Context(), at, job.Name)
 			if err != nil {
 				return err
 			}
 			defer o.Close()
-			kept, err := exported(cmd.Context(), o, job.Name)
-			if err != nil {
-				return err
-			}
 			list, err := kept.Problems(cmd.Context(), shownProblems)
 			if err != nil {
 				return err
