@@ -161,35 +161,51 @@ them needs in egress.roots.
 wget reads a copy of your .wgetrc: run this again after you have changed that.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			line, ok := shells[shell]
-			if !ok {
-				return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
-			}
-			dir, _, err := caDirectory(cmd)
+			dir, p, err := linesDirectory(cmd, shell)
 			if err != nil {
 				return err
 			}
-			if dir == "" {
-				return errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide ca export")
-			}
-			authority, err := openKeptCA(cmd)
+			authority, err := openCAIn(cmd, dir, p)
 			if err != nil {
 				return err
 			}
-			extraFile, bundleFile, err := authority.WriteBundle(dir)
-			if err != nil {
-				return err
-			}
-			for _, one := range ca.Env("", extraFile, bundleFile) {
-				key, value, _ := strings.Cut(one, "=")
-				fmt.Fprintln(cmd.OutOrStdout(), line(key, value))
-			}
-			return nil
+			return printLines(cmd, shell, authority, dir, "")
 		},
 	}
-	command.Flags().StringVar(&shell, "shell", "sh", "sh, fish or powershell")
-	_ = command.RegisterFlagCompletionFunc("shell", cobra.FixedCompletions([]string{"sh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp))
+	addShellFlag(command, &shell)
 	return command
+}
+
+// addShellFlag adds the flag that names the shell for which lines are printed.
+func addShellFlag(command *cobra.Command, shell *string) {
+	command.Flags().StringVar(shell, "shell", "sh", "sh, fish or powershell")
+	_ = command.RegisterFlagCompletionFunc("shell", cobra.FixedCompletions([]string{"sh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// linesDirectory returns the directory for the files that shell lines name, and the configuration.
+func linesDirectory(cmd *cobra.Command, shell string) (dir string, p *policy.Policy, err error) {
+	if shells[shell] == nil {
+		return "", nil, usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
+	}
+	dir, p, err = caDirectory(cmd)
+	if err == nil && dir == "" {
+		err = errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide ca export or abide run")
+	}
+	return dir, p, err
+}
+
+// printLines prints shell lines that make clients use a proxy, "" for none, and trust a CA. It writes
+// the files that they name into a directory.
+func printLines(cmd *cobra.Command, shell string, authority *ca.CA, dir, proxy string) error {
+	extraFile, bundleFile, err := authority.WriteBundle(dir)
+	if err != nil {
+		return err
+	}
+	for _, one := range ca.Env(proxy, extraFile, bundleFile) {
+		key, value, _ := strings.Cut(one, "=")
+		fmt.Fprintln(cmd.OutOrStdout(), shells[shell](key, value))
+	}
+	return nil
 }
 
 func caInstallCommand() *cobra.Command {
@@ -261,7 +277,7 @@ func installSteps(cmd *cobra.Command, uninstall bool) (root string, steps []ca.S
 	if user := os.Getenv("SUDO_USER"); user != "" && !exists {
 		return "", nil, fmt.Errorf("there is no CA in %s: name the data directory of the user %s with --data, or run `abide ca install` as that user to see what to do", dir, user)
 	}
-	authority, err := openKeptCA(cmd)
+	authority, err := openCAIn(cmd, dir, p)
 	if err != nil {
 		return "", nil, err
 	}
@@ -360,6 +376,11 @@ func openKeptCA(cmd *cobra.Command) (*ca.CA, error) {
 	if err != nil {
 		return nil, err
 	}
+	return openCAIn(cmd, dir, p)
+}
+
+// openCAIn opens the CA of a configuration, of which caDirectory has returned the directory.
+func openCAIn(cmd *cobra.Command, dir string, p *policy.Policy) (*ca.CA, error) {
 	return ca.Open(dir, ca.Options{
 		Names: p.InterceptNames(), Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
 		Notice: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "abide:", text) },

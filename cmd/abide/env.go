@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -48,24 +47,16 @@ NO_PROXY is set so that this machine itself is reached without the proxy.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return printEnv(cmd, shell, client, trust) },
 	}
-	command.Flags().StringVar(&shell, "shell", "sh", "sh, fish or powershell")
+	addShellFlag(command, &shell)
 	command.Flags().StringVar(&client, "client", "", "`name` of access.clients that the clients are (needed where there are several)")
 	command.Flags().BoolVar(&trust, "trust", false, "trust the CA of the running abide although another user, or a service, has it")
-	_ = command.RegisterFlagCompletionFunc("shell", cobra.FixedCompletions([]string{"sh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
-	line, ok := shells[shell]
-	if !ok {
-		return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
-	}
-	dir, p, err := caDirectory(cmd)
+	dir, p, err := linesDirectory(cmd, shell)
 	if err != nil {
 		return err
-	}
-	if dir == "" {
-		return errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide run")
 	}
 	if client == "" && len(p.Access.Clients) > 1 {
 		names := lists.Map(p.Access.Clients, func(c policy.Client) string { return c.Name })
@@ -75,7 +66,7 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 	if err != nil {
 		return err
 	}
-	authority, err := openKeptCA(cmd)
+	authority, err := openCAIn(cmd, dir, p)
 	if err != nil {
 		return err
 	}
@@ -97,16 +88,8 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 	if address, err = localAddress(address); err != nil {
 		return err
 	}
-	caFile, bundleFile, err := authority.WriteBundle(dir)
-	if err != nil {
-		return err
-	}
 	proxy := url.URL{Scheme: schemeOf(p.TLS), User: user, Host: address}
-	for _, one := range ca.Env(proxy.String(), caFile, bundleFile) {
-		key, value, _ := strings.Cut(one, "=")
-		fmt.Fprintln(cmd.OutOrStdout(), line(key, value))
-	}
-	return nil
+	return printLines(cmd, shell, authority, dir, proxy.String())
 }
 
 // otherAbide is a running abide whose CA is not the one of the data directory.
@@ -241,23 +224,12 @@ func foreignCA(cmd *cobra.Command, running *otherAbide, roots string, notice fun
 
 // certificateAt fetches the CA certificate from an admin listener.
 func certificateAt(ctx context.Context, address string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, withScheme(address)+"/ca.pem", nil)
-	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", address, err)
-	}
-	answer, err := directTransport.RoundTrip(request)
-	if err != nil {
-		return nil, fmt.Errorf("asking %s for its CA certificate: %w", address, err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxCertificate))
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("it answers %s", answer.Status)
+	code, text, err := askOpen(ctx, address, "/ca.pem")
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("it answers %d %s", code, http.StatusText(code))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("asking %s for its CA certificate: %w", address, err)
 	}
-	return text, nil
+	return []byte(text), nil
 }

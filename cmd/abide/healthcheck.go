@@ -114,6 +114,6 @@ func askOpen(ctx context.Context, address, path string) (code int, text string, 
 		return 0, "", fmt.Errorf("asking %s: %w", address, err)
 	}
 	defer answer.Body.Close()
-	head, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	return answer.StatusCode, string(head), err
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxCertificate))
+	return answer.StatusCode, string(body), err
 }
