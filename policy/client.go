@@ -85,17 +85,16 @@ type clientReading struct {
 	first  map[string]int // name → line, of the clients before
 }
 
-func readClients(d *Decoder, n *yaml.Node, path string) {
+// clientsValue reads access.clients.
+func clientsValue(d *Decoder) Value {
 	first := map[string]int{}
-	d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
-		r := &clientReading{d, &Client{Weight: 1, Priority: DefaultPriority}, first}
-		set := d.Mapping(n, path, r.fields()...)
-		r.client.Capped = set["priority"] != nil
-		d.policy.Access.Clients = append(d.policy.Access.Clients, *r.client)
+	return Sequence(d, &d.policy.Access.Clients, "is empty; leave it out to ask nobody for a secret", func(c *Client) Value {
+		fields := (&clientReading{d, c, first}).fields()
+		return NewValue(func(n *yaml.Node, path string) {
+			c.Weight, c.Priority = 1, DefaultPriority
+			c.Capped = d.Mapping(n, path, fields...)["priority"] != nil
+		}, func() Node { return ObjectNode(fields) })
 	})
-	if IsEmptyList(n) {
-		d.Failf(n, path, "is empty; leave it out to ask nobody for a secret")
-	}
 }
 
 // fields are the keys of a client.
@@ -140,17 +139,12 @@ func (r *clientReading) fields() []Field {
 // names is the value of a list of names, which are checked when all is read. empty refuses an empty
 // list; "": it is allowed.
 func (r *clientReading) names(to *[]string, references *[]reference, empty string) Value {
-	return NewValue(func(n *yaml.Node, path string) {
-		*to = []string{}
-		r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
-			var name string
-			r.d.Label(&name).Read(n, path)
-			*to, *references = append(*to, name), append(*references, reference{name, n, path})
-		})
-		if empty != "" && IsEmptyList(n) {
-			r.d.Failf(n, path, "%s", empty)
-		}
-	}, func() Node { return EitherNode(FilledNode(), SequenceNode(FilledNode(), min(len(empty), 1))) }).into(to)
+	return Listed(r.d, to, empty, func(name *string) Value {
+		return NewValue(func(n *yaml.Node, path string) {
+			r.d.Label(name).Read(n, path)
+			*references = append(*references, reference{*name, n, path})
+		}, FilledNode)
+	})
 }
 
 func (r *clientReading) name(n *yaml.Node, path string) {

@@ -442,31 +442,42 @@ func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func
 	}, schema).into(to)
 }
 
-// listed reads a list, of which a value alone is the only element. An empty list is refused if least is 1.
-func listed[T any](d *Decoder, to *[]T, least int, element func(to *T) Value) Value {
-	return NewValue(elements(d, d.List, to, least, element), func() Node {
+// Listed reads a list, of which a value alone is the only element, each with the reader that element
+// makes for it. empty refuses an empty list; "": it is allowed.
+func Listed[T any](d *Decoder, to *[]T, empty string, element func(to *T) Value) Value {
+	return NewValue(elements(d, d.List, to, empty, element), func() Node {
 		item := element(new(T)).Schema()
-		return EitherNode(item, SequenceNode(item, least))
+		return EitherNode(item, SequenceNode(item, min(len(empty), 1)))
 	}).into(to)
 }
 
-// sequence reads what must be written as a list and is not empty.
-func sequence[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
-	return NewValue(elements(d, d.Sequence, to, 1, element), func() Node { return SequenceNode(element(new(T)).Schema(), 1) }).into(to)
+// Sequence reads what must be written as a list. empty refuses an empty list; "": it is allowed.
+func Sequence[T any](d *Decoder, to *[]T, empty string, element func(to *T) Value) Value {
+	return NewValue(elements(d, d.Sequence, to, empty, element), func() Node {
+		return SequenceNode(element(new(T)).Schema(), min(len(empty), 1))
+	}).into(to)
 }
 
-// elements reads each element of a list with the reader that element makes for it.
-func elements[T any](d *Decoder, each func(*yaml.Node, string, func(int, *yaml.Node, string)), to *[]T, least int, element func(to *T) Value) Reader {
+func elements[T any](d *Decoder, each func(*yaml.Node, string, func(int, *yaml.Node, string)), to *[]T, empty string, element func(to *T) Value) Reader {
 	return func(n *yaml.Node, path string) {
+		*to = []T{}
 		each(n, path, func(_ int, n *yaml.Node, path string) {
 			var item T
 			element(&item).Read(n, path)
 			*to = append(*to, item)
 		})
-		if least > 0 && IsEmptyList(n) {
-			d.Failf(n, path, "is empty")
+		if empty != "" && IsEmptyList(n) {
+			d.Failf(n, path, "%s", empty)
 		}
 	}
+}
+
+// isEmpty is the fault of an empty list.
+const isEmpty = "is empty"
+
+// Object reads a mapping with some keys.
+func Object(d *Decoder, fields []Field) Value {
+	return NewValue(func(n *yaml.Node, path string) { d.Mapping(n, path, fields...) }, func() Node { return ObjectNode(fields) })
 }
 
 // ObjectNode is a mapping with some keys and no other.

@@ -42,9 +42,9 @@ func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
 func (g *dialectReading) fields(out *learn.Dialect) []Field {
 	d := g.d
 	headers := func(to *[]learn.Header, spelling func(string) string) Value {
-		return sequence(d, to, func(h *learn.Header) Value { return g.part(g.headerFields(h, spelling)) })
+		return Sequence(d, to, isEmpty, func(h *learn.Header) Value { return g.part(g.headerFields(h, spelling)) })
 	}
-	refusals := sequence(d, &out.Refusals, func(r *learn.Refusal) Value {
+	refusals := Sequence(d, &out.Refusals, isEmpty, func(r *learn.Refusal) Value {
 		v := g.part(g.refusalFields(r))
 		return NewValue(v.Read, func() Node {
 			n := v.Schema()
@@ -59,9 +59,9 @@ func (g *dialectReading) fields(out *learn.Dialect) []Field {
 		Optional("reset_unit", "The unit of a bare number that says when a limit is renewed.", Parsed(d, &out.ResetUnit, parseTimeUnit, timeUnitNode)),
 		Optional("retry_unit", "The unit of a bare number that says when to ask again.", Parsed(d, &out.RetryUnit, parseTimeUnit, timeUnitNode)),
 		Optional("scope", "Which requests a refusal is about.", g.scope(&out.Scope)),
-		Optional("statuses", "Statuses that refuse a request for a limit.", listed(d, &out.Statuses, 1, g.status)),
-		Optional("paths", "The paths whose answers are read so.", listed(d, &out.Paths, 1, g.pathPrefix)),
-		Optional("apart", "Patterns of paths with limits of their own.", listed(d, &out.Apart, 1, g.apart)),
+		Optional("statuses", "Statuses that refuse a request for a limit.", Listed(d, &out.Statuses, isEmpty, g.status)),
+		Optional("paths", "The paths whose answers are read so.", Listed(d, &out.Paths, isEmpty, g.pathPrefix)),
+		Optional("apart", "Patterns of paths with limits of their own.", Listed(d, &out.Apart, isEmpty, g.apart)),
 	}
 }
 
@@ -127,8 +127,8 @@ func (g *dialectReading) apart(to *string) Value {
 func (g *dialectReading) refusalFields(r *learn.Refusal) []Field {
 	d := g.d
 	return []Field{
-		Optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, 1, g.status)),
-		Optional("says", "Texts of which the answer has one, any if it is left out.", listed(d, &r.Says, 1, d.Label)),
+		Optional("status", "Statuses of such an answer, any from 400 on if it is left out.", Listed(d, &r.Status, isEmpty, g.status)),
+		Optional("says", "Texts of which the answer has one, any if it is left out.", Listed(d, &r.Says, isEmpty, d.Label)),
 		Optional("in", "Where the text is: a header, or the body if it is left out.", NewValue(func(n *yaml.Node, path string) {
 			g.d.Label(&r.In).Read(n, path)
 			r.In = strings.ToLower(strings.TrimSpace(r.In))
@@ -195,7 +195,7 @@ func (g *dialectReading) headerFields(h *learn.Header, spelling func(string) str
 		Optional("method", "The method of the requests that the limit is about.", Parsed(d, &h.Method, parseMethod, methodNode)),
 		Optional("in", "The unit of a bare number.", Parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
 		Optional("window", "The window of the limit.", Parsed(d, &h.Window, ParseDuration, DurationNode)),
-		Optional("windows", "The windows of the limits, where the value has several numbers.", listed(d, &h.Windows, 0, func(to *time.Duration) Value {
+		Optional("windows", "The windows of the limits, where the value has several numbers.", Listed(d, &h.Windows, "", func(to *time.Duration) Value {
 			return Parsed(d, to, ParseDuration, DurationNode)
 		})),
 		Optional("aligned", "Whether the windows begin on the clock, in UTC.", d.Truth(&h.Aligned)),

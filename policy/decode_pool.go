@@ -79,10 +79,7 @@ func sourceFields(d *Decoder, p *Pool) []Field {
 		Optional("file", "A CSV with a header row, or a file with one secret a line.", d.File(&p.File)).saying(text("of ", p.File)),
 		Optional("env", "A variable with secrets between commas.", d.variable(&p.Env)).saying(text("of $", p.Env)),
 		Optional("dir", "A directory with one secret a file.", d.File(&p.Dir)).saying(text("in ", p.Dir)),
-		Optional("tokens", "The secrets themselves, each with a label.", NewValue(
-			func(n *yaml.Node, path string) { p.Tokens = readTokens(d, n, path) },
-			func() Node { return SequenceNode(ObjectNode(tokenFields(d, &Token{})), 1) },
-		).into(&unlined)).saying(text("", someOf(labels))),
+		Optional("tokens", "The secrets themselves, each with a label.", tokensValue(d, &p.Tokens).into(&unlined)).saying(text("", someOf(labels))),
 	}
 }
 
@@ -93,22 +90,19 @@ func poolsNode() Node {
 	return MapNode(poolName.String(), pool)
 }
 
-func readTokens(d *Decoder, n *yaml.Node, path string) []Token {
-	var all []Token
+// tokensValue reads the tokens that stand in the configuration. No two have one label.
+func tokensValue(d *Decoder, to *[]Token) Value {
 	first := map[string]int{}
-	d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
-		t := Token{Line: n.Line}
-		d.Mapping(n, path, tokenFields(d, &t)...)
-		if line, twice := first[t.Label]; twice && t.Label != "" {
-			d.Failf(n, path, "has the label of line %d", line)
-		}
-		first[t.Label] = n.Line
-		all = append(all, t)
+	return Sequence(d, to, isEmpty, func(t *Token) Value {
+		v := Object(d, tokenFields(d, t))
+		return NewValue(func(n *yaml.Node, path string) {
+			v.Read(n, path)
+			if line, twice := first[t.Label]; twice && t.Label != "" {
+				d.Failf(n, path, "has the label of line %d", line)
+			}
+			t.Line, first[t.Label] = n.Line, n.Line
+		}, v.Schema)
 	})
-	if IsEmptyList(n) {
-		d.Failf(n, path, "is empty")
-	}
-	return all
 }
 
 // tokenFields are the keys of a token that stands in the configuration.
@@ -124,12 +118,9 @@ func tokenFields(d *Decoder, t *Token) []Field {
 func oauth2Value(d *Decoder, to *OAuth2) Value {
 	fields := []Field{
 		Required("token_url", "The address that gives out access tokens.", Parsed(d, &to.TokenURL, parseTokenURL, tokenURLNode)),
-		Optional("scopes", "What the access tokens are for.", listed(d, &to.Scopes, 0, d.Label)),
+		Optional("scopes", "What the access tokens are for.", Listed(d, &to.Scopes, "", d.Label)),
 	}
-	return NewValue(
-		func(n *yaml.Node, path string) { d.Mapping(n, path, fields...) },
-		func() Node { return ObjectNode(fields) },
-	).into(to)
+	return Object(d, fields).into(to)
 }
 
 // parseTokenURL reads the address where tokens are given out. It quotes nothing: a

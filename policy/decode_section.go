@@ -37,10 +37,7 @@ func section(d *Decoder, prefix string) []Field {
 			)),
 		)
 	case "access.":
-		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted(NewValue(
-			func(n *yaml.Node, path string) { readClients(d, n, path) },
-			func() Node { return SequenceNode(ObjectNode((&clientReading{d: d, client: &Client{}}).fields()), 1) },
-		))))
+		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted(clientsValue(d))))
 	case "defaults.":
 		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted(NewValue(func(n *yaml.Node, path string) {
 			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)

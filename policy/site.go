@@ -241,10 +241,7 @@ func headersValue(d *Decoder, to *[]Header) Value {
 		Optional("set", "Headers in place of those that the client sends.", of(true)),
 		Optional("default", "Headers of requests that the client sends without them.", of(false)),
 	}
-	return NewValue(
-		func(n *yaml.Node, path string) { d.Mapping(n, path, fields...) },
-		func() Node { return ObjectNode(fields) },
-	).into(to)
+	return Object(d, fields).into(to)
 }
 
 // headerPattern matches the names of headers.

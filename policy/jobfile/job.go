@@ -7,6 +7,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -306,21 +307,15 @@ var pageKeys = map[string]string{
 // pageStyles are all styles.
 var pageStyles = []string{"none", AutoPages, OffsetPages, PagePages, CursorPages, LinkPages, NextPages}
 
-// pageReading holds the values of paginate while they are read.
-type pageReading struct {
-	style string
-	first int // -1 if it is not written
-}
-
 // pageFields are the keys of paginate.
-func (r *reader) pageFields(reading *pageReading) []policy.Field {
+func (r *reader) pageFields() []policy.Field {
 	to := &r.job.Paginate
 	return []policy.Field{
-		policy.Optional("style", "How pages follow each other.", policy.Word(r.d, &reading.style, pageStyles...)),
+		policy.Optional("style", "How pages follow each other.", policy.Word(r.d, &to.Style, pageStyles...)),
 		policy.Optional("param", "The parameter of the query with the offset, the page or the cursor.", r.d.Label(&to.Param)),
 		policy.Optional("size", "Records of a full page.", r.d.Number(&to.Size, 1, 1_000_000)),
 		policy.Optional("size_param", "The parameter of the query with the size.", r.d.Label(&to.SizeParam)),
-		policy.Optional("first", "The first page or offset.", r.d.Number(&reading.first, 0, 1_000_000)),
+		policy.Optional("first", "The first page or offset.", r.d.Number(&to.First, 0, 1_000_000)),
 		policy.Optional("next", "The path of the cursor or of the URL in the body.", r.jsonPath(&to.Next)),
 		policy.Optional("header", "The header that has the cursor.", r.d.Label(&to.Header)),
 		policy.Optional("more", "The path of a true or false in the body.", r.jsonPath(&to.More)),
@@ -332,13 +327,12 @@ func (r *reader) pageFields(reading *pageReading) []policy.Field {
 // paginate reads how pages follow each other.
 func (r *reader) paginate(n *yaml.Node, path string) {
 	to := &r.job.Paginate
-	reading := pageReading{first: -1}
 	if policy.IsScalar(n) {
-		policy.Word(r.d, &reading.style, pageStyles...).Read(n, path)
+		policy.Word(r.d, &to.Style, pageStyles...).Read(n, path)
 		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 	}
-	set := r.d.Mapping(n, path, r.pageFields(&reading)...)
-	style, first := reading.style, reading.first
+	set := r.d.Mapping(n, path, r.pageFields()...)
+	style := to.Style
 	keys, known := pageKeys[style]
 	if !known {
 		if set["style"] == nil {
@@ -360,39 +354,15 @@ func (r *reader) paginate(n *yaml.Node, path string) {
 	if style == CursorPages && (set["next"] == nil) == (set["header"] == nil) {
 		r.d.Failf(n, path, "needs next, the path of the cursor in the body, or header, the name of the header that has it")
 	}
-	to.Style = style
 	switch style {
 	case "none":
 		to.Style = NoPages
 	case OffsetPages:
-		to.Param, to.First = orElse(to.Param, "offset"), max(first, 0)
+		to.Param = cmp.Or(to.Param, "offset")
 	case PagePages:
-		to.Param, to.First = orElse(to.Param, "page"), 1
-		if first >= 0 {
-			to.First = first
+		if to.Param = cmp.Or(to.Param, "page"); set["first"] == nil {
+			to.First = 1
 		}
-	}
-}
-
-func orElse(text, other string) string {
-	if text == "" {
-		return other
-	}
-	return text
-}
-
-// id reads what identifies a record: a path, several paths, or "hash".
-func (r *reader) id(n *yaml.Node, path string) {
-	r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
-		chosen := ""
-		r.jsonPath(&chosen).Read(n, path)
-		r.job.ID = append(r.job.ID, chosen)
-	})
-	if policy.IsEmptyList(n) {
-		r.d.Failf(n, path, "is empty; leave it out, and the hash of a record identifies it")
-	}
-	if slices.Equal(r.job.ID, []string{"hash"}) {
-		r.job.ID = nil
 	}
 }
 

@@ -72,6 +72,9 @@ var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 func (r *reader) read(root *yaml.Node) {
 	j, idempotent := r.job, false
 	set := r.d.Mapping(root, "", r.fields(&idempotent)...)
+	if slices.Equal(j.ID, []string{"hash"}) {
+		j.ID = nil
+	}
 	if !idempotent {
 		j.Request.Idempotency = !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, j.Request.Method)
 	}
@@ -93,12 +96,10 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		})),
 		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, r.itemsNode)),
 		policy.Optional("paginate", "How an answer leads to the next page.", policy.NewValue(r.paginate, func() policy.Node {
-			return policy.EitherNode(policy.WordNode(pageStyles...), policy.ObjectNode(r.pageFields(&pageReading{})))
+			return policy.EitherNode(policy.WordNode(pageStyles...), policy.ObjectNode(r.pageFields()))
 		})),
 		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
-		policy.Optional("id", "What identifies a record: a path, several paths, or hash.", policy.NewValue(r.id, func() policy.Node {
-			return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1))
-		})),
+		policy.Optional("id", "What identifies a record: a path, several paths, or hash.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
 		policy.Optional("columns", "Parts of a record with a column of their own.", policy.NewValue(r.columns, func() policy.Node {
 			return policy.EitherNode(policy.MapNode(columnName.String(), policy.FilledNode()), policy.ListNode(policy.FilledNode()))
 		})),
@@ -113,8 +114,9 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		}, func() policy.Node { return policy.WordNode("changes", "all") })),
 		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
 		policy.Optional("memory", "How much is kept that is not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Collect.Memory, policy.ParseSize, policy.SizeNode)),
-		policy.Optional("priority", "The priorities of some items.", policy.NewValue(r.priorities, func() policy.Node {
-			return policy.SequenceNode(policy.ObjectNode(r.priorityFields(&Priority{})), 0)
+		policy.Optional("priority", "The priorities of some items.", policy.Sequence(r.d, &j.Collect.Priority, "", func(p *Priority) policy.Value {
+			p.Priority = policy.DefaultPriority
+			return policy.Object(r.d, r.priorityFields(p))
 		})),
 	}
 }

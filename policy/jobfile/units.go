@@ -239,15 +239,6 @@ func (r *reader) batchFields() []policy.Field {
 	}
 }
 
-// priorities reads the priorities of targets.
-func (r *reader) priorities(n *yaml.Node, path string) {
-	r.d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
-		p := Priority{Priority: policy.DefaultPriority}
-		r.d.Mapping(n, path, r.priorityFields(&p)...)
-		r.job.Collect.Priority = append(r.job.Collect.Priority, p)
-	})
-}
-
 // priorityFields are the keys of a priority of items.
 func (r *reader) priorityFields(to *Priority) []policy.Field {
 	return []policy.Field{
