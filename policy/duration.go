@@ -140,10 +140,7 @@ func formatDuration(d time.Duration) string {
 
 // parseTimeUnit reads the unit of a bare number: ms, s, m, h, d, or a length such as 10s.
 func parseTimeUnit(s string) (time.Duration, error) {
-	if i := durationAt(s); i >= 0 {
-		return time.Duration(durations[i].size), nil
-	}
-	v, err := ParseDuration(s)
+	v, err := parseWindow(s)
 	if err != nil {
 		err = fmt.Errorf("%s is not a unit of time; write ms, s, m, h or d", Quote(s))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -195,38 +196,25 @@ func canonicalIPv4(s string) (string, error) {
 // endsInNumber tells whether the last label makes the whole an IPv4 address.
 func endsInNumber(s string) bool {
 	last := s[strings.LastIndexByte(s, '.')+1:]
-	if strings.HasPrefix(last, "0x") {
-		_, ok := legacyNumber(last)
-		return ok
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
 	return digits(last)
 }
 
 // legacyNumber reads one part of an IPv4 address; more than 32 bits is not one.
 func legacyNumber(s string) (uint64, bool) {
-	base := uint64(10)
+	base := 10
 	switch {
-	case s == "":
-		return 0, false
+	case s == "0x":
+		return 0, true
 	case strings.HasPrefix(s, "0x"):
 		base, s = 16, s[2:]
 	case len(s) > 1 && s[0] == '0':
-		base, s = 8, s[1:]
+		base = 8
 	}
-	v := uint64(0)
-	for i := 0; i < len(s); i++ {
-		d := uint64(s[i] - '0')
-		if c := s[i]; 'a' <= c && c <= 'f' {
-			d = uint64(c-'a') + 10
-		}
-		if d >= base {
-			return 0, false
-		}
-		if v = v*base + d; v > 1<<32 {
-			v = 1 << 32 // too large already, and must not wrap around
-		}
-	}
-	return v, true
+	v, err := strconv.ParseUint(s, base, 32)
+	return v, err == nil
 }
 
 // spell returns addr as text: s itself if both are equal, which saves an allocation.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 )
@@ -55,9 +56,9 @@ func parseRoute(s string) (*route, error) {
 		case strings.Contains(part, "*"):
 			return nil, fmt.Errorf("%s has a * that is not a whole segment", Quote(s))
 		default:
-			text, err := unescape(part)
+			text, err := url.PathUnescape(part)
 			if err != nil {
-				return nil, fmt.Errorf("%s %w", Quote(s), err)
+				return nil, fmt.Errorf("%s has a %% that two hexadecimal digits do not follow; a %% itself is %%25", Quote(s))
 			}
 			r.segments = append(r.segments, segment{text: text, kind: literal})
 		}
@@ -139,22 +140,6 @@ func sentByte(s string) (c byte, size int) {
 		}
 	}
 	return s[0], 1
-}
-
-func unescape(s string) (string, error) {
-	if strings.IndexByte(s, '%') < 0 {
-		return s, nil
-	}
-	var b strings.Builder
-	for s != "" {
-		c, size := sentByte(s)
-		if s[0] == '%' && size == 1 {
-			return "", errors.New("has a % that two hexadecimal digits do not follow; a % itself is %25")
-		}
-		b.WriteByte(c)
-		s = s[size:]
-	}
-	return b.String(), nil
 }
 
 // routeNode describes the values that parseRoute reads, as far as a pattern tells.

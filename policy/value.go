@@ -255,14 +255,7 @@ func clip(s string) string {
 	return printable
 }
 
-func digits(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // cutLast is strings.Cut at the last sep.
 func cutLast(s, sep string) (before, after string, found bool) {
