@@ -21,18 +21,13 @@ import (
 // layout is the version of the tables.
 const layout = 1
 
-// database is an Output in SQL.
-type database struct {
-	*engine
-}
-
 // Open opens an output, and makes a SQLite file if there is none. Errors that may pass wrap
 // ErrAway.
 func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
 	if o.Lease <= 0 {
 		o.Lease = LeaseTime
 	}
-	d := &database{engine: &engine{o: o, writer: &writer{turn: make(chan struct{}, 1)}}}
+	d := &engine{o: o, writer: &writer{turn: make(chan struct{}, 1)}}
 	var err error
 	switch {
 	case !at.URL.Empty():
@@ -53,7 +48,7 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
 }
 
 // prepare makes the table of jobs, and refuses that of a later release.
-func (d *database) prepare(ctx context.Context) error {
+func (d *engine) prepare(ctx context.Context) error {
 	var newest sql.NullInt64
 	err := d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
 	switch {
@@ -78,7 +73,7 @@ func (d *database) prepare(ctx context.Context) error {
 }
 
 // lockTables makes that one process at a time makes tables.
-func (d *database) lockTables(t *transaction) error {
+func (d *engine) lockTables(t *transaction) error {
 	if d.dialect.prelude == "" {
 		return nil // the transaction of SQLite is the only one
 	}
@@ -89,7 +84,7 @@ func (d *database) lockTables(t *transaction) error {
 const selectJobs = "SELECT name, kind, fingerprint, request, columns, history, layout FROM abide_jobs"
 
 // Jobs are the descriptions of the jobs.
-func (d *database) Jobs(ctx context.Context) ([]Description, error) {
+func (d *engine) Jobs(ctx context.Context) ([]Description, error) {
 	var list []Description
 	err := d.read(ctx, func(r *sql.Rows) error {
 		description, err := scanDescription(r)
@@ -111,8 +106,17 @@ func scanDescription(r *sql.Rows) (d Description, err error) {
 	return d, json.Unmarshal([]byte(columns), &d.Columns)
 }
 
+// scanOne scans the only row of a job, if there is one.
+func scanOne(to *Description, found *bool) func(*sql.Rows) error {
+	return func(r *sql.Rows) (err error) {
+		*found = true
+		*to, err = scanDescription(r)
+		return err
+	}
+}
+
 // Job opens a job, and makes its tables if there are none.
-func (d *database) Job(ctx context.Context, want Description) (Job, error) {
+func (d *engine) Job(ctx context.Context, want Description) (Job, error) {
 	opened := want.Kind == "" && want.Fingerprint == ""
 	if err := d.checkNames(want); err != nil {
 		return nil, d.explain(ctx, err)
@@ -125,15 +129,15 @@ func (d *database) Job(ctx context.Context, want Description) (Job, error) {
 	case opened && !found:
 		return nil, d.explain(ctx, fmt.Errorf("it has no job %s", want.Name))
 	case opened:
-		return newJob(d.engine, kept), nil
+		return newJob(d, kept), nil
 	case found && isCovered(kept, want) && kept.differs(want) == nil:
-		return newJob(d.engine, want), nil
+		return newJob(d, want), nil
 	}
 	err = d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
 	if err != nil {
 		return nil, err
 	}
-	return newJob(d.engine, want), nil
+	return newJob(d, want), nil
 }
 
 // isCovered tells whether a job has all columns.
@@ -141,17 +145,13 @@ func isCovered(kept, want Description) bool {
 	return !slices.ContainsFunc(want.Columns, func(c string) bool { return !slices.Contains(kept.Columns, c) })
 }
 
-func (d *database) find(ctx context.Context, name string) (kept Description, found bool, err error) {
-	err = d.read(ctx, func(r *sql.Rows) (err error) {
-		found = true
-		kept, err = scanDescription(r)
-		return err
-	}, selectJobs+" WHERE name = $1", name)
+func (d *engine) find(ctx context.Context, name string) (kept Description, found bool, err error) {
+	err = d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", name)
 	return kept, found, err
 }
 
 // checkNames refuses names that the tables cannot have.
-func (d *database) checkNames(want Description) error {
+func (d *engine) checkNames(want Description) error {
 	longest := d.dialect.longest
 	name := strings.ToLower(want.Name)
 	switch {
@@ -191,17 +191,13 @@ func (d Description) differs(want Description) error {
 }
 
 // makeJob makes the tables and columns that a job lacks.
-func (d *database) makeJob(t *transaction, want Description) error {
+func (d *engine) makeJob(t *transaction, want Description) error {
 	if err := d.lockTables(t); err != nil {
 		return err
 	}
 	var kept Description
 	found := false
-	err := t.query(func(r *sql.Rows) (err error) {
-		found = true
-		kept, err = scanDescription(r)
-		return err
-	}, selectJobs+" WHERE name = $1", want.Name)
+	err := t.query(scanOne(&kept, &found), selectJobs+" WHERE name = $1", want.Name)
 	if err != nil {
 		return err
 	}
@@ -236,7 +232,7 @@ func (d *database) makeJob(t *transaction, want Description) error {
 	return err
 }
 
-func (d *database) makeTables(t *transaction, want Description) error {
+func (d *engine) makeTables(t *transaction, want Description) error {
 	key := "id"
 	if want.History {
 		key = "id, fetched_at"
@@ -261,7 +257,7 @@ func (d *database) makeTables(t *transaction, want Description) error {
 			not_before BIGINT NOT NULL DEFAULT 0, changed BIGINT NOT NULL DEFAULT 0)`,
 			"CREATE INDEX {state} ON {units} (state, place, not_before, pages, records)")
 	}
-	j := newJob(d.engine, want)
+	j := newJob(d, want)
 	for _, text := range texts {
 		if _, err := t.exec(j.text(text)); err != nil {
 			return err
@@ -271,7 +267,7 @@ func (d *database) makeTables(t *transaction, want Description) error {
 }
 
 // Query runs a SELECT with one column. A value that is NULL is left out.
-func (d *database) Query(ctx context.Context, query string) iter.Seq2[string, error] {
+func (d *engine) Query(ctx context.Context, query string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := d.query(ctx, query, yield); err != nil {
 			yield("", d.explain(ctx, err))
@@ -279,7 +275,7 @@ func (d *database) Query(ctx context.Context, query string) iter.Seq2[string, er
 	}
 }
 
-func (d *database) query(ctx context.Context, query string, yield func(string, error) bool) error {
+func (d *engine) query(ctx context.Context, query string, yield func(string, error) bool) error {
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\n")
 	if words := strings.Fields(strings.ToUpper(query)); len(words) == 0 || words[0] != "SELECT" && words[0] != "WITH" {
 		return errors.New("a query begins with SELECT")
@@ -330,8 +326,7 @@ type job struct {
 	engine   *engine
 	is       Description
 	replacer *strings.Replacer
-	insert   string // of a record
-	inserts  string // of insertedAtOnce records; of SQLite
+	inserts  [insertedAtOnce]string // the first is of one record, the next of two, and so on
 }
 
 func newJob(e *engine, description Description) *job {
@@ -339,7 +334,9 @@ func newJob(e *engine, description Description) *job {
 		"{records}", quote(description.Name), "{units}", quote(description.Name+"_units"), "{targets}", quote(description.Name+"_targets"),
 		"{fetched}", quote(description.Name+"_fetched"), "{state}", quote(description.Name+"_units_state"),
 	)...)}
-	j.insert, j.inserts = j.insertText(1), j.insertText(insertedAtOnce)
+	for i := range j.inserts {
+		j.inserts[i] = j.insertText(i + 1)
+	}
 	return j
 }
 
@@ -349,7 +346,7 @@ func (j *job) text(s string) string { return j.replacer.Replace(s) }
 // Description returns the description with which the job was opened.
 func (j *job) Description() Description { return j.is }
 
-// insertedAtOnce is the number of records that one statement adds to SQLite, which is faster
+// insertedAtOnce is the most records that one statement adds to SQLite, which is faster
 // than a statement for each.
 const insertedAtOnce = 16
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// engine is the SQL engine that an output is in, with the connections to it.
+// engine is an Output in a SQL engine, with the connections to it.
 type engine struct {
 	o        Options
 	dialect  *dialect
@@ -200,29 +201,20 @@ func (e *engine) openSQLite(ctx context.Context, path string) error {
 
 // isOurs refuses a file that has tables and is no output.
 func (e *engine) isOurs(ctx context.Context) error {
-	rows, err := e.db.QueryContext(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var names []string
-	for rows.Next() {
+	err := sqlite.Each(func(r *sql.Rows) error {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		if name == "abide_jobs" {
-			return nil
-		}
+		err := r.Scan(&name)
 		names = append(names, name)
+		return err
+	})(e.db.QueryContext(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"))
+	if err != nil || len(names) == 0 || slices.Contains(names, "abide_jobs") {
+		return err
 	}
 	if len(names) > 3 {
 		names = append(names[:3], "…")
 	}
-	if names != nil {
-		return fmt.Errorf("it is the database of something else, with the tables %s: name another file, which abide makes", strings.Join(names, ", "))
-	}
-	return rows.Err()
+	return fmt.Errorf("it is the database of something else, with the tables %s: name another file, which abide makes", strings.Join(names, ", "))
 }
 
 // holder is a lock that a process has beside a SQLite file from its first claim on. The

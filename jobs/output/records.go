@@ -53,7 +53,7 @@ func (j *job) insertAll(t *transaction, records []Record) error {
 		return nil
 	}
 	for list := range slices.Chunk(records, 1000) {
-		if _, err := t.exec(j.insert, j.arrays(list)...); err != nil {
+		if _, err := t.exec(j.inserts[0], j.arrays(list)...); err != nil {
 			return err
 		}
 	}
@@ -72,17 +72,8 @@ func (j *job) insertFew(t *transaction, records []Record) error {
 			args = append(args, v)
 		}
 	}
-	if len(records) == insertedAtOnce {
-		_, err := t.exec(j.inserts, args...)
-		return err
-	}
-	each := 4 + len(j.is.Columns)
-	for list := range slices.Chunk(args, each) {
-		if _, err := t.exec(j.insert, list...); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := t.exec(j.inserts[len(records)-1], args...)
+	return err
 }
 
 // arrays are the arguments of a statement that adds records to PostgreSQL.
