@@ -100,35 +100,27 @@ type through struct{ transport *http.Transport }
 // Close ends idle connections.
 func (s *through) Close() { s.transport.CloseIdleConnections() }
 
+// trip sends one request, without following redirects.
+type trip func(r *http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t trip) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
 // Send sends a request and follows its redirects. The Abide-* headers are for the proxy. A
 // request of https has none, because the proxy may pass it unread: its CONNECT has them.
 func (s *through) Send(ctx context.Context, r *http.Request, o Options) (*http.Response, error) {
-	wait := patienceOfProxy
-	if o.Wait > 0 {
-		wait = o.Wait
-	}
-	return follow(ctx, throughTrip{s.transport, o, wait}, r)
-}
-
-// throughTrip sends one request, without following redirects.
-type throughTrip struct {
-	transport *http.Transport
-	options   Options
-	wait      time.Duration
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t throughTrip) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme == "https" {
-		return t.transport.RoundTrip(r)
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set("Abide-Priority", strconv.Itoa(t.options.Priority))
-	r.Header.Set("Abide-Max-Wait", t.wait.String())
-	if t.options.Client != "" {
-		r.Header.Set("Abide-Client", t.options.Client)
-	}
-	return t.transport.RoundTrip(r)
+	return follow(ctx, trip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Scheme == "https" {
+			return s.transport.RoundTrip(r)
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("Abide-Priority", strconv.Itoa(o.Priority))
+		r.Header.Set("Abide-Max-Wait", cmp.Or(o.Wait, patienceOfProxy).String())
+		if o.Client != "" {
+			r.Header.Set("Abide-Client", o.Client)
+		}
+		return s.transport.RoundTrip(r)
+	}), r)
 }
 
 // New is a Sender by a dispatcher of this process. queue.wait of its policy bounds every wait.
@@ -140,17 +132,11 @@ func (s dispatched) Close() {}
 
 // Send sends a request and follows its redirects.
 func (s dispatched) Send(ctx context.Context, r *http.Request, o Options) (*http.Response, error) {
-	return follow(ctx, dispatchedTrip{s.dispatcher, o}, r)
+	return follow(ctx, trip(func(r *http.Request) (*http.Response, error) { return s.send(r, o) }), r)
 }
 
-// dispatchedTrip sends one request, without following redirects.
-type dispatchedTrip struct {
-	dispatcher *dispatch.Dispatcher
-	options    Options
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t dispatchedTrip) RoundTrip(r *http.Request) (*http.Response, error) {
+// send sends one request, without following redirects.
+func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
 	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
 	if err != nil {
 		return nil, err
@@ -159,20 +145,17 @@ func (t dispatchedTrip) RoundTrip(r *http.Request) (*http.Response, error) {
 	dispatch.Absolute(sent.URL, target)
 	dispatch.KeepPath(sent.URL)
 	sent.Host = sent.URL.Host
-	x, err := t.dispatcher.NewRequest(sent)
+	x, err := s.dispatcher.NewRequest(sent)
 	if err != nil {
 		return nil, err
 	}
 	x.HTTP = x.Snapshot.SignVia(target.Scheme, sent, "")
 	x.Caller = caller{get: r.GetBody}
-	x.Client = &dispatch.Client{Name: t.options.Client, Weight: 1, Priority: t.options.Priority}
-	x.Options = dispatch.RequestOptions{Urgency: t.options.Priority + 1, Wait: longestWait, Limited: true}
-	if t.options.Wait > 0 {
-		x.Options.Wait = t.options.Wait
-	}
-	resp, err := t.dispatcher.Do(r.Context(), x)
+	x.Client = &dispatch.Client{Name: o.Client, Weight: 1, Priority: o.Priority}
+	x.Options = dispatch.RequestOptions{Urgency: o.Priority + 1, Wait: cmp.Or(o.Wait, longestWait), Limited: true}
+	resp, err := s.dispatcher.Do(r.Context(), x)
 	if err != nil {
-		t.dispatcher.End(x, 0)
+		s.dispatcher.End(x, 0)
 		var refused *problem.Problem
 		if r.Context().Err() == nil && errors.As(err, &refused) {
 			return refused.Response(r, x.Site()), nil
@@ -182,7 +165,7 @@ func (t dispatchedTrip) RoundTrip(r *http.Request) (*http.Response, error) {
 	x.RewriteRedirects(resp.Header)
 	resp.Header.Set(attemptsHeader, strconv.Itoa(x.Report().Attempts))
 	resp.Request = r
-	resp.Body = &countedBody{ReadCloser: resp.Body, end: func(n int64) { t.dispatcher.End(x, n) }}
+	resp.Body = &countedBody{ReadCloser: resp.Body, end: func(n int64) { s.dispatcher.End(x, n) }}
 	return resp, nil
 }
 
