@@ -199,3 +199,33 @@ func pathByte(c byte) bool {
 	}
 	return strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
 }
+
+// WithParameter returns a raw query in which pair stands once for the parameters whose names match: at the
+// place of the first one, or else at the end. An empty pair removes them. All other bytes stay as they are.
+func WithParameter(raw, pair string, matches func(name string) bool) string {
+	if raw == "" {
+		return pair
+	}
+	var kept []string
+	for part := range strings.SplitSeq(raw, "&") {
+		if name, _, _ := strings.Cut(part, "="); matches(ParameterName(name)) {
+			part, pair = pair, ""
+			if part == "" {
+				continue
+			}
+		}
+		kept = append(kept, part)
+	}
+	if pair != "" {
+		kept = append(kept, pair)
+	}
+	return strings.Join(kept, "&")
+}
+
+// ParameterName returns the name of a parameter without its escapes.
+func ParameterName(escaped string) string {
+	if name, err := url.QueryUnescape(escaped); err == nil {
+		return name
+	}
+	return escaped
+}

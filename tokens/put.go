@@ -29,7 +29,7 @@ func newPlacement(p policy.Placement) (*placement, error) {
 	case "basic":
 		put.name = "Authorization"
 	case "query":
-		put.name, put.param = parameterName(p.Name), p.Name
+		put.name, put.param = policy.ParameterName(p.Name), p.Name
 	default:
 		return nil, errors.New("a token goes into a header, a query parameter or basic credentials")
 	}
@@ -99,45 +99,9 @@ func deleteHeader(h http.Header, name string) {
 	}
 }
 
-// query returns the raw query with pair as the only parameter of its name: at the place of
-// the first one, or else at the end. All other bytes stay as they are.
+// query returns the raw query with pair as the only parameter of its name.
 func (p *placement) query(raw, pair string) string {
-	if raw == "" {
-		return pair
-	}
-	var b strings.Builder
-	b.Grow(len(raw) + len(pair) + 1)
-	first := true
-	add := func(s string) {
-		if !first {
-			b.WriteByte('&')
-		}
-		first = false
-		b.WriteString(s)
-	}
-	for part := range strings.SplitSeq(raw, "&") {
-		name, _, _ := strings.Cut(part, "=")
-		if !strings.EqualFold(parameterName(name), p.name) {
-			add(part)
-			continue
-		}
-		if pair != "" {
-			add(pair)
-			pair = ""
-		}
-	}
-	if pair != "" {
-		add(pair)
-	}
-	return b.String()
-}
-
-// parameterName unescapes the name of a parameter.
-func parameterName(name string) string {
-	if s, err := url.QueryUnescape(name); err == nil {
-		return s
-	}
-	return name
+	return policy.WithParameter(raw, pair, func(name string) bool { return strings.EqualFold(name, p.name) })
 }
 
 // minPasswordLength is the length from which the password of a pair is looked for on its

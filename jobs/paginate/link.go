@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // nextLink is the target of the first link with rel="next" in the Link headers (RFC 8288).
@@ -113,41 +115,15 @@ const maxNext = 8 << 10
 
 // withParam is a URL whose query has a parameter once. Other parameters stay as they are.
 func withParam(u *url.URL, name, value string) *url.URL {
-	pair := url.QueryEscape(name) + "=" + url.QueryEscape(value)
-	var kept []string
-	placed := false
-	for part := range strings.SplitSeq(u.RawQuery, "&") {
-		switch {
-		case part == "":
-		case paramName(part) != name:
-			kept = append(kept, part)
-		case !placed:
-			kept, placed = append(kept, pair), true
-		}
-	}
-	if !placed {
-		kept = append(kept, pair)
-	}
 	changed := *u
-	changed.RawQuery = strings.Join(kept, "&")
+	changed.RawQuery = policy.WithParameter(u.RawQuery, url.QueryEscape(name)+"="+url.QueryEscape(value), func(other string) bool { return other == name })
 	return &changed
 }
 
-func paramName(part string) string {
-	name, _, _ := strings.Cut(part, "=")
-	if plain, err := url.QueryUnescape(name); err == nil {
-		return plain
-	}
-	return name
-}
-
-// origin is scheme, host and port of a URL, as browsers compare them.
+// origin is scheme, host and port of a URL, as they are compared.
 func origin(u *url.URL) string {
-	scheme, port := strings.ToLower(u.Scheme), u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[scheme]
-	}
-	return scheme + "://" + strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
+	t, _ := policy.ParseTarget(u.Scheme, u.Host) // one that cannot be parsed is no site's
+	return t.Scheme + "://" + t.HostPort()
 }
 
 // address returns what tells a URL from others: its origin, path and query.

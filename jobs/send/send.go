@@ -53,7 +53,7 @@ const maxRedirects = 10
 // another origin is returned as it is, because the headers of a job are for one origin.
 func follow(ctx context.Context, by http.RoundTripper, r *http.Request) (*http.Response, error) {
 	client := http.Client{Transport: by, CheckRedirect: func(next *http.Request, before []*http.Request) error {
-		if len(before) > maxRedirects || !SameOrigin(next.URL, r.URL) {
+		if len(before) > maxRedirects || !sameOrigin(next.URL, r.URL) {
 			return http.ErrUseLastResponse
 		}
 		return nil
@@ -69,16 +69,11 @@ func follow(ctx context.Context, by http.RoundTripper, r *http.Request) (*http.R
 	return resp, err
 }
 
-// SameOrigin tells whether two URLs have the same scheme, host and port.
-func SameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && a.Hostname() == b.Hostname() && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
+// sameOrigin tells whether two URLs have the same scheme, host and port.
+func sameOrigin(a, b *url.URL) bool {
+	one, err := policy.ParseTarget(a.Scheme, a.Host)
+	other, failed := policy.ParseTarget(b.Scheme, b.Host)
+	return err == nil && failed == nil && one == other
 }
 
 // patienceOfProxy is the Abide-Max-Wait of a request that may wait as long as it takes. A proxy
