@@ -80,8 +80,14 @@ func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead 
 	if len(state) > 0 {
 		err = m.Restore(now, state)
 	}
-	if err != nil && firstUse {
-		err = restoreJoint(now, m, state)
+	if err != nil && firstUse { // several processes have used it
+		var all limit.Meter
+		if all, err = limit.New(jointSpec(spec)); err == nil {
+			err = all.Restore(now, state)
+		}
+		if err == nil {
+			m.Take(now, spec.Amount-all.Left(now))
+		}
 	}
 	if ahead = min(ahead, maxAmount); ahead <= 0 {
 		return err
@@ -93,20 +99,6 @@ func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead 
 	}
 	m.Take(now, ahead)
 	return err
-}
-
-// restoreJoint brings a new first-use meter to the state that several processes have left.
-func restoreJoint(now time.Time, m limit.Meter, state []byte) error {
-	amount := largestTake(now, m)
-	all, err := limit.New(limit.Spec{As: limit.Rolling, Amount: amount, Window: 365 * 24 * time.Hour})
-	if err != nil {
-		return err
-	}
-	if err := all.Restore(now, state); err != nil {
-		return err
-	}
-	m.Take(now, amount-all.Left(now))
-	return nil
 }
 
 // OthersUse reports whether other processes use the budget now.

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -86,17 +88,20 @@ func (j *joint) unansweredUses(now time.Time, seq uint64) []store.Use {
 	return append([]store.Use(nil), j.unanswered...)
 }
 
-// compact merges too many uses into one, which may count twice what the store knows.
+// compact merges each two of too many uses, at the later time. That may count twice what the
+// store knows, and what was given back stays used.
 func compact(uses []store.Use) []store.Use {
 	if len(uses) <= 2*maxUses {
 		return uses
 	}
-	sum := store.Use{}
-	for _, u := range uses {
-		sum.Seq, sum.At = u.Seq, u.At
-		sum.N = min(sum.N+max(u.N, 0), maxAmount)
+	uses = slices.DeleteFunc(uses, func(u store.Use) bool { return u.N <= 0 })
+	for i, u := range uses {
+		if i%2 == 1 {
+			u.N = min(u.N+uses[i/2].N, maxAmount)
+		}
+		uses[i/2] = u
 	}
-	return []store.Use{sum}
+	return uses[:(len(uses)+1)/2]
 }
 
 // answered forgets the uses of an answered ask, and of asks before it.
@@ -141,13 +146,10 @@ func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, in
 		if err != nil {
 			return state, 0
 		}
+		m = takeUses(now, spec, m, uses)
 		for _, u := range uses {
-			switch {
-			case u.N > 0:
-				m.Take(now, u.N)
-			case spec.Traits().Returns == limit.Continuously:
-				// Units that were returned since then are unknown, so they count as used.
-			default:
+			// Units that were returned continuously since then are unknown, so they count as used.
+			if u.N < 0 && spec.Traits().Returns != limit.Continuously {
 				limit.GiveRestored(now, u.At, m, -u.N)
 			}
 		}
@@ -160,6 +162,27 @@ func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, in
 		}
 		return next, left
 	}
+}
+
+// takeUses takes the units of uses. After an outage these count from when they were taken, so
+// that what has come back since is not owed: see limit.Carry.
+func takeUses(now time.Time, spec limit.Spec, m limit.Meter, uses []store.Use) limit.Meter {
+	list, late := limit.PastOf(now, m), false
+	for _, u := range uses {
+		if ago := max(now.Sub(u.At), 0); u.N > 0 {
+			list, late = append(list, limit.Spent{Ago: ago, N: u.N}), late || int64(ago) > journalTimeout
+		}
+	}
+	if late {
+		slices.SortStableFunc(list, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
+		if again, err := limit.Carry(now, list, jointSpec(spec)); err == nil {
+			return again
+		}
+	}
+	for _, u := range uses {
+		m.Take(now, max(u.N, 0))
+	}
+	return m
 }
 
 // whenJoint is When while several processes use the budget.

@@ -35,3 +35,20 @@ func TestWhatIsGivenBackOfABudgetThatSeveralUseIsThereAgain(t *testing.T) {
 		}
 	}
 }
+
+// What several processes used of a first-use limit before a restart is charged after it only
+// as long as it counts.
+func TestWhatSeveralUsedBeforeARestartComesBack(t *testing.T) {
+	spec := limit.Spec{As: limit.FirstUse, Amount: 10, Window: time.Minute}
+	now := time.Date(2000, 1, 2, 12, 30, 0, 0, time.UTC)
+	state, _ := merge(spec, 1)(now, nil, []store.Use{{N: 4, At: now}}, 0, 0)
+	for after, want := range map[time.Duration]int64{time.Second: 6, time.Hour: 10} {
+		m, err := limit.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Restore(now.Add(after), spec, m, state, 0); err != nil || m.Left(now.Add(after)) != want {
+			t.Errorf("%d are left of 10 after %v, not %d; %v", m.Left(now.Add(after)), after, want, err)
+		}
+	}
+}

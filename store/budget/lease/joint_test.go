@@ -27,6 +27,7 @@ type machine struct {
 	living []*jointProcess
 	used   []jointUse
 	failed float64 // part of the exchanges of which no answer comes
+	away   bool    // the store answers nobody
 }
 
 type jointUse struct {
@@ -91,6 +92,9 @@ func (w *machine) step(most int64) {
 		p.flying, p.arrives = true, w.now.Add(time.Duration(w.random.Int64N(int64(30*time.Millisecond))))
 		p.answer, p.err = nil, errors.New("no answer")
 		p.missed++
+		if w.away {
+			continue
+		}
 		switch outcome := w.random.Float64(); {
 		case outcome >= w.failed, p.missed == 5: // for longer, a process goes by what it knows
 			p.missed = -1
@@ -262,6 +266,48 @@ func TestProcessesOfOneMachineUseWhatThereIs(t *testing.T) {
 				if int64(n) < could/10 {
 					t.Errorf("%s got %d", id, n)
 				}
+			}
+		})
+	}
+}
+
+// Processes that went on alone while nothing could be written go on together when it can be
+// again: what each of them spent counts from when it was spent.
+func TestProcessesOfOneMachineDoNotStallAfterAnOutage(t *testing.T) {
+	for _, spec := range []limit.Spec{
+		{As: limit.Fixed, Amount: 20, Window: 2 * time.Second},
+		{As: limit.Rolling, Amount: 20, Window: 2 * time.Second},
+		{As: limit.FirstUse, Amount: 20, Window: 2 * time.Second},
+		{As: limit.Bucket, Amount: 20, Window: 2 * time.Second, Burst: 5},
+		{As: limit.Paced, Amount: 20, Window: 2 * time.Second},
+	} {
+		t.Run(string(spec.As), func(t *testing.T) {
+			w := &machine{random: rand.New(rand.NewPCG(1, 2)), now: begin, spec: spec}
+			w.store = reference.New(func() time.Time { return w.now })
+			rapid.Check(t, func(t *rapid.T) {
+				for w.born < 2 {
+					w.join(t)
+				}
+			})
+			within := func(d time.Duration) int {
+				before := len(w.used)
+				for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(5 * time.Millisecond) {
+					for _, p := range w.living {
+						for len(p.waiting) < 10 {
+							p.waiting = append(p.waiting, 1)
+						}
+					}
+					w.step(1)
+				}
+				return len(w.used) - before
+			}
+			before := within(10 * time.Second)
+			w.away = true
+			away := within(2 * time.Minute)
+			w.away = false
+			within(3 * time.Second) // both decide alone until then
+			if after := within(10 * time.Second); after < before*7/10 {
+				t.Errorf("%d in 10 s, %d in an outage of 2 min, %d in 10 s", before, away, after)
 			}
 		})
 	}
