@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,23 @@ type writeRequest struct {
 
 // Health is the state of writing. The zero value means that the file can be written.
 type Health struct {
-	Since time.Time // of the first failure
-	Tried time.Time // time of the last attempt
+	Since time.Time // of the first failure; zero: what failed before has been over for settleTime
+	Tried time.Time // time of the last attempt or, without an error, of the first success since a failure
 	Err   error     // error of the last attempt
 }
 
-// retryInterval is the minimum time between attempts after a failure.
-const retryInterval = time.Second
+const (
+	// retryInterval is the minimum time between attempts after a failure.
+	retryInterval = time.Second
+	// settleTime is the time without a failure after which the file counts as writable again:
+	// a full disk has room for a small write now and then.
+	settleTime = 5 * time.Second
+)
+
+// settles tells whether a success now ends what failed before.
+func (h *Health) settles(now time.Time) bool {
+	return h.Err == nil && !h.Since.IsZero() && now.Sub(h.Tried) >= settleTime
+}
 
 var errOpening = errors.New("the state file is being opened")
 
@@ -119,18 +130,18 @@ func (f *File) recordResult(err error, more string) error {
 	f.mu.Lock()
 	before := f.health
 	switch {
-	case err == nil:
+	case err != nil:
+		f.health = Health{Since: cmp.Or(before.Since, now), Tried: now, Err: err}
+	case before.Err != nil:
+		f.health.Tried, f.health.Err = now, nil
+	case before.settles(now):
 		f.health = Health{}
-	case before.Err == nil:
-		f.health = Health{Since: now, Tried: now, Err: err}
-	default:
-		f.health = Health{Since: before.Since, Tried: now, Err: err}
 	}
 	f.mu.Unlock()
 	switch {
-	case err == nil && before.Err != nil:
-		f.log.logf("state file %s: it can be written again, after %v", f.path, now.Sub(before.Since).Round(time.Second))
-	case err != nil && before.Err == nil:
+	case err == nil && before.settles(now):
+		f.log.logf("state file %s: it can be written again, after %v", f.path, before.Tried.Sub(before.Since).Round(time.Second))
+	case err != nil && before.Since.IsZero():
 		f.log.logf("%v; nothing is saved until that is over%s", err, more)
 	}
 	return err
@@ -148,11 +159,7 @@ func (f *File) commitGroup(group []*writeRequest, now time.Time) (err error) {
 			return
 		}
 		if isTemporary(err) {
-			if begun {
-				if _, e := d.conn.ExecContext(ctx, "ROLLBACK"); e == nil {
-					return
-				}
-			} else {
+			if _, e := d.conn.ExecContext(ctx, "ROLLBACK"); !begun || e == nil {
 				return
 			}
 		}

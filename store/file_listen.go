@@ -19,7 +19,7 @@ const (
 // Listen calls heard with the notes that other processes have written, by site, and with
 // site "" when a process came or ended or a document was changed. While no other process
 // uses the file, it only checks the directory. A file that could not be opened for writing
-// is tried again once a second.
+// is tried again once a second, and one that could not be written once more when it settles.
 func (f *File) Listen(ctx context.Context, heard func(News)) error {
 	ticker := time.NewTicker(membersInterval)
 	defer ticker.Stop()
@@ -34,7 +34,7 @@ func (f *File) Listen(ctx context.Context, heard func(News)) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		if !f.openedForWriting.Load() {
+		if h := f.Health(); !f.openedForWriting.Load() || h.settles(f.o.Now()) {
 			f.retryOpen(ctx)
 		}
 		others, now := f.others(), time.Now()

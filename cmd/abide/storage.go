@@ -248,11 +248,11 @@ func (a *program) storeChecks() (checks []status.Check) {
 	return checks
 }
 
-// checkOf is the check of a store or file that has failed since a time, and why; a zero time
-// and no reason mean that it works. where is its path, shown while it works. A failure leaves the
+// checkOf is the check of a store or file that has failed since a time, and why; no
+// reason means that it works. where is its path, shown while it works. A failure leaves the
 // check OK, because the proxy serves all the same, but Degraded.
 func checkOf(name, where string, since time.Time, why string) status.Check {
-	if since.IsZero() && why == "" {
+	if why == "" {
 		return status.Check{Name: name, OK: true, Detail: where}
 	}
 	return status.Check{Name: name, OK: true, Degraded: true, Detail: status.Since(since) + ": " + why}
