@@ -33,8 +33,6 @@ var mechanisms = []mechanism{
 	{"again", "a refusal like others before that were no limit is forgiven", "hidden_rate.go", "&& !r.Again", ""},
 	{"outage", "after failures that last, the rate stays", "hidden_rate.go", "case p.stop.failure && p.stop.probed && !p.stop.outage", "case s.rate < 0 && p.stop.failure && p.stop.probed && !p.stop.outage"},
 	{"in flight", "more in flight than ever before may be the cause", "hidden_rate.go", "p.atOnce.level(sent) > 0 && p.atOnce.suspects(level)", "level < 0"},
-	{"saved", "what is not sent can be sent later, so a rate that held may be too high", "rate_search.go", "s.saves = s.saves || ", "s.saves = s.rate < 0 && "},
-	{"near what comes back", "a little more than comes back is too much", "rate_search.go", "if s.saves && !vague && s.floor > 0 && s.refused > 0", "if s.rate < 0 && s.saves"},
 	{"held for long", "a refused try goes back to the rate that held for long", "rate_search.go", "case s.trying && s.firm > 0:", "case s.trying && s.firm < 0:"},
 	{"doubted", "one refusal does not disprove a window that several have shown", "rate_search.go", "if s.window == shown && !probed", "if s.rate < 0 && s.window == shown && !probed"},
 	{"idle", "time without requests is no time that a limit needs", "episodes.go", "if went-could < leastIdle", "if went >= 0 || went-could < leastIdle"},

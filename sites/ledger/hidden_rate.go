@@ -157,7 +157,7 @@ func (p *HiddenRate) tooMany(v, sent, level, until int64) {
 
 // tooFast takes a refusal because of the requests sent.
 func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
-	named := !r.Block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
+	named := !r.Block && until-v >= shortestNamed && p.sharing.budget == nil
 	again := p.stop.active
 	p.stop.single = !again
 	switch {
@@ -271,7 +271,7 @@ func (p *HiddenRate) takeInWindow(v int64) {
 		if w.disproved() {
 			p.paced, p.windowed = true, false
 			p.search.set(v, float64(w.accepted)/(float64(w.length)/float64(second)))
-			p.search.cycle, p.search.full, p.search.burst = max(w.length/16, second), 0, float64(w.limit)
+			p.search.cycle, p.search.full = max(w.length/16, second), 0
 			p.search.restart(w.start)
 			p.nextAt = v + p.search.gap(1)
 			return

@@ -15,8 +15,6 @@ const (
 	wide         = 3.0  // quotient of an upper and a lower bound that say little
 	fewUnits     = 3    // units or more in a window of a usual length are believed to be its amount
 	manyUnits    = 8    // units or more between two refusals tell a rate
-	savedPart    = 0.7  // of the first requests or fewer are accepted later if units were saved
-	nearFloor    = 1.1  // times what comes back is too much if units can be saved
 	afterBlock   = 0.5  // of a rate that was blocked remains
 	firstGain    = 1.4  // factor of the first step up, while nothing was refused
 	laterGain    = 2.0  // factor of the next steps
@@ -56,8 +54,6 @@ type rateSearch struct {
 	idle      int64    // time in which no request was waiting, and so no more were accepted
 	empty     episodes // at whose ends nothing was left
 	lowest    float64  // the lowest rate since the last
-	burst     float64  // the value of full at the first refusal
-	saves     bool     // fewer requests were accepted later: what is not sent can be sent later
 	full      float64  // requests that may have been saved, or that a window has; before the first refusal, those accepted
 	cameBack  float64  // requests accepted between the last refusals
 	seconds   float64  // from the first of these refusals to the last
@@ -199,7 +195,6 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 		window = 0
 	}
 	before, vague := s.rate, high > wide*low || n < fewUnits
-	s.saves = s.saves || !probed && !vague && n < savedPart*s.burst
 	if sent < s.lowest || before <= s.good*1.01 {
 		s.good = 0 // that used what had been saved, or the limit has become lower
 	}
@@ -227,10 +222,6 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	}
 	if sent < s.lowest && !vague {
 		s.refused = min(s.refused, sent) // nothing was lost, as requests were always sent faster
-		rate = min(rate, s.refused*settled)
-	}
-	if s.saves && !vague && s.floor > 0 && s.refused > 0 {
-		s.refused = min(s.refused, s.floor*nearFloor)
 		rate = min(rate, s.refused*settled)
 	}
 	if s.floor > 0 && test {
@@ -318,11 +309,7 @@ func (s *rateSearch) succeeded(v, n int64) {
 		}
 		return
 	}
-	saved := 0.0
-	if s.saves {
-		saved = s.full
-	}
-	if known := max(s.good, s.floor); served < s.full+1 || known < s.rate && served*(1-known/s.rate) < saved+1 {
+	if known := max(s.good, s.floor); served < s.full+1 || known < s.rate && served*(1-known/s.rate) < 1 {
 		return // what was saved, or the end of a window, may have let so many pass
 	}
 	if s.good = max(s.good, s.rate); s.trying && s.refused == 0 {
