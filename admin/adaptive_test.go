@@ -32,7 +32,7 @@ func TestTheRateOfAnAdaptiveLimitIsShownEverywhere(t *testing.T) {
 	if r := b.get("/api/v1/sites/a.test"); !strings.Contains(r.body, `"rate":3.4166,"unit"`) || strings.Count(r.body, `"most":`) != 1 {
 		t.Errorf("the site: %s", r.body)
 	}
-	if r := b.get("/"); !strings.Contains(r.body, "3.42/s now</td>") || !strings.Contains(r.body, " 4 of 4</td>") || !strings.Contains(r.body, " 4 of 9</td>") {
+	if r := b.get("/"); !strings.Contains(r.body, "3.42/s now</td>") || !strings.Contains(r.body, " 4 of 4 left</td>") || !strings.Contains(r.body, " 4 of 9 left</td>") {
 		t.Errorf("the page: %s", r.body)
 	}
 	text.Reset()

@@ -58,9 +58,9 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 	b := newBed(t, withEverything)
 	r := b.get("/")
 	for _, want := range []string{
-		`<th scope="row">api.example.com <small>75 requests per 15m by token of news-1</small></th><td><svg class="bar"`, ` 0 of 75</td><td></td></tr>`,
-		`<th scope="row">api.example.com <small>10 000 requests per month, shared</small></th>`, " 3\u202f800 of 10\u202f000</td><td>",
-		`<th scope="row">b.example.com:8443 <small>1MB per 1m, set at run time</small></th>`, ` 250 kB of 1.0 MB</td><td>in `,
+		`<th scope="row">api.example.com <small>75 requests per 15m by token of news-1</small></th><td><svg class="bar"`, ` 0 of 75 left</td><td></td></tr>`,
+		`<th scope="row">api.example.com <small>10 000 requests per month, shared</small></th>`, " 3\u202f800 of 10\u202f000 left</td><td>",
+		`<th scope="row">b.example.com:8443 <small>1MB per 1m, set at run time</small></th>`, ` 250 kB of 1.0 MB left</td><td>in `,
 		`<th scope="row">free.example.com <small>set, and not asked for yet, set at run time</small></th>`,
 		`<small>adaptive between 1/s and 10/s</small></th><td> not known</td>`,
 		`<rect class="fill " width="62" height="6"/></svg> 62 % used</td><td>at this rate until `,

@@ -129,7 +129,7 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 		known := at(one.Site)
 		known.Held, known.LongestWait = known.Held+1, max(known.LongestWait, one.Waited)
 	}
-	for site, why := range status.SumWaits(holds, time.Now()).Most {
+	for site, why := range status.SumWaits(holds).Most {
 		at(site).LimitedBy = why
 	}
 	for _, one := range s.proxy.Breakers() {

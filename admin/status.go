@@ -45,7 +45,7 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 		Ready: ready(checks), Checks: checks,
 		Listen: cmp.Or(v.about.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
 		Breakers: status.NotClosed(v.proxy.Breakers()), Adaptive: status.AdaptiveOf(v.limits.now("")),
-		Waiting: status.SumWaits(holds, time.Now()), Reload: v.process.Refused(),
+		Waiting: status.SumWaits(holds), Reload: v.process.Refused(),
 	}
 	s.Waiting.Turns = p.Turns()
 	pauses := v.proxy.Pauses()

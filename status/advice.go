@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// GivenUp is the rule of advice about requests that clients gave up at a time-out.
+const GivenUp = "given-up"
+
 // Advice is something that holds requests back, and what would change that.
 type Advice struct {
 	Rule   string  `json:"rule"`

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -27,11 +28,11 @@ func TestTheStatusIsATableForPeople(t *testing.T) {
 		Version: "v1.2.3", Listen: "127.0.0.1:3128", Uptime: 3661.5, Checks: []Check{{Name: "proxy", Detail: "stopping\x1b"}, {Name: "store", OK: true}},
 		Connections: &Connections{Clients: 2, Tunnels: 1}, SiteCount: 7, Total: Counts{Requests: 1, In: 1_500_000},
 		Breakers: []Breaker{{Site: "ill.test", State: "open", Until: now.Add(time.Minute), Why: "it answered 502"}, {Site: "pool", Backend: "a.test", State: "half-open"}},
-		Waiting:  &Waits{N: 3, More: true, Turns: "news (weight 3), b.test (priority 1)", List: []Wait{{Site: "api.test", Limit: "2 in flight", N: 2}, {Site: "b.test", N: 1, Until: now.Add(time.Second)}}},
+		Waiting:  &Waits{N: MaxHolds, More: true, Turns: "news (weight 3), b.test (priority 1)", List: []Wait{{Site: "api.test", Limit: "2 in flight", N: 2}, {Site: "b.test", N: 1, Until: now.Add(time.Second)}}},
 	}
 	var b strings.Builder
 	s.Describe(&b)
-	DescribeTroubles(&b, s.Troubles(all, nil, nil, now))
+	DescribeTroubles(&b, s.Troubles(all, nil, nil, nil, now))
 	all.Describe(&b, now)
 	s.DescribeWaiting(&b, now)
 	want := `abide v1.2.3 at 127.0.0.1:3128: not ready, up 1h1m1s
@@ -70,7 +71,7 @@ limits learned without a token
 SITE       LIMIT      LEFT      RESETS
 open.test  60 per 1m  59 of 60  -
 
-more than 3 requests wait
+more than 10000 requests wait
 
 SITE      REQUESTS  FOR          UNTIL
 api.test         2  2 in flight  another is done
@@ -109,7 +110,7 @@ func TestAFaultOfTheStoreIsToldOnce(t *testing.T) {
 		Store: &Store{Kind: "shared", Since: midday, Err: why},
 	}
 	var b strings.Builder
-	DescribeTroubles(&b, s.Troubles(Tokens{}, nil, nil, midday))
+	DescribeTroubles(&b, s.Troubles(Tokens{}, nil, nil, nil, midday))
 	s.DescribeStore(&b, midday.Add(time.Minute))
 	if n := strings.Count(b.String(), why); n != 1 {
 		t.Errorf("it is told %d times: %s", n, b.String())
@@ -140,10 +141,39 @@ func TestSeveralTroublesSayTheFirstTimes(t *testing.T) {
 			"2 limits of q.test: 9 per day is used up: a, b (the first in 1 h 00 min)",
 		},
 	} {
-		list := Process{Breakers: c.breakers}.Troubles(Tokens{}, c.forecasts, nil, midday)
+		list := Process{Breakers: c.breakers}.Troubles(Tokens{}, c.forecasts, nil, nil, midday)
 		if len(list) != 1 || list[0].String() != c.want {
 			t.Errorf("%v, want %s", list, c.want)
 		}
+	}
+}
+
+// TestManySitesThatWaitAlikeAreOneRow: with the true numbers, and a list that is cut says so.
+func TestManySitesThatWaitAlikeAreOneRow(t *testing.T) {
+	var holds []Hold
+	for i := range 142 {
+		for range 1 + i%2 {
+			holds = append(holds, Hold{Site: fmt.Sprintf("s%03d.test", i), Limit: "1 request per 1s", Until: midday.Add(time.Duration(i+1) * time.Second)})
+		}
+	}
+	for range 9 {
+		holds = append(holds, Hold{Site: "a.test", Limit: "5 in flight"})
+	}
+	sum := SumWaits(holds)
+	if len(sum.List) != 2 || sum.N != 222 || sum.More || sum.List[0].N != 213 || sum.List[0].Sites != 142 || sum.List[0].At() != "s001.test and 141 more" || sum.List[0].Ends(midday) != "in 1 s" || sum.List[1].At() != "a.test" || sum.Most["s007.test"] != "1 request per 1s" {
+		t.Errorf("%+v", sum)
+	}
+	holds = nil
+	for i := range MaxListed + 1 {
+		holds = append(holds, Hold{Site: fmt.Sprint(i), Limit: fmt.Sprint(i)})
+	}
+	if sum := SumWaits(holds); len(sum.List) != MaxListed || !sum.More {
+		t.Error("the list is not whole, and does not say so")
+	}
+	var b strings.Builder
+	Process{Waiting: SumWaits(holds)}.DescribeWaiting(&b, midday)
+	if !strings.Contains(b.String(), "\n101 requests wait\n") {
+		t.Error(b.String())
 	}
 }
 
@@ -163,6 +193,7 @@ func TestHowManyTokensCanGoDependsOnTheRoute(t *testing.T) {
 		{0, []Token{token("spent", of("GET /a", 0))}, "0 of 1 token can go now for GET /a, the next in 56s"},
 		{2, []Token{token("ready", of("GET /a", 0), of("GET /b", 2)), token("ready", of("GET /a", 0))}, "0 of 2 tokens can go now for GET /a, the next in 56s"},
 		{2, []Token{token("ready", of("GET /a", 0), of("GET /a", 0), of("GET /b", 2)), token("ready", of("GET /b", 0))}, "1 of 2 tokens can go now for GET /a, GET /b"},
+		{2, []Token{token("ready", Announced{Site: "b.test", Route: "GET /a", Limit: 2, Reset: now.Add(time.Minute)}), token("ready", of("GET /a", 0))}, "1 of 2 tokens can go now for api.test GET /a, b.test GET /a"},
 		{0, []Token{token("spent", of("", 0)), rests}, "0 of 2 tokens can go now, the next in 30s"},
 		{1, []Token{token("ready", of("GET /a", 1)), rests}, "1 of 2 tokens can go now"},
 		{0, []Token{{State: "disabled"}}, "0 of 1 token can go now"},

@@ -166,15 +166,46 @@ func (f Failures) Count() (failed, left uint64, reasons map[string]uint64) {
 	return failed, left, reasons
 }
 
-// Sum returns the failures of all sites as those of one of a name.
-func (f Failures) Sum(name string) Failures {
-	sum := Failures{Own: f.Own}
-	for _, codes := range f.Codes {
+// Failure counts the requests to a site that failed in one way.
+type Failure struct {
+	Site, What string // Site is "" where nobody counts by site
+	Requests   uint64
+	Doc        string // the part of the documents about it, "" for none
+}
+
+// List has the failures of each site, those of the most requests first.
+func (f Failures) List() (list []Failure) {
+	answered := map[string]uint64{}
+	maps.Copy(answered, f.Own)
+	for site, codes := range f.Codes {
 		for _, c := range codes {
-			sum.Add(name, FailureOf(c.Code, c.Reason), int64(c.Answers))
+			failure := Failure{site, strings.TrimSpace(fmt.Sprint(c.Code, " ", c.Reason)), c.Answers, ""}
+			switch reason, byAbide := strings.CutPrefix(c.Reason, ByAbide); {
+			case c.Code == ClientLeft:
+				failure.What, failure.Doc = "given up by clients", "crawlers.md#time-outs"
+				if c.Reason == WhileFailing {
+					failure.What += " while it failed"
+				} else if c.Reason != "" {
+					failure.What += " after " + c.Reason
+				}
+			case byAbide:
+				answered[reason] -= min(answered[reason], c.Answers)
+				failure.Doc = "troubleshooting.md#" + reason
+			case c.Reason == "":
+				failure.What += codeHints[c.Code]
+			}
+			list = append(list, failure)
 		}
 	}
-	return sum
+	for reason, n := range answered {
+		if n > 0 {
+			list = append(list, Failure{"", ByAbide + reason + ownHints[reason], n, "troubleshooting.md#" + reason})
+		}
+	}
+	slices.SortFunc(list, func(a, b Failure) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Site, b.Site), cmp.Compare(a.What, b.What))
+	})
+	return list
 }
 
 // Sentences describes what went wrong, of sites with the same failures once. client names who gave requests up.

@@ -36,14 +36,24 @@ type HoldList struct {
 	More  bool   `json:"more"`
 }
 
-// Wait sums up the holds of one site that wait for the same limit.
+// Wait sums up the holds of one site that wait for the same limit, or those of many sites whose limits have the same name:
+// Site is then the one where the most wait, and Sites counts all.
 type Wait struct {
 	Site  string    `json:"site"`
+	Sites int       `json:"sites,omitempty"`
 	Limit string    `json:"limit,omitempty"`
 	Why   string    `json:"why,omitempty"` // why the site pauses, "" if it does not
 	Asks  bool      `json:"asks_store,omitempty"`
 	N     int       `json:"requests"`
 	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero: when something is over
+}
+
+// At names the site, and counts the others.
+func (w Wait) At() string {
+	if w.Sites > 1 {
+		return fmt.Sprintf("%s and %s more", w.Site, Count(uint64(w.Sites-1)))
+	}
+	return w.Site
 }
 
 // Ends says when the requests may go.
@@ -91,15 +101,18 @@ func (w Wait) For() string {
 type Waits struct {
 	List []Wait `json:"for"`
 	N    int    `json:"requests"`
-	More bool   `json:"more"` // N are not all
+	More bool   `json:"more"` // N are not all, or List has not all of them
 	// Turns names the clients and rules with a weight or priority of their own.
 	Turns string `json:"turns,omitempty"`
 
 	Most map[string]string `json:"-"` // :: site → what most of its requests wait for
 }
 
+// manySites is the number of sites from which on those that wait for limits of the same name are one row.
+const manySites = 4
+
 // SumWaits sums up at most MaxHolds requests by what they wait for.
-func SumWaits(holds []Hold, now time.Time) *Waits {
+func SumWaits(holds []Hold) *Waits {
 	sum := &Waits{List: []Wait{}, N: min(len(holds), MaxHolds), More: len(holds) > MaxHolds}
 	type line struct {
 		site, limit, why string
@@ -117,17 +130,45 @@ func SumWaits(holds []Hold, now time.Time) *Waits {
 		one.Until = one.Until.UTC()
 		sum.List = append(sum.List, *one)
 	}
-	slices.SortFunc(sum.List, func(a, b Wait) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Why, b.Why))
-	})
+	slices.SortFunc(sum.List, compareWaits)
 	sum.Most = make(map[string]string)
 	for _, one := range sum.List {
 		if sum.Most[one.Site] == "" {
 			sum.Most[one.Site] = one.For()
 		}
 	}
+	sum.List = joined(sum.List)
+	sum.More = sum.More || len(sum.List) > MaxListed
 	sum.List = sum.List[:min(len(sum.List), MaxListed)]
 	return sum
+}
+
+// compareWaits sorts those with the most requests first.
+func compareWaits(a, b Wait) int {
+	return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Why, b.Why))
+}
+
+// joined has one row for those of many sites that wait for limits of the same name.
+func joined(list []Wait) []Wait {
+	count, at, rows := map[string]int{}, map[string]int{}, []Wait{}
+	for _, one := range list {
+		count[one.For()]++
+	}
+	for _, one := range list {
+		what := one.For()
+		i, there := at[what]
+		switch {
+		case count[what] < manySites:
+			rows = append(rows, one)
+		case there:
+			rows[i].N, rows[i].Until = rows[i].N+one.N, earlier(rows[i].Until, one.Until)
+		default:
+			one.Sites, at[what] = count[what], len(rows)
+			rows = append(rows, one)
+		}
+	}
+	slices.SortFunc(rows, compareWaits)
+	return rows
 }
 
 func (w *Wait) add(hold Hold) {
@@ -191,14 +232,14 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 		return
 	}
 	more := ""
-	if s.Waiting.More {
+	if s.Waiting.N == MaxHolds && s.Waiting.More {
 		more = "more than "
 	}
 	heading(w, more+Number(s.Waiting.N, "request waits", "requests wait"))
 	t := table{numbers: []int{1}}
 	t.add("SITE", "REQUESTS", "FOR", "UNTIL")
 	for _, one := range s.Waiting.List {
-		t.add(one.Site, fmt.Sprint(one.N), one.For(), one.Ends(now))
+		t.add(one.At(), fmt.Sprint(one.N), one.For(), one.Ends(now))
 	}
 	t.write(w)
 	if s.Waiting.Turns != "" {

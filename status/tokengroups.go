@@ -104,11 +104,7 @@ func (g TokenGroup) Why(now time.Time) string {
 		parts = append(parts, fmt.Sprintf("the first %s %s, the last %s", verb, first, last))
 	}
 	if dead := g.State == "quarantined" || g.State == "disabled"; dead || len(g.Labels) <= fewNames && g.Reason != "" {
-		names := strings.Join(g.Labels[:min(len(g.Labels), mostNames)], ", ")
-		if more := len(g.Labels) - mostNames; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
-		}
-		parts = append(parts, names)
+		parts = append(parts, firstSites(g.Labels, mostNames))
 	}
 	return strings.Join(parts, "; ")
 }

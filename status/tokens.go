@@ -86,8 +86,8 @@ func (p Pool) Can(now time.Time) string {
 		next time.Time
 	}
 	sooner := func(a, b time.Time) time.Time {
-		if b.After(now) && (a.IsZero() || b.Before(a)) {
-			return b
+		if b.After(now) {
+			return earlier(a, b)
 		}
 		return a
 	}
@@ -107,6 +107,9 @@ func (p Pool) Can(now time.Time) string {
 	}
 	fewest, next, where := p.Ready, resting, []string{}
 	for at, u := range used {
+		if p.Sites() > 1 {
+			at.Of = strings.TrimSpace(at.Site + " " + at.Of)
+		}
 		switch n := p.Ready - u.n; {
 		case n < fewest || len(where) == 0:
 			fewest, next, where = n, sooner(resting, u.next), []string{at.Of}

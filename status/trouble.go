@@ -89,14 +89,6 @@ func (all *troubles) add(name string, t Trouble) {
 	same.next, same.since = earlier(same.next, t.next), earlier(same.since, t.since)
 }
 
-// earlier returns the earlier of two times. A zero time is not known.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // until says what is next, and since when it is so: of several things, those of the first.
 func (t *Trouble) until(now time.Time) string {
 	first := ""
@@ -114,7 +106,7 @@ func (t *Trouble) until(now time.Time) string {
 }
 
 // Troubles lists what is wrong, what does not work at all first.
-func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, now time.Time) []Trouble {
+func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advice []Advice, now time.Time) []Trouble {
 	all := &troubles{at: map[string]int{}, now: now}
 	for _, one := range s.Checks {
 		if one.Name == Draining {
@@ -149,6 +141,11 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, now t
 	for _, one := range jobs {
 		if one.State == JobFailed {
 			all.add(one.Name, Trouble{Kind: "job", Many: "jobs", Reason: fmt.Sprintf("%d of %d units failed", one.Units.Failed, one.Units.Total), Tone: "warm"})
+		}
+	}
+	for _, one := range advice {
+		if one.Rule == GivenUp && one.Weight >= 1 {
+			all.add(one.Site, Trouble{Many: "sites", Reason: strings.TrimPrefix(one.Text, one.Site+": "), Tone: "warm"})
 		}
 	}
 	if s.Unread != nil {

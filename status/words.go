@@ -179,6 +179,14 @@ func when(at, now time.Time) string {
 	return at.Add(time.Second-1).UTC().Format("15:04:05 UTC") + " (" + In(at, now) + ")"
 }
 
+// earlier returns the earlier of two times. A zero time is not known.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // Since says since when something is so.
 func Since(at time.Time) string { return "since " + at.UTC().Format("15:04:05 UTC") }
 

@@ -26,7 +26,7 @@ var rules = []struct {
 }{
 	{"outage", outages},
 	{"refuses-all", refusesAll},
-	{"given-up", givenUp},
+	{status.GivenUp, givenUp},
 	{"own-answers", ownAnswers},
 	{"limit", busyLimits},
 	{"limit-below-announced", belowAnnounced},
@@ -112,7 +112,12 @@ func pattern(a status.Advice) string {
 	return strings.Join(words, " ")
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+func percent(share float64) string {
+	if share > 0 && share < 0.005 {
+		return "less than 1 %"
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
+}
 
 func rate(perSecond float64) string {
 	if perSecond < 1 {

@@ -159,7 +159,8 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, status.HiddenTitle, .5), announced(hiddenLimit)},
 			[]string{"about 20 in 1s, not announced, has held", "accepts about 20 in 1s, and does not say so"},
 		},
-		"the site refused": {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"refused 9 % of all attempts, 1 in 60 min. They were sent again. Requests were held for 50 % of the time because of that."}},
+		"the site refused":                    {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"refused 9 % of all attempts, 1 in 60 min. They were sent again. Requests were held for 50 % of the time because of that."}},
+		"a share below a percent is not none": {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 1000, 3, 0, 0)}, []string{"refused less than 1 % of all attempts, 3 in 60 min."}},
 		"all that follows from refusals is one": {
 			"refusals",
 			[]func(*Facts){blocked(site, "cooldown", .4), blocked(site, "retry", .5), blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 70, 30, 0, 0), announced(hiddenLimit)},

@@ -53,9 +53,7 @@ func (f *Facts) filtered() *Facts {
 	g.Holds = only(f.Holds, func(h status.Hold) bool { return of(h.Site) })
 	g.Advice = only(f.Advice, func(a status.Advice) bool { return of(a.Site) || slices.ContainsFunc(a.Others, of) })
 	g.Paused = only(f.Paused, func(p status.SitePause) bool { return of(p.Site) })
-	if g.Waiting != nil {
-		g.Waiting = &status.Waits{List: only(f.Waiting.List, func(w status.Wait) bool { return of(w.Site) })}
-	}
+	g.Waiting = status.SumWaits(g.Holds)
 	about := func(l status.Announced) bool { return of(l.Site) }
 	g.Tokens = status.Tokens{Limits: only(f.Tokens.Limits, about)}
 	for _, p := range f.Tokens.Pools {
@@ -82,6 +80,11 @@ func (f *Facts) filtered() *Facts {
 		}
 	}
 	return &g
+}
+
+// wrong lists what is wrong.
+func (f *Facts) wrong(now time.Time) []status.Trouble {
+	return f.Troubles(f.Tokens, f.Forecasts, f.Jobs, f.Advice, now)
 }
 
 // only returns the items of a list that are wanted.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/status"
@@ -21,7 +22,7 @@ type limitBar struct {
 
 // barOf is a limit as a bar.
 func barOf(l *status.Limit) limitBar {
-	b := limitBar{Site: l.Site, Name: l.Limit, Left: l.LeftText(), Shared: l.Shared, Used: -1}
+	b := limitBar{Site: l.Site, Name: l.Limit, Left: leftWords(l.LeftText()), Shared: l.Shared, Used: -1}
 	if l.Of != "" {
 		b.Name += " of " + l.Of
 	}
@@ -30,6 +31,14 @@ func barOf(l *status.Limit) limitBar {
 		b.Tone = toneOf(b.Used)
 	}
 	return b
+}
+
+// leftWords adds to "3 of 5" that so much is left.
+func leftWords(text string) string {
+	if strings.Contains(text, " of ") {
+		text += " left"
+	}
+	return text
 }
 
 // toneOf returns the class of a bar by its used part, in hundredths.

@@ -67,6 +67,9 @@
 		if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 	}
 
+	const now = () => new Date().toISOString().slice(11, 19) + " UTC";
+	let seen = live.textContent; // when the last data came
+
 	function say(text, how) {
 		live.textContent = text;
 		live.className = how;
@@ -77,10 +80,16 @@
 	const site = new URLSearchParams(location.search).get("site");
 	if (site) events.searchParams.set("site", site);
 	const source = new EventSource(events);
-	source.addEventListener("open", () => say("live", "on"));
+	source.addEventListener("now", () => {
+		seen = now();
+		document.body.classList.remove("lost");
+		if (live.className !== "on") say("live", "on");
+	});
 	source.addEventListener("error", () => {
 		const closed = source.readyState === EventSource.CLOSED;
-		say(closed ? "not live: load the page again" : "connection lost, trying again", "off");
+		say((closed ? "not live: load the page again" : "connection lost, trying again") + "; last seen " + seen, "off");
+		document.body.classList.add("lost");
+		document.title = "abide: last seen " + seen;
 	});
 	source.addEventListener("part", (event) => {
 		const { id, html } = JSON.parse(event.data);

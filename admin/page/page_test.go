@@ -48,7 +48,7 @@ func crowd(sites, tokens int) *Facts {
 	for i := range status.MaxHolds {
 		f.Holds = append(f.Holds, status.Hold{Site: fmt.Sprintf("site-%04d.test", i%max(sites, 1)), Client: fmt.Sprint(i % 5), Priority: i % 8, Waited: float64(i), Expected: noon.Add(time.Minute)})
 	}
-	f.Waiting = status.SumWaits(f.Holds, noon)
+	f.Waiting = status.SumWaits(f.Holds)
 	return f
 }
 
@@ -163,13 +163,13 @@ func TestTheLimitThatHoldsIsShownAndNoneThatIsUnused(t *testing.T) {
 		limits []status.Limit
 		want   *limitBar
 	}{
-		{"", []status.Limit{{Site: "a.test", Limit: "10000 per month", Amount: 10_000, Left: 9_990}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20", Used: 100, Tone: "full"}},
-		{"", []status.Limit{{Site: "a.test", Limit: "50 per day", Amount: 50, Left: 0}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20", Used: 100, Tone: "full"}},
+		{"", []status.Limit{{Site: "a.test", Limit: "10000 per month", Amount: 10_000, Left: 9_990}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20 left", Used: 100, Tone: "full"}},
+		{"", []status.Limit{{Site: "a.test", Limit: "50 per day", Amount: 50, Left: 0}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20 left", Used: 100, Tone: "full"}},
 		{"", []status.Limit{flying}, nil},
 		{"60 requests of news-06", []status.Limit{flying}, &limitBar{Name: "60 requests of news-06", Used: -1, Holds: true}},
-		{"6 per 1s", []status.Limit{flying, {Limit: "6 per 1s", Amount: 6, Left: 0}}, &limitBar{Name: "6 per 1s", Left: "0 of 6", Used: 100, Tone: "full", Holds: true}},
-		{"40 per 1m of a", []status.Limit{{Limit: "40 per 1m", Of: "a", Amount: 40}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 20}}, &limitBar{Name: "40 per 1m of a", Left: "20 of 80", Used: 75, Tone: "warm", Holds: true}},
-		{"", []status.Limit{flying, {Limit: "40 per 1m", Of: "a", Amount: 40, Left: 10}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 30}}, &limitBar{Name: "40 per 1m, 2 together", Left: "40 of 80", Used: 50}},
+		{"6 per 1s", []status.Limit{flying, {Limit: "6 per 1s", Amount: 6, Left: 0}}, &limitBar{Name: "6 per 1s", Left: "0 of 6 left", Used: 100, Tone: "full", Holds: true}},
+		{"40 per 1m of a", []status.Limit{{Limit: "40 per 1m", Of: "a", Amount: 40}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 20}}, &limitBar{Name: "40 per 1m of a", Left: "20 of 80 left", Used: 75, Tone: "warm", Holds: true}},
+		{"", []status.Limit{flying, {Limit: "40 per 1m", Of: "a", Amount: 40, Left: 10}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 30}}, &limitBar{Name: "40 per 1m, 2 together", Left: "40 of 80 left", Used: 50}},
 	} {
 		site := status.Site{LimitedBy: one.by, Limits: one.limits}
 		if one.limits[0].Site != "" {
@@ -213,8 +213,8 @@ func TestLearnedLimitsOfAllTokensAreOneLine(t *testing.T) {
 		got = append(got, one.bar(noon))
 	}
 	want := []limitBar{
-		{Site: "a.test", Name: "75 per 15m, 2 tokens together", Left: "30 of 150", In: "in 1 min 00 s", Used: 80, Tone: "warm"},
-		{Site: "b.test", Name: "all requests", Left: "4 of 10", Used: 60},
+		{Site: "a.test", Name: "75 per 15m, 2 tokens together", Left: "30 of 150 left", In: "in 1 min 00 s", Used: 80, Tone: "warm"},
+		{Site: "b.test", Name: "all requests", Left: "4 of 10 left", Used: 60},
 		{Site: "c.test", Name: "about 20 in 1s, not announced", Left: "-", Used: -1},
 	}
 	if !slices.Equal(got, want) {
@@ -373,8 +373,8 @@ func TestAChartHasTheBytesOfItsPeriod(t *testing.T) {
 
 func TestAProblemIsAPage(t *testing.T) {
 	var b strings.Builder
-	err := Problem(&b, status.Problem{Title: "Bad Request", Detail: "<b>", Faults: []status.Fault{{Line: 3, Key: "limits[0]", Text: "is <i>"}}})
-	if err != nil || !strings.Contains(b.String(), `<p class="bad">&lt;b&gt;</p>`) || !strings.Contains(b.String(), "line 3: limits[0]: is &lt;i&gt;") {
+	err := Problem(&b, status.Problem{Title: "Bad Request", Detail: "body:3: limits[0]: is <i>", Faults: []status.Fault{{Line: 3, Key: "limits[0]", Text: "is <i>"}}})
+	if err != nil || strings.Contains(b.String(), "body:3") || !strings.Contains(b.String(), "line 3: limits[0]: is &lt;i&gt;") {
 		t.Error(err, b.String())
 	}
 }
@@ -442,18 +442,18 @@ func TestThePageOfASiteIsAboutThatSite(t *testing.T) {
 		f.Failures.Add(site, "403", 7)
 	}
 	f.Failures.Add("", "breaker", 9)
-	f.Waiting = status.SumWaits(f.Holds, noon)
-	if all := rendered(t, f); strings.Count(all, "other.test") < 9 || !strings.Contains(all, "failed: 14 answers 403") || !strings.Contains(all, "9 breaker") {
+	f.Waiting = status.SumWaits(f.Holds)
+	if all := rendered(t, f); strings.Count(all, "other.test") < 9 || !strings.Contains(all, "by abide: breaker") {
 		t.Error("the page of all sites lacks some")
 	}
 	f.Filter = "site-0001.test"
 	text := rendered(t, f)
-	for _, want := range []string{"site-0001.test blocks", "left alone", "client of site-0001.test", "quota of site-0001.test", "advice for site-0001.test", "<b>pool of site-0001.test", "limit of site-0001.test", "failed: 7 answers 403"} {
+	for _, want := range []string{"site-0001.test blocks", "left alone", "client of site-0001.test", "quota of site-0001.test", "advice for site-0001.test", "<b>pool of site-0001.test", "limit of site-0001.test", "403 (the site may block this crawler)</td><td>7</td>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of the site lacks %s", want)
 		}
 	}
-	for _, never := range []string{"other.test", "site-0002", "down.test", "9 breaker"} {
+	for _, never := range []string{"other.test", "site-0002", "down.test", "by abide: breaker"} {
 		if strings.Contains(text, never) {
 			t.Errorf("the page of the site has %s", never)
 		}
@@ -481,5 +481,5 @@ func TestFormsOfASiteAreBelowWhatIsWrongAndWaits(t *testing.T) {
 	f := ill()
 	f.Failures.Add("a.test", "403", 7)
 	f.Chosen = &Chosen{Site: "a.test", Limits: "limits: []\n"}
-	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "7 answers 403", `id="h-chosen"`, "Sites</h2>")
+	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "403 (the site may block this crawler)", `id="h-chosen"`, "Sites</h2>")
 }

@@ -32,11 +32,8 @@ type queueTable struct {
 	N       int
 	More    bool
 	Longest float64   // in seconds
-	last    time.Time // when the last of them goes; zero: not known
+	Last    time.Time // when the last of them goes; zero: not known
 }
-
-// Last says when the last of the requests goes, "" where that is not known.
-func (t queueTable) Last(now time.Time) string { return status.Ahead(t.last, now) }
 
 // queueOf sums up requests that wait, by limit and by site, client and priority: most of them first.
 func queueOf(f *Facts, now time.Time) (t queueTable) {
@@ -56,12 +53,12 @@ func queueOf(f *Facts, now time.Time) (t queueTable) {
 		}
 		row.N++
 		row.Longest, t.Longest = max(row.Longest, hold.Waited), max(t.Longest, hold.Waited)
-		if known = known && !hold.Expected.IsZero(); known && hold.Expected.After(t.last) {
-			t.last = hold.Expected
+		if known = known && !hold.Expected.IsZero(); known && hold.Expected.After(t.Last) {
+			t.Last = hold.Expected
 		}
 	}
 	if !known {
-		t.last = time.Time{}
+		t.Last = time.Time{}
 	}
 	all := slices.SortedFunc(maps.Values(rows), func(a, b *queueRow) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Client, b.Client))

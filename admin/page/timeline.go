@@ -63,20 +63,8 @@ type poolView struct {
 	Counts []stateCount
 	Rows   []tokenRow // those that are put away first
 	Width  int        // of a timeline
-	now    time.Time
+	Now    time.Time
 }
-
-// Can says how many tokens can go now.
-func (p poolView) Can() string { return p.Pool.Can(p.now) }
-
-// Grouped returns the tokens by state and reason.
-func (p poolView) Grouped() []status.TokenGroup { return p.Groups(p.now) }
-
-// Reason says why tokens of a group are in their state, and until when.
-func (p poolView) Reason(g status.TokenGroup) string { return g.Why(p.now) }
-
-// At formats the time from now until a mark.
-func (p poolView) At(at time.Time) string { return status.Ahead(at, p.now) }
 
 // stateCount is the number of tokens of a pool in one state, drawn from X on.
 type stateCount struct {
@@ -86,7 +74,7 @@ type stateCount struct {
 
 // poolOf is a pool with the timelines of its tokens.
 func poolOf(p *status.Pool, configured map[string]written, from *history.Snapshot, now time.Time) poolView {
-	v := poolView{Pool: p, Width: timelineWidth, now: now, Counts: countsOf(p.Tokens)}
+	v := poolView{Pool: p, Width: timelineWidth, Now: now, Counts: countsOf(p.Tokens)}
 	end := cmp.Or(from.End, now.Truncate(history.Step).Add(history.Step))
 	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
 	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(history.StateOf(&b), history.StateOf(&a)) })
@@ -257,7 +245,7 @@ func scarceOf(limits []status.Announced, several bool, now time.Time) (bars []li
 
 // announcedBar is an announced limit as a bar.
 func announcedBar(a *status.Announced, several bool, now time.Time) limitBar {
-	b := limitBar{Name: a.Label(), Left: a.LeftText(), In: status.Ahead(a.Reset, now), Used: -1}
+	b := limitBar{Name: a.Label(), Left: leftWords(a.LeftText()), In: status.Ahead(a.Reset, now), Used: -1}
 	if several && a.Site != "" {
 		b.Name = a.Site + ": " + b.Name
 	}

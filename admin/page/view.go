@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,11 +21,13 @@ import (
 type view struct {
 	*Facts
 	Now     time.Time
+	Wrong   int   // things that are wrong, those that the filter leaves out, too
+	Busy    bool  // a request waits, or has come since the start
 	Flow    spark // requests a second
 	Waited  spark
-	Summary string
 	Trouble folded[status.Trouble]
 	Queue   queueTable
+	Failed  folded[status.Failure] // since the start
 	Advised folded[status.Advice]
 	Sites   siteTable
 	Pools   []poolView
@@ -34,14 +37,16 @@ type view struct {
 }
 
 func viewOf(f *Facts, now time.Time) *view {
+	all := f
 	f = f.filtered()
-	wrong, learnt := f.Troubles(f.Tokens, f.Forecasts, f.Jobs, now), learnedOf(f, now)
+	wrong, learnt := f.wrong(now), learnedOf(f, now)
 	useful := slices.SortedStableFunc(slices.Values(f.Advice), func(a, b status.Advice) int { return cmp.Compare(repeats(a), repeats(b)) })
 	v := &view{
-		Facts: f, Now: now, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1), Summary: summaryOf(f, len(wrong)),
-		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Advised: fold(useful, 2, same),
+		Facts: f, Now: now, Wrong: len(all.wrong(now)), Busy: all.Total.Requests > 0 || len(all.Holds) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
+		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(useful, 2, same),
 		Sites: sitesOf(f, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
+	v.Flow.Most, v.Waited.Most = max(v.Flow.Most, f.Samples.Total.Now.Requests), max(v.Waited.Most, float64(len(f.Holds)))
 	written := writtenByToken(f)
 	for i := range f.Tokens.Pools {
 		v.Pools = append(v.Pools, poolOf(&f.Tokens.Pools[i], written, &f.Samples, now))
@@ -58,44 +63,22 @@ func viewOf(f *Facts, now time.Time) *view {
 
 // repeats returns 1 for advice about what the page calls wrong above it, 0 for all other.
 func repeats(a status.Advice) int {
-	if a.Rule == "outage" || a.Rule == "denied-token" {
+	if a.Rule == "outage" || a.Rule == "denied-token" || a.Rule == status.GivenUp && a.Weight >= 1 {
 		return 1
 	}
 	return 0
 }
 
-// summaryOf is the state in a sentence for those who hear the page. It changes seldom, so it has
-// no number that changes all the time.
-func summaryOf(f *Facts, wrong int) string {
-	first, second := "Nothing is wrong", "no request waits"
-	if wrong > 0 {
-		first = status.Number(wrong, "thing is wrong", "things are wrong")
-	}
-	if len(f.Holds) > 0 {
-		second = "requests wait"
-	}
-	return first + "; " + second + "."
+// Elsewhere counts what is wrong with what the filter leaves out.
+func (v *view) Elsewhere() int {
+	return v.Wrong - len(v.Trouble.Shown) - len(v.Trouble.Folded) - v.Trouble.Hidden
 }
 
-// Use returns the URL to copy: the one where all https is opened, if there is one.
-func (v *view) Use() string { return cmp.Or(v.Open, v.Proxy) }
-
-// Failed says which answers of the sites failed since the start, and which were abide's own.
-func (v *view) Failed() []string { return v.Failures.Sum("failed").Sentences("clients") }
+// Came reports whether requests have come, if only before the start.
+func (v *view) Came() bool { return v.Busy || len(v.Past.Periods) > 0 }
 
 // Up returns how long the process has run.
 func (v *view) Up() string { return v.Now.Sub(v.Started).Truncate(time.Second).String() }
-
-// Time returns the time at which the page was made.
-func (v *view) Time() string { return v.Now.UTC().Format("15:04:05 UTC") }
-
-// Busy reports whether any request has come.
-func (v *view) Busy() bool { return v.Total.Requests > 0 || len(v.Holds) > 0 }
-
-// In, Ahead and Ago describe a time relative to the page's.
-func (v *view) In(at time.Time) string    { return status.In(at, v.Now) }
-func (v *view) Ahead(at time.Time) string { return status.Ahead(at, v.Now) }
-func (v *view) Ago(at time.Time) string   { return status.Ago(at, v.Now) }
 
 // StoreSentence describes the state of the store.
 func (v *view) StoreSentence() string {
@@ -119,6 +102,17 @@ func perSecond(rate float64) string {
 // bytesPerSecond formats a rate of bytes.
 func bytesPerSecond(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" }
 
+// docs is the address of the documents.
+const docs = "https://github.com/abide-proxy/abide/blob/main/docs/"
+
+// document matches the names of documents in a text.
+var document = regexp.MustCompile(`docs/([a-z0-9-]+\.md(#[a-z0-9-]+)?)`)
+
+// linked is a text in which the names of documents are links.
+func linked(text string) template.HTML {
+	return template.HTML(document.ReplaceAllString(template.HTMLEscapeString(text), `<a href="`+docs+`$1">$0</a>`))
+}
+
 // span formats a time in seconds, at least one: "3 min 05 s".
 func span(seconds float64) string {
 	return status.Long(time.Duration(max(seconds, 1) * float64(time.Second)))
@@ -139,7 +133,7 @@ var (
 
 // partNames are the parts that change, in the order of the page. Each is a template, and the id
 // of the element that has what the template makes.
-var partNames = []string{"state", "summary", "trouble", "queue", "flow", "advice", "sites", "tokens", "jobs", "limits", "bandwidth", "fleet"}
+var partNames = []string{"title", "state", "summary", "trouble", "queue", "flow", "advice", "sites", "tokens", "jobs", "limits", "bandwidth", "fleet"}
 
 // templates needs each function that a template calls; those that take the time are given by view.
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
@@ -147,6 +141,8 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
 	"perSecond": perSecond, "breaker": status.BreakerWord, "grouped": status.Grouped,
 	"span": span, "bytes": bytesPerSecond,
+	"areWrong": func(n int) string { return status.Number(n, "thing is wrong", "things are wrong") },
+	"linked":   linked, "since": status.Since, "in": status.In, "ago": status.Ago, "ahead": status.Ahead, "docs": func(part string) string { return docs + part },
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },
 }).ParseFS(templateFiles, "*.html"))
 
@@ -166,20 +162,13 @@ func Parts(f *Facts, now time.Time) ([]Part, error) {
 	v := viewOf(f, now)
 	list := make([]Part, 0, len(partNames))
 	for _, name := range partNames {
-		part, err := v.part(name)
-		if err != nil {
+		var b strings.Builder
+		if err := execute(&b, name, v); err != nil {
 			return nil, err
 		}
-		list = append(list, part)
+		list = append(list, Part{name, b.String()})
 	}
 	return list, nil
-}
-
-// part makes one part.
-func (v *view) part(name string) (Part, error) {
-	var b strings.Builder
-	err := execute(&b, name, v)
-	return Part{name, b.String()}, err
 }
 
 // Problem writes a page about a form that was refused.

@@ -45,6 +45,7 @@ type crawl struct {
 	t      *testing.T
 	admin  string // the address of the admin listener
 	client http.Client
+	stop   func()      // ends abide
 	cools  atomic.Bool // the site refuses the first token for ten minutes
 }
 
@@ -101,7 +102,8 @@ func (c *crawl) serve(dir, config string) (proxy string) {
 	c.check(err)
 	abide := process.New("abide", filepath.Join(dir, "abide"), "serve", "--config", filepath.Join(dir, "abide.yaml"), "--listen", proxy, "--admin", c.admin, "--data", filepath.Join(dir, "data"))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
-	c.t.Cleanup(func() { abide.Stop(); cancel() })
+	c.stop = abide.Stop
+	c.t.Cleanup(func() { c.stop(); cancel() })
 	c.check(abide.StartAt(ctx, c.admin))
 	return proxy
 }
@@ -166,7 +168,10 @@ func TestARealBrowserKeepsThePageLive(t *testing.T) {
 	tab.isTrue("the page is as wide as the window", fits)
 	tab.does("a phone", screen(390, 800, true))
 	tab.isTrue("the page is as wide as a phone", fits+` && innerWidth === 390`)
+	tab.isTrue("the title says what is wrong", `document.title === "abide: 1 thing is wrong"`)
 	tab.quiet()
+	c.stop()
+	tab.until("the page says when it was last live", `/^connection lost, trying again; last seen \d\d:\d\d:\d\d UTC$/.test(document.querySelector("#live.off")?.textContent) && /^abide: last seen /.test(document.title) && getComputedStyle(document.querySelector("main")).opacity < 1`)
 }
 
 func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {

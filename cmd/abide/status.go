@@ -54,6 +54,7 @@ type statusAnswers struct {
 	Tokens   json.RawMessage `json:"tokens"`
 	Forecast json.RawMessage `json:"forecast"`
 	Jobs     json.RawMessage `json:"-"`
+	Advice   json.RawMessage `json:"-"`
 }
 
 // oneStatus prints the status of the abide whose admin listener is at address.
@@ -71,12 +72,13 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	var tokens status.Tokens
 	var forecast []status.Forecast
 	var jobs []status.Job
-	if json.Unmarshal(said.Status, &process) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil || json.Unmarshal(said.Jobs, &jobs) != nil {
+	var advice status.AdviceList
+	if json.Unmarshal(said.Status, &process) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil || json.Unmarshal(said.Jobs, &jobs) != nil || json.Unmarshal(said.Advice, &advice) != nil {
 		return notAbide(address, "tells its status")
 	}
 	now := time.Now()
 	process.Describe(text)
-	if wrong := process.Troubles(tokens, forecast, jobs, now); len(wrong) > 0 {
+	if wrong := process.Troubles(tokens, forecast, jobs, advice.Advice, now); len(wrong) > 0 {
 		status.DescribeTroubles(text, wrong)
 		text.WriteString("\n")
 	}
@@ -96,7 +98,7 @@ func askStatus(ctx context.Context, address string, api adminAPI) (said statusAn
 	if said.Status, err = api.get(ctx, address, "status", "tells its status"); err != nil {
 		return said, err
 	}
-	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast, "jobs": &said.Jobs} {
+	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast, "jobs": &said.Jobs, "advice": &said.Advice} {
 		*where, err = api.get(ctx, address, path, "tells its status")
 		if isAbsent(err) {
 			*where, err = []byte("null"), nil // an older abide, or one without pools

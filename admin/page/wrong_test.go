@@ -1,0 +1,77 @@
+package page
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/status"
+)
+
+// TestAFilterHidesNoTrouble: what is wrong elsewhere is counted, also in the title.
+func TestAFilterHidesNoTrouble(t *testing.T) {
+	f := ill()
+	f.Total.Requests, f.Filter = 7, "site-0001"
+	f.Checks, f.Tokens, f.Jobs = nil, status.Tokens{}, nil // they are about no site
+	text := rendered(t, f)
+	inOrder(t, text, `<title id="title">abide: 3 things are wrong</title>`, `about sites whose name has <b>site-0001</b>: <a href="/">all</a>`, `<h2 id="h-trouble">Nothing is wrong with sites whose name has site-0001</h2>`, `Elsewhere 3 things are wrong: <a href="/">all</a>`)
+	f.Filter = "down"
+	inOrder(t, rendered(t, f), "What is wrong with sites whose name has down</h2>", "left alone", "Elsewhere 2 things are wrong")
+	f.Filter = ""
+	if text := rendered(t, f); strings.Contains(text, "Elsewhere") || strings.Contains(text, "whose name has") {
+		t.Error("the page of all sites speaks of others")
+	}
+	f.Filter = "nothere"
+	if text := rendered(t, f); strings.Contains(text, "<details open>") {
+		t.Error("a filter that leaves nothing makes abide new")
+	}
+}
+
+func TestWhatCameBeforeTheStartIsKnown(t *testing.T) {
+	f := &Facts{Proxy: "http://127.0.0.1:3128", Past: Past{Periods: []Period{{Name: "hour", Step: time.Minute, Steps: 60}}}}
+	f.Started = noon
+	text := rendered(t, f)
+	inOrder(t, text, "None since 12:00:00 UTC, when abide started.", "Point a client at it")
+	if strings.Contains(text, "<details open>") || strings.Contains(text, "No request has come yet") {
+		t.Error("it begins anew")
+	}
+}
+
+// TestWhatFailedIsToldOnce: by site and reason, with what abide answered itself.
+func TestWhatFailedIsToldOnce(t *testing.T) {
+	f := &Facts{}
+	f.Failures.Add("a.test", "429: by abide: wait", 24785)
+	f.Failures.Add("a.test", "499: 8.8s", 12)
+	f.Failures.Add("b.test", "403", 7)
+	f.Failures.Add("", "wait", 24785)
+	f.Failures.Add("", "stalled", 3)
+	text := rendered(t, f)
+	const docs = `<a href="https://github.com/abide-proxy/abide/blob/main/docs/`
+	inOrder(t, text, `<a href="/?site=a.test">a.test</a></th><td class="text">`+docs+`troubleshooting.md#wait">429 by abide: wait</a></td><td>24 785</td>`,
+		docs+`crawlers.md#time-outs">given up by clients after 8.8s</a></td><td>12</td>`, `403 (the site may block this crawler)</td><td>7</td>`, `by abide: stalled`, `<td>3</td>`)
+	if strings.Count(text, "785") != 1 {
+		t.Error("it is told twice")
+	}
+	if got := string(linked("<b> see docs/crawlers.md#time-outs.")); got != `&lt;b&gt; see `+docs+`crawlers.md#time-outs">docs/crawlers.md#time-outs</a>.` {
+		t.Error(got)
+	}
+}
+
+// TestTheMostHasThePresent: the points of the line are of steps that are over.
+func TestTheMostHasThePresent(t *testing.T) {
+	f := crowd(1, 0)
+	f.Samples.Total.Now.Requests, f.Holds = 631, f.Holds[:20]
+	inOrder(t, rendered(t, f), "at most 20 waited at once", "at most 631/s")
+}
+
+func TestClientsThatGaveUpInMassesAreWrong(t *testing.T) {
+	f := &Facts{Advice: []status.Advice{
+		{Rule: status.GivenUp, Site: "a.test", Weight: 1, Text: "a.test: clients gave up 83 of 500 requests after 8.8s."},
+		{Rule: status.GivenUp, Site: "b.test", Weight: 0.2, Text: "b.test: clients gave up 5 of 500 requests after 8.8s."},
+	}}
+	text := rendered(t, f)
+	inOrder(t, text, `class="warm">a.test</th><td class="text">clients gave up 83 of 500 requests after 8.8s.</td>`, "Advice</h2>", "b.test: clients", "a.test: clients")
+	if !strings.Contains(text, "abide: 1 thing is wrong") {
+		t.Error("a few are called wrong")
+	}
+}
