@@ -75,6 +75,19 @@
 		live.className = how;
 	}
 
+	// A form loads the page again: the focus returns to the button of its row.
+	document.addEventListener("submit", (event) => {
+		const row = event.target.closest("tr[data-key]");
+		if (row) sessionStorage.setItem("row", JSON.stringify([row.closest("div[id]").id, keyOf(row)]));
+	});
+	const [part, key] = JSON.parse(sessionStorage.getItem("row") || "[]");
+	sessionStorage.removeItem("row");
+	addEventListener("load", () => setTimeout(() => { // before, going to the fragment of the address takes the focus away
+		const row = part && document.querySelector(`#${part} tr[data-key="${CSS.escape(key)}"]`);
+		for (let up = row?.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
+		row?.querySelector("button")?.focus({ preventScroll: true });
+	}));
+
 	// The origin has no user and password, which a URL for events may not have.
 	const events = new URL("/api/v1/events", location.origin);
 	const site = new URLSearchParams(location.search).get("site");

@@ -186,6 +186,9 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 			tab.does("opening the page", scripts(one.script), chromedp.Navigate("http://"+c.admin+"/"))
 			tab.does("pausing", chromedp.Click(chromedp.CSS(`button[aria-label="Pause api.test"]`)), chromedp.WaitVisible(chromedp.CSS(`button[aria-label="Resume api.test"]`)))
 			c.shows("sites/api.test", `"reason":"with the button on the page"`)
+			if one.script {
+				tab.until("the focus stays at the row", `document.activeElement.getAttribute("aria-label")?.startsWith("Resume api.test")`)
+			}
 			tab.does("resuming", chromedp.Click(chromedp.CSS(`button[aria-label="Resume api.test"]`)), chromedp.WaitVisible(chromedp.CSS(`button[aria-label="Pause api.test"]`)))
 			if got := c.shown("sites/api.test"); strings.Contains(got, `"paused"`) {
 				t.Errorf("it is not resumed: %s", got)
