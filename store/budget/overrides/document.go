@@ -56,9 +56,6 @@ func parse(text []byte) (o Override, err error) {
 		if o.Limits, err = policy.ParseLimits(d.Limits); err != nil {
 			return o, err
 		}
-		if o.Limits == nil {
-			o.Limits = []policy.Limit{}
-		}
 	}
 	if o.Pause = d.Pause; o.isEmpty() {
 		return o, errors.New("it has neither limits nor a pause")
@@ -66,12 +63,7 @@ func parse(text []byte) (o Override, err error) {
 	return o, nil
 }
 
-func same(a, b Override) bool {
-	if (a.Limits == nil) != (b.Limits == nil) || !samePause(a.Pause, b.Pause) {
-		return false
-	}
-	return a.Limits == nil || sameLimits(a.Limits, b.Limits)
-}
+func same(a, b Override) bool { return samePause(a.Pause, b.Pause) && sameLimits(a.Limits, b.Limits) }
 
 // kindOfLimits is the kind of the documents. Stores have it.
 const kindOfLimits = "limits"

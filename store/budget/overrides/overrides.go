@@ -113,9 +113,6 @@ func (v *Overrides) Set(ctx context.Context, site string, body []byte) error {
 	if rule := v.o.Plans.Policy().RuleOf(site); slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.By == "token" }) && (rule == nil || rule.Pool == "") {
 		return errNoTokens
 	}
-	if limits == nil {
-		limits = []policy.Limit{}
-	}
 	if err := v.change(site, func(o *Override) { o.Limits = limits }); err != nil {
 		return err
 	}
@@ -167,7 +164,7 @@ func (v *Overrides) change(site string, set func(o *Override)) error {
 	override := was
 	set(&override)
 	// Limits that were set before stay, also where a new configuration has no room for them.
-	if override.Limits != nil && (was.Limits == nil || !sameLimits(was.Limits, override.Limits)) {
+	if override.Limits != nil && !sameLimits(was.Limits, override.Limits) {
 		if err := v.o.Plans.Fits(site, override.Limits); err != nil {
 			return fmt.Errorf("the limits of %s: %w", site, err)
 		}
@@ -271,7 +268,7 @@ func (v *Overrides) read(ctx context.Context) (bySite, error) {
 func (v *Overrides) log(all bySite) {
 	for site, one := range all {
 		old := v.All()[site]
-		if one.Limits != nil && (old.Limits == nil || !sameLimits(old.Limits, one.Limits)) {
+		if one.Limits != nil && !sameLimits(old.Limits, one.Limits) {
 			v.o.Log.WithField("site", site).Infof("the limits of %s are those that were set at run time: %s", site, titlesOf(one.Limits))
 		}
 		if one.Pause != nil && !one.Pause.Over(time.Now()) && !samePause(old.Pause, one.Pause) {
@@ -344,6 +341,9 @@ func titlesOf(limits []policy.Limit) string {
 }
 
 func sameLimits(a, b []policy.Limit) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
 	text, err := policy.FormatLimits(a)
 	if err != nil {
 		return false
