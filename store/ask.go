@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -137,11 +138,7 @@ func (n Note) Replaces(known Note) bool {
 // MergeNotes adds received notes to the known ones, and drops expired ones. It returns the
 // notes that were new.
 func MergeNotes(known map[string]Note, said []Note, now time.Time) (news []Note) {
-	for key, n := range known {
-		if !n.Until.After(now) {
-			delete(known, key)
-		}
-	}
+	maps.DeleteFunc(known, func(_ string, n Note) bool { return !n.Until.After(now) })
 	for _, n := range said {
 		n = n.normalized()
 		if old, there := known[n.Key]; n.Until.After(now) && (!there || n.Replaces(old)) {

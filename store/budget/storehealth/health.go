@@ -329,11 +329,7 @@ func (h *Health) Report() {
 	h.unloggedLosses = 0
 	h.mu.Unlock()
 	if outages > 0 {
-		times := "times"
-		if outages == 1 {
-			times = "time"
-		}
-		h.log.Warnf("the store was away %d more %s since %s, for %v in all", outages, times, first.UTC().Format(time.RFC3339), lasting.Round(time.Millisecond))
+		h.log.Warnf("the store was away %s since %s, for %v in all", status.Number(outages, "more time", "more times"), first.UTC().Format(time.RFC3339), lasting.Round(time.Millisecond))
 	}
 	if losses > 0 {
 		h.log.WithField("site", site).Warnf("the store has lost budgets of sites %d more times, of %s last", losses, site)
