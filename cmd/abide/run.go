@@ -351,10 +351,8 @@ func runChild(child *exec.Cmd, caught *childSignals) error {
 
 // childSignals forwards signals to a command.
 type childSignals struct {
-	arriving chan os.Signal
-	closing  chan struct{}
-	running  sync.WaitGroup
-	ending   func(bySignal bool) // called when the command begins to end, for the first of its signals or without one
+	*arrivals
+	ending func(bySignal bool) // called when the command begins to end, for the first of its signals or without one
 }
 
 // endingTime is the time before the end of a command in which it closes its connections.
@@ -362,9 +360,7 @@ const endingTime = time.Second
 
 // catchForChild catches signals from now on. They wait until forward is called.
 func catchForChild() *childSignals {
-	s := &childSignals{arriving: make(chan os.Signal, 64), closing: make(chan struct{})}
-	signal.Notify(s.arriving, append(slices.Clone(forwardedSignals), syscall.SIGPIPE)...)
-	return s
+	return &childSignals{arrivals: arrivalsOf(append(slices.Clone(forwardedSignals), syscall.SIGPIPE))}
 }
 
 // forward sends the signals that have come, and later ones, to the command.
@@ -372,29 +368,14 @@ func (s *childSignals) forward(child *os.Process, group childGroup) {
 	if more := group.jobSignals(); len(more) > 0 {
 		signal.Notify(s.arriving, more...)
 	}
-	s.running.Go(func() {
-		var seen repeats
-		for {
-			select {
-			case <-s.closing:
-				return
-			case sig := <-s.arriving:
-				if sig == syscall.SIGINT || sig == syscall.SIGTERM {
-					s.ending(true)
-				}
-				if !seen.again(sig, time.Now()) {
-					group.forward(child, sig)
-				}
-			}
+	s.each(func(sig os.Signal, now time.Time) {
+		if sig == syscall.SIGINT || sig == syscall.SIGTERM {
+			s.ending(true)
+		}
+		if !s.repeats.again(sig, now) {
+			group.forward(child, sig)
 		}
 	})
-}
-
-// close stops forwarding. The signals stay caught, so that abide ends with the command's
-// status whatever signal comes.
-func (s *childSignals) close() {
-	close(s.closing)
-	s.running.Wait()
 }
 
 const (

@@ -24,37 +24,55 @@ type signals struct {
 
 	reopen atomic.Pointer[func()] // opens the access log again; nil: there is none yet
 
-	repeats  repeats
-	arriving chan os.Signal
-	end      context.CancelFunc
-	closing  chan struct{}
-	running  sync.WaitGroup
+	end context.CancelFunc
+	*arrivals
 }
 
 // catchSignals catches signals from now on: a SIGHUP that comes while abide starts must not
 // end it.
 func catchSignals(ctx context.Context) *signals {
 	stop, end := context.WithCancel(ctx)
-	s := &signals{
-		stop: stop, end: end,
-		again:    make(chan os.Signal, 1),
-		reload:   make(chan struct{}, 1),
-		arriving: make(chan os.Signal, 8),
-		closing:  make(chan struct{}),
-	}
 	// SIGPIPE is caught and not ignored: a child inherits ignored signals.
-	signal.Notify(s.arriving, append(reopenSignals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)...)
-	s.running.Go(func() {
+	caught := append(reopenSignals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	s := &signals{stop: stop, end: end, again: make(chan os.Signal, 1), reload: make(chan struct{}, 1), arrivals: arrivalsOf(caught)}
+	s.each(s.take)
+	return s
+}
+
+// arrivals catches signals. Those that arrive before each is called wait until then.
+type arrivals struct {
+	arriving chan os.Signal
+	closing  chan struct{}
+	running  sync.WaitGroup
+	repeats  repeats
+}
+
+// arrivalsOf catches some signals from now on.
+func arrivalsOf(caught []os.Signal) *arrivals {
+	a := &arrivals{arriving: make(chan os.Signal, 64), closing: make(chan struct{})}
+	signal.Notify(a.arriving, caught...)
+	return a
+}
+
+// each calls take for one signal after the other, until close.
+func (a *arrivals) each(take func(sig os.Signal, now time.Time)) {
+	a.running.Go(func() {
 		for {
 			select {
-			case sig := <-s.arriving:
-				s.take(sig, time.Now())
-			case <-s.closing:
+			case sig := <-a.arriving:
+				take(sig, time.Now())
+			case <-a.closing:
 				return
 			}
 		}
 	})
-	return s
+}
+
+// close ends the handling. The signals stay caught: the process exits next, with the status that it has now
+// whatever signal comes.
+func (a *arrivals) close() {
+	close(a.closing)
+	a.running.Wait()
 }
 
 func (s *signals) take(sig os.Signal, now time.Time) {
@@ -104,11 +122,9 @@ func (r *repeats) again(sig os.Signal, now time.Time) bool {
 	return false
 }
 
-// close ends the handling. The signals stay caught: the process exits next, and a SIGHUP
-// that comes meanwhile must not change the exit status.
+// close ends the handling, and what goes on until stop is done.
 func (s *signals) close() {
-	close(s.closing)
-	s.running.Wait()
+	s.arrivals.close()
 	s.end()
 }
 
