@@ -44,6 +44,7 @@ type Backfill struct {
 	held     heldClaims
 	progress progress
 	pausing  pausing
+	patience output.Patience
 	claiming chan struct{} // has one element while nobody claims
 	claimed  []*output.Claim
 }
@@ -58,6 +59,7 @@ func New(o Options) *Backfill {
 	}
 	b := &Backfill{options: o, claiming: make(chan struct{}, 1)}
 	b.claiming <- struct{}{}
+	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"
 	b.held.output, b.held.warn, b.held.all = o.Output, o.Warn, map[*output.Claim]context.CancelFunc{}
 	return b
 }
@@ -142,6 +144,9 @@ func (b *Backfill) Status(now time.Time) status.Job {
 	}
 	if s.State != status.JobRunning {
 		return s
+	}
+	if b.patience.Away() {
+		s.Limited = "the output cannot be written"
 	}
 	if b.options.Limited != nil && s.Limited == "" {
 		s.Limited = b.options.Limited()

@@ -217,8 +217,8 @@ func TestAnOutputThatIsAwayIsWaitedFor(t *testing.T) {
 		o, m := &origin{took: time.Second}, newMemory()
 		var lines []string
 		b := newRun(o, m)
-		b.options.Log = func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-		b.options.Warn = b.options.Log
+		b.patience.Log = func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+		b.patience.Warn = b.patience.Log
 		time.AfterFunc(2500*time.Millisecond, func() { m.set(func() { m.away = true }) })
 		time.AfterFunc(time.Hour, func() { m.set(func() { m.away = false }) })
 		if err := b.Run(t.Context()); err != nil {

@@ -28,7 +28,6 @@ type progress struct {
 	samples  []sample
 	held     string // why abide refused a request last
 	heldAt   time.Time
-	away     bool
 	noted    map[string]bool
 }
 
@@ -86,20 +85,6 @@ func (p *progress) note(text string, log func(string, ...any)) {
 	}
 }
 
-// outputAway has the log say once that the output is away, and once that it is back.
-func (p *progress) outputAway(err error, log func(string, ...any)) {
-	p.mu.Lock()
-	changed := p.away != (err != nil)
-	p.away = err != nil
-	p.mu.Unlock()
-	switch {
-	case changed && err != nil:
-		log("the job waits for its output, and loses nothing: %v", err)
-	case changed:
-		log("the output can be written again")
-	}
-}
-
 func (p *progress) counts() output.Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,9 +115,6 @@ func (p *progress) status(now time.Time) (s status.Job, done work) {
 	}
 	if now.Sub(p.heldAt) < holdShown {
 		s.Limited = p.held
-	}
-	if p.away {
-		s.Limited = "the output cannot be written"
 	}
 	return s, work{units: p.units, requests: p.requests, took: now.Sub(p.began), left: s.Units.Left()}
 }

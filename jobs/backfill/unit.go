@@ -180,28 +180,13 @@ func (b *Backfill) commit(ctx context.Context, c *output.Claim, p output.Page) e
 	return err
 }
 
-// maxAway is the longest pause between two tries to reach an output that is away.
-const maxAway = 10 * time.Second
-
 // persist calls do again and again while the output is away.
 func (b *Backfill) persist(ctx context.Context, do func(ctx context.Context) error) error {
-	for wait := minPause; ; wait = min(2*wait, maxAway) {
-		err := do(ctx)
-		late := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil // such as after this process was frozen
-		if !errors.Is(err, output.ErrAway) && !late {
-			if err == nil {
-				b.progress.outputAway(nil, b.options.Log)
-			}
-			return err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		b.progress.outputAway(err, b.options.Warn)
-		if err := clock.Sleep(ctx, wait); err != nil {
-			return err
-		}
+	err := b.patience.Write(ctx, do)
+	if ctx.Err() != nil && errors.Is(err, output.ErrAway) {
+		return ctx.Err()
 	}
+	return err
 }
 
 // PagesOf makes the walks of a job's units.

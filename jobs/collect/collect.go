@@ -105,6 +105,7 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 	}
 	c.schedule = newSchedule(o.Job.Collect.Every, list, time.Now())
 	c.writer = &writer{options: o, free: c.wake.Send, changed: signal.New()}
+	c.writer.patience.Log, c.writer.patience.Warn, c.writer.patience.Waits = o.Log, o.Warn, "the collection keeps its records until the output can be written"
 	return c, nil
 }
 
@@ -266,7 +267,7 @@ func (c *Collector) Status(now time.Time) status.Job {
 	switch {
 	case c.paused:
 		s.State = status.JobPaused
-	case c.writer.isAway():
+	case c.writer.patience.Away():
 		s.Limited = "the output cannot be written"
 	case c.options.Limited != nil:
 		s.Limited = c.options.Limited()

@@ -2,11 +2,9 @@ package collect
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/jobs/output"
 )
@@ -22,23 +20,20 @@ const (
 	// that one statement deletes.
 	pruneEvery  = 10 * time.Minute
 	pruneAtOnce = 10_000
-	// Pauses between two tries to write.
-	firstPause = 100 * time.Millisecond
-	longPause  = 10 * time.Second
 )
 
 // writer writes records and what is remembered of targets, in batches. What is not written yet
 // is bounded by the job's memory.
 type writer struct {
-	options Options
-	free    func()        // there may be room again
-	changed signal.Signal // wakes run
+	options  Options
+	patience output.Patience
+	free     func()        // there may be room again
+	changed  signal.Signal // wakes run
 
 	mu      sync.Mutex
 	batch   batch
 	used    int64 // bytes that are reserved or not written
 	written int64 // records
-	away    bool
 	closed  bool
 }
 
@@ -94,12 +89,6 @@ func (w *writer) count() int64 {
 	return w.written
 }
 
-func (w *writer) isAway() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.away
-}
-
 // take takes what is to be written now.
 func (w *writer) take() (b batch, closed bool) {
 	w.mu.Lock()
@@ -138,44 +127,15 @@ func (w *writer) write(ctx context.Context, b batch) error {
 	if len(b.records)+len(b.targets) == 0 {
 		return nil
 	}
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		err := w.append(ctx, b)
-		if errors.Is(err, context.DeadlineExceeded) { // such as after this process was frozen
-			err = errors.Join(output.ErrAway, err)
-		}
-		w.setAway(err)
-		switch {
-		case err == nil:
-			return w.tell(b)
-		case !errors.Is(err, output.ErrAway), ctx.Err() != nil:
-			return err
-		}
-		_ = clock.Sleep(ctx, pause) // when ctx ends, for one last try
+	err := w.patience.Write(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+		defer cancel()
+		return w.options.Output.Append(ctx, b.records, b.targets)
+	})
+	if err != nil {
+		return err
 	}
-}
-
-func (w *writer) append(ctx context.Context, b batch) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
-	defer cancel()
-	return w.options.Output.Append(ctx, b.records, b.targets)
-}
-
-// setAway has the log say once that the output is away, and once that it is back.
-func (w *writer) setAway(err error) {
-	away := errors.Is(err, output.ErrAway)
-	if err != nil && !away {
-		return
-	}
-	w.mu.Lock()
-	changed := w.away != away
-	w.away = away
-	w.mu.Unlock()
-	switch {
-	case changed && away:
-		w.options.Warn("the collection keeps its records until the output can be written: %v", err)
-	case changed:
-		w.options.Log("the output can be written again")
-	}
+	return w.tell(b)
 }
 
 // tell counts a batch as written, and shows its records.

@@ -25,7 +25,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 // LeaseTime is the time for which a claimed unit belongs to a process that does not renew its
@@ -193,4 +196,43 @@ type Job interface {
 	// Read yields all records that were fetched since a time, in the order of fetching. Memory
 	// does not grow with their number.
 	Read(ctx context.Context, since time.Time) iter.Seq2[Record, error]
+}
+
+// Patience writes to an output again and again while that is away. The log says once that the output
+// is away, and once that it is back. It is safe for concurrent use.
+type Patience struct {
+	Log, Warn func(format string, args ...any)
+	Waits     string // what the log says, before the reason, of an output that is away
+	away      atomic.Bool
+}
+
+// Pauses between two tries to write.
+const (
+	firstPause = 100 * time.Millisecond
+	longPause  = 10 * time.Second
+)
+
+// Away tells whether the output was away at the last try.
+func (p *Patience) Away() bool { return p.away.Load() }
+
+// Write calls write until the output is not away. When ctx ends, it calls write once more.
+func (p *Patience) Write(ctx context.Context, write func(ctx context.Context) error) error {
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		err := write(ctx)
+		if errors.Is(err, context.DeadlineExceeded) { // such as after this process was frozen
+			err = errors.Join(ErrAway, err)
+		}
+		away := errors.Is(err, ErrAway)
+		if (away || err == nil) && p.away.Swap(away) != away {
+			if away {
+				p.Warn("%s: %v", p.Waits, err)
+			} else {
+				p.Log("the output can be written again")
+			}
+		}
+		if !away || ctx.Err() != nil {
+			return err
+		}
+		_ = clock.Sleep(ctx, pause) // when ctx ends, for one last try
+	}
 }
