@@ -71,9 +71,9 @@ func follow(ctx context.Context, by http.RoundTripper, r *http.Request) (*http.R
 
 // sameOrigin tells whether two URLs have the same scheme, host and port.
 func sameOrigin(a, b *url.URL) bool {
-	one, err := policy.ParseTarget(a.Scheme, a.Host)
-	other, failed := policy.ParseTarget(b.Scheme, b.Host)
-	return err == nil && failed == nil && one == other
+	first, err := policy.ParseTarget(a.Scheme, a.Host)
+	second, failed := policy.ParseTarget(b.Scheme, b.Host)
+	return err == nil && failed == nil && first == second
 }
 
 // patienceOfProxy is the Abide-Max-Wait of a request that may wait as long as it takes. A proxy
