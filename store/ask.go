@@ -192,17 +192,13 @@ type JointRow struct {
 // sharedInstance is the instance of a row that several instances use.
 const sharedInstance = ""
 
-// owns tells whether the asking instance may write its State without reading the row.
-func (r *JointRow) owns(a *Ask, instance string) bool {
-	return a.Joint.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
-		a.Joint.From.matches(r.instance, r.seq))
-}
-
 // AnswerJoint answers an Ask with Joint from a budget's row. It returns the row to save if
 // the Status is Done. lives tells which instances are running.
 func AnswerJoint(r *JointRow, a *Ask, instance string, now time.Time, lives func(instance string) bool) (*JointRow, Answer) {
-	t := caller{instance, now.UnixMicro()}
-	if r.owns(a, instance) {
+	t, from := caller{instance, now.UnixMicro()}, a.Joint.From
+	// As budgets.joint does, the owner writes its State without reading the row.
+	if a.Joint.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
+		from.instance != nil && *from.instance == r.instance && from.seq == r.seq) {
 		return ownRow(a, t)
 	}
 	return r.share(a, t, lives)

@@ -287,7 +287,7 @@ func (f *budgets) exchangeNotes(d *database, b *Batch, now time.Time) ([]Note, e
 func (f *budgets) joint(d *database, site string, a *Ask, t caller) (Answer, error) {
 	if a.Joint.Owned {
 		next, said := ownRow(a, t)
-		n, err := d.change(updateCount+"instance = ?3 AND seq < ?4 OR instance = ?9 AND seq = ?10", // as owns: NULL equals nothing
+		n, err := d.change(updateCount+"instance = ?3 AND seq < ?4 OR instance = ?9 AND seq = ?10", // as AnswerJoint: NULL equals nothing
 			append(next.values(site, a.Key), a.Joint.From.instance, a.Joint.From.seq)...)
 		if err != nil || n > 0 {
 			return said, err

@@ -123,11 +123,10 @@ func (c *maintenance) dropExcessDocuments(d *database) (more bool, err error) {
 			delete(c.excess, kind)
 		}
 	}
-	if len(c.excess) > 0 {
-		return true, nil
+	if more = len(c.excess) > 0; !more {
+		c.excess = nil
 	}
-	c.excess = nil
-	return false, nil
+	return more, nil
 }
 
 // countCounts finds out in the background whether there are too many Counts.
@@ -196,8 +195,6 @@ func (d *database) documents(ctx context.Context) uint64 {
 	}
 	defer release()
 	var n int64
-	if d.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'documents'").Scan(&n) != nil {
-		return 0
-	}
+	_ = d.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'documents'").Scan(&n)
 	return uint64(n)
 }

@@ -138,11 +138,6 @@ type Origin struct {
 	seq      int64
 }
 
-// matches tells whether the instance wrote the state with that number.
-func (o Origin) matches(instance string, seq int64) bool {
-	return o.instance != nil && *o.instance == instance && o.seq == seq
-}
-
 // Status is the result of an Ask.
 type Status uint8
 

@@ -212,7 +212,7 @@ func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
 	}
 	k.session.run(ctx)
 	others.Wait()
-	last, cancel := context.WithTimeout(context.Background(), finalExchangeTimeout)
+	last, cancel := context.WithTimeout(context.Background(), exchangeTimeout)
 	defer cancel()
 	k.session.returnAll(last)
 	if k.shared {

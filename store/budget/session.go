@@ -24,8 +24,6 @@ const (
 	// maxBatches go to the store in one exchange, and maxExchanges are under way at once.
 	maxBatches   = 256
 	maxExchanges = 4
-	// finalExchangeTimeout bounds the last exchange of all.
-	finalExchangeTimeout = 2 * time.Second
 	// sweepInterval is the time between two sweeps of accounts whose sites the gate has
 	// forgotten.
 	sweepInterval = time.Minute
@@ -232,7 +230,7 @@ func (s *session) returnAll(ctx context.Context) {
 			all = all[n:]
 		}
 		if all = again; len(all) > 0 { // the store may be back in a moment
-			_ = clock.Sleep(ctx, finalExchangeTimeout/20)
+			_ = clock.Sleep(ctx, exchangeTimeout/20)
 		}
 	}
 }

@@ -119,10 +119,7 @@ func (m *shared) When(now time.Time, n int64) (time.Time, bool) {
 			wait = max(m.availableAt(at, n)-at.low, 1)
 		}
 	}
-	if wait > 0 {
-		return now.Add(time.Duration(wait)), true
-	}
-	return now, true
+	return now.Add(time.Duration(wait)), true
 }
 
 // Asks tells whether n units cannot be taken only because the store's answer is pending. It
