@@ -47,6 +47,7 @@ func noisyServices() (list []*service) {
 type mishap struct {
 	name     string
 	requests int
+	slower   float64 // than the others, which the goal of the test takes into account
 	service  func(requests, seed int) *service
 }
 
@@ -58,21 +59,28 @@ func mishaps() (list []mishap) {
 			share    float64
 			requests int
 		}{{0.05, 20}, {0.05, 100}, {0.05, 300}, {0.15, 60}, {0.3, 100}} {
-			list = append(list, mishap{fmt.Sprintf("%g %% of %d", 100*c.share, code), c.requests, func(requests, seed int) *service {
+			list = append(list, mishap{fmt.Sprintf("%g %% of %d", 100*c.share, code), c.requests, 1, func(requests, seed int) *service {
 				s := noisy(c.share, "", refuse, "", nil)
 				s.requests, s.seed = requests, uint64(seed)
 				return s
 			}})
 		}
-		list = append(list, mishap{fmt.Sprintf("1 %% of %d, Retry-After: 1", code), 2400, func(requests, seed int) *service {
-			s := noisy(0.01, "", func(h http.Header) (int, string) {
-				h.Set("Retry-After", "1")
-				return code, ""
-			}, "", nil)
-			s.requests, s.seed = requests, uint64(seed)
-			return s
-		}})
-		list = append(list, mishap{fmt.Sprintf("%d for 10 s", code), 600, func(requests, seed int) *service {
+		for _, c := range []struct {
+			share    float64
+			requests int
+			wait     string
+			slower   float64
+		}{{0.01, 2400, "1", 1}, {0.1, 400, "2", 1}, {0.1, 400, "10", 5}} {
+			list = append(list, mishap{fmt.Sprintf("%g %% of %d, Retry-After: %s", 100*c.share, code, c.wait), c.requests, c.slower, func(requests, seed int) *service {
+				s := noisy(c.share, "", func(h http.Header) (int, string) {
+					h.Set("Retry-After", c.wait)
+					return code, ""
+				}, "", nil)
+				s.requests, s.seed = requests, uint64(seed)
+				return s
+			}})
+		}
+		list = append(list, mishap{fmt.Sprintf("%d for 10 s", code), 600, 1, func(requests, seed int) *service {
 			s := noisy(0, "", refuse, "", nil)
 			from := time.Duration(1+seed%5) * time.Second
 			s.requests, s.overload, s.latency = requests, between(from, from+10*time.Second), 2*usualLatency

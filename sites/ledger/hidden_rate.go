@@ -114,7 +114,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		}
 	}
 	first := p.Blank() && p.search.rate == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
-	if until-v <= second && (first || against && p.search.from == compared) {
+	if until-v < shortestNamed && (first || against && p.search.from == compared) {
 		if p.noise.all.refused == 1 {
 			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: sent, total: p.search.total, idle: p.search.idle})
 		}
@@ -164,7 +164,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	case r.Block && !again:
 		p.search.block(v, sent)
 		p.windowed = false
-	case r.Block:
+	case r.Block, p.windowed && p.noise.against && p.noise.row == 1:
 	case named && p.search.rate == 0:
 		p.windowed = true
 		p.window.refused(v, until, (until-v)%second == 0)
@@ -369,6 +369,9 @@ func (p *HiddenRate) succeededBefore(v int64) {
 func (p *HiddenRate) resume(v, at int64, against bool) {
 	s, idle := &p.search, idleTime(max(p.stop.until, p.stop.since), at)
 	recovery, tried := v-p.stop.since-idle, at-idle // a request could have gone before
+	if p.paced {
+		s.idle += max(p.stop.until-p.stop.since, 0) // what a site names that does not end a window is no part of what requests need
+	}
 	p.stop.active = false
 	p.stop.until = min(p.stop.until, v)
 	others := p.sharing.otherProbes

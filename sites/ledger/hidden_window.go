@@ -140,7 +140,7 @@ func (w *hiddenWindow) roll(v int64) (first bool) {
 // another is worth its refusal. Several limits together may have shown a window that is not
 // there, and few requests a window take long to be many.
 func (w *hiddenWindow) mayTryAgain() bool {
-	return w.since > uint64(acceptedToTry)<<w.fails || w.held >= windowsToTry<<(2*w.fails)
+	return w.since >= uint64(min(acceptedToTry, windowsToTry*w.limit))<<w.fails
 }
 
 // disproved reports whether a whole window has passed in which more than the limit was

@@ -161,16 +161,20 @@ func (n *noise) judge() (noisy, limit bool) {
 // chance returns about the probability that so many refusals have followed others at once, at rates that
 // no limit refuses, if each request is refused with the same probability.
 func (n *noise) chance() float64 {
-	part, chance := n.all.likely(), 1.0
+	part, chance := n.all.part(), 1.0
 	for i := range n.again {
 		chance *= (n.slow.refused + float64(i)) / float64(i+1) * part
 	}
 	return chance
 }
 
-// slow reports whether the present rate is one that no limit refuses.
+// slow reports whether the present rate is one that no limit refuses, or fewer requests were accepted in this window than were in one
+// before. The next request tells whether the window has less now, so another one has to be in flight.
 func (p *HiddenRate) slow() bool {
-	return !p.windowed && p.search.rate > 0 && p.search.rate <= p.search.floor
+	if p.windowed {
+		return 10*p.window.accepted < 9*p.window.limit && len(p.atOnce.flying) > 1
+	}
+	return p.search.rate > 0 && p.search.rate <= p.search.floor
 }
 
 // doubt takes a success for what it tells of noise, and reports whether the head of the last refusals
