@@ -182,10 +182,11 @@ func (w *window) guess() int64 {
 }
 
 // shown returns the length of the windows for people. Requests that come late put two ends further apart than the
-// length, and the time that is announced until an end is no longer: a usual length between both is the length.
+// length, and the time that is announced until an end is no longer, but for its rounding up and down (slop): a usual
+// length between both is the length.
 func (w *window) shown() int64 {
 	for _, seconds := range slices.Backward(usualWindows[:]) {
-		if usual := seconds * second; !w.lengthAnnounced && w.longest > 0 && w.longest-second <= usual && usual <= w.period {
+		if usual := seconds * second; !w.lengthAnnounced && w.longest > 0 && w.longest-second-w.slop <= usual && usual <= w.period {
 			return usual
 		}
 	}
