@@ -138,6 +138,8 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 		return fmt.Sprintf("%s refuses %.2g %% of the requests, whatever the rate is: nothing here makes that fewer.", site, 100*share)
 	case found == "":
 		return fmt.Sprintf("%s refused requests, and no limit was found that explains it: fewer requests at once may help.", site)
+	case limits[0].SoFar:
+		return fmt.Sprintf("%s accepts %s, or refuses some requests at random: more requests will tell which.", site, found)
 	case f.usable(f.Pools[site]) == 0:
 		return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found)
 	}

@@ -11,6 +11,8 @@ func TestARateIsSaidWhereItIsKnown(t *testing.T) {
 	hidden := func(limit int64, window float64) status.Announced {
 		return status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: limit, Remaining: -1, Window: window}
 	}
+	soFar := hidden(20, 1)
+	soFar.SoFar = true
 	second := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Window: 1}
 	for _, c := range []struct {
 		facts []func(*Facts)
@@ -23,6 +25,7 @@ func TestARateIsSaidWhereItIsKnown(t *testing.T) {
 		{[]func(*Facts){pool(site, []string{"a"}, status.Announced{Site: site, Title: "5 requests", Limit: 5})}, "5 requests", ""},
 		{[]func(*Facts){announced(status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1})}, "5 per 1s", ""},
 		{[]func(*Facts){announced(hidden(20, 1))}, "hidden", "api.test accepts about 20 in 1s, and does not say so: fewer requests, or an account of which it allows more, would help."},
+		{[]func(*Facts){announced(soFar)}, "hidden", "api.test accepts about 20 in 1s so far, or refuses some requests at random: more requests will tell which."},
 		{[]func(*Facts){announced(hidden(5, 0))}, "hidden", "api.test accepts 5 at once, and does not say so: fewer requests, or an account of which it allows more, would help."},
 		{[]func(*Facts){announced(hidden(-1, 0))}, "hidden", "api.test refused requests, and no limit was found that explains it: fewer requests at once may help."},
 		{[]func(*Facts){announced(status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.05})}, "hidden", "api.test refuses 5 % of the requests, whatever the rate is: nothing here makes that fewer."},

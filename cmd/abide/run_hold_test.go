@@ -161,6 +161,11 @@ func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
+	s.broken = nil // it works again
+	want = "abide  1 request to 1 site in 1m0s\nheld   1 request, 38s: a.test, a pause after refusals or failures\n"
+	if got := written(s); got != want {
+		t.Errorf("it is\n%swant\n%s", got, want)
+	}
 }
 
 func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {

@@ -325,8 +325,8 @@ func (s *summary) advice() string {
 	case "", "retry", "token", "store":
 		return ""
 	case "cooldown":
-		if s.failed(most.Site) {
-			return ""
+		if s.refusals == 0 || s.failed(most.Site) {
+			return "" // it could not be reached
 		}
 		return "the limit of " + most.Site + " under sites: in abide.yaml, so that it has no reason to refuse"
 	}

@@ -78,9 +78,10 @@ type someProcess struct {
 	tokens func() status.Tokens
 }
 
-func (someProcess) Ready() []status.Check             { return nil }
-func (someProcess) Jobs(context.Context) []status.Job { return nil }
-func (someProcess) Refused() *status.RefusedReload    { return nil }
+func (someProcess) Ready() []status.Check                  { return nil }
+func (someProcess) Jobs(context.Context) []status.Job      { return nil }
+func (someProcess) Refused() *status.RefusedReload         { return nil }
+func (someProcess) Advice(time.Time) (l status.AdviceList) { return l }
 func (p someProcess) Store(ctx context.Context) (s status.Store) {
 	if p.tokens != nil {
 		s = someStore(ctx)
