@@ -88,6 +88,7 @@ type Refusal struct {
 	Pooled      bool      // there are several tokens, which may have limits of their own
 	Block       bool      // the server refuses everything for a while, and asking prolongs it
 	Failure     bool      // the server may have failed, which says nothing of a rate
+	Others      bool      // other requests wait
 	Again       bool      // the server has refused like this before, and that was not taken for a limit
 }
 
@@ -96,7 +97,7 @@ type Refusal struct {
 func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bool) {
 	v, sent := p.at(now), p.clock.On(r.Sent)
 	p.search.pooled = r.Pooled
-	slow := p.slow() && !p.stop.active
+	slow := p.slow(r.Others) && !p.stop.active
 	excused, certain := p.noise.refused(sent, slow)
 	against := p.noise.against && p.noise.row == 1
 	switch {

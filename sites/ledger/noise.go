@@ -169,10 +169,10 @@ func (n *noise) chance() float64 {
 }
 
 // slow reports whether the present rate is one that no limit refuses, or fewer requests were accepted in this window than were in one
-// before. The next request tells whether the window has less now, so another one has to be in flight.
-func (p *HiddenRate) slow() bool {
+// before. others: the next request tells at once whether the window has less now.
+func (p *HiddenRate) slow(others bool) bool {
 	if p.windowed {
-		return 10*p.window.accepted < 9*p.window.limit && len(p.atOnce.flying) > 1
+		return 10*p.window.accepted < 9*p.window.limit && others
 	}
 	return p.search.rate > 0 && p.search.rate <= p.search.floor
 }
@@ -180,7 +180,7 @@ func (p *HiddenRate) slow() bool {
 // doubt takes a success for what it tells of noise, and reports whether the head of the last refusals
 // speaks against a limit.
 func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
-	against = p.noise.succeeded(sent, p.slow())
+	against = p.noise.succeeded(sent, p.slow(true))
 	noisy, limit := p.noise.judge()
 	if p.search.from == compared && p.noise.slow.accepted == 0 {
 		p.search.from = measured
