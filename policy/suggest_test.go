@@ -69,6 +69,7 @@ func TestAVariableIsComparedWithoutThePrefixThatAllHave(t *testing.T) {
 	for wrong, want := range map[string]string{
 		"ABIDE_LISTN": "ABIDE_LISTEN", "ABIDE_LOGLEVEL": "ABIDE_LOG_LEVEL", "ABIDE_DTAA": "ABIDE_DATA",
 		"ABIDE_USER": "", "ABIDE_FOO": "", "ABIDE_HOME": "", "ABIDE_X": "", "ABIDE_": "",
+		"ABIDE_MODE": "",
 	} {
 		if got := nearest(wrong, known); got != want {
 			t.Errorf("%q is near %q, want %q", wrong, got, want)

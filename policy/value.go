@@ -355,7 +355,10 @@ func nearest(wrong string, words []string) string {
 	best, least := "", 2*longestWord
 	for _, w := range words {
 		meant := bare(w)
-		if written == meant {
+		switch {
+		case w == wrong:
+			return "" // it is no misspelling
+		case written == meant:
 			return w
 		}
 		if a, b := stem(written), stem(meant); len(b) > 2 && near(a, b) {
