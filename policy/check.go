@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -198,9 +199,7 @@ func (l *loading) checkPooled(p *Policy, s *Site, opened *cover, key string) {
 				continue
 			}
 			tls := one
-			if tls.Port == 0 {
-				tls.Port = 443 // tokens are only sent to named ports
-			}
+			tls.Port = cmp.Or(tls.Port, 443) // tokens are only sent to named ports
 			if _, ok := opened.by(tls); !ok {
 				l.contradict(key, "puts its tokens into requests, which nobody sees inside of https to %s; add it to intercept, or write intercept: auto", one)
 				return

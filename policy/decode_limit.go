@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -192,9 +193,7 @@ func (l *Limit) complete(has func(key string) bool) error {
 
 func (l *Limit) completeWindow(has func(string) bool) error {
 	calendar := l.Per.Calendar != ""
-	if l.As == "" {
-		l.As = l.usual()
-	}
+	l.As = cmp.Or(l.As, l.usual())
 	switch {
 	case calendar != l.Traits().Calendar:
 		return errors.New("as: quota goes with per: day, week or month, and only that")

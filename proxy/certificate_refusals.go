@@ -392,10 +392,8 @@ func (h *refusedHosts) passes(now time.Time, key refusedKey) (refusal refusedHos
 // ofClient returns the refusal of one of a client's programs because of which https of new connections is
 // tunnelled. ok is false if there is none, or if requests of another program have come through.
 func (h *refusedHosts) ofClient(now time.Time, client, host string) (refusal refusedHost, ok bool) {
-	for _, key := range h.trials.Keys() {
-		if t, _ := h.trials.Peek(key); key.client == client && key.host == host && !t.accepted.IsZero() {
-			return refusedHost{}, false
-		}
+	if h.acceptedSince(time.Time{}, refusedKey{client: client, host: host}) {
+		return refusedHost{}, false
 	}
 	for _, one := range h.refused.Values() {
 		if one.Client == client && one.Host == host && now.Before(one.Until) && one.Until.After(refusal.Until) {
@@ -407,13 +405,7 @@ func (h *refusedHosts) ofClient(now time.Time, client, host string) (refusal ref
 
 // all returns the refusals that count now, least recently used first.
 func (h *refusedHosts) all(now time.Time) []refusedHost {
-	var list []refusedHost
-	for _, refusal := range h.refused.Values() {
-		if refusal.counts(now) {
-			list = append(list, refusal)
-		}
-	}
-	return list
+	return slices.DeleteFunc(h.refused.Values(), func(r refusedHost) bool { return !r.counts(now) })
 }
 
 // restore adds a refusal from before a restart. A clock that was set back meanwhile does not

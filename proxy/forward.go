@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -255,9 +256,7 @@ func (f *forwarder) serveWebsocket(x *exchange, r *http.Request) {
 	w := &x.writer
 	resp, _ := f.transport.RoundTrip(r, nil)
 	defer resp.Body.Close()
-	for k, v := range resp.Header { // of a response of abide itself
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), resp.Header) // of a response of abide itself
 	origin, upgraded := resp.Body.(*download)
 	if resp.StatusCode != http.StatusSwitchingProtocols || !upgraded {
 		w.WriteHeader(resp.StatusCode)

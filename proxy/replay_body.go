@@ -3,7 +3,9 @@ package proxy
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -45,10 +47,7 @@ type replayBody struct {
 type allowance interface{ take(have int) int }
 
 func (b *replayBody) begin(source io.ReadCloser, trailer http.Header, memory allowance) {
-	b.source, b.trailer, b.memory = source, trailer, memory
-	for name := range trailer {
-		b.names = append(b.names, name)
-	}
+	b.source, b.trailer, b.memory, b.names = source, trailer, memory, slices.Collect(maps.Keys(trailer))
 	b.changed.L = &b.mu
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -108,11 +109,7 @@ func stripHop(h http.Header) {
 		}
 		return
 	}
-	for name := range h {
-		if slices.Contains(hopByHop[:], name) {
-			delete(h, name)
-		}
-	}
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return slices.Contains(hopByHop[:], name) })
 }
 
 // responseWriter writes the response of a request. It has no ReadFrom, so that a head and a

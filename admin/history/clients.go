@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 const (
@@ -63,10 +65,7 @@ func (c *clientAddresses) shared(now time.Time) (list []SharedName) {
 		if len(seen) < 2 {
 			continue
 		}
-		sharedName := SharedName{Client: name}
-		for _, s := range seen {
-			sharedName.Addresses = append(sharedName.Addresses, s.address)
-		}
+		sharedName := SharedName{Client: name, Addresses: lists.Map(seen, func(s lastSeen) string { return s.address })}
 		slices.Sort(sharedName.Addresses)
 		list = append(list, sharedName)
 	}

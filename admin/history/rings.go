@@ -1,6 +1,7 @@
 package history
 
 import (
+	"maps"
 	"math"
 	"time"
 
@@ -39,11 +40,7 @@ func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, gr
 		since = second
 	}
 	r.second = second
-	for name := range r.sites {
-		if _, there := counted[name]; !there {
-			delete(r.sites, name)
-		}
-	}
+	maps.DeleteFunc(r.sites, func(name string, _ *course) bool { _, there := counted[name]; return !there })
 	for _, one := range grown {
 		known := r.sites[one.Site]
 		if known == nil {
@@ -82,11 +79,7 @@ func (r *rings) takeTokens(now time.Time, tokens status.Tokens) {
 			known.add(now, &p.Tokens[i])
 		}
 	}
-	for key := range r.tokens {
-		if !seen[key] {
-			delete(r.tokens, key)
-		}
-	}
+	maps.DeleteFunc(r.tokens, func(key TokenKey, _ *timeline) bool { return !seen[key] })
 }
 
 // Snapshot has all points until a time. It shares nothing with the Recorder.

@@ -196,12 +196,9 @@ func crawlerProxy(p *policy.Policy, user *url.Userinfo, note func(string, ...any
 
 // opensAllOf tells whether abide opens all https of a user at every address.
 func opensAllOf(p *policy.Policy, user *url.Userinfo) bool {
-	for _, one := range p.Access.Clients {
-		if user != nil && one.Name == user.Username() && one.OpensAll {
-			return true
-		}
-	}
-	return p.Intercept.Mode == "all"
+	return p.Intercept.Mode == "all" || user != nil && slices.ContainsFunc(p.Access.Clients, func(c policy.Client) bool {
+		return c.Name == user.Username() && c.OpensAll
+	})
 }
 
 // foreignCA is the CA of an abide whose data directory this user may not read: that of a

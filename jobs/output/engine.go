@@ -146,9 +146,7 @@ func (e *engine) openPostgres(at policy.Secret) error {
 	}
 	e.name, e.password = "postgres://"+c.Host+"/"+c.Database, c.Password
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "abide"
-	}
+	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "abide")
 	// A process that is frozen within a transaction would keep its units locked after their
 	// leases have ended.
 	end := "SET idle_in_transaction_session_timeout = " + strconv.FormatInt(max(e.o.Lease.Milliseconds(), 1000), 10)

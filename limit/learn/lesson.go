@@ -1,6 +1,9 @@
 package learn
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Scope tells which requests a limit or a refusal applies to.
 type Scope uint8
@@ -23,12 +26,8 @@ func (s Scope) String() string {
 
 // ParseScope parses a name written by String.
 func ParseScope(text string) (Scope, bool) {
-	for s, name := range scopes {
-		if name == text {
-			return Scope(s), true
-		}
-	}
-	return None, false
+	s := slices.Index(scopes[:], text)
+	return Scope(max(s, 0)), s >= 0
 }
 
 // Unit names the things that a limit counts. The empty unit is requests.

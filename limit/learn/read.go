@@ -64,12 +64,7 @@ func needsBody(status int, head []byte, request *Request) bool {
 
 // readsBody tells whether a dialect looks at the bodies of a status.
 func (d *Dialect) readsBody(status int) bool {
-	for n := range d.Refusals {
-		if slices.Contains(d.Refusals[n].Status, status) {
-			return true
-		}
-	}
-	return len(d.Body) > 0
+	return len(d.Body) > 0 || slices.ContainsFunc(d.Refusals, func(r Refusal) bool { return slices.Contains(r.Status, status) })
 }
 
 // maxHeaders bounds the limit headers of one response that are read.

@@ -64,12 +64,7 @@ func (s *reading) isRefusal(status int, found *finding, dialects []*Dialect) boo
 	case 400:
 		return s.hints.namesFutureTime()
 	}
-	for _, d := range dialects {
-		if slices.Contains(d.Statuses, status) {
-			return spent || s.hints.namesFutureTime()
-		}
-	}
-	return false
+	return slices.ContainsFunc(dialects, func(d *Dialect) bool { return slices.Contains(d.Statuses, status) }) && (spent || s.hints.namesFutureTime())
 }
 
 // binding is the limit that binds first: of those with nothing left the one that resets

@@ -245,11 +245,8 @@ const maxDateLength = 64
 // parseDate parses the three date formats of HTTP, ISO 8601 and JavaScript's. Without a
 // zone, the date is in UTC.
 func parseDate(text string) (at time.Time, resolution time.Duration, ok bool) {
-	for n := range len(text) {
-		if text[n] == '(' { // JavaScript's name of the zone
-			text = trim(text[:n])
-			break
-		}
+	if date, _, found := strings.Cut(text, "("); found { // JavaScript's name of the zone
+		text = trim(date)
 	}
 	if len(text) < len("2006-01-02 15:04") || len(text) > maxDateLength {
 		return time.Time{}, 0, false

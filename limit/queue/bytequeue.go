@@ -25,13 +25,10 @@ func (q *byteQueue) waitForBytes(b *byteRequest) {
 
 // drop removes a byte request whose caller has gone.
 func (q *byteQueue) drop(now time.Time, b *byteRequest) {
-	for i := range q.byteRequests {
-		if q.byteRequests[i] == b {
-			b.holdAgain(now, 0, 0)
-			q.byteRequests = append(q.byteRequests[:i], q.byteRequests[i+1:]...)
-			q.agenda.bytesChanged = true
-			return
-		}
+	if i := slices.Index(q.byteRequests, b); i >= 0 {
+		b.holdAgain(now, 0, 0)
+		q.byteRequests = slices.Delete(q.byteRequests, i, i+1)
+		q.agenda.bytesChanged = true
 	}
 }
 
@@ -145,12 +142,7 @@ func (q *byteQueue) withdraw(h *hold) {
 		return
 	}
 	h.grant.offered = false
-	for i := range q.offered {
-		if q.offered[i] == h {
-			q.offered = slices.Delete(q.offered, i, i+1)
-			return
-		}
-	}
+	q.offered = slices.DeleteFunc(q.offered, func(o *hold) bool { return o == h })
 }
 
 // take takes what a byte source asks for. If there is nothing to take, it unreserves the bytes of

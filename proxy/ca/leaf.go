@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -173,11 +174,7 @@ func Rejected(err error) bool {
 	case "local error":
 		return text == damagedRecord.Error()
 	case "remote error":
-		for _, alert := range rejectionAlerts {
-			if text == alert.Error() {
-				return true
-			}
-		}
+		return slices.ContainsFunc(rejectionAlerts, func(alert tls.AlertError) bool { return text == alert.Error() })
 	}
 	return false
 }

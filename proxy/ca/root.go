@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -123,24 +124,14 @@ func (r *root) permits(name string, addr netip.Addr) bool {
 
 func certificatePermits(cert *x509.Certificate, name string, addr netip.Addr) bool {
 	if addr.IsValid() {
-		ip := addr.AsSlice()
-		for _, one := range cert.ExcludedIPRanges {
-			if one.Contains(ip) {
-				return false
-			}
-		}
-		for _, one := range cert.PermittedIPRanges {
-			if one.Contains(ip) {
-				return true
-			}
-		}
-		return len(cert.PermittedIPRanges) == 0
+		return allowed(cert.ExcludedIPRanges, cert.PermittedIPRanges, func(network *net.IPNet) bool { return network.Contains(addr.AsSlice()) })
 	}
-	within := func(constraint string) bool { return withinDomain(name, constraint) }
-	if slices.ContainsFunc(cert.ExcludedDNSDomains, within) {
-		return false
-	}
-	return len(cert.PermittedDNSDomains) == 0 || slices.ContainsFunc(cert.PermittedDNSDomains, within)
+	return allowed(cert.ExcludedDNSDomains, cert.PermittedDNSDomains, func(constraint string) bool { return withinDomain(name, constraint) })
+}
+
+// allowed tells whether nothing that is excluded matches, and something that is permitted, if anything is named there.
+func allowed[T any](excluded, permitted []T, matches func(T) bool) bool {
+	return !slices.ContainsFunc(excluded, matches) && (len(permitted) == 0 || slices.ContainsFunc(permitted, matches))
 }
 
 // withinDomain tells whether a name is the domain of a constraint or below it.

@@ -2,6 +2,7 @@ package sitelog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,11 +81,7 @@ func (l *siteLines) state(now time.Time, site string) *siteState {
 
 // tidy forgets sites without anything to log.
 func (l *siteLines) tidy(now time.Time) {
-	for name, s := range l.sites {
-		if s.over(now) {
-			delete(l.sites, name)
-		}
-	}
+	maps.DeleteFunc(l.sites, func(_ string, s *siteState) bool { return s.over(now) })
 }
 
 // waiting takes the requests that wait at each site. It is called about once a second.

@@ -363,11 +363,7 @@ func outOfResources(err error) bool {
 		return true
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		for _, e := range errsOutOfResources {
-			if strings.Contains(dns.Err, e.Error()) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(errsOutOfResources, func(e error) bool { return strings.Contains(dns.Err, e.Error()) })
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package broadcast
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,10 +99,7 @@ func (u *unmetSites) of(site string) (notes []store.Note) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for n := range maps.Values(u.told[site]) {
-		notes = append(notes, n)
-	}
-	return notes
+	return slices.Collect(maps.Values(u.told[site]))
 }
 
 func (u *unmetSites) forget(site string) {

@@ -1,6 +1,9 @@
 package ledger
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // atOnce finds how many requests may be in flight, where a server refuses for that. A limit
 // of requests in flight refuses only those that are more than ever before: see suspects.
@@ -55,9 +58,7 @@ func (a *atOnce) next() int64 {
 // took notes the time of an answer.
 func (a *atOnce) took(d int64) {
 	d = min(max(d, 1), minute)
-	if a.latency == 0 {
-		a.latency = d
-	}
+	a.latency = cmp.Or(a.latency, d)
 	a.latency += (d - a.latency) / 8
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -282,9 +283,7 @@ func (p *HiddenRate) takeInWindow(v int64) {
 			p.stop.pause = max(w.length/64, leastPause)
 		}
 	}
-	if w.start == 0 {
-		w.start = v
-	}
+	w.start = cmp.Or(w.start, v)
 	w.taken++
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -166,9 +167,7 @@ func (p *phase) apart(r *reading, was *present) {
 		return
 	}
 	p.aligned = by > 0 && was.announced.high%by == 0
-	if p.distance == (span{}) {
-		p.distance = span{by, by}
-	}
+	p.distance = cmp.Or(p.distance, span{by, by})
 	p.distance = span{min(p.distance.low, by), max(p.distance.high, by)}
 	if p.distance.high-p.distance.low > r.said.step {
 		p.offset.refuted = true
@@ -321,9 +320,7 @@ func (l *Ledger) holdsLast(v int64) int64 {
 	if at <= v {
 		return 0
 	}
-	if h.since == 0 {
-		h.since = v
-	}
+	h.since = cmp.Or(h.since, v)
 	switch crowd := max(h.peak, h.before) > 1; {
 	case !crowd && h.spent < spentBeforeOne:
 		h.done = true
@@ -341,10 +338,7 @@ func (l *Ledger) holdsLast(v int64) int64 {
 func (l *Ledger) mayHold(v int64) bool {
 	a := &l.allowance
 	w := &a.window
-	period := w.period
-	if period == 0 {
-		period = w.reset - w.opened
-	}
+	period := cmp.Or(w.period, w.reset-w.opened)
 	return !a.shared && l.sharing.budget == nil && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
 		!w.limitGuessed && !a.cost.varies && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
 		a.phase.usable() && a.phase.opens() && !a.phase.present.exact && !a.phase.aligned && a.phase.tests < maxTests && a.phase.lost < maxLost

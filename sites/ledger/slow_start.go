@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -125,9 +126,7 @@ func (m *SlowStart) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	}
 	m.successes = min(m.successes+1, SlowStartSuccesses)
 	took := max(v-m.clock.On(taken), 1)
-	if m.latency == 0 {
-		m.latency = took
-	}
+	m.latency = cmp.Or(m.latency, took)
 	m.latency += (took - m.latency) / 8
 }
 

@@ -103,15 +103,8 @@ func isOwn(l *learn.Lesson, said *learn.Limit) bool {
 	if said.Scope != learn.None {
 		return said.Scope == learn.Route
 	}
-	if l.Scope != learn.Route || l.Bucket != "" || l.Throttled {
-		return false
-	}
-	for n := range l.Limits {
-		if l.Limits[n].Scope == learn.Route {
-			return false
-		}
-	}
-	return true
+	return l.Scope == learn.Route && l.Bucket == "" && !l.Throttled &&
+		!slices.ContainsFunc(l.Limits, func(other learn.Limit) bool { return other.Scope == learn.Route })
 }
 
 // bucketOf returns the server's name for the requests that share a limit. The name of
@@ -120,10 +113,8 @@ func bucketOf(l *learn.Lesson, said *learn.Limit) string {
 	if said.Bucket != "" || l.Bucket == "" || said.Scope == learn.Site {
 		return said.Bucket
 	}
-	for n := range l.Limits {
-		if l.Limits[n].Bucket == l.Bucket {
-			return ""
-		}
+	if slices.ContainsFunc(l.Limits, func(other learn.Limit) bool { return other.Bucket == l.Bucket }) {
+		return ""
 	}
 	return l.Bucket
 }

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -47,11 +48,7 @@ func (t *noteExchange) resend(lost []store.Note) {
 }
 
 func (t *noteExchange) receive(now time.Time, notes []store.Note) {
-	for key, n := range t.known {
-		if !n.Until.After(now) {
-			delete(t.known, key)
-		}
-	}
+	maps.DeleteFunc(t.known, func(_ string, n store.Note) bool { return !n.Until.After(now) })
 	for _, n := range notes {
 		if n.Until.After(now) && t.update(now, n) {
 			t.news = append(t.news, n)

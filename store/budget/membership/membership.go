@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget/storehealth"
@@ -156,9 +157,9 @@ func (m *Membership) List(ctx context.Context) []status.Member {
 	defer cancel()
 	got := &list{at: time.Now()}
 	all, err := m.store.Members(within)
-	for _, one := range all {
-		got.all = append(got.all, status.Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: one.Seen})
-	}
+	got.all = lists.Map(all, func(member store.Member) status.Member {
+		return status.Member{ID: member.ID, Name: cmp.Or(member.Name, member.ID), Seen: member.Seen}
+	})
 	if err != nil && old != nil {
 		got.all = old.all
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -162,12 +163,7 @@ func (v *Overrides) Pause(ctx context.Context, site string, p status.Pause) erro
 }
 
 func oneLine(s string) bool {
-	for _, c := range s {
-		if status.Printable(c) != c {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool { return status.Printable(c) != c })
 }
 
 // Resume ends the pause of a site. It is false if the site is not paused.

@@ -318,10 +318,8 @@ func (v *Overrides) Run(ctx context.Context) {
 // canBe tells whether requests can have a name as their site: that of a rule which makes
 // one site of all its hosts, or else a host as requests name it.
 func canBe(p *policy.Policy, site string) bool {
-	for i := range p.Sites {
-		if p.Sites[i].Group == "rule" && p.Sites[i].Title() == site {
-			return true
-		}
+	if slices.ContainsFunc(p.Sites, func(s policy.Site) bool { return s.Group == "rule" && s.Title() == site }) {
+		return true
 	}
 	if strings.ContainsAny(site, "*{}%") {
 		return false
