@@ -36,12 +36,7 @@ type Client struct {
 
 // Client returns the client of a name; nil if no entry of access.clients has that name.
 func (p *Policy) Client(name string) *Client {
-	for i := range p.Access.Clients {
-		if c := &p.Access.Clients[i]; c.Name == name {
-			return c
-		}
-	}
-	return nil
+	return lists.Find(p.Access.Clients, func(c *Client) bool { return c.Name == name })
 }
 
 // Forbids returns the reason why a client may not send requests to a target, and what the operator

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
@@ -55,20 +56,13 @@ func hostSite(t Target) string {
 
 // Pool is the pool with a name, or nil.
 func (r *Rules) Pool(name string) *Pool {
-	for i := range r.Pools {
-		if r.Pools[i].Name == name {
-			return &r.Pools[i]
-		}
-	}
-	return nil
+	return lists.Find(r.Pools, func(p *Pool) bool { return p.Name == name })
 }
 
 // RuleOf is the rule that a site's name comes from, nil if there is none.
 func (r *Rules) RuleOf(site string) *Site {
-	for i := range r.Sites {
-		if r.Sites[i].Group == "rule" && r.Sites[i].Title() == site {
-			return &r.Sites[i]
-		}
+	if rule := lists.Find(r.Sites, func(s *Site) bool { return s.Group == "rule" && s.Title() == site }); rule != nil {
+		return rule
 	}
 	t, err := ParseTarget("https", site)
 	if err != nil {

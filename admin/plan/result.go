@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -171,12 +172,7 @@ func (s *simulation) titles() map[blame]bool {
 
 // top is the limit that limits most, nil if none does.
 func (r *Result) top() *Cause {
-	for i := range r.LimitedBy {
-		if c := &r.LimitedBy[i]; c.Kind == ByLimit {
-			return c
-		}
-	}
-	return nil
+	return lists.Find(r.LimitedBy, func(c *Cause) bool { return c.Kind == ByLimit })
 }
 
 // most is the most frequent of some reasons, with the number of the others.

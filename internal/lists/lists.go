@@ -1,5 +1,15 @@
-// Package lists makes lists of others.
+// Package lists makes lists of others, and finds items.
 package lists
+
+// Find returns the first item of a list that is wanted; nil if none is.
+func Find[T any](list []T, wanted func(*T) bool) *T {
+	for i := range list {
+		if wanted(&list[i]) {
+			return &list[i]
+		}
+	}
+	return nil
+}
 
 // Map returns what f makes of each item of a list, in order; nil for a list without items.
 func Map[T, U any](list []T, f func(T) U) []U {

@@ -97,11 +97,6 @@ func (c *cooldown) cooldownsInRow(grant uint64) int {
 	}
 }
 
-// beginSlowStart begins a slow start, or begins it again.
-func (c *cooldown) beginSlowStart(until time.Time, why string, grants uint64) {
-	c.slowStart = &slowStart{after: why, since: grants, allowed: 1, latest: until, ends: until.Add(quiet)}
-}
-
 // why is why the resource blocks holds, if the reason is not its amount.
 func (c *cooldown) why(now time.Time) string {
 	switch {
@@ -142,8 +137,7 @@ func (r *resource) beginCooldown(until time.Time, why string, grant uint64) bool
 	}
 	row := r.cooldown.cooldownsInRow(grant)
 	r.cooldown.until, r.cooldown.reason = until, why
-	r.cooldown.beginSlowStart(until, why, r.agenda.grants)
-	r.cooldown.slowStart.cooldowns = row
+	r.cooldown.slowStart = &slowStart{after: why, since: r.agenda.grants, allowed: 1, latest: until, ends: until.Add(quiet), cooldowns: row}
 	r.markDirty()
 	return true
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -181,13 +182,7 @@ func (g *Gate) Replan(name string, version uint64) {
 	}
 	s.version = version
 	now := g.clock.Now()
-	var old []*hold
-	for _, h := range s.sched.all() {
-		if s.stale(&h.owner.request) {
-			old = append(old, h)
-		}
-	}
-	s.replan(now, old)
+	s.replan(now, slices.DeleteFunc(s.sched.all(), func(h *hold) bool { return !s.stale(&h.owner.request) }))
 	s.updateByteRequests(now)
 	s.step(now)
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"sort"
 	"time"
 )
@@ -174,13 +175,8 @@ func (s *site) refuseAfter(end time.Time) (refused int) {
 }
 
 // after are the requests that wait and cannot go before the end.
-func (s *site) after(end time.Time) (late []heldView) {
-	for _, w := range s.predicted() {
-		if w.Soonest.After(end) {
-			late = append(late, w)
-		}
-	}
-	return late
+func (s *site) after(end time.Time) []heldView {
+	return slices.DeleteFunc(s.predicted(), func(w heldView) bool { return !w.Soonest.After(end) })
 }
 
 // refuseLate refuses a request that has come back and cannot go before the gate's drain

@@ -150,14 +150,10 @@ func withinDomain(name, constraint string) bool {
 
 // uncovered are the wanted names and networks that the constraints exclude.
 func (r *root) uncovered(wanted constraints) []string {
-	var out []string
-	for _, one := range wanted.list() {
-		name, addr, err := parseHost(one)
-		if err == nil && !r.permits(name, addr) {
-			out = append(out, one)
-		}
-	}
-	return out
+	return slices.DeleteFunc(wanted.list(), func(host string) bool {
+		name, addr, err := parseHost(host)
+		return err != nil || r.permits(name, addr)
+	})
 }
 
 // constraintsText lists the names and networks that the constraints of the operator's

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
@@ -260,12 +261,7 @@ func (r *Request) Add(limit string, waited time.Duration) {
 
 // wait returns the wait for a limit; nil if that limit did not hold the request.
 func (r *Request) wait(limit string) *wait {
-	for i := range r.waits {
-		if r.waits[i].limit == limit {
-			return &r.waits[i]
-		}
-	}
-	return nil
+	return lists.Find(r.waits, func(w *wait) bool { return w.limit == limit })
 }
 
 // Longest is the limit that held the request for longest; "" if none did.

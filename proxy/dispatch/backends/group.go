@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
@@ -72,12 +73,7 @@ func NewGroup(rule *policy.Site, loads *Loads) Group {
 
 // Find returns the backend with a name, nil if there is none.
 func (g *Group) Find(name string) *Backend {
-	for i := range g.Hosts {
-		if g.Hosts[i].Name == name {
-			return &g.Hosts[i]
-		}
-	}
-	return nil
+	return lists.Find(g.Hosts, func(b *Backend) bool { return b.Name == name })
 }
 
 var stickiness = maphash.MakeSeed()
