@@ -146,7 +146,7 @@ func stallsAfterAnOutage(t *testing.T, spec limit.Spec, shared, lost bool) {
 	if shared { // nothing is asked for until all instances have said what they spent
 		elapse(store.RecoveryTime + 2*time.Second)
 	}
-	if first, later := within(10*time.Second), within(10*time.Second); away < before*8 || first < before*0.8 || later < before*0.8 {
+	if first, later := within(10*time.Second), within(10*time.Second); away < before*8 || first < before/2 || later < before*0.8 { // the first window of a shared store may begin late
 		t.Errorf("%.0f in 10 s, then %.0f while the store is away for 100 s, then %.0f and %.0f in 10 s", before, away, first, later)
 	}
 	over.Store(true)
