@@ -58,7 +58,7 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	if status == http.StatusForbidden && !v.again && known != nil && !answered && t.plan != nil && t.plan.Learns {
 		// It has answered nothing else, so no request can verify that it blocks: the pauses double, up to that of the breaker.
 		if n, lasts := s.breakers.Streak(x.breaker(), x.answered); n >= sites.Refusing {
-			t.permit.Cool(x.breakerScope(), x.answered.Add(min(lasts, s.breakers.rule().Pause)), "it answers 403 to all requests")
+			t.permit.Cool(x.breakerScope(), x.answered.Add(min(lasts, s.breakers.rule().Pause)), failureOf(status, nil, false))
 		}
 	}
 	if v.again {

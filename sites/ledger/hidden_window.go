@@ -43,11 +43,11 @@ const shorten = 0.93
 // slowStartWindow is the number of requests of the first windows that allow one more in flight.
 const slowStartWindow = 8
 
-// windowsToTry is the number of windows in a row that are used up before another trial, and four
-// times as many after each that was refused.
+// After so many times the limit of a window, or so many requests, were accepted there is another trial, and after
+// twice as many for each trial that was refused.
 const (
 	windowsToTry  = 3
-	acceptedToTry = 1000 // requests are as good
+	acceptedToTry = 1000
 )
 
 // trialFactor times the limit is sent in a trial.

@@ -124,7 +124,7 @@ func (n *noise) scattered(since float64) bool {
 func (n *noise) possible() bool { return n.share == 0 && !n.limited && n.all.refused >= heads }
 
 // usual reports whether so many refusals in a row are no surprise, as far as the share of refusals
-// is known. Refusals that are scattered among successes may be frequent at random, so more in a row are believed to be that.
+// is known. Where refusals are scattered among successes they may be frequent, so longer rows are no surprise.
 func (n *noise) usual() bool {
 	least := surprising
 	if n.possible() {
