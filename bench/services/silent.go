@@ -107,7 +107,7 @@ var silentServices = []*service{
 	{
 		name: "5 in flight, without a word", source: "https://www.crossref.org/documentation/retrieve-metadata/rest-api/", host: "works.test", kind: silent, requests: 4000, atOnce: 5,
 		busy: func(http.Header) (int, string) { return 429, "Too many requests" },
-		goal: goal{early: 29, often: 8, slower: 1.15},
+		goal: goal{early: 40, often: 8, slower: 1.15},
 	},
 	{
 		name: "MediaWiki maxlag", source: "https://www.mediawiki.org/wiki/Manual:Maxlag_parameter", host: "en.wikipedia.org", kind: silent, requests: 4000, paths: []string{"/w/api.php"}, polite: 1,
