@@ -111,7 +111,7 @@ func TestThePageTellsHowToPointAClientHere(t *testing.T) {
 	if kind := r.Header.Get("Content-Type"); r.StatusCode != 200 || kind != "text/html; charset=utf-8" {
 		t.Fatalf("%d %s", r.StatusCode, kind)
 	}
-	for _, want := range []string{"https_proxy=http://127.0.0.1:3129</pre>", "At <code>http://127.0.0.1:3128</code> the setting", "v1.2.3", "up 1h0m", `href="/ca.pem"`, "api.test", "1.5 MB", `http-equiv="refresh"`} {
+	for _, want := range []string{"https_proxy=http://127.0.0.1:3129</pre>", "At <code>http://127.0.0.1:3128</code> the setting", "v1.2.3", "up 1 h 00 min", `href="/ca.pem"`, "api.test", "1.5 MB", `http-equiv="refresh"`} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
 		}

@@ -139,6 +139,7 @@ type SiteCount struct {
 	status.Counts
 	Refusals uint64 // answers that refused a request because of a limit
 	Own      uint64 // of Requests, those that abide refused itself
+	Left     uint64 // of Requests, those that clients gave up
 	Unread   UnreadCount
 }
 
@@ -236,7 +237,9 @@ func (s *Site) snapshot() SiteCount {
 	for at, n := range s.counts.all() {
 		switch n := n.Load(); {
 		case at.group == requests:
-			c.Requests += n
+			if c.Requests += n; at.code == status.ClientLeft {
+				c.Left += n
+			}
 		case at.group == refusals:
 			c.Refusals += n
 		case at.group == unread:

@@ -93,6 +93,19 @@ func TestASiteIsCountedByMethodAndStatus(t *testing.T) {
 	}
 }
 
+// TestWhatNeverCameBackIsCountedApart: what abide refused itself, and what clients gave up.
+func TestWhatNeverCameBackIsCountedApart(t *testing.T) {
+	m := New(10)
+	site := m.Site("a.test")
+	for _, code := range []int{200, 499, 499, 429} {
+		site.Request("GET", code, 0)
+	}
+	site.Denied(429, status.ByAbide+"wait")
+	if c := m.Sites()[0]; c.Requests != 4 || c.Left != 2 || c.Own != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestTheSiteNotUsedForLongestBecomesOther(t *testing.T) {
 	m := New(2)
 	a := m.Site("a")

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// GivenUp is the rule of advice about requests that clients gave up at a time-out.
-const GivenUp = "given-up"
+// GivenUp is the rule of advice about requests that clients gave up at a time-out, OwnAnswers that of requests that abide
+// answered itself.
+const GivenUp, OwnAnswers = "given-up", "own-answers"
 
 // Advice is something that holds requests back, and what would change that.
 type Advice struct {
@@ -19,6 +20,12 @@ type Advice struct {
 	Token  string  `json:"token,omitempty"`  // label of the token that it is about
 	// Others are the other sites, or tokens, of which the same is so.
 	Others []string `json:"others,omitempty"`
+	Lately bool     `json:"lately,omitempty"` // of requests that failed: some did in the last 15 minutes
+}
+
+// Loses tells whether clients lose many requests now, at a time-out or by an answer of abide itself.
+func (a Advice) Loses() bool {
+	return (a.Rule == GivenUp || a.Rule == OwnAnswers) && a.Weight >= 1 && a.Lately
 }
 
 // Subject returns the site or token that the advice is about.

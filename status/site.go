@@ -60,10 +60,12 @@ type Lately struct {
 	Rate       Rate   `json:"rate,omitzero"`
 }
 
-// Rate has what happened in each of the last 5 seconds on average. Own counts what abide refused itself, which is not in Requests.
+// Rate has what happened in each of the last 5 seconds on average. Requests went to sites and came back: Own counts
+// those that abide refused itself, and Left those that clients gave up.
 type Rate struct {
 	Requests float64 `json:"requests_per_second"`
 	Own      float64 `json:"own_answers_per_second,omitempty"`
+	Left     float64 `json:"given_up_per_second,omitempty"`
 	In       float64 `json:"bytes_received_per_second"`
 	Out      float64 `json:"bytes_sent_per_second"`
 }

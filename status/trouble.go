@@ -144,8 +144,10 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 		}
 	}
 	for _, one := range advice {
-		if one.Rule == GivenUp && one.Weight >= 1 {
-			all.add(one.Site, Trouble{Many: "sites", Reason: strings.TrimPrefix(one.Text, one.Site+": "), Tone: "warm"})
+		for _, site := range append([]string{one.Site}, one.Others...) {
+			if one.Loses() {
+				all.add(site, Trouble{Many: "sites", Reason: strings.TrimPrefix(one.Text, one.Site+": ") + " " + one.Change, Tone: "bad"})
+			}
 		}
 	}
 	if s.Unread != nil {

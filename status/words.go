@@ -153,6 +153,19 @@ func Count(n uint64) string {
 	return b.String()
 }
 
+// PerSecond formats a rate: "0", "0.3", "42".
+func PerSecond(rate float64) string {
+	switch {
+	case rate <= 0:
+		return "0"
+	case rate < 0.05:
+		return "< 0.1"
+	case rate < 9.95:
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	}
+	return Count(uint64(math.Round(rate)))
+}
+
 // Grouped is the name of a limit with the thousands of its amount apart: "12 000 tokens per 1m".
 func Grouped(name string) string {
 	digits := len(name) - len(strings.TrimLeft(name, "0123456789"))

@@ -13,8 +13,8 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// most bounds a list of advice.
-const most = 50
+// most bounds a list of advice, and trivial the weight of advice that is not worth a word unless it is about a fault.
+const most, trivial = 50, 0.05
 
 // faults are the rules about what does not work. What they find is told first.
 var faults = []string{"outage", "refuses-all", "denied-token"}
@@ -27,7 +27,7 @@ var rules = []struct {
 	{"outage", outages},
 	{"refuses-all", refusesAll},
 	{status.GivenUp, givenUp},
-	{"own-answers", ownAnswers},
+	{status.OwnAnswers, ownAnswers},
 	{"limit", busyLimits},
 	{"limit-below-announced", belowAnnounced},
 	{"one-client", oneClient},
@@ -50,7 +50,7 @@ func Advise(f Facts) status.AdviceList {
 			return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Text, b.Text))
 		})
 		for _, one := range found {
-			if one.Rule = rule.name; slices.Contains(faults, rule.name) || !f.broken(one.Site) {
+			if one.Rule = rule.name; slices.Contains(faults, rule.name) || one.Weight >= trivial && !f.broken(one.Site) {
 				list = append(list, one)
 			}
 		}
@@ -128,14 +128,6 @@ func rate(perSecond float64) string {
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// minutes is a time in minutes, or in seconds if it is short.
-func minutes(d time.Duration) string {
-	if d < 2*time.Minute {
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	}
-	return fmt.Sprintf("%.0f min", d.Minutes())
-}
-
 // clock is a time of day, with its date if it is not within a day.
 func clock(at, now time.Time) string {
 	if at.Sub(now) < 24*time.Hour {
@@ -147,9 +139,10 @@ func clock(at, now time.Time) string {
 // Facts are the numbers from which advice is computed.
 type Facts struct {
 	Now     time.Time
-	Since   time.Time     // when History begins
-	Active  time.Duration // of the minutes in which anything was counted
-	History store.History // all of it together
+	Since   time.Time       // when History begins
+	Active  time.Duration   // of the minutes in which anything was counted
+	History store.History   // all of it together
+	Failed  []store.Failure // the part of it that is of the last minutes, see Lately
 	Limits  []status.Limit
 	Tokens  status.Tokens
 	Pools   map[string]string // :: site → its pool, "" for none

@@ -93,7 +93,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a limit of tokens is busy": {
 			"limit",
 			[]func(*Facts){blocked(site, "900 requests per 15m by token", .92), limits(perToken(0)...), pool(site, three), waiting(site, 3600)},
-			[]string{"has held requests for 92 % of the time, 55 min of 60 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:15:00 instead of 12:30:00 UTC"},
+			[]string{"has held requests for 92 % of the time, 55 min 12 s of 1 h 00 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:15:00 instead of 12:30:00 UTC"},
 		},
 		"a limit of tokens is busy for a moment": {"limit", []func(*Facts){blocked(site, "900 requests per 15m by token", .05), limits(perToken(0)...), pool(site, three)}, nil},
 		"a limit without tokens is busy":         {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit)}, []string{`the configured limit "1 request per 1s"`, "Twice the limit would raise 1/s to 2/s, if the site allows it"}},
@@ -159,12 +159,12 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, status.HiddenTitle, .5), announced(hiddenLimit)},
 			[]string{"about 20 in 1s, not announced, has held", "accepts about 20 in 1s, and does not say so"},
 		},
-		"the site refused":                    {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"refused 9 % of all attempts, 1 in 60 min. They were sent again. Requests were held for 50 % of the time because of that."}},
-		"a share below a percent is not none": {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 1000, 3, 0, 0)}, []string{"refused less than 1 % of all attempts, 3 in 60 min."}},
+		"the site refused":                    {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"refused 9 % of all attempts, 1 in 1 h 00 min. They were sent again. Requests were held for 50 % of the time because of that."}},
+		"a share below a percent is not none": {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 1000, 3, 0, 0)}, []string{"refused less than 1 % of all attempts, 3 in 1 h 00 min."}},
 		"all that follows from refusals is one": {
 			"refusals",
 			[]func(*Facts){blocked(site, "cooldown", .4), blocked(site, "retry", .5), blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 70, 30, 0, 0), announced(hiddenLimit)},
-			[]string{"refused 30 % of all attempts, 30 in 60 min. They were sent again. Requests were held for 60 % of the time because of that.", "accepts about 20 in 1s, and does not say so"},
+			[]string{"refused 30 % of all attempts, 30 in 1 h 00 min. They were sent again. Requests were held for 60 % of the time because of that.", "accepts about 20 in 1s, and does not say so"},
 		},
 		"refusals have no other advice": {"limit", []func(*Facts){blocked(site, "cooldown", .4), blocked(site, "retry", .5), blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 70, 30, 0, 0), announced(hiddenLimit)}, nil},
 		"refusals are at random": {
@@ -184,12 +184,12 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .001), limits(limit), announced(five)}, nil},
 		"another site announces more":        {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), announced(status.Announced{Site: "other.test", Limit: 5, Window: 1})}, nil},
 
-		"one client fills a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 100)}, []string{"full 12 min of each hour", "90 % of the bytes are those of one client, big"}},
+		"one client fills a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 100)}, []string{"full 12 min 00 s of each hour", "90 % of the bytes are those of one client, big"}},
 		"two clients fill a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500), used(site, "small", 3, 1, 0, 0, 500)}, nil},
 		"there is one client alone":           {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500)}, nil},
 		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
 
-		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 60 min", "write a limit"}},
+		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 1 h 00 min", "write a limit"}},
 		"a site with a limit refuses much": {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(limit)}, []string{"lower the limits"}},
 		"a site refuses little":            {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
 		"a token is not accepted": {"denied-token", []func(*Facts){pool(site, three), func(f *Facts) {
@@ -207,14 +207,14 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"others are tokens of the same pool": {"others-use-token", []func(*Facts){pool(site, []string{"a", "b"}, foreign(.5, noon))}, nil},
 		"tokens move together":               {"one-account", []func(*Facts){pool(site, []string{"a", "b"}, foreign(.5, noon))}, []string{"tokens a and b of the pool x are used together"}},
 		"a token moves alone":                {"one-account", []func(*Facts){pool(site, []string{"a"}, foreign(.5, noon))}, nil},
-		"a priority waits for long":          {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0), used(site, "b", 1, 70, 0, time.Minute, 0)}, []string{"priority 6 have waited 12m0s on average; 70 more urgent ones went first"}},
+		"a priority waits for long":          {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0), used(site, "b", 1, 70, 0, time.Minute, 0)}, []string{"priority 6 have waited 12 min 00 s on average; 70 more urgent ones went first"}},
 		"all priorities wait for long":       {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0), used(site, "b", 1, 10, 0, 2*time.Hour, 0)}, nil},
 		"there is one priority alone":        {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0)}, nil},
 		"two addresses share a name": {"shared-name", []func(*Facts){func(f *Facts) {
 			f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2", "10.0.0.1"}}}
 		}}, []string{"news come from 10.0.0.1 and 10.0.0.2"}},
 		"clients give up": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 200*time.Second, 0), failed(site, "499: 5s", 30)}, []string{
-			"api.test: clients gave up 30 of 40 requests after 5s, before the end of the answer; a request waited for 5s on average.", "longer time-out, see docs/crawlers.md#time-outs",
+			"api.test: clients gave up 30 of 40 requests after 5s, before the end of the answer; a request waited for 5 s on average.", "longer time-out, see docs/crawlers.md#time-outs",
 		}},
 		"clients give up what does not wait": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, time.Second, 0), failed(site, "499: 5s", 30)}, []string{"30 of 40 requests after 5s, before the end of the answer."}},
 		"requests are stopped":               {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499: 1s", 10), failed(site, "499: 7.1s", 9), failed(site, "499: 2m0s", 9), failed(site, "499: the site failed", 20)}, nil},
@@ -275,6 +275,35 @@ func TestWhatClientsGiveUpComesFirst(t *testing.T) {
 	list := Advise(factsOf(blocked("a", "cooldown", 1), used("b", "news", 4, 400, 0, 0, 0), failed("b", "499: 5s", 30))).Advice
 	if len(list) != 2 || list[0].Rule != "given-up" {
 		t.Errorf("%+v", list)
+	}
+}
+
+// TestWhatClientsLoseSaysWhetherItIsSoLately: what is over is advice, and nothing that is wrong. The limit has its name.
+func TestWhatClientsLoseSaysWhetherItIsSoLately(t *testing.T) {
+	lately := func(site, what string) func(*Facts) {
+		return func(f *Facts) { f.Failed = append(f.Failed, store.Failure{Site: site, What: what, Requests: 1}) }
+	}
+	facts := []func(*Facts){
+		used("a", "news", 4, 400, 0, 0, 0), failed("a", "499: 5s", 30), lately("a", "499: 9s together"),
+		used("b", "news", 4, 400, 0, 0, 0), failed("b", "499: 5s", 30), lately("a", "503"),
+		used("c", "news", 4, 400, 0, 0, 0), failed("c", "wait", 30), lately("c", "wait"), limits(status.Limit{Site: "c", Limit: "6 requests per 1m", Amount: 6}),
+		used("d", "news", 4, 400, 0, 0, 0), failed("d", "wait", 30), lately("d", "queue"), blocked("d", "4 in flight", .01),
+	}
+	for _, one := range Advise(factsOf(facts...)).Advice {
+		if want := one.Site == "a" || one.Site == "c"; one.Loses() != want {
+			t.Errorf("%+v", one)
+		}
+		if limit := map[string]string{"c": "; most wait for 6 requests per 1m.", "d": "; most wait for 4 in flight."}[one.Site]; !strings.HasSuffix(one.Text, limit) {
+			t.Errorf("%q lacks %q", one.Text, limit)
+		}
+	}
+}
+
+func TestTrivialAdviceIsNotGiven(t *testing.T) {
+	for requests, want := range map[int64]int{40_000: 0, 400: 1} {
+		if list := Advise(factsOf(used("a", "news", 4, requests, 0, 0, 0), failed("a", "wait", 5))).Advice; len(list) != want {
+			t.Errorf("5 of %v: %+v", requests, list)
+		}
 	}
 }
 

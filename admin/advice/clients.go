@@ -58,14 +58,46 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 		}
 		held := ""
 		if mean := by[one.Site].Waited / time.Duration(all); mean >= time.Second {
-			held = fmt.Sprintf("; a request waited for %v on average", mean.Round(time.Second))
+			held = fmt.Sprintf("; a request waited for %s on average", status.Long(mean))
+		}
+		if limit := f.holding(one.Site); limit != "" && what != forbidden {
+			held += "; most wait for " + limit
 		}
 		list = append(list, status.Advice{
-			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1),
+			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1), Lately: f.failedLately(one.Site, what),
 			Text: fmt.Sprintf(text, one.Site, one.Requests, all, held), Change: change,
 		})
 	}
 	return list
+}
+
+// holding names what has held requests of a site for the longest time, or the written limit of which nothing is left; "" for none.
+func (f *Facts) holding(site string) string {
+	var most store.Blocked
+	for _, b := range f.History.Blocked {
+		if b.Site == site && b.Held > most.Held {
+			most = b
+		}
+	}
+	for _, l := range f.Limits {
+		if l.Site == site && l.Left == 0 && most.Limit == "" {
+			most.Limit = l.Limit
+		}
+	}
+	return status.LimitName(most.Limit)
+}
+
+// Lately is the time of Facts.Failed, which Advice calls the last minutes.
+const Lately = 15 * time.Minute
+
+// failedLately reports whether requests to a site failed in one way in the last minutes, too. Clients that gave up have
+// failed in one way, whatever their time-out is.
+func (f *Facts) failedLately(site, what string) bool {
+	code, _ := status.ReadFailure(what)
+	return slices.ContainsFunc(f.Failed, func(failure store.Failure) bool {
+		other, _ := status.ReadFailure(failure.What)
+		return failure.Site == site && (failure.What == what || other == code && code == status.ClientLeft)
+	})
 }
 
 // ownAnswers finds sites whose requests abide answered itself.
@@ -101,7 +133,7 @@ func oneClient(f *Facts) (list []status.Advice) {
 		list = append(list, status.Advice{
 			Site: b.Site, Weight: f.share(b),
 			Text: fmt.Sprintf("%s: the limit %q is full %s of each hour, and %s of the bytes are those of one client, %s.",
-				b.Site, b.Limit, minutes(time.Duration(f.share(b)*float64(time.Hour))), percent(share), client),
+				b.Site, b.Limit, status.Long(time.Duration(f.share(b)*float64(time.Hour))), percent(share), client),
 			Change: fmt.Sprintf("A limit with by: client, or a lower priority for %s, would leave room for the others.", client),
 		})
 	}
@@ -146,7 +178,7 @@ func longPriorities(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Weight: min(float64(s.Waited)/float64(f.elapsed())/float64(s.Requests), 1),
-			Text:   fmt.Sprintf("Requests of priority %d have waited %v on average; %d more urgent ones went first.", p, average(p).Round(time.Second), others),
+			Text:   fmt.Sprintf("Requests of priority %d have waited %s on average; %d more urgent ones went first.", p, status.Long(average(p)), others),
 			Change: "Give urgent priorities to fewer requests. The order only matters where a limit holds requests, so a larger limit helps too.",
 		})
 	}

@@ -52,7 +52,7 @@ func refusals(f *Facts) (list []status.Advice) {
 		if (s.Refusals < fewestRefusals || share < refusedShare) && held[site] < busyShare || site == store.Others {
 			continue
 		}
-		text := fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.Refusals, minutes(f.elapsed()))
+		text := fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.Refusals, status.Long(f.elapsed()))
 		if held[site] >= busyShare {
 			text += fmt.Sprintf(" Requests were held for %s of the time because of that.", percent(held[site]))
 		}

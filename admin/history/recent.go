@@ -18,7 +18,6 @@ const (
 type recent struct {
 	minutes []minute  // oldest first
 	changed time.Time // when beginAnew was called last
-	sum     sums      // of the minutes that are not outdated
 }
 
 type minute struct {
@@ -61,7 +60,7 @@ func (r *recent) load(h store.History) {
 	}
 }
 
-// forget drops what is too old, and what is too much, and adds up the rest.
+// forget drops what is too old, and what is too much.
 func (r *recent) forget(now time.Time) {
 	room := mostRecent
 	first := len(r.minutes)
@@ -73,24 +72,14 @@ func (r *recent) forget(now time.Time) {
 		first--
 	}
 	r.minutes = slices.Clone(r.minutes[first:])
-	r.addUp()
 }
 
-// addUp computes the sum.
-func (r *recent) addUp() {
-	r.sum = sums{}
-	for _, one := range r.current() {
-		r.sum.add(one.History)
-	}
-}
-
-// beginAnew leaves out of the sum all that is counted before now.
+// beginAnew leaves out of current all that is counted before now.
 func (r *recent) beginAnew(now time.Time) {
 	for i := range r.minutes {
 		r.minutes[i].outdated = true
 	}
 	r.changed = now
-	r.addUp()
 }
 
 // current returns the minutes that are not outdated, which are the last ones.

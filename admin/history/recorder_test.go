@@ -187,7 +187,7 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		if got := usageOf(list); got != "00:00 a/news/3/ 2 4 2s 20/10, 00:01 a/news/3/ 1 2 1s 10/5, 00:00 b/shop/3/ 1 2 1s 10/5" && got != "00:00 a/news/3/ 2 4 2s 20/10, 00:00 b/shop/3/ 1 2 1s 10/5, 00:01 a/news/3/ 1 2 1s 10/5" {
 			t.Error(got)
 		}
-		h, _, _ := r.Recent(time.Now())
+		h, _, _ := r.Recent(time.Now(), time.Hour)
 		if got := usageOf(h.Usage); got != "00:00 a/news/3/ 3 6 3s 30/15, 00:00 b/shop/3/ 1 2 1s 10/5" {
 			t.Error(got)
 		}
@@ -211,12 +211,12 @@ func TestTheLastHourIsReadFromTheFileAndThenForgotten(t *testing.T) {
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
 		synctest.Wait()
-		h, since, active := r.Recent(time.Now())
+		h, since, active := r.Recent(time.Now(), time.Hour)
 		if got := usageOf(h.Usage); got != "23:30 a/news/3/ 1 2 1s 10/5" || !since.Equal(old.Minute) || active != time.Minute || len(h.Blocked) != 1 || h.Blocked[0].Held != time.Minute {
 			t.Error(got, since, h.Blocked)
 		}
 		time.Sleep(31*time.Minute + time.Second)
-		if h, _, _ := r.Recent(time.Now()); !h.Empty() {
+		if h, _, _ := r.Recent(time.Now(), time.Hour); !h.Empty() {
 			t.Error(h)
 		}
 		stop()
@@ -236,7 +236,7 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 		go func() { r.Run(ctx); close(done) }()
 		synctest.Wait()
 		recent := func() string {
-			h, _, _ := r.Recent(time.Now())
+			h, _, _ := r.Recent(time.Now(), time.Hour)
 			return usageOf(h.Usage)
 		}
 		if got := recent(); got != "" {
@@ -252,7 +252,7 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 		}
 		r.Count(request("d", "news"))
 		time.Sleep(time.Minute)
-		if h, _, active := r.Recent(time.Now()); len(h.Usage) != 1 || h.Usage[0].Site != "d" || active > time.Minute {
+		if h, _, active := r.Recent(time.Now(), time.Hour); len(h.Usage) != 1 || h.Usage[0].Site != "d" || active > time.Minute {
 			t.Error(usageOf(h.Usage), active)
 		}
 		stop()
@@ -273,7 +273,7 @@ func TestNoTimeBeforeTheStartIsRecent(t *testing.T) {
 			r.Count(request("a", "news"))
 			time.Sleep(time.Second)
 		}
-		if _, _, active := r.Recent(time.Now()); active != 56*time.Second {
+		if _, _, active := r.Recent(time.Now(), time.Hour); active != 56*time.Second {
 			t.Errorf("%v of 56s", active)
 		}
 		stop()
@@ -295,7 +295,7 @@ func TestAnotherProcessLeavesOutWhatWasCountedBeforeTheLastRunBegan(t *testing.T
 		time.Sleep(3 * time.Minute)
 		r := New(Options{Log: logrus.New(), File: file})
 		r.Load(t.Context(), time.Now())
-		if h, since, _ := r.Recent(time.Now()); len(h.Usage) != 1 || h.Usage[0].Site != "second" || time.Since(since) > 4*time.Minute {
+		if h, since, _ := r.Recent(time.Now(), time.Hour); len(h.Usage) != 1 || h.Usage[0].Site != "second" || time.Since(since) > 4*time.Minute {
 			t.Errorf("%s since %v", usageOf(h.Usage), since)
 		}
 	})

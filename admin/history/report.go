@@ -9,12 +9,15 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// Recent returns the counts of the last hour, or since BeginAnew, added up, when they begin, and the total
-// length of the minutes that have any.
-func (r *Recorder) Recent(now time.Time) (h store.History, since time.Time, active time.Duration) {
+// Recent returns the counts of a time, of at most the last hour, or since BeginAnew, added up, when they begin, and the
+// total length of the minutes that have any.
+func (r *Recorder) Recent(now time.Time, over time.Duration) (h store.History, since time.Time, active time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	present, minutes := now.Truncate(time.Minute), r.recent.current()
+	for len(minutes) > 0 && now.Sub(minutes[0].start) > over {
+		minutes = minutes[1:]
+	}
 	since = present
 	if len(minutes) > 0 {
 		since = minutes[0].start
@@ -31,7 +34,9 @@ func (r *Recorder) Recent(now time.Time) (h store.History, since time.Time, acti
 		since, active = changed, min(active, now.Sub(changed))
 	}
 	all := sums{}
-	all.add(r.recent.sum.at(since))
+	for _, m := range minutes {
+		all.add(m.History)
+	}
 	all.add(fresh)
 	return all.at(since), since, active
 }

@@ -50,9 +50,9 @@ func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, gr
 			known = &course{}
 			r.sites[one.Site] = known
 		}
-		refused := counted[one.Site].Own
-		g := growth{float32(one.Requests), float32(refused - min(known.own, refused)), float32(one.In), float32(one.Out)}
-		known.own = refused
+		refused, left := counted[one.Site].Own, counted[one.Site].Left
+		g := growth{float32(one.Requests), float32(refused - min(known.own, refused)), float32(left - min(known.left, left)), float32(one.In), float32(one.Out)}
+		known.own, known.left = refused, left
 		known.add(since, second, g)
 		r.total.add(since, second, g)
 	}
@@ -84,7 +84,7 @@ func (r *rings) takeTokens(now time.Time, tokens status.Tokens) {
 
 // Snapshot has all points until a time. It shares nothing with the Recorder.
 type Snapshot struct {
-	End     time.Time // of the last step of Tokens, which is not over. The others have steps that are over
+	End     time.Time // of the last step, which is not over
 	Total   Course
 	Waiting []float32 // the most in each step
 	Sites   map[string]Course
@@ -97,7 +97,7 @@ func (r *Recorder) Snapshot(now time.Time) Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Snapshot{
-		End: now.Truncate(Step).Add(Step), Total: r.rings.total.read(now), Waiting: r.rings.waiting.read(now.Add(-Step), 1),
+		End: now.Truncate(Step).Add(Step), Total: r.rings.total.read(now), Waiting: r.rings.waiting.read(now),
 		Sites: make(map[string]Course, len(r.rings.sites)), Tokens: make(map[TokenKey]Timeline, len(r.rings.tokens)),
 	}
 	for name, one := range r.rings.sites {
@@ -167,13 +167,6 @@ func (s *steps[T]) of(step int64) (value T) {
 // series has a number for each of the last steps.
 type series struct{ steps[float32] }
 
-// more adds to the number of the present step.
-func (s *series) more(now time.Time, n float32) {
-	if n > 0 {
-		*s.at(stepOf(now, Step)) += n
-	}
-}
-
 // highest raises the number of the present step to n.
 func (s *series) highest(now time.Time, n float32) {
 	if n > 0 {
@@ -182,21 +175,17 @@ func (s *series) highest(now time.Time, n float32) {
 	}
 }
 
-// read are the numbers of all steps until now, times a factor, oldest first; nil where there
-// are only zeros.
-func (s *series) read(now time.Time, factor float32) []float32 {
+// read are the numbers of all steps until now, oldest first; nil where there are only zeros.
+func (s *series) read(now time.Time) []float32 {
 	list, some := s.steps.read(stepOf(now, Step))
 	if !some {
 		return nil
 	}
-	for i := range list {
-		list[i] *= factor
-	}
 	return list[:]
 }
 
-// Course has the rates of a site: Now is the rate of the last seconds, Requests has the rate of each
-// step that is over, oldest first. It is nil where there was nothing.
+// Course has the rates of a site: Now is the rate of the last seconds, Requests has the highest of these rates in each
+// step, oldest first, so that none is above the highest point. It is nil where there was nothing.
 type Course struct {
 	Now      status.Rate
 	Requests []float32 // per second
@@ -204,7 +193,7 @@ type Course struct {
 
 // Add adds the rates of another site.
 func (c *Course) Add(other Course) {
-	c.Now = status.Rate{Requests: c.Now.Requests + other.Now.Requests, Own: c.Now.Own + other.Now.Own, In: c.Now.In + other.Now.In, Out: c.Now.Out + other.Now.Out}
+	c.Now = status.Rate{Requests: c.Now.Requests + other.Now.Requests, Own: c.Now.Own + other.Now.Own, Left: c.Now.Left + other.Now.Left, In: c.Now.In + other.Now.In, Out: c.Now.Out + other.Now.Out}
 	if c.Requests == nil {
 		c.Requests = make([]float32, len(other.Requests))
 	}
@@ -216,24 +205,26 @@ func (c *Course) Add(other Course) {
 // course has what was counted of a site in each of the last seconds and steps. The zero value is empty.
 type course struct {
 	seconds  steps[growth]
-	requests series // without those that abide refused itself
-	own      uint64 // those, since the start
+	requests series // the highest rate in each step
+	// Since the start, the requests that abide refused itself, and those that clients gave up.
+	own, left uint64
 }
 
-// growth has what was counted of a site in a second. own is the part of the requests that abide refused itself.
-type growth struct{ requests, own, in, out float32 }
+// growth has what was counted of a site in a second. own and left are the parts of the requests that abide refused itself,
+// and that clients gave up.
+type growth struct{ requests, own, left, in, out float32 }
 
 func (g *growth) add(other growth) {
-	g.requests, g.own, g.in, g.out = g.requests+other.requests, g.own+other.own, g.in+other.in, g.out+other.out
+	g.requests, g.own, g.left, g.in, g.out = g.requests+other.requests, g.own+other.own, g.left+other.left, g.in+other.in, g.out+other.out
 }
 
 // add adds what was counted from one second to another.
 func (c *course) add(since, second int64, g growth) {
 	n := float32(second - since + 1)
-	each := growth{g.requests / n, g.own / n, g.in / n, g.out / n}
+	each := growth{g.requests / n, g.own / n, g.left / n, g.in / n, g.out / n}
 	for at := max(since, second-Points+1); at <= second; at++ {
 		c.seconds.at(at).add(each)
-		c.requests.more(time.Unix(at, 0), each.requests-each.own)
+		c.requests.highest(time.Unix(at, 0), float32(c.rate(time.Unix(at+1, 0)).Requests))
 	}
 }
 
@@ -249,12 +240,12 @@ func (c *course) lately(now time.Time, seconds int64) (sum growth) {
 // rate is the rate of the last seconds that are over.
 func (c *course) rate(now time.Time) status.Rate {
 	sum := c.lately(now.Add(-time.Second), rateOver)
-	return status.Rate{Requests: float64(sum.requests-sum.own) / rateOver, Own: float64(sum.own) / rateOver, In: float64(sum.in) / rateOver, Out: float64(sum.out) / rateOver}
+	return status.Rate{Requests: float64(sum.requests-sum.own-sum.left) / rateOver, Own: float64(sum.own) / rateOver, Left: float64(sum.left) / rateOver, In: float64(sum.in) / rateOver, Out: float64(sum.out) / rateOver}
 }
 
 // read is the course until now.
 func (c *course) read(now time.Time) Course {
-	return Course{Now: c.rate(now), Requests: c.requests.read(now.Add(-Step), 1/float32(Step.Seconds()))}
+	return Course{Now: c.rate(now), Requests: c.requests.read(now.Add(-time.Second))}
 }
 
 // TokenKey names a token.

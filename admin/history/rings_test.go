@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,14 +49,14 @@ func TestRatesAndPointsAreThoseOfTheCounters(t *testing.T) {
 	if want := (status.Rate{Requests: 24. / 5, In: 600. / 5}); a.Now != want || s.Total.Now != a.Now {
 		t.Errorf("now %+v, total %+v", a.Now, s.Total.Now)
 	}
-	// The present step is not over.
-	if n := len(a.Requests); n != Points || a.Requests[n-1] != 4 || a.Requests[n-2] != 4 || a.Requests[n-3] != 0 {
+	if n := len(a.Requests); n != Points || float64(a.Requests[n-1]) < a.Now.Requests-0.001 || a.Requests[n-2] != 4 || a.Requests[n-4] != 0 {
 		t.Errorf("%d points: %v", n, a.Requests)
 	}
-	if s.Waiting[Points-1] != 18 || s.Waiting[Points-2] != 8 {
+	if s.Waiting[Points-1] != 25 || s.Waiting[Points-2] != 18 {
 		t.Errorf("waiting: %v", s.Waiting)
 	}
 	late := noon.Add(time.Hour)
+	w.waiting = 0
 	if s := r.Snapshot(late); s.Total.Now != (status.Rate{}) || s.Total.Requests != nil || s.Waiting != nil || lastMinute(r, late) != 0 {
 		t.Errorf("an hour later: %+v", s.Total)
 	}
@@ -205,22 +206,69 @@ func TestASampleIsTakenAtEachFullSecondUntilTheEnd(t *testing.T) {
 	})
 }
 
-// TestASeriesIsTheSumOfWhatWasAdded compares a series with a map of all steps.
-func TestASeriesIsTheSumOfWhatWasAdded(t *testing.T) {
+// TestASeriesHasTheHighestOfEachStep compares a series with a map of all steps.
+func TestASeriesHasTheHighestOfEachStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s series
-		sums := map[int64]float32{}
+		highest := map[int64]float32{}
 		now := noon
 		for range rapid.IntRange(1, 200).Draw(t, "n") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "seconds")) * time.Second)
-			n := float32(rapid.IntRange(0, 5).Draw(t, "more"))
-			s.more(now, n)
-			sums[stepOf(now, Step)] += n
+			n := float32(rapid.IntRange(0, 5).Draw(t, "n"))
+			s.highest(now, n)
+			highest[stepOf(now, Step)] = max(highest[stepOf(now, Step)], n)
 		}
-		for i, got := range s.read(now, 1) {
-			if want := sums[stepOf(now, Step)-Points+1+int64(i)]; got != want {
+		for i, got := range s.read(now) {
+			if want := highest[stepOf(now, Step)-Points+1+int64(i)]; got != want {
 				t.Fatalf("point %d is %v, not %v", i, got, want)
 			}
 		}
 	})
+}
+
+// TestTheHighestRateDoesNotFallWithinThePeriod: a burst of some seconds is the highest rate for 15 minutes, from the second
+// in which it was shown on, and what waited at once, too.
+func TestTheHighestRateDoesNotFallWithinThePeriod(t *testing.T) {
+	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test"}}}}
+	o := w.sources()
+	waiting := 0
+	o.Waiting = func() int { return waiting }
+	r := New(o)
+	most, now := 0.0, 0.0
+	for second := range 14 * 60 {
+		if second >= 3 && second < 8 {
+			w.counts[0].Requests += 100
+			waiting = 70
+		} else {
+			waiting = 1
+		}
+		s := r.Snapshot(noon.Add(time.Duration(second)*time.Second + 700*time.Millisecond))
+		if second < 8 {
+			continue
+		}
+		now = max(now, s.Total.Now.Requests)
+		highest := float64(slices.Max(append(s.Total.Requests, 0)))
+		if highest < most || highest < s.Total.Now.Requests || slices.Max(s.Waiting) != 70 {
+			t.Fatalf("second %d: at most %v after %v, %v now, at most %v waited", second, highest, most, s.Total.Now.Requests, slices.Max(s.Waiting))
+		}
+		most = highest
+	}
+	if most != 100 || now != 100 {
+		t.Errorf("at most %v, %v was shown", most, now)
+	}
+}
+
+// TestWhatClientsGiveUpDoesNotFlow: nothing of it came back from the site.
+func TestWhatClientsGiveUpDoesNotFlow(t *testing.T) {
+	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test"}}}}
+	r := New(w.sources())
+	for second := range 20 {
+		r.Take(noon.Add(time.Duration(second) * time.Second))
+		w.counts[0].Requests += 5
+		w.counts[0].Left += 5
+	}
+	s := r.Snapshot(noon.Add(19*time.Second + 300*time.Millisecond))
+	if s.Total.Now.Requests != 0 || s.Total.Now.Left < 5 || s.Total.Requests != nil {
+		t.Errorf("%+v", s.Total)
+	}
 }

@@ -74,7 +74,7 @@ func rendered(t *testing.T, f *Facts) string {
 func TestThePageListsTheBusiestSitesUpToABound(t *testing.T) {
 	f := crowd(1000, 200)
 	text := rendered(t, f)
-	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "<summary>95 more of 1\u202f000 sites, the busiest</summary>") {
+	if n := strings.Count(text, `name="do" value="pause"`); n != status.MaxListed || !strings.Contains(text, "<summary>95 more of 1\u202f000 sites</summary>") {
 		t.Errorf("%d sites", n)
 	}
 	if n := strings.Count(text, `<svg class="timeline"`); n != status.MaxListed {
@@ -131,7 +131,7 @@ func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
 	f.Proxy, f.Advice, f.Store = "http://127.0.0.1:3128", []status.Advice{{Text: "more tokens"}}, &status.Store{Kind: status.StoreShared}
 	f.Tokens.Limits = []status.Announced{{Site: "a.test", Limit: 9, Remaining: 3}}
 	f.Past.Periods = []Period{{Name: "hour", Step: time.Minute, Steps: 60}}
-	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "Advice</h2>", "Sites</h2>", "Tokens</h2>", "Jobs</h2>",
+	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "Advice</h2>", "Sites <small>", "Tokens</h2>", "Jobs</h2>",
 		"Limits</h2>", "Learned from sites</h3>", "Quotas</h3>", "Configured, with defaults</h3>", "Bandwidth</h2>", "Fleet</h2>", "Point a client at it</h2>")
 	inOrder(t, rendered(t, &Facts{}), "Point a client at it</h2>", "Nothing is wrong</h2>", "Waiting</h2>")
 }
@@ -472,14 +472,15 @@ func TestAQuotaOfEachTokenIsOneLine(t *testing.T) {
 	}
 }
 
-func TestAdviceThatRepeatsWhatIsWrongIsLast(t *testing.T) {
+// TestAdviceHasTheOrderOfAbideAdvise: the page has no order of its own.
+func TestAdviceHasTheOrderOfAbideAdvise(t *testing.T) {
 	f := &Facts{Advice: []status.Advice{{Rule: "outage", Text: "down"}, {Rule: "denied-token", Text: "denied"}, {Rule: "limit", Text: "raise"}, {Rule: "refuses-all", Text: "blocked"}}}
-	inOrder(t, rendered(t, f), "<li>raise", "<li>blocked", "<li>down", "<li>denied")
+	inOrder(t, rendered(t, f), "<li>down", "<li>denied", "2 more</summary>", "<li>raise", "<li>blocked")
 }
 
 func TestFormsOfASiteAreBelowWhatIsWrongAndWaits(t *testing.T) {
 	f := ill()
 	f.Failures.Add("a.test", "403", 7)
 	f.Chosen = &Chosen{Site: "a.test", Limits: "limits: []\n"}
-	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "403 (the site may block this crawler)", `id="h-chosen"`, "Sites</h2>")
+	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "403 (the site may block this crawler)", `id="h-chosen"`, "Sites <small>")
 }

@@ -16,6 +16,8 @@ type siteRow struct {
 	*status.Site
 	Course   history.Course
 	Limiting *limitBar // nil: none is in sight
+	Loses    bool      // clients lose many of its requests
+	wrong    int       // things of it
 	recent   float64   // requests of the last minutes
 }
 
@@ -37,7 +39,12 @@ func sitesOf(f *Facts, learnt []*learned, now time.Time) siteTable {
 	var rows []siteRow
 	for i := range f.Known {
 		site := &f.Known[i]
-		row := siteRow{Site: site, Course: f.Samples.Sites[site.Name]}
+		row := siteRow{Site: site, Course: f.Samples.Sites[site.Name], wrong: len(site.Breakers)}
+		if row.Loses = slices.ContainsFunc(f.Advice, func(a status.Advice) bool {
+			return a.Loses() && (a.Site == site.Name || slices.Contains(a.Others, site.Name))
+		}); row.Loses {
+			row.wrong++
+		}
 		for _, n := range row.Course.Requests {
 			row.recent += float64(n)
 		}
@@ -50,11 +57,11 @@ func sitesOf(f *Facts, learnt []*learned, now time.Time) siteTable {
 	}), len(rows), f.Filter}
 }
 
-// busier sorts broken sites first, then those where requests wait, then by the requests of the last minutes and by
-// what was counted.
+// busier sorts sites of which something is wrong first, then those where requests wait, then by the requests of the last
+// minutes and by what was counted.
 func busier(a, b siteRow) int {
 	return cmp.Or(
-		cmp.Compare(min(len(b.Breakers), 1), min(len(a.Breakers), 1)), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
+		cmp.Compare(min(b.wrong, 1), min(a.wrong, 1)), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
 		cmp.Compare(b.Site.Counts.Requests, a.Site.Counts.Requests), cmp.Compare(a.Name, b.Name),
 	)
 }

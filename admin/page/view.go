@@ -2,15 +2,11 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,13 +36,11 @@ func viewOf(f *Facts, now time.Time) *view {
 	all := f
 	f = f.filtered()
 	wrong, learnt := f.wrong(now), learnedOf(f, now)
-	useful := slices.SortedStableFunc(slices.Values(f.Advice), func(a, b status.Advice) int { return cmp.Compare(repeats(a), repeats(b)) })
 	v := &view{
 		Facts: f, Now: now, Wrong: len(all.wrong(now)), Busy: all.Total.Requests > 0 || len(all.Holds) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
-		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(useful, 2, same),
+		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
 		Sites: sitesOf(f, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
-	v.Flow.Most, v.Waited.Most = max(v.Flow.Most, f.Samples.Total.Now.Requests), max(v.Waited.Most, float64(len(f.Holds)))
 	written := writtenByToken(f)
 	for i := range f.Tokens.Pools {
 		v.Pools = append(v.Pools, poolOf(&f.Tokens.Pools[i], written, &f.Samples, now))
@@ -61,14 +55,6 @@ func viewOf(f *Facts, now time.Time) *view {
 	return v
 }
 
-// repeats returns 1 for advice about what the page calls wrong above it, 0 for all other.
-func repeats(a status.Advice) int {
-	if a.Rule == "outage" || a.Rule == "denied-token" || a.Rule == status.GivenUp && a.Weight >= 1 {
-		return 1
-	}
-	return 0
-}
-
 // Elsewhere counts what is wrong with what the filter leaves out.
 func (v *view) Elsewhere() int {
 	return v.Wrong - len(v.Trouble.Shown) - len(v.Trouble.Folded) - v.Trouble.Hidden
@@ -77,30 +63,11 @@ func (v *view) Elsewhere() int {
 // Came reports whether requests have come, if only before the start.
 func (v *view) Came() bool { return v.Busy || len(v.Past.Periods) > 0 }
 
-// Up returns how long the process has run.
-func (v *view) Up() string { return v.Now.Sub(v.Started).Truncate(time.Second).String() }
-
 // StoreSentence describes the state of the store.
 func (v *view) StoreSentence() string {
 	text := v.Store.Sentence(v.Now)
 	return strings.ToUpper(text[:1]) + text[1:]
 }
-
-// perSecond formats a rate: "0", "0.3", "42".
-func perSecond(rate float64) string {
-	switch {
-	case rate <= 0:
-		return "0"
-	case rate < 0.05:
-		return "< 0.1"
-	case rate < 9.95:
-		return strconv.FormatFloat(rate, 'f', 1, 64)
-	}
-	return status.Count(uint64(math.Round(rate)))
-}
-
-// bytesPerSecond formats a rate of bytes.
-func bytesPerSecond(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" }
 
 // docs is the address of the documents.
 const docs = "https://github.com/abide-proxy/abide/blob/main/docs/"
@@ -139,8 +106,8 @@ var partNames = []string{"title", "state", "summary", "trouble", "queue", "flow"
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": status.Size, "count": status.Count,
 	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
-	"perSecond": perSecond, "breaker": status.BreakerWord, "grouped": status.Grouped,
-	"span": span, "bytes": bytesPerSecond,
+	"perSecond": status.PerSecond, "breaker": status.BreakerWord, "grouped": status.Grouped,
+	"span": span, "bytes": func(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" },
 	"areWrong": func(n int) string { return status.Number(n, "thing is wrong", "things are wrong") },
 	"linked":   linked, "since": status.Since, "in": status.In, "ago": status.Ago, "ahead": status.Ahead, "docs": func(part string) string { return docs + part },
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },

@@ -57,21 +57,30 @@ func TestWhatFailedIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestTheMostHasThePresent: the points of the line are of steps that are over.
-func TestTheMostHasThePresent(t *testing.T) {
-	f := crowd(1, 0)
-	f.Samples.Total.Now.Requests, f.Holds = 631, f.Holds[:20]
-	inOrder(t, rendered(t, f), "at most 20 waited at once", "at most 631/s")
+// TestWhatClientsLoseIsWrong: whoever refused it, and the state of the site says so. What is over is not wrong any more.
+func TestWhatClientsLoseIsWrong(t *testing.T) {
+	f := &Facts{Advice: []status.Advice{
+		{Rule: status.OwnAnswers, Site: "c.test", Weight: 1, Lately: true, Text: "c.test: abide itself answered 90 of 95 requests (wait); most wait for 6 requests per 1m.", Change: "Allow a longer wait."},
+		{Rule: status.GivenUp, Site: "a.test", Weight: 1, Lately: true, Text: "a.test: clients gave up 83 of 500 requests after 8.8s.", Change: "Give the client a longer time-out."},
+		{Rule: status.GivenUp, Site: "b.test", Weight: 0.2, Lately: true, Text: "b.test: clients gave up 5 of 500 requests after 8.8s."},
+		{Rule: status.OwnAnswers, Site: "d.test", Weight: 1, Text: "d.test: abide itself answered 90 of 95 requests (wait)."},
+	}}
+	for _, name := range []string{"a.test", "b.test", "c.test", "d.test"} {
+		f.Known = append(f.Known, status.Site{Counts: status.Counts{Name: name}, Held: 1})
+	}
+	f.Known[1].Held = 0
+	text := rendered(t, f)
+	inOrder(t, text, `class="bad">c.test</th><td class="text">abide itself answered 90 of 95 requests (wait); most wait for 6 requests per 1m. Allow a longer wait.</td>`,
+		`class="bad">a.test</th><td class="text">clients gave up 83 of 500 requests after 8.8s. Give the client a longer time-out.</td>`,
+		`ordered by`, `<a href="/?site=a.test">`, `loses requests`, `<a href="/?site=c.test">`, `loses requests`, `<a href="/?site=d.test">`, `ok</span>`, `<a href="/?site=b.test">`, `ok</span>`)
+	if !strings.Contains(text, "abide: 2 things are wrong") {
+		t.Error("a few, or what is over, are called wrong")
+	}
 }
 
-func TestClientsThatGaveUpInMassesAreWrong(t *testing.T) {
-	f := &Facts{Advice: []status.Advice{
-		{Rule: status.GivenUp, Site: "a.test", Weight: 1, Text: "a.test: clients gave up 83 of 500 requests after 8.8s."},
-		{Rule: status.GivenUp, Site: "b.test", Weight: 0.2, Text: "b.test: clients gave up 5 of 500 requests after 8.8s."},
-	}}
-	text := rendered(t, f)
-	inOrder(t, text, `class="warm">a.test</th><td class="text">clients gave up 83 of 500 requests after 8.8s.</td>`, "Advice</h2>", "b.test: clients", "a.test: clients")
-	if !strings.Contains(text, "abide: 1 thing is wrong") {
-		t.Error("a few are called wrong")
-	}
+// TestWhatIsGivenUpIsToldApart: beside what flows, as what abide refuses itself.
+func TestWhatIsGivenUpIsToldApart(t *testing.T) {
+	f := crowd(1, 0)
+	f.Samples.Total.Now = status.Rate{Requests: 0, Own: 3, Left: 4.4}
+	inOrder(t, rendered(t, f), "Flowing</h2>", "<b>0</b> requests/s", "3.0/s refused by abide itself", "4.4/s given up by clients")
 }

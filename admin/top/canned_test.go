@@ -57,7 +57,7 @@ func (c *canned) answer(ctx context.Context) error {
 
 func (c *canned) rate(site status.Site) status.Rate {
 	n := c.rates[site.Name]
-	return status.Rate{Requests: n - n/4, Own: n / 4, In: 1000 * n, Out: 100 * n}
+	return status.Rate{Requests: n, Own: n / 4, In: 1000 * n, Out: 100 * n}
 }
 
 func (c *canned) Status(ctx context.Context) (status.Process, error) {

@@ -81,7 +81,7 @@ type column struct {
 // columns are all columns, in their order. The first is never left out.
 var columns = []column{
 	{"SITE", "the name", false, 14, 48, 0, func(r row) string { return r.site }, func(a, b row) int { return strings.Compare(a.site, b.site) }},
-	{"REQ/S", "requests per second, of the last 5 seconds", true, 6, 7, 1, func(r row) string { return perSecond(r.rate.Requests) }, larger(func(r row) float64 { return r.rate.Requests })},
+	{"REQ/S", "requests per second, of the last 5 seconds", true, 6, 7, 1, func(r row) string { return status.PerSecond(r.rate.Requests) }, larger(func(r row) float64 { return r.rate.Requests })},
 	{"RECV/S", "bytes received per second", true, 7, 7, 5, func(r row) string { return sizePerSecond(r.rate.In) }, larger(func(r row) float64 { return r.rate.In })},
 	{"SENT/S", "bytes sent per second", true, 7, 7, 8, func(r row) string { return sizePerSecond(r.rate.Out) }, larger(func(r row) float64 { return r.rate.Out })},
 	{"WAIT", "how many requests wait", true, 5, 6, 2, func(r row) string { return fmt.Sprint(r.waiting) }, larger(func(r row) int { return r.waiting })},
@@ -142,7 +142,7 @@ func everything(used []int) []placed {
 // row is a site as the table shows it.
 type row struct {
 	site      string
-	rate      status.Rate // with what abide refused itself in Requests
+	rate      status.Rate
 	waiting   int
 	longest   time.Duration // that a request has waited so far
 	limitedBy string
@@ -156,7 +156,6 @@ func rowOf(site status.Site) row {
 		site: site.Name, rate: site.Rate, waiting: site.Held, longest: seconds(site.LongestWait),
 		limitedBy: site.LimitedBy, refusals: site.Refusals, state: status.BreakerWord(site.Breaker), paused: site.Paused != nil,
 	}
-	w.rate.Requests += w.rate.Own
 	if w.paused {
 		w.state = "paused"
 	}

@@ -118,19 +118,6 @@ func padded(s string, to int, right bool) string {
 	return s + space
 }
 
-// perSecond is a rate: "0", "<0.1", "12.3", "1204".
-func perSecond(rate float64) string {
-	switch {
-	case rate <= 0:
-		return "0"
-	case rate < 0.05:
-		return "<0.1"
-	case rate < 99.95:
-		return fmt.Sprintf("%.1f", rate)
-	}
-	return fmt.Sprintf("%.0f", rate)
-}
-
 // sizePerSecond is a rate of bytes, without its "/s": "1.2 MB".
 func sizePerSecond(rate float64) string { return status.Size(uint64(max(rate, 0))) }
 

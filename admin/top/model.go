@@ -154,7 +154,7 @@ func (m *model) header() [headerLines]string {
 	if m.now.sites.More {
 		sites += fmt.Sprintf(", of which the %d with the most bytes are listed", len(m.now.sites.Sites))
 	}
-	second := fmt.Sprintf("%s requests/s  %s/s received  %s/s sent  %s", perSecond(all.Requests+all.Own), sizePerSecond(all.In), sizePerSecond(all.Out), status.Number(waiting, "request waits", "requests wait"))
+	second := fmt.Sprintf("%s requests/s  %s/s received  %s/s sent  %s", status.PerSecond(all.Requests), sizePerSecond(all.In), sizePerSecond(all.Out), status.Number(waiting, "request waits", "requests wait"))
 	if p.Connections != nil {
 		second += fmt.Sprintf("  %s, %s", status.Number(p.Connections.Clients, "connection", "connections"), status.Number(p.Connections.Tunnels, "tunnel", "tunnels"))
 	}

@@ -183,11 +183,11 @@ func TestTheTableIsRefreshedEachSecond(t *testing.T) {
 		}
 		l.sees(
 			"SITE           REQ/S↓  RECV/S  SENT/S  WAIT  LONGEST LIMITED BY    REFUSED STATE",
-			"news.test        30.0   30 kB  3.0 kB     0        - -                   0 ok",
+			"news.test          30   30 kB  3.0 kB     0        - -                   0 ok",
 			"api.test          2.0  2.0 kB   200 B     5    1m05s 2 per 1s            7 on trial",
 		)
 		l.has(
-			"abide 1.2.3 at 127.0.0.1:9128  up 5s  2 sites\n32.0 requests/s  32 kB/s received  3.2 kB/s sent  0 requests wait  4 connections, 1 tunnel\n"+
+			"abide 1.2.3 at 127.0.0.1:9128  up 5s  2 sites\n32 requests/s  32 kB/s received  3.2 kB/s sent  0 requests wait  4 connections, 1 tunnel\n"+
 				"quota of api.test, 1000 per day: 90 % used, at this rate until 01:00 UTC",
 			"store is degraded: it is away\n", "s sort  r reverse",
 		)

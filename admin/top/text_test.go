@@ -6,11 +6,13 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestTextsOfNumbersAreShort(t *testing.T) {
-	for rate, want := range map[float64]string{-1: "0", 0: "0", 0.01: "<0.1", 0.05: "0.1", 9.96: "10.0", 99.9: "99.9", 99.96: "100", 1234.5: "1234"} {
-		if got := perSecond(rate); got != want {
+	for rate, want := range map[float64]string{-1: "0", 0: "0", 0.01: "< 0.1", 0.05: "0.1", 9.94: "9.9", 9.96: "10", 99.96: "100", 1234.4: "1\u202f234"} {
+		if got := status.PerSecond(rate); got != want {
 			t.Errorf("%v: %q, want %q", rate, got, want)
 		}
 	}

@@ -51,7 +51,9 @@ runs, it does so by the state file that the last one has left.`,
 // Advice lists what holds requests back, and what would change that.
 func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	f := c.adviceFacts(now)
-	f.History, f.Since, f.Active = c.history.Recent(now)
+	f.History, f.Since, f.Active = c.history.Recent(now, time.Hour)
+	lately, _, _ := c.history.Recent(now, advice.Lately)
+	f.Failed = lately.Failed
 	for _, one := range f.History.Blocked {
 		f.Pools[one.Site] = c.poolOf(one.Site)
 	}
