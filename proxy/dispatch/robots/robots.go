@@ -20,7 +20,6 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/sirupsen/logrus"
-	"github.com/temoto/robotstxt"
 
 	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/limit"
@@ -262,7 +261,7 @@ const (
 
 // crawlDelays has the delays of the groups of one robots.txt.
 type crawlDelays struct {
-	groups *robotstxt.RobotsData
+	delays map[string]time.Duration      // :: agent in lower case → its delay; 0: none
 	specs  map[time.Duration]*limit.Spec // :: delay → its limit, the same for all requests
 }
 
@@ -273,49 +272,45 @@ func parseCrawlDelays(text []byte) *crawlDelays {
 		text = text[:mostBytes]
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1] // no half of a line
 	}
-	plain, delays := condense(string(text))
-	if len(delays) == 0 {
-		return nil
+	c := &crawlDelays{readGroups(string(text)), map[time.Duration]*limit.Spec{}}
+	for _, delay := range c.delays {
+		if delay > 0 {
+			c.specs[delay] = &limit.Spec{As: limit.Paced, Amount: 1, Window: delay}
+		}
 	}
-	groups, err := robotstxt.FromString(plain)
-	if err != nil {
+	if len(c.specs) == 0 {
 		return nil
-	}
-	c := &crawlDelays{groups, make(map[time.Duration]*limit.Spec, len(delays))}
-	for _, delay := range delays {
-		c.specs[delay] = &limit.Spec{As: limit.Paced, Amount: 1, Window: delay}
 	}
 	return c
 }
 
-// of returns the delay for a product, 0 if there is none.
+// of returns the delay for a product, 0 if there is none: that of the longest agent with which the
+// name of the product begins.
 func (c *crawlDelays) of(product string) time.Duration {
-	return readDelay(c.groups.FindGroup(product).CrawlDelay.Seconds())
+	product = strings.ToLower(product)
+	for n := min(len(product), longestAgent); n > 0; n-- {
+		if delay, known := c.delays[product[:n]]; known {
+			return delay
+		}
+	}
+	return c.delays["*"]
 }
 
-// condense leaves the groups of a robots.txt with their agents and one Crawl-delay
-// each, all that abide needs, in lines that cannot fail. It also gives the delays.
-func condense(text string) (plain string, delays []time.Duration) {
-	var out strings.Builder
+// readGroups returns the Crawl-delay of each agent in a robots.txt. A group without one says nothing
+// against what another group of the agent asks for.
+func readGroups(text string) map[string]time.Duration {
+	delays := map[string]time.Duration{}
 	var agents []string
-	delay, began := 0.0, false // of the group: a line that is no agent ends its head
-	told := map[string]bool{}
+	delay, began := time.Duration(0), false // of the group: a line that is no agent ends its head
 	flush := func() {
 		for _, name := range agents {
-			if !told[name] && name != "*" && len(told) >= mostAgents {
+			_, told := delays[name]
+			if !told && name != "*" && len(delays) >= mostAgents {
 				continue
 			}
-			told[name] = true
-			out.WriteString("User-agent: " + name + "\n")
-		}
-		d := readDelay(delay)
-		switch {
-		case len(agents) == 0:
-		case d > 0:
-			delays = append(delays, d)
-			out.WriteString("Crawl-delay: " + strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "\n")
-		default:
-			out.WriteString("Disallow: /\n") // says nothing against what another group asks for
+			if !told || delay > 0 {
+				delays[name] = delay
+			}
 		}
 		agents, delay, began = agents[:0], 0, false
 	}
@@ -331,7 +326,7 @@ func condense(text string) (plain string, delays []time.Duration) {
 			if began {
 				flush()
 			}
-			if value = productOf(value); value != "" && len(value) <= longestAgent {
+			if value = strings.ToLower(productOf(value)); value != "" && len(value) <= longestAgent {
 				agents = append(agents, value)
 			}
 		case "allow", "disallow":
@@ -342,12 +337,12 @@ func condense(text string) (plain string, delays []time.Duration) {
 				continue
 			}
 			if d, err := strconv.ParseFloat(value, 64); err == nil || math.IsInf(d, 1) {
-				delay = min(d, longestDelay.Seconds())
+				delay = readDelay(d)
 			}
 		}
 	}
 	flush()
-	return out.String(), delays
+	return delays
 }
 
 // readDelay returns a number of seconds within the bounds of a Crawl-delay.
