@@ -17,7 +17,7 @@ import (
 // instances share. The clock is the server's.
 func BenchmarkExchange(b *testing.B) {
 	server := redistest.Start(b)
-	redis := connect(b, addressOf(server), store.RedisOptions{})
+	redis := connect(b, addressOf(server), nil)
 	for _, one := range []struct {
 		name string
 		s    store.Store
@@ -49,7 +49,7 @@ func BenchmarkExchange(b *testing.B) {
 // instances have something of the budget.
 func BenchmarkScript(b *testing.B) {
 	server := redistest.Start(b)
-	redis := connect(b, addressOf(server), store.RedisOptions{})
+	redis := connect(b, addressOf(server), nil)
 	for _, instances := range []int{1, 10, 100, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
 			seq := uint64(time.Now().UnixNano())
@@ -78,7 +78,7 @@ func BenchmarkScript(b *testing.B) {
 // of them once.
 func BenchmarkNewSites(b *testing.B) {
 	server := redistest.Start(b)
-	redis := connect(b, addressOf(server), store.RedisOptions{})
+	redis := connect(b, addressOf(server), nil)
 	number := func(section, field string) float64 {
 		_, text, _ := strings.Cut(server.Do("INFO", section).(string), field+":")
 		text, _, _ = strings.Cut(text, "\r")
@@ -91,7 +91,7 @@ func BenchmarkNewSites(b *testing.B) {
 	for _, instances := range []int{1, 2, 100} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
 			server.Do("FLUSHALL")
-			connect(b, addressOf(server), store.RedisOptions{})
+			connect(b, addressOf(server), nil)
 			bytes, in, out, used := number("memory", "used_memory"), number("stats", "total_net_input_bytes"), number("stats", "total_net_output_bytes"), processor(server)
 			site, list := 0, make([]store.Batch, 100)
 			for b.Loop() {
@@ -147,7 +147,7 @@ func BenchmarkPulse(b *testing.B) {
 	for _, members := range []int{1, 10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
 			server := redistest.Start(b)
-			redis, err := pulsing(b.Context(), addressOf(server), store.RedisOptions{})
+			redis, err := pulsing(b.Context(), addressOf(server), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

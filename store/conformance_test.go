@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/redistest"
 	"github.com/abide-proxy/abide/store/reference"
@@ -39,28 +40,27 @@ func (r losing) Lose() {
 
 func openRedis(t testing.TB, now func() time.Time) store.Store {
 	server := redistest.Start(t, "--enable-debug-command", "yes")
-	return losing{connect(t, addressOf(server), store.RedisOptions{Now: now}), server}
+	return losing{connect(t, addressOf(server), now), server}
 }
 
 // connect opens a Redis that has been there for some time.
-func connect(t testing.TB, a store.RedisAddress, o store.RedisOptions) *store.Redis {
+func connect(t testing.TB, a *policy.Store, now func() time.Time) *store.Redis {
 	t.Helper()
-	open := func(o store.RedisOptions) *store.Redis {
+	open := func(now func() time.Time) *store.Redis {
 		t.Helper()
-		r, err := pulsing(t.Context(), a, o)
+		r, err := pulsing(t.Context(), a, now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { r.Close() })
 		return r
 	}
-	before, now := o, o.Now
-	if now == nil {
-		now = time.Now
+	here := now
+	if here == nil {
+		here = time.Now
 	}
-	before.Now = func() time.Time { return now().Add(-store.RecoveryTime) }
-	open(before)
-	return open(o)
+	open(func() time.Time { return here().Add(-store.RecoveryTime) })
+	return open(now)
 }
 
 // clock is a clock that goes when it is told to.

@@ -287,7 +287,7 @@ func TestAServerThatDoesNotSayWhatItIsWorks(t *testing.T) {
 	server := redistest.Start(t)
 	alone, _, _ := strings.Cut(store.Permissions, ",")
 	server.Do(permitted(strings.Replace(alone, "+info ", "", 1))...)
-	s := connect(t, loginAt(server, "abide", "secret"), store.RedisOptions{})
+	s := connect(t, loginAt(server, "abide", "secret"), nil)
 	everything(t, s)
 	r, a := say(t, s, "", "a", fixed(1, 60))
 	wantGranted(t, a, store.Done, 60, 40, 1)
@@ -301,7 +301,7 @@ func TestAServerThatDoesNotSayWhatItIsWorks(t *testing.T) {
 // However many use a budget, an Ask reads the same.
 func TestAnAskDoesNotReadWhatAllOthersHave(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, addressOf(server), store.RedisOptions{})
+	s := connect(t, addressOf(server), nil)
 	ask := func(who int, seq uint64) {
 		t.Helper()
 		if _, err := s.Exchange(t.Context(), []store.Batch{{Site: "site", Instance: fmt.Sprint("instance", who), Asks: []store.Ask{
@@ -329,7 +329,7 @@ func TestAnAskDoesNotReadWhatAllOthersHave(t *testing.T) {
 func TestInstancesThatAreGoneLeaveABudget(t *testing.T) {
 	server := redistest.Start(t)
 	c := newClock()
-	s := connect(t, addressOf(server), store.RedisOptions{Now: c.now})
+	s := connect(t, addressOf(server), c.now)
 	for i := range 2000 {
 		say(t, s, "", fmt.Sprint("instance", i), fifty(1, 1))
 		c.forward(time.Second)
@@ -341,7 +341,7 @@ func TestInstancesThatAreGoneLeaveABudget(t *testing.T) {
 
 func TestAServerThatRemovesWhatCountsIsWarnedOf(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, addressOf(server), store.RedisOptions{})
+	s := connect(t, addressOf(server), nil)
 	if list := s.Warnings(t.Context()); len(list) != 0 {
 		t.Errorf("got %q", list)
 	}
@@ -351,7 +351,7 @@ func TestAServerThatRemovesWhatCountsIsWarnedOf(t *testing.T) {
 	}
 	alone, _, _ := strings.Cut(store.Permissions, ",")
 	server.Do(permitted(strings.Replace(alone, "+info ", "", 1))...)
-	s = connect(t, loginAt(server, "abide", "secret"), store.RedisOptions{})
+	s = connect(t, loginAt(server, "abide", "secret"), nil)
 	if list := s.Warnings(t.Context()); len(list) != 1 || !strings.Contains(list[0], "+info") {
 		t.Errorf("got %q", list)
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 //go:embed redis.lua
@@ -52,28 +54,18 @@ type Redis struct {
 	secrets []string
 }
 
-// RedisOptions are all optional.
-type RedisOptions struct {
-	Prefix string           // of every key and channel; "": "abide:"
-	Now    func() time.Time // replaces the server's clock, for tests and simulations
-}
-
 // NewRedis makes a store without contacting the server, for processes that start while the
-// store may be away.
-func NewRedis(a RedisAddress, o RedisOptions) (*Redis, error) {
+// store may be away. now replaces the server's clock, for tests and simulations; nil: it does not.
+func NewRedis(at *policy.Store, now func() time.Time) (*Redis, error) {
 	silenceClientLog()
-	o.Prefix = cmp.Or(o.Prefix, "abide:")
-	if strings.ContainsAny(o.Prefix, "{}") {
-		return nil, errors.New("the prefix of the store's keys has a brace in it, which Redis would take for a hash tag")
-	}
-	client, err := a.client()
+	client, err := clientOf(at)
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{client: client, prefix: o.Prefix, now: o.Now, address: strings.Join(a.Hosts, ",")}
-	for _, one := range []string{a.Password, a.SentinelPassword} {
-		if one != "" {
-			r.secrets = append(r.secrets, one)
+	r := &Redis{client: client, prefix: cmp.Or(at.Prefix, "abide:"), now: now, address: strings.Join(at.Hosts, ",")}
+	for _, one := range []policy.Secret{at.Password, at.SentinelPassword} {
+		if !one.Empty() {
+			r.secrets = append(r.secrets, one.Reveal())
 		}
 	}
 	return r, nil
@@ -311,24 +303,11 @@ func (r *Redis) Close() error {
 	return nil
 }
 
-// RedisAddress names a Redis, and has the login for it.
-type RedisAddress struct {
-	Form           string   // "": one server; "unix": one, by its socket; "sentinel"; "cluster"
-	Hosts          []string // "host:port" of the server, of Sentinels or of nodes of a Cluster; or the path of a socket
-	TLS            bool     // of Sentinels, too
-	CA             string   // with TLS, a PEM file of who may have signed the server's certificate; "": those of the system
-	User, Password string   // "": none
-	DB             int      // not in a Cluster
-	Master         string   // the name that Sentinels know the server by
-
-	SentinelUser, SentinelPassword string
-}
-
 // timeout bounds connecting and each answer of a server.
 const timeout = time.Second
 
-// client makes the client. Nothing is asked of a server yet.
-func (a *RedisAddress) client() (redis.UniversalClient, error) {
+// clientOf makes the client. Nothing is asked of a server yet.
+func clientOf(a *policy.Store) (redis.UniversalClient, error) {
 	var secure *tls.Config
 	if a.TLS {
 		secure = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -344,20 +323,20 @@ func (a *RedisAddress) client() (redis.UniversalClient, error) {
 		}
 	}
 	o := &redis.UniversalOptions{
-		Addrs: a.Hosts, MasterName: a.Master, SentinelUsername: a.SentinelUser, SentinelPassword: a.SentinelPassword,
-		Username: a.User, Password: a.Password, DB: a.DB, TLSConfig: secure,
+		Addrs: a.Hosts, MasterName: a.Master, SentinelUsername: a.SentinelUser, SentinelPassword: a.SentinelPassword.Reveal(),
+		Username: a.User, Password: a.Password.Reveal(), DB: a.DB, TLSConfig: secure,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
 		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	switch a.Form {
+	switch a.Form() {
 	case "cluster":
 		return redis.NewClusterClient(o.Cluster()), nil
 	case "sentinel":
 		return redis.NewFailoverClient(o.Failover()), nil
 	}
 	single := o.Simple()
-	if a.Form == "unix" {
+	if a.Form() == "unix" {
 		single.Network = "unix"
 	}
 	return redis.NewClient(single), nil

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/redistest"
 )
 
 func TestAScriptThatTheServerHasForgottenIsSentAgain(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, addressOf(server), store.RedisOptions{})
+	s := connect(t, addressOf(server), nil)
 	r, a := say(t, s, "", "a", fixed(1, 60))
 	server.Do("SCRIPT", "FLUSH")
 	again, b := say(t, s, r.Generation, "b", fixed(1, 60))
@@ -32,7 +33,7 @@ func TestAScriptThatTheServerHasForgottenIsSentAgain(t *testing.T) {
 
 func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 	master := redistest.Start(t)
-	s := connect(t, addressOf(master), store.RedisOptions{})
+	s := connect(t, addressOf(master), nil)
 	before, _ := say(t, s, "", "b", fixed(1, 10))
 	master.Restart()
 	after, a := say(t, s, before.Generation, "b", fixed(2, 10))
@@ -42,7 +43,7 @@ func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 
 	replica := redistest.Start(t)
 	replica.ReplicaOf(master)
-	if _, err := pulsing(t.Context(), addressOf(replica), store.RedisOptions{}); err == nil || !strings.Contains(err.Error(), "replica") {
+	if _, err := pulsing(t.Context(), addressOf(replica), nil); err == nil || !strings.Contains(err.Error(), "replica") {
 		t.Errorf("a replica: %v", err)
 	}
 	master.Kill()
@@ -50,7 +51,7 @@ func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 		t.Error("a server that is dead answers")
 	}
 	replica.Promote()
-	s = connect(t, addressOf(replica), store.RedisOptions{})
+	s = connect(t, addressOf(replica), nil)
 	last, a := say(t, s, after.Generation, "b", fixed(3, 10))
 	if last.Generation == after.Generation || a.Status != store.Foreign {
 		t.Errorf("after a failover: %+v", last)
@@ -61,18 +62,18 @@ func TestErrorsOfRedisSayWhatToDoAndNoSecret(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "hunter2secret", "--unixsocketperm", "700")
 	hosts := []string{server.Addr}
 	for _, row := range []struct {
-		address store.RedisAddress
+		address *policy.Store
 		want    string
 	}{
 		{loginAt(server, "", "not-hunter2"), "refuses the user or the password"},
 		{loginAt(server, "someone", "hunter2secret"), "refuses the user or the password"},
 		{addressOf(server), "put it in the store's URL"},
-		{store.RedisAddress{Hosts: []string{"127.0.0.1:1"}, Password: "hunter2secret"}, "127.0.0.1:1"},
-		{store.RedisAddress{Hosts: hosts, TLS: true, Password: "hunter2secret"}, server.Addr},
-		{store.RedisAddress{Form: "cluster", Hosts: hosts, Password: "hunter2secret"}, server.Addr},
+		{&policy.Store{Hosts: []string{"127.0.0.1:1"}, Password: policy.NewSecret("hunter2secret")}, "127.0.0.1:1"},
+		{&policy.Store{Hosts: hosts, TLS: true, Password: policy.NewSecret("hunter2secret")}, server.Addr},
+		{&policy.Store{Kind: "redis+cluster", Hosts: hosts, Password: policy.NewSecret("hunter2secret")}, server.Addr},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		s, err := pulsing(ctx, row.address, store.RedisOptions{})
+		s, err := pulsing(ctx, row.address, nil)
 		cancel()
 		if err == nil {
 			s.Close()
@@ -83,14 +84,14 @@ func TestErrorsOfRedisSayWhatToDoAndNoSecret(t *testing.T) {
 			t.Errorf("got %v, want something with %q", err, row.want)
 		}
 	}
-	connect(t, loginAt(server, "", "hunter2secret"), store.RedisOptions{})
+	connect(t, loginAt(server, "", "hunter2secret"), nil)
 }
 
 // A server that answers with an error is there, and what it says comes with what to do.
 func TestWhatAServerAnswersIsToldFromNoAnswer(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("ACL", "SETUSER", "abide", "on", ">hunter2secret", "~*", "&*", "+@all")
-	s := connect(t, loginAt(server, "abide", "hunter2secret"), store.RedisOptions{})
+	s := connect(t, loginAt(server, "abide", "hunter2secret"), nil)
 	set := func(name, value string) { server.Do("CONFIG", "SET", name, value) }
 	for _, row := range []struct {
 		do, undo func()
@@ -110,7 +111,7 @@ func TestWhatAServerAnswersIsToldFromNoAnswer(t *testing.T) {
 		}
 		row.undo()
 	}
-	other, err := store.NewRedis(loginAt(server, "abide", "hunter3secret"), store.RedisOptions{})
+	other, err := store.NewRedis(loginAt(server, "abide", "hunter3secret"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestAUserNeedsNoMoreThanThePermissionsThatAreNamed(t *testing.T) {
 	server := redistest.Start(t)
 	alone, _, _ := strings.Cut(store.Permissions, ",")
 	server.Do(permitted(alone)...)
-	s := connect(t, loginAt(server, "abide", "secret"), store.RedisOptions{})
+	s := connect(t, loginAt(server, "abide", "secret"), nil)
 	everything(t, s)
 
 	for _, p := range []string{"-hset", "-evalsha", "-publish"} {
@@ -223,7 +224,7 @@ func everything(t *testing.T, s *store.Redis) {
 
 func TestWhatIsOverLeavesTheServerByItself(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, addressOf(server), store.RedisOptions{})
+	s := connect(t, addressOf(server), nil)
 	replies, err := s.Exchange(t.Context(), []store.Batch{{
 		Site: "site", Instance: "a",
 		Asks: []store.Ask{

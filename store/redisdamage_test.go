@@ -112,7 +112,7 @@ func TestABudgetWhoseKeyIsDamagedGoesOnLikeOneThatWasLost(t *testing.T) {
 // What somebody writes under the other keys of abide's is removed, and all goes on.
 func TestAKeyBesideTheBudgetsThatIsDamagedIsMadeAnew(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, addressOf(server), store.RedisOptions{})
+	s := connect(t, addressOf(server), nil)
 	seq := uint64(0)
 	everythingAt := func(t *testing.T, harm string) {
 		t.Helper()

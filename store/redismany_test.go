@@ -18,6 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/redistest"
 )
@@ -40,9 +41,9 @@ func TestRedisByTLS(t *testing.T) {
 	cert, key := selfSigned(t)
 	server := redistest.Start(t, "--tls-port", "{port}", "--port", "0", "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
-	s := connect(t, store.RedisAddress{Hosts: []string{server.Addr}, TLS: true, CA: cert}, store.RedisOptions{})
+	s := connect(t, &policy.Store{Hosts: []string{server.Addr}, TLS: true, CA: cert}, nil)
 	everything(t, s)
-	if _, err := pulsing(t.Context(), store.RedisAddress{Hosts: []string{server.Addr}, TLS: true}, store.RedisOptions{}); err == nil ||
+	if _, err := pulsing(t.Context(), &policy.Store{Hosts: []string{server.Addr}, TLS: true}, nil); err == nil ||
 		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a server that nobody vouches for: %v", err)
 	}
@@ -82,7 +83,7 @@ func TestSentinelsSayWhoTheMasterIs(t *testing.T) {
 	replica.ReplicaOf(master)
 	guard := redistest.Sentinel(t, master, "main")
 	guard.Until(replica.Addr, "SENTINEL", "REPLICAS", "main")
-	s := connect(t, store.RedisAddress{Form: "sentinel", Hosts: []string{guard.Addr}, Master: "main"}, store.RedisOptions{})
+	s := connect(t, &policy.Store{Kind: "redis+sentinel", Hosts: []string{guard.Addr}, Master: "main"}, nil)
 	everything(t, s)
 	before, _ := say(t, s, "", "a", fixed(1, 10))
 	master.Kill()
@@ -116,11 +117,11 @@ func TestEachMasterOfAClusterHasAGenerationOfItsOwn(t *testing.T) {
 	for _, node := range nodes {
 		node.Do(permitted(strings.ReplaceAll(store.Permissions, ", and in a Cluster", ""))...)
 	}
-	address := store.RedisAddress{Form: "cluster", User: "abide", Password: "secret"}
+	address := &policy.Store{Kind: "redis+cluster", User: "abide", Password: policy.NewSecret("secret")}
 	for _, node := range nodes {
 		address.Hosts = append(address.Hosts, node.Addr)
 	}
-	s := connect(t, address, store.RedisOptions{})
+	s := connect(t, address, nil)
 	everything(t, s)
 	if p, err := s.Pulse(t.Context(), store.Member{}); err != nil || p.Generation != "" {
 		t.Errorf("a pulse is of %q, %v", p.Generation, err)

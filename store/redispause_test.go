@@ -13,7 +13,7 @@ import (
 
 func TestAServerThatHangsIsWaitedForAsLongAsTheCallerWants(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, addressOf(server), store.RedisOptions{})
+	s := connect(t, addressOf(server), nil)
 	server.Pause()
 	defer server.Resume()
 	least := time.Hour // the best of five, as others use the machine too

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget/lease"
 	"github.com/abide-proxy/abide/store/budget/lease/fleet"
@@ -103,7 +104,7 @@ func (b *bed) crawls(ctx context.Context, c crawl) (crawled, error) {
 			Taken: func(t fleet.Take) { events = append(events, event{t.At, t.N}) },
 		},
 		Store: func(now func() time.Time) store.Store {
-			shared, wrong = store.NewRedis(store.RedisAddress{Hosts: []string{r.at}}, store.RedisOptions{Now: now})
+			shared, wrong = store.NewRedis(&policy.Store{Hosts: []string{r.at}}, now)
 			if wrong != nil {
 				return reference.New(now)
 			}

@@ -345,7 +345,7 @@ func startFaults(p *policy.Policy) error {
 		faults = append(faults, dataFault(p))
 	}
 	if p.Store.Shared() {
-		shared, err := newRedis(&p.Store)
+		shared, err := store.NewRedis(&p.Store, nil)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("store: %w", err))
 		} else {

@@ -55,7 +55,7 @@ func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*st
 	if !p.Store.Shared() {
 		return k, keeping, nil
 	}
-	shared, err := newRedis(&p.Store)
+	shared, err := store.NewRedis(&p.Store, nil)
 	if err != nil {
 		k.close(log)
 		return nil, keeping, fmt.Errorf("store: %w", err)
@@ -72,14 +72,6 @@ func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*st
 	}
 	keeping.Store, keeping.Shared, keeping.Documents, keeping.Budgets = shared, true, shared, nil
 	return k, keeping, nil
-}
-
-// newRedis is a client for the store of a policy. It does not connect yet.
-func newRedis(s *policy.Store) (*store.Redis, error) {
-	return store.NewRedis(store.RedisAddress{
-		Form: s.Form(), Hosts: s.Hosts, TLS: s.TLS, CA: s.CA, User: s.User, Password: s.Password.Reveal(), DB: s.DB, Master: s.Master,
-		SentinelUser: s.SentinelUser, SentinelPassword: s.SentinelPassword.Reveal(),
-	}, store.RedisOptions{Prefix: s.Prefix})
 }
 
 func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Logger, to *dispatch.Keeping) error {

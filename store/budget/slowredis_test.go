@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget/lease"
 	"github.com/abide-proxy/abide/store/redistest"
@@ -89,7 +90,7 @@ func TestASlowRedisIsWaitedFor(t *testing.T) {
 	}
 	const amount, width, windows = 60, 2 * time.Second, 4
 	server := redistest.Start(t)
-	first, err := store.NewRedis(store.RedisAddress{Hosts: []string{server.Addr}}, store.RedisOptions{})
+	first, err := store.NewRedis(&policy.Store{Hosts: []string{server.Addr}}, nil)
 	must(t, err)
 	defer first.Close()
 	_, err = first.Pulse(t.Context(), store.Member{})
@@ -101,7 +102,7 @@ func TestASlowRedisIsWaitedFor(t *testing.T) {
 	spec := limit.Spec{As: limit.Fixed, Amount: amount, Window: width}
 	counters := []*counter{}
 	for i := range 4 {
-		s, err := store.NewRedis(store.RedisAddress{Hosts: []string{delayed(t, server.Addr, 100*time.Millisecond)}}, store.RedisOptions{})
+		s, err := store.NewRedis(&policy.Store{Hosts: []string{delayed(t, server.Addr, 100*time.Millisecond)}}, nil)
 		must(t, err)
 		defer s.Close()
 		c := startCounter(t, s, true, fmt.Sprint("instance ", i), spec, lease.Share)

@@ -2,7 +2,7 @@
 // that is removed with the test, without data on the disk.
 //
 //	server := redistest.Start(t)
-//	s, err := store.NewRedis(store.RedisAddress{Hosts: []string{server.Addr}}, store.RedisOptions{})
+//	s, err := store.NewRedis(&policy.Store{Hosts: []string{server.Addr}}, nil)
 package redistest
 
 import (
