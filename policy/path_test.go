@@ -92,7 +92,7 @@ func FuzzNormalPath(f *testing.F) {
 			t.Fatalf("%q is as long as %q", path, got)
 		}
 		for i := range len(got) {
-			if c := got[i]; !pathByte(c) && c != '/' && c != '%' {
+			if c := got[i]; !inPath[c] && c != '%' {
 				t.Fatalf("%q has %q", got, c)
 			}
 		}

@@ -151,53 +151,52 @@ func routeNode() Node {
 // %2f becomes %2F, as in the comparison with a limit's pattern. An escaped slash stays
 // escaped, dot segments stay, and an empty path becomes /. NormalPath does not allocate for
 // a path in canonical spelling. The path that is sent upstream does not change.
-func NormalPath(escaped string) string {
-	if escaped == "" {
-		return "/"
+func NormalPath(escaped string) string { return respelt(cmp.Or(escaped, "/"), &inSegment, &inPath) }
+
+// NormalQuery returns the canonical spelling of a raw query, for keys: unreserved bytes are
+// unescaped, invalid bytes escaped as clients do, and hex digits in upper case. Bytes whose
+// meaning an escape changes stay as they are; a % without an escape is %25.
+func NormalQuery(raw string) string { return respelt(raw, &inAny, &inQuery) }
+
+// The bytes that need no escape in a part of a URL (RFC 3986): in any part, in a segment of the path
+// (pchar), in the path, and in the query.
+var inAny, inSegment, inPath, inQuery = bytesOf(""), bytesOf(delimiters), bytesOf(delimiters + "/"), bytesOf(delimiters + "/?")
+
+const delimiters = "!$&'()*+,;=:@"
+
+// bytesOf returns the set of some bytes and of those that are unreserved.
+func bytesOf(more string) (set [256]bool) {
+	for c := range set {
+		set[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c < 128 && strings.IndexByte("-._~"+more, byte(c)) >= 0
 	}
-	same := 0 // how much of it is spelt so already
-	for same < len(escaped) {
-		c, size := sentByte(escaped[same:])
-		if !normal(escaped[same:same+size], c) {
-			break
-		}
-		same += size
-	}
-	if same == len(escaped) {
-		return escaped
-	}
+	return set
+}
+
+// respelt writes a part of a URL in one way: without the escapes of the bytes in bare, and with an
+// escape of each byte that is not in plain.
+func respelt(sent string, bare, plain *[256]bool) string {
 	const digit = "0123456789ABCDEF"
-	var b strings.Builder
-	b.Grow(len(escaped) + 2)
-	b.WriteString(escaped[:same])
-	for rest := escaped[same:]; rest != ""; {
-		c, size := sentByte(rest)
-		if pathByte(c) || c == '/' && size == 1 {
-			b.WriteByte(c)
-		} else {
-			b.Write([]byte{'%', digit[c>>4], digit[c&15]})
+	var b strings.Builder // without room while all is spelt so already
+	for i, size := 0, 0; i < len(sent); i += size {
+		var c byte
+		c, size = sentByte(sent[i:])
+		escape := [...]byte{'%', digit[c>>4], digit[c&15]}
+		spelt := escape[:]
+		if size == 1 && plain[c] || size > 1 && bare[c] {
+			escape[0], spelt = c, escape[:1]
 		}
-		rest = rest[size:]
+		if b.Cap() == 0 && string(spelt) != sent[i:i+size] {
+			b.Grow(len(sent) + 2)
+			b.WriteString(sent[:i])
+		}
+		if b.Cap() > 0 {
+			b.Write(spelt)
+		}
+	}
+	if b.Cap() == 0 {
+		return sent
 	}
 	return b.String()
-}
-
-// normal tells whether a byte of a path is written as NormalPath writes it.
-func normal(sent string, c byte) bool {
-	if len(sent) == 1 {
-		return pathByte(c) || c == '/'
-	}
-	lower := func(d byte) bool { return 'a' <= d && d <= 'f' }
-	return !pathByte(c) && !lower(sent[1]) && !lower(sent[2])
-}
-
-// pathByte tells which bytes need no escape inside a segment (RFC 3986, pchar).
-func pathByte(c byte) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return true
-	}
-	return strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
 }
 
 // WithParameter returns a raw query in which pair stands once for the parameters whose names match: at the

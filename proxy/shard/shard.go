@@ -15,7 +15,6 @@ package shard
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -95,7 +94,7 @@ func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By
 		return host
 	}
 	path := undotted(policy.NormalPath(escapedPath))
-	query := normalQuery(rawQuery)
+	query := policy.NormalQuery(rawQuery)
 	var b strings.Builder
 	b.Grow(len(scheme) + len("://[]:65535?") + len(host) + len(path) + len(query))
 	b.WriteString(scheme)
@@ -141,54 +140,6 @@ func undotted(path string) string {
 		}
 	}
 	return "/" + strings.Join(kept, "/")
-}
-
-const digits = "0123456789ABCDEF"
-
-// normalQuery normalises the escapes of a query: unreserved bytes are unescaped, invalid
-// bytes escaped as clients do, and hex digits in upper case. Bytes whose meaning an escape
-// changes stay as they are; a % without an escape is %25.
-func normalQuery(query string) string {
-	same := 0
-	for same < len(query) && queryByte(query[same]) {
-		same++
-	}
-	if same == len(query) {
-		return query
-	}
-	var b strings.Builder
-	b.Grow(len(query) + 8)
-	b.WriteString(query[:same])
-	for i := same; i < len(query); i++ {
-		c := query[i]
-		if c == '%' && i+2 < len(query) {
-			var d [1]byte
-			if _, err := hex.Decode(d[:], []byte(query[i+1:i+3])); err == nil {
-				if unreserved(d[0]) {
-					b.WriteByte(d[0])
-				} else {
-					b.Write([]byte{'%', digits[d[0]>>4], digits[d[0]&15]})
-				}
-				i += 2
-				continue
-			}
-		}
-		if queryByte(c) {
-			b.WriteByte(c)
-		} else {
-			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
-		}
-	}
-	return b.String()
-}
-
-// queryByte tells which bytes a query may contain without an escape (RFC 3986).
-func queryByte(c byte) bool {
-	return unreserved(c) || strings.IndexByte("!$&'()*+,;=:@/?", c) >= 0
-}
-
-func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
 // Owner is the part, from 0 to n-1, that a key belongs to. With n of 1 or less it is 0.
