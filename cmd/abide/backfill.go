@@ -159,7 +159,7 @@ func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) erro
 }
 
 // openOther opens the output of another job, for items that come from its records.
-func openOther(ctx context.Context, o jobfile.Output) (output.Output, error) {
+func openOther(ctx context.Context, o jobfile.Output) (*output.Output, error) {
 	return output.Open(ctx, o, output.Options{ReadOnly: true})
 }
 

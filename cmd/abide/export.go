@@ -130,7 +130,7 @@ func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string
 }
 
 // openExported opens a job in an output, "" for the only one. The caller must close the output.
-func openExported(ctx context.Context, at jobfile.Output, name string) (output.Job, output.Output, error) {
+func openExported(ctx context.Context, at jobfile.Output, name string) (output.Job, *output.Output, error) {
 	if at.File != "" {
 		if _, err := os.Stat(at.File); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("its output %s is gone", at.File)
@@ -149,7 +149,7 @@ func openExported(ctx context.Context, at jobfile.Output, name string) (output.J
 }
 
 // exported returns a job of an output, "" for the only one.
-func exported(ctx context.Context, o output.Output, name string) (output.Job, error) {
+func exported(ctx context.Context, o *output.Output, name string) (output.Job, error) {
 	list, err := o.Jobs(ctx)
 	if err != nil {
 		return nil, err

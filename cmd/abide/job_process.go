@@ -39,7 +39,7 @@ type jobProcess struct {
 	job     *jobfile.Job
 	policy  *policy.Policy
 	log     *logrus.Logger // of the job
-	output  output.Output
+	output  *output.Output
 	records output.Job // of the job, in the output
 	sender  send.Sender
 	program *program // nil: requests go through another abide

@@ -18,7 +18,7 @@ type kept struct {
 	at jobfile.Output
 }
 
-func (k kept) open(t *testing.T, o output.Options) output.Output {
+func (k kept) open(t *testing.T, o output.Options) *output.Output {
 	t.Helper()
 	out, err := output.Open(t.Context(), k.at, o)
 	if err != nil {
@@ -60,7 +60,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func job(t *testing.T, o output.Output, d output.Description) output.Job {
+func job(t *testing.T, o *output.Output, d output.Description) output.Job {
 	t.Helper()
 	return must[output.Job](t)(o.Job(t.Context(), d))
 }

@@ -23,11 +23,11 @@ const layout = 1
 
 // Open opens an output, and makes a SQLite file if there is none. Errors that may pass wrap
 // ErrAway.
-func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
+func Open(ctx context.Context, at jobfile.Output, o Options) (*Output, error) {
 	if o.Lease <= 0 {
 		o.Lease = LeaseTime
 	}
-	d := &engine{o: o, writer: &writer{turn: make(chan struct{}, 1)}}
+	d := &Output{o: o, writer: &writer{turn: make(chan struct{}, 1)}}
 	var err error
 	switch {
 	case !at.URL.Empty():
@@ -48,7 +48,7 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
 }
 
 // prepare makes the table of jobs, and refuses that of a later release.
-func (d *engine) prepare(ctx context.Context) error {
+func (d *Output) prepare(ctx context.Context) error {
 	var newest sql.NullInt64
 	err := d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
 	switch {
@@ -73,7 +73,7 @@ func (d *engine) prepare(ctx context.Context) error {
 }
 
 // lockTables makes that one process at a time makes tables.
-func (d *engine) lockTables(t *transaction) error {
+func (d *Output) lockTables(t *transaction) error {
 	if d.dialect.prelude == "" {
 		return nil // the transaction of SQLite is the only one
 	}
@@ -83,8 +83,8 @@ func (d *engine) lockTables(t *transaction) error {
 
 const selectJobs = "SELECT name, kind, fingerprint, request, columns, history, layout FROM abide_jobs"
 
-// Jobs are the descriptions of the jobs.
-func (d *engine) Jobs(ctx context.Context) ([]Description, error) {
+// Jobs are the descriptions of the jobs in the output.
+func (d *Output) Jobs(ctx context.Context) ([]Description, error) {
 	var list []Description
 	err := d.read(ctx, func(r *sql.Rows) error {
 		description, err := scanDescription(r)
@@ -115,8 +115,9 @@ func scanOne(to *Description, found *bool) func(*sql.Rows) error {
 	}
 }
 
-// Job opens a job, and makes its tables if there are none.
-func (d *engine) Job(ctx context.Context, want Description) (Job, error) {
+// Job opens a job, and makes its tables if there are none. The error says what to do if the output has
+// a job of that name with another fingerprint.
+func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 	opened := want.Kind == "" && want.Fingerprint == ""
 	if err := d.checkNames(want); err != nil {
 		return nil, d.explain(ctx, err)
@@ -145,13 +146,13 @@ func isCovered(kept, want Description) bool {
 	return !slices.ContainsFunc(want.Columns, func(c string) bool { return !slices.Contains(kept.Columns, c) })
 }
 
-func (d *engine) find(ctx context.Context, name string) (kept Description, found bool, err error) {
+func (d *Output) find(ctx context.Context, name string) (kept Description, found bool, err error) {
 	err = d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", name)
 	return kept, found, err
 }
 
 // checkNames refuses names that the tables cannot have.
-func (d *engine) checkNames(want Description) error {
+func (d *Output) checkNames(want Description) error {
 	longest := d.dialect.longest
 	name := strings.ToLower(want.Name)
 	switch {
@@ -191,7 +192,7 @@ func (d Description) differs(want Description) error {
 }
 
 // makeJob makes the tables and columns that a job lacks.
-func (d *engine) makeJob(t *transaction, want Description) error {
+func (d *Output) makeJob(t *transaction, want Description) error {
 	if err := d.lockTables(t); err != nil {
 		return err
 	}
@@ -232,7 +233,7 @@ func (d *engine) makeJob(t *transaction, want Description) error {
 	return err
 }
 
-func (d *engine) makeTables(t *transaction, want Description) error {
+func (d *Output) makeTables(t *transaction, want Description) error {
 	key := "id"
 	if want.History {
 		key = "id, fetched_at"
@@ -266,8 +267,8 @@ func (d *engine) makeTables(t *transaction, want Description) error {
 	return nil
 }
 
-// Query runs a SELECT with one column. A value that is NULL is left out.
-func (d *engine) Query(ctx context.Context, query string) iter.Seq2[string, error] {
+// Query runs a SELECT with one column, and yields its values as text. A value that is NULL is left out.
+func (d *Output) Query(ctx context.Context, query string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := d.query(ctx, query, yield); err != nil {
 			yield("", d.explain(ctx, err))
@@ -275,7 +276,7 @@ func (d *engine) Query(ctx context.Context, query string) iter.Seq2[string, erro
 	}
 }
 
-func (d *engine) query(ctx context.Context, query string, yield func(string, error) bool) error {
+func (d *Output) query(ctx context.Context, query string, yield func(string, error) bool) error {
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\n")
 	if words := strings.Fields(strings.ToUpper(query)); len(words) == 0 || words[0] != "SELECT" && words[0] != "WITH" {
 		return errors.New("a query begins with SELECT")
@@ -323,13 +324,13 @@ func textOf(v any) string {
 
 // job is a Job in SQL.
 type job struct {
-	engine   *engine
+	engine   *Output
 	is       Description
 	replacer *strings.Replacer
 	inserts  [insertedAtOnce]string // the first is of one record, the next of two, and so on
 }
 
-func newJob(e *engine, description Description) *job {
+func newJob(e *Output, description Description) *job {
 	j := &job{engine: e, is: description, replacer: strings.NewReplacer(append(e.dialect.replacements(),
 		"{records}", quote(description.Name), "{units}", quote(description.Name+"_units"), "{targets}", quote(description.Name+"_targets"),
 		"{fetched}", quote(description.Name+"_fetched"), "{state}", quote(description.Name+"_units_state"),

@@ -25,8 +25,8 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// engine is an Output in a SQL engine, with the connections to it.
-type engine struct {
+// Output is a database of records, with the connections to it. It is safe for concurrent use.
+type Output struct {
 	o        Options
 	dialect  *dialect
 	file     string // of SQLite
@@ -38,10 +38,10 @@ type engine struct {
 	holder      holder  // of SQLite
 }
 
-func (e *engine) isSQLite() bool { return e.dialect == sqliteDialect }
+func (e *Output) isSQLite() bool { return e.dialect == sqliteDialect }
 
 // now is the first argument of statements with {now}.
-func (e *engine) now() any {
+func (e *Output) now() any {
 	switch {
 	case e.o.Now != nil:
 		return e.o.Now().UnixMilli()
@@ -52,7 +52,7 @@ func (e *engine) now() any {
 }
 
 // here is the present of this process.
-func (e *engine) here() time.Time {
+func (e *Output) here() time.Time {
 	if e.o.Now != nil {
 		return e.o.Now()
 	}
@@ -61,7 +61,7 @@ func (e *engine) here() time.Time {
 
 // write runs f in a transaction. f may run several times, and must not change anything
 // else.
-func (e *engine) write(ctx context.Context, f func(*transaction) error) error {
+func (e *Output) write(ctx context.Context, f func(*transaction) error) error {
 	if e.o.ReadOnly {
 		return errors.New("the output is open for reading only")
 	}
@@ -79,7 +79,7 @@ func (e *engine) write(ctx context.Context, f func(*transaction) error) error {
 	return e.explain(ctx, err)
 }
 
-func (e *engine) writePostgres(ctx context.Context, f func(*transaction) error) error {
+func (e *Output) writePostgres(ctx context.Context, f func(*transaction) error) error {
 	tx, err := e.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -92,12 +92,12 @@ func (e *engine) writePostgres(ctx context.Context, f func(*transaction) error) 
 }
 
 // read runs a query outside of a transaction, and calls scan for each row.
-func (e *engine) read(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+func (e *Output) read(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
 	return e.explain(ctx, sqlite.Each(scan)(e.readers.QueryContext(ctx, query, args...)))
 }
 
 // Close ends the connections.
-func (e *engine) Close() error {
+func (e *Output) Close() error {
 	if e.writer != nil {
 		e.writer.close()
 	}
@@ -114,7 +114,7 @@ func (e *engine) Close() error {
 
 // explain adds to an error where it happened and what to do. An error that may pass wraps
 // ErrAway.
-func (e *engine) explain(ctx context.Context, err error) error {
+func (e *Output) explain(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrOwned) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return err
 	}
@@ -138,7 +138,7 @@ func (e *engine) explain(ctx context.Context, err error) error {
 const connectTimeout = 10 * time.Second
 
 // openPostgres prepares connections to PostgreSQL.
-func (e *engine) openPostgres(at policy.Secret) error {
+func (e *Output) openPostgres(at policy.Secret) error {
 	e.dialect, e.name = postgresDialect, "postgres"
 	c, err := pgx.ParseConfig(at.Reveal())
 	if err != nil {
@@ -162,7 +162,7 @@ func (e *engine) openPostgres(at policy.Secret) error {
 }
 
 // openSQLite opens a file. It refuses the file of another program before it changes anything.
-func (e *engine) openSQLite(ctx context.Context, path string) error {
+func (e *Output) openSQLite(ctx context.Context, path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (e *engine) openSQLite(ctx context.Context, path string) error {
 }
 
 // isOurs refuses a file that has tables and is no output.
-func (e *engine) isOurs(ctx context.Context) error {
+func (e *Output) isOurs(ctx context.Context) error {
 	var names []string
 	err := sqlite.Each(func(r *sql.Rows) error {
 		var name string

@@ -142,18 +142,6 @@ type Target struct {
 	Asked        time.Time
 }
 
-// Output is a database of records. It is safe for concurrent use.
-type Output interface {
-	// Job opens a job, and makes its tables if there are none. The error says what to do if
-	// the output has a job of that name with another fingerprint.
-	Job(ctx context.Context, d Description) (Job, error)
-	// Jobs are the descriptions of the jobs in the output.
-	Jobs(ctx context.Context) ([]Description, error)
-	// Query runs a SELECT with one column, and yields its values as text.
-	Query(ctx context.Context, query string) iter.Seq2[string, error]
-	Close() error
-}
-
 // Job is one job in an output. It is safe for concurrent use.
 type Job interface {
 	// AddUnits adds units that the job does not have yet.

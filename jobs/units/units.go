@@ -37,7 +37,7 @@ import (
 const Most = 10_000_000
 
 // Opener opens the output of another job, whose records are items.
-type Opener func(ctx context.Context, o jobfile.Output) (output.Output, error)
+type Opener func(ctx context.Context, o jobfile.Output) (*output.Output, error)
 
 // single is the key of the only unit of a job without range and items.
 const single = "all"
@@ -242,7 +242,7 @@ func eachOfJob(ctx context.Context, items *jobfile.Items, open Opener, yield fun
 }
 
 // queryOf is the query for a column of the records of a job.
-func queryOf(ctx context.Context, o output.Output, items *jobfile.Items) (string, error) {
+func queryOf(ctx context.Context, o *output.Output, items *jobfile.Items) (string, error) {
 	list, err := o.Jobs(ctx)
 	if err != nil {
 		return "", err

@@ -26,7 +26,7 @@ func load(t testing.TB, text string) *jobfile.Job {
 	return j
 }
 
-func noOther(context.Context, jobfile.Output) (output.Output, error) {
+func noOther(context.Context, jobfile.Output) (*output.Output, error) {
 	return nil, errors.New("there is no other job")
 }
 
