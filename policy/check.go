@@ -254,9 +254,6 @@ func (p *Policy) Warnings() []string {
 	if n := len(p.Admin.Token.Reveal()); n > 0 && n < leastToken && !isLoopback(p.Admin.Listen) {
 		warn("admin.token has fewer than %d characters, so who reaches %s can guess it: openssl rand -hex 16 makes one", leastToken, p.Admin.Listen)
 	}
-	if p.Data == "none" && !p.CA.Given() && p.Intercept.Mode != "none" && p.mayIntercept() {
-		warn("data: none makes a new CA at each start, which clients have to trust anew")
-	}
 	for _, one := range p.Egress.Allow {
 		switch {
 		case one.Bits() == 0:

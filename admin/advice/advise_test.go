@@ -170,7 +170,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"refusals are at random": {
 			"refusals",
 			[]func(*Facts){blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 940, 60, 0, 0), announced(status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: -1, AtRandom: .06})},
-			[]string{"refused 6 % of all attempts", "refuses 6 % of the requests, whatever the rate is: nothing here makes that fewer."},
+			[]string{"refused 6 % of all attempts", "refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."},
 		},
 		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests (wait).", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
 		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
@@ -189,7 +189,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"there is one client alone":           {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500)}, nil},
 		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
 
-		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 1 h 00 min", "write a limit"}},
+		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 1 h 00 min", "write the limit under sites"}},
 		"a site with a limit refuses much": {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(limit)}, []string{"lower the limits"}},
 		"a site refuses little":            {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
 		"a token is not accepted": {"denied-token", []func(*Facts){pool(site, three), func(f *Facts) {

@@ -1,7 +1,6 @@
 package advice
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -77,10 +76,14 @@ func Raise(f Facts, site, name string) string {
 		}
 		return ""
 	}
-	announced := f.announced(site, name)
-	if len(announced) > 0 && announced[0].State == status.Hidden {
-		return f.changeHidden(site, announced)
+	pause := name == "cooldown" || name == "retry"
+	if pause {
+		name = "" // of whichever limit the refusals were
 	}
+	if found := f.hidden(site, name); pause || len(found) > 0 {
+		return f.changeHidden(site, found)
+	}
+	announced := f.announced(site, name)
 	if len(announced) == 0 || announced[0].Limit <= 0 || announced[0].Window <= 0 || f.usable(f.Pools[site]) == 0 {
 		return ""
 	}
@@ -132,10 +135,12 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 
 // changeHidden describes what helps where a site refuses requests by limits that it does not announce, or at random.
 func (f *Facts) changeHidden(site string, limits []status.Announced) string {
+	if len(limits) == 0 {
+		return ""
+	}
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":
-		share := slices.MaxFunc(limits, func(a, b status.Announced) int { return cmp.Compare(a.AtRandom, b.AtRandom) }).AtRandom
-		return fmt.Sprintf("%s refuses %.2g %% of the requests, whatever the rate is: nothing here makes that fewer.", site, 100*share)
+		return site + " refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."
 	case found == "":
 		return fmt.Sprintf("%s refused requests, and no limit was found that explains it: fewer requests at once may help.", site)
 	case limits[0].SoFar:

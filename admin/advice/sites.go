@@ -82,7 +82,7 @@ func (f *Facts) changeRefused(site string) string {
 	case len(found) > 0:
 		return f.changeHidden(site, found)
 	}
-	return "If it allows less than that, write a limit for it under sites. Where it refuses at random, or is overloaded (529, or 503), no limit helps."
+	return "If it has a limit, write the limit under sites. Where it refuses at random, or is overloaded (529, or 503), no limit helps."
 }
 
 // unread are sites whose https passed unread, so that their limits are not seen.

@@ -127,7 +127,7 @@ func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 		failures: status.Failures{Codes: map[string][]status.CodeCount{"api.test": {{Code: 402, Answers: 1}, {Code: 403, Answers: 55}, {Code: 499, Answers: 9}}, "other.test": {{Code: 503, Answers: 2}}}, Own: map[string]uint64{"broken": 2}},
 	}
 	want := `abide    12 requests to 2 sites in 1m23s
-refused  3 attempts by sites, of which the command saw 1; the others were sent again
+refused  3 attempts by sites, of which the command saw 1; abide sent the other requests again
 failed   api.test: 1 answer 402 (to be paid for), 55 answers 403 (the site may block this crawler)
          other.test: 2 answers 503
          answered or cut by abide itself: 2 broken, see docs/troubleshooting.md#which-answer-means-what

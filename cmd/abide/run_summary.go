@@ -233,9 +233,9 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countText(int(s.unread), "https connection"))
 	}
 	if s.refusals > 0 {
-		seen := "; all were sent again"
+		seen := ", which the command did not see: abide sent the same requests again"
 		if n := s.refusals - s.unseen; n > 0 {
-			seen = fmt.Sprintf(", of which the command saw %d; the others were sent again", n)
+			seen = fmt.Sprintf(", of which the command saw %d; abide sent the other requests again", n)
 		}
 		fmt.Fprintf(t, "refused\t%s by sites%s\n", countText(s.refusals, "attempt"), seen)
 	}
@@ -322,15 +322,10 @@ func (s *summary) advice() string {
 	}
 	most := s.held[0]
 	switch most.Limit {
-	case "", "retry", "token", "store":
+	case "", "token", "store":
 		return ""
-	case "cooldown":
-		if s.refusals == 0 || s.failed(most.Site) {
-			return "" // it could not be reached
-		}
-		return "the limit of " + most.Site + " under sites: in abide.yaml, so that it has no reason to refuse"
 	}
-	if s.raise == "" {
+	if s.raise == "" || s.failed(most.Site) {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

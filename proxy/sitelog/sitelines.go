@@ -226,7 +226,7 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLin
 	switch kind {
 	case holdBegins, refusalBegins:
 		if n := s.skipped[kind]; n > 0 {
-			line.text += fmt.Sprintf("; %s since the last such line", times(n))
+			line.text += fmt.Sprintf("; that has happened %s more since the last such line", times(n))
 		}
 	case holdEnds:
 		l.number++
@@ -291,7 +291,7 @@ func (s *siteState) ends(site string) siteLine {
 	took := max(s.seen.Sub(s.since), s.longest)
 	text := fmt.Sprintf("%s: no request is held any more", site)
 	if s.episodes > 1 {
-		text += fmt.Sprintf(", after %s since the last such line", times(s.episodes))
+		text += fmt.Sprintf("; requests were held %s since the last such line", times(s.episodes))
 	} else {
 		text += ", after " + InSeconds(took)
 	}
@@ -305,7 +305,7 @@ func (s *siteState) accepts(now time.Time, site string) siteLine {
 	if s.skipped[refusalEnds] == 0 {
 		text += ", after " + InSeconds(now.Sub(s.refusedAt))
 	} else {
-		text += fmt.Sprintf(", %s since the last such line", times(s.skipped[refusalEnds]+1))
+		text += fmt.Sprintf("; it began to do so %s since the last such line", times(s.skipped[refusalEnds]+1))
 	}
 	text += fmt.Sprintf("; refusals: %d, of which clients saw %d", s.refusals, s.shown)
 	return siteLine{text, logrus.Fields{"site": site}, nil}
