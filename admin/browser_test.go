@@ -136,7 +136,7 @@ func TestARealBrowserShowsTokensAndItsButtonsWork(t *testing.T) {
 				t.Fatalf("it did %s:\n%s", k.done(), page)
 			}
 			page = chromium(t, "--host-resolver-rules=MAP abide.test "+host, "--dump-dom", at)
-			for _, want := range []string{`aria-label="Enable <b>news/ü 1"`, "&lt;b&gt;news/ü 1", "twitter", "quarantined", "0 of 75", "75 per 15m for GET /2/tweets/*", "59 of 60"} {
+			for _, want := range []string{`aria-label="Enable <b>news/ü 1"`, "&lt;b&gt;news/ü 1", "twitter", "denied", "0 of 75", "75 per 15m for GET /2/tweets/*", "59 of 60"} {
 				if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, "<b>", "&lt;b&gt;")) {
 					t.Errorf("the page lacks %q:\n%s", want, page)
 				}

@@ -60,12 +60,12 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 	for _, want := range []string{
 		`<th scope="row">api.example.com <small>75 requests per 15m by token of news-1</small></th><td><svg class="bar"`, ` 0 of 75 left</td><td></td></tr>`,
 		`<th scope="row">api.example.com <small>10 000 requests per month, shared</small></th>`, " 3\u202f800 of 10\u202f000 left</td><td>",
-		`<th scope="row">b.example.com:8443 <small>1MB per 1m, set at run time</small></th>`, ` 250 kB of 1.0 MB left</td><td>in `,
+		`<th scope="row">b.example.com:8443 <small>1MB per 1m, set at run time</small></th>`, ` 250 kB of 1.0 MB left</td><td><span>in `,
 		`<th scope="row">free.example.com <small>set, and not asked for yet, set at run time</small></th>`,
 		`<small>adaptive between 1/s and 10/s</small></th><td> not known</td>`,
-		`<rect class="fill " width="62" height="6"/></svg> 62 % used</td><td>at this rate until `,
+		`<rect class="fill" x="-62" width="100" height="6"/></svg> `, " 3\u202f800 of 10\u202f000 left</td><td><span>at this rate until ",
 		` UTC, api.example.com: `, `4.3 GB received, 24 kB sent`,
-		`<span>Budgets are shared by 2 instances.</span>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1h30m`,
+		`<span>Budgets are shared by 2 instances.</span>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1 h 30 min`,
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
@@ -119,7 +119,7 @@ func TestARealBrowserShowsQuotasAndTheFleet(t *testing.T) {
 	b := newBed(t, withEverything)
 	b.metrics.Site("api.example.com").Read(1000)
 	page := chromium(t, "--dump-dom", "http://"+b.address+"/")
-	for _, want := range []string{"62 %", "host-b/17", "set at run time", "4.3 GB received"} {
+	for _, want := range []string{"3\u202f800 of 10\u202f000 left", "host-b/17", "set at run time", "4.3 GB received"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

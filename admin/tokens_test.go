@@ -144,7 +144,7 @@ func TestManyTokensAreListedUpToABound(t *testing.T) {
 	}
 	page := b.get("/").body
 	for want, n := range map[string]int{
-		`value="disable"`: status.MaxListed, "100 of 10\u202f005 are listed, those that are put away first.": 1,
+		`value="disable"`: status.MaxListed, "100 of 10\u202f005 are listed, those that cannot go first.": 1,
 		">s000099 ": 1, ">s000100 ": 0, "900 more, of which more is left, are not listed.": 1,
 	} {
 		if got := strings.Count(page, want); got != n {

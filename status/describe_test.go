@@ -52,7 +52,7 @@ pool twitter: 1 of 5 tokens can go now
 
 TOKEN                                                             STATE                            USES  REFUSED  DENIED  LIMIT                                            LEFT      RESETS
 cool                                                              cooling for 3m12s (Retry-After)    75        0       0  75 per 15m for GET /2/tweets/*; others use 25 %  0 of 75   in 9m15s
-dead?[2J?xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  quarantined for 2d22h (401)         0        0       3  -                                                -         -
+dead?[2J?xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  denied for 2d22h (401)              0        0       3  -                                                -         -
 news/ü                                                            ready                            1234        1       0  GET /1                                           learning  -
                                                                                                                           75 per 15m for GET /2/tweets/*; others use 25 %  12 of 75  in 9m15s
 off                                                               disabled                            0        0       0  -                                                -         -
@@ -190,11 +190,11 @@ func TestHowManyTokensCanGoDependsOnTheRoute(t *testing.T) {
 		want   string
 	}{
 		{2, []Token{token("ready"), token("ready", of("GET /a", 1))}, "2 of 2 tokens can go now"},
-		{0, []Token{token("spent", of("GET /a", 0))}, "0 of 1 token can go now for GET /a, the next in 56s"},
-		{2, []Token{token("ready", of("GET /a", 0), of("GET /b", 2)), token("ready", of("GET /a", 0))}, "0 of 2 tokens can go now for GET /a, the next in 56s"},
+		{0, []Token{token("spent", of("GET /a", 0))}, "0 of 1 token can go now for GET /a, the next in 56 s"},
+		{2, []Token{token("ready", of("GET /a", 0), of("GET /b", 2)), token("ready", of("GET /a", 0))}, "0 of 2 tokens can go now for GET /a, the next in 56 s"},
 		{2, []Token{token("ready", of("GET /a", 0), of("GET /a", 0), of("GET /b", 2)), token("ready", of("GET /b", 0))}, "1 of 2 tokens can go now for GET /a, GET /b"},
 		{2, []Token{token("ready", Announced{Site: "b.test", Route: "GET /a", Limit: 2, Reset: now.Add(time.Minute)}), token("ready", of("GET /a", 0))}, "1 of 2 tokens can go now for api.test GET /a, b.test GET /a"},
-		{0, []Token{token("spent", of("", 0)), rests}, "0 of 2 tokens can go now, the next in 30s"},
+		{0, []Token{token("spent", of("", 0)), rests}, "0 of 2 tokens can go now, the next in 30 s"},
 		{1, []Token{token("ready", of("GET /a", 1)), rests}, "1 of 2 tokens can go now"},
 		{0, []Token{{State: "disabled"}}, "0 of 1 token can go now"},
 	} {

@@ -199,14 +199,6 @@ func (b Breaker) Name() string {
 	return strings.TrimSuffix(b.Site+" / "+b.Backend, " / ")
 }
 
-// Began says since when requests have failed, "" where too few have.
-func (b Breaker) Began() string {
-	if b.Since.IsZero() {
-		return ""
-	}
-	return Since(b.Since)
-}
-
 // NotClosed is a copy of the breakers that are not closed: open ones first, at most
 // MaxListed.
 func NotClosed(list []Breaker) []Breaker {

@@ -155,7 +155,7 @@ func (s Store) Sentence(now time.Time) string {
 		end = ""
 	}
 	return fmt.Sprintf("%s, but %s %s, for %s: %s%s", text, what,
-		Since(s.Since), span(max(now.Sub(s.Since), 0)), cmp.Or(OneLine(s.Err), "it does not say why"), end)
+		Since(s.Since, now), Long(max(now.Sub(s.Since), 0)), cmp.Or(OneLine(s.Err), "it does not say why"), end)
 }
 
 // LostMeanwhile follows what is wrong with a state file that cannot be written.

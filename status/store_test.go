@@ -18,18 +18,18 @@ func TestTheStoreIsDescribedForPeople(t *testing.T) {
 2 instances
 
 INSTANCE    SEEN
-host-a/12   1m30s ago
-host-b/17   now        this one
+host-a/12   1 min 30 s ago
+host-b/17   now             this one
 `
 	if got := describe(fleet.Normalize()); got != want {
 		t.Errorf("it is\n%s", got)
 	}
 	fleet.Members, fleet.Since, fleet.Err = nil, midday.Add(-time.Minute), "redis: \x1bconnection refused"
-	want = "budgets are shared by 1 instance, but the store does not answer since 11:59:00 UTC, for 1m1s: see above; 1309 operations, 2 failed\n"
+	want = "budgets are shared by 1 instance, but the store does not answer since 11:59:00 UTC, for 1 min 00 s: see above; 1309 operations, 2 failed\n"
 	if got := describe(fleet.Normalize()); got != want {
 		t.Errorf("it is\n%s", got)
 	}
-	want = "budgets are kept on this machine, but the state file cannot be written since 12:00:00 UTC, for 1s: it does not say why; what is counted meanwhile is lost if this process ends; 1 operation, 1 failed\n"
+	want = "budgets are kept on this machine, but the state file cannot be written since 12:00:00 UTC, for 0 s: it does not say why; what is counted meanwhile is lost if this process ends; 1 operation, 1 failed\n"
 	if got := describe(Store{Kind: "local", Since: midday, Operations: 1, Failures: 1}); got != want {
 		t.Errorf("it is\n%s", got)
 	}
@@ -44,8 +44,8 @@ host-b/17   now        this one
 2 processes
 
 INSTANCE    SEEN
-host-a/12   1m30s ago
-host-b/17   now        this one
+host-a/12   1 min 30 s ago
+host-b/17   now             this one
 `
 	if got := describe(alone.Normalize()); got != want {
 		t.Errorf("it is\n%s", got)

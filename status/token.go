@@ -58,6 +58,9 @@ func (t *Token) Reason() string {
 	return t.Why
 }
 
+// TokenWord returns the state of a token for people: "denied" for one that is in quarantine as a site does not accept it.
+func TokenWord(state string) string { return strings.Replace(state, "quarantined", "denied", 1) }
+
 // Away tells whether no request has the token until somebody or a later try brings it back.
 func (t *Token) Away() bool { return t.State == "quarantined" || t.State == "disabled" }
 

@@ -82,7 +82,7 @@ func (g TokenGroup) Tokens() string {
 	if g.State == "ready" && g.Reason != "" {
 		return fmt.Sprintf("%d ready elsewhere", len(g.Labels))
 	}
-	return fmt.Sprintf("%d %s", len(g.Labels), g.State)
+	return fmt.Sprintf("%d %s", len(g.Labels), TokenWord(g.State))
 }
 
 // Why describes why, until when, and which tokens, where they are few or sites do not accept them.

@@ -35,7 +35,7 @@ func TestTokensOfALargePoolAreToldByStateAndReason(t *testing.T) {
 	if want := []string{
 		"5 ready: ",
 		"195 spent: 20 requests per 15m; the first free in 12 s, the last in 14 min 00 s",
-		"10 quarantined: 402: no credit; tried again in 1 h 00 min; d0, d1, d2, d3, d4, d5, d6, d7 and 2 more",
+		"10 denied: 402: no credit; tried again in 1 h 00 min; d0, d1, d2, d3, d4, d5, d6, d7 and 2 more",
 		"6 cooling: Retry-After; free in 1 min 00 s",
 		"1 ready elsewhere: 5 per 1m for GET /a; free in 30 s; half",
 		"1 disabled: off",
@@ -62,7 +62,7 @@ func TestManyChecksOfOneKindAreOneLine(t *testing.T) {
 	}
 	var b strings.Builder
 	DescribeTroubles(&b, Process{Checks: list}.Troubles(Tokens{}, nil, nil, nil, time.Time{}))
-	if b.String() != "\nwhat is wrong\n\n5 sites: degraded: it blocks: s0.test, s1.test, s2.test and 2 more\n" {
+	if b.String() != "\nwhat is wrong\n\n5 sites: it blocks: s0.test, s1.test, s2.test and 2 more\n" {
 		t.Error(b.String())
 	}
 	if got := FoldChecks(list[:3]); len(got) != 3 {

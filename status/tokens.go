@@ -122,7 +122,7 @@ func (p Pool) Can(now time.Time) string {
 		text += " for " + strings.Join(where[:min(len(where), 3)], ", ")
 	}
 	if fewest == 0 && !next.IsZero() {
-		text += ", the next in " + span(next.Sub(now))
+		text += ", the next " + In(next, now)
 	}
 	return text
 }
@@ -201,6 +201,7 @@ func (p Pool) describeAccounts(w io.Writer) {
 
 // standing describes the state of a token: "cooling for 3m12s (Retry-After)".
 func standing(state string, until time.Time, why string, now time.Time) string {
+	state = TokenWord(state)
 	if until.After(now) {
 		state += " for " + span(until.Sub(now))
 	}

@@ -99,8 +99,8 @@ func (t *Trouble) until(now time.Time) string {
 	if !t.next.IsZero() {
 		parts = append(parts, first+t.verb+In(t.next, now))
 	}
-	if !t.since.IsZero() {
-		parts = append(parts, first+Since(t.since))
+	if since := Since(t.since, now); since != "" {
+		parts = append(parts, first+since)
 	}
 	return cmp.Or(strings.Join(parts, ", "), t.Until)
 }
@@ -116,7 +116,7 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 		case !one.OK:
 			all.add(one.Name, Trouble{Many: "checks", Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
 		case one.Degraded && !slices.ContainsFunc(s.Breakers, func(b Breaker) bool { return b.Site == one.Name && b.State == Failing }):
-			all.add(one.Name, Trouble{Many: "sites", Reason: "degraded: " + one.Detail, Tone: "warm"})
+			all.add(one.Name, Trouble{Many: "sites", Reason: one.Detail, Tone: "warm"})
 		}
 	}
 	for _, one := range s.Breakers {

@@ -200,8 +200,16 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Since says since when something is so.
-func Since(at time.Time) string { return "since " + at.UTC().Format("15:04:05 UTC") }
+// Since says since when something is so, with the date if that is a day or more, "" for zero.
+func Since(at, now time.Time) string {
+	switch {
+	case at.IsZero():
+		return ""
+	case now.Sub(at) >= 24*time.Hour:
+		return at.UTC().Format("since 2 January 2006, 15:04 UTC")
+	}
+	return at.UTC().Format("since 15:04:05 UTC")
+}
 
 // Ago says how long a time is past, by clocks that need not agree.
 func Ago(at, now time.Time) string {
@@ -211,7 +219,7 @@ func Ago(at, now time.Time) string {
 	case past < time.Second:
 		return "now"
 	default:
-		return span(past.Truncate(time.Second)) + " ago"
+		return Long(past) + " ago"
 	}
 }
 

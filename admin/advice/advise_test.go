@@ -223,8 +223,8 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			"api.test answered 403 to 30 of 40 requests, so it may block this crawler.", "rules for crawlers",
 		}},
 		"a site does not work": {"outage", []func(*Facts){func(f *Facts) {
-			f.Broken = []status.Breaker{{Site: site, State: status.Failing, Why: "it answers 503 to all requests", Since: time.Unix(0, 0)}}
-		}}, []string{"api.test does not work: it answers 503 to all requests, since 00:00:00 UTC. Look at it"}},
+			f.Broken = []status.Breaker{{Site: site, State: status.Failing, Why: "it answers 503 to all requests", Since: noon.Add(-time.Hour)}}
+		}}, []string{"api.test does not work: it answers 503 to all requests, since 11:00:00 UTC. Look at it"}},
 		"a backend does not work": {"outage", []func(*Facts){func(f *Facts) {
 			f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open", Why: "the host refused the connection"}}
 		}}, []string{"b of api.test does not work: the host refused the connection. Look at it"}},

@@ -71,11 +71,12 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 	return list
 }
 
-// holding names what has held requests of a site for the longest time, or the written limit of which nothing is left; "" for none.
+// holding names the limit that has held requests of a site for the longest time, or a written one of which nothing is left; ""
+// for none.
 func (f *Facts) holding(site string) string {
 	var most store.Blocked
 	for _, b := range f.History.Blocked {
-		if b.Site == site && b.Held > most.Held {
+		if b.Site == site && b.Held > most.Held && status.LimitName(b.Limit) == b.Limit && !strings.HasPrefix(b.Limit, "the first request") {
 			most = b
 		}
 	}
@@ -84,7 +85,7 @@ func (f *Facts) holding(site string) string {
 			most.Limit = l.Limit
 		}
 	}
-	return status.LimitName(most.Limit)
+	return most.Limit
 }
 
 // Lately is the time of Facts.Failed, which Advice calls the last minutes.

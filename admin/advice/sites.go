@@ -32,7 +32,7 @@ func outages(f *Facts) (list []status.Advice) {
 			what = b.Backend + " of " + b.Site
 		}
 		list = append(list, status.Advice{
-			Site: b.Site, Weight: 1, Text: strings.TrimSuffix(fmt.Sprintf("%s does not work: %s, %s", what, b.Why, b.Began()), ", ") + ".",
+			Site: b.Site, Weight: 1, Text: strings.TrimSuffix(fmt.Sprintf("%s does not work: %s, %s", what, b.Why, status.Since(b.Since, f.Now)), ", ") + ".",
 			Change: "Look at it, or at the network: no limit is the reason. abide asks again by itself, and what waits goes as soon as it works.",
 		})
 	}

@@ -126,8 +126,3 @@ func (f *Facts) limitEnds() map[limitOf]time.Time {
 	}
 	return ends
 }
-
-// Fleet tells whether other instances keep budgets with this one, or could.
-func (f *Facts) Fleet() bool {
-	return f.Store != nil && (f.Store.Kind == status.StoreShared || f.Store.Count > 1)
-}

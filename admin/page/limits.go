@@ -14,8 +14,7 @@ import (
 // limitBar is a limit with the part of it that is used.
 type limitBar struct {
 	Site, Name, Left, In string
-	Used                 int    // in hundredths; -1: not known
-	Tone                 string // class of the bar: "", "warm", "full"
+	Used                 int // in hundredths; -1: not known
 	Set, Shared          bool
 	Holds                bool // requests wait for it
 }
@@ -28,7 +27,6 @@ func barOf(l *status.Limit) limitBar {
 	}
 	if share := l.LeftShare(); share <= 1 {
 		b.Used = 100 - int(100*max(share, 0))
-		b.Tone = toneOf(b.Used)
 	}
 	return b
 }
@@ -39,17 +37,6 @@ func leftWords(text string) string {
 		text += " left"
 	}
 	return text
-}
-
-// toneOf returns the class of a bar by its used part, in hundredths.
-func toneOf(used int) string {
-	switch {
-	case used >= 100:
-		return "full"
-	case used >= 75:
-		return "warm"
-	}
-	return ""
 }
 
 // scarcestFirst sorts limits by the part that is left.
@@ -150,11 +137,12 @@ func quotasOf(f *Facts, now time.Time) folded[limitBar] {
 		return count[limitOf{f.Site, f.Limit, ""}] == 1
 	})
 	return fold(long, 3, func(quota status.Forecast) limitBar {
-		used, name := int(100*quota.Part()), quota.Name()
+		bar := barOf(&status.Limit{Site: quota.Site, Limit: quota.Limit, Of: quota.Of, Amount: quota.Amount, Left: max(quota.Left, 0), Unit: quota.Unit})
 		if n := count[limitOf{quota.Site, quota.Limit, ""}]; n > 1 {
-			name += fmt.Sprintf(", the fullest of %d", n)
+			bar.Name += fmt.Sprintf(", the fullest of %d", n)
 		}
-		return limitBar{Site: quota.Site, Name: name, Left: quota.Percent() + " used", In: quota.Lasts(now), Used: used, Tone: toneOf(used)}
+		bar.In = quota.Lasts(now)
+		return bar
 	})
 }
 

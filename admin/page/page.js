@@ -5,11 +5,33 @@
 (() => {
 	const live = document.getElementById("live");
 	const pending = new Map(); // id → HTML that waits until a press of the mouse is over
+	const folds = JSON.parse(sessionStorage.getItem("folds") || "{}"); // path of details → whether the reader has them open
 
 	// keyOf is what a row is found by when rows have changed places.
 	const keyOf = (node) => node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") : null;
 
 	const alike = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
+
+	// own is the first node from one on that is not the refusal of a form, which only this script has made.
+	function own(node) {
+		while (node?.nodeType === Node.ELEMENT_NODE && node.classList.contains("refused")) node = node.nextSibling;
+		return node;
+	}
+
+	// pathOf is what details are found by after the page was loaded again.
+	function pathOf(details) {
+		const path = [];
+		for (let up = details; up; up = up.parentElement) path.push(keyOf(up) ?? up.id);
+		return path.filter(Boolean).join("/");
+	}
+
+	// fold opens and closes details as the reader has left them.
+	function fold(root) {
+		for (const details of root.querySelectorAll("details")) {
+			const open = folds[pathOf(details)];
+			if (open !== undefined && details.open !== open) details.open = open;
+		}
+	}
 
 	// sync makes an element what another is. Whether details are open is the reader's.
 	function sync(old, next) {
@@ -33,12 +55,12 @@
 			const key = keyOf(child);
 			if (key !== null) keyed.set(key, child);
 		}
-		let at = old.firstChild;
+		let at = own(old.firstChild);
 		for (const child of [...next.childNodes]) {
 			const key = keyOf(child);
 			let match = key === null ? at : keyed.get(key);
 			if (match && alike(match, child)) {
-				if (match === at) at = at.nextSibling;
+				if (match === at) at = own(at.nextSibling);
 				else old.insertBefore(match, at);
 				sync(match, child);
 			} else {
@@ -47,7 +69,7 @@
 		}
 		while (at) {
 			const gone = at;
-			at = at.nextSibling;
+			at = own(at.nextSibling);
 			gone.remove();
 		}
 	}
@@ -64,6 +86,7 @@
 		made.innerHTML = html;
 		const focused = document.activeElement;
 		children(part, made.content);
+		fold(part);
 		if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
 	}
 
@@ -75,18 +98,49 @@
 		live.className = how;
 	}
 
-	// A form loads the page again: the focus returns to the button of its row.
-	document.addEventListener("submit", (event) => {
-		const row = event.target.closest("tr[data-key]");
-		if (row) sessionStorage.setItem("row", JSON.stringify([row.closest("div[id]").id, keyOf(row)]));
+	fold(document);
+	document.addEventListener("click", (event) => {
+		const details = event.target.closest("summary")?.parentElement;
+		if (!details) return;
+		folds[pathOf(details)] = !details.open; // as it will be
+		sessionStorage.setItem("folds", JSON.stringify(folds));
 	});
-	const [part, key] = JSON.parse(sessionStorage.getItem("row") || "[]");
-	sessionStorage.removeItem("row");
-	addEventListener("load", () => setTimeout(() => { // before, going to the fragment of the address takes the focus away
-		const row = part && document.querySelector(`#${part} tr[data-key="${CSS.escape(key)}"]`);
-		for (let up = row?.closest("details"); up; up = up.parentElement.closest("details")) up.open = true;
-		row?.querySelector("button")?.focus({ preventScroll: true });
-	}));
+
+	// refusalOf is why a form was refused, from the page about that.
+	async function refusalOf(answer) {
+		const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+		const faults = [...page.querySelectorAll("main p.bad, main .bad li")].map((fault) => fault.textContent);
+		return faults.join("\n") || `abide answers ${answer.status}`;
+	}
+
+	// A form is sent without leaving the page: why it was refused stands beside it, and what was entered stays.
+	document.addEventListener("submit", async (event) => {
+		const form = event.target;
+		if (form.method !== "post") return;
+		event.preventDefault();
+		if (form.ariaBusy) return;
+		form.ariaBusy = "true";
+		let refused = "";
+		try {
+			const body = new URLSearchParams(new FormData(form, event.submitter));
+			const answer = await fetch(new URL(form.getAttribute("action"), location.origin), { method: "POST", body, redirect: "manual" });
+			if (answer.type !== "opaqueredirect") refused = await refusalOf(answer);
+		} catch {
+			refused = "abide does not answer";
+		}
+		form.ariaBusy = null;
+		const last = form.nextElementSibling;
+		if (last?.classList.contains("refused")) last.remove();
+		if (refused) {
+			const text = document.createElement("p");
+			text.className = "refused bad";
+			text.setAttribute("role", "alert");
+			text.textContent = "Nothing was changed: " + refused;
+			form.after(text);
+		} else if (form.closest(".chosen") || source.readyState !== EventSource.OPEN) {
+			location.reload(); // else the part is sent
+		}
+	});
 
 	// The origin has no user and password, which a URL for events may not have.
 	const events = new URL("/api/v1/events", location.origin);

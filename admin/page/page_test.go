@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -139,16 +140,16 @@ func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
 func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 	text := rendered(t, ill())
 	inOrder(t, text,
-		`class="bad">down.test</th><td class="text">left alone: connection refused</td><td>tried again in 20 s, since 12:00:00 UTC</td>`,
-		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td>the first tried again in 1 min 00 s</td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Enable 2 tokens of api">Enable all</button>`,
-		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Enable carol"`,
+		`class="bad">down.test</th><td class="text">left alone: connection refused</td><td><span class="whole">tried again in 20 s</span>, <span class="whole">since 12:00:00 UTC</span></td>`,
+		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td><span class="whole">the first tried again in 1 min 00 s</span></td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Try 2 tokens of api again now">Try all now</button>`,
+		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Try carol again now"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
 		`class="bad">pool dead</th><td class="text">none of its tokens can go: all are denied or disabled</td>`,
 		"<summary>4 more</summary>",
-		`class="warm">store</th><td class="text">degraded: it is away</td>`,
-		`class="warm">quota.test</th><td class="text">10 per day is used up</td><td>in 23 h 00 min</td>`,
+		`class="warm">store</th><td class="text">it is away</td>`,
+		`class="warm">quota.test</th><td class="text">10 per day is used up</td><td><span class="whole">in 23 h 00 min</span></td>`,
 		`class="warm">job tweets</th><td class="text">2 of 9 units failed</td>`,
-		`class="warm">paused.test</th><td class="text">paused 1m ago: they &lt;migrate&gt;</td><td>until it is resumed</td>`, `aria-label="Resume paused.test"`,
+		`class="warm">paused.test</th><td class="text">paused 1 min 00 s ago: they &lt;migrate&gt;</td><td><span class="whole">until it is resumed</span></td>`, `aria-label="Resume paused.test"`,
 	)
 	if strings.Contains(text, "token late") || strings.Contains(text, "denied for b.test") {
 		t.Error("a token that goes by itself is called wrong")
@@ -163,12 +164,12 @@ func TestTheLimitThatHoldsIsShownAndNoneThatIsUnused(t *testing.T) {
 		limits []status.Limit
 		want   *limitBar
 	}{
-		{"", []status.Limit{{Site: "a.test", Limit: "10000 per month", Amount: 10_000, Left: 9_990}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20 left", Used: 100, Tone: "full"}},
-		{"", []status.Limit{{Site: "a.test", Limit: "50 per day", Amount: 50, Left: 0}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20 left", Used: 100, Tone: "full"}},
+		{"", []status.Limit{{Site: "a.test", Limit: "10000 per month", Amount: 10_000, Left: 9_990}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20 left", Used: 100}},
+		{"", []status.Limit{{Site: "a.test", Limit: "50 per day", Amount: 50, Left: 0}}, &limitBar{Site: "a.test", Name: "20 per 1m", Left: "0 of 20 left", Used: 100}},
 		{"", []status.Limit{flying}, nil},
 		{"60 requests of news-06", []status.Limit{flying}, &limitBar{Name: "60 requests of news-06", Used: -1, Holds: true}},
-		{"6 per 1s", []status.Limit{flying, {Limit: "6 per 1s", Amount: 6, Left: 0}}, &limitBar{Name: "6 per 1s", Left: "0 of 6 left", Used: 100, Tone: "full", Holds: true}},
-		{"40 per 1m of a", []status.Limit{{Limit: "40 per 1m", Of: "a", Amount: 40}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 20}}, &limitBar{Name: "40 per 1m of a", Left: "20 of 80 left", Used: 75, Tone: "warm", Holds: true}},
+		{"6 per 1s", []status.Limit{flying, {Limit: "6 per 1s", Amount: 6, Left: 0}}, &limitBar{Name: "6 per 1s", Left: "0 of 6 left", Used: 100, Holds: true}},
+		{"40 per 1m of a", []status.Limit{{Limit: "40 per 1m", Of: "a", Amount: 40}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 20}}, &limitBar{Name: "40 per 1m of a", Left: "20 of 80 left", Used: 75, Holds: true}},
 		{"", []status.Limit{flying, {Limit: "40 per 1m", Of: "a", Amount: 40, Left: 10}, {Limit: "40 per 1m", Of: "b", Amount: 40, Left: 30}}, &limitBar{Name: "40 per 1m, 2 together", Left: "40 of 80 left", Used: 50}},
 	} {
 		site := status.Site{LimitedBy: one.by, Limits: one.limits}
@@ -213,7 +214,7 @@ func TestLearnedLimitsOfAllTokensAreOneLine(t *testing.T) {
 		got = append(got, one.bar(noon))
 	}
 	want := []limitBar{
-		{Site: "a.test", Name: "75 per 15m, 2 tokens together", Left: "30 of 150 left", In: "in 1 min 00 s", Used: 80, Tone: "warm"},
+		{Site: "a.test", Name: "75 per 15m, 2 tokens together", Left: "30 of 150 left", In: "in 1 min 00 s", Used: 80},
 		{Site: "b.test", Name: "all requests", Left: "4 of 10 left", Used: 60},
 		{Site: "c.test", Name: "about 20 in 1s, not announced", Left: "-", Used: -1},
 	}
@@ -243,10 +244,32 @@ func TestTheAddressToCopyIsThatOfTheOpenListener(t *testing.T) {
 	inOrder(t, rendered(t, f), "export HTTP_PROXY=http://127.0.0.1:3128 HTTPS_PROXY=http://127.0.0.1:3128\n")
 }
 
+// TestAPoolSaysOneThingOfATokenOfWhichALimitIsUsedUp: it is not ready beside "0 can go".
+func TestAPoolSaysOneThingOfATokenOfWhichALimitIsUsedUp(t *testing.T) {
+	pool := status.Pool{Name: "api", Ready: 2, Count: 2}
+	for _, label := range []string{"a", "b"} {
+		pool.Tokens = append(pool.Tokens, status.Token{Label: label, State: "ready", Limits: []status.Announced{{Site: "a.test", Route: "GET /a", Limit: 5, Reset: noon.Add(time.Minute)}}})
+	}
+	text := rendered(t, &Facts{Tokens: status.Tokens{Pools: []status.Pool{pool}}})
+	inOrder(t, text, "0 of 2 tokens can go now for GET /a, the next in 1 min 00 s", `<i class="t-partly"></i>2 ready elsewhere</span>`, `<b class="t-word ready">2 ready elsewhere</b>`)
+	if strings.Contains(text, "2 ready<") {
+		t.Error("they are called ready")
+	}
+}
+
+// TestALimitThatHoldsHasTheLengthOfItsWindows: of a limit whose site does not say it, where it was measured.
+func TestALimitThatHoldsHasTheLengthOfItsWindows(t *testing.T) {
+	f := &Facts{Holds: []status.Hold{{Site: "a.test", Limit: "60 requests of any of 24 tokens of api"}}}
+	f.Known = []status.Site{{Counts: status.Counts{Name: "a.test"}, Held: 1, LimitedBy: f.Holds[0].Limit}}
+	f.Waiting = status.SumWaits(f.Holds)
+	f.Tokens.Limits = []status.Announced{{Site: "a.test", Title: "60 requests", Limit: 60, Window: 60}}
+	inOrder(t, rendered(t, f), ">60 requests per about 1m of any of 24 tokens of api</th>", "<b>60 requests per about 1m of any of 24 tokens of api</b>")
+}
+
 func TestAHealthyCircuitIsOK(t *testing.T) {
 	f := &Facts{Known: []status.Site{{Counts: status.Counts{Name: "a.test"}, Breaker: "closed"}, {Counts: status.Counts{Name: "b.test"}, Breaker: "open"}}}
 	text := rendered(t, f)
-	inOrder(t, text, `<td><span class="faint">ok</span><form`, `<td><span class="bad">left alone</span><form`)
+	inOrder(t, text, `<td><span class="faint">ok</span><form`, `<td><span class="bad" title="It failed, so no request goes to it for a time. Then one is sent as a trial">left alone</span><form`)
 	if strings.Contains(text, "closed") {
 		t.Error("a circuit is called closed")
 	}
@@ -350,7 +373,7 @@ func TestATimelineShowsThePastAndWhatIsToCome(t *testing.T) {
 	if got := timelineOf(&spent, past, time.Time{}, end).Resets; got != "M150 0v10" {
 		t.Errorf("the resets are %q", got)
 	}
-	if got := timelineOf(&cooling, past, time.Time{}, end).Title; got != "a: cooling now; of the last 15 min in use for 0.833 min, put away for 0 min" {
+	if got := timelineOf(&cooling, past, time.Time{}, end).Title; got != "a: cooling now; of the last 15 min in use for 50 s, not usable for 0 s" {
 		t.Error(got)
 	}
 }
@@ -427,6 +450,22 @@ func TestTextHasContrastInLightAndDark(t *testing.T) {
 	}
 }
 
+// TestThePageHasFewSizesOfText: each is a variable.
+func TestThePageHasFewSizesOfText(t *testing.T) {
+	sizes := map[string]bool{}
+	for _, one := range regexp.MustCompile(`font(?:-size)?: ([^;]+);`).FindAllStringSubmatch(string(Style), -1) {
+		size := regexp.MustCompile(`^var\(--(\w+)\)`).FindStringSubmatch(one[1])
+		if size == nil && one[1] != "inherit" {
+			t.Errorf("%s is no variable", one[0])
+		} else if size != nil {
+			sizes[size[1]] = true
+		}
+	}
+	if len(sizes) != 5 {
+		t.Errorf("the sizes are %v", sizes)
+	}
+}
+
 // TestThePageOfASiteIsAboutThatSite: each panel, and what is about no site.
 func TestThePageOfASiteIsAboutThatSite(t *testing.T) {
 	f := ill()
@@ -467,7 +506,7 @@ func TestAQuotaOfEachTokenIsOneLine(t *testing.T) {
 		f.Forecasts = append(f.Forecasts, status.Forecast{Site: "a.test", Limit: "1000 requests per month by token", Of: fmt.Sprint("t", i), Amount: 1000, Used: int64(i), Left: int64(1000 - i), Opens: noon.Add(-time.Hour), Ends: noon.Add(700 * time.Hour)})
 	}
 	got := quotasOf(f, noon)
-	if len(got.Shown) != 1 || len(got.Folded) != 0 || got.Shown[0].Name != "1000 requests per month by token of t199, the fullest of 200" || got.Shown[0].Left != "20 % used" {
+	if len(got.Shown) != 1 || len(got.Folded) != 0 || got.Shown[0].Name != "1000 requests per month by token of t199, the fullest of 200" || got.Shown[0].Left != "801 of 1\u202f000 left" || got.Shown[0].Used != 20 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -36,7 +36,7 @@ type queueTable struct {
 }
 
 // queueOf sums up requests that wait, by limit and by site, client and priority: most of them first.
-func queueOf(f *Facts, now time.Time) (t queueTable) {
+func queueOf(f *Facts, learnt []*learned, now time.Time) (t queueTable) {
 	type key struct {
 		site, client string
 		priority     int
@@ -68,7 +68,10 @@ func queueOf(f *Facts, now time.Time) (t queueTable) {
 		return row
 	})
 	if f.Waiting != nil {
-		t.For = fold(f.Waiting.List, 4, func(w status.Wait) waitRow { return waitRow{w, 100 * w.N / max(t.N, 1), w.Ends(now)} })
+		t.For = fold(f.Waiting.List, 4, func(w status.Wait) waitRow {
+			w.Limit = measured(w.Site, w.Limit, learnt)
+			return waitRow{w, 100 * w.N / max(t.N, 1), w.Ends(now)}
+		})
 	}
 	return t
 }

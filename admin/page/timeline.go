@@ -28,10 +28,10 @@ var stateNames = map[history.State]string{
 var stateWords = []struct{ Name, Words string }{
 	{"used", "in use"},
 	{"ready", "ready"},
-	{"partly", "put away for some routes"},
+	{"partly", "ready elsewhere"},
 	{"spent", "spent"},
 	{"cooling", "cooling"},
-	{"quarantined", "quarantined"},
+	{"quarantined", "denied"},
 	{"disabled", "disabled"},
 }
 
@@ -61,7 +61,7 @@ func (r tokenRow) Tone() string { return stateNames[history.StateOf(&r.Token)] }
 type poolView struct {
 	*status.Pool
 	Counts []stateCount
-	Rows   []tokenRow // those that are put away first
+	Rows   []tokenRow // those that cannot go first
 	Width  int        // of a timeline
 	Now    time.Time
 }
@@ -74,7 +74,7 @@ type stateCount struct {
 
 // poolOf is a pool with the timelines of its tokens.
 func poolOf(p *status.Pool, configured map[string]written, from *history.Snapshot, now time.Time) poolView {
-	v := poolView{Pool: p, Width: timelineWidth, Now: now, Counts: countsOf(p.Tokens)}
+	v := poolView{Pool: p, Width: timelineWidth, Now: now, Counts: countsOf(p.Tokens, now)}
 	end := cmp.Or(from.End, now.Truncate(history.Step).Add(history.Step))
 	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
 	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(history.StateOf(&b), history.StateOf(&a)) })
@@ -118,11 +118,15 @@ func writtenByToken(f *Facts) map[string]written {
 	return by
 }
 
-// countsOf counts tokens by state.
-func countsOf(list []status.Token) (counts []stateCount) {
+// countsOf counts tokens by state: of a token of which a limit is used up, other limits may be free.
+func countsOf(list []status.Token, now time.Time) (counts []stateCount) {
 	by, x := map[string]int{}, 0
 	for i := range list {
-		by[stateNames[history.StateOf(&list[i])]]++
+		state := history.StateOf(&list[i])
+		if state == history.Ready && !list[i].UsedUp(1, now).IsZero() {
+			state = history.Partly
+		}
+		by[stateNames[state]]++
 	}
 	for _, one := range stateWords {
 		counts = append(counts, stateCount{one.Name, one.Words, by[one.Name], x})
@@ -225,10 +229,7 @@ func wordsOf(t *status.Token, past history.Timeline) string {
 			away++
 		}
 	}
-	minutes := func(steps int) string {
-		return fmt.Sprintf("%.3g min", (time.Duration(steps) * history.Step).Minutes())
-	}
-	return fmt.Sprintf("%s now; of the last 15 min in use for %s, put away for %s", t.State, minutes(used), minutes(away))
+	return fmt.Sprintf("%s now; of the last 15 min in use for %s, not usable for %s", status.TokenWord(t.State), status.Long(time.Duration(used)*history.Step), status.Long(time.Duration(away)*history.Step))
 }
 
 // maxScarce is the largest number of limits in the row of a token.
@@ -254,7 +255,6 @@ func announcedBar(a *status.Announced, several bool, now time.Time) limitBar {
 	}
 	if share := a.LeftShare(); share <= 1 && a.Limit > 0 {
 		b.Used = 100 - int(100*share)
-		b.Tone = toneOf(b.Used)
 	}
 	return b
 }

@@ -38,7 +38,7 @@ func viewOf(f *Facts, now time.Time) *view {
 	wrong, learnt := f.wrong(now), learnedOf(f, now)
 	v := &view{
 		Facts: f, Now: now, Wrong: len(all.wrong(now)), Busy: all.Total.Requests > 0 || len(all.Holds) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
-		Trouble: fold(wrong, 5, same), Queue: queueOf(f, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
+		Trouble: fold(wrong, 5, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
 		Sites: sitesOf(f, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
 	written := writtenByToken(f)
@@ -80,11 +80,6 @@ func linked(text string) template.HTML {
 	return template.HTML(document.ReplaceAllString(template.HTMLEscapeString(text), `<a href="`+docs+`$1">$0</a>`))
 }
 
-// span formats a time in seconds, at least one: "3 min 05 s".
-func span(seconds float64) string {
-	return status.Long(time.Duration(max(seconds, 1) * float64(time.Second)))
-}
-
 //go:embed *.html
 var templateFiles embed.FS
 
@@ -106,8 +101,11 @@ var partNames = []string{"title", "state", "summary", "trouble", "queue", "flow"
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": status.Size, "count": status.Count,
 	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
-	"perSecond": status.PerSecond, "breaker": status.BreakerWord, "grouped": status.Grouped,
-	"span": span, "bytes": func(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" },
+	"perSecond": status.PerSecond, "breaker": status.BreakerWord, "token": status.TokenWord, "split": strings.Split, "grouped": status.Grouped,
+	"span": func(seconds float64) string {
+		return status.Long(time.Duration(max(seconds, 1) * float64(time.Second)))
+	},
+	"bytes":    func(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" },
 	"areWrong": func(n int) string { return status.Number(n, "thing is wrong", "things are wrong") },
 	"linked":   linked, "since": status.Since, "in": status.In, "ago": status.Ago, "ahead": status.Ahead, "docs": func(part string) string { return docs + part },
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },

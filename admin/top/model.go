@@ -108,7 +108,7 @@ func (m *model) tokenList() list {
 			if announced := scarcest(t.Limits); announced != nil {
 				left, of, resets = announced.LeftText(), announced.Site+": "+announced.Label(), cmp.Or(status.Ahead(announced.Reset, m.now.at), "-")
 			}
-			state := t.State
+			state := status.TokenWord(t.State)
 			if ends := status.Ahead(t.Until, m.now.at); ends != "" {
 				state += ", ends " + ends
 			}

@@ -164,6 +164,8 @@ func TestARealBrowserKeepsThePageLive(t *testing.T) {
 	tab.isTrue("the focus stays, and what was entered", `document.activeElement.name === "site" && document.activeElement.value === "ap"`)
 	tab.isTrue("the row is the same element", row+` === window.seen`)
 	tab.isTrue("there is one script", `document.scripts.length === 1`)
+	tab.does("opening a pool, and loading the page again", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#tokens details").forEach(d => d.open = false)`), chromedp.Click(chromedp.CSS("#tokens .pool > summary")), chromedp.Evaluate[chromedp.Void](`window.seen = undefined`), chromedp.Reload(), chromedp.WaitVisible(chromedp.CSS("#live.on")))
+	tab.isTrue("what was opened is open, and nothing else", `document.querySelector("#tokens .pool").open && !document.querySelector("#queue details").open`)
 	const fits = `document.documentElement.scrollWidth <= document.documentElement.clientWidth`
 	tab.isTrue("the page is as wide as the window", fits)
 	tab.does("a phone", screen(390, 800, true))
@@ -176,9 +178,10 @@ func TestARealBrowserKeepsThePageLive(t *testing.T) {
 
 func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 	for _, one := range []struct {
-		name   string
-		script bool
-	}{{"with script", true}, {"without script", false}} {
+		name    string
+		script  bool
+		refusal string
+	}{{"with script", true, `//p[@role="alert"]`}, {"without script", false, `//h2[text()="Nothing was changed"]`}} {
 		t.Run(one.name, func(t *testing.T) {
 			c := newCrawl(t)
 			c.ask(3)
@@ -200,11 +203,14 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 			const limits = `textarea[name=limits]`
 			tab.does("changing limits", chromedp.SetValue(chromedp.CSS(limits), "limits:\n- {requests: 7, per: 1s}\n"), chromedp.Click(chromedp.CSS(`button[value=set]`)), chromedp.WaitVisible(chromedp.CSS(`button[value=clear]`)))
 			c.shows("sites/api.test/limits", `"requests":7`)
-			tab.does("changing limits to nonsense", chromedp.SetValue(chromedp.CSS(limits), "limits: [{requests: many}]"), chromedp.Click(chromedp.CSS(`button[value=set]`)), chromedp.WaitVisible(`//h2[text()="Nothing was changed"]`))
+			tab.does("changing limits to nonsense", chromedp.SetValue(chromedp.CSS(limits), "limits: [{requests: many}]"), chromedp.Click(chromedp.CSS(`button[value=set]`)), chromedp.WaitVisible(one.refusal))
+			if one.script {
+				tab.isTrue("the reason stands beside the form, which keeps what was entered", `document.querySelector(".chosen .refused").textContent.includes("requests") && document.querySelector("textarea[name=limits]").value === "limits: [{requests: many}]"`)
+			}
 			c.shows("sites/api.test/limits", `"requests":7`)
 			tab.does("disabling a token", chromedp.Navigate("http://"+c.admin+"/"), chromedp.Click(chromedp.CSS(`#tokens .pool > summary`)), chromedp.Click(chromedp.CSS(`#tokens .pool details > summary`)), chromedp.Click(chromedp.CSS(`button[aria-label="Disable cool"]`)), chromedp.WaitReady(chromedp.CSS(`button[aria-label="Enable cool"]`)))
 			c.shows("tokens", `"state":"disabled"`)
-			tab.does("ending a quarantine", chromedp.Click(chromedp.CSS(`#trouble button[aria-label="Enable dead"]`)), chromedp.WaitNotPresent(chromedp.CSS(`button[aria-label="Enable dead"]`)))
+			tab.does("ending a quarantine", chromedp.Click(chromedp.CSS(`#trouble button[aria-label="Try dead again now"]`)), chromedp.WaitNotPresent(chromedp.CSS(`button[aria-label="Try dead again now"]`)))
 			if got := c.shown("tokens"); strings.Contains(got, `"state":"quarantined"`) {
 				t.Errorf("a token is in quarantine: %s", got)
 			}

@@ -247,7 +247,7 @@ func checkOf(name, where string, since time.Time, why string) status.Check {
 	if why == "" {
 		return status.Check{Name: name, OK: true, Detail: where}
 	}
-	return status.Check{Name: name, OK: true, Degraded: true, Detail: status.Since(since) + ": " + why}
+	return status.Check{Name: name, OK: true, Degraded: true, Detail: status.Since(since, time.Now()) + ": " + why}
 }
 
 // storeMetrics is the state of the store for the metrics.

@@ -149,7 +149,7 @@ func TestTheOnlyTokenIsTriedAtAStart(t *testing.T) {
 			if code, body := d.get("http://api.test/a"); code != 402 {
 				t.Fatalf("run %d: %d %s", run, code, body)
 			}
-			if _, out, _ := d.command("status"); !strings.Contains(out, "quarantined for ") {
+			if _, out, _ := d.command("status"); !strings.Contains(out, "denied for ") {
 				t.Fatalf("run %d: the token is not put away:\n%s", run, out)
 			}
 		} else {
