@@ -74,7 +74,7 @@ func New(o Options) *Recorder {
 	if o.Waiting == nil {
 		o.Waiting = func() int { return 0 }
 	}
-	return &Recorder{options: o, began: time.Now()}
+	return &Recorder{options: o, began: time.Now(), rings: rings{sites: map[string]*course{}, tokens: map[TokenKey]*timeline{}}}
 }
 
 // Count adds requests of a client. It is quick.

@@ -22,7 +22,7 @@ const (
 	rateOver = 5
 )
 
-// rings have what was sampled in the last minutes. The zero value has no samples.
+// rings have what was sampled in the last minutes.
 type rings struct {
 	total   course
 	waiting series
@@ -44,14 +44,14 @@ func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, gr
 	for _, one := range grown {
 		known := r.sites[one.Site]
 		if known == nil {
-			if r.sites == nil {
-				r.sites = map[string]*course{}
-			}
 			known = &course{}
 			r.sites[one.Site] = known
 		}
 		refused, left := counted[one.Site].Own, counted[one.Site].Left
-		g := growth{float32(one.Requests), float32(refused - min(known.own, refused)), float32(left - min(known.left, left)), float32(one.In), float32(one.Out)}
+		// The site other has what sites had before they made room: no more of its requests were refused or given up than came.
+		fresh := uint64(one.Requests)
+		freshlyRefused := min(refused-min(known.own, refused), fresh)
+		g := growth{float32(fresh), float32(freshlyRefused), float32(min(left-min(known.left, left), fresh-freshlyRefused)), float32(one.In), float32(one.Out)}
 		known.own, known.left = refused, left
 		known.add(since, second, g)
 		r.total.add(since, second, g)
@@ -69,9 +69,6 @@ func (r *rings) takeTokens(now time.Time, tokens status.Tokens) {
 			if known == nil {
 				if len(r.tokens) >= maxTokens {
 					continue
-				}
-				if r.tokens == nil {
-					r.tokens = map[TokenKey]*timeline{}
 				}
 				known = &timeline{}
 				r.tokens[key] = known

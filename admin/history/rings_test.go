@@ -258,6 +258,24 @@ func TestTheHighestRateDoesNotFallWithinThePeriod(t *testing.T) {
 	}
 }
 
+// TestCountsThatMoveToOtherAreNoFlow: a site that made room has added its counts to "other", what abide refused of them, too.
+func TestCountsThatMoveToOtherAreNoFlow(t *testing.T) {
+	count := func(name string, requests, refused, left uint64) metrics.SiteCount {
+		return metrics.SiteCount{Counts: status.Counts{Name: name, Requests: requests}, Own: refused, Left: left}
+	}
+	w := &world{counts: []metrics.SiteCount{count("other", 10, 0, 0), count("a.test", 0, 0, 0)}}
+	r := New(w.sources())
+	r.Take(noon)
+	w.counts[1] = count("a.test", 300, 100, 50)
+	r.Take(noon.Add(time.Second))
+	w.counts = []metrics.SiteCount{count("other", 320, 100, 50), count("b.test", 1, 0, 0)}
+	s := r.Snapshot(noon.Add(60 * time.Second))
+	other := s.Sites["other"].Now
+	if other.Requests < 0 || other.Own > 10 || other.Left > 10 || s.Total.Now.Requests < 0 {
+		t.Errorf("%+v of %+v", other, s.Total.Now)
+	}
+}
+
 // TestWhatClientsGiveUpDoesNotFlow: nothing of it came back from the site.
 func TestWhatClientsGiveUpDoesNotFlow(t *testing.T) {
 	w := &world{counts: []metrics.SiteCount{{Counts: status.Counts{Name: "a.test"}}}}
