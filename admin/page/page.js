@@ -129,14 +129,16 @@
 			refused = "abide does not answer";
 		}
 		form.ariaBusy = null;
-		const last = form.nextElementSibling;
-		if (last?.classList.contains("refused")) last.remove();
+		for (const old of [form.lastElementChild, form.nextElementSibling]) {
+			if (old?.classList.contains("refused")) old.remove();
+		}
 		if (refused) {
 			const text = document.createElement("p");
 			text.className = "refused bad";
 			text.setAttribute("role", "alert");
 			text.textContent = "Nothing was changed: " + refused;
-			form.after(text);
+			if (form.classList.contains("card")) form.append(text);
+			else form.after(text);
 		} else if (form.closest(".chosen") || source.readyState !== EventSource.OPEN) {
 			location.reload(); // else the part is sent
 		}
