@@ -31,18 +31,21 @@ const (
 //   - a window lasts for a constant time from its first request
 //
 // While both are possible, the later end counts. What contradicts itself is dropped.
+//
+// Windows that follow each other at once may fit both for ever. So the last unit of some windows is held back until the
+// next window may have begun. If it had, one request opens each window as early, and its answer lets the others go.
 type phase struct {
-	skew     supposition // local clock − server's clock, by Date
-	offset   supposition // end − announced end
-	length   supposition // end − arrival of the first request
-	rounded  supposition // announced end − arrival of the first request
-	distance span        // distances between announced ends; high 0: none
+	skew    supposition // local clock − server's clock, by Date
+	offset  supposition // end − announced end
+	length  supposition // end − arrival of the first request
+	rounded supposition // announced end − arrival of the first request
+	early   supposition // sending of the next window's first request − arrival of this window's first answer, at least
+	late    supposition // sending of the next window's first request − announced end, at least
 
-	restarts int  // times that everything was contradicted
-	openings int  // windows whose first request is known
-	tests    int  // windows whose last unit was held back
-	lost     int  // of these, windows that had ended when it was sent
-	aligned  bool // announced ends are multiples of their distance, so windows begin on the clock
+	restarts int // times that everything was contradicted
+	openings int // windows whose first request is known
+	tests    int // windows whose last unit was held back
+	lost     int // of these, windows that had ended when it was sent
 	present  present
 	hold     hold
 }
@@ -101,11 +104,7 @@ func (p *phase) usable() bool { return p.restarts < maxRestarts && p.present.ann
 
 // opens reports whether windows begin with their first request, as far as is known.
 func (p *phase) opens() bool {
-	enough := 2
-	if p.skew.holds() {
-		enough = manyWindows
-	}
-	return p.present.opening.high > 0 && p.openings >= enough && !p.length.refuted
+	return p.present.opening.high > 0 && p.openings >= 2 && !p.length.refuted
 }
 
 // note takes an answer of the present window. opener: its request was the first of the window.
@@ -114,7 +113,7 @@ func (p *phase) note(r *reading, opener bool) {
 	opener = opener && p.present.opening.high == 0
 	if opener {
 		p.present.opening = span{r.sent, r.now}
-		p.openings = min(p.openings+1, manyWindows)
+		p.openings++
 	}
 	if r.said.reset == 0 {
 		return
@@ -129,7 +128,11 @@ func (p *phase) note(r *reading, opener bool) {
 	p.present.announced.atLeast(r.said.nominal.low)
 	p.present.announced.atMost(r.said.nominal.high)
 	if opener {
-		p.rounded.learn(r.now, span{r.said.nominal.low - r.said.step - r.now, r.said.nominal.high + r.said.step - r.sent})
+		rounded := span{r.said.nominal.low - r.said.step/2 - r.now, r.said.nominal.high + r.said.step/2 - r.sent}
+		if ahead := r.said.nominal.high - r.now; r.said.exact {
+			rounded = span{ahead, ahead} // a constant length is always rounded alike
+		}
+		p.rounded.learn(r.now, rounded)
 		p.length.refuted = p.length.refuted || p.rounded.refuted
 	}
 }
@@ -143,62 +146,22 @@ func (p *phase) close(r *reading) {
 	if p.usable() && p.present.last > 0 && r.now > p.present.last && was.announced.low <= was.announced.high {
 		if p.present.opening.high > 0 {
 			p.length.learn(r.now, span{p.present.last - p.present.opening.high, min(r.now, p.known(r.now).high) - p.present.opening.low})
+			at, trip := r.sent, was.opening.high-was.opening.low
+			if r.now-r.sent+trip > second/2 {
+				at = r.now + trip // it may have been in the next window only because it took so long
+			}
+			p.early.learn(r.now, span{-forever, at - was.opening.high})
+			p.late.learn(r.now, span{-forever, at - was.announced.high})
 		}
 		if p.present.exact || p.present.step < second {
 			p.offset.learn(r.now, span{p.present.last - was.announced.high, r.now - was.announced.low})
 		}
-		p.apart(r, &was)
 	}
 	p.forget()
 	if p.length.refuted && p.offset.refuted {
 		p.restart()
 	}
 }
-
-// apart compares the announced ends of two windows: windows that begin on the clock have
-// ends at constant distances, but for rounding.
-func (p *phase) apart(r *reading, was *present) {
-	// A window that was skipped is none of the two: length is at most that of a window.
-	by, length := r.said.nominal.high-was.announced.high, was.announced.high-was.opening.high-maxSkewLeft
-	if p.skew.holds() {
-		length += maxSkewLeft + p.skew.span.low
-	}
-	if r.said.exact || r.said.step < second || r.said.nominal.low != r.said.nominal.high || was.opening.high == 0 || by >= 2*length-r.said.step {
-		return
-	}
-	p.aligned = by > 0 && was.announced.high%by == 0
-	p.distance = cmp.Or(p.distance, span{by, by})
-	p.distance = span{min(p.distance.low, by), max(p.distance.high, by)}
-	if p.distance.high-p.distance.low > r.said.step {
-		p.offset.refuted = true
-	}
-}
-
-// openLater returns when to open the next window, if not at once after its end. Windows that
-// begin with their first request, and whose end is announced in whole seconds, look like
-// windows that begin on the clock as long as they follow each other at once. Twice a window
-// is opened later: once by more than the rounding explains, at about a full second of the
-// server's clock, which tells that clock exactly; and once at the end of a second, which
-// tells the length of a window exactly. It is worth that for windows that are short.
-func (p *phase) openLater(end int64) int64 {
-	length := p.present.announced.high + p.skew.span.high - p.present.opening.low
-	switch {
-	case p.present.opening.high == 0 || p.present.exact || p.present.step != second || !p.skew.holds() || p.length.refuted || !p.usable():
-		return end
-	case length < 2*second || length > shortWindow:
-		return end
-	case p.openings == 1:
-		return p.skew.span.low + (p.skew.span.high-p.skew.span.low)/2 - p.present.roundTrip + fullSecond(end+2*second-p.skew.span.low)
-	case p.openings == 2:
-		return p.skew.span.low + lateInSecond + fullSecond(end-p.skew.span.low-lateInSecond)
-	}
-	return end
-}
-
-const (
-	shortWindow  = 30 * second // longer windows lose little by a second
-	lateInSecond = 900 * second / 1000
-)
 
 // fullSecond rounds a time up to a second.
 func fullSecond(v int64) int64 { return v + (second-v%second)%second }
@@ -216,6 +179,10 @@ func (p *phase) known(by int64) span {
 	}
 	return span{p.present.announced.low + skew.low + round.low, min(by, p.present.announced.high+skew.high+round.high+phaseMargin)}
 }
+
+// tried reports whether windows begin with their first request, as far as is known, and a unit that was held back has
+// opened one. One request goes at early and late then, not all: windows may begin on a clock all the same.
+func (p *phase) tried() bool { return p.lost > 0 && p.present.opening.high > 0 && p.length.holds() }
 
 // end returns the end of the present window; at most by, the latest end without a phase.
 func (p *phase) end(by int64) span {
@@ -238,6 +205,9 @@ func (p *phase) end(by int64) span {
 			item.atMost(p.present.opening.high + p.length.span.high + phaseMargin)
 		}
 		end = span{min(end.low, item.low), max(end.high, item.high)}
+	}
+	if p.tried() {
+		end.atMost(max(p.present.opening.high+p.early.span.high, p.present.announced.high+p.late.span.high))
 	}
 	end.atLeast(p.present.last)
 	end.atMost(by)
@@ -262,8 +232,6 @@ func (a *allowance) follow(r *reading, opens bool) {
 	if by := p.end(w.over).high; by < w.over && by > r.now {
 		w.over = by
 	}
-	end := w.end() - w.later
-	w.later = p.openLater(end) - end
 }
 
 // hold is the state of holding back the last unit of a window. Sent while it is uncertain
@@ -301,11 +269,10 @@ func (l *Ledger) Demand(now time.Time, units int64) {
 
 const (
 	longestHold    = 5 * minute // longer windows lose little by their margins
-	fewestToHold   = 10         // units of a limit of which one may be lost
-	maxTests       = 4          // windows in which the last unit is held back, until something is contradicted
-	maxLost        = 2          // of these, windows whose last unit was lost: it was sent after their end
+	fewestToHold   = 5          // units of a limit of which one may be lost
+	maxTests       = 8          // windows in which the last unit is held back, until something is contradicted
+	maxLost        = 4          // of these, windows whose last unit was lost: it was sent after their end
 	holdGrace      = second / 4 // for others to come that want the last unit, too
-	manyWindows    = 24         // after which a test is worth it though the server's clock is known
 	spentBeforeOne = 1          // windows that one client has used up before its request is held back
 )
 
@@ -341,16 +308,19 @@ func (l *Ledger) mayHold(v int64) bool {
 	period := cmp.Or(w.period, w.reset-w.opened)
 	return !a.shared && l.sharing.budget == nil && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
 		!w.limitGuessed && !a.cost.varies && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
-		a.phase.usable() && a.phase.opens() && !a.phase.present.exact && !a.phase.aligned && a.phase.tests < maxTests && a.phase.lost < maxLost
+		a.phase.usable() && a.phase.opens() && a.phase.tests < maxTests && a.phase.lost < maxLost
 }
 
 // testAt returns the time at which the last unit tells most about the end of a window: the
 // latest end that is likely and early enough to gain something. It is 0 if the end is known.
 func (p *phase) testAt(windowEnd int64) int64 {
 	end := p.end(windowEnd)
-	enough := max((end.high-p.present.opening.low)/15, 2*p.present.roundTrip)
+	if p.present.exact {
+		end.atLeast(p.present.announced.high) // a request before that is still counted in a rolling window
+	}
+	enough := max((end.high-p.present.opening.low)/30, 2*p.present.roundTrip)
 	for _, length := range p.likely() {
-		if at := p.present.opening.high + length + phaseMargin; at > end.low && end.high-at > enough {
+		if at := p.present.opening.high + length + phaseMargin; length >= 2*p.present.step && at > end.low && end.high-at > enough {
 			return at
 		}
 	}

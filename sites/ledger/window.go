@@ -14,7 +14,6 @@ type window struct {
 	earliest        int64 // the window has certainly not ended before
 	over            int64 // when the window has certainly ended; 0: unknown
 	earlyBy         int64 // how much earlier it may end, if no end is announced
-	later           int64 // how much later the next window is to be opened
 	slop            int64
 	before          int64   // reset of the previous window
 	opened          int64   // when the window was first seen
@@ -71,7 +70,7 @@ func (w *window) end() int64 {
 	if w.over == 0 {
 		return 0
 	}
-	return w.over + w.serverDelay + w.later
+	return w.over + w.serverDelay
 }
 
 // delay raises the margin for a server whose windows end later than announced.
@@ -123,7 +122,7 @@ func (w *window) place(h *announcement) position {
 func (l *Ledger) expire(v int64) {
 	a := &l.allowance
 	alone := !a.shared || !a.usedByOthers() // otherwise others may have used some already
-	if alone && a.window.wholeInRow >= trustedWindows && a.limit > 0 && (a.counts || a.window.reset > 0) {
+	if alone && !a.phase.tried() && a.window.wholeInRow >= trustedWindows && a.limit > 0 && (a.counts || a.window.reset > 0) {
 		a.beginWindow(v)
 		return
 	}
@@ -138,7 +137,7 @@ func (a *allowance) beginWindow(v int64) {
 		w.before = w.reset
 	}
 	w.reset, w.opened, w.hadPrevious = 0, v, true
-	w.over, w.later = v+max(w.period, second)+maxSkewLeft, 0
+	w.over = v + max(w.period, second) + maxSkewLeft
 	if w.period == 0 {
 		w.over = v + guessedWindow
 	}
@@ -227,7 +226,7 @@ func (a *allowance) open(r *reading) {
 	default:
 		w.reset, w.over = 0, 0
 	}
-	w.opened, w.later = r.now, 0
+	w.opened = r.now
 }
 
 // updateFixed updates a limit whose units all come back at the end of a window.
