@@ -12,6 +12,8 @@ func TestALimitThatWasFoundSaysWhatWasFound(t *testing.T) {
 		{Announced{Title: HiddenTitle, State: Hidden, Limit: 5, Remaining: 1}, "5 at once, not announced", "1 of 5"},
 		{Announced{Title: HiddenTitle, State: Hidden, Limit: -1, Remaining: -1}, HiddenTitle, "-"},
 		{Announced{Title: HiddenTitle, State: Hidden, Limit: -1, Remaining: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", "-"},
+		{Announced{Title: HiddenTitle, State: Hidden, Limit: 5, Remaining: 1, SoFar: true}, "5 at once so far, not announced", "1 of 5"},
+		{Announced{Title: "5 requests", State: "open", Limit: 5, Remaining: 3, Window: 16, SoFar: true}, "5 requests, measured: per about 16s so far", "3 of 5"},
 		{Announced{Title: "20 per 1s", State: "open", Limit: 20, Remaining: 3, Window: 1}, "20 per 1s", "3 of 20"},
 	} {
 		if c.one.Label() != c.label || c.one.LeftText() != c.left {

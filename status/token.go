@@ -154,7 +154,7 @@ type Announced struct {
 	State     string    `json:"state,omitempty"`
 	Foreign   float64   `json:"foreign"`                     // the share that others use of it, 0 to 1
 	AtRandom  float64   `json:"refused_at_random,omitempty"` // the share of requests that the site refuses whatever the rate is
-	SoFar     bool      `json:"so_far,omitempty"`            // of a limit that was found: it is a first estimate
+	SoFar     bool      `json:"so_far,omitempty"`            // of a limit that was found, or a window that was measured: it is a first estimate
 	Before    bool      `json:"known_from_before,omitempty"` // it was learned before the start, and no request has asked for it since
 }
 
@@ -253,9 +253,9 @@ func (a Announced) Measured() bool {
 	return a.State != Hidden && a.Window > 0 && strings.HasSuffix(a.Title, fmt.Sprint(a.Limit, " requests"))
 }
 
-// WindowText is the length of windows that was measured: "about 5s".
+// WindowText is the length of windows that was measured: "about 5s", "about 5s so far" by a first estimate.
 func (a Announced) WindowText() string {
-	return "about " + span(time.Duration(max(math.Round(a.Window), min(a.Window, 1))*float64(time.Second)))
+	return "about " + span(time.Duration(max(math.Round(a.Window), min(a.Window, 1))*float64(time.Second))) + a.soFar()
 }
 
 // FoundText says what was found of a limit that the server does not announce: "about 20 in 1s",
@@ -265,13 +265,16 @@ func (a Announced) FoundText() string {
 	case a.State != Hidden || a.Limit <= 0:
 		return ""
 	case a.Window > 0:
-		text := fmt.Sprintf("about %d in %s", a.Limit, span(time.Duration(a.Window*float64(time.Second))))
-		if a.SoFar {
-			text += " so far"
-		}
-		return text
+		return fmt.Sprintf("about %d in %s%s", a.Limit, span(time.Duration(a.Window*float64(time.Second))), a.soFar())
 	}
-	return fmt.Sprintf("%d at once", a.Limit)
+	return fmt.Sprintf("%d at once%s", a.Limit, a.soFar())
+}
+
+func (a Announced) soFar() string {
+	if a.SoFar {
+		return " so far"
+	}
+	return ""
 }
 
 // LeftText says how much of the limit is left, such as "40 of 75".

@@ -72,7 +72,7 @@ func (s *problems) labelOf(site, name string) string {
 		rest, found := strings.CutPrefix(name, at.Title)
 		if m, learned := at.Meter.(*ledger.Ledger); found && learned && strings.HasPrefix(rest+" of ", " of ") {
 			got := m.Status(now)
-			name = status.Announced{Title: at.Title, Limit: got.Limit, Window: got.Window.Seconds(), State: got.State}.Label() + rest
+			name = status.Announced{Title: at.Title, Limit: got.Limit, Window: got.Window.Seconds(), State: got.State, SoFar: got.SoFar}.Label() + rest
 		}
 	})
 	return name

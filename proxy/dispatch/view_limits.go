@@ -282,7 +282,7 @@ func (l *LimitStatus) read(now time.Time, m limit.Meter) bool {
 	switch m := m.(type) {
 	case *ledger.Ledger:
 		got := m.Status(now)
-		l.Limit, l.Remaining, l.Reset, l.Window, l.State = got.Limit, got.Remaining, got.Reset, got.Window.Seconds(), got.State
+		l.Limit, l.Remaining, l.Reset, l.Window, l.State, l.SoFar = got.Limit, got.Remaining, got.Reset, got.Window.Seconds(), got.State, got.SoFar
 		if got.Foreign > 0 {
 			l.Foreign = float64(got.Foreign) / float64(got.Foreign+got.Own)
 		}

@@ -23,6 +23,12 @@ func TestWhatIsFoundOfAHiddenLimit(t *testing.T) {
 		{"one in 5 minutes", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./300, 1./300, 1 }, Found{Limit: 12, Window: time.Hour, Left: -1}},
 		{"one in 3 hours", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./10800, 1./10800, 1 }, Found{Limit: 1, Window: time.Hour, Left: -1}},
 		{"in flight", func(p *HiddenRate) { p.atOnce.limit = 5; p.atOnce.take(1) }, Found{Limit: 5, Window: 0, Left: 4}},
+		{"more than so many in flight come to", func(p *HiddenRate) {
+			p.search.rate, p.search.good, p.search.total, p.atOnce.limit, p.atOnce.latency = 28, 14, 400, 5, second*3/10
+		}, Found{Limit: 5, Left: 5, SoFar: true}},
+		{"less than so many in flight come to", func(p *HiddenRate) {
+			p.search.rate, p.search.good, p.search.total, p.atOnce.limit, p.atOnce.latency = 3, 2, 400, 1, second/500
+		}, Found{Limit: 2, Window: time.Second, Left: -1, SoFar: true}},
 		{"a window", func(p *HiddenRate) {
 			p.windowed, p.window.limit, p.window.length, p.window.taken = true, 100, 60*second, 30
 		}, Found{Limit: 100, Window: time.Minute, Left: 70}},
@@ -34,5 +40,26 @@ func TestWhatIsFoundOfAHiddenLimit(t *testing.T) {
 		if c.make(p); p.Found(now) != c.want {
 			t.Errorf("%s: %+v", c.name, p.Found(now))
 		}
+	}
+}
+
+// TestRefusalsAtRandomAreKnownAfterARestart has a refusal hold no other request after a restart, as before it.
+func TestRefusalsAtRandomAreKnownAfterARestart(t *testing.T) {
+	t.Parallel()
+	p, q := NewHiddenRate(History{}), NewHiddenRate(History{})
+	p.at(seconds(0))
+	p.noise.share = 0.1
+	if err := q.Restore(seconds(1), p.State()); err != nil {
+		t.Fatal(err)
+	}
+	if found := q.Found(seconds(1)); found.AtRandom != 0.1 {
+		t.Errorf("%+v", found)
+	}
+	if q.Blank() {
+		t.Error("it may be dropped as if nothing was known")
+	}
+	q.Take(seconds(2), 1)
+	if _, alone := q.Refused(seconds(3), Refusal{Sent: seconds(2)}); !alone {
+		t.Error("a refusal holds other requests")
 	}
 }

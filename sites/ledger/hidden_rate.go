@@ -115,7 +115,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			until = v + unbelievableHold
 		}
 	}
-	first := p.Blank() && p.search.rate == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
+	first := p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
 	if until-v < shortestNamed && (first || against && p.search.from == compared) {
 		if p.noise.all.refused == 1 {
 			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: sent, total: p.search.total, idle: p.search.idle})
@@ -468,9 +468,9 @@ func (p *HiddenRate) lasts(known int64) int64 {
 	return known
 }
 
-// Blank implements queue.Storable: nothing is known of the limit.
+// Blank implements queue.Storable: nothing is known of the limit, nor of refusals at random.
 func (p *HiddenRate) Blank() bool {
-	return (p.search.rate == 0 || p.search.from == guessed) && p.window.limit == 0 && p.atOnce.limit == 0
+	return p.noise.share == 0 && (p.search.rate == 0 || p.search.from == guessed) && p.window.limit == 0 && p.atOnce.limit == 0
 }
 
 // Forget drops the learned limit: the refusals had another cause.

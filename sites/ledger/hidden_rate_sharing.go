@@ -157,7 +157,8 @@ type Found struct {
 }
 
 // Found describes the limit. A rate is told for the shortest of a second, a minute and an hour
-// in which one request goes. An estimate is not told before so many requests were accepted.
+// in which one request goes. An estimate is not told before so many requests were accepted, nor where a limit of
+// requests in flight lets fewer go than it, or up to twice as many: then that is told.
 func (p *HiddenRate) Found(now time.Time) Found {
 	p.at(now)
 	f := Found{Left: -1, AtRandom: p.noise.share}
@@ -165,11 +166,12 @@ func (p *HiddenRate) Found(now time.Time) Found {
 	if f.SoFar = rate > 0 && (p.search.good == 0 || p.search.refused == 0); f.SoFar && p.search.good > 0 {
 		rate = p.search.good
 	}
+	inFlight := f.SoFar && p.atOnce.limit > 0 && 2*p.search.rate*secondsOf(p.atOnce.latency) >= float64(p.atOnce.limit)
 	switch {
 	case p.windowed && p.window.limit > 0 && p.window.length > 0:
 		f.SoFar, f.Limit, f.Window = false, p.window.limit, time.Duration(p.window.length).Round(time.Second)
 		f.Left = max(f.Limit-p.window.taken, 0)
-	case rate > 0 && !p.windowed && p.search.from != guessed:
+	case rate > 0 && !p.windowed && p.search.from != guessed && !inFlight:
 		f.Window = time.Second
 		for _, longer := range []time.Duration{time.Minute, time.Hour} {
 			if rate*f.Window.Seconds() < 1 {
@@ -181,7 +183,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 			f.Limit, f.Window = 0, 0
 		}
 	case p.atOnce.limit > 0:
-		f.SoFar, f.Limit, f.Left = false, p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
+		f.Limit, f.Left = p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
 	}
 	return f
 }

@@ -145,6 +145,7 @@ type Status struct {
 	Reset            time.Time     // zero: not known
 	Window           time.Duration // 0: not known
 	State            string        // "unknown", "probing", "open" or "spent"
+	SoFar            bool          // Window is a first estimate: not two windows in a row began whole after that time
 	Own, Foreign     int64         // units recently used by this process, and by other clients
 }
 
@@ -155,6 +156,7 @@ func (l *Ledger) Status(now time.Time) Status {
 	l.advance(v)
 	s := Status{
 		Limit: -1, Remaining: -1, Window: time.Duration(a.window.shown()),
+		SoFar: a.window.period > 0 && !a.window.lengthAnnounced && a.window.wholeInRow < 2 && a.kind < refilling,
 		State: "open", Own: a.usage.own + a.usage.ownBefore, Foreign: a.usage.foreign + a.usage.foreignBefore,
 	}
 	if a.limit > 0 {

@@ -165,6 +165,7 @@ type storedRate struct {
 	Taken  int64   `json:"taken,omitempty"`  // in the present window
 	Tried  bool    `json:"tried,omitempty"`  // it is a window
 	AtOnce int64   `json:"at_once,omitempty"`
+	Random float64 `json:"random,omitempty"` // noise.share
 }
 
 var errRate = errors.New("the state of a hidden rate is damaged")
@@ -172,7 +173,7 @@ var errRate = errors.New("the state of a hidden rate is damaged")
 func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
-		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit,
+		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Random: p.noise.share,
 	}
 	if w := &p.window; p.windowed && w.limit > 0 {
 		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
@@ -208,7 +209,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 			p.window.trial = tried
 		}
 	}
-	p.atOnce.limit = s.AtOnce
+	p.atOnce.limit, p.noise.share = s.AtOnce, s.Random
 	p.stop.active, p.stop.until = s.Refused, max(s.Until+by, 0)
 	p.stop.since, p.stop.refused = v, v
 	p.lastUsed = max(s.Used+by, 0)
@@ -227,5 +228,5 @@ func (s *storedRate) valid() bool {
 		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount
 	times := s.Now >= 0 && s.Now <= limit.FarFuture && s.Used >= 0 && s.Used <= s.Now && s.Until >= 0 &&
 		s.Until <= min(s.Now+2*maxAhead, limit.FarFuture)
-	return rate && search && window && times
+	return rate && search && window && times && s.Random >= 0 && s.Random <= 1
 }
