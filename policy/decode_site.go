@@ -18,7 +18,7 @@ import (
 // those that never would.
 func readSites(d *Decoder, n *yaml.Node, path string) {
 	var (
-		covered cover
+		covered index
 		owner   []int // pattern number → rule
 		listed  []Pattern
 		names   = map[string]int{}
@@ -43,7 +43,7 @@ func readSites(d *Decoder, n *yaml.Node, path string) {
 				d.Fail(n, path, err)
 				return
 			}
-			by, ok := covered.by(pattern)
+			by, ok := covered.covering(pattern)
 			switch {
 			case ok && owner[by] == i && listed[by] == pattern:
 				d.Failf(n, path, "%s is listed twice", pattern)
@@ -51,7 +51,7 @@ func readSites(d *Decoder, n *yaml.Node, path string) {
 				d.Failf(n, path, "%s never comes to this rule: %s in line %d comes first",
 					pattern, listed[by], d.policy.Sites[owner[by]].Line)
 			}
-			covered.add(pattern, len(listed))
+			covered.add(pattern, int32(len(listed)))
 			listed, owner = append(listed, pattern), append(owner, i)
 			s.Hosts = append(s.Hosts, pattern)
 		}

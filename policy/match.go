@@ -136,7 +136,7 @@ type index struct {
 }
 
 func newIndex(sites []Site) index {
-	x := index{built: true, all: ports{any: none}}
+	var x index
 	for i := range sites {
 		for _, p := range sites[i].Hosts {
 			x.add(p, int32(i))
@@ -146,6 +146,9 @@ func newIndex(sites []Site) index {
 }
 
 func (x *index) add(p Pattern, rule int32) {
+	if !x.built {
+		x.built, x.all.any = true, none
+	}
 	if p.All {
 		x.all = x.all.add(p.Port, rule)
 		return
@@ -214,22 +217,10 @@ func (p ports) add(port uint16, rule int32) ports {
 	return p
 }
 
-// cover finds, for a pattern, the first of the patterns before it that matches
-// everything it matches. The zero value has none.
-type cover struct {
-	index index
-	begun bool
-}
-
-func (c *cover) add(p Pattern, number int) {
-	if !c.begun {
-		c.index, c.begun = newIndex(nil), true
-	}
-	c.index.add(p, int32(number))
-}
-
-func (c *cover) by(p Pattern) (int, bool) {
-	if !c.begun {
+// covering finds, for a pattern, the first of the patterns in the index that matches
+// everything it matches.
+func (x *index) covering(p Pattern) (int, bool) {
+	if !x.built {
 		return 0, false
 	}
 	find := func(e ports) int32 {
@@ -238,9 +229,9 @@ func (c *cover) by(p Pattern) (int, bool) {
 		}
 		return e.find(p.Port)
 	}
-	first := find(c.index.all)
+	first := find(x.all)
 	if !p.All && !p.Below {
-		if entry, ok := c.index.exact[p.Host]; ok {
+		if entry, ok := x.exact[p.Host]; ok {
 			first = min(first, find(entry))
 		}
 	}
@@ -249,7 +240,7 @@ func (c *cover) by(p Pattern) (int, bool) {
 		_, above, _ = strings.Cut(above, ".")
 	}
 	for ; above != ""; _, above, _ = strings.Cut(above, ".") {
-		if entry, ok := c.index.below[above]; ok {
+		if entry, ok := x.below[above]; ok {
 			first = min(first, find(entry))
 		}
 	}

@@ -182,16 +182,16 @@ func TestMatchingIsTheFirstRuleThatMatchesForAnyRules(t *testing.T) {
 func TestAPatternIsCoveredOnlyByOneThatMatchesAllItMatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var (
-			c       cover
+			c       index
 			earlier []Pattern
 		)
 		for i := range rapid.IntRange(0, 8).Draw(t, "patterns") {
 			p := drawPattern(t)
-			c.add(p, i)
+			c.add(p, int32(i))
 			earlier = append(earlier, p)
 		}
 		p := drawPattern(t)
-		by, ok := c.by(p)
+		by, ok := c.covering(p)
 		want := slices.IndexFunc(earlier, func(e Pattern) bool { return includes(e, p) })
 		if ok != (want >= 0) || ok && by != want {
 			t.Fatalf("%v is covered by %d, %v; want %d of %v", p, by, ok, want, earlier)
