@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -129,8 +130,11 @@ func numberOf[T int | int64](query url.Values, name string, usual, least, most T
 
 // quoted is a name in an error: one line of bounded length.
 func quoted(name string) string {
-	return `"` + shortened(strings.Map(status.Printable, strings.ToValidUTF8(name, "\uFFFD"))) + `"`
+	return `"` + shorten.To(mostQuoted, strings.Map(status.Printable, strings.ToValidUTF8(name, "\uFFFD"))) + `"`
 }
+
+// mostQuoted is the longest text of a stranger in an answer.
+const mostQuoted = 81
 
 // maxQuery is more than any value of a query needs.
 const maxQuery = 300
@@ -144,7 +148,7 @@ func decodeStrictly(body []byte, v any) error {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(v); err != nil {
 		if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-			return errors.New("the body has an unknown field " + shortened(field))
+			return errors.New("the body has an unknown field " + shorten.To(mostQuoted, field))
 		}
 		if errors.Is(err, errHeaders) {
 			return errHeaders
@@ -155,12 +159,4 @@ func decodeStrictly(body []byte, v any) error {
 		return errors.New("the body goes on after its JSON object")
 	}
 	return nil
-}
-
-// shortened bounds what a stranger's input can put into an answer.
-func shortened(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return s
 }

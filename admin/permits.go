@@ -17,6 +17,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -184,9 +185,9 @@ func (p *permits) settleOne(id string, end status.PermitEnd) settlement {
 	case err == nil:
 		return settlement{ID: id, Settled: true, Status: http.StatusOK}
 	case errors.As(err, &missing):
-		return settlement{ID: shortened(id), Status: http.StatusNotFound, Detail: status.ErrorLine(err)}
+		return settlement{ID: shorten.To(mostQuoted, id), Status: http.StatusNotFound, Detail: status.ErrorLine(err)}
 	}
-	return settlement{ID: shortened(id), Status: http.StatusBadRequest, Detail: status.ErrorLine(err)}
+	return settlement{ID: shorten.To(mostQuoted, id), Status: http.StatusBadRequest, Detail: status.ErrorLine(err)}
 }
 
 // settleAll says what became of each of a list.
@@ -206,7 +207,7 @@ func (p *permits) settleAll(w http.ResponseWriter, r *http.Request) {
 			err = errors.New("id is missing")
 		}
 		if err != nil {
-			answers[i] = settlement{ID: shortened(id), Status: http.StatusBadRequest, Detail: err.Error()}
+			answers[i] = settlement{ID: shorten.To(mostQuoted, id), Status: http.StatusBadRequest, Detail: err.Error()}
 			continue
 		}
 		answers[i] = p.settleOne(id, end)

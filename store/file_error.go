@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/abide-proxy/abide/internal/disk"
 	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
@@ -138,9 +138,7 @@ func isUnwritable(err error) bool {
 	case lib.SQLITE_FULL, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_IOERR:
 		return true
 	}
-	return slices.ContainsFunc([]error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}, func(cause error) bool {
-		return errors.Is(err, cause)
-	})
+	return disk.Unwritable(err)
 }
 
 // Rows of counts, documents and notes have a checksum of all fields, since SQLite has none:

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/shorten"
 )
 
 // Bars are amounts over time, stacked by series.
@@ -170,19 +172,12 @@ func drawLegend(w *strings.Builder, series []Series) {
 	for i, one := range series {
 		x, y := left+i%4*each, height+i/4*lineHeight
 		fmt.Fprintf(w, `<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
-			x, y, colours[i], x+15, y+9, html.EscapeString(short(printable(one.Name))))
+			x, y, colours[i], x+15, y+9, html.EscapeString(shorten.To(mostName, printable(one.Name))))
 	}
 }
 
 // mostName is the longest part of a name in the legend.
 const mostName = 28
-
-func short(name string) string {
-	if runes := []rune(name); len(runes) > mostName {
-		return string(runes[:mostName-1]) + "…"
-	}
-	return name
-}
 
 // printable has no character that XML refuses.
 func printable(name string) string {

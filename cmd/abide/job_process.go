@@ -20,6 +20,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/disk"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/jobs/units"
@@ -456,16 +457,5 @@ func writeWhole(path string, mode os.FileMode, write func(w io.Writer) error) er
 	if named, err := filepath.EvalSymlinks(path); err == nil {
 		path = named
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.new")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return disk.Write(path, mode, os.Rename, write)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
@@ -194,7 +195,7 @@ func (r *lineReader) response() (*rawResponse, error) {
 	code, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
 	status, err := strconv.Atoi(code)
 	if !strings.HasPrefix(proto, "HTTP/") || err != nil || status < 100 || status > 999 {
-		return nil, fmt.Errorf("line %d: %q is no status line, such as HTTP/1.1 200 OK", r.line, clipped(text))
+		return nil, fmt.Errorf("line %d: %q is no status line, such as HTTP/1.1 200 OK", r.line, shorten.To(61, text))
 	}
 	response := &rawResponse{status: status, headers: http.Header{}}
 	last := ""
@@ -213,19 +214,11 @@ func (r *lineReader) response() (*rawResponse, error) {
 			lines[len(lines)-1] += " " + strings.TrimSpace(text)
 			continue
 		case !ok || strings.TrimSpace(name) == "":
-			return nil, fmt.Errorf("line %d: %q is no header; an empty line ends them", r.line, clipped(text))
+			return nil, fmt.Errorf("line %d: %q is no header; an empty line ends them", r.line, shorten.To(61, text))
 		}
 		last = http.CanonicalHeaderKey(strings.TrimSpace(name))
 		response.headers[last] = append(response.headers[last], strings.TrimSpace(value))
 	}
-}
-
-// clipped is the begin of a text, for an error.
-func clipped(text string) string {
-	if len(text) > 60 {
-		return text[:60] + "…"
-	}
-	return text
 }
 
 // describe prints a lesson as text.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
 )
@@ -128,7 +129,7 @@ func (t *liveLine) show(text string) {
 	}
 	t.erase()
 	if width, ok := columns(t.file); ok && width > 0 {
-		text = truncated(text, width-1) // only one line can be erased
+		text = shorten.To(width-1, text) // only one line can be erased
 	}
 	t.shown = text
 	_, _ = t.file.WriteString(text) // an error does not matter
@@ -139,16 +140,4 @@ func (t *liveLine) erase() {
 		_, _ = t.file.WriteString(eraseLine)
 		t.shown = ""
 	}
-}
-
-// truncated is a text cut to at most n characters.
-func truncated(text string, n int) string {
-	letters := []rune(text)
-	switch {
-	case len(letters) <= n:
-		return text
-	case n < 1:
-		return ""
-	}
-	return string(letters[:n-1]) + "…"
 }

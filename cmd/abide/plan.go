@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin/plan"
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/tokens"
 )
@@ -184,13 +185,13 @@ func (x *planCall) readCrawl(p *policy.Policy) (c plan.Crawl, err error) {
 	c.Path = cmp.Or(c.Path, path)
 	switch {
 	case !strings.HasPrefix(c.Path, "/"):
-		return c, fmt.Errorf("--path: %q does not begin with /", clipped(c.Path))
+		return c, fmt.Errorf("--path: %q does not begin with /", shorten.To(61, c.Path))
 	case c.Latency < 0:
 		return c, fmt.Errorf("--latency: a site cannot answer after %v", c.Latency)
 	case c.Clients < 1 || c.Clients > plan.MostClients:
 		return c, fmt.Errorf("--clients: a crawl has 1 to %d clients, not %d", plan.MostClients, c.Clients)
 	case len(p.Access.Clients) > 0 && c.Client != "" && !slices.ContainsFunc(p.Access.Clients, func(known policy.Client) bool { return known.Name == c.Client }):
-		return c, fmt.Errorf("--client: access.clients names no %q", clipped(c.Client))
+		return c, fmt.Errorf("--client: access.clients names no %q", shorten.To(61, c.Client))
 	}
 	c.Bytes, c.Method = int64(size), strings.ToUpper(c.Method)
 	return c, nil
@@ -224,9 +225,9 @@ func readCount(text string) (int, error) {
 	n *= factor
 	switch {
 	case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
-		return 0, fmt.Errorf("%q is not a number such as 1e6, 1M or 1_000_000", clipped(text))
+		return 0, fmt.Errorf("%q is not a number such as 1e6, 1M or 1_000_000", shorten.To(61, text))
 	case n != math.Trunc(n) || n < 1 || n > plan.MostRequests:
-		return 0, fmt.Errorf("%s is not a whole number from 1 to %d", clipped(text), plan.MostRequests)
+		return 0, fmt.Errorf("%s is not a whole number from 1 to %d", shorten.To(61, text), plan.MostRequests)
 	}
 	return int(n), nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/internal/disk"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
@@ -313,7 +314,7 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (authority
 		Notice: func(text string) { log.Warn(text + caNotice(p, text)) },
 	}
 	authority, err = ca.Open(ca.Dir(p.Data), options)
-	if ca.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
+	if disk.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
 		unwritable = err
 		authority, err = ca.Open("", options)
 	} else if err != nil && !p.CA.Given() {
@@ -357,7 +358,7 @@ func startFaults(p *policy.Policy) error {
 
 func dataFault(p *policy.Policy) error {
 	if dir := ca.Dir(p.Data); !p.CA.Given() {
-		if err := ca.Inspect(dir); err != nil && (p.StrictState || ca.Begun(dir) || !ca.Unwritable(err)) {
+		if err := ca.Inspect(dir); err != nil && (p.StrictState || ca.Begun(dir) || !disk.Unwritable(err)) {
 			return dataError(p, err)
 		}
 	}

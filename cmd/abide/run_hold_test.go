@@ -185,14 +185,6 @@ func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 	}
 }
 
-func TestAStatusLineIsCutToTheWidthOfItsTerminal(t *testing.T) {
-	for n, want := range map[int]string{-1: "", 0: "", 1: "…", 3: "ab…", 4: "abcd", 9: "abcd"} {
-		if got := truncated("abcd", n); got != want {
-			t.Errorf("%d: %q", n, got)
-		}
-	}
-}
-
 func TestARunFailsWhereRequestsHadNoAnswerOfTheirSites(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    summary

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/shard"
 )
@@ -113,7 +114,7 @@ func (x *shardCall) check(given bool) error {
 	case !x.all && (x.index < 0 || x.index >= x.of):
 		return usage(fmt.Errorf("-i: %d is not one of %d crawlers, which are 0 to %d", x.index, x.of, x.of-1))
 	case x.by != string(shard.URL) && x.by != string(shard.Host):
-		return usage(fmt.Errorf("--by: %q is neither url nor host", clipped(x.by)))
+		return usage(fmt.Errorf("--by: %q is neither url nor host", shorten.To(61, x.by)))
 	}
 	return nil
 }

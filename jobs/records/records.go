@@ -48,6 +48,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -101,7 +102,7 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 		return []output.Record{r}, nil
 	case '[':
 	default:
-		return nil, fmt.Errorf("page %d has %s at %q, and records are an array or an object: write the path of the records as \"records\"", page, shortened(v), x.records)
+		return nil, fmt.Errorf("page %d has %s at %q, and records are an array or an object: write the path of the records as \"records\"", page, shorten.To(mostInError, string(v)), x.records)
 	}
 	list := make([]output.Record, 0, v.length())
 	var err error
@@ -146,7 +147,7 @@ func (x *Extractor) idOf(v Value) (string, error) {
 		}
 		text, ok := part.Text()
 		if !ok || text == "" && len(x.id) == 1 {
-			return "", fmt.Errorf("has %s at %q, which is no text or number", shortened(part), path)
+			return "", fmt.Errorf("has %s at %q, which is no text or number", shorten.To(mostInError, string(part)), path)
 		}
 		parts[i] = text
 	}
@@ -222,6 +223,9 @@ func Digest(list []output.Record) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
+// mostInError is the longest text of an answer in an error.
+const mostInError = 41
+
 // thereIs says what a value has, for errors.
 func thereIs(v Value) string {
 	const most = 10
@@ -235,18 +239,9 @@ func thereIs(v Value) string {
 		names[most] = "…"
 	}
 	for i, name := range names {
-		names[i] = shortened(Value(name))
+		names[i] = shorten.To(mostInError, name)
 	}
 	return " (there is " + strings.Join(names, ", ") + ")"
-}
-
-// shortened is a value in an error.
-func shortened(v Value) string {
-	const most = 40
-	if letters := []rune(string(v[:min(len(v), 4*most)])); len(letters) > most {
-		return string(letters[:most]) + "…"
-	}
-	return string(v)
 }
 
 // Read is the value of a body of a content type: JSON, or the array of what JSON lines or the

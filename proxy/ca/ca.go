@@ -10,14 +10,14 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/abide-proxy/abide/internal/disk"
 )
 
 // defaultCache is the number of leaf certificates that are kept if Options.Cache is 0.
@@ -152,7 +152,7 @@ func (c *CA) load(wanted constraints) error {
 	c.key = key
 	c.root.Store(first)
 	err = c.renew(wanted)
-	if Unwritable(err) && now.Before(first.cert.NotAfter) {
+	if disk.Unwritable(err) && now.Before(first.cert.NotAfter) {
 		c.options.Notice(fmt.Sprintf("the CA certificate cannot be renewed, so hosts that it may not vouch for are not opened: %v", err))
 		return nil
 	}
@@ -179,13 +179,6 @@ func Foreign(text []byte, o Options) (*CA, error) {
 	c.SetRoots(o.Roots)
 	c.root.Store(&root{cert: chain[0], chain: chain, pem: text})
 	return c, nil
-}
-
-// Unwritable tells whether an error of Open or SetNames means that nothing can be written:
-// the disk is full, read-only or broken, or permissions are missing.
-func Unwritable(err error) bool {
-	reasons := []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO}
-	return slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) })
 }
 
 // SetNames sets another list of intercepted names, as Options.Names. If the root does not

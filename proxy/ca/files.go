@@ -8,11 +8,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/disk"
 )
 
 // files is the directory of a CA.
@@ -164,34 +167,16 @@ func (f files) damagedError(path string, err error) error {
 // writeNew writes a file that does not exist, atomically. If several processes do, one
 // succeeds and the others get fs.ErrExist.
 func writeNew(path string, data []byte, mode fs.FileMode) error {
-	return writeAtomically(path, data, mode, os.Link)
+	return disk.Write(path, mode, os.Link, whole(data))
 }
 
 // writeFile writes or replaces a file atomically.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
-	return writeAtomically(path, data, mode, os.Rename)
+	return disk.Write(path, mode, os.Rename, whole(data))
 }
 
-func writeAtomically(path string, data []byte, mode fs.FileMode, put func(from, to string) error) error {
-	temporary, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temporary.Name())
-	_, err = temporary.Write(data)
-	if err == nil {
-		err = temporary.Chmod(mode)
-	}
-	if err == nil {
-		err = temporary.Sync()
-	}
-	if closed := temporary.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return err
-	}
-	return put(temporary.Name(), path)
+func whole(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := w.Write(data); return err }
 }
 
 // Inspect tells why Open would refuse the CA in dir, and changes nothing. A missing CA or

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/shorten"
 )
 
 const (
@@ -84,7 +86,7 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	}
 	root, now := c.root.Load(), c.options.Now()
 	if c.isGiven() && !root.permits(name, addr) {
-		return nil, fmt.Errorf("ca.cert may not vouch for %s: its name constraints are for %s", shortened(name), strings.Join(root.constraintsText(), ", "))
+		return nil, fmt.Errorf("ca.cert may not vouch for %s: its name constraints are for %s", shorten.To(81, name), strings.Join(root.constraintsText(), ", "))
 	}
 	ends := now.Add(leafLife)
 	if ends.After(root.cert.NotAfter) {

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/shorten"
 )
 
 // unusedName is a name that cannot exist (RFC 6761): a list of permitted names needs an
@@ -183,14 +185,14 @@ func parseHost(s string) (string, netip.Addr, error) {
 	}
 	if addr, err := netip.ParseAddr(bare); err == nil {
 		if addr.Zone() != "" {
-			return "", netip.Addr{}, fmt.Errorf("%q: %w: it has a zone", shortened(s), errHost)
+			return "", netip.Addr{}, fmt.Errorf("%q: %w: it has a zone", shorten.To(81, s), errHost)
 		}
 		addr = addr.Unmap()
 		return addr.String(), addr, nil
 	}
 	name := strings.TrimSuffix(strings.ToLower(s), ".")
 	if !validName(name) {
-		return "", netip.Addr{}, fmt.Errorf("%q: %w", shortened(s), errHost)
+		return "", netip.Addr{}, fmt.Errorf("%q: %w", shorten.To(81, s), errHost)
 	}
 	return name, netip.Addr{}, nil
 }
@@ -213,12 +215,4 @@ func validName(name string) bool {
 		}
 	}
 	return true
-}
-
-// shortened cuts untrusted input for an error.
-func shortened(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
 }

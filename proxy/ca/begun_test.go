@@ -1,27 +1,10 @@
 package ca
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 )
-
-func TestUnwritableIsWhatMayBeOverAtAnyTime(t *testing.T) {
-	for _, one := range []error{syscall.EROFS, syscall.ENOSPC, syscall.EACCES, syscall.EPERM, syscall.EDQUOT, syscall.EIO} {
-		if !Unwritable(fmt.Errorf("writing: %w", &fs.PathError{Op: "open", Path: "x", Err: one})) {
-			t.Error(one)
-		}
-	}
-	for _, one := range []error{nil, errors.New("damaged"), fs.ErrNotExist, syscall.ENOTDIR} {
-		if Unwritable(one) {
-			t.Error(one)
-		}
-	}
-}
 
 // A directory with the key alone has begun a CA, which no other one takes the place of.
 func TestBegun(t *testing.T) {

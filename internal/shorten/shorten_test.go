@@ -1,0 +1,14 @@
+package shorten
+
+import "testing"
+
+func TestATextIsCutToAWidth(t *testing.T) {
+	for n, want := range map[int]string{-1: "", 0: "", 1: "…", 3: "ab…", 4: "abcd", 9: "abcd"} {
+		if got := To(n, "abcd"); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+	if got := To(3, "äöüß"); got != "äö…" {
+		t.Errorf("%q", got)
+	}
+}
