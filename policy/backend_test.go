@@ -88,7 +88,7 @@ func TestManyHostsWithManyBackendsAreCheckedSoon(t *testing.T) {
 	p := load(t, "sites: [{host: ["+strings.Join(hosts, ", ")+"], backends: ["+strings.Join(backends, ", ")+"]}]")
 	var b strings.Builder
 	p.Describe(&b)
-	p.Explain(&b, Target{"https", "h7.test", 443})
+	p.Explain(&b, Target{"https", "h7.test", 443}, "", false)
 	if !strings.Contains(b.String(), "and 39992 more, adaptive") || !strings.Contains(b.String(), "or to one of 39992 more") || b.Len() > 10_000 {
 		t.Errorf("%d bytes:\n%.3000s", b.Len(), b.String())
 	}

@@ -103,7 +103,7 @@ func TestWhatATunnelKeepsIsSaid(t *testing.T) {
 		"c.test": "so the limits other than of bytes of defaults do not hold there\n",
 	} {
 		b.Reset()
-		p.Explain(&b, Target{Scheme: "https", Host: host, Port: 443})
+		p.Explain(&b, Target{Scheme: "https", Host: host, Port: 443}, "", false)
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s: no %q in\n%s", host, want, b.String())
 		}

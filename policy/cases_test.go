@@ -268,7 +268,7 @@ func TestVariablesInSecrets(t *testing.T) {
 	}
 	var out bytes.Buffer
 	p.Describe(&out)
-	p.Explain(&out, Target{Scheme: "https", Host: "a.test", Port: 443})
+	p.Explain(&out, Target{Scheme: "https", Host: "a.test", Port: 443}, "", false)
 	fmt.Fprintf(&out, "%v %+v %#v %s", p.Warnings(), p, p.Admin, p.Egress.Proxy)
 	if strings.Contains(out.String(), canary) {
 		t.Errorf("a secret is told:\n%s", out.String())

@@ -62,12 +62,12 @@ func TestAClientMayUseItsHostsItsRulesAndItsPools(t *testing.T) {
 		}
 	}
 	b.Reset()
-	p.Explain(&b, Target{Scheme: "https", Host: "api.test", Port: 443})
+	p.Explain(&b, Target{Scheme: "https", Host: "api.test", Port: 443}, "", false)
 	if !strings.Contains(b.String(), "refused         with 403: not for the client shop: its sites do not list the rule api.test") || strings.Contains(b.String(), "client api") {
 		t.Error(b.String())
 	}
 	b.Reset()
-	p.Explain(&b, Target{Scheme: "https", Host: "example.com", Port: 443})
+	p.Explain(&b, Target{Scheme: "https", Host: "example.com", Port: 443}, "", false)
 	if strings.Count(b.String(), "with 403: egress.hosts does not list example.com:443") != 1 {
 		t.Error(b.String())
 	}

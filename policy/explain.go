@@ -10,13 +10,10 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// Explain writes which rule holds for a target and what follows from it.
-func (p *Policy) Explain(w io.Writer, t Target) { p.ExplainPath(w, t, "", false) }
-
-// ExplainPath is Explain for one escaped path: it tells which limits are not
-// about that. live says that a running proxy tells what becomes of https, so that this
-// does not.
-func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
+// Explain writes which rule holds for a target and what follows from it, and which limits are not about
+// an escaped path other than "". live says that a running proxy tells what becomes of https, so that
+// this does not.
+func (p *Policy) Explain(w io.Writer, t Target, path string, live bool) {
 	said := func(l Limit) string {
 		return p.kept(l) + when(path != "" && !l.Covers(l.Method, path), ", not for this path")
 	}

@@ -74,7 +74,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		var out bytes.Buffer
 		p.Describe(&out)
-		p.Explain(&out, Target{Scheme: "https", Host: "a.test", Port: 443})
+		p.Explain(&out, Target{Scheme: "https", Host: "a.test", Port: 443}, "", false)
 		if bytes.Contains(out.Bytes(), []byte(canary)) {
 			t.Fatalf("a secret is told: %s", out.Bytes())
 		}

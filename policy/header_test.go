@@ -20,7 +20,7 @@ func TestARuleHasHeadersAndAStall(t *testing.T) {
 `)
 	var b bytes.Buffer
 	p.Describe(&b)
-	p.Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443})
+	p.Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443}, "", false)
 	for want, times := range map[string]int{
 		"header User-Agent: ours/1 (+https://example.org; me@example.org)\n": 2,
 		"header Accept-Language: en, where the client sends none\n":          2,

@@ -88,7 +88,7 @@ func TestAnAuthorityIsAHostAndAPort(t *testing.T) {
 		{"127.1:80", "127.0.0.1", 80},
 		{"a.test:00080", "a.test", 80},
 	} {
-		host, port, err := ParseAuthority(one.text)
+		host, port, err := ParseHostPort(one.text, 0)
 		if err != nil || host != one.host || port != one.port {
 			t.Errorf("%q is %q, %d, %v", one.text, host, port, err)
 		}
@@ -97,7 +97,7 @@ func TestAnAuthorityIsAHostAndAPort(t *testing.T) {
 		"", ":", "/", ":80", "a.test", "a.test:", "a.test:0", "a.test:65536", "a.test:+80", "a.test: 80", "a.test:80 ", "a.test:8o", "a.test:443:444", "::1:443", "[::1]", "[::1]443", "[::1]:",
 		"user@a.test:443", "http://a.test:80", "a.test:443/x", "a.test:443?x", "a.test:99999999999999999999", "[a.test]:443", "a.test:-1", "a.test:\x00",
 	} {
-		if host, port, err := ParseAuthority(bad); err == nil {
+		if host, port, err := ParseHostPort(bad, 0); err == nil {
 			t.Errorf("%q is %q, %d", bad, host, port)
 		}
 	}
@@ -151,14 +151,14 @@ func FuzzCanonicalHost(f *testing.F) {
 	})
 }
 
-func FuzzParseAuthority(f *testing.F) {
+func FuzzParseHostPort(f *testing.F) {
 	for _, s := range []string{
 		"a.test:443", "[::1]:443", "a.test", ":80", "/", "a:443:444", "user@a:1", "[::1", "[::1]x:1", "127.1:1", "a.test:+80", "a.test:0", "bücher.test:80", "[::ffff:7f00:1]:65535", "a.test.:1",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		host, port, err := ParseAuthority(s)
+		host, port, err := ParseHostPort(s, 0)
 		if err != nil {
 			return
 		}
@@ -166,7 +166,7 @@ func FuzzParseAuthority(f *testing.F) {
 			t.Fatalf("%q is %q, %d", s, host, port)
 		}
 		written := Target{Host: host, Port: port}.HostPort()
-		again, samePort, err := ParseAuthority(written)
+		again, samePort, err := ParseHostPort(written, 0)
 		if err != nil || again != host || samePort != port {
 			t.Fatalf("%q is %q, which is %q, %d, %v", s, written, again, samePort, err)
 		}

@@ -20,7 +20,7 @@ func TestExplainSaysWhatIsKnownOfAService(t *testing.T) {
 		{"sites: [{host: api.notion.com, learn: false}]", "api.notion.com", "/v1/pages", ""},
 	} {
 		var b strings.Builder
-		load(t, c.text).ExplainPath(&b, Target{Scheme: "https", Host: c.host, Port: 443}, c.path, false)
+		load(t, c.text).Explain(&b, Target{Scheme: "https", Host: c.host, Port: 443}, c.path, false)
 		if c.want == "" && strings.Contains(b.String(), "documents") || !strings.Contains(b.String(), c.want) {
 			t.Errorf("%s with %q: want %q in\n%s", c.host, c.text, c.want, b.String())
 		}

@@ -230,7 +230,7 @@ func FuzzMatch(f *testing.F) {
 		f.Add(one[0], one[1])
 	}
 	f.Fuzz(func(t *testing.T, rules, target string) {
-		host, port, err := ParseAuthority(target)
+		host, port, err := ParseHostPort(target, 0)
 		if err != nil {
 			return
 		}

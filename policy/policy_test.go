@@ -113,7 +113,7 @@ egress:
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		p.Explain(&b, parsed)
+		p.Explain(&b, parsed, "", false)
 		for _, one := range want {
 			if !strings.Contains(b.String(), one) {
 				t.Errorf("%s: no %q in\n%s", target, one, b.String())
@@ -133,7 +133,7 @@ func TestExplainSaysWhoOpensHTTPS(t *testing.T) {
 		"{intercept: all}":                    "CONNECT         intercepted (intercept: all)",
 	} {
 		var b bytes.Buffer
-		load(t, text).Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443})
+		load(t, text).Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443}, "", false)
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s: no %q in\n%s", text, want, b.String())
 		}
@@ -148,7 +148,7 @@ func TestExplainSaysWhoGoesFirst(t *testing.T) {
 sites: [{host: a.test, priority: 1}, {host: b.test}]
 `)
 	var b bytes.Buffer
-	p.Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443})
+	p.Explain(&b, Target{Scheme: "https", Host: "a.test", Port: 443}, "", false)
 	for _, want := range []string{"priority 1\n", "client news     weight 3, priority 2 or less urgent\n                5 requests per 1s (rolling), for all its requests together\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
@@ -166,14 +166,14 @@ func TestExplainSaysWhichLimitsAreNotAboutAPath(t *testing.T) {
 	const rules = "sites: [{host: a.test, limits: [{requests: 9, per: 1m}, {requests: 3, per: 1m, method: GET, path: /a/*}, {requests: 2, per: 1m, path: /b}]}]\n"
 	target := Target{Scheme: "https", Host: "a.test", Port: 443}
 	var b bytes.Buffer
-	load(t, rules).ExplainPath(&b, target, "/a/1", false)
+	load(t, rules).Explain(&b, target, "/a/1", false)
 	for _, want := range []string{"  9 requests per 1m (rolling)\n", "for GET /a/* (rolling)\n", "for /b (rolling), not for this path\n", "intercepted (intercept: auto)\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 	b.Reset()
-	load(t, rules+"intercept: none").Explain(&b, target)
+	load(t, rules+"intercept: none").Explain(&b, target, "", false)
 	if !strings.Contains(b.String(), "(intercept: none), so limits of its rule do not hold there\n") || strings.Contains(b.String(), "not for this path") {
 		t.Errorf("a tunnel around the limits:\n%s", b.String())
 	}

@@ -182,7 +182,7 @@ sites:
 			t.Fatal(err)
 		}
 		b.Reset()
-		p.Explain(&b, target)
+		p.Explain(&b, target, "", false)
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s: no %q in\n%s", url, want, b.String())
 		}

@@ -149,8 +149,8 @@ sites:
 	}
 	b.Reset()
 	p := load(t, rules+"store: redis://r.test\n")
-	p.Explain(&b, Target{Scheme: "https", Host: "b.test", Port: 443})
-	p.Explain(&b, Target{Scheme: "http", Host: "none.test", Port: 80})
+	p.Explain(&b, Target{Scheme: "https", Host: "b.test", Port: 443}, "", false)
+	p.Explain(&b, Target{Scheme: "http", Host: "none.test", Port: 80}, "", false)
 	for _, want := range []string{"1MB per 1m (fixed), shared\n", "(open)\n", "32 in flight, each abide has it for itself\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -74,12 +74,7 @@ func ParseTarget(scheme, hostport string) (Target, error) {
 	return Target{Scheme: scheme, Host: host, Port: port}, nil
 }
 
-// ParseAuthority reads the target of a CONNECT: a host and a port, nothing else.
-func ParseAuthority(s string) (host string, port uint16, err error) {
-	return ParseHostPort(s, 0)
-}
-
-// ParseHostPort reads a Host header or the host of a URL. Without a port, or
+// ParseHostPort reads a Host header, the host of a URL or the target of a CONNECT. Without a port, or
 // with an empty one ("a.test:"), it is defaultPort; 0 there makes it a must.
 func ParseHostPort(s string, defaultPort uint16) (host string, port uint16, err error) {
 	if host, port, err = splitHostPort(s, defaultPort); err == nil {

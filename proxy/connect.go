@@ -61,7 +61,7 @@ type connectHandler struct {
 func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot *dispatch.Snapshot, client *dispatch.Client) {
 	began := time.Now()
 	h.all.Add(1)
-	host, port, err := policy.ParseAuthority(r.RequestURI)
+	host, port, err := policy.ParseHostPort(r.RequestURI, 0)
 	if err != nil {
 		refuse(h.metrics, w, r, &problem.BadTarget)
 		return

@@ -114,7 +114,7 @@ func FuzzConnectHead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		host, port, bad := policy.ParseAuthority(r.RequestURI)
+		host, port, bad := policy.ParseHostPort(r.RequestURI, 0)
 		if r.Method != http.MethodConnect || (bad == nil && !unreachable(host)) {
 			return // a real connection would be made
 		}

@@ -85,7 +85,7 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 		return err
 	})
 	if wrong == nil && !x.json {
-		p.ExplainPath(cmd.OutOrStdout(), target, path, answered)
+		p.Explain(cmd.OutOrStdout(), target, path, answered)
 	}
 	if p != nil && !x.json && answers.Len() > 0 && answers.Bytes()[0] != '\n' {
 		fmt.Fprintln(cmd.OutOrStdout()) // after the configuration

@@ -125,7 +125,7 @@ func TestABackendIsShownByItsName(t *testing.T) {
 			t.Errorf("%+v", e.Backends)
 		}
 		var text strings.Builder
-		w.Load(twoBackends).Explain(&text, policy.Target{Scheme: "http", Host: "pool.test", Port: 80})
+		w.Load(twoBackends).Explain(&text, policy.Target{Scheme: "http", Host: "pool.test", Port: 80}, "", false)
 		for _, want := range []string{"http://a.test (snscrape)", "at snscrape: 10 requests per 1m"} {
 			if !strings.Contains(text.String(), want) {
 				t.Errorf("no %q in\n%s", want, text.String())
