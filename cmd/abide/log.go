@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/term"
 
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/policy"
@@ -99,14 +101,10 @@ type liveLine struct {
 // liveLineOf is a liveLine for the terminal that w writes to, nil if w is not a terminal
 // that can erase a line.
 func liveLineOf(w io.Writer) *liveLine {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
+	if runtime.GOOS == "windows" || !isTerminal(w) {
 		return nil
 	}
-	if _, ok := columns(f); !ok {
-		return nil
-	}
-	return &liveLine{file: f}
+	return &liveLine{file: w.(*os.File)}
 }
 
 // eraseLine moves to the begin of the line and erases the line.
@@ -128,7 +126,7 @@ func (t *liveLine) show(text string) {
 		return
 	}
 	t.erase()
-	if width, ok := columns(t.file); ok && width > 0 {
+	if width, _, err := term.GetSize(int(t.file.Fd())); err == nil && width > 0 {
 		text = shorten.To(width-1, text) // only one line can be erased
 	}
 	t.shown = text

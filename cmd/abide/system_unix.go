@@ -80,16 +80,6 @@ func (g childGroup) send(child *os.Process, sig syscall.Signal) {
 	}
 }
 
-// columns is the width of a terminal, 0 if the terminal does not know its width; false for a
-// file that is no terminal.
-func columns(f *os.File) (int, bool) {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0, false
-	}
-	return int(size.Col), true
-}
-
 // lockRegistration locks a file for as long as it is open. A file system without
 // locks is no error: registrationLocked goes by the process ID there.
 func lockRegistration(f *os.File) error {

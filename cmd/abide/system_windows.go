@@ -18,10 +18,6 @@ func groupFor(*exec.Cmd) childGroup               { return childGroup{} }
 func (childGroup) jobSignals() []os.Signal        { return nil }
 func (childGroup) forward(*os.Process, os.Signal) {}
 
-// columns is the width of a terminal, 0 if the terminal does not know its width; false for a
-// file that is no terminal.
-func columns(*os.File) (int, bool) { return 0, false }
-
 // lockRegistration does nothing: a file that is open could not be renamed here.
 func lockRegistration(*os.File) error { return nil }
 
