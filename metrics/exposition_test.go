@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // The names, labels, buckets and values of histograms are public. The durations are sums
@@ -23,7 +25,7 @@ func TestHistogramsAreExposedAsInTheFile(t *testing.T) {
 	m.Overhead(-time.Second)
 	m.Overhead(tick / 8)
 	m.Overhead(2 * time.Hour)
-	m.Store(func() StoreState { return StoreState{} })
+	m.Store(func() status.Store { return status.Store{} })
 	m.StoreOperation("exchange", true, tick)
 	var lines strings.Builder
 	for line := range strings.Lines(text(m)) {

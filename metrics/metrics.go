@@ -190,7 +190,7 @@ func (m *Metrics) BuildInfo(version, goVersion string) {
 
 // Store sets the function that returns the store's state. Without it the store has no
 // series.
-func (m *Metrics) Store(now func() StoreState) {
+func (m *Metrics) Store(now func() status.Store) {
 	m.store.state.Ask(now)
 	// A series must exist at 0 before it can be seen to increase.
 	m.store.outages.begin(pair{})

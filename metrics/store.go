@@ -1,23 +1,10 @@
 package metrics
 
 import (
-	"math"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-// StoreState is the present state of the store of budgets.
-type StoreState struct {
-	Up      bool // the last operation succeeded
-	Members int  // instances that use it, including this one
-	// Utilisation is the used part of what the store granted, 0 to 1. Negative: unknown.
-	Utilisation float64
-	// Clock is the lead of the store's clock over this machine's; nil: unknown.
-	Clock *time.Duration
-	// Damaged counts damaged parts that were moved aside: the state file, and rows of it.
-	Damaged map[string]int
-}
+	"github.com/abide-proxy/abide/status"
+)
 
 // storeMetrics are the metrics of the store.
 type storeMetrics struct {
@@ -26,7 +13,7 @@ type storeMetrics struct {
 	losses     *counters
 	outages    *counters
 	took       prometheus.Histogram
-	state      *asked[StoreState]
+	state      *asked[status.Store]
 }
 
 func newStore() *storeMetrics {
@@ -41,7 +28,7 @@ func newStore() *storeMetrics {
 		outages: newCounters("store_outages_total",
 			"Times that the store began to fail. It fails while it does not answer, or answers with an error."),
 	}
-	s.state = &asked[StoreState]{
+	s.state = &asked[status.Store]{
 		descs:   []*prometheus.Desc{s.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, damagedDesc},
 		collect: s.collect,
 	}
@@ -57,21 +44,22 @@ var (
 	permitsDesc      = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
 )
 
-func (s *storeMetrics) collect(now StoreState, to chan<- prometheus.Metric) {
+func (s *storeMetrics) collect(now status.Store, to chan<- prometheus.Metric) {
 	up := 0.0
-	if now.Up {
+	if !now.Fails() {
 		up = 1
 	}
 	to <- gaugeOf(storeUpDesc, up)
-	to <- gaugeOf(storeMembersDesc, float64(now.Members))
+	to <- gaugeOf(storeMembersDesc, float64(max(now.Count, 1)))
 	if now.Clock != nil {
 		to <- gaugeOf(storeClockDesc, now.Clock.Seconds())
 	}
-	for what, n := range now.Damaged {
-		to <- gaugeOf(damagedDesc, float64(n), what)
+	if now.Damage != nil {
+		to <- gaugeOf(damagedDesc, float64(now.Damage.Files), "file")
+		to <- gaugeOf(damagedDesc, float64(now.Damage.Rows), "row")
 	}
-	if now.Utilisation >= 0 && !math.IsInf(now.Utilisation, 0) { // not NaN either
-		to <- gaugeOf(utilisationDesc, min(now.Utilisation, 1))
+	if now.Granted > 0 {
+		to <- gaugeOf(utilisationDesc, min(float64(now.Spent)/float64(now.Granted), 1))
 	}
 	to <- s.took
 }

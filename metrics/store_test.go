@@ -22,8 +22,8 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 	m.StoreOperation("exchange", false, time.Second)
 	m.StoreOperation("pulse", true, 0)
 	behind := -15 * time.Second
-	storeState := StoreState{Clock: &behind, Up: true, Members: 4, Utilisation: 0.75}
-	m.Store(func() StoreState { return storeState })
+	storeState := status.Store{Clock: &behind, Count: 4, Granted: 4, Spent: 3}
+	m.Store(func() status.Store { return storeState })
 	m.Permits.Ask(func() int { return 7 })
 	expect(t, m, 2, "abide_store_operations_total", "op", "exchange", "result", "ok")
 	expect(t, m, 1, "abide_store_operations_total", "op", "exchange", "result", "failed")
@@ -45,14 +45,12 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 	if h := scrape(t, m)["abide_store_duration_seconds"].Metric[0].Histogram; h.GetSampleCount() != 4 || math.Abs(h.GetSampleSum()-1.004) > 1e-6 {
 		t.Errorf("%v", h)
 	}
-	storeState = StoreState{Utilisation: -1}
+	storeState = status.Store{Since: time.Now()}
 	expect(t, m, 0, "abide_store_up")
-	for _, unknown := range []float64{-1, math.NaN(), math.Inf(1)} {
-		if storeState.Utilisation = unknown; scrape(t, m)["abide_lease_utilisation_ratio"] != nil {
-			t.Errorf("a utilisation of %v is told", unknown)
-		}
+	if scrape(t, m)["abide_lease_utilisation_ratio"] != nil {
+		t.Error("a utilisation is told where nothing was granted")
 	}
-	storeState.Utilisation = 1.5 // a lease ended while its use was counted
+	storeState.Granted, storeState.Spent = 2, 3 // a lease ended while its use was counted
 	expect(t, m, 1, "abide_lease_utilisation_ratio")
 }
 

@@ -57,6 +57,8 @@ type Damage struct {
 	File string    `json:"file,omitempty"` // where the file is now that was set aside
 	Why  string    `json:"why,omitempty"`  // it was
 	Rows int       `json:"rows,omitempty"` // that were set aside within the file
+
+	Files int `json:"-"` // that were set aside
 }
 
 // Loss tells which budgets a store has lost since the process began.

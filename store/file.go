@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // FileOptions configure a File. The zero value has usual defaults.
@@ -157,7 +159,7 @@ func (f *File) Health() Health {
 func (f *File) Several() bool { return len(f.others()) > 0 }
 
 // Damage returns the files and rows that were moved aside.
-func (f *File) Damage() Damage { return f.log.damaged() }
+func (f *File) Damage() status.Damage { return f.log.damaged() }
 
 // Path returns the file's path.
 func (f *File) Path() string { return f.path }

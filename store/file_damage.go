@@ -9,17 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-)
 
-// Damage counts the files, and rows of them, that were moved aside since the process began
-// because they were damaged. The zero value is nothing.
-type Damage struct {
-	At    time.Time // last time that damage was found
-	File  string    // path of the last file that was moved aside; "": none
-	Why   string    // the cause
-	Files int       // number of files moved aside
-	Rows  int       // number of rows moved aside
-}
+	"github.com/abide-proxy/abide/status"
+)
 
 // fileLog collects the messages about a file for its owner. It is safe for concurrent use.
 type fileLog struct {
@@ -28,11 +20,11 @@ type fileLog struct {
 	logf func(format string, args ...any)
 
 	mu     sync.Mutex
-	damage Damage
+	damage status.Damage
 }
 
-// damaged returns the Damage until now.
-func (l *fileLog) damaged() Damage {
+// damaged returns the damage until now.
+func (l *fileLog) damaged() status.Damage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.damage

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 	}
 	b := backfill.New(backfill.Options{
 		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Pages: pages,
-		Process: newInstance(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
+		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)
 	err = runShown(caught.stop, b, show)

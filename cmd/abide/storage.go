@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,7 +43,7 @@ type storage struct {
 // openStorage opens the state file and the store of a policy. It also returns the part of
 // them that the proxy uses.
 func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*storage, dispatch.Keeping, error) {
-	k, keeping := &storage{}, dispatch.Keeping{Instance: newInstance(), Name: instanceName()}
+	k, keeping := &storage{}, dispatch.Keeping{Instance: rand.Text(), Name: instanceName()}
 	ctx, cancel := context.WithTimeout(ctx, openingPatience)
 	defer cancel()
 	if p.Data != "none" {
@@ -174,14 +173,7 @@ func (k *storage) damage() *status.Damage {
 	if d.At.IsZero() {
 		return nil
 	}
-	return &status.Damage{At: d.At, File: d.File, Why: d.Why, Rows: d.Rows}
-}
-
-// newInstance is a new identifier for this process.
-func newInstance() string {
-	b := make([]byte, 8)
-	rand.Read(b)
-	return hex.EncodeToString(b)
+	return &d
 }
 
 // instanceName is the name of this process for people.
@@ -192,9 +184,6 @@ func instanceName() string {
 	}
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
-
-// Three types say how the store is: status.Store for the admin API and the page,
-// metrics.StoreState for /metrics, and store.Health, which is only whether the state file fails.
 
 // Store is the state of the store and the state file.
 func (a adminProcess) Store(ctx context.Context) status.Store {
@@ -251,17 +240,12 @@ func checkOf(name, where string, since time.Time, why string) status.Check {
 }
 
 // storeMetrics is the state of the store for the metrics.
-func (a *program) storeMetrics() metrics.StoreState {
+func (a *program) storeMetrics() status.Store {
 	st := a.withStateFile(a.proxy.Store())
-	state := metrics.StoreState{Up: st.Since.IsZero(), Members: max(st.Count, 1), Utilisation: -1, Clock: st.Clock}
 	if a.kept != nil && a.kept.file != nil {
-		d := a.kept.file.Damage()
-		state.Damaged = map[string]int{"file": d.Files, "row": d.Rows}
+		st.Damage = new(a.kept.file.Damage()) // also where nothing is damaged
 	}
-	if st.Granted > 0 {
-		state.Utilisation = float64(st.Spent) / float64(st.Granted)
-	}
-	return state
+	return st
 }
 
 // newHistory returns a recorder of what is counted. Tokens and waiting requests are sampled for the console alone.
