@@ -65,7 +65,7 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 		`<small>adaptive between 1/s and 10/s</small></th><td> not known</td>`,
 		`<rect class="fill" x="-62" width="100" height="6"/></svg> `, " 3\u202f800 of 10\u202f000 left</td><td><span>at this rate until ",
 		` UTC, api.example.com: `, `4.3 GB received, 24 kB sent`,
-		`<span>Budgets are shared by 2 instances.</span>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1 h 30 min`,
+		`<span class="sentence">budgets are shared by 2 instances.</span>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1 h 30 min`,
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)

@@ -186,7 +186,7 @@ func (f Failures) List() (list []Failure) {
 				if c.Reason == WhileFailing {
 					failure.What += " while it failed"
 				} else if c.Reason != "" {
-					failure.What += " after " + c.Reason
+					failure.What += " after " + Spelled(c.Reason)
 				}
 			case byAbide:
 				answered[reason] -= min(answered[reason], c.Answers)

@@ -95,6 +95,14 @@ func Long(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
+// Spelled is a duration such as "8.8s" in the form of Long: "8.8 s".
+func Spelled(text string) string {
+	if d, err := time.ParseDuration(text); err == nil && d >= time.Minute {
+		return Long(d)
+	}
+	return strings.TrimSuffix(text, "s") + " s"
+}
+
 // Ahead is In, or "" for a time that is over or not known.
 func Ahead(until, now time.Time) string {
 	if !until.After(now) {

@@ -214,9 +214,9 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2", "10.0.0.1"}}}
 		}}, []string{"news come from 10.0.0.1 and 10.0.0.2"}},
 		"clients give up": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 200*time.Second, 0), failed(site, "499: 5s", 30)}, []string{
-			"api.test: clients gave up 30 of 40 requests after 5s, before the end of the answer; a request waited for 5 s on average.", "longer time-out, see docs/crawlers.md#time-outs",
+			"api.test: clients gave up 30 of 40 requests after 5 s, before the end of the answer; a request waited for 5 s on average.", "longer time-out, see docs/crawlers.md#time-outs",
 		}},
-		"clients give up what does not wait": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, time.Second, 0), failed(site, "499: 5s", 30)}, []string{"30 of 40 requests after 5s, before the end of the answer."}},
+		"clients give up what does not wait": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, time.Second, 0), failed(site, "499: 5s", 30)}, []string{"30 of 40 requests after 5 s, before the end of the answer."}},
 		"requests are stopped":               {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499: 1s", 10), failed(site, "499: 7.1s", 9), failed(site, "499: 2m0s", 9), failed(site, "499: the site failed", 20)}, nil},
 		"one request is given up":            {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499", 1), failed(site, "404", 30)}, nil},
 		"a site refuses all": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 30), failed(site, "403: by abide: insecure", 8), failed(site, "insecure", 8)}, []string{

@@ -31,7 +31,7 @@ func givenUp(f *Facts) (list []status.Advice) {
 			if c.Code == status.ClientLeft && c.Reason != "" && c.Reason != status.WhileFailing {
 				timedOut, what := *f, status.FailureOf(c.Code, c.Reason)
 				timedOut.History.Failed = []store.Failure{{Site: site, What: what, Requests: int64(c.Answers)}}
-				list = append(list, failing(&timedOut, what, "%s: clients gave up %d of %d requests after "+c.Reason+", before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")...)
+				list = append(list, failing(&timedOut, what, "%s: clients gave up %d of %d requests after "+status.Spelled(c.Reason)+", before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")...)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ type view struct {
 	*Facts
 	Now     time.Time
 	Wrong   int   // things that are wrong, those that the filter leaves out, too
-	Busy    bool  // a request waits, or has come since the start
+	Came    bool  // requests have come, if only before the start
 	Flow    spark // requests a second
 	Waited  spark
 	Trouble folded[status.Trouble]
@@ -37,7 +37,7 @@ func viewOf(f *Facts, now time.Time) *view {
 	f = f.filtered()
 	wrong, learnt := f.wrong(now), learnedOf(f, now)
 	v := &view{
-		Facts: f, Now: now, Wrong: len(all.wrong(now)), Busy: all.Total.Requests > 0 || len(all.Holds) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
+		Facts: f, Now: now, Wrong: len(all.wrong(now)), Came: all.Total.Requests > 0 || len(all.Holds) > 0 || len(f.Past.Periods) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
 		Trouble: fold(wrong, 5, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
 		Sites: sitesOf(f, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
@@ -58,15 +58,6 @@ func viewOf(f *Facts, now time.Time) *view {
 // Elsewhere counts what is wrong with what the filter leaves out.
 func (v *view) Elsewhere() int {
 	return v.Wrong - len(v.Trouble.Shown) - len(v.Trouble.Folded) - v.Trouble.Hidden
-}
-
-// Came reports whether requests have come, if only before the start.
-func (v *view) Came() bool { return v.Busy || len(v.Past.Periods) > 0 }
-
-// StoreSentence describes the state of the store.
-func (v *view) StoreSentence() string {
-	text := v.Store.Sentence(v.Now)
-	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // docs is the address of the documents.

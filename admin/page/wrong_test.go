@@ -48,7 +48,7 @@ func TestWhatFailedIsToldOnce(t *testing.T) {
 	text := rendered(t, f)
 	const docs = `<a href="https://github.com/abide-proxy/abide/blob/main/docs/`
 	inOrder(t, text, `<a href="/?site=a.test">a.test</a></th><td class="text">`+docs+`troubleshooting.md#wait">429 by abide: wait</a></td><td>24 785</td>`,
-		docs+`crawlers.md#time-outs">given up by clients after 8.8s</a></td><td>12</td>`, `403 (the site may block this crawler)</td><td>7</td>`, `by abide: stalled`, `<td>3</td>`)
+		docs+`crawlers.md#time-outs">given up by clients after 8.8 s</a></td><td>12</td>`, `403 (the site may block this crawler)</td><td>7</td>`, `by abide: stalled`, `<td>3</td>`)
 	if strings.Count(text, "785") != 1 {
 		t.Error("it is told twice")
 	}
