@@ -92,7 +92,7 @@ func TestThePageIsThereWhenThePastCannotBeRead(t *testing.T) {
 		o.Store = func(context.Context) status.Store { return status.Store{Kind: "shared", Since: time.Now(), Err: "<i>"} }
 	})
 	r := b.get("/")
-	for _, want := range []string{`<p class="bad">What is recorded cannot be read: &lt;b&gt;disk</p>`, `<span class="bad">Budgets are shared by 1 instance, but the store does not answer since `} {
+	for _, want := range []string{`<p class="bad">What is recorded cannot be read: &lt;b&gt;disk</p>`, `<span class="sentence bad">budgets are shared by 1 instance, but the store does not answer since `} {
 		if r.StatusCode != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("%s is not on the page:\n%s", want, r.body)
 		}

@@ -149,6 +149,7 @@ func TestAThousandSitesAndTwoHundredTokensFitTwoScreens(t *testing.T) {
 	tab.isTrue("what is wrong is above what waits, above what flows", inOrder)
 	tab.isTrue("it fits two screens", `document.documentElement.scrollHeight <= 2 * 900`)
 	tab.isTrue("bars of limits have one left edge", `[...document.querySelectorAll("#limits .groups > div")].every(g => new Set([...g.querySelectorAll(".bar")].filter(b => b.offsetParent !== null || b.getClientRects().length).map(b => Math.round(b.getBoundingClientRect().left))).size <= 1)`)
+	tab.isTrue("no text of a table stands over its neighbour", `[...document.querySelectorAll("#trouble td, #limits td, #queue td")].filter(e => e.getClientRects().length > 0).every(e => e.scrollWidth <= e.clientWidth + 1)`)
 	tab.isTrue("a limit has room in the table of sites", `document.querySelector("#sites thead th:nth-child(9)").offsetWidth >= 240`)
 	tab.does("opening what waits by client", chromedp.Evaluate[chromedp.Void](`document.querySelector("#queue details").open = true`))
 	tab.isTrue("the panel beside is not stretched", `document.querySelector("#queue section").offsetTop === document.querySelector("#flow section").offsetTop && document.querySelector("#flow section").offsetHeight < 500`)
