@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -13,7 +14,6 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/abide-proxy/abide/internal/lists"
-	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // Match is the result of the rules for a target. Site is the name of the shared budget;
@@ -91,12 +91,13 @@ func (r *Rules) OfBrowser(site string) bool {
 	}) && r.RuleOf(site) == nil
 }
 
-// DialectOf returns the dialect that the operator wrote for a site, nil for none.
-func (r *Rules) DialectOf(site string) *learn.Dialect {
-	if rule := r.RuleOf(site); rule != nil {
-		return rule.Dialect
+// DialectOf returns the dialect that the operator wrote for a site as JSON, "" for none.
+func (r *Rules) DialectOf(site string) string {
+	if rule := r.RuleOf(site); rule != nil && rule.Dialect != nil {
+		text, _ := json.Marshal(rule.Dialect) // each of its fields has a form in JSON
+		return string(text)
 	}
-	return nil
+	return ""
 }
 
 // SiteNames are the sites that rules name exactly, in the order of the rules, at most

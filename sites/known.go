@@ -63,6 +63,7 @@ func (s *Sites) shown(name string) *Site {
 	if !known {
 		site = &Site{routes: routes.New()}
 		_ = site.routes.Restore(d.value) // without a valid state no limit is known
+		site.routes.Follow(s.dialect(name))
 		d.restored = site
 	}
 	return site
@@ -87,7 +88,7 @@ func (s *Sites) Forget(gate *queue.Gate, host string, others ...string) (forgott
 	slices.Sort(others)
 	for _, name := range slices.Compact(others) {
 		if site := s.Recall(name); site != nil {
-			if known, version := site.forget(); known {
+			if known, version := site.forget(s.dialect(name)); known {
 				gate.Replan(name, version)
 				forgotten = append(forgotten, name)
 			}
@@ -96,13 +97,12 @@ func (s *Sites) Forget(gate *queue.Gate, host string, others ...string) (forgott
 	return forgotten
 }
 
-// forget makes the site one that has never answered, and returns the version of that. It reports whether the
-// site was none before.
-func (s *Site) forget() (known bool, version uint64) {
+// forget makes the site one that has never answered, read by a dialect, and returns the version of that. It reports
+// whether the site was none before.
+func (s *Site) forget(dialect string) (known bool, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known = !s.routes.Fresh() || s.routes.Limited(); known {
-		s.routes.Forget()
+	if known = s.routes.Forget(dialect); known {
 		s.refused, s.common, s.block, s.answers = refusals{}, common{}, block{}, answers{}
 		s.history, s.findings = nil, nil
 		s.slow.Store(false)

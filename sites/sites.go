@@ -36,6 +36,7 @@ type Sites struct {
 	seed     maphash.Seed
 	saved    *Persistence // nil: nothing is saved
 	names    store.Names
+	dialect  func(site string) string
 	share    func(site string, at queue.Scope, m limit.Meter, restored bool)
 	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // of learned limits; nil: none is saved or shared
 	shards   [shards]shard
@@ -53,6 +54,9 @@ type shard struct {
 type Options struct {
 	Persistence *Persistence // nil: nothing outlives this process
 	Names       store.Names  // needed with a Persistence
+	// Dialect returns how the rule of a site says that its answers are read, "" for the usual ways. What was learned by
+	// another dialect is forgotten. nil: all sites have the usual one.
+	Dialect func(site string) string
 	// Share divides a learned limit between the instances of a fleet; restored means that
 	// the limit was known before a restart. It is called under the queue's lock of the
 	// site. nil: no fleet.
@@ -61,7 +65,10 @@ type Options struct {
 
 // New makes Sites without knowledge except for what the Persistence has read.
 func New(o Options) *Sites {
-	s := &Sites{seed: maphash.MakeSeed(), saved: o.Persistence, names: o.Names, share: o.Share}
+	s := &Sites{seed: maphash.MakeSeed(), saved: o.Persistence, names: o.Names, dialect: o.Dialect, share: o.Share}
+	if s.dialect == nil {
+		s.dialect = func(string) string { return "" }
+	}
 	if s.saved != nil || s.share != nil {
 		s.external = s.restoreMeter
 	}
@@ -98,6 +105,7 @@ func (s *Sites) of(name string, open bool) *Site {
 			_ = site.routes.Restore(state) // an invalid state is ignored
 		}
 	}
+	site.routes.Follow(s.dialect(name))
 	sh.known.Add(strings.Clone(name), site)
 	return site
 }

@@ -84,7 +84,8 @@ func TestWhatWasLearnedIsExplainedAndForgottenByTheStateFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), "data: data\n")
-	d := serveIn(t, dir, []string{limited(t)})
+	env := []string{limited(t)}
+	d := serveIn(t, dir, env)
 	for range 2 {
 		d.get("http://api.test/")
 	}
@@ -127,7 +128,8 @@ func TestWhatWasLearnedByAnotherDialectIsForgotten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), "data: data\n")
-	d := serveIn(t, dir, []string{limited(t)})
+	env := []string{limited(t)}
+	d := serveIn(t, dir, env)
 	for range 2 {
 		d.get("http://api.test/")
 	}
@@ -144,4 +146,15 @@ func TestWhatWasLearnedByAnotherDialectIsForgotten(t *testing.T) {
 	write(t, filepath.Join(dir, "abide.yaml"), dialect+"queue: {wait: 7m}\n")
 	d.says(0, []string{"reload"}, "reloaded: ")
 	d.says(0, []string{"explain", "http://api.test/"}, `blocked by      "2 requests"`)
+	// A dialect that changes while abide is stopped is no other case.
+	restart := func(config string) {
+		d.signal(syscall.SIGTERM)
+		d.status()
+		write(t, filepath.Join(dir, "abide.yaml"), config)
+		d = serveIn(t, dir, env)
+	}
+	restart(dialect)
+	d.says(0, []string{"explain", "http://api.test/"}, `blocked by      "2 requests"`)
+	restart("data: data\n")
+	d.says(0, []string{"explain", "http://api.test/"}, "blocked by      nothing")
 }

@@ -19,7 +19,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"reflect"
 	"sync"
 	"time"
 
@@ -159,7 +158,7 @@ func (s *Dispatcher) Reload(p *policy.Policy) error {
 	}
 	s.admission.breakers.Reload(p.Breaker)
 	for _, site := range s.storage.learned.Known(math.MaxInt) {
-		if reflect.DeepEqual(before.DialectOf(site), p.DialectOf(site)) {
+		if before.DialectOf(site) == p.DialectOf(site) {
 			continue
 		}
 		for _, forgotten := range s.storage.learned.Forget(s.gate, site) {

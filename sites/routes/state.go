@@ -29,6 +29,7 @@ type state struct {
 	Wide      string       `json:"wide,omitempty"`
 	Groups    []groupState `json:"groups,omitempty"`
 	Routes    []routeState `json:"routes,omitempty"`
+	Dialect   string       `json:"dialect,omitempty"`
 }
 
 type groupState struct {
@@ -64,7 +65,7 @@ type routeState struct {
 
 // State returns what is known of routes that have responses, for Restore.
 func (m *Table) State() []byte {
-	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.catalog.made, Numbered: m.catalog.numbered}
+	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.catalog.made, Numbered: m.catalog.numbered, Dialect: m.dialect}
 	if m.siteWide != nil {
 		s.Wide = m.siteWide.id
 	}
@@ -121,7 +122,7 @@ func (m *Table) Restore(text []byte) error {
 		return fmt.Errorf("the state of routes has version %d, and this program reads %d", s.Version, stateVersion)
 	}
 	n := New()
-	n.version, n.dirty = m.version+1, true
+	n.version, n.dirty, n.dialect = m.version+1, true, s.Dialect
 	n.tree.tick, n.catalog.marks = m.tree.tick, m.catalog.marks
 	n.announced, n.answers = s.Announced, min(max(s.Answers, 0), 2)
 	for i := range s.Groups {

@@ -37,6 +37,7 @@ type Table struct {
 	lists     lists
 	answers   int // responses so far, up to 2
 	announced bool
+	dialect   string // by which it was learned, of the site's rule
 }
 
 // New returns a Table that knows nothing.
@@ -51,12 +52,25 @@ func New() *Table {
 	}
 }
 
-// Forget drops all that is known. Limits that are found from now on have other IDs than those before.
-func (m *Table) Forget() {
+// Forget drops all that is known, and reports whether anything was. Limits that are found from now on, by a dialect,
+// have other IDs than those before.
+func (m *Table) Forget(dialect string) (known bool) {
+	m.dialect = dialect
+	if m.answers == 0 && !m.Limited() {
+		return false
+	}
 	n := New()
-	n.version, n.tree.tick, n.catalog.marks = m.version+1, m.tree.tick, m.catalog.marks
+	n.dialect, n.version, n.tree.tick, n.catalog.marks = dialect, m.version+1, m.tree.tick, m.catalog.marks
 	n.catalog.made, n.catalog.numbered = m.catalog.made, true
 	*m = *n
+	return true
+}
+
+// Follow forgets what was learned by another dialect.
+func (m *Table) Follow(dialect string) {
+	if m.dialect != dialect {
+		m.Forget(dialect)
+	}
 }
 
 // Version grows whenever the limits of a class change.
