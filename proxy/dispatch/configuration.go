@@ -108,8 +108,8 @@ func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbou
 	if st.clients, err = clientPlans(p, c.partsWith(st.pools)); err != nil {
 		return nil, err
 	}
-	st.overrides, err = c.overridden(st)
-	return st, err
+	st.overrides = c.overridden(st)
+	return st, nil
 }
 
 // partsWith returns the parts of plans, with pools.
@@ -121,7 +121,7 @@ func (c *configuration) partsWith(all pools) plans.Parts {
 
 // overridden returns the plans of the sites whose limits were set at run time. Limits that
 // the configuration has no room for any more are not a reason to have none at all.
-func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
+func (c *configuration) overridden(st *Snapshot) map[string]*plans.Plan {
 	planned := map[string]*plans.Plan{}
 	for site, set := range c.overrides() {
 		rule, limits := st.policy.RuleOf(site), set.Limits
@@ -140,7 +140,7 @@ func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error)
 		}
 		planned[site] = p
 	}
-	return planned, nil
+	return planned
 }
 
 // limitsOf returns the limits that the configuration has for a rule; nil is for sites without one.
@@ -321,13 +321,10 @@ func (c overridePlans) Fits(site string, limits []policy.Limit) error {
 }
 
 // Apply makes the overrides hold.
-func (c overridePlans) Apply() (err error) {
+func (c overridePlans) Apply() {
 	next := *c.current.Load()
-	if next.overrides, err = c.overridden(&next); err != nil {
-		return err
-	}
+	next.overrides = c.overridden(&next)
 	c.publish(&next)
-	return nil
 }
 
 // tunnel is the tag in the queue of a tunnel that waits: the name of its site.

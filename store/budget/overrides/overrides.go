@@ -68,7 +68,7 @@ type Plans interface {
 	// Fits returns why a site cannot have the limits. The lock is held.
 	Fits(site string, limits []policy.Limit) error
 	// Apply applies the limits of All. The lock is held.
-	Apply() error
+	Apply()
 }
 
 // Override has the operator's settings for a site.
@@ -182,7 +182,8 @@ func (v *Overrides) change(site string, set func(o *Override)) error {
 		v.unsaved.put(site, text)
 	}
 	v.now.Store(&next)
-	return v.o.Plans.Apply()
+	v.o.Plans.Apply()
+	return nil
 }
 
 // save writes the override of a site. Without documents it lasts as long as the process; a
@@ -222,25 +223,26 @@ func (v *Overrides) Read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if done, err := v.take(set, all); done || err != nil {
-			return err
+		if v.take(set, all) {
+			return nil
 		}
 	}
 }
 
 // take applies the overrides that were read, unless others were set meanwhile.
-func (v *Overrides) take(set uint64, all bySite) (done bool, err error) {
+func (v *Overrides) take(set uint64, all bySite) (done bool) {
 	v.o.Plans.Lock()
 	defer v.o.Plans.Unlock()
 	if set != v.unsaved.changes() {
-		return false, nil
+		return false
 	}
 	if maps.EqualFunc(all, v.All(), same) {
-		return true, nil
+		return true
 	}
 	v.log(all)
 	v.now.Store(&all)
-	return true, v.o.Plans.Apply()
+	v.o.Plans.Apply()
+	return true
 }
 
 // read reads the documents, and puts the unsaved ones in their place.

@@ -41,7 +41,7 @@ type room struct {
 }
 
 func (r *room) Policy() *policy.Policy { return r.policy }
-func (r *room) Apply() error           { return nil }
+func (r *room) Apply()                 {}
 func (r *room) Fits(string, []policy.Limit) error {
 	if r.none {
 		return errors.New("there is no room")
