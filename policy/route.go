@@ -160,12 +160,12 @@ func NormalQuery(raw string) string { return respelt(raw, &inAny, &inQuery) }
 
 // The bytes that need no escape in a part of a URL (RFC 3986): in any part, in a segment of the path
 // (pchar), in the path, and in the query.
-var inAny, inSegment, inPath, inQuery = bytesOf(""), bytesOf(delimiters), bytesOf(delimiters + "/"), bytesOf(delimiters + "/?")
+var inAny, inSegment, inPath, inQuery = BytesOf(""), BytesOf(delimiters), BytesOf(delimiters + "/"), BytesOf(delimiters + "/?")
 
 const delimiters = "!$&'()*+,;=:@"
 
-// bytesOf returns the set of some bytes and of those that are unreserved.
-func bytesOf(more string) (set [256]bool) {
+// BytesOf returns the set of some bytes and of those that are unreserved in URLs (RFC 3986).
+func BytesOf(more string) (set [256]bool) {
 	for c := range set {
 		set[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c < 128 && strings.IndexByte("-._~"+more, byte(c)) >= 0
 	}

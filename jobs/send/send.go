@@ -289,7 +289,10 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 	if status >= 200 && status < 300 || status == http.StatusNotModified {
 		return nil
 	}
-	f := &Failure{Status: status, After: retryAfter(resp.Header, now), Attempts: attempts(resp)}
+	f := &Failure{Status: status, Attempts: attempts(resp)}
+	if wait, said := dispatch.RetryAfter(resp.Header, now); said {
+		f.After = now.Add(wait)
+	}
 	direct := strings.HasPrefix(resp.Header.Get("Proxy-Status"), "abide")
 	switch {
 	case direct:
@@ -328,18 +331,6 @@ func ownReason(resp *http.Response) string {
 	reason, _, _ = strings.Cut(reason, `"`)
 	reason = cmp.Or(reason, "no reason was given")
 	return reason + " (" + statusText(resp.StatusCode) + "); docs/troubleshooting.md explains it"
-}
-
-// retryAfter is the time that a Retry-After header names; zero if there is none.
-func retryAfter(h http.Header, now time.Time) time.Time {
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil && seconds >= 0 {
-		return now.Add(time.Duration(seconds) * time.Second)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return at
-	}
-	return time.Time{}
 }
 
 // attempts returns the number of times that abide has sent the request; 1 if it does not say.

@@ -384,12 +384,7 @@ func KeepPath(u *url.URL) {
 }
 
 // pathBytes may stand in a path (RFC 3986), % of escapes included.
-var pathBytes = func() (ok [256]bool) {
-	for c := range 256 {
-		ok[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c < 128 && strings.IndexByte("-._~!$&'()*+,;=:@/%[]", byte(c)) >= 0
-	}
-	return ok
-}()
+var pathBytes = policy.BytesOf("!$&'()*+,;=:@/%[]")
 
 // patience returns the longest time that a request may wait, in all its waits.
 func patience(x *Request) time.Duration {

@@ -195,7 +195,7 @@ func plainHint(status int, h http.Header, now time.Time) hint {
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 		return hint{}
 	}
-	wait, said := retryAfter(h, now)
+	wait, said := RetryAfter(h, now)
 	return hint{refused: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
 }
 
@@ -214,10 +214,10 @@ func whyRefused(said bool, h http.Header) string {
 // site again.
 const longestRetryAfter = 24 * time.Hour
 
-// retryAfter reads the header in seconds, fractions allowed, or as a date. A date
+// RetryAfter reads the header in seconds, fractions allowed, or as a date. A date
 // is taken relative to the site's own clock, if it tells it. Of several the longest
 // counts.
-func retryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
+func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	for _, text := range h["Retry-After"] {
 		if when, ok := retryAfterOne(strings.TrimSpace(text), h, now); ok {
 			wait, said = max(wait, when), true

@@ -53,7 +53,7 @@ func TestRetryAfterIsReadInEveryForm(t *testing.T) {
 		{header("Retry-After", "Sat, 21 Nov 2026 13:01:00 GMT", "Date", "Sat, 21 Nov 2026 13:00:00 GMT"), 61 * time.Second, true},
 		{header("Retry-After", "Thu, 01 Jan 2099 00:00:00 GMT"), longestRetryAfter, true},
 	} {
-		wait, said := retryAfter(c.header, now)
+		wait, said := RetryAfter(c.header, now)
 		if wait != c.want || said != c.said {
 			t.Errorf("%v: %v %v, want %v %v", c.header, wait, said, c.want, c.said)
 		}
