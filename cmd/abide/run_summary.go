@@ -24,8 +24,8 @@ const shownLimits = 3
 // untrusted describes handshakes in which a program refused abide's certificate.
 const untrusted = "%s failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https"
 
-// shortHold is the length up to which holds are not worth a line.
-const shortHold = 100 * time.Millisecond
+// shortHold is the length up to which holds are not worth a line, nor advice.
+const shortHold = time.Second
 
 // summary counts what a command of "abide run" did. It reads no clock.
 type summary struct {
@@ -317,7 +317,7 @@ func named[T any](all []T, most int, text func(T) string) []string {
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
-	if len(s.held) == 0 || s.held[0].Longest < time.Second {
+	if len(s.held) == 0 || s.held[0].Longest < shortHold {
 		return ""
 	}
 	most := s.held[0]
