@@ -137,7 +137,7 @@ held     7 requests, 12s each on average, the longest 40s: api.test, limit: 900 
          1 request, 1s: other.test, a pause before another attempt
          1 request, 0s: other.test, limit: 2 in flight
 tokens   alice of p (6 attempts), bob of p (1 attempt), carol of p (1 attempt)
-denied   carol of p (402: no credit): replace it or remove it from its pool
+denied   carol of p (402: no credit): replace each or remove it from its pool
 `
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)

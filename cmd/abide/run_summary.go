@@ -263,11 +263,7 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(named(s.tokens, shownTokens, tokenUse.String), ", "))
 	}
 	if len(s.denied) > 0 {
-		advice := "replace it or remove it from its pool"
-		if len(s.denied) > 1 {
-			advice = "replace them or remove them from their pools"
-		}
-		fmt.Fprintf(t, "denied\t%s: %s\n", strings.Join(named(s.denied, shownTokens, status.DeniedToken.String), ", "), advice)
+		fmt.Fprintf(t, "denied\t%s: replace each or remove it from its pool\n", strings.Join(named(s.denied, shownTokens, status.DeniedToken.String), ", "))
 	}
 	if text := s.advice(); text != "" {
 		fmt.Fprintf(t, "faster\t%s\n", text)
@@ -321,11 +317,7 @@ func (s *summary) advice() string {
 		return ""
 	}
 	most := s.held[0]
-	switch most.Limit {
-	case "", "token", "store":
-		return ""
-	}
-	if s.raise == "" || s.failed(most.Site) {
+	if most.Limit == "" || s.raise == "" || s.failed(most.Site) {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

@@ -21,7 +21,7 @@ func TestATokenThatAnEarlierRunHasPutAwayIsNamed(t *testing.T) {
 		if code := d.status(); code != 0 {
 			t.Fatalf("run %d: %d", run, code)
 		}
-		d.log.await(t, `denied +carol of api \(.*402.*, until .* UTC\): replace it or remove it from its pool`)
+		d.log.await(t, `denied +carol of api \(.*402.*, until .* UTC\): replace each or remove it from its pool`)
 		text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
 		if want := regexp.MustCompile(`"denied":\[{"pool":"api","label":"carol","reason":"402[^"]*","until":"2`); err != nil || !want.Match(text) {
 			t.Errorf("run %d: %v %s", run, err, text)
