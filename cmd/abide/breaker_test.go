@@ -29,7 +29,7 @@ breaker: {failures: 1, pause: 1h}
 	for path, want := range map[string]string{
 		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
 		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
-		"/":              `class="bad">ill.test</th><td class="text">left alone: the host closed the connection before it answered</td><td>tried again in `,
+		"/":              `class="bad">ill.test</th><td class="text">left alone: the host closed the connection before it answered</td><td><span class="whole">tried again in `,
 	} {
 		// The circuit is open for a second, and then again for longer.
 		shown, refused, answer := false, false, ""
@@ -148,7 +148,7 @@ queue: {wait: 5s}
 	d.get("http://wall.test/")
 	d.log.await(t, `wall\.test fails: it answers 403 to all requests`)
 	for path, want := range map[string]string{
-		"/":                       `class="bad">wall.test</th><td class="text">failing: it answers 403 to all requests, so it may block this crawler</td><td>since `,
+		"/":                       `class="bad">wall.test</th><td class="text">failing: it answers 403 to all requests, so it may block this crawler</td><td><span class="whole">since `,
 		"/?site=wall.test":        `class="bad">wall.test</th><td class="text">failing: `,
 		"/api/v1/status":          `"breakers":[{"site":"wall.test","state":"failing","why":"it answers 403 to all requests","since":"`,
 		"/api/v1/sites/wall.test": `"breaker":"failing"`,
