@@ -61,6 +61,23 @@ func TestAloneNoWindowIsExceeded(t *testing.T) {
 	})
 }
 
+// TestNoWindowOfAClockIsOpenedTooEarly: a last unit that was held back opened a window a moment after its beginning, and
+// the next request at this time was faster, or the seconds left were rounded by less.
+func TestNoWindowOfAClockIsOpenedTooEarly(t *testing.T) {
+	t.Parallel()
+	for _, s := range []run{
+		{origin: &fixedOrigin{skew: 0.5, length: true}, flying: 1, fastest: 0.078125, slowest: 0.3125, random: dice(4)},
+		{origin: &fixedOrigin{relative: true}, flying: 5, fastest: 0.361328125, slowest: 0.361328125, random: dice(0)},
+	} {
+		o := s.origin.(*fixedOrigin)
+		o.limit, o.window, o.aligned, o.resolution = 5, 20, true, 1
+		s.meter, s.length = New(Options{}), 7*o.window
+		if r := s.do(); r.refused > 0 {
+			t.Errorf("%+v: %d of %d refused, the first at %v", o, r.refused, r.sent, r.refusals[0])
+		}
+	}
+}
+
 // Alone, a ledger is never refused by a bucket, and uses what comes into it.
 func TestAloneNoBucketIsEmptied(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ const (
 // While both are possible, the later end counts. What contradicts itself is dropped.
 //
 // Windows that follow each other at once may fit both for ever. So the last unit of some windows is held back until the
-// next window may have begun. If it had, one request opens each window as early, and its answer lets the others go.
+// next window may have begun. If it had, twice, one request opens each window as early, and its answer lets the others go.
 type phase struct {
 	skew    supposition // local clock − server's clock, by Date
 	offset  supposition // end − announced end
@@ -42,10 +42,11 @@ type phase struct {
 	early   supposition // sending of the next window's first request − arrival of this window's first answer, at least
 	late    supposition // sending of the next window's first request − announced end, at least
 
-	restarts int // times that everything was contradicted
-	openings int // windows whose first request is known
-	tests    int // windows whose last unit was held back
-	lost     int // of these, windows that had ended when it was sent
+	shortest int64 // time that an answer took; 0: none has come
+	restarts int   // times that everything was contradicted
+	openings int   // windows whose first request is known
+	tests    int   // windows whose last unit was held back
+	lost     int   // of these, windows that had ended when it was sent
 	present  present
 	hold     hold
 }
@@ -146,10 +147,8 @@ func (p *phase) close(r *reading) {
 	if p.usable() && p.present.last > 0 && r.now > p.present.last && was.announced.low <= was.announced.high {
 		if p.present.opening.high > 0 {
 			p.length.learn(r.now, span{p.present.last - p.present.opening.high, min(r.now, p.known(r.now).high) - p.present.opening.low})
-			at, trip := r.sent, was.opening.high-was.opening.low
-			if r.now-r.sent+trip > second/2 {
-				at = r.now + trip // it may have been in the next window only because it took so long
-			}
+			// What these two took longer than the shortest, the next may be faster. A quarter of that one is a margin.
+			at := r.now + was.opening.high - was.opening.low - 7*p.shortest/4
 			p.early.learn(r.now, span{-forever, at - was.opening.high})
 			p.late.learn(r.now, span{-forever, at - was.announced.high})
 		}
@@ -180,9 +179,9 @@ func (p *phase) known(by int64) span {
 	return span{p.present.announced.low + skew.low + round.low, min(by, p.present.announced.high+skew.high+round.high+phaseMargin)}
 }
 
-// tried reports whether windows begin with their first request, as far as is known, and a unit that was held back has
-// opened one. One request goes at early and late then, not all: windows may begin on a clock all the same.
-func (p *phase) tried() bool { return p.lost > 0 && p.present.opening.high > 0 && p.length.holds() }
+// tried reports whether windows begin with their first request, as far as is known, and units that were held back have
+// opened two: one alone may have met the end of a window of a clock. One request goes at early and late then, not all.
+func (p *phase) tried() bool { return p.lost > 1 && p.present.opening.high > 0 && p.length.holds() }
 
 // end returns the end of the present window; at most by, the latest end without a phase.
 func (p *phase) end(by int64) span {
@@ -222,6 +221,7 @@ func (a *allowance) follow(r *reading, opens bool) {
 		p.forget()
 		return
 	}
+	p.shortest = min(cmp.Or(p.shortest, r.said.roundTrip), r.said.roundTrip)
 	if opens {
 		p.close(r)
 	}
