@@ -418,7 +418,12 @@ func (o *counter) arrive(at float64) reply {
 // lost is the part of the windows' units that tests of their ends have cost, see hold.
 func (s *run) lost() float64 {
 	o := s.origin.(*fixedOrigin)
-	return float64(s.meter.(*Ledger).allowance.phase.lost) / (o.limit * float64(max(len(o.windows)-1, 1)))
+	p := &s.meter.(*Ledger).allowance.phase
+	lost := p.lost
+	if p.hold.sent > p.present.last {
+		lost++ // the run ended before its answer came
+	}
+	return float64(lost) / (o.limit * float64(max(len(o.windows)-1, 1)))
 }
 
 func dice(seed uint64) *rand.Rand {
