@@ -23,8 +23,8 @@ func TestBreakersThatAreNotClosedAreShown(t *testing.T) {
 	}
 	b := newBed(t, withBreakers(list...))
 	r := b.get("/")
-	open := strings.Index(r.body, `class="bad">api.test</th><td class="text">left alone: it answered 502</td>`)
-	half := strings.Index(r.body, `class="warm">nitter.pool / nitter-a.example</th><td class="text">on trial: it failed</td><td><span class="whole">tried again in 9 min `)
+	open := strings.Index(r.body, `class="bad"><a href="/?site=api.test">api.test</a></th><td class="text">left alone: it answered 502</td>`)
+	half := strings.Index(r.body, `class="bad"><a href="/?site=nitter.pool">nitter.pool / nitter-a.example</a></th><td class="text">left alone: it failed</td><td><span class="whole">tried again in 9 min `)
 	if open < 0 || half < open || strings.Contains(r.body, "well.test") {
 		t.Errorf("the page:\n%s", r.body)
 	}
@@ -47,7 +47,7 @@ func TestManySitesThatFailAlikeAreOneLine(t *testing.T) {
 	for i := range 300 {
 		list = append(list, status.Breaker{Site: fmt.Sprintf("%d.test", i), State: "open"})
 	}
-	const want = `class="bad">100 sites</th><td class="text">left alone: it failed: 0.test, 1.test, 10.test and 97 more</td>`
+	const want = `class="bad">100 sites</th><td class="text">left alone: it failed: <a href="/?site=0.test">0.test</a>, <a href="/?site=1.test">1.test</a>, <a href="/?site=10.test">10.test</a> <details class="names" data-key="names"><summary>and 97 more</summary> <a href="/?site=100.test">`
 	if page := newBed(t, withBreakers(list...)).get("/").body; !strings.Contains(page, want) {
 		t.Errorf("the page:\n%s", page)
 	}
@@ -64,7 +64,8 @@ func TestThePageSaysWhatLimitsASite(t *testing.T) {
 	for site, want := range map[string]string{
 		"api.test": "<b>900 requests per 15m</b>", "free.test": "", "turn.test": "<b>its turn</b>",
 	} {
-		_, row, _ := strings.Cut(r.body, `<a href="/?site=`+site+`">`)
+		_, row, _ := strings.Cut(r.body, `id="sites"`)
+		_, row, _ = strings.Cut(row, `<a href="/?site=`+site+`">`)
 		if row, _, _ = strings.Cut(row, "</tr>"); !strings.Contains(row, `<td class="text limits">`+want+`</td>`) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
 		}
@@ -73,7 +74,7 @@ func TestThePageSaysWhatLimitsASite(t *testing.T) {
 	token := status.Hold{Site: "api.test", Limit: "token alice", Why: "Retry-After"}
 	b = newBed(t, withHolds(paused, paused, token))
 	b.metrics.Site("api.test").Request("GET", 200, 1)
-	for _, want := range []string{`<td class="text limits"><b>a pause: it failed too often</b></td>`, `<th scope="row">token alice, a pause: Retry-After</th>`} {
+	for _, want := range []string{`<td class="text limits"><b>a pause: it failed too often</b></td>`, `<th scope="row">a pause of the limit token alice: Retry-After</th>`} {
 		if r := b.get("/"); !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
 		}

@@ -52,7 +52,7 @@ func TestTheDashboardIsReadableInARealBrowser(t *testing.T) {
 	b.metrics.Site(`<script>document.title = "run"</script>`).Request("GET", 200, time.Millisecond)
 
 	page := chromium(t, "--dump-dom", "http://"+b.address+"/")
-	for _, want := range []string{"api.example.com", "HTTP_PROXY", "<b>2 in flight</b>", "ill.example.com", "&lt;script&gt;document.title"} {
+	for _, want := range []string{"api.<wbr>example.<wbr>com", "HTTP_PROXY", "<b>at most 2 in flight</b>", "ill.<wbr>example.<wbr>com", "&lt;script&gt;document.title"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -87,9 +87,9 @@ func TestThePageSaysHowManyWaitForWhat(t *testing.T) {
 	b := newBed(t, withHolds(holds...))
 	r := b.get("/")
 	for _, want := range []string{
-		"<b>1\u202f500</b></td><th scope=\"row\">900 requests per 15m</th><td class=\"text\">api.test</td><td>in 9 min ",
-		"<b>3</b></td><th scope=\"row\">2 in flight</th><td class=\"text\">api.test</td><td>another is done</td>",
-		"<b>1</b></td><th scope=\"row\">its turn</th><td class=\"text\">other.test</td><td>another is done</td>",
+		"<b>1\u202f500</b></td><th scope=\"row\">900 requests per 15m</th><td class=\"text\"><a href=\"/?site=api.test\">api.test</a></td><td>in 9 min ",
+		"<b>3</b></td><th scope=\"row\">at most 2 in flight</th><td class=\"text\"><a href=\"/?site=api.test\">api.test</a></td><td>another is done</td>",
+		"<b>1</b></td><th scope=\"row\">its turn</th><td class=\"text\"><a href=\"/?site=other.test\">other.test</a></td><td>another is done</td>",
 		"<b>1\u202f504</b> requests wait, the longest for ",
 		`href="/api/v1/holds"`,
 	} {

@@ -82,7 +82,7 @@ func (p *pages) chosen(f *page.Facts) *page.Chosen {
 		site := &f.Known[i]
 		if site.Name == f.Filter && isSite(site.Name) {
 			text, set := p.sites.limits.text(site.Name)
-			return &page.Chosen{Site: site.Name, Limits: text, Set: set, Paused: site.Paused}
+			return &page.Chosen{Site: site.Name, Limits: text, Set: set}
 		}
 	}
 	return nil

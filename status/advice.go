@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -27,6 +28,12 @@ type Advice struct {
 func (a Advice) Loses() bool {
 	return (a.Rule == GivenUp || a.Rule == OwnAnswers) && a.Weight >= 1 && a.Lately
 }
+
+// ByPause ends the text of advice about requests that abide refused because of a pause.
+const ByPause = "paused by the operator for longer than a request may wait (queue.wait)"
+
+// said is the text without the site.
+func (a Advice) said() string { return strings.TrimPrefix(a.Text, a.Site+": ") }
 
 // Subject returns the site or token that the advice is about.
 func (a Advice) Subject() string { return cmp.Or(a.Token, a.Site) }

@@ -234,7 +234,7 @@ func (f Failures) Sentences(client string) (list []string) {
 		if len(sites) > 1 {
 			each = ", each"
 		}
-		list = append(list, firstSites(sites, named)+each+": "+text)
+		list = append(list, FirstOf(sites, named)+each+": "+text)
 	}
 	slices.Sort(list)
 	var reasons []string
@@ -262,13 +262,13 @@ func (f Failures) Sentences(client string) (list []string) {
 		}
 	}
 	if f.Open > 0 {
-		list = append(list, fmt.Sprintf("%s to %s still open when %s ended (stopped, or at its time-out: %s)", Number(int(f.Open), "request", "requests"), firstSites(f.At, named), client, at))
+		list = append(list, fmt.Sprintf("%s to %s still open when %s ended (stopped, or at its time-out: %s)", Number(int(f.Open), "request", "requests"), FirstOf(f.At, named), client, at))
 	}
 	return list
 }
 
-// firstSites names the first of sites, and counts those after them.
-func firstSites(sites []string, named int) string {
+// FirstOf names the first of sites or other things, and counts those after them.
+func FirstOf(sites []string, named int) string {
 	text := strings.Join(sites[:min(len(sites), named)], ", ")
 	if more := len(sites) - named; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

@@ -84,6 +84,7 @@ func LimitName(limit string) string {
 
 // For describes what they wait for.
 func (w Wait) For() string {
+	w.Limit = Past(w.Limit) // Ends says until when
 	switch {
 	case w.Asks:
 		return "the store, which is asked what is left of " + w.Limit
@@ -94,7 +95,7 @@ func (w Wait) For() string {
 	case LimitName(w.Limit) != w.Limit:
 		return LimitName(w.Limit) + ": " + w.Why
 	}
-	return w.Limit + ", a pause: " + w.Why
+	return "a pause of the limit " + strings.Replace(w.Limit, " of any of ", ", of any of ", 1) + ": " + w.Why
 }
 
 // Waits are the sums with the most holds.
@@ -199,12 +200,12 @@ func (b Breaker) Name() string {
 	return strings.TrimSuffix(b.Site+" / "+b.Backend, " / ")
 }
 
-// NotClosed is a copy of the breakers that are not closed: open ones first, at most
-// MaxListed.
+// NotClosed is a copy of the breakers that are not closed: open ones first, and those on trial among
+// them, at most MaxListed.
 func NotClosed(list []Breaker) []Breaker {
 	list = slices.DeleteFunc(slices.Clone(list), func(b Breaker) bool { return b.State == "closed" })
 	slices.SortFunc(list, func(a, b Breaker) int {
-		return cmp.Or(cmp.Compare(b.State, a.State), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Backend, b.Backend))
+		return cmp.Or(cmp.Compare(strings.TrimPrefix(b.State, "half-"), strings.TrimPrefix(a.State, "half-")), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Backend, b.Backend))
 	})
 	list = list[:min(len(list), MaxListed)]
 	for i := range list {

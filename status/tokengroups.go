@@ -104,7 +104,7 @@ func (g TokenGroup) Why(now time.Time) string {
 		parts = append(parts, fmt.Sprintf("the first %s %s, the last %s", verb, first, last))
 	}
 	if dead := g.State == "quarantined" || g.State == "disabled"; dead || len(g.Labels) <= fewNames && g.Reason != "" {
-		parts = append(parts, firstSites(g.Labels, mostNames))
+		parts = append(parts, FirstOf(g.Labels, mostNames))
 	}
 	return strings.Join(parts, "; ")
 }

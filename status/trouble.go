@@ -13,6 +13,7 @@ import (
 type Trouble struct {
 	Kind, Many string   // such as "token" and "tokens"
 	Names      []string // of the things
+	Sites      []string // of each of them, "" for none
 	Of         string   // " of the pool api", "" for none
 	Reason     string
 	Until      string
@@ -20,35 +21,28 @@ type Trouble struct {
 	Site       string // the site that a button resumes, "" for none
 	Pool       string // of the tokens that a button enables, "" for none
 
-	backends    int       // of the names
+	at          string    // the site of the first of the things, "" for none
 	verb        string    // what happens to the first of the things at next, such as "tried again "
 	next, since time.Time // the first of such times; zero: none is known
 }
 
 // What names the things.
 func (t Trouble) What() string {
-	sites := len(t.Names) - t.backends
-	switch several := Count(uint64(sites)) + " " + t.Many + t.Of; {
-	case len(t.Names) == 1:
+	if len(t.Names) == 1 {
 		return strings.TrimSpace(t.Kind + " " + t.Names[0] + t.Of)
-	case t.backends == 0:
-		return several
-	case sites == 0:
-		return Number(t.backends, "backend", "backends")
-	default:
-		return Number(sites, "site", "sites") + " and " + Number(t.backends, "backend", "backends")
 	}
+	return Count(uint64(len(t.Names))) + " " + t.Many + t.Of
 }
 
 // Key tells rows apart: what is wrong for the same reason is one row.
-func (t Trouble) Key() string { return t.Kind + t.Of + t.Site + t.Reason }
+func (t Trouble) Key() string { return t.Kind + t.Many + t.Of + t.Site + t.Reason }
 
 // Why is the reason, with the names of several things.
 func (t Trouble) Why() string {
 	if len(t.Names) < 2 {
 		return t.Reason
 	}
-	return t.Reason + ": " + firstSites(t.Names, 3)
+	return t.Reason + ": " + FirstOf(t.Names, 3)
 }
 
 // String describes the trouble in a line.
@@ -80,17 +74,17 @@ func (all *troubles) add(name string, t Trouble) {
 	}
 	i, there := all.at[t.Key()]
 	if !there {
-		t.Names, all.at[t.Key()] = []string{name}, len(all.list)
+		t.Names, t.Sites, all.at[t.Key()] = []string{name}, []string{t.at}, len(all.list)
 		all.list = append(all.list, t)
 		return
 	}
 	same := &all.list[i]
-	same.Names, same.Tone, same.backends = append(same.Names, name), min(same.Tone, t.Tone), same.backends+t.backends
+	same.Names, same.Sites, same.Tone = append(same.Names, name), append(same.Sites, t.at), min(same.Tone, t.Tone)
 	same.next, same.since = earlier(same.next, t.next), earlier(same.since, t.since)
 }
 
 // until says what is next, and since when it is so: of several things, those of the first.
-func (t *Trouble) until(now time.Time) string {
+func (t *Trouble) until(started, now time.Time) string {
 	first := ""
 	if len(t.Names) > 1 {
 		first = "the first "
@@ -100,12 +94,15 @@ func (t *Trouble) until(now time.Time) string {
 		parts = append(parts, first+t.verb+In(t.next, now))
 	}
 	if since := Since(t.since, now); since != "" {
+		if t.since.Sub(started) < time.Minute { // it may have been so before the start
+			since = strings.Replace(since, "since", "since at least", 1)
+		}
 		parts = append(parts, first+since)
 	}
 	return cmp.Or(strings.Join(parts, ", "), t.Until)
 }
 
-// Troubles lists what is wrong, what does not work at all first.
+// Troubles lists what is wrong, that of abide itself first, then what does not work at all.
 func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advice []Advice, now time.Time) []Trouble {
 	all := &troubles{at: map[string]int{}, now: now}
 	for _, one := range s.Checks {
@@ -119,35 +116,46 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 			all.add(one.Name, Trouble{Many: "sites", Reason: one.Detail, Tone: "warm"})
 		}
 	}
+	first := len(all.list)
 	for _, one := range s.Breakers {
-		tone := "bad"
-		if one.State == "half-open" || one.State == Failing && one.Backend != "" {
-			tone = "warm"
+		tone, many := "bad", "sites"
+		if one.Backend != "" {
+			if many = "backends"; one.State == Failing {
+				tone = "warm"
+			}
 		}
 		why := cmp.Or(one.Why, "it failed")
 		if strings.HasPrefix(why, "it answers 403") {
 			why += ", so it may block this crawler"
 		}
-		all.add(one.Name(), Trouble{Many: "sites", Reason: BreakerWord(one.State) + ": " + why, Tone: tone, backends: min(len(one.Backend), 1), verb: tried, next: one.Until, since: one.Since})
+		// A trial is over in a moment, so its row is that of a site that is left alone.
+		state := BreakerWord(strings.TrimPrefix(one.State, "half-"))
+		all.add(one.Name(), Trouble{Many: many, Reason: state + ": " + why, Tone: tone, at: one.Site, verb: tried, next: one.Until, since: one.Since})
+	}
+	lost, told := losses(advice)
+	for _, one := range forecasts {
+		if one.Long() && one.Left <= 0 {
+			loss, tone := lost(one.Site, one.Limit)
+			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up" + loss, next: one.Ends, Tone: tone, at: one.Site})
+		}
+	}
+	for _, one := range s.Paused {
+		loss, tone := lost(one.Site, ByPause)
+		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given") + loss, Until: "until it is resumed", next: one.Until, Tone: tone, Site: one.Site, at: one.Site})
+	}
+	for _, one := range advice {
+		for _, site := range append([]string{one.Site}, one.Others...) {
+			if one.Loses() && !told[one.Text] {
+				all.add(site, Trouble{Many: "sites", Reason: one.said() + " " + one.Change, Tone: "bad", at: site})
+			}
+		}
 	}
 	for i := range tokens.Pools {
 		all.pool(&tokens.Pools[i])
 	}
-	for _, one := range forecasts {
-		if one.Long() && one.Left <= 0 {
-			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up", next: one.Ends, Tone: "warm"})
-		}
-	}
 	for _, one := range jobs {
 		if one.State == JobFailed {
 			all.add(one.Name, Trouble{Kind: "job", Many: "jobs", Reason: fmt.Sprintf("%d of %d units failed", one.Units.Failed, one.Units.Total), Tone: "warm"})
-		}
-	}
-	for _, one := range advice {
-		for _, site := range append([]string{one.Site}, one.Others...) {
-			if one.Loses() {
-				all.add(site, Trouble{Many: "sites", Reason: strings.TrimPrefix(one.Text, one.Site+": ") + " " + one.Change, Tone: "bad"})
-			}
 		}
 	}
 	if s.Unread != nil {
@@ -158,14 +166,26 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 			})
 		}
 	}
-	for _, one := range s.Paused {
-		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Until: "until it is resumed", next: one.Until, Tone: "warm", Site: one.Site})
-	}
 	for i := range all.list {
-		all.list[i].Until = all.list[i].until(now)
+		all.list[i].Until = all.list[i].until(s.Started, now)
 	}
-	slices.SortStableFunc(all.list, func(a, b Trouble) int { return strings.Compare(a.Tone, b.Tone) })
+	slices.SortStableFunc(all.list[first:], func(a, b Trouble) int { return strings.Compare(a.Tone, b.Tone) })
 	return all.list
+}
+
+// losses returns what clients of a site lose because of a limit or pause that advice names, and the tone of that. What
+// was returned is told.
+func losses(advice []Advice) (lost func(site, because string) (loss, tone string), told map[string]bool) {
+	told = map[string]bool{}
+	return func(site, because string) (loss, tone string) {
+		for _, one := range advice {
+			if one.Loses() && one.Site == site && len(one.Others) == 0 && strings.Contains(one.Text, because) {
+				told[one.Text] = true
+				return "; " + one.said(), "bad"
+			}
+		}
+		return "", "warm"
+	}, told
 }
 
 // DescribeTroubles writes what is wrong, a line for each.

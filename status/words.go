@@ -174,10 +174,13 @@ func PerSecond(rate float64) string {
 	return Count(uint64(math.Round(rate)))
 }
 
-// Grouped is the name of a limit with the thousands of its amount apart: "12 000 tokens per 1m".
+// Grouped is the name of a limit with the thousands of its amount apart: "12 000 tokens per 1m", "at most 32 in flight".
 func Grouped(name string) string {
 	digits := len(name) - len(strings.TrimLeft(name, "0123456789"))
 	if n, err := strconv.ParseUint(name[:digits], 10, 64); err == nil {
+		if strings.HasPrefix(name[digits:], " in flight") {
+			return "at most " + Count(n) + name[digits:]
+		}
 		return Count(n) + name[digits:]
 	}
 	return name

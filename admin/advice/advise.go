@@ -43,6 +43,7 @@ var rules = []struct {
 // Advise is all advice, faults first, then that about most of the time, and of the same time in the order of the rules.
 // Of a site that does not work, its faults alone are told.
 func Advise(f Facts) status.AdviceList {
+	f.usage = usageBy(&f, siteOf)
 	list := []status.Advice{}
 	for _, rule := range rules {
 		found := rule.of(&f)
@@ -68,12 +69,9 @@ func (f *Facts) broken(site string) bool {
 	return slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == site && b.Backend == "" })
 }
 
-const (
-	// fewestAlike counts the pieces of advice that have to be alike to be told as one.
-	fewestAlike = 4
-	// mostNamed bounds the subjects that the text of such a piece names.
-	mostNamed = 5
-)
+// fewestAlike counts the pieces of advice that have to be alike to be told as one, and mostNamed bounds the subjects that
+// its text names.
+const fewestAlike, mostNamed = 4, 5
 
 // fold tells advice that differs in its subject and in numbers alone as one, with the subjects.
 func fold(list []status.Advice) []status.Advice {
@@ -89,11 +87,7 @@ func fold(list []status.Advice) []status.Advice {
 				continue
 			}
 			a.Others = subjects[1:]
-			a.Text += fmt.Sprintf(" The same is so of %d others: %s", len(a.Others), strings.Join(a.Others[:min(len(a.Others), mostNamed)], ", "))
-			if unnamed := len(a.Others) - mostNamed; unnamed > 0 {
-				a.Text += fmt.Sprintf(" and %d more", unnamed)
-			}
-			a.Text += "."
+			a.Text += fmt.Sprintf(" The same is so of %d others: %s.", len(a.Others), status.FirstOf(a.Others, mostNamed))
 		}
 		folded = append(folded, a)
 	}
@@ -150,6 +144,8 @@ type Facts struct {
 	Unread  []status.SiteUnread
 	Broken  []status.Breaker // those that are not closed
 	Shared  []history.SharedName
+	Paused  map[string]status.Pause // :: site → its pause
+	usage   map[string]store.Usage  // :: site → what became of its requests
 }
 
 // least is the least time that advice goes by: of less, too little is known.

@@ -50,17 +50,19 @@ const forbidden = "403"
 // failing finds sites whose requests failed in one way. From refusedShare on it has the
 // largest weight, as these requests bring nothing.
 func failing(f *Facts, what, text, change string) (list []status.Advice) {
-	by := usageBy(f, siteOf)
 	for _, one := range f.History.Failed {
-		all := max(by[one.Site].Requests, one.Requests)
+		all := max(f.usage[one.Site].Requests, one.Requests)
 		if one.What != what || one.Requests < fewest || one.Site == store.Others {
 			continue
 		}
 		held := ""
-		if mean := by[one.Site].Waited / time.Duration(all); mean >= time.Second {
+		if mean := f.usage[one.Site].Waited / time.Duration(all); mean >= time.Second {
 			held = fmt.Sprintf("; a request waited for %s on average", status.Long(mean))
 		}
-		if limit := f.holding(one.Site); limit != "" && what != forbidden {
+		change := change
+		if _, paused := f.Paused[one.Site]; paused && what == "wait" {
+			held, change = ", because it is "+status.ByPause, "Resume it: abide resume "+one.Site+"."
+		} else if limit := f.holding(one.Site); limit != "" && what != forbidden {
 			held += "; most wait for " + limit
 		}
 		list = append(list, status.Advice{
@@ -71,7 +73,8 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 	return list
 }
 
-// holding names the limit that has held requests of a site for the longest time, or a written one of which nothing is left; ""
+// holding names the limit that has held requests of a site for the longest time, or a written one of which nothing is left, which
+// refuses without holding; ""
 // for none.
 func (f *Facts) holding(site string) string {
 	var most store.Blocked
@@ -81,7 +84,7 @@ func (f *Facts) holding(site string) string {
 		}
 	}
 	for _, l := range f.Limits {
-		if l.Site == site && l.Left == 0 && most.Limit == "" {
+		if l.Site == site && l.Left == 0 && (most.Limit == "" || seconds(l.Window) >= time.Hour) {
 			most.Limit = l.Limit
 		}
 	}

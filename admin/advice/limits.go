@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -40,20 +39,14 @@ func busyLimits(f *Facts) (list []status.Advice) {
 // "" where nothing can be said.
 func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	switch {
-	case b.Limit == "retry":
-		return status.LimitName(b.Limit), "The site or the network fails: see the log, and abide explain " + b.Site + "."
-	case b.Limit == "backend" && slices.ContainsFunc(f.Broken, func(down status.Breaker) bool { return down.Site == b.Site }):
-		return "", "" // outages names it
 	case b.Limit == "backend":
-		return "the pause of its backends after failures", "None is left alone now: the log names those that failed, and why."
-	case b.Limit == "cooldown":
+		return "", "" // outages names it, and the log those that work again
+	case b.Limit == "retry", b.Limit == "cooldown":
 		return status.LimitName(b.Limit), "Look at the site: the log and abide status say how it refuses or fails."
 	case b.Limit == "token", b.Limit == "no token":
 		return status.LimitName(b.Limit), f.moreTokens(b.Site)
 	case b.Limit == "store":
 		return status.LimitName(b.Limit), "Look at the disk of its data directory, or at the store: abide status says how it is."
-	case strings.HasPrefix(b.Limit, "paused"), strings.HasPrefix(b.Limit, "the first request"):
-		return "", ""
 	}
 	if written := f.limits(b.Site, b.Limit); len(written) > 0 {
 		return fmt.Sprintf("the configured limit %q", b.Limit), f.changeWritten(b.Site, written)
@@ -65,7 +58,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	if len(announced) > 0 {
 		return fmt.Sprintf("the limit %q, which the site announces,", announced[0].Label()), f.changeAnnounced(b.Site, announced)
 	}
-	return fmt.Sprintf("the limit %q", b.Limit), "It is not known any more, or has another amount by now: see abide explain " + b.Site + "."
+	return "", "" // a pause by the operator, or a limit that is not known any more
 }
 
 // Raise returns the rate with one more token, or with twice a limit: "" where that is not known.

@@ -27,12 +27,8 @@ func outages(f *Facts) (list []status.Advice) {
 		if strings.HasPrefix(b.Why, "it answers "+forbidden) {
 			continue // refusesAll says what may help
 		}
-		what := b.Site
-		if b.Backend != "" {
-			what = b.Backend + " of " + b.Site
-		}
 		list = append(list, status.Advice{
-			Site: b.Site, Weight: 1, Text: strings.TrimSuffix(fmt.Sprintf("%s does not work: %s, %s", what, b.Why, status.Since(b.Since, f.Now)), ", ") + ".",
+			Site: b.Site, Weight: 1, Text: strings.TrimSuffix(fmt.Sprintf("%s does not work: %s, %s", b.Name(), b.Why, status.Since(b.Since, f.Now)), ", ") + ".",
 			Change: "Look at it, or at the network: no limit is the reason. abide asks again by itself, and what waits goes as soon as it works.",
 		})
 	}
@@ -47,7 +43,7 @@ func refusals(f *Facts) (list []status.Advice) {
 			held[b.Site] = max(held[b.Site], f.share(b))
 		}
 	}
-	for site, s := range usageBy(f, siteOf) {
+	for site, s := range f.usage {
 		share := float64(s.Refusals) / float64(max(s.Requests+s.Refusals, 1))
 		if (s.Refusals < fewestRefusals || share < refusedShare) && held[site] < busyShare || site == store.Others {
 			continue
@@ -64,7 +60,7 @@ func refusals(f *Facts) (list []status.Advice) {
 // followsRefusals reports whether a limit that held requests is there because the site refused some.
 func (f *Facts) followsRefusals(b store.Blocked) bool {
 	pause := b.Limit == "cooldown" || b.Limit == "retry"
-	return usageBy(f, siteOf)[b.Site].Refusals > 0 && (pause || strings.HasPrefix(b.Limit, status.HiddenTitle) || len(f.hidden(b.Site, b.Limit)) > 0)
+	return f.usage[b.Site].Refusals > 0 && (pause || strings.HasPrefix(b.Limit, status.HiddenTitle) || len(f.hidden(b.Site, b.Limit)) > 0)
 }
 
 // hidden are those of announced that the site does not announce, first those of which something was found.

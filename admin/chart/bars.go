@@ -100,7 +100,7 @@ func (s Series) at(step int) float64 {
 	return max(s.Amounts[step], 0)
 }
 
-// most is the largest bar, rounded up to a number with one digit.
+// most is the largest bar, rounded up so that a quarter of it has one digit.
 func (b Bars) most(series []Series) float64 {
 	most := 0.0
 	for step := range b.Count {
@@ -113,8 +113,8 @@ func (b Bars) most(series []Series) float64 {
 	if most <= 0 {
 		return 1
 	}
-	digit := math.Pow(10, math.Floor(math.Log10(most)))
-	return math.Ceil(most/digit) * digit
+	digit := math.Pow(10, math.Floor(math.Log10(most/4)))
+	return 4 * math.Ceil(most/4/digit) * digit
 }
 
 func (b Bars) y(amount, most float64) float64 {

@@ -107,12 +107,11 @@ type Period struct {
 	Traffic []status.Traffic
 }
 
-// Chosen is a site whose limits and pause can be changed.
+// Chosen is a site whose limits can be changed.
 type Chosen struct {
 	Site   string
 	Limits string // as they may be written
 	Set    bool   // at run time
-	Paused *status.Pause
 }
 
 // limitOf names a limit: its site, and the client or token that it is of.

@@ -139,7 +139,7 @@
 			text.textContent = "Nothing was changed: " + refused;
 			if (form.classList.contains("card")) form.append(text);
 			else form.after(text);
-		} else if (form.closest(".chosen") || source.readyState !== EventSource.OPEN) {
+		} else if (form.closest(".chosen") && !form.closest("#pause") || source.readyState !== EventSource.OPEN) {
 			location.reload(); // else the part is sent
 		}
 	});

@@ -67,7 +67,7 @@ func rendered(t *testing.T, f *Facts) string {
 	if err := Render(&b, f, noon); err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "<wbr>", "")
 }
 
 func TestThePageListsTheBusiestSitesUpToABound(t *testing.T) {
@@ -138,16 +138,15 @@ func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
 func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 	text := rendered(t, ill())
 	inOrder(t, text,
-		`class="bad">down.test</th><td class="text">left alone: connection refused</td><td><span class="whole">tried again in 20 s</span>, <span class="whole">since 12:00:00 UTC</span></td>`,
+		`class="warm">store</th><td class="text">it is away</td>`,
+		`class="bad"><a href="/?site=down.test">down.test</a></th><td class="text">left alone: connection refused</td><td><span class="whole">tried again in 20 s</span>, <span class="whole">since 12:00:00 UTC</span></td>`,
 		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td><span class="whole">the first tried again in 1 min 00 s</span></td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Try 2 tokens of api again now">Try all now</button>`,
 		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Try carol again now"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
-		`class="bad">pool dead</th><td class="text">none of its tokens can go: all are denied or disabled</td>`,
 		"<summary>4 more</summary>",
-		`class="warm">store</th><td class="text">it is away</td>`,
-		`class="warm">quota.test</th><td class="text">10 per day is used up</td><td><span class="whole">in 23 h 00 min</span></td>`,
-		`class="warm">job tweets</th><td class="text">2 of 9 units failed</td>`,
-		`class="warm">paused.test</th><td class="text">paused 1 min 00 s ago: they &lt;migrate&gt;</td><td><span class="whole">until it is resumed</span></td>`, `aria-label="Resume paused.test"`,
+		`class="bad">pool dead</th><td class="text">none of its tokens can go: all are denied or disabled</td>`,
+		`class="warm"><a href="/?site=quota.test">quota.test</a></th><td class="text">10 per day is used up</td><td><span class="whole">in 23 h 00 min</span></td>`,
+		`class="warm"><a href="/?site=paused.test">paused.test</a></th><td class="text">paused 1 min 00 s ago: they &lt;migrate&gt;</td><td><span class="whole">until it is resumed</span></td>`, `aria-label="Resume paused.test"`,
 	)
 	if strings.Contains(text, "token late") || strings.Contains(text, "denied for b.test") {
 		t.Error("a token that goes by itself is called wrong")
@@ -229,7 +228,7 @@ func TestPeriodsWithTooLittleHistoryAreNotDrawn(t *testing.T) {
 		f.Past.Periods = append(f.Past.Periods, one)
 	}
 	f.Past.Periods[1].Traffic = append(f.Past.Periods[1].Traffic, status.Traffic{Site: "a.test", Start: noon.Add(-time.Hour), In: 1})
-	inOrder(t, rendered(t, f), "Bandwidth</h2> 1.0 kB received, 0 B sent in the last hour</summary>", "Last hour", "Last day", "Of the last month there is not enough history yet.")
+	inOrder(t, rendered(t, f), "Bandwidth</h2> 1.0 kB received, 0 B sent in the last hour</summary>", "Last hour", "Last day")
 	if len(viewOf(f, noon).Charts) != 2 {
 		t.Error("the month is drawn")
 	}
@@ -275,13 +274,15 @@ func TestAHealthyCircuitIsOK(t *testing.T) {
 
 func TestEveryPartIsInThePageAsItIsSent(t *testing.T) {
 	f := crowd(3, 3)
+	f.Filter = f.Known[0].Name
+	f.Chosen = &Chosen{Site: f.Filter}
 	text := rendered(t, f)
 	parts, err := Parts(f, noon)
 	if err != nil || len(parts) != len(partNames) {
 		t.Fatal(err)
 	}
 	for _, one := range parts {
-		if !strings.Contains(text, fmt.Sprintf("id=%q", one.Name)) || !strings.Contains(text, one.HTML) {
+		if !strings.Contains(text, fmt.Sprintf("id=%q", one.Name)) || !strings.Contains(text, strings.ReplaceAll(one.HTML, "<wbr>", "")) {
 			t.Errorf("the page does not have the part %s", one.Name)
 		}
 	}
@@ -367,9 +368,6 @@ func TestATimelineShowsThePastAndWhatIsToCome(t *testing.T) {
 		if got := pathOf(timelineOf(one.token, past, one.spent, end), one.state); got != one.path {
 			t.Errorf("%s of %+v: %q, want %q", one.state, one.token, got, one.path)
 		}
-	}
-	if got := timelineOf(&spent, past, time.Time{}, end).Resets; got != "M150 0v10" {
-		t.Errorf("the resets are %q", got)
 	}
 	if got := timelineOf(&cooling, past, time.Time{}, end).Title; got != "a: cooling now; of the last 15 min in use for 50 s, not usable for 0 s" {
 		t.Error(got)

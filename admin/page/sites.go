@@ -17,7 +17,7 @@ type siteRow struct {
 	Course   history.Course
 	Limiting *limitBar // nil: none is in sight
 	Loses    bool      // clients lose many of its requests
-	wrong    int       // things of it
+	wrong    int       // the place among what is wrong, the first lowest; 0: nothing is
 	recent   float64   // requests of the last minutes
 }
 
@@ -35,16 +35,17 @@ type siteTable struct {
 const shownSites = 5
 
 // sitesOf are the busiest sites.
-func sitesOf(f *Facts, learnt []*learned, now time.Time) siteTable {
+func sitesOf(f *Facts, wrong []status.Trouble, learnt []*learned, now time.Time) siteTable {
 	var rows []siteRow
+	place, loses := map[string]int{}, map[string]bool{}
+	for i := len(wrong) - 1; i >= 0; i-- {
+		for _, site := range wrong[i].Sites {
+			place[site], loses[site] = i-len(wrong), wrong[i].Tone == "bad"
+		}
+	}
 	for i := range f.Known {
 		site := &f.Known[i]
-		row := siteRow{Site: site, Course: f.Samples.Sites[site.Name], wrong: len(site.Breakers)}
-		if row.Loses = slices.ContainsFunc(f.Advice, func(a status.Advice) bool {
-			return a.Loses() && (a.Site == site.Name || slices.Contains(a.Others, site.Name))
-		}); row.Loses {
-			row.wrong++
-		}
+		row := siteRow{Site: site, Course: f.Samples.Sites[site.Name], Loses: loses[site.Name], wrong: place[site.Name]}
 		for _, n := range row.Course.Requests {
 			row.recent += float64(n)
 		}
@@ -57,11 +58,11 @@ func sitesOf(f *Facts, learnt []*learned, now time.Time) siteTable {
 	}), len(rows), f.Filter}
 }
 
-// busier sorts sites of which something is wrong first, then those where requests wait, then by the requests of the last
+// busier sorts sites of which something is wrong first, in the order of what is wrong, then those where requests wait, then by the requests of the last
 // minutes and by what was counted.
 func busier(a, b siteRow) int {
 	return cmp.Or(
-		cmp.Compare(min(b.wrong, 1), min(a.wrong, 1)), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
+		cmp.Compare(a.wrong, b.wrong), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
 		cmp.Compare(b.Site.Counts.Requests, a.Site.Counts.Requests), cmp.Compare(a.Name, b.Name),
 	)
 }

@@ -42,7 +42,6 @@ type stretch struct{ State, Path string }
 type timeline struct {
 	Label     string
 	Stretches []stretch
-	Resets    string // path of marks where a limit resets, "" for none
 	Title     string
 }
 
@@ -152,7 +151,7 @@ func timelineOf(t *status.Token, past history.Timeline, spent, end time.Time) ti
 		}
 	}
 	return timeline{
-		Label: t.Label, Stretches: stretchesOf(steps), Resets: resetsOf(t, end),
+		Label: t.Label, Stretches: stretchesOf(steps),
 		Title: t.Label + ": " + wordsOf(t, past),
 	}
 }
@@ -200,24 +199,6 @@ func stretchesOf(steps [timelineWidth]history.State) (list []stretch) {
 	return list
 }
 
-// maxResets is the largest number of marks of a timeline.
-const maxResets = 4
-
-// resetsOf marks when limits of a token reset of which less than a half is left.
-func resetsOf(t *status.Token, end time.Time) string {
-	var path []byte
-	marks := map[int]bool{}
-	for _, one := range t.Limits {
-		step := int(one.Reset.Sub(end) / history.Step)
-		if one.LeftShare() > 0.5 || one.Reset.Before(end) || step >= ahead || marks[step] || len(marks) >= maxResets {
-			continue
-		}
-		marks[step] = true
-		path = append(strconv.AppendInt(append(path, 'M'), int64(history.Points+step), 10), " 0v10"...)
-	}
-	return string(path)
-}
-
 // wordsOf is a timeline in words.
 func wordsOf(t *status.Token, past history.Timeline) string {
 	used, away := 0, 0
@@ -233,7 +214,7 @@ func wordsOf(t *status.Token, past history.Timeline) string {
 }
 
 // maxScarce is the largest number of limits in the row of a token.
-const maxScarce = 4
+const maxScarce = 2
 
 // scarceOf are the limits of a token that have the least left.
 func scarceOf(limits []status.Announced, several bool, now time.Time) (bars []limitBar) {

@@ -29,7 +29,6 @@ type view struct {
 	Pools   []poolView
 	Limits  []limitGroup
 	Charts  []chart
-	Early   []string // the periods of which there is too little to draw
 }
 
 func viewOf(f *Facts, now time.Time) *view {
@@ -39,7 +38,7 @@ func viewOf(f *Facts, now time.Time) *view {
 	v := &view{
 		Facts: f, Now: now, Wrong: len(all.wrong(now)), Came: all.Total.Requests > 0 || len(all.Holds) > 0 || len(f.Past.Periods) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
 		Trouble: fold(wrong, 5, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
-		Sites: sitesOf(f, learnt, now), Limits: limitGroups(f, learnt, now),
+		Sites: sitesOf(f, wrong, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
 	written := writtenByToken(f)
 	for i := range f.Tokens.Pools {
@@ -48,8 +47,6 @@ func viewOf(f *Facts, now time.Time) *view {
 	for i, p := range f.Past.Periods {
 		if c := chartOf(p); i == 0 || c.busy > 1 {
 			v.Charts = append(v.Charts, c)
-		} else {
-			v.Early = append(v.Early, p.Name)
 		}
 	}
 	return v
@@ -86,7 +83,7 @@ var (
 
 // partNames are the parts that change, in the order of the page. Each is a template, and the id
 // of the element that has what the template makes.
-var partNames = []string{"title", "state", "summary", "trouble", "queue", "flow", "advice", "sites", "tokens", "jobs", "limits", "bandwidth", "fleet"}
+var partNames = []string{"title", "state", "summary", "trouble", "queue", "flow", "advice", "pause", "sites", "tokens", "jobs", "limits", "bandwidth", "fleet"}
 
 // templates needs each function that a template calls; those that take the time are given by view.
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
@@ -98,7 +95,10 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	},
 	"bytes":    func(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" },
 	"areWrong": func(n int) string { return status.Number(n, "thing is wrong", "things are wrong") },
-	"linked":   linked, "since": status.Since, "in": status.In, "ago": status.Ago, "ahead": status.Ahead, "docs": func(part string) string { return docs + part },
+	"linked":   linked,
+	"name": func(name string) template.HTML {
+		return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(name), ".", ".<wbr>")) // a line may end after a dot
+	}, "since": status.Since, "in": status.In, "ago": status.Ago, "ahead": status.Ahead, "docs": func(part string) string { return docs + part },
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },
 }).ParseFS(templateFiles, "*.html"))
 

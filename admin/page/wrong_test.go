@@ -70,9 +70,9 @@ func TestWhatClientsLoseIsWrong(t *testing.T) {
 	}
 	f.Known[1].Held = 0
 	text := rendered(t, f)
-	inOrder(t, text, `class="bad">c.test</th><td class="text">abide itself answered 90 of 95 requests (wait); most wait for 6 requests per 1m. Allow a longer wait.</td>`,
-		`class="bad">a.test</th><td class="text">clients gave up 83 of 500 requests after 8.8s. Give the client a longer time-out.</td>`,
-		`ordered by`, `<a href="/?site=a.test">`, `loses requests`, `<a href="/?site=c.test">`, `loses requests`, `<a href="/?site=d.test">`, `ok</span>`, `<a href="/?site=b.test">`, `ok</span>`)
+	inOrder(t, text, `class="bad"><a href="/?site=c.test">c.test</a></th><td class="text">abide itself answered 90 of 95 requests (wait); most wait for 6 requests per 1m. Allow a longer wait.</td>`,
+		`class="bad"><a href="/?site=a.test">a.test</a></th><td class="text">clients gave up 83 of 500 requests after 8.8s. Give the client a longer time-out.</td>`,
+		`ordered by`, `<a href="/?site=c.test">`, `loses requests`, `<a href="/?site=a.test">`, `loses requests`, `<a href="/?site=d.test">`, `ok</span>`, `<a href="/?site=b.test">`, `ok</span>`)
 	if !strings.Contains(text, "abide: 2 things are wrong") {
 		t.Error("a few, or what is over, are called wrong")
 	}
@@ -83,4 +83,29 @@ func TestWhatIsGivenUpIsToldApart(t *testing.T) {
 	f := crowd(1, 0)
 	f.Samples.Total.Now = status.Rate{Requests: 0, Own: 3, Left: 4.4}
 	inOrder(t, rendered(t, f), "Flowing</h2>", "<b>0</b> requests/s", "3.0/s refused by abide itself", "4.4/s given up by clients")
+}
+
+// TestWhatIsWrongIsOneRow: what clients lose by a pause or a used up quota is in the row of that, and sites have the order
+// of the rows.
+func TestWhatIsWrongIsOneRow(t *testing.T) {
+	f := &Facts{}
+	f.Paused = []status.SitePause{{Site: "paused.test", Pause: &status.Pause{Reason: "move", Since: noon.Add(-time.Minute)}}, {Site: "idle.test", Pause: &status.Pause{Since: noon}}}
+	f.Breakers = []status.Breaker{{Site: "trial.test", State: "half-open", Why: "refused"}, {Site: "zoo.test", State: "open", Why: "refused"}}
+	f.Forecasts = []status.Forecast{{Site: "quota.test", Limit: "10 per day", Opens: noon, Ends: noon.Add(20 * time.Hour)}}
+	loss := func(site, why string) status.Advice {
+		return status.Advice{Rule: status.OwnAnswers, Site: site, Weight: 1, Lately: true, Text: site + ": abide itself answered 9 of 9 requests (wait)" + why, Change: "Wait."}
+	}
+	f.Advice = []status.Advice{loss("paused.test", ", because it is "+status.ByPause+"."), loss("quota.test", "; most wait for 10 per day.")}
+	for _, name := range []string{"busy.test", "idle.test", "paused.test", "quota.test", "trial.test", "zoo.test"} {
+		f.Known = append(f.Known, status.Site{Counts: status.Counts{Name: name, Requests: 9}})
+	}
+	f.Known[0].Held = 3
+	list := f.wrong(noon)
+	if len(list) != 4 {
+		t.Fatalf("%v", list)
+	}
+	inOrder(t, rendered(t, f), `2 sites</th><td class="text">left alone: refused: <a href="/?site=trial.test">trial.test</a>, <a href="/?site=zoo.test">zoo.test</a>`,
+		`10 per day is used up; abide itself answered 9 of 9 requests (wait); most wait for 10 per day.`,
+		`: move; abide itself answered 9 of 9 requests (wait), because it is paused by the operator for longer`, `aria-label="Resume paused.test"`, `no reason was given</td>`,
+		"ordered by", `>trial.test</a>`, `>zoo.test</a>`, `>quota.test</a>`, `>paused.test</a>`, `>idle.test</a>`, `>busy.test</a>`)
 }

@@ -71,7 +71,7 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 func (a *program) adviceFacts(now time.Time) advice.Facts {
 	f := advice.Facts{
 		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(), Shared: a.history.SharedNames(now),
-		Pools: map[string]string{}, Waiting: map[string]int{}, Broken: status.NotClosed(a.proxy.Breakers()),
+		Pools: map[string]string{}, Waiting: map[string]int{}, Broken: status.NotClosed(a.proxy.Breakers()), Paused: a.proxy.Pauses(),
 	}
 	for _, one := range a.proxy.Waiting() {
 		f.Waiting[one.Site] = one.Held

@@ -44,7 +44,6 @@ var shortFiles = map[string]string{
 	"internal/signal/signal.go":     "a package of its own",
 	"proxy/dispatch/robots.go":      "what robots.txt asks of a request",
 	"sites/ledger/stop.go":          "a type of its own",
-	"status/advice.go":              "what one endpoint shows",
 	"status/job.go":                 "what one endpoint shows",
 	"status/permit.go":              "what one endpoint shows",
 	"store/reference/unreliable.go": "a rig of tests",
