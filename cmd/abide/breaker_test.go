@@ -29,7 +29,7 @@ breaker: {failures: 1, pause: 1h}
 	for path, want := range map[string]string{
 		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
 		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
-		"/":              `class="bad">ill.test</th><td class="text">left alone: the host closed the connection before it answered</td><td><span class="whole">tried again in `,
+		"/":              `class="bad"><a href="/?site=ill.test">ill.<wbr>test</a></th><td class="text">left alone: the host closed the connection before it answered</td><td><span class="whole">tried again in `,
 	} {
 		// The circuit is open for a second, and then again for longer.
 		shown, refused, answer := false, false, ""
@@ -72,7 +72,7 @@ sites: [{host: api.test, backends: ["http://a.test", "http://b.test"], balance: 
 	}
 	for path, want := range map[string]string{
 		"/api/v1/status": `"breakers":[{"site":"api.test","backend":"http://b.test","state":"failing","why":"the host refused the connection","since":"`,
-		"/":              `class="warm">api.test / http://b.test</th><td class="text">failing: the host refused the connection</td>`,
+		"/":              `class="warm"><a href="/?site=api.test">api.<wbr>test / http://b.<wbr>test</a></th><td class="text">failing: the host refused the connection</td>`,
 	} {
 		if _, answer := d.ask(path); !strings.Contains(answer, want) {
 			t.Errorf("%s lacks %s:\n%s", path, want, answer)
