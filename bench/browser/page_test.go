@@ -196,7 +196,7 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 			if got := c.shown("sites/api.test"); strings.Contains(got, `"paused"`) {
 				t.Errorf("it is not resumed: %s", got)
 			}
-			tab.does("pausing with a reason", chromedp.Click(`//a[text()="api.test"]`), chromedp.WaitVisible(chromedp.CSS(".chosen")),
+			tab.does("pausing with a reason", chromedp.Click(`//a[.="api.test"]`), chromedp.WaitVisible(chromedp.CSS(".chosen")),
 				chromedp.SendKeys(chromedp.CSS(`input[name=reason]`), "they migrate"), chromedp.SendKeys(chromedp.CSS(`input[name=for]`), "2h"),
 				chromedp.Click(chromedp.CSS(`.chosen button[value=pause]`)), chromedp.WaitVisible(chromedp.CSS(`.chosen button[value=resume]`)))
 			c.shows("sites/api.test", `"reason":"they migrate"`)
