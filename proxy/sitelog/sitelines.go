@@ -151,8 +151,8 @@ func (l *siteLines) accepted(now time.Time, site string, sent time.Time) (ends b
 	if s == nil || !s.refusing || sent.Before(s.until) {
 		return false
 	}
-	s.refusing = false
-	l.say(now, s, refusalEnds, s.accepts(now, site))
+	s.refusing, s.acceptedAt = false, now
+	l.say(now, s, refusalEnds, s.accepts(site))
 	return true
 }
 
@@ -178,7 +178,7 @@ func (l *siteLines) pass(now time.Time) (forgotten int) {
 			forgotten++
 		case !s.refusing && s.skipped[refusalEnds] > 0 && !s.due[refusalEnds].After(now):
 			s.skipped[refusalEnds]--
-			l.say(now, s, refusalEnds, s.accepts(now, name))
+			l.say(now, s, refusalEnds, s.accepts(name))
 		}
 		if !s.holding {
 			s.skipped[holdBegins] = 0 // the line of the end has counted them
@@ -201,7 +201,7 @@ func (l *siteLines) finish(now time.Time) {
 		}
 		if !s.refusing && s.skipped[refusalEnds] > 0 {
 			s.skipped[refusalEnds] = 0
-			l.say(now, s, refusalEnds, s.accepts(now, name))
+			l.say(now, s, refusalEnds, s.accepts(name))
 		}
 	}
 }
@@ -250,11 +250,11 @@ type siteState struct {
 	longest  time.Duration // longest hold of one of these
 	number   uint64        // of the line that will say so
 
-	refusing  bool
-	refusedAt time.Time // when that began
-	until     time.Time // no request of the refused scope is sent before
-	refusals  int       // since the last line about the end of refusals
-	shown     int       // of these, refusals passed to a client
+	refusing              bool
+	refusedAt, acceptedAt time.Time // when that began, and ended: the line may be written later
+	until                 time.Time // no request of the refused scope is sent before
+	refusals              int       // since the last line about the end of refusals
+	shown                 int       // of these, refusals passed to a client
 
 	due     [lineKinds]time.Time // no line of the kind before
 	skipped [lineKinds]int       // lines of the kind that were postponed
@@ -300,10 +300,10 @@ func (s *siteState) ends(site string) siteLine {
 }
 
 // accepts is the line of a site that does not refuse requests any more.
-func (s *siteState) accepts(now time.Time, site string) siteLine {
+func (s *siteState) accepts(site string) siteLine {
 	text := fmt.Sprintf("%s: the site accepts requests again", site)
 	if s.skipped[refusalEnds] == 0 {
-		text += ", after " + InSeconds(now.Sub(s.refusedAt))
+		text += ", after " + InSeconds(s.acceptedAt.Sub(s.refusedAt))
 	} else {
 		text += fmt.Sprintf("; it began to do so %s since the last such line", times(s.skipped[refusalEnds]+1))
 	}

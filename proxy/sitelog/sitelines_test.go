@@ -151,6 +151,19 @@ func TestARefusalHasALineThatSaysWhatFollows(t *testing.T) {
 	wantLines(t, &l, "api.test: the site accepts requests again; it began to do so twice since the last such line; refusals: 2, of which clients saw 1")
 }
 
+func TestALineThatIsWrittenLaterSaysWhenTheSiteAccepted(t *testing.T) {
+	var l siteLines
+	refused := Refusal{Site: "api.test", Status: 429, Scope: "site", Until: at(2), Why: "Retry-After", Again: true}
+	l.refused(at(0), refused)
+	l.accepted(at(2), "api.test", at(2))
+	refused.Until = at(4)
+	l.refused(at(3), refused)
+	l.accepted(at(4.5), "api.test", at(4.4))
+	l.take()
+	l.pass(at(62))
+	wantLines(t, &l, "api.test: the site accepts requests again, after 1.5s; refusals: 1, of which clients saw 0")
+}
+
 func TestARefusalNamesTheBackendThatIsPaused(t *testing.T) {
 	var l siteLines
 	l.refused(at(0), Refusal{Site: "llm.pool", Backend: "k1.test", Status: 529, Scope: "backend", Until: at(2), Why: "Retry-After", Again: true})
