@@ -39,8 +39,6 @@ func busyLimits(f *Facts) (list []status.Advice) {
 // "" where nothing can be said.
 func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	switch {
-	case b.Limit == "backend":
-		return "", "" // outages names it, and the log those that work again
 	case b.Limit == "retry", b.Limit == "cooldown":
 		return status.LimitName(b.Limit), "Look at the site: the log and abide status say how it refuses or fails."
 	case b.Limit == "token", b.Limit == "no token":
@@ -58,7 +56,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	if len(announced) > 0 {
 		return fmt.Sprintf("the limit %q, which the site announces,", announced[0].Label()), f.changeAnnounced(b.Site, announced)
 	}
-	return "", "" // a pause by the operator, or a limit that is not known any more
+	return "", "" // a backend, which outages names, a pause by the operator, or a limit that is not known any more
 }
 
 // Raise returns the rate with one more token, or with twice a limit: "" where that is not known.
@@ -135,7 +133,7 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":
 		return site + " refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."
 	case found == "":
-		return fmt.Sprintf("%s refused requests, and no limit was found that explains it: fewer requests at once may help.", site)
+		return fmt.Sprintf("%s refused requests, and no limit is known that explains it: more requests will tell whether it has one, or refuses some at random.", site)
 	case limits[0].SoFar:
 		return fmt.Sprintf("%s accepts %s, or refuses some requests at random: more requests will tell which.", site, found)
 	case f.usable(f.Pools[site]) == 0:

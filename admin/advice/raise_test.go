@@ -27,7 +27,7 @@ func TestARateIsSaidWhereItIsKnown(t *testing.T) {
 		{[]func(*Facts){announced(hidden(20, 1))}, "hidden", "api.test accepts about 20 in 1s, and does not say so: fewer requests, or an account of which it allows more, would help."},
 		{[]func(*Facts){announced(soFar)}, "hidden", "api.test accepts about 20 in 1s so far, or refuses some requests at random: more requests will tell which."},
 		{[]func(*Facts){announced(hidden(5, 0))}, "hidden", "api.test accepts 5 at once, and does not say so: fewer requests, or an account of which it allows more, would help."},
-		{[]func(*Facts){announced(hidden(-1, 0))}, "hidden", "api.test refused requests, and no limit was found that explains it: fewer requests at once may help."},
+		{[]func(*Facts){announced(hidden(-1, 0))}, "hidden", "api.test refused requests, and no limit is known that explains it: more requests will tell whether it has one, or refuses some at random."},
 		{[]func(*Facts){announced(status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.05})}, "hidden", "api.test refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."},
 		{[]func(*Facts){announced(status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.05})}, "cooldown", "api.test refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."},
 		{[]func(*Facts){announced(soFar)}, "retry", "api.test accepts about 20 in 1s so far, or refuses some requests at random: more requests will tell which."},

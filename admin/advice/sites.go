@@ -78,7 +78,7 @@ func (f *Facts) changeRefused(site string) string {
 	case len(found) > 0:
 		return f.changeHidden(site, found)
 	}
-	return "If it has a limit, write the limit under sites. Where it refuses at random, or is overloaded (529, or 503), no limit helps."
+	return "Where it was away or overloaded (503, 529), or refuses at random, no limit helps. If it names a limit in its documents, write the limit under sites."
 }
 
 // unread are sites whose https passed unread, so that their limits are not seen.

@@ -70,7 +70,9 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 		v.again = t.inTime(v, broken, x.answered)
 	}
 	if v.refused {
-		t.refusedAnswers++
+		if err == nil {
+			t.refusedAnswers++
+		}
 		x.meter.RefusedBy(t.learned.word)
 		s.activity.Refused(sitelog.Refusal{
 			Site: x.site, Status: status, Scope: t.learned.word, Backend: breakerOf(x.site, x.backend()).Backend, Token: t.label, Until: v.until, Why: v.why,
