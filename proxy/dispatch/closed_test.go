@@ -70,6 +70,22 @@ func TestASiteThatClosesConnectionsAboveALimitRefuses(t *testing.T) {
 	}
 }
 
+// TestAClosedConnectionIsNoAnswerThatRefuses: the request is held and sent again all the same.
+func TestAClosedConnectionIsNoAnswerThatRefuses(t *testing.T) {
+	var asked atomic.Int64
+	sites := func(http.ResponseWriter, *http.Request) {
+		if asked.Add(1) == 6 {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	run(t, sites, "", func(w rig) {
+		w.crawl(1, 5, http.MethodGet)
+		if a := w.Get("http://site.test/"); a.Status != 200 || a.Attempts != 2 || a.Refusals != 0 {
+			t.Errorf("%d after %d attempts, %d refusals", a.Status, a.Attempts, a.Refusals)
+		}
+	})
+}
+
 // TestAPostWhoseConnectionWasClosedIsNotSentAgain: the site may have done what it asked.
 func TestAPostWhoseConnectionWasClosedIsNotSentAgain(t *testing.T) {
 	limit := &window{n: 5, per: time.Hour}
