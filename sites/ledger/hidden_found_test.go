@@ -19,6 +19,8 @@ func TestWhatIsFoundOfAHiddenLimit(t *testing.T) {
 		{"a first estimate", func(p *HiddenRate) { p.search.rate, p.search.total = 3, 4 }, Found{Limit: 3, Window: time.Second, Left: -1, SoFar: true}},
 		{"an attempt above what has held", func(p *HiddenRate) { p.search.rate, p.search.good = 3, 2 }, Found{Limit: 2, Window: time.Second, Left: -1, SoFar: true}},
 		{"20 a second", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 19.7, 19.7, 21 }, Found{Limit: 20, Window: time.Second, Left: -1}},
+		{"2.5 a second", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 2.5, 2.5, 2.7 }, Found{Limit: 5, Window: 2 * time.Second, Left: -1}},
+		{"1.2 a second", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1.21, 1.21, 1.4 }, Found{Limit: 6, Window: 5 * time.Second, Left: -1}},
 		{"one in 3 s", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./3, 1./3, 1 }, Found{Limit: 20, Window: time.Minute, Left: -1}},
 		{"one in 5 minutes", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./300, 1./300, 1 }, Found{Limit: 12, Window: time.Hour, Left: -1}},
 		{"one in 3 hours", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./10800, 1./10800, 1 }, Found{Limit: 1, Window: time.Hour, Left: -1}},

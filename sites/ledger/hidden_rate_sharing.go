@@ -156,8 +156,8 @@ type Found struct {
 	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
 }
 
-// Found describes the limit. A rate is told for the shortest of a second, a minute and an hour
-// in which one request goes. An estimate is not told before so many requests were accepted, nor where a limit of
+// Found describes the limit. A rate is told for the shortest of some times in which about a whole number of requests
+// goes: 2.5 a second are 5 in 2 s. An estimate is not told before so many requests were accepted, nor where a limit of
 // requests in flight lets fewer go than it, or up to twice as many: then that is told.
 func (p *HiddenRate) Found(now time.Time) Found {
 	p.at(now)
@@ -173,8 +173,8 @@ func (p *HiddenRate) Found(now time.Time) Found {
 		f.Left = max(f.Limit-p.window.taken, 0)
 	case rate > 0 && !p.windowed && p.search.from != guessed && !inFlight:
 		f.Window = time.Second
-		for _, longer := range []time.Duration{time.Minute, time.Hour} {
-			if rate*f.Window.Seconds() < 1 {
+		for _, longer := range []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute, time.Hour} {
+			if n := rate * f.Window.Seconds(); math.Abs(math.Round(n)-n) > n/20 {
 				f.Window = longer
 			}
 		}
