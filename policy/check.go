@@ -384,15 +384,6 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),
 }
 
-// mayIntercept tells whether the configuration enables interception. An open listener by
-// default is not counted.
-func (p *Policy) mayIntercept() bool {
-	written := *p
-	written.Open.Off = p.Open.Off || p.Open.Default
-	names := written.InterceptNames()
-	return names == nil || len(names) > 0
-}
-
 func localHost(host string) bool {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && addr.IsLoopback()

@@ -41,10 +41,9 @@ func findRunning(cmd *cobra.Command) ([]registration, adminAPI, error) {
 	return list, adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !namesAddress(cmd)}, err
 }
 
-// namesAddress tells whether the command line or the environment names the admin address.
+// namesAddress tells whether the command line or the environment names the abides to ask.
 func namesAddress(cmd *cobra.Command) bool {
-	f := cmd.Flags().Lookup(settingFlags["admin.listen"])
-	return f != nil && f.Changed || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
+	return cmd.Flags().Changed(settingFlags["admin.listen"]) || cmd.Flags().Changed(settingFlags["data"]) || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
 }
 
 // warnGuessed prints on standard error which abides are asked, where the configuration file

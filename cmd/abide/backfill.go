@@ -241,9 +241,7 @@ func (p *jobProgress) update(s status.Job, now time.Time) {
 
 // close shows the last status.
 func (p *jobProgress) close(s status.Job, now time.Time) {
-	if p.console != nil {
-		p.console.show("")
-	}
+	p.console.show("")
 	s.Rate, s.Ends, s.Limited = 0, time.Time{}, "" // nothing goes on
 	switch {
 	case p.events != nil:

@@ -118,8 +118,11 @@ func (t *liveLine) Write(p []byte) (int, error) {
 	return t.file.Write(p)
 }
 
-// show replaces the status line; "" erases it.
+// show replaces the status line; "" erases it. It may be called on nil.
 func (t *liveLine) show(text string) {
+	if t == nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if text == t.shown {

@@ -169,8 +169,8 @@ func readRegistration(path string) (r registration, err error) {
 }
 
 // running are the abides that a command such as "abide status" asks: the one at --admin if
-// that is given, else the one at admin.listen and all that are registered in the data
-// directory. Without a running abide it is admin.listen alone, so that the error names the
+// that is given, else those that are registered in the directory of --data, else the one at
+// admin.listen and all that are registered in the data directory. Without a running abide it is admin.listen alone, so that the error names the
 // address. Each has an address in Admin.
 func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	address := ""
@@ -180,8 +180,11 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 			return nil, err
 		}
 	}
-	if f := cmd.Flags().Lookup(settingFlags["admin.listen"]); f != nil && f.Changed && address != "" {
+	if cmd.Flags().Changed(settingFlags["admin.listen"]) && address != "" {
 		return []registration{{Admin: address}}, nil
+	}
+	if cmd.Flags().Changed(settingFlags["data"]) && p.Data != "none" {
+		address = "" // an abide there may have another directory
 	}
 	var list []registration
 	for _, one := range registrations(p.Data) {
@@ -204,7 +207,7 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	if len(registrations(p.Data)) > 0 {
 		return nil, fmt.Errorf("an abide uses %s, and its admin.listen is off, so it cannot be asked: give it an admin.listen and start it again", p.Data)
 	}
-	return nil, notRunning("no proxy is running that can be asked: admin.listen is off, and no abide is registered in " + registrationsOf(p))
+	return nil, notRunning("no proxy is running that can be asked: no abide is registered in " + registrationsOf(p))
 }
 
 // registrationsOf is the directory of registrations, for an error.

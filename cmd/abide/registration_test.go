@@ -122,3 +122,20 @@ func TestExplainAsksAllThatRun(t *testing.T) {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}
 }
+
+// TestANamedDataDirectoryBeatsTheAdminAddress: the abide at that address may have another directory.
+func TestANamedDataDirectoryBeatsTheAdminAddress(t *testing.T) {
+	other := console(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"version": "v9", "uptime_seconds": 1, "rows": [], "advice": []}`)
+	})
+	config := filepath.Join(t.TempDir(), "abide.yaml")
+	write(t, config, "admin: "+other+"\n")
+	for _, command := range []string{"status", "report", "advise"} {
+		var out, errs strings.Builder
+		code := execute(t.Context(), []string{command, "--config", config, "--data", t.TempDir()}, strings.NewReader(""), &out, &errs)
+		if code != 1 || !strings.Contains(errs.String(), "no abide is registered in ") {
+			t.Errorf("%s: %d\n%s%s", command, code, &out, &errs)
+		}
+	}
+}

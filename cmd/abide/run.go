@@ -183,7 +183,10 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	var once sync.Once
 	var settled map[string]uint64
 	var stopped bool
-	caught.ending = func(bySignal bool) { once.Do(func() { settled, stopped = a.settled.all(), bySignal }) }
+	caught.ending = func(bySignal bool) {
+		console.show("") // the command may write now
+		once.Do(func() { settled, stopped = a.settled.all(), bySignal })
+	}
 	child := exec.CommandContext(ctx, path, args[1:]...)
 	child.Args[0] = args[0]
 	child.Env = env
@@ -463,7 +466,5 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 			a.log.Warn(text)
 		}
 	}
-	if t != nil {
-		t.show("")
-	}
+	t.show("")
 }

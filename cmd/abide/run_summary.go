@@ -184,7 +184,7 @@ func (s *summary) write(w io.Writer) {
 	case s.connects > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countText(int(s.connects), "connection"))
 	default:
-		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21: EnvHttpProxyAgent of undici for fetch, https-proxy-agent for https.get; PHP streams; aiohttp: trust_env=True), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
+		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21: EnvHttpProxyAgent of undici for fetch, https-proxy-agent for https.get; PHP streams; aiohttp: trust_env=True; urllib3: ProxyManager), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
 }
 
@@ -233,11 +233,14 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countText(int(s.unread), "https connection"))
 	}
 	if s.refusals > 0 {
-		seen := ", which the command did not see: abide sent the same requests again"
+		seen, again := ", which the command did not see", ": abide sent the same requests again"
 		if n := s.refusals - s.unseen; n > 0 {
-			seen = fmt.Sprintf(", of which the command saw %d; abide sent the other requests again", n)
+			seen, again = fmt.Sprintf(", of which the command saw %d", n), "; abide sent the other requests again"
 		}
-		fmt.Fprintf(t, "refused\t%s by sites%s\n", countText(s.refusals, "attempt"), seen)
+		if s.failures.Own["wait"] > 0 {
+			again = "" // some ended before
+		}
+		fmt.Fprintf(t, "refused\t%s by sites%s%s\n", countText(s.refusals, "attempt"), seen, again)
 	}
 	if s.rejected > 0 {
 		fmt.Fprintf(t, "https\t"+untrusted+"\n", countText(int(s.rejected), "TLS handshake"))

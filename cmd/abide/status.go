@@ -25,10 +25,10 @@ for pools of more than ten how many are in which state, why, and until when;
 limits that sites announce to requests without a token; and how long quotas last
 at the present rate. It ends with 1 when no proxy runs.
 
-It asks the proxy at --admin, if that is given. Otherwise it asks the one at the
-configuration's admin.listen and all that run with the same data directory,
-those of "abide run" included, and lists them if there are several. With --json
-it then prints a line for each.
+It asks the proxy at --admin, if that is given; with --data those alone that run
+with that directory. Otherwise it asks the one at the configuration's
+admin.listen and all that run with the same data directory, those of "abide run"
+included, and lists them if there are several: with --json in a line each.
 
 Faults in the configuration file do not matter, as long as its admin and data
 can be read, or --admin, or $ABIDE_ADMIN, says where the proxy is. The token of
