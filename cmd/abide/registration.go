@@ -183,8 +183,9 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	if cmd.Flags().Changed(settingFlags["admin.listen"]) && address != "" {
 		return []registration{{Admin: address}}, nil
 	}
+	off := "admin.listen is off, and "
 	if cmd.Flags().Changed(settingFlags["data"]) && p.Data != "none" {
-		address = "" // an abide there may have another directory
+		address, off = "", "" // an abide there may have another directory
 	}
 	var list []registration
 	for _, one := range registrations(p.Data) {
@@ -207,7 +208,7 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	if len(registrations(p.Data)) > 0 {
 		return nil, fmt.Errorf("an abide uses %s, and its admin.listen is off, so it cannot be asked: give it an admin.listen and start it again", p.Data)
 	}
-	return nil, notRunning("no proxy is running that can be asked: no abide is registered in " + registrationsOf(p))
+	return nil, notRunning("no proxy is running that can be asked: " + off + "no abide is registered in " + registrationsOf(p))
 }
 
 // registrationsOf is the directory of registrations, for an error.

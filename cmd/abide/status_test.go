@@ -166,7 +166,7 @@ func TestStatusSaysThatNoProxyRuns(t *testing.T) {
 	wants := map[string]string{
 		gone: "no proxy is running at " + gone,
 		as("application/problem+json", 401, `{"detail":"admin.token\u001b is needed"}`): "401 Unauthorized: admin.token  is needed",
-		`""`:                          "no abide is registered in ",
+		`""`:                          "admin.listen is off",
 		as("text/html", 200, "hello"): "is no abide that tells its status",
 	}
 	for _, body := range []string{
