@@ -53,6 +53,8 @@ type Limit struct {
 	By     string  `json:"by,omitempty"`             // client, token or route; "": all share it
 	Shared bool    `json:"shared"`                   // with the other instances
 	Kept   bool    `json:"kept"`                     // over a restart
+
+	Reset time.Time `json:"-"` // when there is more of a limit of its own of which nothing is left; zero: not known
 }
 
 // SiteLimits holds the limits of a site, in the form in which they may be set.

@@ -48,6 +48,8 @@ type Token struct {
 
 	Routes []Paused    `json:"routes,omitempty"` // that are worse off than the token is
 	Limits []Announced `json:"limits"`
+
+	Written []Limit `json:"-"` // of the configuration, of which the token has its own
 }
 
 // Reason returns Why, with the site that has denied the token if others may accept it.
@@ -101,33 +103,49 @@ type Routes struct{ Site, Of string }
 // TooLittle tells whether less is left of the limit than a request takes.
 func (a Announced) TooLittle() bool { return a.Remaining > 0 && a.State == "spent" }
 
-// usedUp tells whether nothing, or too little, is left of the limit for now.
-func (a Announced) usedUp(now time.Time) bool {
-	return (a.Remaining == 0 || a.TooLittle()) && a.Reset.After(now)
+// exhausted are the limits of the token, written ones too, of which nothing, or too little, is left for now.
+func (t *Token) exhausted(now time.Time) (list []Announced) {
+	for _, l := range t.Limits {
+		if (l.Remaining == 0 || l.TooLittle()) && l.Reset.After(now) {
+			list = append(list, l)
+		}
+	}
+	for _, l := range t.Written {
+		if l.Left == 0 && l.Reset.After(now) {
+			list = append(list, Announced{Site: l.Site, Title: l.Limit, Reset: l.Reset})
+		}
+	}
+	return list
 }
 
-// usedUp returns for which routes nothing, or too little, is left of a limit of the token, and until when.
+// usedUp returns for which routes nothing, or too little, is left of a limit of the token, and until when. It omits those
+// of a site of which none can go.
 func (t *Token) usedUp(now time.Time) map[Routes]time.Time {
-	var used map[Routes]time.Time
-	for _, l := range t.Limits {
-		if at := (Routes{l.Site, l.Route}); l.usedUp(now) && l.Reset.After(used[at]) {
-			if used == nil {
-				used = map[Routes]time.Time{}
-			}
+	used := map[Routes]time.Time{}
+	for _, l := range t.exhausted(now) {
+		if at := (Routes{l.Site, l.Route}); l.Reset.After(used[at]) {
 			used[at] = l.Reset
 		}
 	}
+	maps.DeleteFunc(used, func(at Routes, _ time.Time) bool { return at.Of != "" && !used[Routes{at.Site, ""}].IsZero() })
 	return used
 }
 
-// UsedUp returns when there is more for the first of so many routes, if nothing, or too little, is left for any, and zero
+// Partly tells whether nothing, or too little, is left for some routes.
+func (t *Token) Partly(now time.Time) bool { return len(t.usedUp(now)) > 0 }
+
+// UsedUp returns when there is more for the first of the routes, if nothing, or too little, is left for any, and zero
 // otherwise. A limit that is not known yet has something left.
-func (t *Token) UsedUp(of int, now time.Time) time.Time {
-	used := slices.Collect(maps.Values(t.usedUp(now)))
-	if len(used) == 0 || len(used) < of {
-		return time.Time{}
+func (t *Token) UsedUp(routes map[Routes]bool, now time.Time) (first time.Time) {
+	used := t.usedUp(now)
+	for at := range routes {
+		until := cmp.Or(used[at], used[Routes{at.Site, ""}])
+		if until.IsZero() {
+			return until
+		}
+		first = earlier(first, until)
 	}
-	return slices.MinFunc(used, time.Time.Compare)
+	return first
 }
 
 // Paused is a route for which a token may not be used.

@@ -66,8 +66,8 @@ func (t *Token) held(now time.Time) (reason string, until time.Time) {
 	if t.State != "ready" && t.State != "spent" || t.Denied() {
 		return t.Reason(), t.Until
 	}
-	for i := range t.Limits {
-		if l := &t.Limits[i]; l.usedUp(now) && l.Reset.After(until) {
+	for _, l := range t.exhausted(now) {
+		if l.Reset.After(until) {
 			reason, until = l.Name(), l.Reset
 		}
 	}

@@ -91,22 +91,23 @@ func (p Pool) Can(now time.Time) string {
 		}
 		return a
 	}
-	used, resting := map[Routes]use{}, time.Time{}
+	routes, resting := map[Routes]use{}, time.Time{}
 	for _, t := range p.Tokens {
-		if t.State != "ready" && t.State != "spent" {
+		used := t.usedUp(now)
+		if t.State != "ready" && (t.State != "spent" || len(used) == 0) {
 			resting = sooner(resting, t.Until)
 			continue
 		}
-		for at, until := range t.usedUp(now) {
-			u := used[at]
+		for at, until := range used {
+			u := routes[at]
 			if u.next = sooner(u.next, until); t.State == "ready" {
 				u.n++
 			}
-			used[at] = u
+			routes[at] = u
 		}
 	}
 	fewest, next, where := p.Ready, resting, []string{}
-	for at, u := range used {
+	for at, u := range routes {
 		if p.Sites() > 1 {
 			at.Of = strings.TrimSpace(at.Site + " " + at.Of)
 		}

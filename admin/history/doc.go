@@ -5,7 +5,7 @@
 //
 // The usual call:
 //
-//	r := history.New(history.Options{Sites: m.Sites, Tokens: proxy.TokenStates, Waiting: held, File: file, Log: log})
+//	r := history.New(history.Options{Sites: m.Sites, Tokens: proxy.Tokens, Waiting: held, File: file, Log: log})
 //	go r.Run(ctx)
 //	last := r.Snapshot(time.Now())
 package history

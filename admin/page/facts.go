@@ -61,6 +61,7 @@ func (f *Facts) filtered() *Facts {
 			p.Tokens = slices.Clone(p.Tokens)
 			for i := range p.Tokens {
 				p.Tokens[i].Limits = only(p.Tokens[i].Limits, about)
+				p.Tokens[i].Written = only(p.Tokens[i].Written, func(l status.Limit) bool { return of(l.Site) })
 			}
 			g.Tokens.Pools = append(g.Tokens.Pools, p)
 		}
@@ -116,12 +117,3 @@ type Chosen struct {
 
 // limitOf names a limit: its site, and the client or token that it is of.
 type limitOf struct{ site, name, of string }
-
-// limitEnds are the ends of the windows of limits.
-func (f *Facts) limitEnds() map[limitOf]time.Time {
-	ends := map[limitOf]time.Time{}
-	for _, one := range f.Forecasts {
-		ends[limitOf{one.Site, one.Limit, one.Of}] = one.Ends
-	}
-	return ends
-}

@@ -149,7 +149,10 @@ func quotasOf(f *Facts, now time.Time) folded[limitBar] {
 // writtenOf are the limits with the smallest part left, and before them the sites whose limits
 // were set at run time and not used yet.
 func writtenOf(f *Facts, now time.Time) folded[limitBar] {
-	ends := f.limitEnds()
+	ends := map[limitOf]time.Time{}
+	for _, one := range f.Forecasts {
+		ends[limitOf{one.Site, one.Limit, one.Of}] = one.Ends
+	}
 	var unused, all []status.Limit
 	set := map[string]bool{}
 	for i := range f.Known {
@@ -166,7 +169,7 @@ func writtenOf(f *Facts, now time.Time) folded[limitBar] {
 	scarcestFirst(all)
 	return fold(append(unused, all...), 0, func(l status.Limit) limitBar {
 		bar := barOf(&l)
-		bar.Set, bar.In = set[l.Site], status.Ahead(ends[limitOf{l.Site, l.Limit, l.Of}], now)
+		bar.Set, bar.In = set[l.Site], status.Ahead(cmp.Or(l.Reset, ends[limitOf{l.Site, l.Limit, l.Of}]), now)
 		return bar
 	})
 }

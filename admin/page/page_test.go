@@ -254,6 +254,19 @@ func TestAPoolSaysOneThingOfATokenOfWhichALimitIsUsedUp(t *testing.T) {
 	}
 }
 
+// TestATokenOfWhichAWrittenLimitIsUsedUpIsSpent: in the count, by its reason, and in its row, which is above those that can go.
+func TestATokenOfWhichAWrittenLimitIsUsedUpIsSpent(t *testing.T) {
+	own := func(left int64, reset time.Time) []status.Limit {
+		return []status.Limit{{Site: "a.test", Limit: "3 requests per 10s by token", Of: "a", Amount: 3, Left: left, By: "token", Reset: reset}}
+	}
+	pool := status.Pool{Name: "api", Ready: 1, Count: 2, Tokens: []status.Token{
+		{Label: "a", State: "ready", Written: own(1, time.Time{})},
+		{Label: "b", State: "spent", Until: noon.Add(5 * time.Second), Why: "nothing is left", Written: own(0, noon.Add(5*time.Second))},
+	}}
+	text := rendered(t, &Facts{Tokens: status.Tokens{Pools: []status.Pool{pool}}})
+	inOrder(t, text, "1 of 2 tokens can go now", "1 ready</span>", "1 spent</span>", `<b class="t-word spent">1 spent</b>: 3 requests per 10s by token; free in 5 s; b`, ">b</th>", "0 of 3 left, resets in 5 s", ">a</th>", "1 of 3 left")
+}
+
 // TestALimitThatHoldsHasTheLengthOfItsWindows: of a limit whose site does not say it, where it was measured.
 func TestALimitThatHoldsHasTheLengthOfItsWindows(t *testing.T) {
 	f := &Facts{Holds: []status.Hold{{Site: "a.test", Limit: "60 requests of any of 24 tokens of api"}}}
@@ -349,27 +362,26 @@ func TestATimelineShowsThePastAndWhatIsToCome(t *testing.T) {
 		}
 	}
 	cooling := status.Token{Label: "a", State: "cooling", Until: end.Add(5 * time.Minute)}
-	spent := status.Token{Label: "b", State: "ready", Limits: []status.Announced{{Limit: 75, Remaining: 0, Reset: end.Add(10 * time.Minute)}, {Limit: 75, Remaining: 70, Reset: end.Add(time.Minute)}}}
+	spent := status.Token{Label: "b", State: "spent", Until: end.Add(2 * time.Minute)}
 	for _, one := range []struct {
 		token *status.Token
-		spent time.Time
 		state string
 		path  string
 	}{
-		{&cooling, time.Time{}, "used", "M80 0h5v10h-5z"},
-		{&cooling, time.Time{}, "cooling", "M90 0h30v10h-30z"},
-		{&cooling, time.Time{}, "ready", "M0 0h80v10h-80zM85 0h5v10h-5zM120 0h60v10h-60z"},
-		{&status.Token{State: "cooling", Until: noon.Add(-time.Hour)}, time.Time{}, "cooling", ""},
-		{&status.Token{State: "quarantined", Until: noon.Add(time.Hour)}, time.Time{}, "quarantined", "M90 0h90v10h-90z"},
-		{&status.Token{State: "disabled"}, time.Time{}, "disabled", "M90 0h90v10h-90z"},
-		{&status.Token{State: "ready", Routes: []status.Paused{{Until: end.Add(time.Minute)}}}, time.Time{}, "partly", "M90 0h6v10h-6z"},
-		{&spent, end.Add(2 * time.Minute), "spent", "M90 0h12v10h-12z"},
+		{&cooling, "used", "M80 0h5v10h-5z"},
+		{&cooling, "cooling", "M90 0h30v10h-30z"},
+		{&cooling, "ready", "M0 0h80v10h-80zM85 0h5v10h-5zM120 0h60v10h-60z"},
+		{&status.Token{State: "cooling", Until: noon.Add(-time.Hour)}, "cooling", ""},
+		{&status.Token{State: "quarantined", Until: noon.Add(time.Hour)}, "quarantined", "M90 0h90v10h-90z"},
+		{&status.Token{State: "disabled"}, "disabled", "M90 0h90v10h-90z"},
+		{&status.Token{State: "ready", Routes: []status.Paused{{Until: end.Add(time.Minute)}}}, "partly", "M90 0h6v10h-6z"},
+		{&spent, "spent", "M90 0h12v10h-12z"},
 	} {
-		if got := pathOf(timelineOf(one.token, past, one.spent, end), one.state); got != one.path {
+		if got := pathOf(timelineOf(one.token, past, end), one.state); got != one.path {
 			t.Errorf("%s of %+v: %q, want %q", one.state, one.token, got, one.path)
 		}
 	}
-	if got := timelineOf(&cooling, past, time.Time{}, end).Title; got != "a: cooling now; of the last 15 min in use for 50 s, not usable for 0 s" {
+	if got := timelineOf(&cooling, past, end).Title; got != "a: cooling now; of the last 15 min in use for 50 s, not usable for 0 s" {
 		t.Error(got)
 	}
 }

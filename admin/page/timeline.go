@@ -50,11 +50,9 @@ type tokenRow struct {
 	status.Token
 	Timeline timeline
 	Scarce   []limitBar
-	More     int // limits that are not shown
+	More     int    // limits that are not shown
+	Tone     string // the class of the token's state
 }
-
-// Tone is the class of the token's state.
-func (r tokenRow) Tone() string { return stateNames[history.StateOf(&r.Token)] }
 
 // poolView is a pool as the page shows it.
 type poolView struct {
@@ -72,60 +70,30 @@ type stateCount struct {
 }
 
 // poolOf is a pool with the timelines of its tokens.
-func poolOf(p *status.Pool, configured map[string]written, from *history.Snapshot, now time.Time) poolView {
+func poolOf(p *status.Pool, from *history.Snapshot, now time.Time) poolView {
 	v := poolView{Pool: p, Width: timelineWidth, Now: now, Counts: countsOf(p.Tokens, now)}
 	end := cmp.Or(from.End, now.Truncate(history.Step).Add(history.Step))
 	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
-	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(history.StateOf(&b), history.StateOf(&a)) })
+	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(stateOf(&b, now), stateOf(&a, now)) })
 	for _, t := range list[:min(len(list), status.MaxListed)] {
-		row := tokenRow{Token: t, More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
-		row.Scarce = append(row.Scarce, configured[t.Label].Bars...)
-		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], configured[t.Label].Spent, end)
+		row := tokenRow{Token: t, Tone: stateNames[stateOf(&t, now)], More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
+		for _, one := range t.Written[:min(len(t.Written), maxScarce)] {
+			one.Of = ""
+			bar := barOf(&one)
+			bar.In = status.Ahead(one.Reset, now)
+			row.Scarce = append(row.Scarce, bar)
+		}
+		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], end)
 		v.Rows = append(v.Rows, row)
 	}
 	return v
-}
-
-// written has the limits of the configuration for one token.
-type written struct {
-	Bars  []limitBar
-	Spent time.Time // until when nothing is left of one of them; zero: something is
-}
-
-// writtenByToken are the written limits of which each token has its own, by label.
-func writtenByToken(f *Facts) map[string]written {
-	ends := f.limitEnds()
-	by := map[string]written{}
-	for i := range f.Known {
-		site := f.Known[i].Name
-		for _, one := range f.Known[i].Limits {
-			label := one.Of
-			if one.By != "token" || label == "" {
-				continue
-			}
-			w, end := by[label], ends[limitOf{site, one.Limit, label}]
-			if one.Left == 0 && end.After(w.Spent) {
-				w.Spent = end
-			}
-			if len(w.Bars) < maxScarce {
-				one.Of = ""
-				w.Bars = append(w.Bars, barOf(&one))
-			}
-			by[label] = w
-		}
-	}
-	return by
 }
 
 // countsOf counts tokens by state: of a token of which a limit is used up, other limits may be free.
 func countsOf(list []status.Token, now time.Time) (counts []stateCount) {
 	by, x := map[string]int{}, 0
 	for i := range list {
-		state := history.StateOf(&list[i])
-		if state == history.Ready && !list[i].UsedUp(1, now).IsZero() {
-			state = history.Partly
-		}
-		by[stateNames[state]]++
+		by[stateNames[stateOf(&list[i], now)]]++
 	}
 	for _, one := range stateWords {
 		counts = append(counts, stateCount{one.Name, one.Words, by[one.Name], x})
@@ -134,20 +102,25 @@ func countsOf(list []status.Token, now time.Time) (counts []stateCount) {
 	return counts
 }
 
-// timelineOf is a token until end as it was observed, and after end as far as is known: spent is
-// until when nothing is left of a written limit.
-func timelineOf(t *status.Token, past history.Timeline, spent, end time.Time) timeline {
+// stateOf is the state of a token as it is drawn: one of which a limit is used up is ready elsewhere.
+func stateOf(t *status.Token, now time.Time) history.State {
+	state := history.StateOf(t)
+	if state == history.Ready && t.Partly(now) {
+		state = history.Partly
+	}
+	return state
+}
+
+// timelineOf is a token until end as it was observed, and after end as far as is known.
+func timelineOf(t *status.Token, past history.Timeline, end time.Time) timeline {
 	var steps [timelineWidth]history.State
 	copy(steps[:], past[:])
 	state := history.StateOf(t)
 	until := stepsUntil(lastOf(t), end)
 	for i := range ahead {
 		steps[history.Points+i] = history.Ready
-		switch {
-		case i < until && state != history.Ready:
+		if i < until {
 			steps[history.Points+i] = state
-		case !spent.IsZero() && i < stepsUntil(spent, end):
-			steps[history.Points+i] = history.Spent
 		}
 	}
 	return timeline{

@@ -40,9 +40,8 @@ func viewOf(f *Facts, now time.Time) *view {
 		Trouble: fold(wrong, 5, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
 		Sites: sitesOf(f, wrong, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
-	written := writtenByToken(f)
 	for i := range f.Tokens.Pools {
-		v.Pools = append(v.Pools, poolOf(&f.Tokens.Pools[i], written, &f.Samples, now))
+		v.Pools = append(v.Pools, poolOf(&f.Tokens.Pools[i], &f.Samples, now))
 	}
 	for i, p := range f.Past.Periods {
 		if c := chartOf(p); i == 0 || c.busy > 1 {

@@ -252,7 +252,7 @@ func (a *program) storeMetrics() status.Store {
 func (a *program) newHistory() *history.Recorder {
 	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []dispatch.Blocked { return a.proxy.Blocked() }, Log: a.log}
 	if a.admin != nil {
-		o.Tokens, o.Waiting = func() status.Tokens { return a.proxy.TokenStates() }, a.waiting
+		o.Tokens, o.Waiting = func() status.Tokens { return a.proxy.Tokens() }, a.waiting
 	}
 	if a.kept != nil && a.kept.file != nil {
 		o.File = a.kept.file

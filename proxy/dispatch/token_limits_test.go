@@ -84,6 +84,15 @@ sites:
 		if len(holds) != 5 {
 			t.Errorf("%d wait", len(holds))
 		}
+		pool := w.Tokens().Normalize().Pools[0]
+		if got := pool.Can(time.Now()); pool.Ready != 0 || got != "0 of 3 tokens can go now, the next in 1 min 00 s" {
+			t.Errorf("%d are ready: %s", pool.Ready, got)
+		}
+		for _, one := range pool.Tokens {
+			if one.State != "spent" || one.Until.Sub(time.Now()) != time.Minute || len(one.Limits) > 0 {
+				t.Errorf("%s is %s until %v, with %v", one.Label, one.State, one.Until, one.Limits)
+			}
+		}
 		e, err := w.Explain("GET", parseURL("http://site.test/"), "")
 		must(t, err)
 		if e.Limit != holds[0].Limit {

@@ -63,7 +63,7 @@ func TestATokenOfWhichNothingIsLeftIsNotReady(t *testing.T) {
 		"the reset is over":                 {[]LimitStatus{of(0, -time.Second, "a")}, 0},
 		"nothing is known":                  {nil, 0},
 	} {
-		pool := tokensOf([]status.Pool{poolOfAccounts(t)}, c.limits, tokensNoon).Pools[0]
+		pool := tokensOf([]status.Pool{poolOfAccounts(t)}, c.limits, nil, tokensNoon).Pools[0]
 		token, ready := pool.Tokens[2], 1
 		if c.spent > 0 {
 			ready = 0
@@ -81,7 +81,7 @@ func TestTokensHaveTheLimitsOfTheirAccounts(t *testing.T) {
 	limit := func(pool, token string, left int64) LimitStatus { return LimitStatus{want(left), pool, token} }
 	all := tokensOf([]status.Pool{{Name: "empty"}, poolOfAccounts(t)}, []LimitStatus{
 		limit("twitter", "a, b", 1), limit("twitter", "c, d", 2), limit("", "", 3), limit("twitter", "", 4), limit("other", "a, b", 5),
-	}, tokensNoon)
+	}, nil, tokensNoon)
 	if len(all.Pools) != 2 || all.Pools[1].Ready != 1 || len(all.Pools[0].Tokens) != 0 || len(all.Pools[1].Tokens) != 3 {
 		t.Fatalf("%+v", all)
 	}

@@ -54,6 +54,11 @@ func (u *limitUse) all() (list []*written) {
 			return
 		}
 		item := &written{now: now, at: at.At, spec: *at.Spec, shown: status.Limit{Site: at.Site, Limit: at.Title, Of: at.At.Key, Amount: at.Spec.Amount, Left: at.Left(now)}}
+		if nothing := item.shown.Left == 0 && at.At.Key != ""; nothing && (u.budgets == nil || !u.budgets.Shared()) { // a shared meter would ask for more
+			item.shown.Reset, _ = at.Meter.When(now, 1)
+		} else if nothing {
+			item.shown.Reset = (&forecast.Budget{Spec: item.spec, Amount: item.spec.Amount, Used: item.spec.Amount}).Forecast(now, 1).Done
+		}
 		if adaptive, ok := at.Meter.(interface{ Rate(now time.Time) float64 }); ok && at.Spec.Traits().Adapts {
 			item.shown.Rate = adaptive.Rate(now)
 		}
@@ -85,8 +90,8 @@ func (u *limitUse) all() (list []*written) {
 			if owners.sites == nil {
 				owners = st.owners()
 			}
-			if pool := owners.pool(st.policy, shown.Site); pool != "" {
-				shown.Of = cmp.Or(owners.labels[pool][shown.Of], shown.Of)
+			if item.pool = owners.pool(st.policy, shown.Site); item.pool != "" {
+				shown.Of = cmp.Or(owners.labels[item.pool][shown.Of], shown.Of)
 			}
 		}
 		list = append(list, item)
@@ -175,6 +180,7 @@ func (st *Snapshot) writtenRules() map[string]*policy.Limit {
 // written is a limit of the configuration: its state as it is shown, and its meter.
 type written struct {
 	shown status.Limit
+	pool  string // of the token that it is of
 	now   time.Time
 	at    queue.Scope
 	spec  limit.Spec
@@ -191,11 +197,9 @@ func (l *written) most() int64 {
 
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
 func (v *View) Tokens() status.Tokens {
-	return tokensOf(v.Pools(), v.Limits(), v.clock.Now())
+	tokenLimits := slices.DeleteFunc(v.use.sorted(), func(l *written) bool { return l.pool == "" || l.shown.By != "token" || !l.spec.Traits().Windowed })
+	return tokensOf(v.Pools(), v.Limits(), tokenLimits, v.clock.Now())
 }
-
-// TokenStates returns the pools without limits, which takes less time than Tokens.
-func (v *View) TokenStates() status.Tokens { return status.Tokens{Pools: v.Pools()} }
 
 // Limits returns the limits that were learned and not forgotten yet, in order.
 func (v *View) Limits() []LimitStatus {
@@ -321,9 +325,9 @@ type LimitStatus struct {
 	Pool, Token string // Token is "" without one
 }
 
-// tokensOf gives each token the limits of its account. A token is spent if nothing is left of it for any
+// tokensOf gives each token the limits of its account, and its own ones of the configuration. A token is spent if nothing is left of it for any
 // route that the pool has a limit for.
-func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.Tokens {
+func tokensOf(pools []status.Pool, limits []LimitStatus, tokenLimits []*written, now time.Time) status.Tokens {
 	shown := status.Tokens{Pools: pools}
 	by := map[[2]string][]status.Announced{} // :: pool and account → limits
 	for i := range limits {
@@ -333,11 +337,15 @@ func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.T
 			by[[2]string{l.Pool, l.Token}] = append(by[[2]string{l.Pool, l.Token}], l.Announced)
 		}
 	}
+	writtenBy := map[[2]string][]status.Limit{}
+	for _, l := range tokenLimits {
+		writtenBy[[2]string{l.pool, l.shown.Of}] = append(writtenBy[[2]string{l.pool, l.shown.Of}], l.shown)
+	}
 	for n := range pools {
 		p, routes := &pools[n], map[status.Routes]bool{}
 		for i := range p.Tokens {
 			t := &p.Tokens[i]
-			t.Limits = by[[2]string{p.Name, t.Account()}]
+			t.Limits, t.Written = by[[2]string{p.Name, t.Account()}], writtenBy[[2]string{p.Name, t.Account()}]
 			if len(t.Limits) > 0 { // which say the same, with the reset by which requests go
 				t.Routes = slices.DeleteFunc(t.Routes, func(r status.Paused) bool { return r.Why == nothingLeft })
 			}
@@ -345,10 +353,13 @@ func tokensOf(pools []status.Pool, limits []LimitStatus, now time.Time) status.T
 				p.Before = p.Before || l.Before
 				routes[status.Routes{Site: l.Site, Of: l.Route}] = true
 			}
+			for _, l := range t.Written {
+				routes[status.Routes{Site: l.Site}] = true
+			}
 		}
 		for i := range p.Tokens {
-			if t := &p.Tokens[i]; t.State == "ready" && !t.UsedUp(len(routes), now).IsZero() {
-				t.State, t.Until, t.Why = "spent", t.UsedUp(len(routes), now), nothingLeft
+			if t := &p.Tokens[i]; t.State == "ready" && !t.UsedUp(routes, now).IsZero() {
+				t.State, t.Until, t.Why = "spent", t.UsedUp(routes, now), nothingLeft
 				if slices.ContainsFunc(t.Limits, status.Announced.TooLittle) {
 					t.Why = tooLittleLeft
 				}
