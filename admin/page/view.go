@@ -37,7 +37,7 @@ func viewOf(f *Facts, now time.Time) *view {
 	wrong, learnt := f.wrong(now), learnedOf(f, now)
 	v := &view{
 		Facts: f, Now: now, Wrong: len(all.wrong(now)), Came: all.Total.Requests > 0 || len(all.Holds) > 0 || len(f.Past.Periods) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
-		Trouble: fold(wrong, 5, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
+		Trouble: fold(wrong, 8, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
 		Sites: sitesOf(f, wrong, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
 	for i := range f.Tokens.Pools {

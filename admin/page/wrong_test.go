@@ -27,6 +27,15 @@ func TestAFilterHidesNoTrouble(t *testing.T) {
 	}
 }
 
+// TestWhatIsFoldedIsNamed: of what is wrong, and a page of one site names it as it is.
+func TestWhatIsFoldedIsNamed(t *testing.T) {
+	f := &Facts{Filter: "a.test", Known: []status.Site{{Counts: status.Counts{Name: "a.test"}}}}
+	for _, one := range []string{"b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"} {
+		f.Paused = append(f.Paused, status.SitePause{Site: one + ".a.test", Pause: &status.Pause{Reason: one, Since: noon}})
+	}
+	inOrder(t, rendered(t, f), "about <b>a.test</b>:", "What is wrong with a.test</h2>", "<summary>4 more: j.a.test, k.a.test, l.a.test and others</summary>")
+}
+
 func TestWhatCameBeforeTheStartIsKnown(t *testing.T) {
 	f := &Facts{Proxy: "http://127.0.0.1:3128", Past: Past{Periods: []Period{{Name: "hour", Step: time.Minute, Steps: 60}}}}
 	f.Started = noon
