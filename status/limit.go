@@ -16,24 +16,6 @@ import (
 // than 1<<45.
 const unbounded = 1 << 45
 
-// DescribeAdaptive writes the rates that adaptive limits have come to, for people.
-func (s Process) DescribeAdaptive(w io.Writer) {
-	if len(s.Adaptive) == 0 {
-		return
-	}
-	heading(w, "adaptive limits")
-	t := table{numbers: []int{2}}
-	t.add("SITE", "LIMIT", "NOW")
-	for _, one := range s.Adaptive {
-		name := one.Limit
-		if one.Of != "" {
-			name += " of " + one.Of
-		}
-		t.add(one.Site, name, rateText(one.Rate))
-	}
-	t.write(w)
-}
-
 // Limit is a limit of the configuration for a site, with what is left. A limit of which each
 // client, token, route or backend has its own is a Limit for each of them.
 type Limit struct {

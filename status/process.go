@@ -53,9 +53,6 @@ func FoldChecks(list []Check) (folded []Check) {
 // mostDescribed bounds the sites that the status for people lists; abide sites lists them all.
 const mostDescribed = 10
 
-// MaxListed bounds the sites, breakers and the like in a list.
-const MaxListed = 100
-
 // Process is the answer of /api/v1/status, and the data of the dashboard. If you add a
 // field, also describe it in docs/operating.md.
 type Process struct {
@@ -169,4 +166,22 @@ type Fault struct {
 type Reloaded struct {
 	Reloaded bool     `json:"reloaded"`
 	Changes  []string `json:"changes"`
+}
+
+// DescribeAdaptive writes the rates that adaptive limits have come to, for people.
+func (s Process) DescribeAdaptive(w io.Writer) {
+	if len(s.Adaptive) == 0 {
+		return
+	}
+	heading(w, "adaptive limits")
+	t := table{numbers: []int{2}}
+	t.add("SITE", "LIMIT", "NOW")
+	for _, one := range s.Adaptive {
+		name := one.Limit
+		if one.Of != "" {
+			name += " of " + one.Of
+		}
+		t.add(one.Site, name, rateText(one.Rate))
+	}
+	t.write(w)
 }

@@ -40,6 +40,9 @@ func span(d time.Duration) string {
 // MaxDetail is the longest text of an error, in bytes.
 const MaxDetail = 300
 
+// MaxListed bounds the sites, breakers and the like in a list.
+const MaxListed = 100
+
 // Far is the distance from which a time stands for "when something else is over".
 const Far = 5 * 365 * 24 * time.Hour
 

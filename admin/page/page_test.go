@@ -143,7 +143,7 @@ func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td><span class="whole">the first tried again in 1 min 00 s</span></td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Try 2 tokens of api again now">Try all now</button>`,
 		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Try carol again now"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
-		
+
 		`class="bad">pool dead</th><td class="text">none of its tokens can go: all are denied or disabled</td>`,
 		`class="warm"><a href="/?site=quota.test">quota.test</a></th><td class="text">10 per day is used up</td><td><span class="whole">in 23 h 00 min</span></td>`,
 		`class="warm"><a href="/?site=paused.test">paused.test</a></th><td class="text">paused 1 min 00 s ago: they &lt;migrate&gt;</td><td><span class="whole">until it is resumed</span></td>`, `aria-label="Resume paused.test"`,
@@ -256,12 +256,12 @@ func TestAPoolSaysOneThingOfATokenOfWhichALimitIsUsedUp(t *testing.T) {
 
 // TestATokenOfWhichAWrittenLimitIsUsedUpIsSpent: in the count, by its reason, and in its row, which is above those that can go.
 func TestATokenOfWhichAWrittenLimitIsUsedUpIsSpent(t *testing.T) {
-	own := func(left int64, reset time.Time) []status.Limit {
+	tokenLimits := func(left int64, reset time.Time) []status.Limit {
 		return []status.Limit{{Site: "a.test", Limit: "3 requests per 10s by token", Of: "a", Amount: 3, Left: left, By: "token", Reset: reset}}
 	}
 	pool := status.Pool{Name: "api", Ready: 1, Count: 2, Tokens: []status.Token{
-		{Label: "a", State: "ready", Written: own(1, time.Time{})},
-		{Label: "b", State: "spent", Until: noon.Add(5 * time.Second), Why: "nothing is left", Written: own(0, noon.Add(5*time.Second))},
+		{Label: "a", State: "ready", Written: tokenLimits(1, time.Time{})},
+		{Label: "b", State: "spent", Until: noon.Add(5 * time.Second), Why: "nothing is left", Written: tokenLimits(0, noon.Add(5*time.Second))},
 	}}
 	text := rendered(t, &Facts{Tokens: status.Tokens{Pools: []status.Pool{pool}}})
 	inOrder(t, text, "1 of 2 tokens can go now", "1 ready</span>", "1 spent</span>", `<b class="t-word spent">1 spent</b>: 3 requests per 10s by token; free in 5 s; b`, ">b</th>", "0 of 3 left, resets in 5 s", ">a</th>", "1 of 3 left")
