@@ -93,7 +93,7 @@ func TestBrokenNamesAreShownAndNeverRun(t *testing.T) {
 	}
 	found := tags(t, newBed(t, withBreakers(list...)).get("/").body)
 	nothingRuns(t, found)
-	if found["tr"] != 4+2*len(hostile) { // with the table of sites
+	if found["tr"] != 3+2*len(hostile) { // with the table of sites
 		t.Errorf("the table has %d rows", found["tr"])
 	}
 }
