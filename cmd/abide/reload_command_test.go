@@ -36,7 +36,7 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 	write(t, file, "")
 	d.log.await(t, refused)
 	d.log.forget()
-	if item := launch(t, dir, nil, "reload", "--data", "elsewhere"); item.status() != 1 || !strings.Contains(item.log.String(), "(--config, --data)") {
+	if item := launch(t, dir, nil, "reload", "--data", "elsewhere"); item.status() != 1 || !strings.Contains(item.log.String(), "no abide is registered in ") {
 		t.Errorf("a reload with an empty file: %s", item.log)
 	}
 	write(t, file, good+"lissten: 1\nqueue: {wait: never}\n")
