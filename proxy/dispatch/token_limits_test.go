@@ -89,7 +89,7 @@ sites:
 			t.Errorf("%d are ready: %s", pool.Ready, got)
 		}
 		for _, one := range pool.Tokens {
-			if one.State != "spent" || one.Until.Sub(time.Now()) != time.Minute || len(one.Limits) > 0 {
+			if one.State != "spent" || time.Until(one.Until) != time.Minute || len(one.Limits) > 0 {
 				t.Errorf("%s is %s until %v, with %v", one.Label, one.State, one.Until, one.Limits)
 			}
 		}
