@@ -54,7 +54,7 @@ func TestTheLimitsOfTenThousandSitesAreShownAfterARestart(t *testing.T) {
 	multiply(t, filepath.Join(dir, "data", "abide.db"), "api.test", 10_000)
 	d = serveIn(t, dir, env)
 	for path, want := range map[string]string{
-		"/metrics": `abide_limit_remaining{limit="2 requests",site="other"} 0`, "/api/v1/status": "", "/api/v1/tokens": "s00042.test", "/": "s00042.test",
+		"/metrics": `abide_limit_remaining{limit="2 requests",site="other"} 0`, "/api/v1/status": "", "/api/v1/tokens": "s00042.test", "/": "s00042.<wbr>test",
 	} {
 		var took []time.Duration
 		for range 9 {
