@@ -98,12 +98,14 @@ func Long(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// Spelled is a duration such as "8.8s" in the form of Long: "8.8 s".
+// Spelled is a duration such as "8.8s" in the form of Long, with the parts of seconds below a minute: "8.8 s".
 func Spelled(text string) string {
-	if d, err := time.ParseDuration(text); err == nil && d >= time.Minute {
+	if d, err := time.ParseDuration(text); err == nil && d < time.Minute {
+		return strconv.FormatFloat(d.Seconds(), 'g', -1, 64) + " s"
+	} else if err == nil {
 		return Long(d)
 	}
-	return strings.TrimSuffix(text, "s") + " s"
+	return text
 }
 
 // Ahead is In, or "" for a time that is over or not known.

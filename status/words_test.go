@@ -53,7 +53,7 @@ a.test         1  a pause after refusals or failures of any of 3 tokens of      
 }
 
 func TestADurationIsSpelledInOneForm(t *testing.T) {
-	for text, want := range map[string]string{"8.8s": "8.8 s", "59s": "59 s", "1m30s": "1 min 30 s", "2h0m0s": "2 h 00 min"} {
+	for text, want := range map[string]string{"8.8s": "8.8 s", "500ms": "0.5 s", "3 s": "3 s", "59s": "59 s", "1m30s": "1 min 30 s", "2h0m0s": "2 h 00 min"} {
 		if got := Spelled(text); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
