@@ -58,6 +58,7 @@ type Recorder struct {
 	unwritten sums // what is to be written
 	recent    recent
 	failing   bool
+	tokensAt  time.Time // no sample of tokens before
 }
 
 // New is a Recorder that has counted nothing.
@@ -174,14 +175,21 @@ func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Dur
 	}
 }
 
-// Take takes a sample.
+// Take takes a sample. Those of tokens take a fiftieth of the time at most, but there is one in each Step.
 func (r *Recorder) Take(now time.Time) {
-	tokens, waiting := r.options.Tokens(), r.options.Waiting()
+	due, began, waiting := !now.Before(r.tokensAt), time.Now(), r.options.Waiting()
+	var tokens status.Tokens
+	if due {
+		tokens = r.options.Tokens()
+		r.tokensAt = now.Add(min(50*time.Since(began), Step/2))
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takeSites(now)
 	r.rings.waiting.highest(now, float32(waiting))
-	r.rings.takeTokens(now, tokens)
+	if due {
+		r.rings.takeTokens(now, tokens)
+	}
 }
 
 // takeSites adds what was counted of sites since the last call. Most of that is of the half a second before.

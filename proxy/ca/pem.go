@@ -81,8 +81,7 @@ func readCertificates(path string, limit int) (certs []*x509.Certificate, size i
 
 // withoutPath is an error without the path, which the message has already.
 func withoutPath(err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Err
 	}
 	return err

@@ -325,8 +325,7 @@ type LimitStatus struct {
 	Pool, Token string // Token is "" without one
 }
 
-// tokensOf gives each token the limits of its account, and its own ones of the configuration. A token is spent if nothing is left of it for any
-// route that the pool has a limit for.
+// tokensOf gives each token its limits. A token is spent if nothing is left of it for any route that the pool has a limit for.
 func tokensOf(pools []status.Pool, limits []LimitStatus, tokenLimits []*written, now time.Time) status.Tokens {
 	shown := status.Tokens{Pools: pools}
 	by := map[[2]string][]status.Announced{} // :: pool and account → limits
