@@ -132,7 +132,15 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 		state := BreakerWord(strings.TrimPrefix(one.State, "half-"))
 		all.add(one.Name(), Trouble{Many: many, Reason: state + ": " + why, Tone: tone, at: one.Site, verb: tried, next: one.Until, since: one.Since})
 	}
-	lost, told := losses(advice)
+	told := map[string]bool{} // what is in the row of the limit or pause that causes it
+	lost := func(site, because string) (loss, tone string) {
+		i := slices.IndexFunc(advice, func(a Advice) bool { return a.Loses() && a.Site == site && len(a.Others) == 0 && a.Because == because })
+		if i < 0 {
+			return "", "warm"
+		}
+		told[advice[i].Text] = true
+		return "; " + advice[i].said(), "bad"
+	}
 	for _, one := range forecasts {
 		if one.Long() && one.Left <= 0 {
 			loss, tone := lost(one.Site, one.Limit)
@@ -171,21 +179,6 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 	}
 	slices.SortStableFunc(all.list[first:], func(a, b Trouble) int { return strings.Compare(a.Tone, b.Tone) })
 	return all.list
-}
-
-// losses returns what clients of a site lose because of a limit or pause that advice names, and the tone of that. What
-// was returned is told.
-func losses(advice []Advice) (lost func(site, because string) (loss, tone string), told map[string]bool) {
-	told = map[string]bool{}
-	return func(site, because string) (loss, tone string) {
-		for _, one := range advice {
-			if one.Loses() && one.Site == site && len(one.Others) == 0 && strings.Contains(one.Text, because) {
-				told[one.Text] = true
-				return "; " + one.said(), "bad"
-			}
-		}
-		return "", "warm"
-	}, told
 }
 
 // DescribeTroubles writes what is wrong, a line for each.

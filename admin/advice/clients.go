@@ -55,27 +55,26 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 		if one.What != what || one.Requests < fewest || one.Site == store.Others {
 			continue
 		}
-		held := ""
+		held, because := "", f.holding(one.Site)
 		if mean := f.usage[one.Site].Waited / time.Duration(all); mean >= time.Second {
 			held = fmt.Sprintf("; a request waited for %s on average", status.Long(mean))
 		}
 		change := change
 		if _, paused := f.Paused[one.Site]; paused && what == "wait" {
-			held, change = ", because it is "+status.ByPause, "Resume it: abide resume "+one.Site+"."
-		} else if limit := f.holding(one.Site); limit != "" && what != forbidden {
-			held += "; most wait for " + limit
+			because = status.ByPause
+			held, change = ", because it is "+because, "Resume it: abide resume "+one.Site+"."
+		} else if because != "" && what != forbidden {
+			held += "; most wait for " + because
 		}
 		list = append(list, status.Advice{
 			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1), Lately: f.failedLately(one.Site, what),
-			Text: fmt.Sprintf(text, one.Site, one.Requests, all, held), Change: change,
+			Text: fmt.Sprintf(text, one.Site, one.Requests, all, held), Change: change, Because: because,
 		})
 	}
 	return list
 }
 
-// holding names the limit that has held requests of a site for the longest time, or a written one of which nothing is left, which
-// refuses without holding; ""
-// for none.
+// holding names the limit that has held requests of a site for the longest time, or a written one that is used up; "" for none.
 func (f *Facts) holding(site string) string {
 	var most store.Blocked
 	for _, b := range f.History.Blocked {

@@ -101,16 +101,20 @@ func TestWhatIsWrongIsOneRow(t *testing.T) {
 	f.Paused = []status.SitePause{{Site: "paused.test", Pause: &status.Pause{Reason: "move", Since: noon.Add(-time.Minute)}}, {Site: "idle.test", Pause: &status.Pause{Since: noon}}}
 	f.Breakers = []status.Breaker{{Site: "trial.test", State: "half-open", Why: "refused"}, {Site: "zoo.test", State: "open", Why: "refused"}}
 	f.Forecasts = []status.Forecast{{Site: "quota.test", Limit: "10 per day", Opens: noon, Ends: noon.Add(20 * time.Hour)}}
-	loss := func(site, why string) status.Advice {
-		return status.Advice{Rule: status.OwnAnswers, Site: site, Weight: 1, Lately: true, Text: site + ": abide itself answered 9 of 9 requests (wait)" + why, Change: "Wait."}
+	loss := func(site, why, because string) status.Advice {
+		return status.Advice{Rule: status.OwnAnswers, Site: site, Weight: 1, Lately: true, Text: site + ": abide itself answered 9 of 9 requests (wait)" + why, Change: "Wait.", Because: because}
 	}
-	f.Advice = []status.Advice{loss("paused.test", ", because it is "+status.ByPause+"."), loss("quota.test", "; most wait for 10 per day.")}
+	f.Advice = []status.Advice{
+		loss("paused.test", ", because it is "+status.ByPause+".", status.ByPause), loss("quota.test", "; most wait for 10 per day.", "10 per day"),
+		loss("other.test", "; most wait for 110 per day.", "110 per day"),
+	}
+	f.Forecasts = append(f.Forecasts, status.Forecast{Site: "other.test", Limit: "10 per day", Opens: noon, Ends: noon.Add(20 * time.Hour)})
 	for _, name := range []string{"busy.test", "idle.test", "paused.test", "quota.test", "trial.test", "zoo.test"} {
 		f.Known = append(f.Known, status.Site{Counts: status.Counts{Name: name, Requests: 9}})
 	}
 	f.Known[0].Held = 3
 	list := f.wrong(noon)
-	if len(list) != 4 {
+	if len(list) != 6 || !strings.Contains(list[3].Reason, "110 per day") || list[4].Reason != "10 per day is used up" { // another limit
 		t.Fatalf("%v", list)
 	}
 	inOrder(t, rendered(t, f), `2 sites</th><td class="text">left alone: refused: <a href="/?site=trial.test">trial.test</a>, <a href="/?site=zoo.test">zoo.test</a>`,
