@@ -177,7 +177,11 @@ func BytesOf(more string) (set [256]bool) {
 func respelt(sent string, bare, plain *[256]bool) string {
 	const digit = "0123456789ABCDEF"
 	var b strings.Builder // without room while all is spelt so already
-	for i, size := 0, 0; i < len(sent); i += size {
+	i := 0
+	for i < len(sent) && plain[sent[i]] {
+		i++ // most are
+	}
+	for size := 0; i < len(sent); i += size {
 		var c byte
 		c, size = sentByte(sent[i:])
 		escape := [...]byte{'%', digit[c>>4], digit[c&15]}
@@ -193,10 +197,7 @@ func respelt(sent string, bare, plain *[256]bool) string {
 			b.Write(spelt)
 		}
 	}
-	if b.Cap() == 0 {
-		return sent
-	}
-	return b.String()
+	return cmp.Or(b.String(), sent)
 }
 
 // WithParameter returns a raw query in which pair stands once for the parameters whose names match: at the
