@@ -20,10 +20,9 @@ type Advice struct {
 	Weight float64 `json:"weight"`           // 0 to 1; the first of a list has the largest
 	Token  string  `json:"token,omitempty"`  // label of the token that it is about
 	// Others are the other sites, or tokens, of which the same is so.
-	Others []string `json:"others,omitempty"`
-	Lately bool     `json:"lately,omitempty"` // of requests that failed: some did in the last 15 minutes
-
-	Because string `json:"because,omitempty"` // of requests that failed: the limit for which most waited, or ByPause
+	Others  []string `json:"others,omitempty"`
+	Lately  bool     `json:"lately,omitempty"`  // of requests that failed: some did in the last 15 minutes
+	Because string   `json:"because,omitempty"` // of requests that failed: the limit for which most waited, or ByPause
 }
 
 // Loses tells whether clients lose many requests now, at a time-out or by an answer of abide itself.
