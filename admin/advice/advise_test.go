@@ -224,7 +224,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		}},
 		"a site does not work": {"outage", []func(*Facts){func(f *Facts) {
 			f.Broken = []status.Breaker{{Site: site, State: status.Failing, Why: "it answers 503 to all requests", Since: noon.Add(-time.Hour)}}
-		}}, []string{"api.test does not work: it answers 503 to all requests, since 11:00:00 UTC. Look at it"}},
+		}}, []string{"api.test does not work: it answers 503 to all requests, since 11:00:00 UTC. Look at it, or at the network: no limit is the reason. abide asks again for 502, 503, 504 and connections that fail; other answers reach the client"}},
 		"a backend does not work": {"outage", []func(*Facts){func(f *Facts) {
 			f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open", Why: "the host refused the connection"}}
 		}}, []string{"api.test / b does not work: the host refused the connection. Look at it"}},

@@ -109,7 +109,7 @@ func ownAnswers(f *Facts) (list []status.Advice) {
 	for _, one := range f.History.Failed {
 		if code, _ := status.ReadFailure(one.What); code == 0 && !told[one.What] {
 			told[one.What] = true
-			change := cmp.Or(ownChanges[one.What], "The reason has its remedy") + ": see docs/troubleshooting.md#" + one.What + "."
+			change := cmp.Or(ownChanges[one.What], "What helps depends on the reason") + ": see docs/troubleshooting.md#" + one.What + "."
 			list = append(list, failing(f, one.What, "%s: abide itself answered %d of %d requests ("+one.What+")%s.", change)...)
 		}
 	}

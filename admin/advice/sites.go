@@ -29,7 +29,7 @@ func outages(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Site: b.Site, Weight: 1, Text: strings.TrimSuffix(fmt.Sprintf("%s does not work: %s, %s", b.Name(), b.Why, status.Since(b.Since, f.Now)), ", ") + ".",
-			Change: "Look at it, or at the network: no limit is the reason. abide asks again by itself, and what waits goes as soon as it works.",
+			Change: "Look at it, or at the network: no limit is the reason. abide asks again for 502, 503, 504 and connections that fail; other answers reach the client.",
 		})
 	}
 	return list

@@ -59,7 +59,6 @@ type poolView struct {
 	*status.Pool
 	Counts []stateCount
 	Rows   []tokenRow // those that cannot go first
-	Width  int        // of a timeline
 	Now    time.Time
 }
 
@@ -71,7 +70,7 @@ type stateCount struct {
 
 // poolOf is a pool with the timelines of its tokens.
 func poolOf(p *status.Pool, from *history.Snapshot, now time.Time) poolView {
-	v := poolView{Pool: p, Width: timelineWidth, Now: now, Counts: countsOf(p.Tokens, now)}
+	v := poolView{Pool: p, Now: now, Counts: countsOf(p.Tokens, now)}
 	end := cmp.Or(from.End, now.Truncate(history.Step).Add(history.Step))
 	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
 	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(stateOf(&b, now), stateOf(&a, now)) })
