@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Explanation describes the limits and waits that a request would meet now.
@@ -23,25 +24,7 @@ type Explanation struct {
 	// Shared: other processes use a limit that it needs, so that it may go later than ETA.
 	Shared bool
 
-	Limits []limitInfo // that it needs, in order; the site itself only while it cools
-}
-
-// limitInfo describes the state of one limit.
-type limitInfo struct {
-	Limit    string // as people know it
-	Key      string
-	Learned  bool          // nobody wrote it: MeterSource.NewMeter has made its meter
-	Left     int64         // -1: it has no amount
-	Rate     float64       // of an adaptive limit, now, per second; 0 of others
-	Next     time.Time     // when the request could take from it, were it alone; zero: not known
-	Asking   bool          // its store is asked what is left
-	Unknown  bool          // no answer has told what is left
-	Guessed  time.Duration // the length that its window is taken to have, as it is not known; 0: it is known, or does not matter
-	Unused   bool          // the request needs it only with a token or backend that is ready later than another
-	Cooling  time.Time     // zero: it does not
-	Why      string        // of the cooldown, or of what follows one
-	Held     int           // holds that wait for it
-	InFlight int64         // units taken by what is not over
+	Limits []status.ExplainedLimit // that it needs, in order; the site itself only while it cools
 }
 
 // Explain tells what a request would meet now. It makes nothing and changes
@@ -210,10 +193,10 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 }
 
 // now returns the state of a limit for a request that needs so much of it.
-func (s *site) now(now time.Time, n need, title, key string) limitInfo {
+func (s *site) now(now time.Time, n need, title, key string) status.ExplainedLimit {
 	res := n.resource
-	at := limitInfo{
-		Limit: title, Key: key, Left: -1, Next: res.when(now, n.n),
+	at := status.ExplainedLimit{
+		Limit: title, Of: key, Left: -1, Next: res.when(now, n.n),
 		Why: res.cooldown.why(now), InFlight: res.inFlight,
 	}
 	if res.meter != nil {
@@ -225,12 +208,12 @@ func (s *site) now(now time.Time, n need, title, key string) limitInfo {
 			GuessedWindow() time.Duration
 			Announced() bool
 		}); ok {
-			at.Guessed, at.Unknown = learned.GuessedWindow(), !learned.Announced()
+			at.GuessedWindow, at.Unknown = learned.GuessedWindow().Seconds(), !learned.Announced()
 		}
 	}
 	away := at.Next.After(now) && res.away(now) && !res.cooldown.until.After(now)
 	if asking := res.asking(now, at.Next, n.n); away || asking || at.Next.Sub(now) > far {
-		at.Next, at.Asking = time.Time{}, away || asking && res.asks(now, n.n)
+		at.Next, at.Asks = time.Time{}, away || asking && res.asks(now, n.n)
 	}
 	if res.cooldown.until.After(now) {
 		at.Cooling = res.cooldown.until

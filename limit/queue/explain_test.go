@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestExplainOfASiteThatIsNotKnownMakesNothing(t *testing.T) {
@@ -56,14 +57,14 @@ func TestExplainSaysWhatARequestWouldMeet(t *testing.T) {
 			if e.Held != 3 || e.InFlight != 1 || e.Place != c.place || e.ETA.Sub(start) != c.eta || e.Limit != "limit" {
 				t.Errorf("%s: %+v", name, e)
 			}
-			if len(e.Limits) != 2 || e.Limits[0] != (limitInfo{Limit: "limit", Next: start.Add(time.Minute), Held: 3, InFlight: 1}) ||
-				e.Limits[1] != (limitInfo{Limit: "5 in flight", Left: 4, Next: start, InFlight: 1}) {
+			if len(e.Limits) != 2 || e.Limits[0] != (status.ExplainedLimit{Limit: "limit", Next: start.Add(time.Minute), Held: 3, InFlight: 1}) ||
+				e.Limits[1] != (status.ExplainedLimit{Limit: "5 in flight", Left: 4, Next: start, InFlight: 1}) {
 				t.Errorf("%s: the limits are %+v", name, e.Limits)
 			}
 		}
 		first.Cool(Scope{}, start.Add(time.Hour), "Retry-After")
 		e := g.Explain(r)
-		if len(e.Limits) != 3 || e.Limits[0] != (limitInfo{Limit: "a", Left: -1, Next: start.Add(time.Hour), Cooling: start.Add(time.Hour), Why: "Retry-After", Held: 3}) {
+		if len(e.Limits) != 3 || e.Limits[0] != (status.ExplainedLimit{Limit: "a", Left: -1, Next: start.Add(time.Hour), Cooling: start.Add(time.Hour), Why: "Retry-After", Held: 3}) {
 			t.Errorf("while it cools: %+v", e.Limits)
 		}
 		if e.Blocker.String() != "a (Retry-After)" || !e.Until.Equal(start.Add(time.Hour)) {

@@ -286,18 +286,10 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 
 // explanationOf converts the explanation of the queue for a request.
 func explanationOf(x queue.Explanation) status.Explanation {
-	e := status.Explanation{
-		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA,
+	return status.Explanation{
+		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA, Limits: x.Limits,
 		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.Behind, Asks: x.Asking, Never: x.Never, Shared: x.Shared,
 	}
-	for _, one := range x.Limits {
-		e.Limits = append(e.Limits, status.ExplainedLimit{
-			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Rate: one.Rate, Next: one.Next,
-			Asks: one.Asking, Cooling: one.Cooling, Why: one.Why, Held: one.Held, InFlight: one.InFlight,
-			Unused: one.Unused, Unknown: one.Unknown, GuessedWindow: one.Guessed.Seconds(),
-		})
-	}
-	return e
 }
 
 // Operator changes, while abide runs, what a Dispatcher goes by.

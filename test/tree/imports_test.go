@@ -27,7 +27,7 @@ var rooms = []room{
 	{"store", []string{"policy", "limit", "status", "internal"}},
 	{"tokens", []string{"policy", "status", "internal"}},
 	{"policy", []string{"limit", "internal"}},
-	{"limit", []string{"internal"}},
+	{"limit", []string{"status", "internal"}},
 	{"metrics", []string{"status"}},
 	{"status", nil},
 	{"internal", nil},
