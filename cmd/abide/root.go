@@ -94,6 +94,7 @@ help config" lists every setting.`,
 		root.AddCommand(group.commands...)
 	}
 	root.AddCommand(learnCommand(), shardCommand(), versionCommand(), configTopic(), flagsTopic(root.PersistentFlags()))
+	root.AddCommand(&cobra.Command{Use: "end-orphan", Hidden: true, Args: cobra.NoArgs, Run: func(cmd *cobra.Command, _ []string) { endOrphan(cmd.InOrStdin()) }})
 	root.InitDefaultHelpCmd()
 	helpOfCommands(root)
 	return root

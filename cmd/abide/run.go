@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -341,13 +340,16 @@ func statusOfChild(name string, child *exec.Cmd, err error) error {
 
 // runChild starts a command and waits for its end.
 func runChild(child *exec.Cmd, caught *childSignals) error {
-	// The kernel ends the command with the thread that has started it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	group := groupFor(child)
+	started, ended, err := group.endWithAbide()
+	if err != nil {
+		return fmt.Errorf("starting the process that ends the command if abide is killed: %w", err)
+	}
+	defer ended()
 	if err := child.Start(); err != nil {
 		return err
 	}
+	started(child.Process.Pid)
 	caught.forward(child.Process, group)
 	return child.Wait()
 }

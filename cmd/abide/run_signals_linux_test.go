@@ -120,6 +120,24 @@ func TestTheCommandEndsWithAnAbideThatIsKilled(t *testing.T) {
 	d.status() // which waits for the end of the output, so for the command
 }
 
+// TestAnAbideThatIsKilledSendsItsCommandOneSignal: Scrapy loses its queue by a second one.
+func TestAnAbideThatIsKilledSendsItsCommandOneSignal(t *testing.T) {
+	for range 5 {
+		d := counterIn(t, &syscall.SysProcAttr{Setsid: true}, piped(t))
+		go func() { _ = d.cmd.Wait(); close(d.ended) }()
+		group, err := strconv.Atoi(strings.Fields(d.out.await(t, `ready in \d+`)[0])[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.signal(syscall.SIGKILL)
+		d.out.await(t, "got TERM")
+		_ = syscall.Kill(-group, syscall.SIGUSR1)
+		if counted := d.out.await(t, "counted .*? INT")[0]; counted != "counted 1 TERM and 0 INT" {
+			t.Errorf("it %s", counted)
+		}
+	}
+}
+
 // terminals are the two ends of a new pseudo terminal.
 func terminals(t *testing.T) (master, tty *os.File) {
 	t.Helper()

@@ -4,9 +4,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/abide-proxy/abide/internal/alive"
 	"golang.org/x/sys/unix"
@@ -31,8 +36,47 @@ type childGroup struct {
 func groupFor(child *exec.Cmd) childGroup {
 	g := childGroup{own: !inForeground()}
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: g.own}
-	endWithParent(child.SysProcAttr)
 	return g
+}
+
+// endWithAbide starts "abide end-orphan", a process that sends SIGTERM to the command when abide is
+// killed: without its proxy the command could do nothing useful. It learns of abide's end by a
+// pipe that the kernel closes then. The signal that the kernel itself offers for a parent's death
+// comes again with each thread of abide that dies, and Scrapy loses its queue by the second.
+// started names the command, and ended ends the process.
+func (g childGroup) endWithAbide() (started func(pid int), ended func(), err error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	watcher := exec.Command(path, "end-orphan")
+	watcher.Args[0] = "abide"
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals to abide's group are not for it
+	pipe, err := watcher.StdinPipe()
+	if err == nil {
+		err = watcher.Start()
+	}
+	started = func(pid int) {
+		if g.own {
+			pid = -pid // as kill(2) names a group
+		}
+		_, _ = fmt.Fprint(pipe, pid)
+	}
+	ended = func() {
+		_, _ = fmt.Fprint(pipe, " has ended")
+		pipe.Close()
+		_ = watcher.Wait()
+	}
+	return started, ended, err
+}
+
+// endOrphan sends SIGTERM to the process or group that in names, when in ends after the number.
+func endOrphan(in io.Reader) {
+	signal.Ignore(forwardedSignals...)
+	text, _ := io.ReadAll(in)
+	if pid, err := strconv.Atoi(string(text)); err == nil {
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
 }
 
 // inForeground tells whether abide is in the foreground of a terminal.
@@ -103,3 +147,12 @@ func registrationLocked(f *os.File, pid int) bool {
 
 // reopenSignals are the signals that open the access log again.
 var reopenSignals = []os.Signal{syscall.SIGUSR1}
+
+// monotonic is the time of CLOCK_MONOTONIC, which systemd compares with its own.
+func monotonic() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
+}

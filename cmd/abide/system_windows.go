@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -17,6 +18,13 @@ type childGroup struct{}
 func groupFor(*exec.Cmd) childGroup               { return childGroup{} }
 func (childGroup) jobSignals() []os.Signal        { return nil }
 func (childGroup) forward(*os.Process, os.Signal) {}
+
+// endWithAbide does nothing: the command outlives an abide that is killed.
+func (childGroup) endWithAbide() (started func(pid int), ended func(), err error) {
+	return func(int) {}, func() {}, nil
+}
+
+func endOrphan(io.Reader) {}
 
 // lockRegistration does nothing: a file that is open could not be renamed here.
 func lockRegistration(*os.File) error { return nil }
