@@ -16,7 +16,7 @@ import (
 // is safe for concurrent use. If you add a metric, also add it to docs/operating.md.
 type Metrics struct {
 	// What a scrape asks for: see asked.
-	Holds *asked[[]HoldCount] // waiting requests
+	Holds *asked[map[status.HeldCount]int] // waiting requests
 	// Blocked lists what held requests since the process began, and Observed what limits with mode:
 	// observe would have held. A value that falls belongs to a limit that was forgotten and has begun again.
 	Blocked, Observed *blockedSums

@@ -6,20 +6,9 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/abide-proxy/abide/status"
 )
-
-// HoldCount counts the requests of one priority that wait for a site.
-type HoldCount struct {
-	Site        string
-	Priority, N int
-}
-
-// BlockedTime sums the time that a limit has held requests of a site: three requests for two
-// seconds are six.
-type BlockedTime struct {
-	Site, Limit string
-	Seconds     float64
-}
 
 // asked is a collector of what a function returns at a scrape. The function is called with
 // the lock held, so that of two concurrent scrapes neither uses older values for counts that
@@ -62,13 +51,11 @@ var (
 
 const lowestPriority = 7
 
-func newHolds(sites *sites) *asked[[]HoldCount] {
-	return &asked[[]HoldCount]{descs: []*prometheus.Desc{holdsDesc}, collect: func(now []HoldCount, to chan<- prometheus.Metric) {
+func newHolds(sites *sites) *asked[map[status.HeldCount]int] {
+	return &asked[map[status.HeldCount]int]{descs: []*prometheus.Desc{holdsDesc}, collect: func(now map[status.HeldCount]int, to chan<- prometheus.Metric) {
 		sum := map[pair]int{}
-		for _, one := range now {
-			if one.N > 0 {
-				sum[pair{sites.labelOf(one.Site), strconv.Itoa(min(max(one.Priority, 0), lowestPriority))}] += one.N
-			}
+		for of, n := range now {
+			sum[pair{sites.labelOf(of.Site), strconv.Itoa(min(max(of.Priority, 0), lowestPriority))}] += n
 		}
 		for at, n := range sum {
 			to <- gaugeOf(holdsDesc, float64(n), at[0], at[1])
@@ -78,7 +65,7 @@ func newHolds(sites *sites) *asked[[]HoldCount] {
 
 // blockedSums sums the times that limits held requests. Sites beyond the maximum are "other".
 type blockedSums struct {
-	asked[[]BlockedTime]
+	asked[[]status.BlockedTime]
 	sites *sites
 	seen  Growth[pair]                  // :: site, limit
 	total map[string]map[string]float64 // :: label of the site → label of the limit → sum
@@ -87,7 +74,7 @@ type blockedSums struct {
 func newBlocked(sites *sites, d *prometheus.Desc) *blockedSums {
 	b := &blockedSums{sites: sites, total: map[string]map[string]float64{}}
 	b.descs = []*prometheus.Desc{d}
-	b.collect = func(now []BlockedTime, to chan<- prometheus.Metric) {
+	b.collect = func(now []status.BlockedTime, to chan<- prometheus.Metric) {
 		b.addSince(now)
 		for site, limits := range b.total {
 			for limit, seconds := range limits {
@@ -100,7 +87,7 @@ func newBlocked(sites *sites, d *prometheus.Desc) *blockedSums {
 
 // addSince adds what was blocked since the last scrape. So no series falls, although the
 // queue forgets sites, and the series of a replaced site ends.
-func (b *blockedSums) addSince(now []BlockedTime) {
+func (b *blockedSums) addSince(now []status.BlockedTime) {
 	said := map[pair]Sums{}
 	for _, one := range now {
 		if one.Seconds > 0 && one.Seconds < math.MaxFloat64 { // not NaN either

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestWaitsReplaysAndRefusalsAreCountedBySite(t *testing.T) {
@@ -48,28 +50,27 @@ func TestTheQueueIsAskedWhenTheMetricsAreRead(t *testing.T) {
 	expect(t, m, 0, "abide_queue_holds")
 	expect(t, m, 0, "abide_queue_blocked_seconds_total")
 	m.Site("api.test")
-	m.Holds.Ask(func() []HoldCount {
-		return []HoldCount{
-			{"api.test", 3, 2},
-			{"api.test", 0, 1},
-			{"api.test", 3, 4},
-			{"api.test", 7, 0},
-			{"a.test", 3, 10},
-			{"b.test", 3, 10},
-			{"c.test", 8, 1},
-			{"c.test", -1, 1},
+	m.Holds.Ask(func() map[status.HeldCount]int {
+		return map[status.HeldCount]int{
+			{Site: "api.test", Client: "x", Priority: 3}: 2,
+			{Site: "api.test", Priority: 0}:              1,
+			{Site: "api.test", Client: "y", Priority: 3}: 4,
+			{Site: "a.test", Priority: 3}:                10,
+			{Site: "b.test", Priority: 3}:                10,
+			{Site: "c.test", Priority: 8}:                1,
+			{Site: "c.test", Priority: -1}:               1,
 		}
 	})
-	m.Blocked.Ask(func() []BlockedTime {
-		return []BlockedTime{
-			{"api.test", "2 in flight", 1.5},
-			{"api.test", "2 in flight", 1},
-			{"api.test", "never", 0},
-			{"a.test", "2 in flight", 1},
-			{"b.test", "2 in flight", 1},
-			{"b.test", "x", math.NaN()},
-			{"b.test", "x", -1},
-			{"b.test", "x", math.Inf(1)},
+	m.Blocked.Ask(func() []status.BlockedTime {
+		return []status.BlockedTime{
+			{Site: "api.test", Limit: "2 in flight", Seconds: 1.5},
+			{Site: "api.test", Limit: "2 in flight", Seconds: 1},
+			{Site: "api.test", Limit: "never", Seconds: 0},
+			{Site: "a.test", Limit: "2 in flight", Seconds: 1},
+			{Site: "b.test", Limit: "2 in flight", Seconds: 1},
+			{Site: "b.test", Limit: "x", Seconds: math.NaN()},
+			{Site: "b.test", Limit: "x", Seconds: -1},
+			{Site: "b.test", Limit: "x", Seconds: math.Inf(1)},
 		}
 	})
 	for range 2 { // reading changes nothing
@@ -87,9 +88,9 @@ func TestTheQueueIsAskedWhenTheMetricsAreRead(t *testing.T) {
 func TestTheLimitsOfASiteAreBounded(t *testing.T) {
 	m := New(1)
 	m.Site("api.test")
-	m.Blocked.Ask(func() (all []BlockedTime) {
+	m.Blocked.Ask(func() (all []status.BlockedTime) {
 		for i := range 1000 {
-			all = append(all, BlockedTime{"api.test", fmt.Sprintf("%d in flight", i), 1})
+			all = append(all, status.BlockedTime{Site: "api.test", Limit: fmt.Sprintf("%d in flight", i), Seconds: 1})
 		}
 		return all
 	})
@@ -105,9 +106,9 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := New(rapid.IntRange(0, 3).Draw(rt, "max"))
 		said := map[pair]float64{}
-		m.Blocked.Ask(func() (all []BlockedTime) {
+		m.Blocked.Ask(func() (all []status.BlockedTime) {
 			for at, seconds := range said {
-				all = append(all, BlockedTime{at[0], at[1], seconds})
+				all = append(all, status.BlockedTime{Site: at[0], Limit: at[1], Seconds: seconds})
 			}
 			return all
 		})
@@ -162,11 +163,11 @@ func TestTwoReadersAtOnceCountOnce(t *testing.T) {
 	m.Site("api.test")
 	var mu sync.Mutex
 	seconds := 0.0
-	m.Blocked.Ask(func() []BlockedTime {
+	m.Blocked.Ask(func() []status.BlockedTime {
 		mu.Lock()
 		defer mu.Unlock()
 		seconds++
-		return []BlockedTime{{"api.test", "2 in flight", seconds}}
+		return []status.BlockedTime{{Site: "api.test", Limit: "2 in flight", Seconds: seconds}}
 	})
 	var readers sync.WaitGroup
 	for range 4 {

@@ -175,15 +175,17 @@ func TestNoNameThatAClientChoosesBreaksTheExposition(t *testing.T) {
 		m.Site(name).Replayed(name)
 		m.Site(name).RefusedBy(name)
 	}
-	m.Holds.Ask(func() (all []HoldCount) {
+	m.Holds.Ask(func() map[status.HeldCount]int {
+		all := map[status.HeldCount]int{}
 		for i, name := range names {
-			all = append(all, HoldCount{name, i - 3, 1}, HoldCount{name + "?", 3, 1})
+			all[status.HeldCount{Site: name, Priority: i - 3}]++
+			all[status.HeldCount{Site: name + "?", Priority: 3}]++
 		}
 		return all
 	})
-	m.Blocked.Ask(func() (all []BlockedTime) {
+	m.Blocked.Ask(func() (all []status.BlockedTime) {
 		for _, name := range names {
-			all = append(all, BlockedTime{name, name, 1}, BlockedTime{"?" + name, name, 1})
+			all = append(all, status.BlockedTime{Site: name, Limit: name, Seconds: 1}, status.BlockedTime{Site: "?" + name, Limit: name, Seconds: 1})
 		}
 		return all
 	})

@@ -36,6 +36,21 @@ type HoldList struct {
 	More  bool   `json:"more"`
 }
 
+// HeldCount is the key by which the requests that wait are counted: those of one client and
+// priority at one site.
+type HeldCount struct {
+	Site, Client string
+	Priority     int
+}
+
+// BlockedTime is for how long a limit has blocked requests of a site since it was first seen:
+// three requests for two seconds are six.
+type BlockedTime struct {
+	Site, Limit string
+	Seconds     float64 // times requests
+	Busy        float64 // seconds for which it blocked any request
+}
+
 // Wait sums up the holds of one site that wait for the same limit, or those of many sites whose limits have the same name:
 // Site is then the one where the most wait, and Sites counts all.
 type Wait struct {

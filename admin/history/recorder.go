@@ -9,7 +9,6 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
-	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -36,7 +35,7 @@ const begun = "history begun"
 // Options are the sources and the destination of a Recorder. A function that is nil has nothing.
 type Options struct {
 	Sites   func() []metrics.SiteCount
-	Blocked func() []queue.Blocked
+	Blocked func() []status.BlockedTime
 	Tokens  func() status.Tokens
 	Waiting func() int // how many requests wait
 	File    File       // nil: only the last hour is kept, in memory
@@ -67,7 +66,7 @@ func New(o Options) *Recorder {
 		o.Sites = func() []metrics.SiteCount { return nil }
 	}
 	if o.Blocked == nil {
-		o.Blocked = func() []queue.Blocked { return nil }
+		o.Blocked = func() []status.BlockedTime { return nil }
 	}
 	if o.Tokens == nil {
 		o.Tokens = func() (none status.Tokens) { return none }

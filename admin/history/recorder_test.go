@@ -14,13 +14,12 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
-func noBlocked() []queue.Blocked { return nil }
+func noBlocked() []status.BlockedTime { return nil }
 
 // fakeFile records by a function, and has what it is given.
 type fakeFile struct {
@@ -145,8 +144,8 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		var kept store.History
 		held := 0.0
 		file := fakeFile{record: func(_ context.Context, h store.History) error { kept = h; return nil }}
-		r := New(Options{Sites: m.Sites, Log: logrus.New(), File: &file, Blocked: func() []queue.Blocked {
-			return []queue.Blocked{{Site: "a", Limit: "5/s", Seconds: held, Busy: held / 2}}
+		r := New(Options{Sites: m.Sites, Log: logrus.New(), File: &file, Blocked: func() []status.BlockedTime {
+			return []status.BlockedTime{{Site: "a", Limit: "5/s", Seconds: held, Busy: held / 2}}
 		}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -348,8 +347,8 @@ func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
 func TestABlockedTimeThatFallsHasBegunAgain(t *testing.T) {
 	r := New(Options{})
 	for i, one := range []struct{ now, want float64 }{{2, 2}, {5, 3}, {5, 0}, {1, 1}, {4, 3}} {
-		r.options.Blocked = func() []queue.Blocked {
-			return []queue.Blocked{{Site: "a", Limit: "5/s", Seconds: one.now, Busy: one.now}}
+		r.options.Blocked = func() []status.BlockedTime {
+			return []status.BlockedTime{{Site: "a", Limit: "5/s", Seconds: one.now, Busy: one.now}}
 		}
 		list := r.blockedSince()
 		var got time.Duration

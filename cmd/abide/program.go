@@ -23,7 +23,6 @@ import (
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/internal/disk"
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy"
@@ -142,9 +141,9 @@ func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 		a.proxy.Own(tcpAddr.AddrPort())
 	}
 	a.metrics.Certificates.Ask(a.ca.Cached)
-	a.metrics.Holds.Ask(a.holdCounts)
-	a.metrics.Blocked.Ask(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Blocked()) })
-	a.metrics.Observed.Ask(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Observed()) })
+	a.metrics.Holds.Ask(func() map[status.HeldCount]int { return a.proxy.HeldCounts() })
+	a.metrics.Blocked.Ask(func() []status.BlockedTime { return a.proxy.Blocked() })
+	a.metrics.Observed.Ask(func() []status.BlockedTime { return a.proxy.Observed() })
 	a.metrics.Breakers.Ask(a.proxy.Breakers)
 	a.metrics.Tokens.Ask(func() metrics.Known { return metrics.Known{Tokens: a.proxy.Tokens(), Written: a.proxy.WrittenLimits()} })
 	a.metrics.Permits.Ask(a.proxy.OpenPermits)
@@ -452,21 +451,6 @@ func (a *program) opens() []net.Listener {
 
 // adminProcess offers the admin listener what it needs of the process.
 type adminProcess struct{ *program }
-
-// holdCounts lists the requests that wait, by site, client and priority, for the metrics.
-func (a *program) holdCounts() (list []metrics.HoldCount) {
-	for at, n := range a.proxy.HeldCounts() {
-		list = append(list, metrics.HoldCount{Site: at.Site, Priority: at.Priority, N: n})
-	}
-	return list
-}
-
-// blockedTimes converts the times that limits held requests for the metrics.
-func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
-	return lists.Map(since, func(blocked dispatch.Blocked) metrics.BlockedTime {
-		return metrics.BlockedTime{Site: blocked.Site, Limit: blocked.Limit, Seconds: blocked.Seconds}
-	})
-}
 
 // waiting counts the requests that wait.
 func (a *program) waiting() (n int) {

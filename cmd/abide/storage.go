@@ -250,7 +250,7 @@ func (a *program) storeMetrics() status.Store {
 
 // newHistory returns a recorder of what is counted. Tokens and waiting requests are sampled for the console alone.
 func (a *program) newHistory() *history.Recorder {
-	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []dispatch.Blocked { return a.proxy.Blocked() }, Log: a.log}
+	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []status.BlockedTime { return a.proxy.Blocked() }, Log: a.log}
 	if a.admin != nil {
 		o.Tokens, o.Waiting = func() status.Tokens { return a.proxy.Tokens() }, a.waiting
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // block is the reason why a hold cannot take one of its alternatives.
@@ -255,22 +257,15 @@ type blockedSince struct {
 // matter.
 const mostBlockedSince = 32
 
-// Blocked is the time for which a limit has blocked requests since it was first seen.
-type Blocked struct {
-	Site, Limit string
-	Seconds     float64 // times requests
-	Busy        float64 // seconds for which it blocked any request
-}
-
 // Blocked lists the limits that have blocked requests, of all sites in memory. A site that
 // was forgotten begins at zero.
-func (g *Gate) Blocked() []Blocked {
-	var list []Blocked
+func (g *Gate) Blocked() []status.BlockedTime {
+	var list []status.BlockedTime
 	g.each(func(s *site) {
 		now := g.clock.Now()
 		for name, t := range s.sched.agenda.blockedTimes {
 			if seconds := t.upTo(now); seconds > 0 {
-				list = append(list, Blocked{s.name, name, seconds, t.busyUpTo(now)})
+				list = append(list, status.BlockedTime{Site: s.name, Limit: name, Seconds: seconds, Busy: t.busyUpTo(now)})
 			}
 		}
 	})
@@ -279,12 +274,12 @@ func (g *Gate) Blocked() []Blocked {
 
 // Observed lists for how long requests that were only observed would have waited for each
 // limit.
-func (g *Gate) Observed() []Blocked {
-	var list []Blocked
+func (g *Gate) Observed() []status.BlockedTime {
+	var list []status.BlockedTime
 	g.each(func(s *site) {
 		for name, t := range s.sched.agenda.blockedTimes {
 			if t.observed > 0 {
-				list = append(list, Blocked{Site: s.name, Limit: name, Seconds: t.observed})
+				list = append(list, status.BlockedTime{Site: s.name, Limit: name, Seconds: t.observed})
 			}
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // SiteWaiting summarizes the requests that wait at one site.
@@ -69,7 +71,7 @@ func (s *site) waiting(now time.Time) SiteWaiting {
 	return found
 }
 
-// HeldRequest is one request that waits, as shown to the operator. Counts are by HeldCount,
+// HeldRequest is one request that waits, as shown to the operator. Counts are by status.HeldCount,
 // and a summary of a site is a SiteWaiting.
 type HeldRequest struct {
 	Site, Client string
@@ -95,16 +97,9 @@ func (g *Gate) HeldRequests(name string) []HeldRequest {
 	return list
 }
 
-// HeldCount is the key by which the requests that wait are counted: those of one client and
-// priority at one site.
-type HeldCount struct {
-	Site, Client string
-	Priority     int
-}
-
 // HeldCounts counts the requests that wait at a site; "" is every site. It asks no limit.
-func (g *Gate) HeldCounts(name string) map[HeldCount]int {
-	counts := map[HeldCount]int{}
+func (g *Gate) HeldCounts(name string) map[status.HeldCount]int {
+	counts := map[status.HeldCount]int{}
 	if g.held.Load() == 0 {
 		return counts
 	}
@@ -113,7 +108,7 @@ func (g *Gate) HeldCounts(name string) map[HeldCount]int {
 			return
 		}
 		for _, h := range s.sched.all() {
-			counts[HeldCount{s.name, h.name, h.priority}]++
+			counts[status.HeldCount{Site: s.name, Client: h.name, Priority: h.priority}]++
 		}
 	})
 	return counts

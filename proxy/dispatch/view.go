@@ -91,7 +91,7 @@ func anyOf(title string, tokens int, pool, limit string) string {
 }
 
 // HeldCounts counts the requests that wait at each site.
-func (v *View) HeldCounts() map[queue.HeldCount]int { return v.gate.HeldCounts("") }
+func (v *View) HeldCounts() map[status.HeldCount]int { return v.gate.HeldCounts("") }
 
 // Activity sums up what became of requests since the start.
 func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
@@ -107,14 +107,11 @@ func (v *View) Waiting() []queue.SiteWaiting {
 	return list
 }
 
-// Blocked is the time that a limit has held requests of a site back.
-type Blocked = queue.Blocked
-
 // Blocked returns the time that each limit that is remembered has held requests back.
-func (v *View) Blocked() []Blocked { return v.gate.Blocked() }
+func (v *View) Blocked() []status.BlockedTime { return v.gate.Blocked() }
 
 // Observed returns the time that each limit would have held back requests that were only observed.
-func (v *View) Observed() []Blocked { return v.gate.Observed() }
+func (v *View) Observed() []status.BlockedTime { return v.gate.Observed() }
 
 // Breakers returns the breakers of sites and backends that failed lately.
 func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
