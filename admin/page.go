@@ -32,7 +32,7 @@ type pages struct {
 // newPages are pages about a process.
 func newPages(o *Options, v *overview, s *sites) *pages {
 	p := &pages{overview: v, sites: s, proxy: o.Proxy, process: o.Process, history: o.History, envCommand: o.EnvCommand}
-	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 10*time.Second, 2*time.Second, 2*time.Second
+	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 3*time.Second, 2*time.Second, 2*time.Second
 	return p
 }
 

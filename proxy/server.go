@@ -16,9 +16,11 @@ import (
 	"context"
 	"errors"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,7 +104,7 @@ func New(o Options) (*Server, error) {
 	s.interception.refusals.keep(s.Persistence())
 	s.forwarder = newForwarder(transport{s.Dispatcher, o.Metrics}, o.Log, &s.conns)
 	o.Metrics.AccessLog(s.forwarder.accessLog.Dropped)
-	o.Metrics.RefusalReasons(problem.Reasons())
+	o.Metrics.RefusalReasons(slices.Sorted(maps.Keys(problem.Titles())))
 	s.connects = &connectHandler{
 		dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
 		interception: s.interception, conns: &s.conns, inner: s.innerListener, forwarder: s.forwarder,

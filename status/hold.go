@@ -102,7 +102,7 @@ func (w Wait) For() string {
 	w.Limit = Past(w.Limit) // Ends says until when
 	switch {
 	case w.Asks:
-		return "the store, which is asked what is left of " + w.Limit
+		return w.Limit + ", of which the store is asked what is left"
 	case w.Why == "":
 		return cmp.Or(LimitName(w.Limit), "its turn")
 	case w.Limit == "" || w.Limit == w.Site:

@@ -208,7 +208,7 @@ func cell(text string) string {
 
 // seconds is a number of seconds for people, of less than 10 seconds with its milliseconds.
 func seconds(n float64) string {
-	d := time.Duration(n * float64(time.Second))
+	d := DurationOf(n)
 	if d < 10*time.Second {
 		return d.Round(time.Millisecond).String()
 	}

@@ -98,6 +98,9 @@ func Long(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
+// DurationOf is a number of seconds as the API has it.
+func DurationOf(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
 // Spelled is a duration such as "8.8s" in the form of Long, with the parts of seconds below a minute: "8.8 s".
 func Spelled(text string) string {
 	if d, err := time.ParseDuration(text); err == nil && d < time.Minute {

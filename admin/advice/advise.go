@@ -120,8 +120,6 @@ func rate(perSecond float64) string {
 	return strconv.FormatFloat(perSecond, 'g', 3, 64) + "/s"
 }
 
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-
 // clock is a time of day, with its date if it is not within a day.
 func clock(at, now time.Time) string {
 	if at.Sub(now) < 24*time.Hour {

@@ -172,7 +172,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 940, 60, 0, 0), announced(status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: -1, AtRandom: .06})},
 			[]string{"refused 6 % of all attempts", "refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."},
 		},
-		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests (wait).", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
+		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests (the wait would be too long).", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
 		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
 		"a dead backend is named once":     {"limit", []func(*Facts){blocked(site, "backend", .5), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, nil},
 		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after refusals or failures has held requests for 50 %"}},
@@ -293,7 +293,7 @@ func TestWhatClientsLoseSaysWhetherItIsSoLately(t *testing.T) {
 		if want := one.Site == "a" || one.Site == "c"; one.Loses() != want {
 			t.Errorf("%+v", one)
 		}
-		if limit := map[string]string{"c": "; most wait for 6 requests per 1m.", "d": "; most wait for 4 in flight."}[one.Site]; !strings.HasSuffix(one.Text, limit) {
+		if limit := map[string]string{"c": "; most waited for 6 requests per 1m.", "d": "; most waited for 4 in flight."}[one.Site]; !strings.HasSuffix(one.Text, limit) {
 			t.Errorf("%q lacks %q", one.Text, limit)
 		}
 	}
@@ -377,7 +377,7 @@ func TestARefusalBecauseOfAPauseSaysSo(t *testing.T) {
 	f := factsOf(used("a.test", "a", 3, 464, 0, 0, 0), failed("a.test", "wait", 422), blocked("a.test", "the first request", .5))
 	f.Paused = map[string]status.Pause{"a.test": {}}
 	list := Advise(f).Advice
-	if len(list) != 1 || list[0].Text != "a.test: abide itself answered 422 of 464 requests (wait), because it is paused by the operator for longer than a request may wait (queue.wait)." || list[0].Change != "Resume it: abide resume a.test." {
+	if len(list) != 1 || list[0].Text != "a.test: abide itself answered 422 of 464 requests (the wait would be too long), because it is paused by the operator for longer than a request may wait (queue.wait)." || list[0].Change != "Resume it: abide resume a.test." {
 		t.Errorf("%+v", list)
 	}
 }

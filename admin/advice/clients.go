@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
@@ -64,7 +65,7 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 			because = status.ByPause
 			held, change = ", because it is "+because, "Resume it: abide resume "+one.Site+"."
 		} else if because != "" && what != forbidden {
-			held += "; most wait for " + because
+			held += "; most waited for " + because
 		}
 		list = append(list, status.Advice{
 			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1), Lately: f.failedLately(one.Site, what),
@@ -83,7 +84,7 @@ func (f *Facts) holding(site string) string {
 		}
 	}
 	for _, l := range f.Limits {
-		if l.Site == site && l.Left == 0 && (most.Limit == "" || seconds(l.Window) >= time.Hour) {
+		if l.Site == site && l.Left == 0 && (most.Limit == "" || status.DurationOf(l.Window) >= time.Hour) {
 			most.Limit = l.Limit
 		}
 	}
@@ -105,12 +106,12 @@ func (f *Facts) failedLately(site, what string) bool {
 
 // ownAnswers finds sites whose requests abide answered itself.
 func ownAnswers(f *Facts) (list []status.Advice) {
-	told := map[string]bool{}
+	told, titles := map[string]bool{}, problem.Titles()
 	for _, one := range f.History.Failed {
 		if code, _ := status.ReadFailure(one.What); code == 0 && !told[one.What] {
 			told[one.What] = true
 			change := cmp.Or(ownChanges[one.What], "What helps depends on the reason") + ": see docs/troubleshooting.md#" + one.What + "."
-			list = append(list, failing(f, one.What, "%s: abide itself answered %d of %d requests ("+one.What+")%s.", change)...)
+			list = append(list, failing(f, one.What, "%s: abide itself answered %d of %d requests ("+titles[one.What]+")%s.", change)...)
 		}
 	}
 	return list

@@ -112,7 +112,7 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	case limit.Window <= 0:
 		return fmt.Sprintf("More than %d at once would help, if the site allows it.", limit.Amount)
 	}
-	budget := budget{f.Now, int64(len(limits)), limit.Amount, seconds(limit.Window), left(limits)}
+	budget := budget{f.Now, int64(len(limits)), limit.Amount, status.DurationOf(limit.Window), left(limits)}
 	if limit.By == "token" && f.usable(f.Pools[site]) > 0 {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
 		return f.oneMoreToken(budget, site, limit.Limit)
@@ -156,7 +156,7 @@ func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	for _, l := range limits {
 		remaining += max(l.Remaining, 0)
 	}
-	return f.oneMoreToken(budget{f.Now, int64(n), announced.Limit, seconds(announced.Window), remaining}, site, announced.Name())
+	return f.oneMoreToken(budget{f.Now, int64(n), announced.Limit, status.DurationOf(announced.Window), remaining}, site, announced.Name())
 }
 
 // ceiling is the lowest rate, below the one that is wanted, that limits allow, and the title of the limit; "": no limit
@@ -182,7 +182,7 @@ func (f *Facts) others(site, but string, tokens int, rate float64) (lowest ceili
 			meters = max(tokens, 1)
 		}
 		if limit != but && amount > 0 && window > 0 {
-			limits[limit] = budget{meters: int64(meters), amount: amount, window: seconds(window), left: limits[limit].left + max(left, 0)}
+			limits[limit] = budget{meters: int64(meters), amount: amount, window: status.DurationOf(window), left: limits[limit].left + max(left, 0)}
 		}
 	}
 	for _, l := range f.Limits {

@@ -355,7 +355,7 @@ func TestABlockedTimeThatFallsHasBegunAgain(t *testing.T) {
 		for _, b := range list {
 			got += b.Held
 		}
-		if got != seconds(one.want) {
+		if got != status.DurationOf(one.want) {
 			t.Errorf("%d: %v, want %v s", i, got, one.want)
 		}
 	}

@@ -70,13 +70,11 @@ func (r *Recorder) blockedSince() (list []store.Blocked) {
 	}
 	for of, grown := range r.growth.Since(now) {
 		if grown[0] > 0 {
-			list = append(list, store.Blocked{Site: of.site, Limit: of.limit, Held: seconds(grown[0]), Busy: seconds(grown[1])})
+			list = append(list, store.Blocked{Site: of.site, Limit: of.limit, Held: status.DurationOf(grown[0]), Busy: status.DurationOf(grown[1])})
 		}
 	}
 	return list
 }
-
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // counted sums up what is counted since the last full minute. The zero value is empty.
 type counted struct {

@@ -130,7 +130,7 @@ func TestThePageAnswersInTheOrderInWhichAnOperatorAsks(t *testing.T) {
 	f.Proxy, f.Advice, f.Store = "http://127.0.0.1:3128", []status.Advice{{Text: "more tokens"}}, &status.Store{Kind: status.StoreShared}
 	f.Tokens.Limits = []status.Announced{{Site: "a.test", Limit: 9, Remaining: 3}}
 	f.Past.Periods = []Period{{Name: "hour", Step: time.Minute, Steps: 60}}
-	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "Advice</h2>", "Sites <small>", "Tokens</h2>", "Jobs</h2>",
+	inOrder(t, rendered(t, f), "What is wrong</h2>", "Waiting</h2>", "Flowing</h2>", "Advice <small>", "Sites <small>", "Tokens</h2>", "Jobs</h2>",
 		"Limits</h2>", "Learned from sites</h3>", "Quotas</h3>", "Configured, with defaults</h3>", "Bandwidth</h2>", "Fleet</h2>", "Point a client at it</h2>")
 	inOrder(t, rendered(t, &Facts{}), "Point a client at it</h2>", "Nothing is wrong</h2>", "Waiting</h2>")
 }

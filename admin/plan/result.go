@@ -129,7 +129,7 @@ func (s *simulation) causes() (list []Cause) {
 	t := &s.tally
 	blocked := maps.Clone(t.blocked)
 	for _, one := range s.dispatcher.Gate().Blocked() {
-		blocked[blame{one.Site, one.Limit}] += time.Duration(one.Seconds * float64(time.Second))
+		blocked[blame{one.Site, one.Limit}] += status.DurationOf(one.Seconds)
 	}
 	add := func(c Cause, d time.Duration) {
 		if c.Seconds = d.Seconds(); d > 0 {

@@ -153,7 +153,7 @@ type row struct {
 
 func rowOf(site status.Site) row {
 	w := row{
-		site: site.Name, rate: site.Rate, waiting: site.Held, longest: seconds(site.LongestWait),
+		site: site.Name, rate: site.Rate, waiting: site.Held, longest: status.DurationOf(site.LongestWait),
 		limitedBy: site.LimitedBy, refusals: site.Refusals, state: status.BreakerWord(site.Breaker), paused: site.Paused != nil,
 	}
 	if w.paused {

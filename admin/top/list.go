@@ -133,6 +133,3 @@ func short(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
-
-// seconds is a number of seconds as the API has it.
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -94,7 +94,7 @@ func (m *model) holdList() list {
 	l := list{titles: []string{"CLIENT", "PRIORITY", "WAITED", "WAITS FOR", "UNTIL", "EXPECTED"}}
 	for _, h := range m.now.holds.Holds {
 		w := status.Wait{Site: h.Site, Limit: h.Limit, Why: h.Why, Asks: h.Asks, Until: h.Until}
-		l.add(cmp.Or(h.Client, "-"), fmt.Sprint(h.Priority), short(seconds(h.Waited)), w.For(), w.Ends(m.now.at), cmp.Or(status.Ahead(h.Expected, m.now.at), "-"))
+		l.add(cmp.Or(h.Client, "-"), fmt.Sprint(h.Priority), short(status.DurationOf(h.Waited)), w.For(), w.Ends(m.now.at), cmp.Or(status.Ahead(h.Expected, m.now.at), "-"))
 	}
 	return l
 }
@@ -158,7 +158,7 @@ func (m *model) header() [headerLines]string {
 	if p.Connections != nil {
 		second += fmt.Sprintf("  %s, %s", status.Number(p.Connections.Clients, "connection", "connections"), status.Number(p.Connections.Tunnels, "tunnel", "tunnels"))
 	}
-	lines := [headerLines]string{fmt.Sprintf("abide %s at %s  up %s  %s", p.Version, m.address, short(seconds(p.Uptime)), sites), second, quota(m.now.forecasts, m.now.at), m.wrong()}
+	lines := [headerLines]string{fmt.Sprintf("abide %s at %s  up %s  %s", p.Version, m.address, short(status.DurationOf(p.Uptime)), sites), second, quota(m.now.forecasts, m.now.at), m.wrong()}
 	for i, line := range lines {
 		lines[i] = clean(line)
 	}

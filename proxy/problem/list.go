@@ -3,10 +3,10 @@ package problem
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
@@ -275,15 +275,14 @@ var all = []*Problem{
 	&Away, &Insecure, &Exhausted, &Draining, &Broken, &Failed, &Malformed, &LargeHead, &Coding,
 }
 
-// Reasons are the reasons of all problems that a client may be told, in order.
-func Reasons() []string {
-	list := lists.Map(all, func(p *Problem) string { return p.Reason })
-	for _, one := range ofUpstream {
-		list = append(list, one.Reason)
+// Titles are the titles of all problems that a client may be told, by reason.
+func Titles() map[string]string {
+	titles := map[string]string{}
+	for _, one := range slices.AppendSeq(slices.Clip(all), maps.Values(ofUpstream)) {
+		titles[one.Reason] = one.Title
 	}
-	for fault := range ofTLS {
-		list = append(list, fault.String())
+	for fault, one := range ofTLS {
+		titles[fault.String()] = one.Title
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return titles
 }
