@@ -54,12 +54,14 @@ func TestAJobMayBeWrittenInManyForms(t *testing.T) {
 		"placeholders unquoted": {"name: a\nrequest:\n  url: https://api.test/x?d={date:2006/01/02}&t={to:unix}\nrange: {from: 2025-01, to: 2025-03, step: 1mo, timezone: Europe/Berlin}", func(j *jobfile.Job) bool {
 			return j.Range.Step == jobfile.Step{N: 1, Unit: "mo"} && j.Range.Zone.String() == "Europe/Berlin"
 		}},
-		"a list of items":      {"name: a\nrequest: https://api.test/{item}\nitems: [x, y]", func(j *jobfile.Job) bool { return len(j.Items.List) == 2 }},
-		"a file of items":      {"name: a\nrequest: https://api.test/{item}\nitems: ids.txt", func(j *jobfile.Job) bool { return strings.HasSuffix(j.Items.File, "/ids.txt") }},
-		"a column":             {"name: a\nrequest: https://api.test/{item}\nitems: {csv: ids.csv, column: id}", func(j *jobfile.Job) bool { return j.Items.Column == "id" }},
-		"another job":          {"name: a\nrequest: https://api.test/{item}\nitems: {job: orders.db, column: id}", func(j *jobfile.Job) bool { return strings.HasSuffix(j.Items.Job.File, "/orders.db") }},
-		"pages by a word":      {"name: a\nrequest: https://api.test/\npaginate: auto", func(j *jobfile.Job) bool { return j.Paginate.Style == jobfile.AutoPages }},
-		"pages by number":      {"name: a\nrequest: https://api.test/\npaginate: {style: page, size: 100, size_param: per_page}", func(j *jobfile.Job) bool { return j.Paginate.Param == "page" && j.Paginate.First == 1 }},
+		"a list of items": {"name: a\nrequest: https://api.test/{item}\nitems: [x, y]", func(j *jobfile.Job) bool { return len(j.Items.List) == 2 }},
+		"a file of items": {"name: a\nrequest: https://api.test/{item}\nitems: ids.txt", func(j *jobfile.Job) bool { return strings.HasSuffix(j.Items.File, "/ids.txt") }},
+		"a column":        {"name: a\nrequest: https://api.test/{item}\nitems: {csv: ids.csv, column: id}", func(j *jobfile.Job) bool { return j.Items.Column == "id" }},
+		"another job":     {"name: a\nrequest: https://api.test/{item}\nitems: {job: orders.db, column: id}", func(j *jobfile.Job) bool { return strings.HasSuffix(j.Items.Job.File, "/orders.db") }},
+		"pages by a word": {"name: a\nrequest: https://api.test/\npaginate: auto", func(j *jobfile.Job) bool { return j.Paginate.Style == jobfile.AutoPages }},
+		"pages by number": {"name: a\nrequest: https://api.test/\npaginate: {style: page, size: 100, size_param: per_page}", func(j *jobfile.Job) bool {
+			return j.Paginate.Param == "page" && j.Paginate.First == jobfile.UnknownFirst
+		}},
 		"the hash of a record": {"name: a\nrequest: https://api.test/\nid: hash", func(j *jobfile.Job) bool { return j.ID == nil }},
 		"several fields":       {"name: a\nrequest: https://api.test/\nid: [shop, number]", func(j *jobfile.Job) bool { return len(j.ID) == 2 }},
 		"columns as a list":    {"name: a\nrequest: https://api.test/\ncolumns: [user.name, day]", func(j *jobfile.Job) bool { return j.Columns[0] == jobfile.Column{Name: "name", Path: "user.name"} }},

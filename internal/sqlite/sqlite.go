@@ -27,10 +27,11 @@ func Source(path, query string) string {
 	return (&url.URL{Scheme: "file", OmitHost: true, Path: name, RawQuery: query}).String()
 }
 
-// Open prepares the connection that writes, of which there is one, and at most so many that only
+// Open prepares the connection that writes, of which there is one and whose transactions lock the
+// file as they begin, and at most so many that only
 // read. On an error the caller closes what is not nil.
 func Open(path, query string, most int) (db, readers *sql.DB, err error) {
-	if db, err = sql.Open("sqlite", Source(path, query)); err != nil {
+	if db, err = sql.Open("sqlite", Source(path, query+"&_txlock=immediate")); err != nil {
 		return nil, nil, err
 	}
 	db.SetMaxOpenConns(1)

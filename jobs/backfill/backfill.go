@@ -15,6 +15,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
@@ -43,7 +44,7 @@ type Backfill struct {
 	options  Options
 	held     heldClaims
 	progress progress
-	pausing  pausing
+	paused   atomic.Bool
 	patience output.Patience
 	claiming chan struct{} // has one element while nobody claims
 	claimed  []*output.Claim
@@ -128,7 +129,7 @@ func (b *Backfill) addUnits(ctx context.Context) error {
 }
 
 // Pause has the workers of this process wait before their next request, or lets them go on.
-func (b *Backfill) Pause(pause bool) { b.pausing.set(pause) }
+func (b *Backfill) Pause(pause bool) { b.paused.Store(pause) }
 
 // Status tells how far the job is.
 func (b *Backfill) Status(now time.Time) status.Job {
@@ -139,7 +140,7 @@ func (b *Backfill) Status(now time.Time) status.Job {
 		s.State = status.JobFailed
 	case s.Units.Left() == 0 && s.Units.Total > 0:
 		s.State = status.JobDone
-	case b.pausing.paused():
+	case b.paused.Load():
 		s.State = status.JobPaused
 	}
 	if s.State != status.JobRunning {
@@ -238,43 +239,13 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 	return c, nil
 }
 
-// pausing lets workers wait while the job is paused. The zero value is not paused.
-type pausing struct {
-	mu     sync.Mutex
-	resume chan struct{} // closed at the end of the pause; nil: not paused
-}
+// pausePoll is the time between two looks at whether a pause has ended.
+const pausePoll = 100 * time.Millisecond
 
-// set pauses, or ends the pause.
-func (p *pausing) set(pause bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case pause && p.resume == nil:
-		p.resume = make(chan struct{})
-	case !pause && p.resume != nil:
-		close(p.resume)
-		p.resume = nil
+// resumed waits for the end of a pause.
+func (b *Backfill) resumed(ctx context.Context) error {
+	for b.paused.Load() && ctx.Err() == nil {
+		_ = clock.Sleep(ctx, pausePoll)
 	}
-}
-
-func (p *pausing) paused() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.resume != nil
-}
-
-// wait waits for the end of a pause.
-func (p *pausing) wait(ctx context.Context) error {
-	p.mu.Lock()
-	resume := p.resume
-	p.mu.Unlock()
-	if resume == nil {
-		return ctx.Err()
-	}
-	select {
-	case <-resume:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return ctx.Err()
 }

@@ -82,7 +82,7 @@ func (w *twoPages) Answer(_ *send.Answer, now time.Time) (Step, error) {
 	}, nil
 }
 
-func (w *twoPages) Missing() (Step, error) { return Step{}, errors.New("every page exists") }
+func (w *twoPages) Missing(bool) (Step, error) { return Step{}, errors.New("every page exists") }
 
 func pagesOfTwo(c *output.Claim) (Walk, error) {
 	page, _ := strconv.Atoi(string(c.Checkpoint))

@@ -28,7 +28,7 @@ type progress struct {
 	samples  []sample
 	held     string // why abide refused a request last
 	heldAt   time.Time
-	noted    map[string]bool
+	noted    string // the last note
 }
 
 // sample is the number of records at a time.
@@ -36,9 +36,6 @@ type sample struct {
 	at      time.Time
 	records int64
 }
-
-// maxNotes bounds the notes that are remembered as written.
-const maxNotes = 100
 
 func (p *progress) asked(a *send.Answer, f *send.Failure) {
 	p.mu.Lock()
@@ -71,16 +68,13 @@ func (p *progress) holdBack(why string) {
 	p.held, p.heldAt = why, time.Now()
 }
 
-// note writes a note to the log, each once.
+// note writes a note to the log, unless it was the last one.
 func (p *progress) note(text string, log func(string, ...any)) {
 	p.mu.Lock()
-	if p.noted == nil {
-		p.noted = map[string]bool{}
-	}
-	said := p.noted[text] || len(p.noted) >= maxNotes
-	p.noted[text] = true
+	again := text == p.noted
+	p.noted = text
 	p.mu.Unlock()
-	if !said {
+	if !again {
 		log("%s", text)
 	}
 }

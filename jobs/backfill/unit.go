@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -26,8 +27,9 @@ type Walk interface {
 	// Answer takes the answer. An error means that the same answer would not be understood
 	// again.
 	Answer(a *send.Answer, now time.Time) (Step, error)
-	// Missing takes an answer that the page does not exist. An error means that it should.
-	Missing() (Step, error)
+	// Missing takes an answer that the page does not exist; surely is false where the answer may
+	// mean something else. An error means that the page should exist.
+	Missing(surely bool) (Step, error)
 }
 
 // Step holds what an answer adds to a walk.
@@ -64,7 +66,7 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 		return b.end(ctx, c, output.Failed, err.Error())
 	}
 	for {
-		if err := b.pausing.wait(ctx); err != nil {
+		if err := b.resumed(ctx); err != nil {
 			return err
 		}
 		a, err := b.ask(ctx, walk)
@@ -74,8 +76,10 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 		}
 		step, err := step(walk, a, failure)
 		switch {
-		case err != nil && failure != nil:
+		case errors.As(err, &failure):
 			return b.failed(ctx, c, failure)
+		case errors.As(err, new(*paginate.PathError)):
+			return fmt.Errorf("unit %s: %w", c.Key, err)
 		case err != nil:
 			return b.end(ctx, c, output.Failed, err.Error())
 		}
@@ -95,15 +99,25 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 	}
 }
 
+// behindLast finds what servers say of a page behind the last one.
+var behindLast = regexp.MustCompile(`(?i)out.?of.?(range|bounds)|beyond|past the|invalid page|no such page|page .{0,40}not (exist|found)`)
+
 // step moves a walk by an answer, or by the failure that a page does not exist.
 func step(walk Walk, a *send.Answer, f *send.Failure) (Step, error) {
+	var s Step
+	err := error(f)
 	switch {
 	case f == nil:
 		return walk.Answer(a, time.Now())
 	case f.Status == http.StatusNotFound || f.Status == http.StatusGone:
-		return walk.Missing()
+		s, err = walk.Missing(true)
+	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestedRangeNotSatisfiable || f.Status == http.StatusUnprocessableEntity:
+		s, err = walk.Missing(behindLast.MatchString(f.Body))
 	}
-	return Step{}, f
+	if err != nil {
+		return Step{}, f
+	}
+	return s, nil
 }
 
 // ask sends a request. While abide itself refuses it for a time, such as while a breaker is
@@ -195,12 +209,13 @@ func PagesOf(job *jobfile.Job) (func(c *output.Claim) (Walk, error), error) {
 	if err != nil {
 		return nil, err
 	}
+	learned := &paginate.Learned{}
 	return func(c *output.Claim) (Walk, error) {
 		first, err := units.Fill(job, c.Unit)
 		if err != nil {
 			return nil, err
 		}
-		pages, err := paginate.Restore(job.Paginate, first.URL, c.Checkpoint)
+		pages, err := paginate.Restore(job.Paginate, first.URL, c.Checkpoint, learned)
 		if err != nil {
 			return nil, err
 		}
@@ -225,21 +240,35 @@ func (w *unitWalk) Request() (*http.Request, error) {
 	return w.first.HTTP(u)
 }
 
-// Answer takes the records out of an answer and finds the next page.
+// wrongAnswer finds what servers say of an error.
+var wrongAnswer = regexp.MustCompile(`(?i)error|message|fault|exception`)
+
+// Answer takes the records out of an answer and finds the next page. An answer that has no records
+// where they should be may be another one the next time.
 func (w *unitWalk) Answer(a *send.Answer, now time.Time) (Step, error) {
 	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
 	if err != nil {
-		return Step{}, fmt.Errorf("page %d: %w", w.pages.Pages()+1, err)
+		return Step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err)}
 	}
 	list, err := w.extractor.Records(body, w.pages.Pages()+1)
+	if body.Null() && w.pages.Pages() > 0 {
+		err = records.ErrNoList
+	}
+	if errors.Is(err, records.ErrNoList) && !wrongAnswer.MatchString(string(body)) {
+		if s, missing := w.Missing(true); missing == nil {
+			return s, nil
+		}
+	}
 	if err != nil {
-		return Step{}, err
+		return Step{}, &send.Failure{Text: err.Error()}
 	}
 	for i := range list {
 		list[i].Unit, list[i].Fetched = w.unit, now
 	}
 	before := w.pages.Checkpoint()
-	step, err := w.pages.Answer(paginate.Page{URL: w.pages.Next(), Header: a.Header, Body: body, Records: len(list), Digest: records.Digest(list)})
+	step, err := w.pages.Answer(paginate.Page{
+		URL: w.pages.Next(), Header: a.Header, Body: body, Whole: w.extractor.Whole(body), Records: len(list), Digest: records.Digest(list),
+	})
 	if err != nil {
 		return Step{}, err
 	}
@@ -247,9 +276,9 @@ func (w *unitWalk) Answer(a *send.Answer, now time.Time) (Step, error) {
 }
 
 // Missing takes an answer that the page does not exist.
-func (w *unitWalk) Missing() (Step, error) {
+func (w *unitWalk) Missing(surely bool) (Step, error) {
 	before := w.pages.Checkpoint()
-	step, err := w.pages.Missing()
+	step, err := w.pages.Missing(surely)
 	if err != nil {
 		return Step{}, err
 	}

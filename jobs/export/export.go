@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"strconv"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -114,8 +113,8 @@ func (t *table) Add(r *output.Record) error {
 	t.row = append(t.row[:0], r.ID, r.Unit, r.Fetched.UTC().Format(time.RFC3339Nano))
 	for i := range t.about.Columns {
 		value := ""
-		if i < len(r.Columns) {
-			value = textOf(r.Columns[i])
+		if i < len(r.Columns) && r.Columns[i] != nil {
+			value = output.TextOf(r.Columns[i])
 		}
 		t.row = append(t.row, value)
 	}
@@ -125,19 +124,6 @@ func (t *table) Add(r *output.Record) error {
 func (t *table) close() error {
 	t.writer.Flush()
 	return t.writer.Error()
-}
-
-// textOf is the value of a column as text; "" for none.
-func textOf(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	return fmt.Sprint(v)
 }
 
 // rowGroup bounds the rows in memory before Parquet writes them, and rowBytes their bytes.
@@ -184,7 +170,7 @@ func (c *columns) Add(r *output.Record) error {
 	put(3, parquet.ByteArrayValue(r.Body), 0)
 	for i := range c.about.Columns {
 		if i < len(r.Columns) && r.Columns[i] != nil {
-			put(4+i, parquet.ValueOf(textOf(r.Columns[i])), 1)
+			put(4+i, parquet.ValueOf(output.TextOf(r.Columns[i])), 1)
 		} else {
 			put(4+i, parquet.NullValue(), 0)
 		}

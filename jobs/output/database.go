@@ -27,7 +27,7 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (*Output, error) {
 	if o.Lease <= 0 {
 		o.Lease = LeaseTime
 	}
-	d := &Output{o: o, writer: &writer{turn: make(chan struct{}, 1)}}
+	d := &Output{o: o}
 	var err error
 	switch {
 	case !at.URL.Empty():
@@ -300,15 +300,15 @@ func (d *Output) query(ctx context.Context, query string, yield func(string, err
 		if err := rows.Scan(&v); err != nil {
 			return err
 		}
-		if v != nil && !yield(textOf(v), nil) {
+		if v != nil && !yield(TextOf(v), nil) {
 			return nil
 		}
 	}
 	return rows.Err()
 }
 
-// textOf is a value as text.
-func textOf(v any) string {
+// TextOf is a value of a column as text.
+func TextOf(v any) string {
 	switch v := v.(type) {
 	case string:
 		return decode(v)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,7 +35,6 @@ type Output struct {
 	password string // never shown
 
 	db, readers *sql.DB // one of PostgreSQL
-	writer      *writer // of SQLite
 	holder      holder  // of SQLite
 }
 
@@ -65,12 +65,9 @@ func (e *Output) write(ctx context.Context, f func(*transaction) error) error {
 	if e.o.ReadOnly {
 		return errors.New("the output is open for reading only")
 	}
-	if e.isSQLite() {
-		return e.explain(ctx, e.writer.write(ctx, e.db, f))
-	}
 	var err error
 	for range 5 {
-		err = e.writePostgres(ctx, f)
+		err = e.transact(ctx, f)
 		// Rolled back because of another transaction: the same may succeed now.
 		if code := postgresCode(err); code != "40P01" && code != "40001" {
 			break
@@ -79,16 +76,44 @@ func (e *Output) write(ctx context.Context, f func(*transaction) error) error {
 	return e.explain(ctx, err)
 }
 
-func (e *Output) writePostgres(ctx context.Context, f func(*transaction) error) error {
-	tx, err := e.db.BeginTx(ctx, nil)
+func (e *Output) transact(ctx context.Context, f func(*transaction) error) error {
+	conn, err := e.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
-	if err := f(&transaction{ctx: ctx, conn: tx}); err != nil {
-		return err
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err == nil {
+		if err = f(&transaction{ctx, tx}); err == nil {
+			return tx.Commit()
+		}
+		_ = tx.Rollback()
 	}
-	return tx.Commit()
+	if e.isSQLite() && !errors.Is(err, ErrLost) {
+		// The connection may be unusable. Closing it ends its transaction.
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return err
+}
+
+// transaction runs statements.
+type transaction struct {
+	ctx context.Context
+	tx  *sql.Tx
+}
+
+// exec runs a statement. It returns the number of rows that it changed.
+func (t *transaction) exec(query string, args ...any) (int64, error) {
+	r, err := t.tx.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// query runs a statement, and calls scan for each row.
+func (t *transaction) query(scan func(*sql.Rows) error, query string, args ...any) error {
+	return sqlite.Each(scan)(t.tx.QueryContext(t.ctx, query, args...))
 }
 
 // read runs a query outside of a transaction, and calls scan for each row.
@@ -98,9 +123,6 @@ func (e *Output) read(ctx context.Context, scan func(*sql.Rows) error, query str
 
 // Close ends the connections.
 func (e *Output) Close() error {
-	if e.writer != nil {
-		e.writer.close()
-	}
 	e.holder.close()
 	var errs []error
 	if e.readers != nil && e.readers != e.db {

@@ -95,7 +95,7 @@ func (j *job) arrays(records []Record) []any {
 			if s, ok := v.(string); ok {
 				text = encode(s)
 			} else {
-				text = textOf(v)
+				text = TextOf(v)
 			}
 			columns[c][i] = &text
 		}

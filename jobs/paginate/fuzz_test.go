@@ -57,36 +57,18 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Add([]byte(`{"found":{"Style":"cursor","Param":"c","Next":"next"},"cursor":"x"}`))
 	f.Add([]byte(`{"found":{"Style":"link"},"url":"//evil.test/"}`))
 	f.Fuzz(func(t *testing.T, checkpoint []byte) {
-		w, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, checkpoint)
+		w, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, checkpoint, &Learned{})
 		if err != nil {
 			return
 		}
 		if u := w.Next(); u != nil && (u.Host != first.Host || u.Scheme != first.Scheme) {
 			t.Errorf("the checkpoint %s leads to %s", checkpoint, u)
 		}
-		again, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, w.Checkpoint())
+		again, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, w.Checkpoint(), &Learned{})
 		if err != nil || string(again.Checkpoint()) != string(w.Checkpoint()) {
 			t.Errorf("the checkpoint %s is not kept: %v", w.Checkpoint(), err)
 		}
 	})
-}
-
-func TestALongCycleIsFoundThoughEachPageBeginsFromACheckpoint(t *testing.T) {
-	var c cycle
-	const begin, length = 37, 1000
-	for i := range 5 * length {
-		place := i
-		if i > begin {
-			place = begin + (i-begin)%length
-		}
-		if c.add(short(string(rune(place + 1)))) {
-			if i < begin+length {
-				t.Errorf("place %d is seen for the first time", i)
-			}
-			return
-		}
-	}
-	t.Error("the cycle is not found")
 }
 
 func TestAPageThatDoesNotExistEndsAWalk(t *testing.T) {
@@ -100,17 +82,17 @@ func TestAPageThatDoesNotExistEndsAWalk(t *testing.T) {
 		{jobfile.Pagination{Style: jobfile.PagePages, Param: "page", Total: "total"}, data(0, 3, `"total":5`), Incomplete},
 		{cursors, data(0, 3, `"next":"a"`), Incomplete},
 	} {
-		w, err := Begin(test.p, first)
+		w, err := Begin(test.p, first, &Learned{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.Missing(); err == nil {
+		if _, err := w.Missing(true); err == nil {
 			t.Error("the first page may be missing")
 		}
 		if step, err := w.Answer(pageOf(t, first, asked{body: test.body})); err != nil || step.State != Going {
 			t.Fatalf("%+v, %v", step, err)
 		}
-		if step, err := w.Missing(); err != nil || step.State != test.want || w.Next() != nil {
+		if step, err := w.Missing(true); err != nil || step.State != test.want || w.Next() != nil {
 			t.Errorf("%s: the walk is %s: %s, %v", test.p.Style, step.State, step.Reason, err)
 		}
 	}

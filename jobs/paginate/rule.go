@@ -1,14 +1,16 @@
 package paginate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -80,21 +82,34 @@ const (
 // said holds what a page says about the next one.
 type said struct {
 	more   answer
+	by     string // what says more although the job does not name it; "": the job does
 	total  int64  // of records; -1: it does not say
 	cursor string // or the URL of the next page; "": there is none
+	shown  keys
 }
 
-// hear reads what a page says.
-func (r rule) hear(p Page) (s said, err error) {
+// keys is a set of the keys of a Pagination whose path an answer has had.
+type keys int32
+
+const (
+	hasNext keys = 1 << iota
+	hasMore
+	hasTotal
+)
+
+// hear reads what a page says, which is the last of so many.
+func (r rule) hear(p Page, pages int, first *url.URL) (s said, err error) {
 	s.total = -1
 	if r.More != "" {
-		v, _ := p.Body.At(r.more)
+		v, has := p.Body.At(r.more)
+		s.shows(hasMore, has)
 		if s.more, err = truth(v); err != nil {
 			return s, fmt.Errorf("\"more\" leads to %q, which is no truth value", r.More)
 		}
 	}
 	if r.Total != "" {
-		v, _ := p.Body.At(r.total)
+		v, has := p.Body.At(r.total)
+		s.shows(hasTotal, has)
 		if s.total, err = count(v); err != nil {
 			return s, fmt.Errorf("\"total\" leads to %q, which is no number of records", r.Total)
 		}
@@ -105,15 +120,71 @@ func (r rule) hear(p Page) (s said, err error) {
 	case jobfile.CursorPages, jobfile.NextPages:
 		if r.Header != "" {
 			s.cursor = p.Header.Get(r.Header)
+			s.shows(hasNext, len(p.Header.Values(r.Header)) > 0)
 			break
 		}
-		v, _ := p.Body.At(r.next)
+		v, has := p.Body.At(r.next)
+		s.shows(hasNext, has)
 		if s.cursor, err = reference(v); err != nil {
 			return s, fmt.Errorf("\"next\" leads to %q, which is neither a text nor a number", r.Next)
 		}
 	}
+	if !r.Unchecked {
+		r.overhear(p, &s, pages, first)
+	}
 	return s, nil
 }
+
+func (s *said) shows(key keys, has bool) {
+	if has {
+		s.shown |= key
+	}
+}
+
+// PathError is about a path of a job that no answer has had so far.
+type PathError struct{ text string }
+
+func (e *PathError) Error() string { return e.text }
+
+// leads finds names of what may lead to a next page.
+var leads = regexp.MustCompile(`(?i)next|cursor|token|continu|more|after|marker|bookmark|scroll|resume|total|count`)
+
+// missing refuses the end of a walk with records if a path of the job was in no answer, unless
+// the answers say themselves that nothing is missing. A server may leave the cursor of a last page
+// out, so a usual name may be missing if nothing else could be meant.
+func (r rule) missing(step Step, at position, p Page, said said, before keys) error {
+	excused := step.State == Complete && at.Total > 0 && at.came(r) >= at.Total && r.Total == ""
+	if step.State != Complete && said.by == "" || r.Unchecked || at.Records == 0 || excused {
+		return nil
+	}
+	for _, one := range []struct {
+		key   string
+		path  string
+		bit   keys
+		usual []string
+	}{
+		{"next", r.Next, hasNext, append(urlNames, lists.Map(cursorNames, func(name [2]string) string { return name[0] })...)},
+		{"header", r.Header, hasNext, nil},
+		{"more", r.More, hasMore, moreNames},
+		{"total", r.Total, hasTotal, nil},
+	} {
+		if one.path == "" || (at.Shown|before)&one.bit != 0 || one.bit == hasNext && said.more == no {
+			continue
+		}
+		there := p.Body.Leaves(mostThere)
+		if one.key == "header" {
+			there = slices.DeleteFunc(slices.Sorted(maps.Keys(p.Header)), func(name string) bool { return !leads.MatchString(name) })
+		}
+		if len(there) == 0 || slices.Contains(one.usual, one.path) && !slices.ContainsFunc(there, leads.MatchString) {
+			continue
+		}
+		return &PathError{fmt.Sprintf("no answer has had %q, which \"%s\" of paginate names; there is %s. If answers may be without it, write \"check: off\" in paginate", one.path, one.key, strings.Join(there, ", "))}
+	}
+	return nil
+}
+
+// mostThere bounds the paths that an error lists.
+const mostThere = 20
 
 var errKind = errors.New("another kind of value")
 
@@ -203,7 +274,7 @@ func (r rule) count(at *position, n int, s said) Step {
 	switch {
 	case s.more == no:
 		return complete("the server says that there are no more records")
-	case n == 0 && s.more == yes && (at.Full > 0 || r.Style == jobfile.PagePages):
+	case n == 0 && s.more == yes && s.by == "" && (at.Full > 0 || r.Style == jobfile.PagePages):
 		if r.Style == jobfile.OffsetPages {
 			r.advance(at, at.Full)
 		}
@@ -211,7 +282,7 @@ func (r rule) count(at *position, n int, s said) Step {
 	case n == 0:
 		return complete("page %d is empty", at.Pages)
 	case s.more == yes, came < s.total:
-	case came == s.total && (short || first && at.Full == 0):
+	case came == s.total && short: // a total may be the number of records of the page
 		return complete("the total of %d records is reached", s.total)
 	case short && r.Size > 0 && (!first || !likeMaximum(n)):
 		return complete("page %d is short", at.Pages)
@@ -246,182 +317,4 @@ func (p *position) came(r rule) int64 {
 // likeMaximum says whether servers may have n as the most records that a page can have.
 func likeMaximum(n int) bool {
 	return n%10 == 0 || n%25 == 0 || n >= 16 && n&(n-1) == 0
-}
-
-// Where servers usually put what leads to the next page. The first name that an answer has
-// counts.
-var (
-	urlNames = []string{
-		"next", "next_url", "nextUrl", "next_page_url", "nextPageUrl", "next_page", "nextLink", `"@odata.nextLink"`,
-		"links.next", "links.next.href", "_links.next", "_links.next.href", "paging.next", "pagination.next", "pagination.next_url",
-		"pagination.next_page_url", "meta.next", "meta.next_url", "info.next", "page.next",
-	}
-	// cursorNames are paths of cursors and the parameters that carry them.
-	cursorNames = [][2]string{
-		{"next_cursor", "cursor"},
-		{"nextCursor", "cursor"},
-		{"next_page_token", "page_token"},
-		{"nextPageToken", "pageToken"},
-		{"next_token", "next_token"},
-		{"nextToken", "nextToken"},
-		{"continuation_token", "continuation_token"},
-		{"continuationToken", "continuationToken"},
-		{"cursor.next", "cursor"},
-		{"cursors.after", "after"},
-		{"paging.cursors.after", "after"},
-		{"paging.next.after", "after"},
-		{"paging.next_cursor", "cursor"},
-		{"pagination.next_cursor", "cursor"},
-		{"pagination.nextCursor", "cursor"},
-		{"pagination.next_token", "next_token"},
-		{"meta.next_cursor", "cursor"},
-		{"meta.nextCursor", "cursor"},
-		{"meta.next_token", "next_token"},
-		{"response_metadata.next_cursor", "cursor"},
-		{"links.next_cursor", "cursor"},
-		{"next", "cursor"},
-		{"next_page", "page"},
-		{"nextPage", "page"},
-		{"cursor", "cursor"},
-	}
-	pageParams   = []string{"page", "page_number", "pageNumber", "page[number]", "p"}
-	offsetParams = []string{"offset", "start", "skip", "page[offset]", "$skip", "startAt", "startIndex"}
-	sizeParams   = []string{"limit", "per_page", "perPage", "page_size", "pageSize", "page[size]", "page[limit]", "size", "$top", "maxResults", "count"}
-	moreNames    = []string{
-		"has_more", "hasMore", "has_next", "hasNext", "has_next_page", "hasNextPage", "more", "meta.has_more", "meta.has_next",
-		"pagination.has_more", "pagination.hasMore", "pagination.has_next", "paging.has_more", "page_info.has_next_page", "pageInfo.hasNextPage",
-	}
-	totalNames = []string{
-		"total", "total_count", "totalCount", "total_results", "totalResults", "total_records", "totalRecords", "totalElements", `"@odata.count"`,
-		"meta.total", "meta.total_count", "pagination.total", "pagination.total_count", "paging.total", "page.totalElements",
-	}
-)
-
-// recognise returns the pagination that a server's first answer shows, and a sentence about it.
-// What the job says counts before what an answer looks like. The style stays auto if nothing
-// leads to another page.
-func recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Pagination, string) {
-	if p.More == "" {
-		p.More = nameOf(page.Body, moreNames, func(v records.Value) bool { _, err := truth(v); return err == nil })
-	}
-	total := p.Total
-	if total == "" {
-		total = nameOf(page.Body, totalNames, func(v records.Value) bool { _, err := count(v); return err == nil && v.Number() })
-	}
-	if _, has := nextLink(page.Header, page.URL); has {
-		p.Style = jobfile.LinkPages
-		return p, `pages follow by the header Link with rel="next"`
-	}
-	if name := nextURLName(p, page.Body); name != "" {
-		p.Style, p.Next = jobfile.NextPages, name
-		return p, fmt.Sprintf("pages follow by the URL in %q", name)
-	}
-	byCursor := func(known jobfile.Pagination) (jobfile.Pagination, string) {
-		return known, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", cmp.Or(known.Header, known.Next), known.Param)
-	}
-	cursor, named, has := cursorIn(p, page)
-	if has {
-		return byCursor(cursor)
-	}
-	withTotal := p
-	withTotal.Total = total
-	if known, has := countedBy(withTotal, first, page.Records); has {
-		return known, fmt.Sprintf("pages follow by the parameter %q, from %d", known.Param, known.First)
-	}
-	if named {
-		return byCursor(cursor)
-	}
-	p = withTotal
-	return p, "nothing in the answer leads to another page"
-}
-
-// nameOf is the first of some paths whose value is as it should be, "" if there is none.
-func nameOf(body records.Value, names []string, accepts func(records.Value) bool) string {
-	for _, name := range names {
-		if v, ok := valueAt(body, name); ok && !v.Null() && accepts(v) {
-			return name
-		}
-	}
-	return ""
-}
-
-func valueAt(body records.Value, name string) (records.Value, bool) {
-	path, err := records.ParsePath(name)
-	if err != nil {
-		return nil, false
-	}
-	return body.At(path)
-}
-
-func nextURLName(p jobfile.Pagination, body records.Value) string {
-	names := urlNames
-	if p.Next != "" {
-		names = []string{p.Next}
-	}
-	return nameOf(body, names, func(v records.Value) bool {
-		text, ok := v.Text()
-		return ok && (strings.Contains(text, "://") || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "?"))
-	})
-}
-
-// cursorIn is the rule of a cursor that an answer names, and maybe has: it may be null.
-func cursorIn(p jobfile.Pagination, page Page) (known jobfile.Pagination, named, has bool) {
-	known = p
-	known.Style = jobfile.CursorPages
-	if p.Header != "" {
-		known.Param = cmp.Or(p.Param, "cursor")
-		has = page.Header.Get(p.Header) != ""
-		return known, has, has
-	}
-	names := cursorNames
-	if p.Next != "" {
-		names = [][2]string{{p.Next, "cursor"}}
-	}
-	for _, name := range names {
-		v, ok := valueAt(page.Body, name[0])
-		cursor, err := reference(v)
-		if !ok || err != nil || named && cursor == "" {
-			continue
-		}
-		carries := name[1]
-		if name[0] == "next" && v.Number() {
-			carries = "page"
-		}
-		known.Next, known.Param, named = name[0], cmp.Or(p.Param, carries), true
-		if cursor != "" {
-			return known, true, true
-		}
-	}
-	return known, named, false
-}
-
-// countedBy is the rule of an offset or a number of a page in the URL of the first page.
-func countedBy(p jobfile.Pagination, first *url.URL, n int) (jobfile.Pagination, bool) {
-	query := first.Query()
-	find := func(names []string) (string, int, bool) {
-		if p.Param != "" {
-			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name != p.Param })
-		}
-		for _, name := range names {
-			if number, err := strconv.Atoi(query.Get(name)); err == nil && number >= 0 {
-				return name, number, true
-			}
-		}
-		return "", 0, false
-	}
-	name, number, has := find(offsetParams)
-	p.Style = jobfile.OffsetPages
-	if !has {
-		if name, number, has = find(pageParams); !has {
-			return p, false
-		}
-		p.Style = jobfile.PagePages
-	}
-	p.Param, p.First = name, number
-	for _, size := range sizeParams {
-		if full, err := strconv.Atoi(query.Get(size)); err == nil && full > 0 && p.Size == 0 && n > 0 {
-			p.Size = full
-		}
-	}
-	return p, true
 }

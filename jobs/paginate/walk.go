@@ -11,7 +11,7 @@
 //
 // A page that fails is not told to the walk, so that Next stays what it is. If the transaction
 // fails, the walk begins again by Restore from the checkpoint before. An answer 404 behind the
-// first page is told by Missing.
+// first page is told by Missing, and one of 400 as what may mean the same.
 //
 // # When a walk is over
 //
@@ -23,8 +23,17 @@
 //   - a cursor, a URL or the records of a page come again;
 //   - the next page is at another origin, or its URL has a user name;
 //   - there are more pages than MaxPages, or MaxEmpty pages in a row are empty;
-//   - the server says that there is more, by More or by a total, and gives nothing more;
+//   - the server says that there is more and gives nothing more: by More or Total, or, unless
+//     Pagination.Unchecked, by what servers usually call these, a next cursor, a URL of a next
+//     page or a number of pages, whatever the style;
 //   - the total falls while pages are counted: records may have moved to pages that were read.
+//
+// A Next, More, Total or Header that no answer of the job has had is a *PathError at the end of a
+// walk with records: nobody knows whether pages are missing.
+//
+// Servers count pages from 0 or from 1. If First is UnknownFirst, a walk begins with page 0. Where
+// that is empty, does not exist or is the same as page 1, the server counts from 1, and the next
+// walks of the same Learned begin there.
 //
 // Servers give fewer records than they are asked for, if Size is more than they allow: offsets
 // move by what came, a short page does not end a walk while a total or More promises more, and
@@ -41,6 +50,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -56,6 +66,7 @@ type Page struct {
 	URL     *url.URL // that was asked
 	Header  http.Header
 	Body    records.Value
+	Whole   bool   // the body is itself the record
 	Records int    // how many there are
 	Digest  string // tells the records from those of another page
 }
@@ -79,51 +90,65 @@ type Step struct {
 
 // Walk goes from page to page. It is not safe for concurrent use.
 type Walk struct {
-	first  *url.URL
-	given  jobfile.Pagination
-	rule   rule
-	at     position
-	recent *simplelru.LRU[string, struct{}]
+	first   *url.URL
+	given   jobfile.Pagination
+	rule    rule
+	at      position
+	recent  *simplelru.LRU[string, struct{}]
+	learned *Learned
+}
+
+// Learned holds what the walks of one job have found out about its server. The zero value knows
+// nothing. It is safe for concurrent use.
+type Learned struct {
+	shown atomic.Int32 // keys: the paths that an answer has had
+	first atomic.Bool  // the server counts pages from 1
 }
 
 // position is the checkpoint of a walk.
 type position struct {
-	Over     State               `json:"over,omitempty"`
-	Found    *jobfile.Pagination `json:"found,omitempty"` // by auto
-	Pages    int                 `json:"pages,omitempty"`
-	Records  int                 `json:"records,omitempty"`
-	Empty    int                 `json:"empty,omitempty"`  // pages in a row
-	Full     int                 `json:"full,omitempty"`   // records of a full page; 0: unknown
-	Number   int                 `json:"number,omitempty"` // of the next page, or its offset
-	Cursor   string              `json:"cursor,omitempty"`
-	URL      string              `json:"url,omitempty"` // path and query
-	Digest   string              `json:"digest,omitempty"`
-	Total    int64               `json:"total,omitempty"`
-	Fallen   bool                `json:"fallen,omitempty"` // the total
-	Places   cycle               `json:"places,omitzero"`
-	Contents cycle               `json:"contents,omitzero"`
+	Over    State               `json:"over,omitempty"`
+	Found   *jobfile.Pagination `json:"found,omitempty"` // by auto
+	Pages   int                 `json:"pages,omitempty"`
+	Records int                 `json:"records,omitempty"`
+	Empty   int                 `json:"empty,omitempty"`  // pages in a row
+	Full    int                 `json:"full,omitempty"`   // records of a full page; 0: unknown
+	Number  int                 `json:"number,omitempty"` // of the next page, or its offset
+	Cursor  string              `json:"cursor,omitempty"`
+	URL     string              `json:"url,omitempty"` // path and query
+	Digest  string              `json:"digest,omitempty"`
+	Total   int64               `json:"total,omitempty"`
+	Fallen  bool                `json:"fallen,omitempty"` // the total
+	Shown   keys                `json:"shown,omitempty"`
+	Probing bool                `json:"probing,omitempty"` // page 0 was asked for, and page 1 was not
 }
 
-// Begin is a walk at its first page.
-func Begin(p jobfile.Pagination, first *url.URL) (*Walk, error) {
+// Begin is a walk at its first page. learned is that of all walks of the job.
+func Begin(p jobfile.Pagination, first *url.URL, learned *Learned) (*Walk, error) {
 	if first.Scheme == "" || first.Host == "" {
 		return nil, errors.New("the URL of the first page has no scheme or host")
 	}
 	u := *first
 	u.Fragment, u.RawFragment = "", ""
-	w := &Walk{first: &u, given: p, at: position{Full: p.Size, Number: p.First}}
+	w := &Walk{first: &u, given: p, at: position{Full: p.Size, Number: p.First}, learned: learned}
+	if p.First == jobfile.UnknownFirst {
+		w.at.Number, w.at.Probing = 0, true
+		if learned.first.Load() {
+			w.at.Number, w.at.Probing = 1, false
+		}
+	}
 	w.recent, _ = simplelru.NewLRU[string, struct{}](maxRecent, nil) // fails for sizes below 1 only
-	if err := w.setRule(p); err != nil {
+	var err error
+	if w.rule, err = ruleOf(p); err != nil {
 		return nil, err
 	}
-	w.at.Places.add(short(address(&u)))
 	w.isRecent(short(address(&u)))
 	return w, nil
 }
 
 // Restore is a walk at a checkpoint. Without one it is at its first page.
-func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte) (*Walk, error) {
-	w, err := Begin(p, first)
+func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte, learned *Learned) (*Walk, error) {
+	w, err := Begin(p, first, learned)
 	if err != nil || len(checkpoint) == 0 {
 		return w, err
 	}
@@ -132,7 +157,7 @@ func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte) (*Walk, er
 		return nil, fmt.Errorf("the checkpoint of the walk cannot be read: %w", err)
 	}
 	if w.at.Found != nil {
-		if err := w.setRule(*w.at.Found); err != nil {
+		if w.rule, err = ruleOf(*w.at.Found); err != nil {
 			return nil, err
 		}
 	}
@@ -143,11 +168,6 @@ func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte) (*Walk, er
 	}
 	w.isRecent(w.at.place(w.rule, w.first)) // so that a page that leads to itself is found at once
 	return w, nil
-}
-
-func (w *Walk) setRule(p jobfile.Pagination) (err error) {
-	w.rule, err = ruleOf(p)
-	return err
 }
 
 // Checkpoint returns the state that Restore needs.
@@ -206,25 +226,42 @@ func (w *Walk) Answer(p Page) (Step, error) {
 		}
 		at.Found, at.Number, at.Full = &known, known.First, known.Size
 	}
+	switch probes := at.Probing; {
+	case probes && at.Pages == 0 && p.Records == 0:
+		w.fromOne()
+		return Step{State: Going}, nil
+	case probes && at.Pages == 1: // what page 0 had is page 1
+		at.Probing = false
+		if p.Digest == at.Digest {
+			w.learned.first.Store(true)
+			w.at.Number, w.at.Probing = 2, false
+			return Step{State: Going}, nil
+		}
+	}
 	at.Pages++
 	at.Records += p.Records
 	at.Empty++
 	if p.Records > 0 {
 		at.Empty = 0
 	}
-	said, err := r.hear(p)
+	said, err := r.hear(p, at.Pages, w.first)
 	if err != nil {
 		return Step{}, fmt.Errorf("page %d: %w", at.Pages, err)
 	}
 	if said.total >= 0 {
-		at.Fallen = at.Fallen || said.total < at.Total
+		at.Fallen = at.Fallen || said.total < at.Total && r.Total != ""
 		at.Total = said.total
 	}
+	at.Shown |= said.shown
+	w.learned.shown.Or(int32(said.shown))
 	step := r.move(&at, p, said, w.first)
-	if step.State == Going {
-		step = w.repeats(&at, p, r)
+	if repeated := w.repeats(&at, p, r, step.State == Going); repeated.State != Going {
+		step = repeated
 	}
 	step = w.judged(step, at, said, r)
+	if err := r.missing(step, at, p, said, keys(w.learned.shown.Load())); err != nil {
+		return Step{}, err
+	}
 	step.Found = found
 	if step.State != Going {
 		at.Over = step.State
@@ -233,16 +270,18 @@ func (w *Walk) Answer(p Page) (Step, error) {
 	return step, nil
 }
 
+// fromOne goes on with page 1, since there is no page 0.
+func (w *Walk) fromOne() { w.at.Number, w.at.Probing = 1, false }
+
 // repeats says whether the walk comes to a place or a content where it has been.
-func (w *Walk) repeats(at *position, p Page, r rule) Step {
-	if place := at.place(r, w.first); place != "" {
-		if seen := w.isRecent(place); at.Places.add(place) || seen {
+func (w *Walk) repeats(at *position, p Page, r rule, going bool) Step {
+	if place := at.place(r, w.first); place != "" && going {
+		if w.isRecent(place) {
 			return incomplete("the next page is one that was read before: the %s comes again", r.follows())
 		}
 	}
 	if p.Records > 0 && p.Digest != "" {
-		same := p.Digest == at.Digest
-		if at.Contents.add(p.Digest) || same {
+		if w.isRecent("records "+p.Digest) || p.Digest == at.Digest {
 			return incomplete("page %d has the same records as a page before: %s", at.Pages, r.suspect())
 		}
 		at.Digest = p.Digest
@@ -268,27 +307,41 @@ func (w *Walk) judged(s Step, at position, said said, r rule) Step {
 		return incomplete("%d pages in a row are empty, though the server names a next one", at.Empty)
 	case s.State == Going && w.given.MaxPages > 0 && at.Pages >= w.given.MaxPages:
 		return incomplete("there are more than %d pages: write a higher \"max_pages\"", w.given.MaxPages)
+	case s.State == Complete && said.more == yes && said.by != "":
+		return incomplete("%s, though more seems to follow: %s; write a style of paginate that follows, or \"check: off\"", s.Reason, said.by)
 	case s.State == Complete && said.more == yes:
 		return incomplete("%s, though the server says that there are more records", s.Reason)
-	case s.State == Complete && said.total > came:
-		return incomplete("%s, and the server says that there are %d records, of which %d came: leave \"total\" out if it counts records that are not shown", s.Reason, said.total, came)
+	case s.State == Complete && at.Total > came && r.Total == "":
+		return incomplete("%s, and %d records came, though the answer says that there are %d: write a style of paginate that leads to them, or \"check: off\" if that is another number", s.Reason, came, at.Total)
+	case s.State == Complete && at.Total > came:
+		return incomplete("%s, and the server says that there are %d records, of which %d came: leave \"total\" out if it counts records that are not shown", s.Reason, at.Total, came)
 	case s.State == Complete && at.Fallen && r.counted():
 		return incomplete("the total fell while pages were read, so that records may have moved to pages that were read before")
 	}
 	return s
 }
 
-// Missing moves the walk past a page that does not exist: its answer was 404 or 410. The first
-// page has to be there.
-func (w *Walk) Missing() (Step, error) {
-	if w.at.Pages == 0 || w.at.Over != "" {
-		return Step{}, errors.New("the first page does not exist")
+// Missing moves the walk past a page that does not exist. surely is false for an answer such as
+// 400, which servers give behind the last page, and also where they give no more although there is
+// more. The first page has to be there, unless it is page 0 of a server that counts from 1.
+func (w *Walk) Missing(surely bool) (Step, error) {
+	r := w.rule
+	if w.at.Probing && w.at.Pages == 0 {
+		w.learned.first.Store(true)
+		w.fromOne()
+		return Step{State: Going}, nil
+	}
+	if w.at.Pages == 0 || w.at.Over != "" || !surely && !r.counted() {
+		return Step{}, errors.New("the page should exist")
 	}
 	s := complete("page %d does not exist", w.at.Pages+1)
-	if !w.rule.counted() {
+	switch {
+	case !r.counted():
 		s = incomplete("page %d does not exist, though the page before leads to it", w.at.Pages+1)
+	case !surely && (w.at.Total <= 0 || w.at.came(r) < w.at.Total):
+		s = incomplete("the server refuses page %d, which may be behind the last one, or behind what it shows: write \"total\" or \"size\"", w.at.Pages+1)
 	}
-	s = w.judged(s, w.at, said{total: max(w.at.Total, -1)}, w.rule)
+	s = w.judged(s, w.at, said{total: -1}, r)
 	w.at.Over = s.State
 	return s, nil
 }
@@ -301,28 +354,8 @@ func incomplete(format string, values ...any) Step {
 	return Step{State: Incomplete, Reason: fmt.Sprintf(format, values...)}
 }
 
-// maxRecent is the number of positions that a walk remembers in memory.
+// maxRecent is the number of places and contents of pages that a walk remembers in memory.
 const maxRecent = 10_000
-
-// cycle finds a repetition in a sequence with one remembered element (Brent's algorithm): an
-// element is compared with the one at the last power of two.
-type cycle struct {
-	Mark  string `json:"mark,omitempty"`
-	Steps int    `json:"steps,omitempty"` // since Mark
-	Power int    `json:"power,omitempty"`
-}
-
-// add adds an element, and says whether it is the remembered one.
-func (c *cycle) add(element string) bool {
-	if c.Mark == element {
-		return true
-	}
-	c.Steps++
-	if c.Steps >= c.Power {
-		c.Mark, c.Steps, c.Power = element, 0, max(2*c.Power, 1)
-	}
-	return false
-}
 
 // isRecent adds an element to the last ones, and says whether it was among them.
 func (w *Walk) isRecent(element string) bool {

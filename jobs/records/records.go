@@ -7,7 +7,7 @@
 // # Paths
 //
 // A path is names with dots between them: data.items leads to the member items of the member
-// data. A number counts the elements of an array, from 0, or from the end if it is negative:
+// data, or to a member "data.items" if there is no such. A number counts the elements of an array, from 0, or from the end if it is negative:
 // data.0 is the first element of data, data.-1 the last. A name that has dots, brackets or
 // quotes stands in quotes, and anything may stand in brackets: "@odata.nextLink",
 // data["a.b"].c, data[0]. The empty path leads to the whole answer.
@@ -15,7 +15,7 @@
 // # Records
 //
 // The elements of an array are records, and an object is one record. null has no records.
-// A path that leads nowhere is an error, since nobody knows whether records are missing. JSON
+// A path that leads nowhere is an error, unless the answer is empty or null, since nobody knows whether records are missing. JSON
 // lines are an array of the lines; a CSV is an array of objects whose values are texts. A
 // record is kept as it came, without the white space: numbers keep each digit, members their
 // order.
@@ -84,14 +84,19 @@ func New(job *jobfile.Job) (*Extractor, error) {
 	return x, nil
 }
 
+// ErrNoList is for an answer without records where the job says that they are.
+var ErrNoList = errors.New("no")
+
 // Records returns the records of an answer, without Unit and Fetched. The page is the number
 // of the answer in its unit, from 1: errors name it.
 func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 	v, ok := answer.At(x.records)
-	if !ok {
-		return nil, fmt.Errorf("page %d has no %q%s: write the path of the records as \"records\"", page, x.records, thereIs(answer))
+	if !ok && !answer.Null() {
+		return nil, fmt.Errorf("page %d has %w %q%s: write the path of the records as \"records\"", page, ErrNoList, x.records, thereIs(answer))
 	}
 	switch v.kind() {
+	case 0:
+		return nil, nil
 	case 'n':
 		return nil, nil
 	case '{':
@@ -102,7 +107,7 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 		return []output.Record{r}, nil
 	case '[':
 	default:
-		return nil, fmt.Errorf("page %d has %s at %q, and records are an array or an object: write the path of the records as \"records\"", page, shorten.To(mostInError, string(v)), x.records)
+		return nil, fmt.Errorf("page %d has no array or object of records at %q, but %s: write the path of the records as \"records\"", page, x.records, shorten.To(mostInError, string(v)))
 	}
 	list := make([]output.Record, 0, v.length())
 	var err error
@@ -119,6 +124,11 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 		return nil, err
 	}
 	return list, nil
+}
+
+// Whole tells whether an answer is itself the record.
+func (x *Extractor) Whole(answer Value) bool {
+	return len(x.records.steps) == 0 && answer.kind() == '{'
 }
 
 func (x *Extractor) record(v Value, n, page int) (output.Record, error) {

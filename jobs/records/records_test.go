@@ -118,7 +118,7 @@ func TestErrorsSayWhatIsThereAndWhatToWrite(t *testing.T) {
 		want []string
 	}{
 		"no records": {jobfile.Job{Records: "data.items"}, `{"items":[],"next":1}`, []string{`page 7 has no "data.items" (there is items, next)`, `"records"`}},
-		"a text":     {jobfile.Job{Records: "data"}, `{"data":"` + strings.Repeat("x", 100) + `"}`, []string{`"` + strings.Repeat("x", 39) + `…`, "an array or an object"}},
+		"a text":     {jobfile.Job{Records: "data"}, `{"data":"` + strings.Repeat("x", 100) + `"}`, []string{`"` + strings.Repeat("x", 39) + `…`, "array or object"}},
 		"no ID":      {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":1},{"key":2}]}`, []string{`record 2 of page 7 has no "id" (there is key)`, `write as "id"`}},
 		"a null ID":  {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":null}]}`, []string{`record 1 of page 7 has null at "id"`}},
 		"an empty":   {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":""}]}`, []string{`has "" at "id"`}},

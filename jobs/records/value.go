@@ -12,16 +12,22 @@ import (
 // that is no JSON has no parts.
 type Value []byte
 
-// At is the part that a path leads to.
-func (v Value) At(p Path) (Value, bool) {
-	for _, step := range p.steps {
-		part, ok := v.part(step)
-		if !ok {
-			return nil, false
-		}
-		v = part
+// At is the part that a path leads to. A name with dots is found as it is written, too:
+// @odata.nextLink leads to the member "@odata.nextLink" if there is no "@odata".
+func (v Value) At(p Path) (Value, bool) { return v.at(p.steps) }
+
+func (v Value) at(steps []string) (Value, bool) {
+	if len(steps) == 0 {
+		return v, len(v) > 0
 	}
-	return v, len(v) > 0
+	for n := 1; n <= len(steps); n++ {
+		if part, ok := v.part(strings.Join(steps[:n], ".")); ok {
+			if found, ok := part.at(steps[n:]); ok {
+				return found, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // part is a member of an object or an element of an array. Of members of one name the last
@@ -157,6 +163,23 @@ func (v Value) names(n int) (names []string) {
 		})
 	}
 	return names
+}
+
+// Leaves are the paths of the texts, numbers, truth values and nulls outside of arrays, at most n.
+func (v Value) Leaves(n int) (paths []string) {
+	v.each(func(name, part Value) {
+		text, _ := name.Text()
+		switch {
+		case name == nil || part.kind() == '[':
+		case part.kind() == '{':
+			for _, inner := range part.Leaves(n) {
+				paths = append(paths, text+"."+inner)
+			}
+		default:
+			paths = append(paths, text)
+		}
+	})
+	return paths[:min(len(paths), n)]
 }
 
 // Path leads to a part of a JSON value. The package comment has its syntax. The zero value

@@ -215,6 +215,9 @@ func (b *countedBody) Close() error {
 // maxBody bounds the body of an answer.
 const maxBody = 64 << 20
 
+// maxRefusal bounds what is read of an answer that refuses a request.
+const maxRefusal = 4 << 10
+
 // attemptsHeader says how often abide has sent the request.
 const attemptsHeader = "Abide-Attempts"
 
@@ -231,6 +234,7 @@ type Answer struct {
 type Failure struct {
 	Text      string
 	Status    int       // of the answer; 0: there was none
+	Body      string    // of an answer that refuses the request (400, 416, 422), at most maxRefusal bytes
 	Permanent bool      // the same request would fail again
 	Held      bool      // abide did not send the request: this says nothing about the request
 	After     time.Time // when the request may be sent again; zero: not said
@@ -305,6 +309,10 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 	case status < 400:
 		f.Text, f.Permanent = fmt.Sprintf("the site answered %s and leads to another origin or in a circle, to %s; write the URL that it leads to", statusText(status), leadsTo(resp)), true
 	default:
+		if status == http.StatusBadRequest || status == http.StatusRequestedRangeNotSatisfiable || status == http.StatusUnprocessableEntity {
+			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
+			f.Body = string(body)
+		}
 		f.Text = "the site answered " + statusText(status)
 		f.Permanent = status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests ||
 			status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported

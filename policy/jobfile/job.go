@@ -105,13 +105,18 @@ type Pagination struct {
 	Param     string // query parameter that carries the offset, the number of the page or the cursor
 	SizeParam string // query parameter that carries Size; "": none
 	Size      int    // records of a full page; 0: unknown
-	First     int    // number of the first page or the first offset
+	First     int    // number of the first page or the first offset; UnknownFirst: page 0 or 1
 	Next      string // path of the cursor or of the URL of the next page in the body
 	Header    string // header that has the cursor, in place of Next
 	More      string // path of a truth value in the body that says whether there is another page; "": none
 	Total     string // path of the number of all records in the body; "": none
 	MaxPages  int    // a walk of more pages is incomplete
+	Unchecked bool   // what answers say of further pages counts only where the style follows it
 }
+
+// UnknownFirst is Pagination.First where the job does not say whether the server counts its pages
+// from 0 or from 1.
+const UnknownFirst = -1
 
 // Column is a column of the table of records: a part of the record.
 type Column struct {
@@ -293,7 +298,7 @@ func (r *reader) headers(n *yaml.Node, path string) {
 }
 
 // pageKeys are the keys of paginate that a style has besides style and max_pages, and before the
-// bar those that it needs.
+// bar those that it needs. Each style has check, too.
 var pageKeys = map[string]string{
 	"none":      "",
 	AutoPages:   "| size size_param",
@@ -320,6 +325,10 @@ func (r *reader) pageFields() []policy.Field {
 		policy.Optional("header", "The header that has the cursor.", r.d.Label(&to.Header)),
 		policy.Optional("more", "The path of a true or false in the body.", r.jsonPath(&to.More)),
 		policy.Optional("total", "The path of the number of all records.", r.jsonPath(&to.Total)),
+		policy.Optional("check", "Whether a unit is incomplete where an answer says that there are more pages than came.", policy.Parsed(r.d, &to.Unchecked, func(s string) (bool, error) {
+			word, err := policy.ParseWord(s, "on", "off")
+			return word == "off", err
+		}, func() policy.Node { return policy.WordNode("on", "off") })),
 		policy.Optional("max_pages", "How many pages a unit has at most.", r.d.Number(&to.MaxPages, 1, 1_000_000_000)),
 	}
 }
@@ -361,7 +370,7 @@ func (r *reader) paginate(n *yaml.Node, path string) {
 		to.Param = cmp.Or(to.Param, "offset")
 	case PagePages:
 		if to.Param = cmp.Or(to.Param, "page"); set["first"] == nil {
-			to.First = 1
+			to.First = UnknownFirst
 		}
 	}
 }

@@ -1,0 +1,123 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// sixty answers with 60 records, 20 a page: of /cursor by meta.next_cursor, of /odata by
+// @odata.nextLink, of /numbers by the number of the page. The path says what else is wrong with it.
+func sixty(asked *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		nth := asked.Add(1)
+		number := func(name string, otherwise int) int {
+			n, err := strconv.Atoi(r.URL.Query().Get(name))
+			if err != nil {
+				return otherwise
+			}
+			return n
+		}
+		kind, fault, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
+		from, body := 0, map[string]any{}
+		switch kind {
+		case "cursor":
+			from = number("cursor", 0)
+			body["meta"] = map[string]any{"next_cursor": map[bool]any{true: strconv.Itoa(from + 20)}[from < 40]}
+		case "odata":
+			if from = number("skip", 0); from < 40 {
+				body["@odata.nextLink"] = fmt.Sprint("http://", r.Host, "/odata?skip=", from+20)
+			}
+		case "more":
+			body["has_more"], body["total"] = true, 60
+		case "numbers":
+			first := 1
+			if fault == "from_0" {
+				first = 0
+			}
+			from = 20 * (number("page", first) - first)
+		}
+		list := []any{}
+		for i := max(from, 0); i < min(from+20, 60); i++ {
+			list = append(list, map[string]any{"id": strconv.Itoa(i)})
+		}
+		body["data"] = list
+		text, _ := json.Marshal(body)
+		behind := from < 0 || from >= 60
+		switch {
+		case fault == "cut" && nth == 2:
+			text = text[:len(text)/2]
+		case fault == "html" && nth == 2:
+			w.Header().Set("Content-Type", "text/html")
+			text = []byte("<html>busy</html>")
+		case fault == "error" && nth == 2:
+			text = []byte(`{"error":"busy"}`)
+		case fault == "204" && behind:
+			w.WriteHeader(http.StatusNoContent)
+			return
+		case fault == "no_list" && behind:
+			text = []byte(`{"page":4}`)
+		case fault == "400" && behind:
+			w.WriteHeader(http.StatusBadRequest)
+			text = []byte(`{"error":"page out of range"}`)
+		case fault == "401":
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		_, _ = w.Write(text)
+	}
+}
+
+// What a backfill says of servers and job files that may lose records.
+func TestABackfillHasAllRecordsOrSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		path, paginate string
+		done           bool
+		says           string
+	}{
+		"a misspelt cursor":        {"cursor", "{style: cursor, param: cursor, next: meta.next_curser}", false, `no answer has had \\?"meta.next_curser\\?".*there is meta.next_cursor`},
+		"a key with a dot":         {"odata", `{style: next_url, next: "@odata.nextLink"}`, true, ""},
+		"pages from 0":             {"numbers/from_0", "page", true, ""},
+		"pages from 1":             {"numbers", "page", true, ""},
+		"no style, and more":       {"more", "none", false, "incomplete.*has_more"},
+		"no style, not checked":    {"more", "{style: none, check: off}", false, "20 records"},
+		"a cut answer":             {"numbers/cut", "page", true, ""},
+		"a page of HTML":           {"cursor/html", "{style: cursor, param: cursor, next: meta.next_cursor}", true, ""},
+		"an error with status 200": {"cursor/error", "{style: cursor, param: cursor, next: meta.next_cursor}", true, ""},
+		"204 behind the last page": {"numbers/204", "page", true, ""},
+		"no list behind it":        {"numbers/no_list", "page", true, ""},
+		"400 behind it":            {"numbers/400", "page", true, ""},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			server := httptest.NewServer(sixty(&asked))
+			defer server.Close()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+			write(t, filepath.Join(dir, "job.yaml"), fmt.Sprintf("name: list\nrequest: http://api.test/%s\npaginate: %s\nrecords: data\nid: id\n", test.path, test.paginate))
+			d := launch(t, dir, nil, "backfill", "job.yaml")
+			code, file := d.status(), filepath.Join(dir, "list.db")
+			n, done := count(t, file, "SELECT count(*) FROM list"), count(t, file, "SELECT count(*) FROM list_units WHERE state = 'done'")
+			switch {
+			case test.done && (code != 0 || n != 60 || done != 1):
+				t.Errorf("it ended with %d, %d records and %d units done\n%s", code, n, done, d.log.String())
+			case !test.done && strings.Contains(test.paginate, "off") && (code != 0 || n != 20):
+				t.Errorf("it ended with %d and %d records\n%s", code, n, d.log.String())
+			case !test.done && !strings.Contains(test.paginate, "off") && (code != exitFailed || done != 0):
+				t.Errorf("it ended with %d and %d units done\n%s", code, done, d.log.String())
+			}
+			if test.says != "" {
+				d.log.await(t, test.says)
+			}
+		})
+	}
+}
