@@ -20,6 +20,7 @@ type Job struct {
 	Units   JobUnits  `json:"units"`
 	Pages   int64     `json:"pages"`
 	Records int64     `json:"records"`
+	Rejects int64     `json:"rejects,omitempty"`  // records that were rejected, in a table of their own
 	Rate    float64   `json:"records_per_second"` // lately
 	Limited string    `json:"limited_by,omitempty"`
 	Started time.Time `json:"started,omitzero"`

@@ -275,6 +275,9 @@ func jobText(s status.Job, now time.Time) string {
 		fmt.Fprintf(&b, ", %d incomplete", s.Units.Incomplete)
 	}
 	fmt.Fprintf(&b, ", %s on %s", countText(int(s.Records), "record"), countText(int(s.Pages), "page"))
+	if s.Rejects > 0 {
+		fmt.Fprintf(&b, ", %d rejected (%s_rejects says why)", s.Rejects, s.Name)
+	}
 	if s.Units.Left() == 0 {
 		return b.String()
 	}

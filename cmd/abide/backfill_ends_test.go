@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // sixty answers with 60 records, 20 a page: of /cursor by meta.next_cursor, of /odata by
@@ -70,6 +71,8 @@ func sixty(asked *atomic.Int64) http.HandlerFunc {
 			text = []byte(`{"error":"page out of range"}`)
 		case fault == "401":
 			w.WriteHeader(http.StatusUnauthorized)
+		case fault == "null_id":
+			text = []byte("{\"data\":[{\"id\":1},{\"id\":null},{\"id\":2,\"a\":\"\xff\"}]}")
 		}
 		_, _ = w.Write(text)
 	}
@@ -118,6 +121,41 @@ func TestABackfillHasAllRecordsOrSaysWhatIsMissing(t *testing.T) {
 			if test.says != "" {
 				d.log.await(t, test.says)
 			}
+		})
+	}
+}
+
+// What all units have in common stops the job; what one record has does not even fail its unit; and
+// a day that is not over is not done.
+func TestABackfillTellsFaultsOfTheJobFromThoseOfARecord(t *testing.T) {
+	t.Parallel()
+	for fault, test := range map[string]struct {
+		code, most, done int
+		says             string
+	}{
+		"401":     {exitFailed, 12, 0, "401 Unauthorized; the job stops"},
+		"null_id": {exitFailed, 3, 1, "1 of 2 units, 1 incomplete, 2 records on 2 pages, 2 rejected .list_rejects says why"},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			server := httptest.NewServer(sixty(&asked))
+			defer server.Close()
+			dir, now := t.TempDir(), time.Now().UTC()
+			from := now.AddDate(0, 0, -1)
+			if fault == "401" {
+				from = now.AddDate(-1, 0, 0)
+			}
+			write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+			write(t, filepath.Join(dir, "job.yaml"), fmt.Sprintf("name: list\nrequest: http://api.test/list/%s?day={date}\nrange: {from: %s, to: %s}\nrecords: data\nid: id\n", fault, from.Format(time.DateOnly), now.Format(time.DateOnly)))
+			d := launch(t, dir, nil, "backfill", "job.yaml")
+			if code := d.status(); code != test.code || asked.Load() > int64(test.most) {
+				t.Errorf("it ended with %d after %d requests\n%s", code, asked.Load(), d.log.String())
+			}
+			if done := count(t, filepath.Join(dir, "list.db"), "SELECT count(*) FROM list_units WHERE state = 'done'"); done != test.done {
+				t.Errorf("%d units are done\n%s", done, d.log.String())
+			}
+			d.log.await(t, test.says)
 		})
 	}
 }

@@ -278,11 +278,7 @@ func (c adminProcess) Jobs(ctx context.Context) []status.Job {
 	if steeredJob := c.job.Load(); steeredJob != nil {
 		return []status.Job{(*steeredJob).Status(time.Now())}
 	}
-	var list []status.Job
-	for _, one := range jobProcesses(c.policy.Load()) {
-		list = append(list, jobsAt(ctx, one, c.policy.Load().Admin.Token)...)
-	}
-	return list
+	return runningJobs(ctx, c.policy.Load())
 }
 
 // PauseJob pauses a job, or lets it go on.
@@ -345,15 +341,12 @@ func jobsAt(ctx context.Context, r registration, token policy.Secret) []status.J
 	return list
 }
 
-// runningJobs are the jobs that run on this machine, by name.
-func runningJobs(ctx context.Context, p *policy.Policy) map[string]status.Job {
-	all := map[string]status.Job{}
+// runningJobs are the jobs that run on this machine.
+func runningJobs(ctx context.Context, p *policy.Policy) (list []status.Job) {
 	for _, one := range jobProcesses(p) {
-		for _, j := range jobsAt(ctx, one, p.Admin.Token) {
-			all[j.Name] = j
-		}
+		list = append(list, jobsAt(ctx, one, p.Admin.Token)...)
 	}
-	return all
+	return list
 }
 
 // knownJobsDir is the directory, in the data directory, that has a file for each job that was run

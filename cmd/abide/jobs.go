@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/proxy/sitelog"
@@ -71,8 +72,8 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 	list := []listedJob{}
 	for _, k := range known {
 		job := listedJob{File: k.File, Job: status.Job{Name: k.Name, Kind: k.Kind, State: status.JobStopped}}
-		if live, ok := running[k.Name]; ok {
-			job.Job = live
+		if live := lists.Find(running, func(j *status.Job) bool { return j.Name == k.Name }); live != nil {
+			job.Job = *live
 		} else if err := readJob(cmd.Context(), k, &job.Job); err != nil {
 			job.Error = err.Error()
 		}
@@ -98,7 +99,7 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 		return err
 	}
 	to.Units = backfill.UnitsOf(counts)
-	to.Pages, to.Records = counts.Pages, counts.Records
+	to.Pages, to.Records, to.Rejects = counts.Pages, counts.Records, counts.Rejects
 	switch {
 	case to.Kind != "backfill" || to.Units.Left() > 0:
 	case to.Units.Failed+to.Units.Incomplete > 0:

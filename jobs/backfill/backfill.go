@@ -25,7 +25,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options lists what a backfill works with. Log, Warn, Limited and Ends may be nil.
+// Options lists what a backfill works with. Limited and Ends may be nil.
 type Options struct {
 	Job     *jobfile.Job
 	Output  output.Job
@@ -41,23 +41,18 @@ type Options struct {
 
 // Backfill is one job in this process. Make it with New.
 type Backfill struct {
-	options  Options
-	held     heldClaims
-	progress progress
-	paused   atomic.Bool
-	patience output.Patience
-	claiming chan struct{} // has one element while nobody claims
-	claimed  []*output.Claim
+	options   Options
+	held      heldClaims
+	progress  progress
+	paused    atomic.Bool
+	fruitless atomic.Int32 // see mostFruitless
+	patience  output.Patience
+	claiming  chan struct{} // has one element while nobody claims
+	claimed   []*output.Claim
 }
 
 // New prepares a backfill; it starts nothing.
 func New(o Options) *Backfill {
-	if o.Log == nil {
-		o.Log = func(string, ...any) {}
-	}
-	if o.Warn == nil {
-		o.Warn = o.Log
-	}
 	b := &Backfill{options: o, claiming: make(chan struct{}, 1)}
 	b.claiming <- struct{}{}
 	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"

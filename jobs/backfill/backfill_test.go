@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
+// unsaid is a log that nobody reads.
+func unsaid(string, ...any) {}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // origin answers requests as a test says. It is a Sender.
@@ -31,6 +35,7 @@ type origin struct {
 	asked  map[string]int // :: URL →
 	answer func(url string, nth int) (status int, header string)
 	took   time.Duration // of each answer
+	body   string        // "": {}
 }
 
 func (o *origin) Close() {}
@@ -52,7 +57,7 @@ func (o *origin) Send(ctx context.Context, r *http.Request, _ send.Options) (*ht
 		h.Set(name, value)
 		h.Set("Retry-After", "30")
 	}
-	return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader(cmp.Or(o.body, "{}"))), Request: r}, nil
 }
 
 // count is how often an URL was asked.
@@ -104,7 +109,7 @@ func newRun(o *origin, m *memory) *Backfill {
 	o.asked = map[string]int{}
 	return New(Options{
 		Job: &jobfile.Job{Name: "orders", Workers: 3, Tries: 5}, Output: m, Sender: o, Units: numbered(10),
-		Pages: pagesOfTwo, Process: "one",
+		Pages: pagesOfTwo, Process: "one", Log: unsaid, Warn: unsaid,
 	})
 }
 

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/jobs/units"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
@@ -216,7 +218,7 @@ func TestNoEndOfAServerLosesRecordsWithoutAWord(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Pages: pages, Process: "one"})
+						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
 						err = b.Run(t.Context())
 						u := m.units[0]
 						switch {
@@ -238,4 +240,69 @@ func TestNoEndOfAServerLosesRecordsWithoutAWord(t *testing.T) {
 		})
 	}
 	t.Logf("%d of %d end complete", complete, 7*len(wrongEnds))
+}
+
+// run runs a job against answers that do not change, and returns what it ends with.
+func run(t *testing.T, j *jobfile.Job, units int, status int, body string) (*memory, int, error) {
+	m := newMemory()
+	o := &origin{asked: map[string]int{}, answer: func(string, int) (int, string) { return status, "" }, body: body}
+	j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}
+	pages, err := PagesOf(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := New(Options{Job: j, Output: m, Sender: o, Units: numbered(units), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
+	err = b.Run(t.Context())
+	asked := 0
+	for _, n := range o.asked {
+		asked += n
+	}
+	return m, asked, err
+}
+
+func TestAJobStopsWhereEachUnitWouldFailTheSameWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		status, most int
+		body, says   string
+	}{
+		"no credentials":         {401, mostFruitless, "{}", "401 Unauthorized"},
+		"no path of records":     {200, mostFruitless, `{"items":[]}`, "there is items"},
+		"web pages":              {200, mostFruitless, "<html>", "web page"},
+		"no id in any record":    {200, mostFruitless, `{"data":[{"key":1}]}`, `no "id" (there is key)`},
+		"no value of that id":    {200, mostFruitless, `{"data":[{"id":null}]}`, `null at "id"`},
+		"all of another charset": {200, mostFruitless, "{\"data\":[{\"id\":\"\xff\"}]}", "not UTF-8"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, asked, err := run(t, &jobfile.Job{Records: "data", ID: []string{"id"}}, 300, test.status, test.body)
+			if err == nil || !strings.Contains(err.Error(), test.says) || asked > test.most {
+				t.Errorf("%s: %d requests, %v", name, asked, err)
+			}
+		})
+	}
+}
+
+func TestARecordWithoutAnIDFailsNoUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, err := run(t, &jobfile.Job{Records: "data", ID: []string{"id"}}, 1, 200, "{\"data\":[{\"id\":1},{\"id\":null},{\"id\":2,\"a\":\"\xff\"},{\"id\":3}]}")
+		if err != nil || m.units[0].state != output.Done || len(m.records) != 4 || m.records["1"].Rejected+m.records["3"].Rejected != "" {
+			t.Errorf("%v, %s: %s, %v", err, m.units[0].state, m.units[0].reason, m.records)
+		}
+	})
+}
+
+func TestAUnitWhoseTimeIsNotOverIsNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now().UTC()
+		j := &jobfile.Job{Records: "data", ID: []string{"id"}, Range: &jobfile.Range{From: now.AddDate(0, 0, -1), To: now.AddDate(0, 0, 1), Step: jobfile.Step{N: 1, Unit: "d"}, Zone: time.UTC}}
+		m, o := newMemory(), &origin{asked: map[string]int{}, body: `{"data":[{"id":1}]}`}
+		j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{date}"}
+		pages, err := PagesOf(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j, nil), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
+		if err := b.Run(t.Context()); err != nil || m.units[0].state != output.Done || m.units[1].state != output.Incomplete || m.units[2].state != output.Incomplete {
+			t.Errorf("%v, %+v", err, m.units)
+		}
+	})
 }

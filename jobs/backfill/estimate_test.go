@@ -69,13 +69,16 @@ func TestTheNextTryWaitsLongerEachTimeAndAsLongAsTheSiteSays(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	last := time.Duration(0)
 	for tries := range 100 {
-		d := nextTry(now, time.Time{}, tries).Sub(now)
+		d := nextTry(now, time.Time{}, tries, 0).Sub(now)
 		if d < last || d > maxPause {
 			t.Fatalf("try %d waits %v, the one before %v", tries, d, last)
 		}
 		last = d
 	}
-	if after := now.Add(time.Hour); !nextTry(now, after, 0).Equal(after) {
+	if after := now.Add(time.Hour); !nextTry(now, after, 0, 0).Equal(after) || nextTry(now, after, 0, 1).Before(after) {
 		t.Error("the site's word does not count")
+	}
+	if early, late := nextTry(now, time.Time{}, 5, 1), nextTry(now, time.Time{}, 5, 0); late.Sub(early) != late.Sub(now)/2 {
+		t.Errorf("units that fail together come back from %v to %v", early, late)
 	}
 }

@@ -40,10 +40,9 @@ type sample struct {
 func (p *progress) asked(a *send.Answer, f *send.Failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case a != nil:
+	if a != nil {
 		p.requests += int64(a.Attempts)
-	case f != nil:
+	} else if f != nil {
 		p.requests += int64(max(f.Attempts, 1))
 	}
 }
@@ -103,7 +102,7 @@ func (p *progress) set(counts output.Counts, now time.Time) {
 func (p *progress) status(now time.Time) (s status.Job, done work) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s = status.Job{State: status.JobRunning, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Started: p.began}
+	s = status.Job{State: status.JobRunning, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Rejects: p.total.Rejects, Started: p.began}
 	if n := len(p.samples); n > 1 && p.samples[n-1].at.After(p.samples[0].at) {
 		s.Rate = float64(p.samples[n-1].records-p.samples[0].records) / p.samples[n-1].at.Sub(p.samples[0].at).Seconds()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"slices"
@@ -146,12 +147,20 @@ func (b *Backfill) ask(ctx context.Context, walk Walk) (*send.Answer, error) {
 	}
 }
 
-// failed ends a try that has failed: the unit waits for its next try, or has failed.
+// mostFruitless is the number of tries in a row after which the job stops, if they were answered with
+// 401, or with something that has no records while the job has no page yet.
+const mostFruitless = 8
+
+// failed ends a try that has failed: the unit waits for its next try, or has failed. Where others
+// would fail the same way, the error stops the job.
 func (b *Backfill) failed(ctx context.Context, c *output.Claim, f *send.Failure) error {
+	if (f.Status == http.StatusUnauthorized || f.Wrong && b.progress.counts().Pages == 0) && b.fruitless.Add(1) >= mostFruitless {
+		return fmt.Errorf("unit %s, as those before it: %w; the job stops, and goes on by the same command, those that failed by --retry-failed", c.Key, f)
+	}
 	if f.Permanent || c.Tries+1 >= b.options.Job.Tries {
 		return b.end(ctx, c, output.Failed, f.Text)
 	}
-	from := nextTry(time.Now(), f.After, c.Tries)
+	from := nextTry(time.Now(), f.After, c.Tries, rand.Float64())
 	return b.persist(ctx, func(ctx context.Context) error { return b.options.Output.PutBack(ctx, c, from, f.Text) })
 }
 
@@ -162,13 +171,15 @@ const (
 )
 
 // nextTry returns the time of a unit's next try after so many tries. after is the time from
-// which the site allows it; zero: not said.
-func nextTry(now, after time.Time, tries int) time.Time {
-	at := now.Add(min(minPause<<min(tries, 20), maxPause))
-	if after.After(at) {
-		return after
+// which the site allows it; zero: not said. jitter, from 0 to 1, keeps units that failed together
+// from coming back together.
+func nextTry(now, after time.Time, tries int, jitter float64) time.Time {
+	pause := min(minPause<<min(tries, 20), maxPause)
+	half := time.Duration(jitter * float64(pause) / 2)
+	if at := now.Add(pause - half); at.After(after) {
+		return at
 	}
-	return at
+	return after.Add(half)
 }
 
 // end ends a unit that is not complete.
@@ -189,6 +200,7 @@ func (b *Backfill) commit(ctx context.Context, c *output.Claim, p output.Page) e
 		return b.options.Output.Commit(last, c, p)
 	})
 	if err == nil {
+		b.fruitless.Store(0)
 		b.progress.page(len(p.Records))
 	}
 	return err
@@ -219,7 +231,7 @@ func PagesOf(job *jobfile.Job) (func(c *output.Claim) (Walk, error), error) {
 		if err != nil {
 			return nil, err
 		}
-		return &unitWalk{unit: c.Key, first: first, pages: pages, extractor: extractor}, nil
+		return &unitWalk{unit: c.Key, first: first, pages: pages, extractor: extractor, unchecked: job.Paginate.Unchecked}, nil
 	}, nil
 }
 
@@ -229,6 +241,7 @@ type unitWalk struct {
 	first     *units.Request
 	pages     *paginate.Walk
 	extractor *records.Extractor
+	unchecked bool
 }
 
 // Request is the request for the next page.
@@ -248,7 +261,7 @@ var wrongAnswer = regexp.MustCompile(`(?i)error|message|fault|exception`)
 func (w *unitWalk) Answer(a *send.Answer, now time.Time) (Step, error) {
 	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
 	if err != nil {
-		return Step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err)}
+		return Step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err), Wrong: true}
 	}
 	list, err := w.extractor.Records(body, w.pages.Pages()+1)
 	if body.Null() && w.pages.Pages() > 0 {
@@ -260,7 +273,7 @@ func (w *unitWalk) Answer(a *send.Answer, now time.Time) (Step, error) {
 		}
 	}
 	if err != nil {
-		return Step{}, &send.Failure{Text: err.Error()}
+		return Step{}, &send.Failure{Text: err.Error(), Wrong: true}
 	}
 	for i := range list {
 		list[i].Unit, list[i].Fetched = w.unit, now
@@ -289,6 +302,10 @@ func (w *unitWalk) Missing(surely bool) (Step, error) {
 // that the same is found again if the process ends before the unit is ended.
 func (w *unitWalk) step(step paginate.Step, list []output.Record, before []byte) Step {
 	s := Step{Page: output.Page{Records: list, Checkpoint: w.pages.Checkpoint(), Done: step.State == paginate.Complete}, Note: step.Found}
+	if now := time.Now(); step.State == paginate.Complete && w.first.Ends.After(now) && !w.unchecked {
+		step = paginate.Step{State: paginate.Incomplete, Found: step.Found, Reason: "its time is not over before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: --retry-failed fetches it again"}
+		s.Page.Done = false
+	}
 	if step.State == paginate.Incomplete {
 		s.Cut, s.Page.Checkpoint = step.Reason, before
 	}

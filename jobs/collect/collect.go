@@ -27,7 +27,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options lists what a collection works with. Log, Warn and Written may be nil.
+// Options lists what a collection works with. Written and Limited may be nil.
 type Options struct {
 	Job     *jobfile.Job
 	Output  output.Job
@@ -65,12 +65,6 @@ const usualSize = 16 << 10
 
 // New reads the targets of a job, and what is remembered of them.
 func New(ctx context.Context, o Options) (*Collector, error) {
-	if o.Log == nil {
-		o.Log = func(string, ...any) {}
-	}
-	if o.Warn == nil {
-		o.Warn = o.Log
-	}
 	c := &Collector{options: o, wake: signal.New(), sizes: map[string]int{}}
 	var err error
 	if c.extractor, err = records.New(o.Job); err != nil {

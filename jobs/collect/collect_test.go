@@ -22,6 +22,9 @@ import (
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
+// unsaid is a log that nobody reads.
+func unsaid(string, ...any) {}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a Sender and an output.
@@ -116,7 +119,7 @@ func collector(t *testing.T, w *world, n int, more string) *Collector {
 	if w.targets == nil {
 		w.targets = map[string]output.Target{}
 	}
-	c, err := New(t.Context(), Options{Job: job, Output: w, Sender: w, Units: items(n)})
+	c, err := New(t.Context(), Options{Job: job, Output: w, Sender: w, Units: items(n), Log: unsaid, Warn: unsaid})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,6 +149,9 @@ func (w *writer) tell(b batch) error {
 		return nil
 	}
 	for i := range b.records {
+		if b.records[i].Rejected != "" {
+			continue
+		}
 		if err := w.options.Written(&b.records[i]); err != nil {
 			return err
 		}

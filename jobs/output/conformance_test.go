@@ -142,6 +142,7 @@ func suite(t *testing.T, fresh func(*testing.T) kept) {
 		{"a unit that was put back waits until its time", aUnitWaits},
 		{"what failed is tried again", whatFailedIsTriedAgain},
 		{"any text is kept", anyTextIsKept},
+		{"rejected records are kept apart", rejectedRecordsAreKeptApart},
 		{"a collection is kept", aCollectionIsKept},
 		{"a query only reads", aQueryOnlyReads},
 		{"another job of the name is refused", anotherJobIsRefused},

@@ -327,17 +327,15 @@ type job struct {
 	engine   *Output
 	is       Description
 	replacer *strings.Replacer
-	inserts  [insertedAtOnce]string // the first is of one record, the next of two, and so on
+	insert   string // adds records
 }
 
 func newJob(e *Output, description Description) *job {
 	j := &job{engine: e, is: description, replacer: strings.NewReplacer(append(e.dialect.replacements(),
-		"{records}", quote(description.Name), "{units}", quote(description.Name+"_units"), "{targets}", quote(description.Name+"_targets"),
+		"{records}", quote(description.Name), "{units}", quote(description.Name+"_units"), "{targets}", quote(description.Name+"_targets"), "{rejects}", quote(description.Name+"_rejects"),
 		"{fetched}", quote(description.Name+"_fetched"), "{state}", quote(description.Name+"_units_state"),
 	)...)}
-	for i := range j.inserts {
-		j.inserts[i] = j.insertText(i + 1)
-	}
+	j.insert = j.insertText()
 	return j
 }
 
@@ -347,12 +345,8 @@ func (j *job) text(s string) string { return j.replacer.Replace(s) }
 // Description returns the description with which the job was opened.
 func (j *job) Description() Description { return j.is }
 
-// insertedAtOnce is the most records that one statement adds to SQLite, which is faster
-// than a statement for each.
-const insertedAtOnce = 16
-
-// insertText is the statement that adds rows records in SQLite, and any number in PostgreSQL.
-func (j *job) insertText(rows int) string {
+// insertText is the statement that adds the rows of a JSON array of arrays.
+func (j *job) insertText() string {
 	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
 	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
 	key := "id"
@@ -361,29 +355,12 @@ func (j *job) insertText(rows int) string {
 	}
 	values := make([]string, len(names))
 	for i := range values {
-		values[i] = "$" + strconv.Itoa(i+1)
+		values[i] = "(value->>" + strconv.Itoa(i) + ")"
 	}
-	tuples := make([]string, rows)
-	for row := range tuples {
-		of := make([]string, len(names))
-		for i := range of {
-			of[i] = "$" + strconv.Itoa(row*len(names)+i+1)
-		}
-		tuples[row] = "(" + strings.Join(of, ", ") + ")"
-	}
-	source := "VALUES " + strings.Join(tuples, ", ")
-	if !j.engine.isSQLite() {
-		aliases := make([]string, len(names))
-		for i := range values {
-			values[i] += "::text[]"
-			aliases[i] = "a" + strconv.Itoa(i)
-		}
-		list := strings.Join(aliases, ", ")
-		values[2] = "$3::timestamptz[]"
-		source = "SELECT " + strings.Replace(list, "a3", "a3::json", 1) + " FROM unnest(" + strings.Join(values, ", ") + ") AS given (" + list + ")"
-	}
-	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +
-		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
+	values[2] += j.engine.dialect.toTime
+	values[3] += j.engine.dialect.toJSON
+	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") + " FROM " + j.engine.dialect.elements +
+		" WHERE true ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
 }
 
 // Own makes the caller the only one who collects the job.

@@ -14,6 +14,7 @@
 //   - A table named after the job, here orders, has the records: id, unit, fetched_at (UTC;
 //     text in SQLite), body (JSON as it came) and the columns of the job: natural types in
 //     SQLite, text in PostgreSQL. An ID is there once, in a collection once for each time.
+//   - orders_rejects has the records that were rejected, with the reason. It is made for the first one.
 //   - orders_units has the units of a backfill. Times in it are milliseconds since 1970.
 //   - orders_targets has what a collection remembers of its items.
 //
@@ -91,6 +92,8 @@ type Record struct {
 	Fetched time.Time
 	Body    []byte // JSON
 	Columns []any  // nil, bool, int64, float64 or string, in the order of Description.Columns
+
+	Rejected string // why it is no record; "": it is one
 }
 
 // Page holds what one answer adds.
@@ -117,6 +120,7 @@ type Counts struct {
 	Units   map[State]int64
 	Pages   int64
 	Records int64     // rows in the table of records, as far as they are counted
+	Rejects int64     // rows in that of records that were rejected
 	Earlier time.Time // when a unit that was put back may be claimed first; zero: none is put back
 }
 

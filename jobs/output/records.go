@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,9 +17,12 @@ import (
 )
 
 // latest leaves the last of the records with one key, in the order of their keys, so that
-// transactions lock rows in one order.
+// transactions lock rows in one order. Those that were rejected come last.
 func latest(records []Record, history bool) []Record {
 	compare := func(a, b Record) int {
+		if rejected := a.Rejected != ""; rejected != (b.Rejected != "") {
+			return map[bool]int{false: -1, true: 1}[rejected]
+		}
 		by := cmp.Compare(a.ID, b.ID)
 		if by == 0 && history {
 			by = Precise(a.Fetched).Compare(Precise(b.Fetched))
@@ -37,74 +42,75 @@ func latest(records []Record, history bool) []Record {
 	return sorted[:n]
 }
 
+// goodOf counts the records of a list of latest that were not rejected.
+func goodOf(records []Record) int {
+	n, _ := slices.BinarySearchFunc(records, true, func(r Record, _ bool) int { return map[bool]int{false: -1, true: 1}[r.Rejected != ""] })
+	return n
+}
+
 // insertAll adds records, whose keys differ.
 func (j *job) insertAll(t *transaction, records []Record) error {
+	good := goodOf(records)
+	if err := j.reject(t, records[good:]); err != nil {
+		return err
+	}
+	records = records[:good]
 	for _, r := range records {
 		if len(r.Columns) != len(j.is.Columns) {
 			return fmt.Errorf("record %s has %d columns, and the job has %d", r.ID, len(r.Columns), len(j.is.Columns))
 		}
 	}
-	if j.engine.isSQLite() {
-		for list := range slices.Chunk(records, insertedAtOnce) {
-			if err := j.insertFew(t, list); err != nil {
-				return err
-			}
+	for list := range slices.Chunk(records, insertedAtOnce) {
+		rows, err := json.Marshal(lists.Map(list, j.row))
+		if err != nil {
+			return err
 		}
-		return nil
-	}
-	for list := range slices.Chunk(records, 1000) {
-		if _, err := t.exec(j.inserts[0], j.arrays(list)...); err != nil {
+		if _, err := t.exec(j.insert, string(rows)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// insertFew adds at most insertedAtOnce records to SQLite.
-func (j *job) insertFew(t *transaction, records []Record) error {
-	args := make([]any, 0, len(records)*(4+len(j.is.Columns)))
-	for _, r := range records {
-		args = append(args, encode(r.ID), encode(r.Unit), j.engine.dialect.at(r.Fetched), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD"))))
-		for _, v := range r.Columns {
-			if s, ok := v.(string); ok {
-				v = encode(s)
-			}
-			args = append(args, v)
+// insertedAtOnce bounds the records that one statement adds.
+const insertedAtOnce = 1000
+
+// row holds the values of a record in the order of the table's columns.
+func (j *job) row(r Record) []any {
+	row := []any{encode(r.ID), encode(r.Unit), Precise(r.Fetched).Format(sqliteTime), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))}
+	for _, v := range r.Columns {
+		s, isText := v.(string)
+		f, isFloat := v.(float64)
+		switch {
+		case isText:
+			v = encode(s)
+		case isFloat && j.engine.isSQLite():
+			v = json.RawMessage(strconv.FormatFloat(f, 'e', -1, 64)) // with an exponent it is no integer
+		case v != nil && !j.engine.isSQLite():
+			v = TextOf(v)
 		}
+		row = append(row, v)
 	}
-	_, err := t.exec(j.inserts[len(records)-1], args...)
-	return err
+	return row
 }
 
-// arrays are the arguments of a statement that adds records to PostgreSQL.
-func (j *job) arrays(records []Record) []any {
-	n := len(records)
-	ids, units, times, bodies := make([]string, n), make([]string, n), make([]time.Time, n), make([]string, n)
-	columns := make([][]*string, len(j.is.Columns))
-	for i := range columns {
-		columns[i] = make([]*string, n)
+// reject adds records to the table of those that were rejected.
+func (j *job) reject(t *transaction, rejects []Record) error {
+	if len(rejects) == 0 {
+		return nil
 	}
-	for i, r := range records {
-		ids[i], units[i], times[i] = encode(r.ID), encode(r.Unit), Precise(r.Fetched)
-		bodies[i] = string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))
-		for c, v := range r.Columns {
-			if v == nil {
-				continue
-			}
-			text := ""
-			if s, ok := v.(string); ok {
-				text = encode(s)
-			} else {
-				text = TextOf(v)
-			}
-			columns[c][i] = &text
+	if err := j.engine.lockTables(t); err != nil {
+		return err
+	}
+	_, err := t.exec(j.text("CREATE TABLE IF NOT EXISTS {rejects} (id TEXT PRIMARY KEY, unit TEXT NOT NULL, fetched_at {time} NOT NULL, reason TEXT NOT NULL, body TEXT NOT NULL)"))
+	for _, r := range rejects {
+		if err != nil {
+			return err
 		}
+		_, err = t.exec(j.text("INSERT INTO {rejects} (id, unit, fetched_at, reason, body) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"),
+			r.ID, encode(r.Unit), j.engine.dialect.at(r.Fetched), encode(r.Rejected), encode(string(r.Body)))
 	}
-	args := []any{ids, units, times, bodies}
-	for _, c := range columns {
-		args = append(args, c)
-	}
-	return args
+	return err
 }
 
 // Append adds records and remembers targets.

@@ -34,6 +34,25 @@ func anyTextIsKept(t *testing.T, k kept) {
 	}
 }
 
+func rejectedRecordsAreKeptApart(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	j := job(t, o, orders)
+	add(t, j, "a", "b")
+	bad := record("hash", "a", 0)
+	bad.Rejected, bad.Body = "it has no \x00 id", []byte("{\"a\":\"\xff\"}")
+	for _, c := range claim(t, j, 2) { // the same one twice is one
+		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record("1", "a", 0), bad, record("z", "a", 0)}, Done: true}))
+	}
+	if got, n := ids(read(t, j, time.Time{})), counts(t, j); got != "1 z" || n.Records != 4 || n.Rejects != 1 {
+		t.Errorf("%q, %+v", got, n)
+	}
+	for v, err := range o.Query(t.Context(), "SELECT reason || ' ' || body FROM orders_rejects") {
+		if ok(t, err); v != "it has no \x00 id {\"a\":\"\uFFFD\"}" {
+			t.Errorf("%q", v)
+		}
+	}
+}
+
 func aCollectionIsKept(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	d := output.Description{Name: "prices", Kind: "collect", Fingerprint: "1", Columns: []string{"price"}, History: true}

@@ -155,6 +155,7 @@ func (j *job) Commit(ctx context.Context, c *Claim, p Page) error {
 		state = Done
 	}
 	records := latest(p.Records, j.is.History)
+	good := goodOf(records)
 	var checkpoint any // nil is NULL
 	if p.Checkpoint != nil {
 		checkpoint = p.Checkpoint
@@ -163,7 +164,7 @@ func (j *job) Commit(ctx context.Context, c *Claim, p Page) error {
 		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = pages + 1, records = records + $3, tries = 0, reason = '',
 			state = $4, lease_end = {now} + $5, changed = {now}
 			WHERE key = $6 AND lease = $7 AND pages = $8 AND state = 'running'`),
-			j.engine.now(), checkpoint, len(records), string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
+			j.engine.now(), checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
 		if err != nil {
 			return err
 		}
@@ -175,7 +176,7 @@ func (j *job) Commit(ctx context.Context, c *Claim, p Page) error {
 	if err != nil {
 		return err
 	}
-	c.Checkpoint, c.Pages, c.Records, c.Tries = p.Checkpoint, c.Pages+1, c.Records+int64(len(records)), 0
+	c.Checkpoint, c.Pages, c.Records, c.Tries = p.Checkpoint, c.Pages+1, c.Records+int64(good), 0
 	return nil
 }
 
@@ -245,11 +246,15 @@ func (j *job) Retry(ctx context.Context) (n int64, err error) {
 // Counts sum up the job.
 func (j *job) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Units: map[State]int64{}}
+	err := j.engine.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {rejects}")).Scan(&c.Rejects)
+	if err != nil && !isMissingTable(err) {
+		return c, j.engine.explain(ctx, err)
+	}
 	if j.is.Kind == "collect" {
 		err := j.engine.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {records}")).Scan(&c.Records)
 		return c, j.engine.explain(ctx, err)
 	}
-	err := j.engine.read(ctx, func(r *sql.Rows) error {
+	err = j.engine.read(ctx, func(r *sql.Rows) error {
 		var state State
 		var n, pages, records, now int64
 		var from sql.NullInt64

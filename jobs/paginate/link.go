@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -129,12 +130,12 @@ func origin(u *url.URL) string {
 // address returns what tells a URL from others: its origin, path and query.
 func address(u *url.URL) string { return origin(u) + " " + u.RequestURI() }
 
+// mostOrigin is the longest origin in a reason.
+const mostOrigin = 100
+
 // follow is the URL that a page names as the next one. The walk stays at the origin of its
 // first page.
 func follow(first, page *url.URL, text string) (*url.URL, error) {
-	if len(text) > maxNext {
-		return nil, fmt.Errorf("the URL of the next page has %d characters, more than %d", len(text), maxNext)
-	}
 	if page == nil {
 		page = first
 	}
@@ -145,7 +146,7 @@ func follow(first, page *url.URL, text string) (*url.URL, error) {
 	u.Fragment, u.RawFragment = "", ""
 	switch {
 	case origin(u) != origin(first):
-		return nil, fmt.Errorf("the next page is at %s, another origin than %s: abide sends no credentials there", shown(u), shown(first))
+		return nil, fmt.Errorf("the next page is at %s, another origin than %s: abide sends no credentials there", shorten.To(mostOrigin, u.Scheme+"://"+u.Host), first.Scheme+"://"+first.Host)
 	case u.User != nil && (first.User == nil || *u.User != *first.User):
 		return nil, errors.New("the URL of the next page has a user name")
 	}
@@ -163,13 +164,4 @@ func at(first *url.URL, text string) (*url.URL, error) {
 	}
 	u.User, u.Fragment, u.RawFragment = first.User, "", ""
 	return u, nil
-}
-
-// shown is the origin of a URL in a reason.
-func shown(u *url.URL) string {
-	host := u.Host
-	if len(host) > 100 {
-		host = host[:100] + "…"
-	}
-	return u.Scheme + "://" + host
 }

@@ -228,7 +228,7 @@ func (w *Walk) Answer(p Page) (Step, error) {
 	}
 	switch probes := at.Probing; {
 	case probes && at.Pages == 0 && p.Records == 0:
-		w.fromOne()
+		w.at.Number, w.at.Probing = 1, false
 		return Step{State: Going}, nil
 	case probes && at.Pages == 1: // what page 0 had is page 1
 		at.Probing = false
@@ -269,9 +269,6 @@ func (w *Walk) Answer(p Page) (Step, error) {
 	w.at, w.rule = at, r
 	return step, nil
 }
-
-// fromOne goes on with page 1, since there is no page 0.
-func (w *Walk) fromOne() { w.at.Number, w.at.Probing = 1, false }
 
 // repeats says whether the walk comes to a place or a content where it has been.
 func (w *Walk) repeats(at *position, p Page, r rule, going bool) Step {
@@ -328,7 +325,7 @@ func (w *Walk) Missing(surely bool) (Step, error) {
 	r := w.rule
 	if w.at.Probing && w.at.Pages == 0 {
 		w.learned.first.Store(true)
-		w.fromOne()
+		w.at.Number, w.at.Probing = 1, false
 		return Step{State: Going}, nil
 	}
 	if w.at.Pages == 0 || w.at.Over != "" || !surely && !r.counted() {

@@ -14,6 +14,9 @@
 //
 // # Records
 //
+// A record without its ID, or with bytes that are no UTF-8, comes as one that is Rejected, with the
+// reason; a page of such records alone is an error while the job has had no other.
+//
 // The elements of an array are records, and an object is one record. null has no records.
 // A path that leads nowhere is an error, unless the answer is empty or null, since nobody knows whether records are missing. JSON
 // lines are an array of the lines; a CSV is an array of objects whose values are texts. A
@@ -44,8 +47,10 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/internal/shorten"
@@ -58,6 +63,8 @@ type Extractor struct {
 	records Path
 	id      []Path
 	columns []Path
+
+	accepted atomic.Bool // a record was good
 }
 
 // New is the Extractor of a job.
@@ -100,30 +107,31 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 	case 'n':
 		return nil, nil
 	case '{':
-		r, err := x.record(v, 1, page)
-		if err != nil {
-			return nil, err
-		}
-		return []output.Record{r}, nil
+		v = slices.Concat(Value("["), v, Value("]"))
 	case '[':
 	default:
 		return nil, fmt.Errorf("page %d has no array or object of records at %q, but %s: write the path of the records as \"records\"", page, x.records, shorten.To(mostInError, string(v)))
 	}
 	list := make([]output.Record, 0, v.length())
-	var err error
+	rejected := 0
 	v.each(func(_, part Value) {
-		if err != nil {
-			return
-		}
-		var r output.Record
-		if r, err = x.record(part, len(list)+1, page); err == nil {
-			list = append(list, r)
+		list = append(list, x.record(part, len(list)+1, page))
+		if list[len(list)-1].Rejected != "" {
+			rejected++
 		}
 	})
-	if err != nil {
-		return nil, err
+	return list, x.accept(list, rejected)
+}
+
+// accept refuses a page without one good record while the job has had none: its "id" is wrong
+// rather than all records.
+func (x *Extractor) accept(list []output.Record, rejected int) error {
+	if rejected < len(list) {
+		x.accepted.Store(true)
+	} else if rejected > 0 && !x.accepted.Load() {
+		return errors.New(list[0].Rejected)
 	}
-	return list, nil
+	return nil
 }
 
 // Whole tells whether an answer is itself the record.
@@ -131,17 +139,24 @@ func (x *Extractor) Whole(answer Value) bool {
 	return len(x.records.steps) == 0 && answer.kind() == '{'
 }
 
-func (x *Extractor) record(v Value, n, page int) (output.Record, error) {
+func (x *Extractor) record(v Value, n, page int) output.Record {
 	id, err := x.idOf(v)
-	if err != nil {
-		return output.Record{}, fmt.Errorf("record %d of page %d %w: write as \"id\" what identifies each record, or leave \"id\" out, so that the hash of a record does", n, page, err)
-	}
 	r := output.Record{ID: id, Body: v}
+	switch {
+	case err != nil:
+		r.Rejected = fmt.Sprintf("record %d of page %d %v: write as \"id\" what identifies each record, or leave \"id\" out, so that the hash of a record does", n, page, err)
+	case !utf8.Valid(v):
+		r.Rejected = fmt.Sprintf("record %d of page %d is not UTF-8", n, page)
+	}
+	if r.Rejected != "" {
+		sum := sha256.Sum256(v)
+		r.ID = hex.EncodeToString(sum[:])
+	}
 	for _, path := range x.columns {
 		part, _ := v.At(path)
 		r.Columns = append(r.Columns, column(part))
 	}
-	return r, nil
+	return r
 }
 
 // idOf is the ID of a record. The error follows "record 1".
@@ -258,9 +273,6 @@ func thereIs(v Value) string {
 // rows of a CSV have. The error is about "the answer" without saying which one.
 func Read(contentType string, body []byte) (Value, error) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
-	if !utf8.Valid(body) {
-		return nil, errors.New("the answer is not UTF-8: abide reads JSON, JSON lines and CSV in UTF-8")
-	}
 	kind, _, _ := mime.ParseMediaType(contentType)
 	var value bytes.Buffer
 	var err error
@@ -268,6 +280,9 @@ func Read(contentType string, body []byte) (Value, error) {
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl", "application/jsonlines", "application/x-jsonlines":
 		err = readLines(&value, body)
 	case "text/csv":
+		if !utf8.Valid(body) {
+			return nil, errors.New("the answer is not UTF-8: abide reads JSON, JSON lines and CSV in UTF-8")
+		}
 		err = readCSV(&value, body)
 	default:
 		err = readJSON(&value, kind, body)

@@ -236,6 +236,7 @@ type Failure struct {
 	Status    int       // of the answer; 0: there was none
 	Body      string    // of an answer that refuses the request (400, 416, 422), at most maxRefusal bytes
 	Permanent bool      // the same request would fail again
+	Wrong     bool      // the answer is not what the job says; set by its reader
 	Held      bool      // abide did not send the request: this says nothing about the request
 	After     time.Time // when the request may be sent again; zero: not said
 	Attempts  int       // how often the request was sent

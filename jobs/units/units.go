@@ -271,15 +271,16 @@ type Request struct {
 	URL    *url.URL
 	Header http.Header
 	Body   []byte
+	Ends   time.Time // of the step of a range; zero: it is none
 }
 
 // Fill is the request of a unit, with its placeholders replaced.
 func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
-	value, err := values(job, u)
+	value, ends, err := values(job, u)
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Method: job.Request.Method, Header: http.Header{}}
+	r := &Request{Method: job.Request.Method, Header: http.Header{}, Ends: ends}
 	path, query, hasQuery := strings.Cut(job.Request.URL, "?")
 	text := jobfile.ReplacePlaceholders(path, func(name, form string) string { return url.PathEscape(value(name, form)) })
 	if dotSegments(text) > dotSegments(path) {
@@ -349,10 +350,10 @@ func inJSON(s string) string {
 	return string(text[1 : len(text)-1])
 }
 
-// values are the values of the placeholders of a unit.
-func values(job *jobfile.Job, u output.Unit) (func(name, form string) string, error) {
+// values are the values of the placeholders of a unit, and the end of its step.
+func values(job *jobfile.Job, u output.Unit) (value func(name, form string) string, ends time.Time, err error) {
 	if job.Range == nil {
-		return func(string, string) string { return u.Key }, nil
+		return func(string, string) string { return u.Key }, time.Time{}, nil
 	}
 	form := time.DateOnly
 	if job.Range.Step.Unit == "h" {
@@ -360,9 +361,8 @@ func values(job *jobfile.Job, u output.Unit) (func(name, form string) string, er
 	}
 	from, next := step(job.Range, int(u.Place)), step(job.Range, int(u.Place)+1)
 	if keyOf(job.Range, from) != u.Key { // the range began elsewhere when the unit was made
-		var err error
 		if from, err = time.ParseInLocation(form, u.Key, job.Range.Zone); err != nil {
-			return nil, fmt.Errorf("the unit %s is no step of the range", u.Key)
+			return nil, time.Time{}, fmt.Errorf("the unit %s is no step of the range", u.Key)
 		}
 		jobRange := *job.Range
 		jobRange.From = from
@@ -384,7 +384,7 @@ func values(job *jobfile.Job, u output.Unit) (func(name, form string) string, er
 			return at.Format(time.RFC3339)
 		}
 		return at.Format(wanted)
-	}, nil
+	}, next, nil
 }
 
 // IdempotencyKey is the same for every attempt of a unit, after a restart too.
