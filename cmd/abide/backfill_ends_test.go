@@ -159,3 +159,16 @@ func TestABackfillTellsFaultsOfTheJobFromThoseOfARecord(t *testing.T) {
 		})
 	}
 }
+
+// A crawler that owns a part of all URLs would leave out units.
+func TestABackfillWithAShardIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: data\nshard: {index: 0, of: 2}\n")
+	write(t, filepath.Join(dir, "job.yaml"), "name: list\nrequest: http://127.0.0.1:1/{item}\nitems: [a, b]\n")
+	d := launch(t, dir, nil, "backfill", "job.yaml")
+	if code := d.status(); code != exitUsage {
+		t.Errorf("it ended with %d", code)
+	}
+	d.log.await(t, "shard is for the requests of crawlers")
+}

@@ -73,6 +73,9 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 	if err != nil {
 		return nil, err
 	}
+	if p.Shard.Of > 0 {
+		return nil, usage(errors.New("shard is for the requests of crawlers, and would leave out a part of this job; name a --config without it: processes share the units of a job by its output"))
+	}
 	j := &jobProcess{job: job, policy: p, log: newLog(errs, p.Log)}
 	if j.log.GetLevel() < logrus.InfoLevel {
 		j.log.SetLevel(logrus.InfoLevel) // the lines of the job itself
@@ -158,16 +161,17 @@ func (j *jobProcess) close() {
 	}
 }
 
-// limited says what holds requests of the job back now; "" if nothing does or it is unknown.
-func (j *jobProcess) limited() string {
+// limited says what holds requests of the job back now, and until when if that is known; "" if
+// nothing does or it is unknown.
+func (j *jobProcess) limited() (text string, until time.Time) {
 	if j.program == nil {
-		return ""
+		return "", until
 	}
 	now := time.Now()
 	for _, one := range j.program.proxy.Waiting() {
-		return one.Site + sitelog.HeldUntil(now, one.Held, one.Blocker)
+		return one.Site + sitelog.HeldUntil(now, one.Held, one.Blocker), one.Blocker.Until
 	}
-	return ""
+	return "", until
 }
 
 // ends returns the time at which the limits will have allowed so many more requests; zero if

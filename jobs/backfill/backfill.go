@@ -35,7 +35,7 @@ type Options struct {
 	Process string                           // unique among the processes of the job
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
-	Limited func() string                    // what holds the job's requests back now; "": nothing
+	Limited func() (string, time.Time)       // what holds the job's requests back now, and until when; "": nothing
 	Ends    func(requests int64) time.Time   // when the limits allow so many more requests; zero: unknown
 }
 
@@ -144,14 +144,16 @@ func (b *Backfill) Status(now time.Time) status.Job {
 	if b.patience.Away() {
 		s.Limited = "the output cannot be written"
 	}
+	var byLimit, until time.Time
 	if b.options.Limited != nil && s.Limited == "" {
-		s.Limited = b.options.Limited()
+		s.Limited, until = b.options.Limited()
 	}
-	var byLimit time.Time
 	if n := done.requestsLeft(); n > 0 && b.options.Ends != nil {
 		byLimit = b.options.Ends(n)
 	}
-	s.Ends = done.ends(now, byLimit)
+	if s.Ends = done.ends(now, byLimit); !s.Ends.IsZero() && s.Ends.Before(until) {
+		s.Ends = until.Add(s.Ends.Sub(now)) // the rest begins when the requests may go
+	}
 	return s
 }
 
@@ -204,19 +206,17 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { b.claiming <- struct{}{} }()
-	for len(b.claimed) == 0 {
+	for {
+		var claims []*output.Claim
 		err := b.persist(ctx, func(ctx context.Context) (err error) {
-			b.claimed, err = b.options.Output.Claim(ctx, b.options.Process, b.options.Job.Workers)
+			claims, err = b.options.Output.Claim(ctx, b.options.Process, 1)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range b.claimed {
-			b.held.add(c)
-		}
-		if len(b.claimed) > 0 {
-			break
+		if len(claims) > 0 {
+			return claims[0], nil
 		}
 		if err := b.count(ctx); err != nil {
 			return nil, err
@@ -229,9 +229,6 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 			return nil, err
 		}
 	}
-	c := b.claimed[0]
-	b.claimed = b.claimed[1:]
-	return c, nil
 }
 
 // pausePoll is the time between two looks at whether a pause has ended.

@@ -2,10 +2,13 @@ package backfill
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/forecast"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // A year of days is fetched under a daily quota: from a twentieth of the way on the estimate is
@@ -63,6 +66,18 @@ func TestTheEndIsNotGuessedFromNothing(t *testing.T) {
 	if at := (work{units: 10, requests: 10, took: time.Minute, left: 20}).ends(now, time.Time{}); !at.Equal(now.Add(2 * time.Minute)) {
 		t.Errorf("ten units in a minute and 20 left end at %v", at)
 	}
+}
+
+func TestAJobDoesNotEndBeforeItsRequestsMayGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		b := New(Options{Job: &jobfile.Job{}, Limited: func() (string, time.Time) { return "a limit", now.Add(time.Minute) }})
+		b.progress.set(output.Counts{Units: map[output.State]int64{output.Done: 10, output.Waiting: 10}}, now.Add(-10*time.Second))
+		b.progress.units.Store(10)
+		if s := b.Status(now); !s.Ends.Equal(now.Add(70*time.Second)) || s.Limited != "a limit" {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
 func TestTheNextTryWaitsLongerEachTimeAndAsLongAsTheSiteSays(t *testing.T) {

@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
@@ -19,16 +20,16 @@ const (
 // progress counts what this process has done of a job, and how far the job is. Safe for
 // concurrent use.
 type progress struct {
-	mu       sync.Mutex
-	total    output.Counts // of all processes, as counted last
-	began    time.Time
-	requests int64 // that this process has sent, with those that failed
-	units    int64 // that this process has ended
-	records  int64 // that this process has fetched
-	samples  []sample
-	held     string // why abide refused a request last
-	heldAt   time.Time
-	noted    string // the last note
+	requests atomic.Int64 // that this process has sent, with those that failed
+	units    atomic.Int64 // that this process has ended
+
+	mu      sync.Mutex
+	total   output.Counts // of all processes, as counted last
+	began   time.Time
+	samples []sample
+	held    string // why abide refused a request last
+	heldAt  time.Time
+	noted   string // the last note
 }
 
 // sample is the number of records at a time.
@@ -38,27 +39,18 @@ type sample struct {
 }
 
 func (p *progress) asked(a *send.Answer, f *send.Failure) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if a != nil {
-		p.requests += int64(a.Attempts)
+		p.requests.Add(int64(a.Attempts))
 	} else if f != nil {
-		p.requests += int64(max(f.Attempts, 1))
+		p.requests.Add(int64(max(f.Attempts, 1)))
 	}
 }
 
 func (p *progress) page(records int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.records += int64(records)
 	p.total.Records += int64(records)
 	p.total.Pages++
-}
-
-func (p *progress) unitOver() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.units++
 }
 
 func (p *progress) holdBack(why string) {
@@ -109,7 +101,7 @@ func (p *progress) status(now time.Time) (s status.Job, done work) {
 	if now.Sub(p.heldAt) < holdShown {
 		s.Limited = p.held
 	}
-	return s, work{units: p.units, requests: p.requests, took: now.Sub(p.began), left: s.Units.Left()}
+	return s, work{units: p.units.Load(), requests: p.requests.Load(), took: now.Sub(p.began), left: s.Units.Left()}
 }
 
 // UnitsOf are the counts of units as they are shown.

@@ -43,10 +43,7 @@ type Step struct {
 // unit walks through the pages of a claimed unit. Its error means that no unit can be worked
 // on.
 func (b *Backfill) unit(ctx context.Context, c *output.Claim) error {
-	inner, held := b.held.begin(ctx, c)
-	if !held {
-		return nil
-	}
+	inner := b.held.begin(ctx, c)
 	err := b.pages(inner, c)
 	switch {
 	case errors.Is(err, output.ErrLost):
@@ -94,7 +91,7 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 		case step.Cut != "":
 			return b.end(ctx, c, output.Incomplete, step.Cut)
 		case step.Page.Done:
-			b.progress.unitOver()
+			b.progress.units.Add(1)
 			return nil
 		}
 	}
@@ -187,7 +184,7 @@ func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, rea
 	b.options.Warn("unit %s is %s: %s", c.Key, s, reason)
 	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
 	if err == nil {
-		b.progress.unitOver()
+		b.progress.units.Add(1)
 	}
 	return err
 }
@@ -321,33 +318,22 @@ type heldClaims struct {
 	warn   func(format string, args ...any)
 
 	mu  sync.Mutex
-	all map[*output.Claim]context.CancelFunc // nil: nobody works on it yet
+	all map[*output.Claim]context.CancelFunc
 }
 
-func (h *heldClaims) add(c *output.Claim) {
+// begin returns a context for the work on a claim, which ends when the claim is lost.
+func (h *heldClaims) begin(ctx context.Context, c *output.Claim) context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.all[c] = nil
-}
-
-// begin returns a context for the work on a claim, which ends when the claim is lost. It
-// returns false if the claim was lost before.
-func (h *heldClaims) begin(ctx context.Context, c *output.Claim) (context.Context, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, held := h.all[c]; !held {
-		return ctx, false
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	h.all[c] = cancel
-	return ctx, true
+	ctx, h.all[c] = context.WithCancel(ctx)
+	return ctx
 }
 
 // remove ends a claim here.
 func (h *heldClaims) remove(c *output.Claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if cancel := h.all[c]; cancel != nil {
+	if cancel, held := h.all[c]; held {
 		cancel()
 	}
 	delete(h.all, c)

@@ -36,7 +36,7 @@ type Options struct {
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
 	Written func(r *output.Record) error     // is called for each record, after it was written
-	Limited func() string                    // what holds the job's requests back now; "": nothing
+	Limited func() (string, time.Time)       // what holds the job's requests back now; "": nothing
 }
 
 // Collector is one collection. Make it with New.
@@ -65,7 +65,7 @@ const usualSize = 16 << 10
 
 // New reads the targets of a job, and what is remembered of them.
 func New(ctx context.Context, o Options) (*Collector, error) {
-	c := &Collector{options: o, wake: signal.New(), sizes: map[string]int{}}
+	c := &Collector{options: o, wake: signal.New(), sizes: map[string]int{}, began: time.Now()}
 	var err error
 	if c.extractor, err = records.New(o.Job); err != nil {
 		return nil, err
@@ -97,17 +97,18 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 	if len(list) == 0 {
 		o.Warn("%s has no items, so nothing is asked", o.Job.Name)
 	}
-	c.schedule = newSchedule(o.Job.Collect.Every, list, time.Now())
+	c.schedule = newSchedule(o.Job.Collect.Every, list, c.now())
 	c.writer = &writer{options: o, free: c.wake.Send, changed: signal.New()}
 	c.writer.patience.Log, c.writer.patience.Warn, c.writer.patience.Waits = o.Log, o.Warn, "the collection keeps its records until the output can be written"
 	return c, nil
 }
 
+// now is the time by the clock of this machine as it was when the collection was made: where that
+// clock jumps, the rounds go on.
+func (c *Collector) now() time.Time { return c.began.Round(0).Add(time.Since(c.began)) }
+
 // Run asks targets until ctx is done. Then it writes what it has.
 func (c *Collector) Run(ctx context.Context) error {
-	c.mu.Lock()
-	c.began = time.Now()
-	c.mu.Unlock()
 	var asking, writing sync.WaitGroup
 	asked, stop := context.WithCancel(ctx)
 	defer stop()
@@ -119,11 +120,11 @@ func (c *Collector) Run(ctx context.Context) error {
 		}
 	})
 	for asked.Err() == nil {
-		for t := c.begin(time.Now()); t != nil; t = c.begin(time.Now()) {
+		for t := c.begin(c.now()); t != nil; t = c.begin(c.now()) {
 			asking.Go(func() { c.ask(asked, t) })
 		}
 		select {
-		case <-time.After(c.rest(time.Now())):
+		case <-time.After(c.rest(c.now())):
 		case <-c.wake:
 		case <-asked.Done():
 		}
@@ -188,7 +189,7 @@ func (c *Collector) ask(ctx context.Context, t *target) {
 	limited, cancel := context.WithTimeout(ctx, min(every, maxTimeout))
 	defer cancel()
 	next, found, err := c.fetch(limited, t, known)
-	now := time.Now()
+	now := c.now()
 	var f *send.Failure
 	held := errors.As(err, &f) && f.Held
 	size := 0
@@ -247,11 +248,9 @@ func (c *Collector) Status(now time.Time) status.Job {
 			Every: c.options.Job.Collect.Every.Seconds(), Targets: c.targets, Missed: c.schedule.missed, Lag: c.schedule.lag.Seconds(),
 		},
 	}
-	if !c.began.IsZero() {
-		s.Round.Number = c.schedule.number(now) - c.schedule.number(c.began) + 1
-		if took := now.Sub(c.began).Seconds(); took > 0 {
-			s.Rate = float64(s.Records) / took
-		}
+	s.Round.Number = c.schedule.number(now) - c.schedule.number(c.began) + 1
+	if took := now.Sub(c.began).Seconds(); took > 0 {
+		s.Rate = float64(s.Records) / took
 	}
 	for _, one := range c.known {
 		if one.Failures > 0 {
@@ -264,7 +263,7 @@ func (c *Collector) Status(now time.Time) status.Job {
 	case c.writer.patience.Away():
 		s.Limited = "the output cannot be written"
 	case c.options.Limited != nil:
-		s.Limited = c.options.Limited()
+		s.Limited, _ = c.options.Limited()
 	}
 	return s
 }

@@ -252,6 +252,40 @@ func TestARefusalOfAbideIsAMissedRoundAndNoFailure(t *testing.T) {
 	})
 }
 
+func TestItemsThatABatchLeavesOutAreSaid(t *testing.T) {
+	records := func(ids ...string) (list []output.Record) {
+		for _, id := range ids {
+			list = append(list, output.Record{ID: id})
+		}
+		return list
+	}
+	for _, test := range []struct {
+		list []output.Record
+		want string
+	}{
+		{records("a", "b", "c"), ""}, {records("c", "a"), "b"}, {records("a"), "b, c"}, {records("1", "2", "3"), ""}, {records("1", "2"), "1 of them"}, {nil, "3 of them"},
+	} {
+		if got := leftOut([]string{"a", "b", "c"}, test.list); got != test.want {
+			t.Errorf("of %v are left out %q", test.list, got)
+		}
+	}
+	if got := leftOut([]string{"a"}, nil); got != "" {
+		t.Errorf("of one item is left out %q", got)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{answer: func(string, *http.Request) (int, string, http.Header, time.Duration) {
+			return 200, `[{"id":"t0"}]`, nil, 0
+		}}
+		c := collector(t, w, 2, "batch: {param: ids}\n")
+		var warned []string
+		c.options.Warn = func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) }
+		runFor(t, c, 5*time.Minute)
+		if len(warned) != 1 || warned[0] != "the answer about 2 items leaves out t1" {
+			t.Errorf("%q", warned)
+		}
+	})
+}
+
 func TestABatchIsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}

@@ -11,9 +11,11 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
@@ -119,6 +121,11 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	if err != nil {
 		return known, nil, err
 	}
+	if left := leftOut(t.items, list); left != t.left {
+		if t.left = left; left != "" {
+			c.options.Warn("the answer about %d items leaves out %s", len(t.items), shorten.To(mostLeftOut, left))
+		}
+	}
 	before, now := digests(known.Hash), map[digest]digest{}
 	fresh := list[:0]
 	for i := range list {
@@ -132,6 +139,25 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	}
 	known.ETag, known.LastModified, known.Hash = a.Header.Get("ETag"), a.Header.Get("Last-Modified"), digestText(now)
 	return known, fresh, nil
+}
+
+// mostLeftOut is the longest list of items in a warning.
+const mostLeftOut = 300
+
+// leftOut lists the items of a batch that no record has as its ID, or counts them where IDs are
+// something else.
+func leftOut(items []string, list []output.Record) string {
+	ids := map[string]bool{}
+	for _, r := range list {
+		ids[r.ID] = true
+	}
+	missing := slices.DeleteFunc(slices.Clone(items), func(item string) bool { return ids[item] })
+	if n := len(items) - len(list); len(items) > 1 && len(missing) == len(items) && n > 0 {
+		return strconv.Itoa(n) + " of them"
+	} else if len(missing) == len(items) {
+		return ""
+	}
+	return strings.Join(missing, ", ")
 }
 
 // digest is a short hash.

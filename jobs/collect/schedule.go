@@ -35,6 +35,7 @@ type target struct {
 
 	at       time.Time // when it is due
 	failures int       // in a row
+	left     string    // the items of the batch that its last answer left out
 	index    int32     // in the heap; 0: it is under way
 }
 

@@ -7,6 +7,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -100,23 +101,18 @@ func (l *Lines) close() error { return nil }
 type table struct {
 	writer *csv.Writer
 	row    []string
-	about  output.Description
 }
 
 func newTable(w io.Writer, about output.Description) (*table, error) {
-	t := &table{writer: csv.NewWriter(w), about: about}
+	t := &table{writer: csv.NewWriter(w)}
 	return t, t.writer.Write(append(append([]string{"id", "unit", "fetched_at"}, about.Columns...), "body"))
 }
 
 // Add writes a record.
 func (t *table) Add(r *output.Record) error {
 	t.row = append(t.row[:0], r.ID, r.Unit, r.Fetched.UTC().Format(time.RFC3339Nano))
-	for i := range t.about.Columns {
-		value := ""
-		if i < len(r.Columns) && r.Columns[i] != nil {
-			value = output.TextOf(r.Columns[i])
-		}
-		t.row = append(t.row, value)
+	for _, v := range r.Columns {
+		t.row = append(t.row, output.TextOf(cmp.Or(v, any(""))))
 	}
 	return t.writer.Write(append(t.row, string(r.Body)))
 }
@@ -135,7 +131,6 @@ const (
 // columns writes Parquet. The columns of a job are optional texts.
 type columns struct {
 	writer *parquet.GenericWriter[any]
-	about  output.Description
 	order  []int // place of each column in a row: id, unit, fetched_at, body, then those of the job
 	rows   int
 	bytes  int
@@ -153,7 +148,7 @@ func newColumns(w io.Writer, about output.Description) *columns {
 	for i, path := range schema.Columns() {
 		place[path[0]] = i
 	}
-	c := &columns{about: about, writer: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy))}
+	c := &columns{writer: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy))}
 	for _, name := range append([]string{"id", "unit", "fetched_at", "body"}, about.Columns...) {
 		c.order = append(c.order, place[name])
 	}
@@ -168,9 +163,9 @@ func (c *columns) Add(r *output.Record) error {
 	put(1, parquet.ValueOf(r.Unit), 0)
 	put(2, parquet.ValueOf(r.Fetched.UnixMicro()), 0)
 	put(3, parquet.ByteArrayValue(r.Body), 0)
-	for i := range c.about.Columns {
-		if i < len(r.Columns) && r.Columns[i] != nil {
-			put(4+i, parquet.ValueOf(output.TextOf(r.Columns[i])), 1)
+	for i, v := range r.Columns {
+		if v != nil {
+			put(4+i, parquet.ValueOf(output.TextOf(v)), 1)
 		} else {
 			put(4+i, parquet.NullValue(), 0)
 		}

@@ -254,7 +254,12 @@ const mostInError = 41
 // thereIs says what a value has, for errors.
 func thereIs(v Value) string {
 	const most = 10
-	names := v.names(most + 1)
+	var names []string
+	v.each(func(name, _ Value) {
+		if text, ok := name.Text(); ok && len(names) <= most {
+			names = append(names, shorten.To(mostInError, text))
+		}
+	})
 	switch {
 	case v.kind() == '[':
 		return ", but is an array"
@@ -262,9 +267,6 @@ func thereIs(v Value) string {
 		return ""
 	case len(names) > most:
 		names[most] = "…"
-	}
-	for i, name := range names {
-		names[i] = shorten.To(mostInError, name)
 	}
 	return " (there is " + strings.Join(names, ", ") + ")"
 }

@@ -153,18 +153,6 @@ func (v Value) end() int {
 	return len(v)
 }
 
-// names are the names of an object's members, at most n.
-func (v Value) names(n int) (names []string) {
-	if v.kind() == '{' {
-		v.each(func(name, _ Value) {
-			if s, ok := name.Text(); ok && len(names) < n {
-				names = append(names, s)
-			}
-		})
-	}
-	return names
-}
-
 // Leaves are the paths of the texts, numbers, truth values and nulls outside of arrays, at most n.
 func (v Value) Leaves(n int) (paths []string) {
 	v.each(func(name, part Value) {

@@ -272,6 +272,8 @@ type Request struct {
 	Header http.Header
 	Body   []byte
 	Ends   time.Time // of the step of a range; zero: it is none
+
+	key string // of idempotency, of the unit; "": none, or the job's own
 }
 
 // Fill is the request of a unit, with its placeholders replaced.
@@ -312,7 +314,7 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 		}
 	}
 	if job.Request.Idempotency && r.Header.Get("Idempotency-Key") == "" {
-		r.Header.Set("Idempotency-Key", IdempotencyKey(job, u))
+		r.key = IdempotencyKey(job, u)
 	}
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "abide")
@@ -341,6 +343,10 @@ func (r *Request) HTTP(u *url.URL) (*http.Request, error) {
 		return nil, err
 	}
 	sent.Header = r.Header.Clone()
+	if r.key != "" { // each page is another request
+		sum := sha256.Sum256([]byte(r.key + u.String()))
+		sent.Header.Set("Idempotency-Key", hex.EncodeToString(sum[:16]))
+	}
 	return sent, nil
 }
 
@@ -387,7 +393,7 @@ func values(job *jobfile.Job, u output.Unit) (value func(name, form string) stri
 	}, next, nil
 }
 
-// IdempotencyKey is the same for every attempt of a unit, after a restart too.
+// IdempotencyKey is the same for every attempt of a unit, after a restart too. HTTP adds the page.
 func IdempotencyKey(job *jobfile.Job, u output.Unit) string {
 	sum := sha256.Sum256([]byte(Fingerprint(job) + "\x00" + job.Name + "\x00" + u.Key))
 	return hex.EncodeToString(sum[:16])

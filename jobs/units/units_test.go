@@ -174,18 +174,22 @@ func TestAPlaceholderCannotChangeTheRequestAroundIt(t *testing.T) {
 	}
 }
 
-func TestAnIdempotencyKeyStaysTheSameForItsUnit(t *testing.T) {
+func TestAnIdempotencyKeyStaysTheSameForEachPageOfAUnit(t *testing.T) {
 	j := load(t, `{name: a, request: {url: "https://api.test/{item}", method: POST}, items: [x, y]}`)
-	key := func(item string) string {
+	key := func(item, page string) string {
 		r, err := Fill(j, output.Unit{Key: item})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.Header.Get("Idempotency-Key")
+		sent, err := r.HTTP(r.URL.JoinPath(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sent.Header.Get("Idempotency-Key")
 	}
-	first := key("x")
-	if first == "" || first != key("x") || first == key("y") {
-		t.Errorf("%q, %q", key("x"), key("y"))
+	first := key("x", "")
+	if first == "" || first != key("x", "") || first == key("y", "") || first == key("x", "2") {
+		t.Errorf("%q, %q, %q", first, key("y", ""), key("x", "2"))
 	}
 }
 
