@@ -76,7 +76,7 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 		switch {
 		case errors.As(err, &failure):
 			return b.failed(ctx, c, failure)
-		case errors.As(err, new(*paginate.PathError)):
+		case errors.Is(err, paginate.ErrPath):
 			return fmt.Errorf("unit %s: %w", c.Key, err)
 		case err != nil:
 			return b.end(ctx, c, output.Failed, err.Error())

@@ -345,7 +345,8 @@ func (j *job) text(s string) string { return j.replacer.Replace(s) }
 // Description returns the description with which the job was opened.
 func (j *job) Description() Description { return j.is }
 
-// insertText is the statement that adds the rows of a JSON array of arrays.
+// insertText is the statement that adds a record to SQLite, and the rows of a JSON array of arrays
+// to PostgreSQL.
 func (j *job) insertText() string {
 	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
 	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
@@ -353,14 +354,17 @@ func (j *job) insertText() string {
 	if j.is.History {
 		key = "id, fetched_at"
 	}
-	values := make([]string, len(names))
-	for i := range values {
-		values[i] = "(value->>" + strconv.Itoa(i) + ")"
+	given, values := make([]string, len(names)), make([]string, len(names))
+	for i := range names {
+		given[i], values[i] = "$"+strconv.Itoa(i+1), "(value->>"+strconv.Itoa(i)+")"
 	}
-	values[2] += j.engine.dialect.toTime
-	values[3] += j.engine.dialect.toJSON
-	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") + " FROM " + j.engine.dialect.elements +
-		" WHERE true ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
+	source := "VALUES (" + strings.Join(given, ", ") + ")"
+	if !j.engine.isSQLite() {
+		values[2], values[3] = values[2]+"::timestamptz", values[3]+"::json"
+		source = "SELECT " + strings.Join(values, ", ") + " FROM json_array_elements(CAST($1 AS JSON)) AS value"
+	}
+	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +
+		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
 }
 
 // Own makes the caller the only one who collects the job.

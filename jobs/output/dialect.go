@@ -30,15 +30,11 @@ type dialect struct {
 	longest   int    // bytes of a name; 0: no limit
 	prelude   string // begins a transaction that makes tables
 	hasColumn string // what follows ADD COLUMN
-	elements  string // a table with the elements of the JSON array $1 as value
-	toTime    string // makes a text a time, or JSON
-	toJSON    string
 }
 
 var sqliteDialect = &dialect{
 	clock: "0", // is always given
 	blob:  "BLOB", time: "TEXT", json: "TEXT",
-	elements: "json_each($1)",
 }
 
 var postgresDialect = &dialect{
@@ -48,8 +44,6 @@ var postgresDialect = &dialect{
 	longest:   63,
 	prelude:   "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
 	hasColumn: "IF NOT EXISTS ",
-	elements:  "json_array_elements(CAST($1 AS JSON)) AS value",
-	toTime:    "::timestamptz", toJSON: "::json",
 }
 
 // at is a time as an argument.

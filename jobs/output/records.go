@@ -6,10 +6,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -54,13 +52,14 @@ func (j *job) insertAll(t *transaction, records []Record) error {
 	if err := j.reject(t, records[good:]); err != nil {
 		return err
 	}
-	records = records[:good]
-	for _, r := range records {
-		if len(r.Columns) != len(j.is.Columns) {
-			return fmt.Errorf("record %s has %d columns, and the job has %d", r.ID, len(r.Columns), len(j.is.Columns))
+	if j.engine.isSQLite() {
+		add, err := t.tx.PrepareContext(t.ctx, j.insert)
+		for i := 0; i < good && err == nil; i++ {
+			_, err = add.ExecContext(t.ctx, j.row(records[i])...)
 		}
+		return err // the statement ends with its transaction
 	}
-	for list := range slices.Chunk(records, insertedAtOnce) {
+	for list := range slices.Chunk(records[:good], insertedAtOnce) {
 		rows, err := json.Marshal(lists.Map(list, j.row))
 		if err != nil {
 			return err
@@ -72,21 +71,16 @@ func (j *job) insertAll(t *transaction, records []Record) error {
 	return nil
 }
 
-// insertedAtOnce bounds the records that one statement adds.
+// insertedAtOnce bounds the records that one statement adds to PostgreSQL.
 const insertedAtOnce = 1000
 
-// row holds the values of a record in the order of the table's columns.
+// row holds the values of a record in the order of the table's columns. Those of PostgreSQL are texts.
 func (j *job) row(r Record) []any {
 	row := []any{encode(r.ID), encode(r.Unit), Precise(r.Fetched).Format(sqliteTime), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))}
 	for _, v := range r.Columns {
-		s, isText := v.(string)
-		f, isFloat := v.(float64)
-		switch {
-		case isText:
+		if s, isText := v.(string); isText {
 			v = encode(s)
-		case isFloat && j.engine.isSQLite():
-			v = json.RawMessage(strconv.FormatFloat(f, 'e', -1, 64)) // with an exponent it is no integer
-		case v != nil && !j.engine.isSQLite():
+		} else if v != nil && !j.engine.isSQLite() {
 			v = TextOf(v)
 		}
 		row = append(row, v)

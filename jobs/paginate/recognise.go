@@ -63,6 +63,7 @@ var (
 // overhear adds what a page says by usual names that the job does not name. It only tells that
 // there is more: it ends no walk.
 func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
+	p.Body = p.Body.Outline()
 	known, how := recognise(jobfile.Pagination{Style: jobfile.AutoPages, Unchecked: true}, first, p)
 	usual, err := ruleOf(known)
 	if err != nil {

@@ -141,10 +141,8 @@ func (s *said) shows(key keys, has bool) {
 	}
 }
 
-// PathError is about a path of a job that no answer has had so far.
-type PathError struct{ text string }
-
-func (e *PathError) Error() string { return e.text }
+// ErrPath is about a path of a job that no answer has had so far.
+var ErrPath = errors.New("no answer has had")
 
 // leads finds names of what may lead to a next page.
 var leads = regexp.MustCompile(`(?i)next|cursor|token|continu|more|after|marker|bookmark|scroll|resume|total|count`)
@@ -178,7 +176,7 @@ func (r rule) missing(step Step, at position, p Page, said said, before keys) er
 		if len(there) == 0 || slices.Contains(one.usual, one.path) && !slices.ContainsFunc(there, leads.MatchString) {
 			continue
 		}
-		return &PathError{fmt.Sprintf("no answer has had %q, which \"%s\" of paginate names; there is %s. If answers may be without it, write \"check: off\" in paginate", one.path, one.key, strings.Join(there, ", "))}
+		return fmt.Errorf("%w %q, which \"%s\" of paginate names; there is %s. If answers may be without it, write \"check: off\" in paginate", ErrPath, one.path, one.key, strings.Join(there, ", "))
 	}
 	return nil
 }

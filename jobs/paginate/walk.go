@@ -28,7 +28,7 @@
 //     page or a number of pages, whatever the style;
 //   - the total falls while pages are counted: records may have moved to pages that were read.
 //
-// A Next, More, Total or Header that no answer of the job has had is a *PathError at the end of a
+// A Next, More, Total or Header that no answer of the job has had is an ErrPath at the end of a
 // walk with records: nobody knows whether pages are missing.
 //
 // Servers count pages from 0 or from 1. If First is UnknownFirst, a walk begins with page 0. Where
@@ -219,7 +219,9 @@ func (w *Walk) Answer(p Page) (Step, error) {
 	at, r, found := w.at, w.rule, ""
 	if r.Style == jobfile.AutoPages {
 		var known jobfile.Pagination
-		known, found = recognise(w.given, w.first, p)
+		outlined := p
+		outlined.Body = p.Body.Outline()
+		known, found = recognise(w.given, w.first, outlined)
 		var err error
 		if r, err = ruleOf(known); err != nil {
 			return Step{}, err

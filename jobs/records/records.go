@@ -120,18 +120,12 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 			rejected++
 		}
 	})
-	return list, x.accept(list, rejected)
-}
-
-// accept refuses a page without one good record while the job has had none: its "id" is wrong
-// rather than all records.
-func (x *Extractor) accept(list []output.Record, rejected int) error {
 	if rejected < len(list) {
 		x.accepted.Store(true)
-	} else if rejected > 0 && !x.accepted.Load() {
-		return errors.New(list[0].Rejected)
+	} else if rejected > 0 && !x.accepted.Load() { // "id" is wrong rather than all records
+		return nil, errors.New(list[0].Rejected)
 	}
-	return nil
+	return list, nil
 }
 
 // Whole tells whether an answer is itself the record.

@@ -153,6 +153,24 @@ func (v Value) end() int {
 	return len(v)
 }
 
+// Outline is the value with empty arrays in place of all arrays. Its parts are found fast.
+func (v Value) Outline() Value {
+	switch v.kind() {
+	case '[':
+		return Value("[]")
+	case '{':
+		outline := Value("{")
+		v.each(func(name, part Value) {
+			if len(outline) > 1 {
+				outline = append(outline, ',')
+			}
+			outline = append(append(append(outline, name...), ':'), part.Outline()...)
+		})
+		return append(outline, '}')
+	}
+	return v
+}
+
 // Leaves are the paths of the texts, numbers, truth values and nulls outside of arrays, at most n.
 func (v Value) Leaves(n int) (paths []string) {
 	v.each(func(name, part Value) {
