@@ -48,7 +48,6 @@ type Backfill struct {
 	fruitless atomic.Int32 // see mostFruitless
 	patience  output.Patience
 	claiming  chan struct{} // has one element while nobody claims
-	claimed   []*output.Claim
 }
 
 // New prepares a backfill; it starts nothing.
