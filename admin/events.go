@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -131,12 +130,7 @@ func (e *events) send(item *snapshot) {
 
 // snapshot returns everything as of now, nil where a fault of abide's prevents it.
 func (e *events) snapshot(ctx context.Context, now time.Time) (s *snapshot) {
-	defer func() {
-		if v := recover(); v != nil {
-			e.log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to make an event")
-			s = nil
-		}
-	}()
+	defer caught(e.log, "make an event", func() { s = nil })
 	f := e.facts(ctx, now, false)
 	parts, err := page.Parts(f, now)
 	if err != nil {

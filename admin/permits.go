@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,12 +100,7 @@ func (p *permits) askAll(w http.ResponseWriter, r *http.Request, list []json.Raw
 
 // grant asks for one. Whoever is gone by then has sent nothing.
 func (p *permits) grant(ctx context.Context, ask status.PermitAsk) (got decision) {
-	defer func() {
-		if v := recover(); v != nil {
-			p.log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to ask for a permit")
-			got = unfit(http.StatusInternalServerError, "a fault of abide's, which its log tells about")
-		}
-	}()
+	defer caught(p.log, "ask for a permit", func() { got = unfit(http.StatusInternalServerError, ourFault) })
 	g, err := p.from.Permit(ctx, ask)
 	var refused *status.Denied
 	switch {

@@ -155,18 +155,24 @@ func sameOrigin(next http.Handler) http.Handler {
 // recovering keeps a fault of ours to its request.
 func recovering(log *logrus.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			switch v := recover(); v {
-			case nil:
-			case http.ErrAbortHandler:
-				panic(v)
-			default:
-				log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to answer a request")
-				refuse(w, http.StatusInternalServerError, "a fault of abide's, which its log tells about")
-			}
-		}()
+		defer caught(log, "answer a request", func() { refuse(w, http.StatusInternalServerError, ourFault) })
 		next.ServeHTTP(w, r)
 	})
+}
+
+// ourFault is the answer after a panic.
+const ourFault = "a fault of abide's, which its log tells about"
+
+// caught is deferred: it logs a panic and calls failed. do says what the listener failed to do.
+func caught(log *logrus.Logger, do string, failed func()) {
+	switch v := recover(); v {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(v)
+	default:
+		log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to " + do)
+		failed()
+	}
 }
 
 // rebound tells whether the Host header is a name that a stranger may have

@@ -240,20 +240,8 @@ func Quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// clip makes a mistyped key short and printable.
-func clip(s string) string {
-	const most = 80
-	printable := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
-	if len(printable) > most {
-		return strings.ToValidUTF8(printable[:most], "") + "…"
-	}
-	return printable
-}
+// clip is Quote without the quotation marks.
+func clip(s string) string { return strings.Trim(Quote(s), `"`) }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 

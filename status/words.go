@@ -47,8 +47,11 @@ const MaxListed = 100
 const Far = 5 * 365 * 24 * time.Hour
 
 // ErrorLine is the text of an error as one printable line of bounded length.
-func ErrorLine(err error) string {
-	text := strings.Map(Printable, strings.ToValidUTF8(err.Error(), "\uFFFD"))
+func ErrorLine(err error) string { return Line(err.Error()) }
+
+// Line is a text of somebody else, such as a server, as one printable line of bounded length.
+func Line(text string) string {
+	text = strings.Map(Printable, strings.ToValidUTF8(text, "\uFFFD"))
 	if len(text) > MaxDetail {
 		text = strings.ToValidUTF8(text[:MaxDetail], "") + "…"
 	}

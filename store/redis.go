@@ -21,7 +21,9 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 //go:embed redis.lua
@@ -121,7 +123,8 @@ type scriptRun struct {
 
 // eval runs the scripts in one round trip, and sends the script itself to servers that do
 // not know it, as after a restart.
-func (r *Redis) eval(ctx context.Context, runs []scriptRun) ([]any, error) {
+func (r *Redis) eval(ctx context.Context, runs []scriptRun) (_ []any, err error) {
+	defer background.Caught(&err)
 	results := make([]any, len(runs))
 	left := make([]int, len(runs))
 	for i := range left {
@@ -164,12 +167,7 @@ func (r *Redis) eval(ctx context.Context, runs []scriptRun) ([]any, error) {
 // Refused tells whether an error means that a Redis is reachable but denies access, which
 // does not pass by itself.
 func Refused(err error) bool {
-	if err == nil {
-		return false
-	}
-	return slices.ContainsFunc([]string{"WRONGPASS", "NOAUTH", "unauthenticated", "NOPERM", "No permissions", "can't run this command", "DB index is out of range", "invalid DB index"}, func(word string) bool {
-		return strings.Contains(err.Error(), word)
-	})
+	return err != nil && slices.ContainsFunc(remedies, func(r remedy) bool { return r.denied && strings.Contains(err.Error(), r.said) })
 }
 
 // Answered tells whether an error is an answer of the store: it is reachable but refuses
@@ -182,56 +180,55 @@ func Answered(err error) bool {
 	return ok || errors.Is(err, errInvalidAnswer)
 }
 
-// redactedError is an error answer of a server, without secrets.
+// redactedError is an error answer of a server as one short line, without secrets.
 type redactedError struct{ error }
 
-// remedies tell what to do about errors of Redis, by a part of the text. Some match only at
-// its beginning.
-var remedies = []struct{ said, do string }{
-	{"WRONGPASS", "it refuses the user or the password of the store's URL"},
-	{"NOAUTH", "it wants a password; put it in the store's URL, as redis://:PASSWORD@host"},
-	{"unauthenticated", "it wants a password; put it in the store's URL, as redis://:PASSWORD@host"},
-	{"NOPERM", "its user lacks a permission: " + Permissions},
-	{"No permissions", "its user lacks a permission: " + Permissions},
-	{"can't run this command", "its user lacks a permission: " + Permissions},
-	{"OOM ", "it is full; raise its maxmemory"},
-	{"READONLY", "it is a replica; name the master, or its Sentinels with redis+sentinel://"},
-	{"LOADING", "it was started and reads its data; wait until it has, or see its log"},
-	{"MASTERDOWN", "it is a replica without its master; start that, or let its Sentinels promote another one"},
-	{"CLUSTERDOWN", "a part of the Cluster has no master; see CLUSTER INFO and CLUSTER NODES"},
-	{"MOVED", "it is part of a Cluster; begin the store's URL with redis+cluster://"},
-	{"ASK ", "it is part of a Cluster; begin the store's URL with redis+cluster://"},
-	{"TRYAGAIN", "the Cluster moves these keys from one master to another; wait until it has"},
-	{"MISCONF", "it cannot save to its disk, so it takes nothing; see its log, and make room"},
-	{"NOREPLICAS", "it has too few replicas; start them, or lower its min-replicas-to-write"},
-	{"BUSY ", "a script runs on it for too long; see its log, and end that with SCRIPT KILL"},
-	{"max number of clients", "it has too many connections; raise its maxclients"},
-	{"DB index is out of range", "it has no such database; change that of the store's URL"},
-	{"invalid DB index", "it has no such database; change that of the store's URL"},
+// remedy says what to do about the errors of Redis that have a text. denied: nothing is done for this user.
+type remedy struct {
+	said, do string
+	denied   bool
 }
 
-// explain adds what to do to an error, and removes secrets.
+var remedies = []remedy{
+	{"WRONGPASS", "it refuses the user or the password of the store's URL", true},
+	{"NOAUTH", "it wants a password; put it in the store's URL, as redis://:PASSWORD@host", true},
+	{"unauthenticated", "it wants a password; put it in the store's URL, as redis://:PASSWORD@host", true},
+	{"NOPERM", "its user lacks a permission: " + Permissions, true},
+	{"No permissions", "its user lacks a permission: " + Permissions, true},
+	{"can't run this command", "its user lacks a permission: " + Permissions, true},
+	{"OOM ", "it is full; raise its maxmemory", false},
+	{"READONLY", "it is a replica; name the master, or its Sentinels with redis+sentinel://", false},
+	{"LOADING", "it was started and reads its data; wait until it has, or see its log", false},
+	{"MASTERDOWN", "it is a replica without its master; start that, or let its Sentinels promote another one", false},
+	{"CLUSTERDOWN", "a part of the Cluster has no master; see CLUSTER INFO and CLUSTER NODES", false},
+	{"MOVED", "it is part of a Cluster; begin the store's URL with redis+cluster://", false},
+	{"ASK ", "it is part of a Cluster; begin the store's URL with redis+cluster://", false},
+	{"TRYAGAIN", "the Cluster moves these keys from one master to another; wait until it has", false},
+	{"MISCONF", "it cannot save to its disk, so it takes nothing; see its log, and make room", false},
+	{"NOREPLICAS", "it has too few replicas; start them, or lower its min-replicas-to-write", false},
+	{"BUSY ", "a script runs on it for too long; see its log, and end that with SCRIPT KILL", false},
+	{"max number of clients", "it has too many connections; raise its maxclients", false},
+	{"DB index is out of range", "it has no such database; change that of the store's URL", true},
+	{"invalid DB index", "it has no such database; change that of the store's URL", true},
+}
+
+// explain adds what to do to an error, and removes secrets and characters that are not printable.
 func (r *Redis) explain(err error) error {
 	if errors.Is(err, redis.ErrClosed) {
 		return ErrClosed
 	}
 	text := err.Error()
 	for _, secret := range r.secrets {
-		if strings.Contains(text, secret) {
-			text = strings.ReplaceAll(text, secret, "…")
-			if answered := Answered(err); answered {
-				err = redactedError{errors.New(text)}
-			} else {
-				err = errors.New(text)
-			}
-		}
+		text = strings.ReplaceAll(text, secret, "…")
+	}
+	if text = status.Line(text); Answered(err) {
+		err = redactedError{errors.New(text)}
+	} else if text != err.Error() {
+		err = errors.New(text)
 	}
 	hint := ""
-	for _, one := range remedies {
-		if strings.Contains(text, one.said) {
-			hint = ": " + one.do
-			break
-		}
+	if i := slices.IndexFunc(remedies, func(r remedy) bool { return strings.Contains(text, r.said) }); i >= 0 {
+		hint = ": " + remedies[i].do
 	}
 	return fmt.Errorf("redis at %s%s: %w", r.address, hint, err)
 }
@@ -247,7 +244,8 @@ const Permissions = "~abide:* &abide:* +eval +evalsha +info +time +hget +hgetall
 func (r *Redis) Warnings(ctx context.Context) []string {
 	var mu sync.Mutex
 	var all []string
-	look := func(ctx context.Context, server *redis.Client) error {
+	look := func(ctx context.Context, server *redis.Client) (err error) {
+		defer background.Caught(&err)
 		list := warningsOf(ctx, server, server.Options().Addr)
 		mu.Lock()
 		defer mu.Unlock()
@@ -258,7 +256,7 @@ func (r *Redis) Warnings(ctx context.Context) []string {
 	case *redis.ClusterClient:
 		_ = c.ForEachMaster(ctx, look) // a server without an answer has no warnings
 	case *redis.Client:
-		all = warningsOf(ctx, c, r.address)
+		_ = look(ctx, c)
 	}
 	slices.Sort(all)
 	return all
@@ -326,7 +324,7 @@ func clientOf(a *policy.Store) (redis.UniversalClient, error) {
 		Addrs: a.Hosts, MasterName: a.Master, SentinelUsername: a.SentinelUser, SentinelPassword: a.SentinelPassword.Reveal(),
 		Username: a.User, Password: a.Password.Reveal(), DB: a.DB, TLSConfig: secure,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
-		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, Protocol: 2,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 	switch a.Form() {

@@ -8,9 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/abide-proxy/abide/internal/background"
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 // fleetKey makes a key that belongs to no site. All have one hash tag, so that one script may
@@ -104,13 +108,14 @@ func (r *Redis) Put(ctx context.Context, kind, key string, value []byte, until t
 }
 
 // All returns the documents of a kind.
-func (r *Redis) All(ctx context.Context, kind string) (map[string][]byte, error) {
+func (r *Redis) All(ctx context.Context, kind string) (all map[string][]byte, err error) {
+	defer background.Caught(&err)
 	_, here := r.timeArgument()
 	fields, err := r.client.HGetAll(ctx, r.fleetKey("doc:"+kind)).Result()
 	if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") { // the next Put replaces a key of another type
 		return nil, r.explain(err)
 	}
-	all := make(map[string][]byte, len(fields))
+	all = make(map[string][]byte, len(fields))
 	for key, text := range fields {
 		if until, value, ok := parseStamped(text); ok && (until == 0 || until > here.UnixMicro()) {
 			all[key] = []byte(value)
@@ -126,34 +131,38 @@ const (
 	notesMark = "@"
 )
 
-// Listen calls heard with news until ctx is done. It reconnects by itself.
-func (r *Redis) Listen(ctx context.Context, heard func(News)) error {
+// pingEvery is the time between two PINGs on the connection that waits for news.
+const pingEvery = 3 * time.Second
+
+// Listen calls heard with news until ctx is done or the connection fails.
+func (r *Redis) Listen(ctx context.Context, heard func(News)) (err error) {
+	defer background.Caught(&err)
+	ctx, cancel := context.WithCancel(ctx)
 	news := r.client.Subscribe(ctx, r.newsChannel())
 	defer news.Close()
-	if _, err := news.Receive(ctx); err != nil {
+	var pinging sync.WaitGroup
+	defer pinging.Wait()
+	defer cancel()
+	pinging.Go(func() {
+		for err := error(nil); err == nil; err = errors.Join(clock.Sleep(ctx, pingEvery), news.Ping(ctx)) {
+		}
+		news.Close() // which ends the wait for a message
+	})
+	for {
+		// The client's own loop over messages runs in a goroutine of its own, where nothing catches a panic.
+		message, err := news.ReceiveTimeout(ctx, pingEvery+timeout)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		} else if err != nil {
+			return r.explain(err)
 		}
-		return r.explain(err)
-	}
-	heard(News{Began: true})
-	messages := news.ChannelWithSubscriptions()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case message, more := <-messages:
-			if !more {
-				return ErrClosed
-			}
-			switch m := message.(type) {
-			case *redis.Subscription: // after a reconnect
-				heard(News{Began: true})
-			case *redis.Message:
-				_, here := r.timeArgument()
-				if n, ok := readNews(m.Payload, here); ok {
-					heard(n)
-				}
+		switch m := message.(type) {
+		case *redis.Subscription:
+			heard(News{Began: true})
+		case *redis.Message:
+			_, here := r.timeArgument()
+			if n, ok := readNews(m.Payload, here); ok {
+				heard(n)
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func callAPI(ctx context.Context, method, address string, token policy.Secret, p
 			Faults []status.Fault
 		}
 		if err := json.Unmarshal(body, &said); err == nil {
-			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, printable(said.Detail)), printable(said.Detail), said.Faults}
+			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, status.Line(said.Detail)), status.Line(said.Detail), said.Faults}
 		}
 	}
 	return nil, notAbide(address, does)
@@ -201,10 +201,4 @@ func isAbsent(err error) bool {
 
 func notAbide(address, does string) error {
 	return fmt.Errorf("what answers at %s is no abide that %s", address, does)
-}
-
-// printable removes control characters from another process's text, so that it cannot
-// control the terminal.
-func printable(s string) string {
-	return strings.Map(status.Printable, s)
 }

@@ -124,7 +124,7 @@ func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, 
 		return err
 	}
 	if p != nil && e.Site != p.Match(target).Site {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, printable(e.Site))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, status.Line(e.Site))
 	}
 	if p != nil {
 		fmt.Fprintln(w)

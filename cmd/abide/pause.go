@@ -111,7 +111,7 @@ func changePause(cmd *cobra.Command, site, what string, ask any) error {
 		if sitePause.Warning != "" {
 			state += "; " + sitePause.Warning
 		}
-		fmt.Fprintf(w, "%s: %s %s\n", printable(of.title()), printable(sitePause.Site), printable(state))
+		fmt.Fprintf(w, "%s: %s %s\n", status.Line(of.title()), status.Line(sitePause.Site), status.Line(state))
 		return true
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // registrationDir is the directory, in the data directory, where each running abide
@@ -58,7 +59,7 @@ func (r registration) title() string {
 	if r.PID == 0 {
 		return "the abide at " + r.Admin
 	}
-	return fmt.Sprintf("abide %s, process %d, admin %s", printable(r.Command), r.PID, r.Admin)
+	return fmt.Sprintf("abide %s, process %d, admin %s", status.Line(r.Command), r.PID, r.Admin)
 }
 
 // ownRegistration is the registration of this process.
@@ -244,7 +245,7 @@ func describeRunning(w io.Writer, list []registration) {
 			fmt.Fprintf(t, "not registered in this data directory\t-\t-\t%s\t-\n", one.Admin)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", printable(one.Command), one.PID, printable(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", status.Line(one.Command), one.PID, status.Line(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
 	}
 	t.Flush()
 }

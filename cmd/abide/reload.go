@@ -100,7 +100,7 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 		return err
 	}
 	for _, change := range said.Changes {
-		if _, err := fmt.Fprintln(out, "reloaded:", printable(change)); err != nil {
+		if _, err := fmt.Fprintln(out, "reloaded:", status.Line(change)); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 // faultsOf are the faults for which a reload was refused.
 func faultsOf(refused *problem) policy.Faults {
 	return lists.Map(refused.faults, func(fault status.Fault) policy.Fault {
-		return policy.Fault{Source: printable(fault.File), Line: fault.Line, Key: printable(fault.Key), Text: printable(fault.Text)}
+		return policy.Fault{Source: status.Line(fault.File), Line: fault.Line, Key: status.Line(fault.Key), Text: status.Line(fault.Text)}
 	})
 }
 

@@ -3,6 +3,7 @@ package background
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/internal/shorten"
 )
 
 // Tasks are goroutines that end with the process at the latest. Recover needs the Log.
@@ -66,4 +68,15 @@ func (t *Tasks) Recover(host string, failed func()) {
 	}
 	t.Log.WithField("panic", fmt.Sprintf("%T", bug)).Errorf("abide failed in a background request to %s: %s", host, redact.Frames(debug.Stack()))
 	failed()
+}
+
+// ErrPanic is the error of a call that ended by a panic.
+var ErrPanic = errors.New("abide failed on the answer of a server")
+
+// Caught is deferred by a call that reads what a server sends: a panic there becomes its error, so that the
+// caller reports it and tries again.
+func Caught(err *error) {
+	if bug := recover(); bug != nil {
+		*err = fmt.Errorf("%w (%T): %s", ErrPanic, bug, shorten.To(400, redact.Frames(debug.Stack())))
+	}
 }

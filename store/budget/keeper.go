@@ -8,12 +8,15 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
 
+	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
@@ -240,8 +243,14 @@ func (k *Keeper) listen(ctx context.Context, events membership.Events) {
 	if !ok {
 		return
 	}
+	lines := rate.Sometimes{Interval: time.Minute}
 	for {
-		_ = l.Listen(ctx, func(n store.News) { k.receiveNews(ctx, n, events) }) // the next exchange finds what is missed
+		err := l.Listen(ctx, func(n store.News) { k.receiveNews(ctx, n, events) }) // the next exchange finds what is missed
+		if errors.Is(err, background.ErrPanic) {
+			lines.Do(func() {
+				k.log.WithField("reason", err).Warnf("news of the store are not received, which is tried again: %v", err)
+			})
+		}
 		k.session.news.Listens(nil)
 		select {
 		case <-ctx.Done():

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sirupsen/logrus"
 
@@ -149,7 +147,7 @@ func (v *Overrides) Pause(ctx context.Context, site string, p status.Pause) erro
 	if err := v.mayOverride(site); err != nil {
 		return err
 	}
-	if len(p.Reason) > status.MaxPauseReason || !utf8.ValidString(p.Reason) || !oneLine(p.Reason) {
+	if len(p.Reason) > status.MaxPauseReason || status.Line(p.Reason) != p.Reason {
 		return errPauseReason
 	}
 	if !p.Until.IsZero() && (p.Over(p.Since) || p.Until.Sub(p.Since) > longestPause) {
@@ -160,10 +158,6 @@ func (v *Overrides) Pause(ctx context.Context, site string, p status.Pause) erro
 	}
 	v.o.Log.WithFields(logrus.Fields{"site": site, "reason": p.Reason}).Warnf("%s is %s", site, p.Title())
 	return notKept(v.save(ctx, site))
-}
-
-func oneLine(s string) bool {
-	return !strings.ContainsFunc(s, func(c rune) bool { return status.Printable(c) != c })
 }
 
 // Resume ends the pause of a site. It is false if the site is not paused.

@@ -58,7 +58,7 @@ func FuzzParse(f *testing.F) {
 
 func TestAReasonIsOneLine(t *testing.T) {
 	for reason, want := range map[string]bool{"": true, "they migrate – ü": true, "a\nb": false, "\x1b[31m": false} {
-		if oneLine(reason) != want {
+		if (status.Line(reason) == reason) != want {
 			t.Errorf("%q", reason)
 		}
 	}

@@ -3,6 +3,7 @@
 package overrides
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -341,13 +342,7 @@ func titlesOf(limits []policy.Limit) string {
 }
 
 func sameLimits(a, b []policy.Limit) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	text, err := policy.FormatLimits(a)
-	if err != nil {
-		return false
-	}
-	other, err := policy.FormatLimits(b)
-	return err == nil && string(text) == string(other)
+	text, err := format(Override{Limits: a})
+	other, err2 := format(Override{Limits: b})
+	return err == nil && err2 == nil && bytes.Equal(text, other)
 }
