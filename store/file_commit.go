@@ -106,13 +106,12 @@ func (f *File) commit() {
 
 // writeGroup writes a group in one transaction and records the result.
 func (f *File) writeGroup(group []*writeRequest) error {
-	now := f.o.Now()
-	err := f.commitGroup(group, now)
+	err := f.commitGroup(group)
 	if err != nil && isDamage(err) && !f.o.Strict {
 		// Damage was found during use: saved data is lost, but the group is written to the
 		// new file.
 		if err = f.replaceDamaged(err); err == nil {
-			err = f.commitGroup(group, now)
+			err = f.commitGroup(group)
 		}
 	}
 	if err != nil {
@@ -147,9 +146,9 @@ func (f *File) recordResult(err error, more string) error {
 	return err
 }
 
-func (f *File) commitGroup(group []*writeRequest, now time.Time) (err error) {
+func (f *File) commitGroup(group []*writeRequest) (err error) {
 	ctx := context.Background()
-	d, err := f.ensureOpen(ctx, now)
+	d, err := f.ensureOpen(ctx, f.o.Now())
 	if err != nil {
 		return err
 	}
@@ -170,6 +169,7 @@ func (f *File) commitGroup(group []*writeRequest, now time.Time) (err error) {
 		return err
 	}
 	begun = true
+	now := f.o.Now() // no other process writes from here on, so that times have the order of the writes
 	for _, w := range group {
 		if err := w.do(d, now); err != nil {
 			return err

@@ -336,13 +336,6 @@ func (p *Permit) RefusalsInRow(at Scope) int {
 	return s.registry.resourceOf(&p.request, p.hold.needs, at).cooldown.cooldownsInRow(p.hold.grant.number)
 }
 
-// OthersWait reports whether requests to the site wait.
-func (p *Permit) OthersWait() bool {
-	s, _ := p.lock()
-	defer s.mu.Unlock()
-	return s.heldCounted > 0
-}
-
 // Unreserve says that the answer has begun to come: what was taken for its bytes goes
 // back, and byte sources draw them as they pass.
 func (p *Permit) Unreserve() {

@@ -293,7 +293,6 @@ func (x *Request) refused() *sites.Refused {
 		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
 		Own:      x.subject.Credential != "" && t.token == nil && x.backend() == nil,
 		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
-		Others: t.permit.OthersWait(),
 	}
 	if t.token != nil {
 		r.Token = scopeOfToken(t.token)

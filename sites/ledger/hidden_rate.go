@@ -89,7 +89,6 @@ type Refusal struct {
 	Pooled      bool      // there are several tokens, which may have limits of their own
 	Block       bool      // the server refuses everything for a while, and asking prolongs it
 	Failure     bool      // the server may have failed, which says nothing of a rate
-	Others      bool      // other requests wait
 	Again       bool      // the server has refused like this before, and that was not taken for a limit
 }
 
@@ -98,8 +97,15 @@ type Refusal struct {
 func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bool) {
 	v, sent := p.at(now), p.clock.On(r.Sent)
 	p.search.pooled = r.Pooled
-	slow := p.slow(r.Others) && !p.stop.active
-	excused, certain := p.noise.refused(sent, slow)
+	var until int64
+	if !r.RetryAt.IsZero() {
+		if until = p.clock.On(r.RetryAt); until-v > maxAhead {
+			until = v + unbelievableHold
+		}
+	}
+	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.length) // window than the one that is known
+	slow := p.slow() && !p.stop.active && !other
+	excused, certain := p.noise.refused(sent, slow, p.pass(sent, true))
 	against := p.noise.against && p.noise.row == 1
 	switch {
 	case r.Block:
@@ -108,12 +114,6 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		return now, true
 	case certain:
 		p.search.unmeasured()
-	}
-	var until int64
-	if !r.RetryAt.IsZero() {
-		if until = p.clock.On(r.RetryAt); until-v > maxAhead {
-			until = v + unbelievableHold
-		}
 	}
 	first := p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
 	if until-v < shortestNamed && (first || against && p.search.from == compared) {
@@ -162,6 +162,9 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	named := !r.Block && until-v >= shortestNamed && p.sharing.budget == nil
 	again := p.stop.active
 	p.stop.single = !again
+	if w := &p.window; p.windowed && named && !again && !r.Pooled && w.limit > 0 && w.accepted > 0 {
+		p.noise.counted(w.accepted, w.limit)
+	}
 	switch {
 	case r.Block && !again:
 		p.search.block(v, sent)
@@ -186,6 +189,9 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure = v, firstPause, false, true
 		if p.search.rate > 0 {
 			p.stop.pause = p.search.pause(sent)
+			if !p.noise.limited && p.noise.odds > 0 {
+				p.stop.pause = min(p.stop.pause, firstPause) // an answer soon after a refusal tells more
+			}
 		}
 		p.stop.rateSince = v + 1
 		if r.Block {
@@ -392,6 +398,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 	case others && s.rate > 0: // the instance that was refused tells the rate
 	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= fewUnits:
 		s.compare(p.stop.since, tried)
+		p.noise.odds = min(p.noise.odds, suspected) // until now, all may have come too fast
 	case s.rate == 0 && p.stop.failure:
 		s.guess(p.stop.since, tried)
 	case p.stop.failure && p.stop.probed && !p.stop.outage && recovery > s.cycle*3/2:

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -8,42 +9,39 @@ import (
 const (
 	// heads is the number of refusals, each after successes, that are enough for a verdict.
 	heads = 3
-	// background is the share of the requests that a limit refuses even at a rate below it, because
-	// they do not arrive evenly.
-	background = 0.002
-	// certain is the number of heads that would have to be seen if refusals came at random.
-	certain = 3
-	// Probabilities of refusals in a row, if they come at random: below doubtful the first ones begin a stop, below
-	// surprising they are taken for those of a limit for now, and below unlikely for good. oncePer times the
-	// requests is the same once noise is known.
-	doubtful, surprising, unlikely, oncePer = 0.2, 0.05, 0.002, 0.01
+	// Logarithms of how many times likelier the answers are if refusals come at random than with a limit: from noisy
+	// on they do, and below limiting there is a limit. It is suspected when a rate is set to find out. One answer counts for
+	// so much at most.
+	noisy, limiting, suspected, mostGain = 4.5, -5, -2, 3
+	// Probabilities with a limit: that it refuses a request at a rate that no limit refuses, that it accepts as many
+	// requests in each window (without one: that the numbers differ), and that it lets a request pass after a refusal: at
+	// least, where nothing is known, and at most.
+	background, alike         = 0.002, 0.9
+	hardly, perhaps, probably = 0.05, 0.5, 0.8
+	// Probabilities of refusals in a row, if they come at random: below doubtful the first ones begin a stop, and below
+	// surprising they are taken for those of a limit for now. oncePer times the requests is the same once noise is known.
+	doubtful, surprising, oncePer = 0.2, 0.05, 0.01
 	// tolerated is the share of the requests since the first refusal that may be refused before a stop begins.
 	tolerated = 0.08
-	// Probabilities of the refusals that follow others at once, at rates that no limit refuses: below
-	// improbable there is a limit, and from plausible on the refusals may come at random.
-	improbable, plausible = 0.02, 0.15
-	// mostShare bounds the share of the requests that noise is said to refuse, and leastShare is so little that it
-	// is none.
-	mostShare, leastShare = 0.5, 0.001
+	// mostShare bounds the share of the requests that noise is said to refuse: mostBeside where answers have shown a limit,
+	// of one route, maybe. Rows are judged by usualShare at most, and leastShare is so little that it is none.
+	mostShare, mostBeside, usualShare, leastShare = 0.5, 0.15, 0.35, 0.001
 	// remembered is the number of refusals to be expected after which the share is measured again.
 	remembered = 64
 )
 
 // noise finds out whether refusals come at random, whatever the rate is.
 //
-// Refusals in a row, without a success between, have a head. A head speaks against a limit if the
-// rate is one that no limit refuses, see rateSearch.floor. If heads are as frequent at such rates as
-// they are at others, and the next request is refused no more often than any, they are noise. Once
-// noise is known, a refusal is that of a limit only if too many come in a row, or too many in all.
+// Refusals in a row, without a success between, have a head. Each answer is likelier with a limit or without: a limit
+// refuses the next request until something has come back, and none at a rate below it; refusals at random come at
+// any time and rate. Once noise is known, a refusal is that of a limit only if too many come in a row, or too many in all.
 type noise struct {
-	head    int64 // when the first refused request of the last row was sent
-	row     int   // refusals in a row
-	against bool  // the head speaks against a limit
-	all     tally // at any rate
-	slow    tally // at rates that no limit refuses
-	again   int   // refusals at such rates that followed another one
-	limited bool  // refusals in a row have shown a limit
-	certain bool  // the present ones
+	head    int64   // when the first refused request of the last row was sent
+	row     int     // refusals in a row
+	against bool    // the head speaks against a limit
+	all     tally   // at any rate
+	odds    float64 // logarithm of how many times likelier the answers are without a limit
+	limited bool    // the answers have shown a limit
 
 	share float64 // of the requests, that noise refuses; 0: no noise is known
 	seen  tally   // requests since it was measured
@@ -52,29 +50,40 @@ type noise struct {
 // tally counts refusals and requests that were accepted.
 type tally struct{ refused, accepted float64 }
 
-// part returns the share of the requests that were refused.
-func (t tally) part() float64 { return t.refused / max(t.accepted+t.refused, 1) }
-
 // likely returns about the probability of a refusal, of which little may be known. The tally has one refusal of each row, so
 // there are as many of them as successes that are followed by a refusal.
 func (t tally) likely() float64 { return min((t.refused+1)/(t.accepted+2), mostShare) }
 
-// refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate.
+// weigh takes the probabilities of an answer without a limit and with one.
+func (n *noise) weigh(without, with float64) {
+	n.odds = min(max(n.odds+min(math.Log(without/with), mostGain), 2*limiting), 2*noisy)
+}
+
+// counted takes how many requests were accepted in a window before it refused one, and in one before: a limit accepts
+// about as many each time.
+func (n *noise) counted(now, before int64) {
+	if 10*min(now, before) >= 9*max(now, before) {
+		n.weigh(1-alike, alike)
+	} else {
+		n.weigh(alike, 1-alike)
+	}
+}
+
+// part returns about the share of the requests that noise refuses, if there is noise.
+func (n *noise) part() float64 { return min(cmp.Or(n.share, n.all.likely()), usualShare) }
+
+// refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate. pass is the probability
+// that a limit lets the request pass, if it follows another refusal.
 // excused: it is noise. limit: it is certainly a limit, of which it is not the first refusal.
-func (n *noise) refused(sent int64, slow bool) (excused, limit bool) {
-	part := n.all.likely()
+func (n *noise) refused(sent int64, slow bool, pass float64) (excused, limit bool) {
 	if n.row++; n.row == 1 {
 		n.head, n.against = sent, slow
 		n.all.refused++
-	}
-	if n.row > 1 && n.against {
-		n.again++
+	} else if n.share == 0 {
+		n.weigh(n.part(), 1-min(pass, 1/float64(n.row-1)))
 	}
 	if n.share > 0 {
 		n.seen.refused++
-		if slow {
-			n.slow.refused++
-		}
 		mean := n.share * (n.seen.accepted + n.seen.refused)
 		requests := max(n.all.accepted+n.all.refused, remembered)
 		if math.Pow(n.share, float64(n.row))*requests > oncePer && n.seen.refused < mean+4*math.Sqrt(mean)+heads {
@@ -83,29 +92,32 @@ func (n *noise) refused(sent int64, slow bool) (excused, limit bool) {
 		n.seen = tally{} // what is more than noise is that of a limit, once
 		return false, false
 	}
-	if n.row > 1 && math.Pow(part, float64(n.row-1)) < unlikely {
-		*n = noise{head: n.head, row: n.row, all: n.all, limited: true, certain: true}
-		return false, true
+	if limit = n.row > 1 && n.odds < limiting; limit {
+		*n = noise{head: n.head, row: n.row, all: n.all, limited: true}
 	}
-	return false, false
+	return false, limit
 }
 
 // succeeded counts a success of a request that was sent at a time, and reports whether the head of
 // the last refusals speaks against a limit.
-func (n *noise) succeeded(sent int64, slow bool) (against bool) {
+func (n *noise) succeeded(sent int64, slow bool, pass float64) (against bool) {
+	part := n.part()
 	n.all.accepted++
 	n.seen.accepted++
-	if slow {
-		n.slow.accepted++
-	}
-	if sent > n.head {
-		if against = n.against; against {
-			n.slow.refused++
+	switch {
+	case sent > n.head && n.row > 0:
+		if n.share == 0 {
+			n.weigh(1-part, pass)
 		}
-		n.row, n.certain, n.against = 0, false, false
+		if against = n.against; against {
+			n.weigh(max(part, background), background)
+		}
+		n.row, n.against = 0, false
+	case slow:
+		n.weigh(1-part, 1)
 	}
-	if n.share > 0 && (n.seen.accepted+n.seen.refused)*n.share >= remembered {
-		n.share = n.seen.part()
+	if all := n.seen.accepted + n.seen.refused; n.share > 0 && all*n.share >= remembered {
+		n.share = n.seen.refused / all
 		if n.seen = (tally{}); n.share < leastShare {
 			*n = noise{limited: n.limited}
 		}
@@ -130,7 +142,7 @@ func (n *noise) usual() bool {
 	if n.possible() {
 		least = oncePer
 	}
-	return !n.certain && n.chanceOfRow() >= least
+	return !n.limited && n.chanceOfRow() >= least
 }
 
 // chanceOfRow returns about the probability of so many refusals in a row, if they come at random.
@@ -138,63 +150,51 @@ func (n *noise) chanceOfRow() float64 {
 	return math.Pow(max(n.all.likely(), n.share), float64(n.row-1))
 }
 
-// judge reports whether refusals turn out to be noise, or those of a limit, at rates that were
-// thought to be too low for it: after a refusal, the next request is refused more often than others are.
-func (n *noise) judge() (noisy, limit bool) {
-	others := tally{n.all.refused - n.slow.refused, n.all.accepted - n.slow.accepted}.part()
-	switch {
-	case n.share > 0 && n.share*n.slow.accepted > certain*(n.slow.refused+1):
-		*n = noise{head: n.head, limited: true} // they were those of a limit
-	case n.share > 0:
-	case n.chance() < improbable:
-		*n = noise{head: n.head, all: n.all, limited: true}
-		return false, true
-	case n.chance() >= plausible && n.slow.refused >= heads+background*n.slow.accepted && n.slow.refused >= others*n.slow.accepted/2:
+// judge reports whether refusals turn out to be noise. No limit is shown by successes at rates that no limit refuses, so
+// the question is asked anew.
+func (n *noise) judge() (random, again bool) {
+	again = n.odds < limiting
+	random = n.share == 0 && n.odds >= noisy && n.all.refused >= heads && (!n.limited || n.all.likely() < mostBeside)
+	if again {
+		*n = noise{head: n.head, all: n.all, limited: n.limited || n.share > 0}
+	} else if random {
 		*n = noise{head: n.head, share: n.all.likely(), limited: n.limited}
-		return true, false
-	case others*n.slow.accepted > certain*(n.slow.refused+1):
-		*n = noise{head: n.head, limited: n.limited}
 	}
-	return false, false
+	return random, again
 }
 
-// chance returns about the probability that so many refusals have followed others at once, at rates that
-// no limit refuses, if each request is refused with the same probability.
-func (n *noise) chance() float64 {
-	part, chance := n.all.part(), 1.0
-	for i := range n.again {
-		chance *= (n.slow.refused + float64(i)) / float64(i+1) * part
-	}
-	return chance
-}
-
-// slow reports whether the present rate is one that no limit refuses, or fewer requests were accepted in this window than were in one
-// before. others: the next request tells at once whether the window has less now.
-func (p *HiddenRate) slow(others bool) bool {
+// slow reports whether no limit refuses the present rate, or fewer requests were accepted in this window than in one before.
+func (p *HiddenRate) slow() bool {
 	if p.windowed {
-		return 10*p.window.accepted < 9*p.window.limit && others
+		return 10*p.window.accepted < 9*p.window.limit && !p.search.pooled
 	}
 	return p.search.rate > 0 && p.search.rate <= p.search.floor
+}
+
+// pass returns about the probability that a limit lets a request pass that is sent at a time, after refusals.
+func (p *HiddenRate) pass(sent int64, refused bool) float64 {
+	switch {
+	case refused && (p.search.pooled || p.search.rate == 0):
+		return perhaps
+	case p.search.pooled || p.search.rate == 0:
+		return 1 - p.noise.part() // another request may have ended, or the limit is that of another token: it says nothing
+	}
+	return min(max(secondsOf(sent-p.noise.head)*p.search.rate, hardly), probably)
 }
 
 // doubt takes a success for what it tells of noise, and reports whether the head of the last refusals
 // speaks against a limit.
 func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
-	against = p.noise.succeeded(sent, p.slow(true))
-	noisy, limit := p.noise.judge()
-	if p.search.from == compared && p.noise.slow.accepted == 0 {
+	against = p.noise.succeeded(sent, p.slow(), p.pass(sent, false))
+	random, again := p.noise.judge()
+	if p.search.from == compared && (random || again) {
 		p.search.from = measured
 	}
 	switch {
-	case limit:
-		p.search.unmeasured()
-		return false
-	case !noisy:
-		return against
-	case !p.noise.limited:
+	case random && p.noise.limited:
+		p.search.innocent(p.at(now))
+	case random:
 		p.Forget(now)
-		return true
 	}
-	p.search.innocent(p.at(now))
-	return true
+	return against || random
 }

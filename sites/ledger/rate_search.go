@@ -147,8 +147,10 @@ func (s *rateSearch) guess(first, v int64) {
 // compare sets a rate below that at which requests were accepted since the first refusal, to find out whether
 // it is refused less often.
 func (s *rateSearch) compare(first, v int64) {
-	s.set(v, safe*max(s.accepted()-1, 1)/secondsOf(first-s.empty.last().empty))
-	s.cycle, s.full, s.floor, s.from = second, 0, s.rate, compared
+	last := s.empty.last()
+	s.set(v, safe*max(s.accepted()-1, 1)/secondsOf(first-last.empty))
+	s.full = max(last.total-s.rate*secondsOf(last.empty-s.empty[0].empty), 0) // what may have been saved, if there is a limit
+	s.cycle, s.floor, s.from = second, s.rate, compared
 }
 
 // windowRate returns the rate of so many requests in a window, if it ends after one time and not
@@ -257,7 +259,7 @@ func (s *rateSearch) measure(n float64, a, v int64) {
 
 // innocent takes the verdict that refusals came whatever the rate was, beside a limit.
 func (s *rateSearch) innocent(v int64) {
-	s.good, s.firm, s.refused, s.fails, s.trying = 0, 0, 0, 0, false
+	s.good, s.firm, s.refused, s.full, s.fails, s.trying = 0, 0, 0, 0, 0, false
 	if s.window != held {
 		s.unmeasured()
 		s.cycle, s.window = second, noWindow
