@@ -131,8 +131,10 @@ func (t *Token) usedUp(now time.Time) map[Routes]time.Time {
 	return used
 }
 
-// Partly tells whether nothing, or too little, is left for some routes.
-func (t *Token) Partly(now time.Time) bool { return len(t.usedUp(now)) > 0 }
+// Partly returns when there is more for all routes, if nothing, or too little, is left for some, and zero otherwise.
+func (t *Token) Partly(now time.Time) time.Time {
+	return slices.MaxFunc(slices.AppendSeq([]time.Time{{}}, maps.Values(t.usedUp(now))), time.Time.Compare)
+}
 
 // UsedUp returns when there is more for the first of the routes, if nothing, or too little, is left for any, and zero
 // otherwise. A limit that is not known yet has something left.

@@ -254,7 +254,7 @@ type State uint8
 const (
 	Unknown State = iota // nobody looked
 	Ready
-	Partly  // put away for some routes
+	Partly  // put away, or used up, for some routes
 	Used    // requests were sent with it
 	Spent   // nothing is left of a limit
 	Cooling // a site asked for a pause
@@ -268,9 +268,9 @@ var states = map[string]State{
 }
 
 // StateOf is the state of a token that is not in use.
-func StateOf(t *status.Token) State {
+func StateOf(t *status.Token, now time.Time) State {
 	state := states[t.State]
-	if state == Ready && len(t.Routes) > 0 {
+	if state == Ready && (len(t.Routes) > 0 || !t.Partly(now).IsZero()) {
 		return Partly
 	}
 	return state
@@ -288,7 +288,7 @@ type timeline struct {
 
 // add adds how a token is now.
 func (l *timeline) add(now time.Time, t *status.Token) {
-	state := StateOf(t)
+	state := StateOf(t, now)
 	if t.State == "ready" && l.began && t.Uses != l.uses {
 		state = Used
 	}

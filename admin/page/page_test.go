@@ -248,7 +248,7 @@ func TestAPoolSaysOneThingOfATokenOfWhichALimitIsUsedUp(t *testing.T) {
 		pool.Tokens = append(pool.Tokens, status.Token{Label: label, State: "ready", Limits: []status.Announced{{Site: "a.test", Route: "GET /a", Limit: 5, Reset: noon.Add(time.Minute)}}})
 	}
 	text := rendered(t, &Facts{Tokens: status.Tokens{Pools: []status.Pool{pool}}})
-	inOrder(t, text, "0 of 2 tokens can go now for GET /a, the next in 1 min 00 s", `<i class="t-partly"></i>2 ready elsewhere</span>`, `<b class="t-word ready">2 ready elsewhere</b>`)
+	inOrder(t, text, "0 of 2 tokens can go now for GET /a, the next in 1 min 00 s", `<i class="t-partly"></i>2 partly used up</span>`, `<b class="t-word ready">2 partly used up</b>`)
 	if strings.Contains(text, "2 ready<") {
 		t.Error("they are called ready")
 	}
@@ -377,11 +377,11 @@ func TestATimelineShowsThePastAndWhatIsToCome(t *testing.T) {
 		{&status.Token{State: "ready", Routes: []status.Paused{{Until: end.Add(time.Minute)}}}, "partly", "M90 0h6v10h-6z"},
 		{&spent, "spent", "M90 0h12v10h-12z"},
 	} {
-		if got := pathOf(timelineOf(one.token, past, end), one.state); got != one.path {
+		if got := pathOf(timelineOf(one.token, past, noon, end), one.state); got != one.path {
 			t.Errorf("%s of %+v: %q, want %q", one.state, one.token, got, one.path)
 		}
 	}
-	if got := timelineOf(&cooling, past, end).Title; got != "a: cooling now; of the last 15 min in use for 50 s, not usable for 0 s" {
+	if got := timelineOf(&cooling, past, noon, end).Title; got != "a: cooling now; of the last 15 min in use for 50 s, not usable for 0 s" {
 		t.Error(got)
 	}
 }

@@ -28,7 +28,7 @@ var stateNames = map[history.State]string{
 var stateWords = []struct{ Name, Words string }{
 	{"used", "in use"},
 	{"ready", "ready"},
-	{"partly", "ready elsewhere"},
+	{"partly", "partly used up"},
 	{"spent", "spent"},
 	{"cooling", "cooling"},
 	{"quarantined", "denied"},
@@ -73,16 +73,16 @@ func poolOf(p *status.Pool, from *history.Snapshot, now time.Time) poolView {
 	v := poolView{Pool: p, Now: now, Counts: countsOf(p.Tokens, now)}
 	end := cmp.Or(from.End, now.Truncate(history.Step).Add(history.Step))
 	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
-	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(stateOf(&b, now), stateOf(&a, now)) })
+	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(history.StateOf(&b, now), history.StateOf(&a, now)) })
 	for _, t := range list[:min(len(list), status.MaxListed)] {
-		row := tokenRow{Token: t, Tone: stateNames[stateOf(&t, now)], More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
+		row := tokenRow{Token: t, Tone: stateNames[history.StateOf(&t, now)], More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
 		for _, one := range t.Written[:min(len(t.Written), maxScarce)] {
 			one.Of = ""
 			bar := barOf(&one)
 			bar.In = status.Ahead(one.Reset, now)
 			row.Scarce = append(row.Scarce, bar)
 		}
-		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], end)
+		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], now, end)
 		v.Rows = append(v.Rows, row)
 	}
 	return v
@@ -92,7 +92,7 @@ func poolOf(p *status.Pool, from *history.Snapshot, now time.Time) poolView {
 func countsOf(list []status.Token, now time.Time) (counts []stateCount) {
 	by, x := map[string]int{}, 0
 	for i := range list {
-		by[stateNames[stateOf(&list[i], now)]]++
+		by[stateNames[history.StateOf(&list[i], now)]]++
 	}
 	for _, one := range stateWords {
 		counts = append(counts, stateCount{one.Name, one.Words, by[one.Name], x})
@@ -101,21 +101,12 @@ func countsOf(list []status.Token, now time.Time) (counts []stateCount) {
 	return counts
 }
 
-// stateOf is the state of a token as it is drawn: one of which a limit is used up is ready elsewhere.
-func stateOf(t *status.Token, now time.Time) history.State {
-	state := history.StateOf(t)
-	if state == history.Ready && t.Partly(now) {
-		state = history.Partly
-	}
-	return state
-}
-
 // timelineOf is a token until end as it was observed, and after end as far as is known.
-func timelineOf(t *status.Token, past history.Timeline, end time.Time) timeline {
+func timelineOf(t *status.Token, past history.Timeline, now, end time.Time) timeline {
 	var steps [timelineWidth]history.State
 	copy(steps[:], past[:])
-	state := history.StateOf(t)
-	until := stepsUntil(lastOf(t), end)
+	state := history.StateOf(t, now)
+	until := stepsUntil(lastOf(t, now), end)
 	for i := range ahead {
 		steps[history.Points+i] = history.Ready
 		if i < until {
@@ -129,9 +120,13 @@ func timelineOf(t *status.Token, past history.Timeline, end time.Time) timeline 
 }
 
 // lastOf returns the time at which the token has no pause any more; zero: nobody knows.
-func lastOf(t *status.Token) time.Time {
+func lastOf(t *status.Token, now time.Time) time.Time {
 	last := t.Until
-	if t.State == "ready" {
+	switch t.State {
+	case "quarantined":
+		return time.Time{} // the next try may fail, too
+	case "ready":
+		last = t.Partly(now)
 		for _, one := range t.Routes {
 			if one.Until.After(last) {
 				last = one.Until

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -189,6 +190,24 @@ func TestARefusalSaysTheWindowThatWasMeasured(t *testing.T) {
 		}
 		if refused.Status != 429 || !strings.Contains(refused.Body, `"limit":"5 requests, measured: per about 10s"`) {
 			t.Errorf("%d %s", refused.Status, refused.Body)
+		}
+	})
+}
+
+// TestALimitThatWasReplacedIsNotShown, although its meter is remembered for a while.
+func TestALimitThatWasReplacedIsNotShown(t *testing.T) {
+	const yaml = unlearned + "sites:\n  - {host: [site.test, other.test], limits: [{requests: 60, per: 1m}, {concurrency: 8, by: client}]}\n"
+	run(t, echoing, yaml, func(w rig) {
+		w.Get("http://site.test/")
+		w.Get("http://other.test/")
+		must(t, w.SetLimits(w.T.Context(), "site.test", []byte(`{"limits": [{"requests": 5, "per": "1m"}]}`)))
+		w.Get("http://site.test/")
+		var shown []string
+		for _, one := range w.WrittenLimits() {
+			shown = append(shown, one.Site+" "+one.Limit)
+		}
+		if want := []string{"other.test 60 requests per 1m", "other.test 8 in flight by client", "site.test 5 requests per 1m"}; !slices.Equal(shown, want) {
+			t.Errorf("%q, want %q", shown, want)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/status"
@@ -72,7 +73,8 @@ func (u *limitUse) all() (list []*written) {
 	var owners owners // made only where a limit belongs to a token
 	for _, item := range metered {
 		rule, shown := rules[item.at.Limit], &item.shown
-		if rule == nil {
+		set := st.overrides[shown.Site] // in place of the rule's limits
+		if rule == nil || set != nil && !slices.ContainsFunc(set.Limits, func(l plans.Limit) bool { return l.Need.Name == item.at.Limit }) {
 			continue
 		}
 		shown.Unit, shown.Per, shown.By, shown.Window = string(rule.Unit), rule.Per.String(), string(rule.By), item.spec.Length().Seconds()
