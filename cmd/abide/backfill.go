@@ -112,12 +112,12 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 	}
 	defer j.close()
 	j.remember()
-	if retry {
-		n, err := j.records.Retry(cmd.Context())
+	if again := units.FetchedAgain(job.Range); retry || again != nil {
+		n, err := j.records.Retry(cmd.Context(), again)
 		if err != nil {
 			return err
 		}
-		j.line().Infof("%s to be tried again", countText(int(n), "unit"))
+		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
 	}
 	pages, err := backfill.PagesOf(job)
 	if err != nil {

@@ -172,3 +172,30 @@ func TestABackfillWithAShardIsRefused(t *testing.T) {
 	}
 	d.log.await(t, "shard is for the requests of crawlers")
 }
+
+// TestEachRunFetchesTheLastDaysAgain: what a server has corrected meanwhile is corrected in the output, and a day that
+// has come is added.
+func TestEachRunFetchesTheLastDaysAgain(t *testing.T) {
+	t.Parallel()
+	var run, asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		day := r.URL.Query().Get("day")
+		fmt.Fprintf(w, `[{"id": %q, "value": %d}]`, day, run.Load())
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	write(t, filepath.Join(dir, "job.yaml"), "name: days\nrequest: http://api.test/?day={date}\nid: id\ncolumns: [value]\nrange: {from: 2025-01-01, to: 2025-01-10, again: 3d}\n")
+	for _, want := range []int64{10, 3, 3} {
+		asked.Store(0)
+		if d := launch(t, dir, nil, "backfill", "job.yaml"); d.status() != 0 || asked.Load() != want {
+			t.Errorf("run %d asked %d times, not %d\n%s", run.Load(), asked.Load(), want, d.log.String())
+		}
+		run.Add(1)
+	}
+	file := filepath.Join(dir, "days.db")
+	if n, corrected := count(t, file, "SELECT count(*) FROM days"), count(t, file, "SELECT count(*) FROM days WHERE value = 2"); n != 10 || corrected != 3 {
+		t.Errorf("%d records, of which %d are corrected", n, corrected)
+	}
+}

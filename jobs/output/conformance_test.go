@@ -278,11 +278,17 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 	if c := counts(t, j); c.Left() != 0 || c.Units[output.Done] != 1 {
 		t.Errorf("%+v", c)
 	}
-	if n := must[int64](t)(j.Retry(t.Context())); n != 2 {
+	if n := must[int64](t)(j.Retry(t.Context(), nil)); n != 2 {
 		t.Errorf("%d units", n)
 	}
 	claims := claim(t, j, 9)
 	if keys(claims) != "a b" || string(claims[0].Checkpoint) != "2" || claims[0].Pages != 1 || claims[1].Checkpoint != nil || claims[1].Pages != 0 {
 		t.Errorf("%+v %+v", claims[0], claims[1])
+	}
+	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "c", "there is none"})); n != 1 {
+		t.Errorf("%d units", n) // c, as a is not done
+	}
+	if claims := claim(t, j, 9); keys(claims) != "c" || claims[0].Checkpoint != nil || claims[0].Pages != 0 {
+		t.Errorf("%+v", claims)
 	}
 }

@@ -163,9 +163,9 @@ type Job interface {
 	Release(ctx context.Context, claims []*Claim) error
 	// End ends a claim as Failed or Incomplete.
 	End(ctx context.Context, c *Claim, s State, reason string) error
-	// Retry makes units that failed or are incomplete wait again. Those that are incomplete
-	// begin anew.
-	Retry(ctx context.Context) (int64, error)
+	// Retry makes units that failed or are incomplete wait again, and the named ones that are done.
+	// All but those that failed begin anew.
+	Retry(ctx context.Context, done []string) (int64, error)
 	Counts(ctx context.Context) (Counts, error)
 	// Problems are the units that failed or are incomplete, at most n. Of a collection they are
 	// the targets that fail now.

@@ -230,15 +230,24 @@ func (j *job) Release(ctx context.Context, claims []*Claim) error {
 	})
 }
 
-// Retry makes units that failed or are incomplete wait again.
-func (j *job) Retry(ctx context.Context) (n int64, err error) {
-	err = j.engine.write(ctx, func(t *transaction) (err error) {
-		n, err = t.exec(j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
-			checkpoint = CASE state WHEN 'incomplete' THEN NULL ELSE checkpoint END,
-			pages = CASE state WHEN 'incomplete' THEN 0 ELSE pages END,
-			records = CASE state WHEN 'incomplete' THEN 0 ELSE records END
-			WHERE state IN ('failed', 'incomplete')`), j.engine.now())
-		return err
+// Retry makes units that failed or are incomplete wait again, and the named ones that are done.
+func (j *job) Retry(ctx context.Context, done []string) (n int64, err error) {
+	again := j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
+		checkpoint = CASE state WHEN 'failed' THEN checkpoint END,
+		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END,
+		records = CASE state WHEN 'failed' THEN records ELSE 0 END WHERE `)
+	err = j.engine.write(ctx, func(t *transaction) error {
+		if n, err = t.exec(again+"state IN ('failed', 'incomplete')", j.engine.now()); err != nil {
+			return err
+		}
+		for _, key := range done {
+			changed, err := t.exec(again+"state = 'done' AND key = $2", j.engine.now(), encode(key))
+			if err != nil {
+				return err
+			}
+			n += changed
+		}
+		return nil
 	})
 	return n, err
 }

@@ -64,7 +64,13 @@ func Of(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[output.Uni
 func keys(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[string, error] {
 	switch {
 	case job.Range != nil:
-		return steps(job.Range)
+		return func(yield func(string, error) bool) {
+			for at := range starts(job.Range) {
+				if !yield(keyOf(job.Range, at), nil) {
+					return
+				}
+			}
+		}
 	case job.Items == nil:
 		return func(yield func(string, error) bool) { yield(single, nil) }
 	}
@@ -86,10 +92,20 @@ func keys(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[string, 
 	return fromJob(ctx, items, open)
 }
 
-// steps are the starts of the steps of a range.
-func steps(r *jobfile.Range) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for i := 0; ; i++ {
+// FetchedAgain are the keys of the units that each run fetches again.
+func FetchedAgain(r *jobfile.Range) (keys []string) {
+	for at := range starts(r) {
+		if at.After(r.Again.Before(r.To)) {
+			keys = append(keys, keyOf(r, at))
+		}
+	}
+	return keys
+}
+
+// starts are the starts of the steps of a range; nil has none.
+func starts(r *jobfile.Range) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		for i := 0; r != nil; i++ {
 			at := step(r, i)
 			if at.After(r.To) {
 				return
@@ -97,7 +113,7 @@ func steps(r *jobfile.Range) iter.Seq2[string, error] {
 			if !step(r, i+1).After(at) {
 				continue // a day that a zone left out when it crossed the date line
 			}
-			if !yield(keyOf(r, at), nil) {
+			if !yield(at) {
 				return
 			}
 		}

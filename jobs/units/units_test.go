@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -67,6 +68,35 @@ func TestEachStepOfARangeIsAUnit(t *testing.T) {
 			t.Errorf("%s:\n got %v\nwant %v", c.dates, got, want)
 		}
 	}
+}
+
+func TestTheLastPartOfARangeIsFetchedAgainByEachRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // at 2000-01-01 00:00 UTC
+		time.Sleep(10*time.Hour + 30*time.Minute)
+		for _, c := range []struct{ dates, last, again string }{
+			{"from: 1999-12-01, to: yesterday, again: 3d", "1999-12-31", "1999-12-29 1999-12-30 1999-12-31"},
+			{"from: 1999-12-01, to: today, again: 1d", "2000-01-01", "2000-01-01"},
+			{"from: 1999-12-31, to: now", "1999-12-31", ""},
+			{"from: 1999-12-31, to: now, timezone: Pacific/Kiritimati", "2000-01-01", ""},
+			{"from: 1999-12-31, to: today, timezone: Pacific/Kiritimati, again: 1w", "2000-01-02", "1999-12-31 2000-01-01 2000-01-02"},
+			{"from: 1999-12-31, to: now, step: 1h, again: 2h", "2000-01-01T09:00:00Z", "2000-01-01T08:00:00Z 2000-01-01T09:00:00Z"},
+			{"from: 1999-12-31, to: yesterday, step: 6h, again: 6h", "1999-12-31T18:00:00Z", "1999-12-31T18:00:00Z"},
+			{"from: 1999-08, to: today, step: 1mo, again: 1mo", "2000-01-01", "2000-01-01"},
+			{"from: 1999-08, to: now, step: 1mo, again: 2mo", "1999-12-01", "1999-11-01 1999-12-01"},
+		} {
+			j := load(t, "name: a\nrequest: \"https://api.test/{date}\"\nrange: {"+c.dates+"}")
+			var last string
+			for u, err := range Of(t.Context(), j, noOther) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = u.Key
+			}
+			if again := strings.Join(FetchedAgain(j.Range), " "); last != c.last || again != c.again {
+				t.Errorf("%s: the last is %s, again are %q", c.dates, last, again)
+			}
+		}
+	})
 }
 
 // The steps of a range meet: the end of each is the start of the next, also where clocks are

@@ -122,11 +122,11 @@ func TestAnAnswerThatIsToComeKeepsNobodyFromBeingDrained(t *testing.T) {
 				t.Errorf("it is held until %v, and goes at %v", h.Until, h.ETA)
 			}
 		}
-		g.VisitWaiting(func(h SiteWaiting) {
+		for _, h := range g.Waiting() {
 			if !h.Asking {
 				t.Errorf("%+v", h)
 			}
-		})
+		}
 		if e := g.Explain(r); !e.ETA.IsZero() || !e.Limits[0].Next.IsZero() || !e.Limits[0].Asks || !e.Asking {
 			t.Errorf("%+v", e)
 		}

@@ -23,22 +23,18 @@ type SiteWaiting struct {
 	Blocker           // with the title of the limit, which does not say whose it is
 }
 
-// VisitWaiting visits each site where requests wait. It costs little per site: it looks
-// at the first request of each group of requests, not at all of them. visit is called
-// without a lock.
-func (g *Gate) VisitWaiting(visit func(SiteWaiting)) {
+// Waiting sums up the requests that wait at each site. It costs little per site: it looks
+// at the first request of each group of requests, not at all of them.
+func (g *Gate) Waiting() (list []SiteWaiting) {
 	if g.held.Load() == 0 {
-		return
+		return nil
 	}
-	var list []SiteWaiting
 	g.each(func(s *site) {
 		if held, _ := s.sched.size(); held > 0 {
 			list = append(list, s.waiting(g.clock.Now()))
 		}
 	})
-	for _, one := range list {
-		visit(one)
-	}
+	return list
 }
 
 func (s *site) waiting(now time.Time) SiteWaiting {

@@ -67,12 +67,19 @@ type Range struct {
 	From, To time.Time // in Zone. To is the start of the last step
 	Step     Step
 	Zone     *time.Location
+	Again    Step // the last part of the range, which each run fetches again; zero: none
 }
 
 // Step is the length of a unit of a range: so many hours, days, or months of the calendar.
 type Step struct {
 	N    int
 	Unit string // "h", "d" or "mo"
+}
+
+// Before is a time that is a step earlier than another.
+func (s Step) Before(at time.Time) time.Time {
+	n := map[string]int{s.Unit: s.N}
+	return at.AddDate(0, -n["mo"], -n["d"]).Add(-time.Duration(n["h"]) * time.Hour)
 }
 
 // String returns the step as it is written, such as "1d".

@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -27,6 +28,11 @@ func (r *reader) dates(n *yaml.Node, path string) {
 		r.d.Fail(set["from"], path+".from", err)
 		return
 	}
+	now := time.Now().In(to.Zone)
+	last = cmp.Or(map[string]string{
+		"today": now.Format(time.DateOnly), "yesterday": now.AddDate(0, 0, -1).Format(time.DateOnly),
+		"now": to.Step.Before(now).Format("2006-01-02T15:04:05"),
+	}[last], last)
 	if to.To, err = parseDate(last, to.Zone); err != nil {
 		r.d.Fail(set["to"], path+".to", err)
 		return
@@ -41,10 +47,9 @@ func (r *reader) dates(n *yaml.Node, path string) {
 func (r *reader) rangeFields(to *Range, first, last *string) []policy.Field {
 	return []policy.Field{
 		policy.Required("from", "The first date: 2025-01-31, 2025-01 or 2025-01-31T15:00.", r.plain(first)),
-		policy.Required("to", "The last date, which belongs to the range.", r.plain(last)),
-		policy.Optional("step", "The length of a unit: 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, func() policy.Node {
-			return policy.PatternNode(`^\s*[0-9]{1,6}\s*(?:h|d|w|mo|y)\s*$`)
-		})),
+		policy.Required("to", "The last date, which belongs to the range; or today, yesterday, or now for the last step that is over.", r.plain(last)),
+		policy.Optional("step", "The length of a unit: 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, stepNode)),
+		policy.Optional("again", "The last part of the range, which each run fetches again, such as 3d.", policy.Parsed(r.d, &to.Again, parseStep, stepNode)),
 		policy.Optional("timezone", "The time zone of the dates, such as Europe/Berlin.", policy.Parsed(r.d, &to.Zone, parseZone, policy.TimezoneNode)),
 	}
 }
@@ -55,6 +60,8 @@ func (r *reader) plain(to *string) policy.Value {
 }
 
 var stepForm = regexp.MustCompile(`^(\d{1,6})\s*(h|d|w|mo|y)$`)
+
+func stepNode() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,6}\s*(?:h|d|w|mo|y)\s*$`) }
 
 func parseStep(s string) (Step, error) {
 	found := stepForm.FindStringSubmatch(strings.TrimSpace(s))

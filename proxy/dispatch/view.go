@@ -98,12 +98,10 @@ func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
 
 // Waiting sums up the requests that wait at each site.
 func (v *View) Waiting() []queue.SiteWaiting {
-	var list []queue.SiteWaiting
-	named := status.HiddenNames(v.Learned)
-	v.gate.VisitWaiting(func(siteWaiting queue.SiteWaiting) {
-		siteWaiting.Limit = named(siteWaiting.Site, siteWaiting.Limit)
-		list = append(list, siteWaiting)
-	})
+	list, named := v.gate.Waiting(), status.HiddenNames(v.Learned)
+	for i := range list {
+		list[i].Limit = named(list[i].Site, list[i].Limit)
+	}
 	return list
 }
 

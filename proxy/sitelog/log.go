@@ -165,9 +165,7 @@ func (l *Log) Run(ctx context.Context, gate *queue.Gate) {
 
 // look writes due lines, and tells whether more may follow soon.
 func (l *Log) look(gate *queue.Gate) bool {
-	var waiting []queue.SiteWaiting
-	gate.VisitWaiting(func(siteWaiting queue.SiteWaiting) { waiting = append(waiting, siteWaiting) })
-	now := time.Now()
+	waiting, now := gate.Waiting(), time.Now()
 	l.mu.Lock()
 	l.sites.waiting(now, waiting)
 	l.refusing.Add(-int64(l.sites.pass(now)))

@@ -22,7 +22,7 @@ const (
 	mostStep     = 1.0  // the largest such part
 	mostSaved    = 20   // times what came back until a request was accepted again may have been saved
 	waitCycles   = 6    // cycles without a refusal before an attempt
-	waitRequests = 150  // and so many requests
+	waitRequests = 150  // and so many requests, or fewer by as much as the attempt is a larger step
 	mostFails    = 16   // attempts refused in a row that count
 	measuredPast = 8.0  // intervals between refusals that are remembered
 
@@ -339,7 +339,7 @@ func (s *rateSearch) succeeded(v, n int64) {
 		s.cycles++
 		s.passed += s.served
 		s.served, s.since = 0, v
-		if s.cycles < waitCycles<<s.fails || s.passed < waitRequests<<s.fails {
+		if s.cycles < waitCycles<<s.fails || float64(s.passed) < waitRequests*float64(int(1)<<s.fails)*firstStep/s.step {
 			return
 		}
 		s.firm = s.rate
