@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -130,18 +129,8 @@ const maxLabel = 255
 // label makes a valid label value of any bytes. A value that is not UTF-8 would make
 // Prometheus reject the whole scrape.
 func label(s string) string {
-	if len(s) > maxLabel {
-		s = s[:maxLabel]
-	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxLabel {
-		return s
-	}
-	end := maxLabel
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
+	s = strings.ToValidUTF8(s[:min(len(s), maxLabel)], "\uFFFD")
+	return strings.ToValidUTF8(s[:min(len(s), maxLabel)], "")
 }
 
 // pair is the label values of a child; the second is "" if there is one label.

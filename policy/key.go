@@ -16,6 +16,7 @@ func Keys() []Key {
 	keys := make([]Key, len(all))
 	for i, s := range all {
 		keys[i] = s.Key
+		keys[i].Secret = s.text != PlainText
 		if s.text != SecretText {
 			keys[i].Default = s.show(p)
 		}

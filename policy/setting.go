@@ -218,6 +218,7 @@ type Key struct {
 	Kind    string // what it takes: address, duration, size, number, switch, words …
 	Doc     string
 	Default string // as it would be written, "" for none
+	Secret  bool   // it may have a secret, so its variable may name a file: Env + "_FILE"
 }
 
 // envName is the variable of a key.

@@ -262,8 +262,9 @@ func trustAsCommand(p *policy.Policy, dir string) error {
 	return nil
 }
 
-// childEnviron is environ with the variables that make clients use the proxy. Hosts that are
-// excluded from proxies stay so, in both spellings of the variable.
+// childEnviron is environ with the variables that make clients use the proxy, and without those
+// of abide's own settings that have secrets. Hosts that are excluded from proxies stay so, in
+// both spellings of the variable.
 func childEnviron(environ, proxied []string) []string {
 	direct, kept := "", map[string]bool{}
 	for _, one := range environ {
@@ -272,6 +273,11 @@ func childEnviron(environ, proxied []string) []string {
 		}
 	}
 	ours := map[string]bool{"ALL_PROXY": true, "all_proxy": true}
+	for _, key := range policy.Keys() {
+		if key.Secret {
+			ours[key.Env], ours[key.Env+"_FILE"] = true, true
+		}
+	}
 	var added []string
 	for _, one := range proxied {
 		name, _, _ := strings.Cut(one, "=")
