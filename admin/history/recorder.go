@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -57,7 +58,7 @@ type Recorder struct {
 	unwritten sums // what is to be written
 	recent    recent
 	failing   bool
-	tokensAt  time.Time // no sample of tokens before
+	tokensAt  atomic.Int64 // in nanoseconds since 1970: no sample of tokens before
 }
 
 // New is a Recorder that has counted nothing.
@@ -176,11 +177,11 @@ func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Dur
 
 // Take takes a sample. Those of tokens take a fiftieth of the time at most, but there is one in each Step.
 func (r *Recorder) Take(now time.Time) {
-	due, began, waiting := !now.Before(r.tokensAt), time.Now(), r.options.Waiting()
+	due, began, waiting := now.UnixNano() >= r.tokensAt.Load(), time.Now(), r.options.Waiting()
 	var tokens status.Tokens
 	if due {
 		tokens = r.options.Tokens()
-		r.tokensAt = now.Add(min(50*time.Since(began), Step/2))
+		r.tokensAt.Store(now.Add(min(50*time.Since(began), Step/2)).UnixNano())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -359,4 +360,18 @@ func TestABlockedTimeThatFallsHasBegunAgain(t *testing.T) {
 			t.Errorf("%d: %v, want %v s", i, got, one.want)
 		}
 	}
+}
+
+// TestSamplesAreTakenByWhoeverLooks, at the same time too: each page and each minute takes one.
+func TestSamplesAreTakenByWhoeverLooks(t *testing.T) {
+	r := New(Options{Sites: metrics.New(1).Sites, Log: logrus.New()})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 100 {
+				r.Take(time.Now())
+			}
+		})
+	}
+	all.Wait()
 }
