@@ -216,7 +216,7 @@ func (m *fixed) Restore(now time.Time, state []byte) error {
 	m.end = m.after(last + max(min(rest, m.width), 1) - 1)
 	m.at(now)
 	// Units taken before the restart cannot be given back.
-	m.opened, m.mayArriveLate, m.clock.ambiguous = m.clock.last, 0, math.MinInt64
+	m.opened, m.clock.ambiguous = m.clock.last, math.MinInt64
 	return nil
 }
 

@@ -136,6 +136,7 @@ func (h *history) tooLate(e *event) bool {
 // try takes n when the meter says at once, or goes to where it says.
 func (h *history) try(t *rapid.T, n int64, check func(*history, *event)) {
 	at, ok := h.m.When(h.now, n)
+	flying := h.flying()
 	if !ok {
 		return
 	}
@@ -157,7 +158,7 @@ func (h *history) try(t *rapid.T, n int64, check func(*history, *event)) {
 			if !again.After(h.now) {
 				break
 			}
-			if !h.flying() && !h.back {
+			if !flying && !h.back {
 				t.Fatalf("%v says %v, and then %v", h.spec, at, again)
 			}
 			if again.Equal(limit.Unknown) {
@@ -176,8 +177,8 @@ func (h *history) try(t *rapid.T, n int64, check func(*history, *event)) {
 	check(h, e)
 }
 
-// reload stores the meter and reads it back, as a new process does: what was in
-// flight is not settled any more.
+// reload stores the meter and reads it back, as a new process does, or another one while the
+// first goes on: what was in flight is not settled any more, and may still arrive.
 func (h *history) reload(t *rapid.T) {
 	fresh, err := limit.New(h.spec)
 	if err != nil {
@@ -192,15 +193,15 @@ func (h *history) reload(t *rapid.T) {
 	h.m = fresh
 	for _, e := range h.events {
 		if e.open {
-			e.open, e.done = false, h.elapsed
+			e.open, e.done = false, e.at+slack(h.spec)
 		}
 	}
 }
 
-// flying tells whether anything is not over.
+// flying tells whether anything may not have arrived.
 func (h *history) flying() bool {
 	for _, e := range h.events {
-		if e.open {
+		if e.open || e.done > h.elapsed {
 			return true
 		}
 	}

@@ -291,9 +291,9 @@ func (m *rolling) Restore(now time.Time, state []byte) error {
 		m.used += t.n
 		m.addArrived(t.at+by, t.n)
 	}
-	for _, t := range air { // they ended with the process, now at the latest
+	for _, t := range air { // other processes restore the state while requests are in flight
 		m.used += t.n
-		m.addArrived(min(t.at+by+margin(m.window), m.clock.last), t.n)
+		m.addInFlight(t.at+by, t.n)
 	}
 	m.repay(last + by)
 	return nil

@@ -24,11 +24,6 @@ func TestAStoredMeterComesBackAllowingNoMore(t *testing.T) {
 			if err := fresh.Restore(h.now, h.m.State()); err != nil {
 				t.Fatal(err)
 			}
-			for _, e := range h.events {
-				if e.open { // it ended with the process
-					h.m.Done(h.now, e.now, e.taken, limit.Abandoned)
-				}
-			}
 			n := rapid.Int64Range(1, max(s.Amount, 1)).Draw(t, "n")
 			want, ok := h.m.When(h.now, n)
 			got, alsoOK := fresh.When(h.now, n)

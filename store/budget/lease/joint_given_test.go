@@ -52,3 +52,35 @@ func TestWhatSeveralUsedBeforeARestartComesBack(t *testing.T) {
 		}
 	}
 }
+
+// A request may arrive up to a margin after it was taken. It counts until then, however often
+// other processes restore the state meanwhile.
+func TestWhatIsInFlightCountsWhenOtherProcessesWrite(t *testing.T) {
+	begin := time.Date(2000, 1, 2, 12, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		as    limit.As
+		taken time.Duration // since a window of a minute has begun; its margin is 468.75 ms
+		frees time.Duration
+	}{
+		{limit.Rolling, 0, time.Minute + 468750*time.Microsecond},
+		{limit.Fixed, time.Minute - 400*time.Millisecond, 2 * time.Minute},
+		{limit.Fixed, time.Minute - 500*time.Millisecond, time.Minute},
+	} {
+		spec := limit.Spec{As: c.as, Amount: 10, Window: time.Minute}
+		var state []byte
+		var left int64
+		say := func(after time.Duration, uses ...store.Use) int64 {
+			state, left = merge(spec, 1)(begin.Add(after), state, uses, 0, 0)
+			return left
+		}
+		say(c.taken, store.Use{N: 4, At: begin.Add(c.taken)})
+		say(c.taken + 100*time.Millisecond)
+		say(c.taken + 200*time.Millisecond)
+		if left := say(c.frees - 1); left != 6 {
+			t.Errorf("%s: taken after %v, %d are left of 10 when 4 may have arrived", c.as, c.taken, left)
+		}
+		if left := say(c.frees); left != 10 {
+			t.Errorf("%s: taken after %v, %d are left of 10 after %v", c.as, c.taken, left, c.frees)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,10 +27,13 @@ type machine struct {
 	born   int
 	living []*jointProcess
 	used   []jointUse
-	failed float64 // part of the exchanges of which no answer comes
-	away   bool    // the store answers nobody
+	failed float64       // part of the exchanges of which no answer comes
+	away   bool          // the store answers nobody
+	far    bool          // requests arrive late, as far as the limit allows
+	slow   time.Duration // the longest time before a write is done, and from then until its answer comes
 }
 
+// jointUse is a request as the server sees it.
 type jointUse struct {
 	at time.Time
 	n  int64
@@ -43,6 +47,8 @@ type jointProcess struct {
 	waiting []int64 // units of requests
 
 	flying  bool
+	asks    *store.Batch // that is not written yet
+	written time.Time
 	answer  *store.Reply
 	err     error
 	arrives time.Time
@@ -80,6 +86,10 @@ func (w *machine) step(most int64) {
 			_, _ = w.exchange(*p.late)
 			p.late = nil
 		}
+		if p.asks != nil && !w.now.Before(p.written) {
+			p.answer, p.err = w.exchange(*p.asks)
+			p.asks = nil
+		}
 		if p.flying && !w.now.Before(p.arrives) {
 			p.flying = false
 			p.account.Receive(w.now, p.answer, p.err)
@@ -89,7 +99,8 @@ func (w *machine) step(most int64) {
 		if !ok {
 			continue
 		}
-		p.flying, p.arrives = true, w.now.Add(time.Duration(w.random.Int64N(int64(30*time.Millisecond))))
+		p.flying, p.written = true, w.now.Add(w.upTo(w.slow))
+		p.arrives = p.written.Add(w.upTo(30*time.Millisecond + w.slow))
 		p.answer, p.err = nil, errors.New("no answer")
 		p.missed++
 		if w.away {
@@ -102,11 +113,28 @@ func (w *machine) step(most int64) {
 				_, _ = w.exchange(*p.late)
 				p.late = nil
 			}
-			p.answer, p.err = w.exchange(b)
+			p.asks = &b
 		case outcome < w.failed/2:
 			p.late = &b // its answer is not waited for
 		}
 	}
+}
+
+// upTo is a random duration.
+func (w *machine) upTo(d time.Duration) time.Duration {
+	return time.Duration(w.random.Int64N(int64(d) + 1))
+}
+
+// way is the longest time in which a request arrives.
+func (w *machine) way() time.Duration {
+	margin := min(max(w.spec.Window/128, 5*time.Millisecond), w.spec.Window/8)
+	switch {
+	case w.far && w.spec.As == limit.Bucket:
+		return min(margin, w.spec.Window*time.Duration(w.spec.Burst-1)/time.Duration(w.spec.Amount))
+	case w.far && (w.spec.As == limit.Rolling || w.spec.As == limit.Fixed):
+		return margin
+	}
+	return 0
 }
 
 // take has go what may go.
@@ -127,7 +155,7 @@ func (w *machine) take(p *jointProcess, most int64) {
 			p.meter.Give(w.now, w.now, n)
 			continue
 		}
-		w.used = append(w.used, jointUse{w.now, n})
+		w.used = append(w.used, jointUse{w.now.Add(w.upTo(w.way())), n})
 	}
 	p.meter.(interface{ Demand(time.Time, int64) }).Demand(w.now, total)
 }
@@ -135,6 +163,7 @@ func (w *machine) take(p *jointProcess, most int64) {
 // over says what the promise of the limit was broken by, "" if it was kept.
 func (w *machine) over() string {
 	amount, window := w.spec.Amount, w.spec.Window
+	slices.SortFunc(w.used, func(a, b jointUse) int { return a.at.Compare(b.at) })
 	if w.spec.As == limit.FirstUse {
 		sum, end := int64(0), time.Time{}
 		for _, u := range w.used {
@@ -193,6 +222,7 @@ func TestProcessesOfOneMachineNeverExceedALimitTogether(t *testing.T) {
 		}
 		w.failed = rapid.SampledFrom([]float64{0, 0, 0.1, 0.4}).Draw(t, "failed")
 		rate := rapid.Float64Range(0.02, 2).Draw(t, "rate")
+		w.far, w.slow = rapid.Bool().Draw(t, "far"), rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Millisecond, 500 * time.Millisecond}).Draw(t, "slow")
 		w.store = reference.New(func() time.Time { return w.now })
 		w.join(t)
 		for range 1500 {
@@ -229,7 +259,7 @@ func TestProcessesOfOneMachineUseWhatThereIs(t *testing.T) {
 		{As: limit.Paced, Amount: 10, Window: 2 * time.Second},
 	} {
 		t.Run(string(spec.As), func(t *testing.T) {
-			w := &machine{random: rand.New(rand.NewPCG(1, 2)), now: begin, spec: spec}
+			w := &machine{random: rand.New(rand.NewPCG(1, 2)), now: begin, spec: spec, far: true}
 			w.store = reference.New(func() time.Time { return w.now })
 			rapid.Check(t, func(t *rapid.T) {
 				if w.born == 0 {
