@@ -272,7 +272,7 @@ func childEnviron(environ, proxied []string) []string {
 			direct, kept[name] = value, true
 		}
 	}
-	ours := map[string]bool{"ALL_PROXY": true, "all_proxy": true}
+	ours := map[string]bool{"ALL_PROXY": true, "all_proxy": true, yamlVariable: true}
 	for _, key := range policy.Keys() {
 		if key.Secret {
 			ours[key.Env], ours[key.Env+"_FILE"] = true, true
@@ -290,13 +290,10 @@ func childEnviron(environ, proxied []string) []string {
 		ours[name] = true
 		added = append(added, one)
 	}
-	var env []string
-	for _, one := range environ {
-		if name, _, _ := strings.Cut(one, "="); !ours[name] {
-			env = append(env, one)
-		}
-	}
-	return append(env, added...)
+	return append(slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return ours[name]
+	}), added...)
 }
 
 // Exit statuses of a shell for a command that cannot be started.
