@@ -144,9 +144,11 @@ func (r *Redis) Listen(ctx context.Context, heard func(News)) (err error) {
 	defer pinging.Wait()
 	defer cancel()
 	pinging.Go(func() {
-		for err := error(nil); err == nil; err = errors.Join(clock.Sleep(ctx, pingEvery), news.Ping(ctx)) {
+		var err error
+		defer news.Close() // which ends the wait for a message
+		defer background.Caught(&err)
+		for clock.Sleep(ctx, pingEvery) == nil && news.Ping(ctx) == nil {
 		}
-		news.Close() // which ends the wait for a message
 	})
 	for {
 		// The client's own loop over messages runs in a goroutine of its own, where nothing catches a panic.
