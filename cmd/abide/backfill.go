@@ -117,7 +117,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 		if err != nil {
 			return err
 		}
-		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
+		if retry || n > 0 {
+			j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
+		}
 	}
 	pages, err := backfill.PagesOf(job)
 	if err != nil {

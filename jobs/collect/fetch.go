@@ -152,12 +152,13 @@ func leftOut(items []string, list []output.Record) string {
 		ids[r.ID] = true
 	}
 	missing := slices.DeleteFunc(slices.Clone(items), func(item string) bool { return ids[item] })
-	if n := len(items) - len(list); len(items) > 1 && len(missing) == len(items) && n > 0 {
+	switch n := len(items) - len(list); {
+	case len(missing) < len(items):
+		return strings.Join(missing, ", ")
+	case len(items) > 1 && n > 0:
 		return strconv.Itoa(n) + " of them"
-	} else if len(missing) == len(items) {
-		return ""
 	}
-	return strings.Join(missing, ", ")
+	return ""
 }
 
 // digest is a short hash.

@@ -18,10 +18,7 @@ import (
 // transactions lock rows in one order. Those that were rejected come last.
 func latest(records []Record, history bool) []Record {
 	compare := func(a, b Record) int {
-		if rejected := a.Rejected != ""; rejected != (b.Rejected != "") {
-			return map[bool]int{false: -1, true: 1}[rejected]
-		}
-		by := cmp.Compare(a.ID, b.ID)
+		by := cmp.Or(cmp.Compare(min(len(a.Rejected), 1), min(len(b.Rejected), 1)), cmp.Compare(a.ID, b.ID))
 		if by == 0 && history {
 			by = Precise(a.Fetched).Compare(Precise(b.Fetched))
 		}
@@ -42,8 +39,10 @@ func latest(records []Record, history bool) []Record {
 
 // goodOf counts the records of a list of latest that were not rejected.
 func goodOf(records []Record) int {
-	n, _ := slices.BinarySearchFunc(records, true, func(r Record, _ bool) int { return map[bool]int{false: -1, true: 1}[r.Rejected != ""] })
-	return n
+	if n := slices.IndexFunc(records, func(r Record) bool { return r.Rejected != "" }); n >= 0 {
+		return n
+	}
+	return len(records)
 }
 
 // insertAll adds records, whose keys differ.

@@ -64,26 +64,16 @@ func Of(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[output.Uni
 func keys(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[string, error] {
 	switch {
 	case job.Range != nil:
-		return func(yield func(string, error) bool) {
-			for at := range starts(job.Range) {
-				if !yield(keyOf(job.Range, at), nil) {
-					return
-				}
-			}
-		}
+		return given(func(yield func(string) bool) {
+			starts(job.Range)(func(at time.Time) bool { return yield(keyOf(job.Range, at)) })
+		})
 	case job.Items == nil:
-		return func(yield func(string, error) bool) { yield(single, nil) }
+		return given(slices.Values([]string{single}))
 	}
 	items := job.Items
 	switch {
 	case len(items.List) > 0:
-		return func(yield func(string, error) bool) {
-			for _, one := range items.List {
-				if !yield(one, nil) {
-					return
-				}
-			}
-		}
+		return given(slices.Values(items.List))
 	case items.File != "" && items.Column != "":
 		return fromFile(items.File, func(r io.Reader, yield func(string) bool) error { return column(r, items.Column, yield) })
 	case items.File != "":
@@ -92,20 +82,29 @@ func keys(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[string, 
 	return fromJob(ctx, items, open)
 }
 
+// given are keys of which none is missing because of an error.
+func given(keys iter.Seq[string]) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) { keys(func(key string) bool { return yield(key, nil) }) }
+}
+
 // FetchedAgain are the keys of the units that each run fetches again.
 func FetchedAgain(r *jobfile.Range) (keys []string) {
+	if r == nil || r.Again.N == 0 {
+		return nil
+	}
+	after := r.Again.Before(r.To)
 	for at := range starts(r) {
-		if at.After(r.Again.Before(r.To)) {
+		if at.After(after) {
 			keys = append(keys, keyOf(r, at))
 		}
 	}
 	return keys
 }
 
-// starts are the starts of the steps of a range; nil has none.
+// starts are the starts of the steps of a range.
 func starts(r *jobfile.Range) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		for i := 0; r != nil; i++ {
+		for i := 0; ; i++ {
 			at := step(r, i)
 			if at.After(r.To) {
 				return
