@@ -100,7 +100,7 @@ func (s Process) Describe(w io.Writer) {
 	} else if slices.ContainsFunc(s.Checks, func(c Check) bool { return c.Name == Draining }) {
 		state = Draining
 	}
-	up := time.Duration(s.Uptime * float64(time.Second)).Truncate(time.Second)
+	up := DurationOf(s.Uptime).Truncate(time.Second)
 	say(w, "%s at %s: %s, up %v", strings.TrimSpace("abide "+s.Version), s.Listen, state, up)
 	if s.Connections != nil && s.Connections.Clients+s.Connections.Tunnels > 0 {
 		say(w, "%s, %s", Number(s.Connections.Clients, "client connection", "client connections"), Number(s.Connections.Tunnels, "tunnel", "tunnels"))

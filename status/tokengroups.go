@@ -80,7 +80,7 @@ func (t *Token) held(now time.Time) (reason string, until time.Time) {
 // Tokens says how many there are, in which state: "195 spent".
 func (g TokenGroup) Tokens() string {
 	if g.State == "ready" && g.Reason != "" {
-		return fmt.Sprintf("%d partly used up", len(g.Labels))
+		return fmt.Sprintf("%d partly ready", len(g.Labels))
 	}
 	return fmt.Sprintf("%d %s", len(g.Labels), TokenWord(g.State))
 }

@@ -37,7 +37,7 @@ func TestTokensOfALargePoolAreToldByStateAndReason(t *testing.T) {
 		"195 spent: 20 requests per 15m; the first free in 12 s, the last in 14 min 00 s",
 		"10 denied: 402: no credit; tried again in 1 h 00 min; d0, d1, d2, d3, d4, d5, d6, d7 and 2 more",
 		"6 cooling: Retry-After; free in 1 min 00 s",
-		"1 partly used up: 5 per 1m for GET /a; free in 30 s; half",
+		"1 partly ready: 5 per 1m for GET /a; free in 30 s; half",
 		"1 disabled: off",
 	}; !slices.Equal(got, want) {
 		t.Errorf("%s", strings.Join(got, "\n"))

@@ -101,7 +101,7 @@
 	fold(document);
 	const sent = sessionStorage.getItem("focus"); // the form after which the page was loaded again
 	sessionStorage.removeItem("focus");
-	if (sent) document.querySelector(`form[action="${sent}"] button`)?.focus({ preventScroll: true });
+	if (sent) document.querySelector(`.chosen form[action="${sent}"] button`)?.focus({ preventScroll: true });
 	document.addEventListener("click", (event) => {
 		const details = event.target.closest("summary")?.parentElement;
 		if (!details) return;
@@ -143,7 +143,7 @@
 			if (form.classList.contains("card")) form.append(text);
 			else form.after(text);
 		} else if (form.closest(".chosen") && !form.closest("#pause") || source.readyState !== EventSource.OPEN) {
-			sessionStorage.setItem("focus", form.getAttribute("action"));
+			if (form.closest(".chosen")) sessionStorage.setItem("focus", form.getAttribute("action"));
 			location.reload(); // else the part is sent
 		}
 	});

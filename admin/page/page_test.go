@@ -248,7 +248,7 @@ func TestAPoolSaysOneThingOfATokenOfWhichALimitIsUsedUp(t *testing.T) {
 		pool.Tokens = append(pool.Tokens, status.Token{Label: label, State: "ready", Limits: []status.Announced{{Site: "a.test", Route: "GET /a", Limit: 5, Reset: noon.Add(time.Minute)}}})
 	}
 	text := rendered(t, &Facts{Tokens: status.Tokens{Pools: []status.Pool{pool}}})
-	inOrder(t, text, "0 of 2 tokens can go now for GET /a, the next in 1 min 00 s", `<i class="t-partly"></i>2 partly used up</span>`, `<b class="t-word ready">2 partly used up</b>`)
+	inOrder(t, text, "0 of 2 tokens can go now for GET /a, the next in 1 min 00 s", `<i class="t-partly"></i>2 partly ready</span>`, `<b class="t-word ready">2 partly ready</b>`)
 	if strings.Contains(text, "2 ready<") {
 		t.Error("they are called ready")
 	}

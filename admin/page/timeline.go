@@ -28,7 +28,7 @@ var stateNames = map[history.State]string{
 var stateWords = []struct{ Name, Words string }{
 	{"used", "in use"},
 	{"ready", "ready"},
-	{"partly", "partly used up"},
+	{"partly", "partly ready"},
 	{"spent", "spent"},
 	{"cooling", "cooling"},
 	{"quarantined", "denied"},

@@ -64,7 +64,7 @@ var document = regexp.MustCompile(`docs/([a-z0-9-]+\.md(#[a-z0-9-]+)?)`)
 
 // linked is a text in which the names of documents are links.
 func linked(text string) template.HTML {
-	return template.HTML(document.ReplaceAllString(template.HTMLEscapeString(text), `<a href="`+docs+`$1">the documents</a>`))
+	return template.HTML(document.ReplaceAllString(template.HTMLEscapeString(text), `<a href="`+docs+`$1">$1</a>`))
 }
 
 //go:embed *.html
@@ -90,7 +90,7 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
 	"perSecond": status.PerSecond, "breaker": status.BreakerWord, "token": status.TokenWord, "split": strings.Split, "grouped": status.Grouped,
 	"span": func(seconds float64) string {
-		return status.Long(time.Duration(max(seconds, 1) * float64(time.Second)))
+		return status.Long(status.DurationOf(max(seconds, 1)))
 	},
 	"bytes":    func(rate float64) string { return status.Size(uint64(max(rate, 0))) + "/s" },
 	"areWrong": func(n int) string { return status.Number(n, "thing is wrong", "things are wrong") },

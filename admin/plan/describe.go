@@ -220,7 +220,7 @@ func (f WhatIf) difference(whole float64) string {
 
 // lengthOf is a length of time in seconds, for people: "11 d 13 h".
 func lengthOf(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	d := status.DurationOf(seconds).Round(time.Second)
 	parts := func(large time.Duration, largeUnit string, small time.Duration, smallUnit string) string {
 		text := fmt.Sprintf("%d %s", d/large, largeUnit)
 		if rest := d % large / small; rest > 0 {
