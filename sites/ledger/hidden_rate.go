@@ -103,7 +103,8 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			until = v + unbelievableHold
 		}
 	}
-	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.length) // window than the one that is known
+	// The time that the site names is not that of the known window: another limit refuses, which says nothing of this one.
+	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.length)
 	slow := p.slow() && !p.stop.active && !other
 	excused, certain := p.noise.refused(sent, slow, p.pass(sent, true))
 	against := p.noise.against && p.noise.row == 1
