@@ -60,11 +60,11 @@ func (v *view) Elsewhere() int {
 const docs = "https://github.com/abide-proxy/abide/blob/main/docs/"
 
 // document matches the names of documents in a text.
-var document = regexp.MustCompile(`docs/([a-z0-9-]+\.md(#[a-z0-9-]+)?)`)
+var document = regexp.MustCompile(`docs/([a-z0-9-]+\.md)#?([a-z0-9-]*)`)
 
 // linked is a text in which the names of documents are links.
 func linked(text string) template.HTML {
-	return template.HTML(document.ReplaceAllString(template.HTMLEscapeString(text), `<a href="`+docs+`$1">$1</a>`))
+	return template.HTML(document.ReplaceAllString(template.HTMLEscapeString(text), `<a href="`+docs+`$1#$2">docs $2</a>`))
 }
 
 //go:embed *.html

@@ -61,7 +61,7 @@ func TestWhatFailedIsToldOnce(t *testing.T) {
 	if strings.Count(text, "785") != 1 {
 		t.Error("it is told twice")
 	}
-	if got := string(linked("<b> see docs/crawlers.md#time-outs.")); got != `&lt;b&gt; see `+docs+`crawlers.md#time-outs">crawlers.md#time-outs</a>.` {
+	if got := string(linked("<b> see docs/crawlers.md#time-outs.")); got != `&lt;b&gt; see `+docs+`crawlers.md#time-outs">docs time-outs</a>.` {
 		t.Error(got)
 	}
 }
