@@ -52,6 +52,9 @@ func (s settings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !filepath.IsAbs(s.dir) {
+		s.dir = filepath.Join(root, s.dir) // "go -C bench" has changed the directory
+	}
 	dir, err := os.MkdirTemp("", "abide-page-")
 	if err != nil {
 		return err
