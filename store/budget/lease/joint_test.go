@@ -222,7 +222,7 @@ func TestProcessesOfOneMachineNeverExceedALimitTogether(t *testing.T) {
 		}
 		w.failed = rapid.SampledFrom([]float64{0, 0, 0.1, 0.4}).Draw(t, "failed")
 		rate := rapid.Float64Range(0.02, 2).Draw(t, "rate")
-		w.far, w.slow = rapid.Bool().Draw(t, "far"), rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Millisecond, 500 * time.Millisecond}).Draw(t, "slow")
+		w.far, w.slow = rapid.Bool().Draw(t, "far"), rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond}).Draw(t, "slow")
 		w.store = reference.New(func() time.Time { return w.now })
 		w.join(t)
 		for range 1500 {
