@@ -196,7 +196,7 @@ const sharedInstance = ""
 // the Status is Done. lives tells which instances are running.
 func AnswerJoint(r *JointRow, a *Ask, instance string, now time.Time, lives func(instance string) bool) (*JointRow, Answer) {
 	t, from := caller{instance, now.UnixMicro()}, a.Joint.From
-	// As budgets.joint does, the owner writes its State without reading the row.
+	// As budgets.count does, the owner writes its State without reading the row.
 	if a.Joint.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
 		from.instance != nil && *from.instance == r.instance && from.seq == r.seq) {
 		return ownRow(a, t)

@@ -299,9 +299,9 @@ func TestAQuotaGoesByTheEdgesOfWhoAsks(t *testing.T) {
 	})
 }
 
-func TestACountIsKeptWhateverItsStore(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, _ *clock) {
-		ask := store.Ask{Key: "k", Kind: store.Count, Seq: 1, Want: 1 << 45, State: []byte{0, 255, '\n', 128}}
+func TestACountIsKeptByAFile(t *testing.T) {
+	of(t, []string{"file", "reference"}, func(t *testing.T, s store.Store, _ *clock) {
+		ask := store.Ask{Key: "k", Kind: store.Count, Seq: 1, Want: 1 << 45, State: []byte{0, 255, '\n', 128}, Joint: &store.Joint{Owned: true}}
 		_, a := say(t, s, "another", "a", ask)
 		if a.Status != store.Done || a.Granted != 1<<45 {
 			t.Errorf("got %+v", a)

@@ -103,7 +103,7 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	log := &fileLog{path: path, now: o.Now, logf: o.Log}
 	f := &File{
 		path: path, o: o, log: log, lock: &fileLock{path: path, self: who}, members: map[string]Member{},
-		maintenance: maintenance{path: path, o: o, log: log}, budgets: budgets{path: path, own: o.Instance, log: log},
+		maintenance: maintenance{path: path, o: o, log: log}, budgets: budgets{path, o.Instance, log, map[string]bool{}},
 	}
 	if err == nil {
 		err = f.begin(ctx)

@@ -149,24 +149,20 @@ func (f *File) Recall(ctx context.Context) (all []SavedBudget, err error) {
 type budgets struct {
 	path, own string // instance of this process
 	log       *fileLog
-	known     instanceSeqs // of this run of the process
+	known     map[string]bool // instances of this run of the process: one, except in tests
 }
 
 func (f *budgets) exchange(d *database, b *Batch, now time.Time) (Reply, error) {
 	reply := Reply{Generation: d.generation, Now: now, Answers: make([]Answer, 0, len(b.Asks))}
 	t := caller{Instance: b.Instance, Now: now.UnixMicro()}
-	f.known.add(b.Instance)
+	f.known[b.Instance] = true
 	for i := range b.Asks {
 		a := &b.Asks[i]
-		if a.Kind != Count { // a file keeps Count budgets only
+		if a.Kind != Count || a.Joint == nil { // a file keeps Count budgets only
 			reply.Answers = append(reply.Answers, Answer{Key: a.Key, Seq: a.Seq, Status: Failed})
 			continue
 		}
-		ask := f.count
-		if a.Joint != nil {
-			ask = f.joint
-		}
-		said, err := ask(d, b.Site, a, t)
+		said, err := f.count(d, b.Site, a, t)
 		if err != nil {
 			return reply, err
 		}
@@ -177,62 +173,7 @@ func (f *budgets) exchange(d *database, b *Batch, now time.Time) (Reply, error) 
 	return reply, err
 }
 
-const (
-	countValues = "(site, key, instance, seq, ahead, at, state, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
-	// updateCount inserts a row, or overwrites the present one under a condition.
-	updateCount = "INSERT INTO counts " + countValues + ` ON CONFLICT DO UPDATE SET
-		instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at,
-		state = excluded.state, sum = excluded.sum WHERE `
-)
-
-// count answers an Ask for a Count: the latest state replaces the row.
-func (f *budgets) count(d *database, site string, a *Ask, t caller) (Answer, error) {
-	said := Answer{Key: a.Key, Seq: a.Seq, Status: Stale}
-	if len(f.known.all) > 1 {
-		if old, err := f.known.isOld(d, site, a, t.Instance); err != nil || old {
-			return said, err
-		}
-	}
-	next, _ := ownRow(a, t)
-	n, err := d.change(updateCount+"instance IS NOT excluded.instance OR seq < excluded.seq", next.values(site, a.Key)...)
-	if err != nil || n == 0 {
-		return said, err
-	}
-	said.Status, said.Granted, said.Holders = Done, clamp(a.Want), 1
-	return said, nil
-}
-
-// instanceSeqs remembers the highest Seq of each instance of this process. There is one
-// instance, except in tests: a row of counts has room for one, so Seqs of others are kept
-// here to detect late messages.
-type instanceSeqs struct {
-	all  map[string]bool
-	seen map[[3]string]int64 // :: site, key, instance → its Seq
-}
-
-func (s *instanceSeqs) add(instance string) {
-	if s.all == nil {
-		s.all, s.seen = map[string]bool{}, map[[3]string]int64{}
-	}
-	s.all[instance] = true
-}
-
-func (s *instanceSeqs) isOld(d *database, site string, a *Ask, instance string) (bool, error) {
-	var other string
-	var seq int64
-	err := d.row("SELECT instance, seq FROM counts WHERE site = ? AND key = ?", []any{site, a.Key}, &other, &seq)
-	if noRows(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if other != instance && s.all[other] {
-		s.seen[[3]string{site, a.Key, other}] = seq
-	}
-	last, there := s.seen[[3]string{site, a.Key, instance}]
-	return there && other != instance && seqOrder(a.Seq) <= last, nil
-}
+const countValues = "(site, key, instance, seq, ahead, at, state, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
 
 func (f *budgets) exchangeNotes(d *database, b *Batch, now time.Time) ([]Note, error) {
 	known, before := map[string]Note{}, map[string]Note{}
@@ -282,12 +223,14 @@ func (f *budgets) exchangeNotes(d *database, b *Batch, now time.Time) ([]Note, e
 	return SortNotes(slices.Collect(maps.Values(known))), nil
 }
 
-// joint answers an Ask with Joint. While no other instance uses the budget that is one
-// statement, which writes the instance's state.
-func (f *budgets) joint(d *database, site string, a *Ask, t caller) (Answer, error) {
+// count answers an Ask. While no other instance uses the budget that is one statement, which
+// writes the instance's state.
+func (f *budgets) count(d *database, site string, a *Ask, t caller) (Answer, error) {
 	if a.Joint.Owned {
 		next, said := ownRow(a, t)
-		n, err := d.change(updateCount+"instance = ?3 AND seq < ?4 OR instance = ?9 AND seq = ?10", // as AnswerJoint: NULL equals nothing
+		n, err := d.change("INSERT INTO counts "+countValues+` ON CONFLICT DO UPDATE SET
+			instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at, state = excluded.state, sum = excluded.sum
+			WHERE instance = ?3 AND seq < ?4 OR instance = ?9 AND seq = ?10`, // as AnswerJoint: NULL equals nothing
 			append(next.values(site, a.Key), a.Joint.From.instance, a.Joint.From.seq)...)
 		if err != nil || n > 0 {
 			return said, err
@@ -331,7 +274,7 @@ func (r *JointRow) bad(site, key string, sum int64) damagedRow {
 
 // isAlive tells whether an instance is still running.
 func (f *budgets) isAlive(instance string) bool {
-	return instance == f.own || f.known.all[instance] || processAlive(f.path, instance)
+	return instance == f.own || f.known[instance] || processAlive(f.path, instance)
 }
 
 // unusedByOthers tells whether no live instance may take of a Count. If so, it changes k to

@@ -81,7 +81,9 @@ func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "abide.db"
 
 // counts says that up to n may have been taken of a key.
 func counts(site, key string, seq uint64, n int64) []Batch {
-	return []Batch{{Site: site, Instance: "i", Asks: []Ask{{Key: key, Kind: Count, Seq: seq, Want: n, State: []byte(fmt.Sprint("state ", n))}}}}
+	state := []byte(fmt.Sprint("state ", n))
+	joint := &Joint{Owned: true, Merge: func(time.Time, []byte, []Use, int64, int64) ([]byte, int64) { return state, n }}
+	return []Batch{{Site: site, Instance: "i", Asks: []Ask{{Key: key, Kind: Count, Seq: seq, Want: n, Joint: joint, State: state}}}}
 }
 
 func say(t testing.TB, f *File, batches []Batch) Answer {

@@ -139,7 +139,6 @@ end
 -- i with the short name of an instance is the entry of that: {seq, said, active, window, n …}.
 -- Of these times until and active are seconds. That way both fields are at most 64 bytes
 -- as a rule, above which a hash takes twice the memory.
--- Of a Count an entry is {seq, state, ahead}, and there is no s.
 
 -- held, add and count are for pairs in their order, from an index on.
 local function held(list, from, window)
@@ -215,7 +214,7 @@ local function over(e, first, early)
 	return e[2] < early and (#e < 5 or e[#e - 1] < first)
 end
 
--- number, ordered, record, entry and kept tell whether a value is what this script writes.
+-- number, ordered, record and entry tell whether a value is what this script writes.
 local function number(n) return type(n) == 'number' and n > -2 ^ 53 and n < 2 ^ 53 end
 
 local function ordered(list, from)
@@ -237,9 +236,7 @@ local function record(r)
 	return type(r[2]) == 'string' and type(r[8]) == 'table' and type(r[9]) == 'table' and ordered(r[8], 1) and ordered(r[9], 1)
 end
 
-local function kept(e) return string.match(e[1], '^%d+$') end
-
-local function entry(e) return kept(e) and number(e[2]) and number(e[3]) and ordered(e, 4) end
+local function entry(e) return string.match(e[1], '^%d+$') and number(e[2]) and number(e[3]) and ordered(e, 4) end
 
 -- fetch is a field of a budget: false if it is not there. A key that has something that
 -- this script does not write is removed, and the second result is true.
@@ -280,7 +277,6 @@ local function register(ends, name, till)
 	if till > latest then keep(ends, till * 1000000) end
 end
 
-local month = 31 * 24 * 3600 * 1000000
 local settling, spare = 3 * 1000000, 60 * 1000000
 local awaited, lately = 60 * 1000000, 2 * 1000000
 
@@ -290,18 +286,12 @@ local function answer(key, name, ends, who, foreign, life, began)
 	local amount, width, slots = tonumber(take()), tonumber(take()), tonumber(take())
 	local want, least, waits, ahead = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
 	local lasts = tonumber(take())
-	local state, holds, edges = take(), take(), take()
+	local holds, edges = take(), take()
 	local past, birth, heard = tonumber(take()), take(), tonumber(take())
 	local countedIn, counted, had = tonumber(take()), tonumber(take()), tonumber(take())
 	local stale, failed = {'', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {'', 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-	local old, ruined = fetch(key, 'i' .. who, kind == '1' and kept or entry)
-	if kind == '1' then
-		if old and not newer(seq, old[1]) then return stale end
-		redis.call('HSET', key, 'i' .. who, cmsgpack.pack({seq, state, want}))
-		keep(key, now + month)
-		return {'', 0, 0, 0, want, 0, 0, 1, 0, 0, 0}
-	end
+	local old, ruined = fetch(key, 'i' .. who, entry)
 	-- What somebody has overwritten is lost, and all that belongs to it.
 	local r, gone = fetch(key, 's', record)
 	if not r and #redis.call('HGETALL', key) > 0 then

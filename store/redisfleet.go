@@ -182,7 +182,7 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
 	if b.Newcomer() {
 		fresh = "1"
 	}
-	args := make([]any, 0, 10+19*len(b.Asks)+4*len(b.Notes))
+	args := make([]any, 0, 10+18*len(b.Asks)+4*len(b.Notes))
 	args = append(args, "exchange", passed, b.Generation, fresh, instanceField(b.Instance), b.Site, r.newsChannel(), len(tag), len(b.Asks))
 	for i := range b.Asks {
 		a := b.Asks[i].Exact()
@@ -190,7 +190,7 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
 		args = append(args,
 			int(a.Kind), strconv.FormatUint(a.Seq, 10), a.Amount, Width(&a).Microseconds(), a.Slots,
 			a.Want, a.Least, a.Waits, a.Ahead, a.Lasts,
-			a.State, holdsText(a.Holds), edgesText(a.Edges), a.Past, a.Birth, a.Seen.UnixMicro(),
+			holdsText(a.Holds), edgesText(a.Edges), a.Past, a.Birth, a.Seen.UnixMicro(),
 			a.Counted.Window, a.Counted.N, a.Held)
 	}
 	if !r.isCluster() {

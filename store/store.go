@@ -25,8 +25,8 @@ type Kind uint8
 // The kinds. They are persisted: never change a number. If you add a kind, also change
 // redis.lua and store/reference.
 const (
-	// Count has no bound that the store knows. It only keeps what is said: a State,
-	// and how much may have been taken since that was made.
+	// Count has no bound that the store knows. It keeps a State, and how much may have been
+	// taken since that was made. Only File supports it.
 	Count Kind = 1
 	// Fixed is at most Amount in each Window aligned to the store's clock.
 	Fixed Kind = 2
@@ -84,7 +84,7 @@ type Ask struct {
 	Lasts int
 
 	State []byte // Count: state of the meter; Want may be taken after it
-	Joint *Joint // Count: for a budget that several processes may use
+	Joint *Joint // Count: what processes of this machine need to use it together
 }
 
 // Holding is an amount in one window. A Fixed window's number is that of Windows since
@@ -94,13 +94,13 @@ type Holding struct {
 	N      int64
 }
 
-// Joint extends an Ask for a Count that several processes of this machine may use at the
-// same time. Only File supports it.
+// Joint extends an Ask for a Count, which several processes of this machine may use at the
+// same time.
 //
 // The record of such a budget is the state of its meter at some time, and for each instance
 // how much it may have taken after that. So at every instant the units taken by all
 // instances are at most those of the state plus what each instance may take. A single
-// instance has the same as with any Count. An instance whose meter is newer than the
+// instance writes its own State. An instance whose meter is newer than the
 // record, because another has asked meanwhile, sends what it took since.
 type Joint struct {
 	// Owned means that State is complete if no other instance has written since this one
@@ -175,7 +175,7 @@ type Answer struct {
 	Free      time.Duration // Rolling: until counted units expire next; 0: none are counted
 	Later     []Holding     // Rolling: the instance's units in later slots. With Remaining, all may be used now
 
-	State  []byte // Count with Joint: current state of the meter, if it differs from the Ask's
+	State  []byte // Count: current state of the meter, if it differs from the Ask's
 	Others int64  // how much other instances may take after that
 	Owned  bool   // no other instance uses the budget
 }

@@ -253,7 +253,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 		}
 		k.restored.setLeft(site, at, m.Left(now))
 	}
-	kept := k.Account(site).Joint(key, spec, m, was.From)
+	kept := k.Account(site).Durable(key, spec, m, was.From)
 	if carried || known && !m.Idle(now) { // the stored state is of another limit, or of another clock
 		kept.(interface{ Lost(now time.Time) }).Lost(now)
 	}

@@ -40,9 +40,6 @@ func foreign(b *store.Batch, generation string) bool {
 // does the same. If lost is true, all instances must be told.
 func decide(r *record, a *store.Ask, t turn) (said store.Answer, lost bool) {
 	said = store.Answer{Key: a.Key, Seq: a.Seq}
-	if a.Kind == store.Count {
-		return r.keep(a, t), false
-	}
 	now := max(t.Now, r.Now, a.Seen.UnixMicro())
 	s, ok := spanOf(a, now)
 	if !ok {
@@ -116,25 +113,6 @@ func decide(r *record, a *store.Ask, t turn) (said store.Answer, lost bool) {
 	said.Remaining = max(a.Amount-r.sum(a, s), 0)
 	said.Holders = int(holders)
 	return said, lost
-}
-
-// keep is decide for a Count. Nothing that another instance says would change the answer,
-// so the life of the store for which it was meant does not matter.
-func (r *record) keep(a *store.Ask, t turn) store.Answer {
-	said := store.Answer{Key: a.Key, Seq: a.Seq}
-	if known, there := r.Entries[t.Instance]; there && a.Seq <= known.Seq {
-		said.Status = store.Stale
-		return said
-	}
-	if r.Entries == nil {
-		r.Entries = map[string]entry{}
-	}
-	const month = 31 * 24 * int64(time.Hour/time.Microsecond)
-	r.Now = max(t.Now, r.Now)
-	r.Until = r.Now + month // it is of use until its process comes back
-	r.Entries[t.Instance] = entry{Seq: a.Seq, State: slices.Clone(a.State), Ahead: a.Want}
-	said.Granted, said.Holders = a.Want, 1
-	return said
 }
 
 // begin gives a record its birth mark if it is new, and another one if recorded data may be

@@ -82,8 +82,6 @@ type entry struct {
 	Said   int64           // the window in which it was said
 	Active int64           // until when it is one of those who use the budget; 0: it is not
 	Holds  []store.Holding // positive, in order
-	State  []byte          // Count
-	Ahead  int64           // Count: may have been taken after State
 }
 
 // users counts the instances that use a budget until a time.

@@ -43,7 +43,7 @@ type place struct {
 	budgets map[string]*record   // by the name under which they are written down
 	until   map[string]time.Time // when each of them may be dropped, and is not missed
 	notes   map[string]store.Note
-	rows    map[string]*store.JointRow // :: key of a Count with Joint
+	rows    map[string]*store.JointRow // :: key of a Count
 }
 
 type document struct {
@@ -144,7 +144,7 @@ func (m *Store) exchange(b *store.Batch) store.Reply {
 	for i := range b.Asks {
 		exact := b.Asks[i].Exact()
 		a := &exact
-		if a.Kind == store.Count && a.Joint != nil {
+		if a.Kind == store.Count {
 			r, said := store.AnswerJoint(p.rows[a.Key], a, b.Instance, now, func(who string) bool { return !m.kept.ended[who] })
 			if said.Status == store.Done {
 				p.rows[a.Key] = r

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget/lease"
 )
 
@@ -51,11 +52,12 @@ func TestASharedMeterTellsWhetherItKnows(t *testing.T) {
 // The same of what waits for the journal.
 func TestAKeptMeterTellsWhetherItKnows(t *testing.T) {
 	d := newInstance(t)
-	inside, err := limit.New(limit.Spec{As: limit.Fixed, Amount: 2, Window: time.Hour})
+	spec := limit.Spec{As: limit.Fixed, Amount: 2, Window: time.Hour}
+	inside, err := limit.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := d.account.Durable("requests", inside)
+	m := d.account.Durable("requests", spec, inside, store.Origin{})
 	for i := range 2 {
 		m.When(d.now, 1)
 		if !asks(m, d.now, 1) || asks(m, d.now, 3) {

@@ -27,9 +27,10 @@ const (
 	maxUnwrittenTime = int64(time.Second)
 )
 
-// durable is a meter that survives its process. The inner meter counts; the journal has a
-// state of it, and how much may have been taken since that state was made. It is not safe
-// for concurrent use; the account's lock guards it.
+// durable is a meter that survives its process, and that processes of this machine may use at
+// the same time. The inner meter counts; the journal has a state of it, and how much may have
+// been taken since that state was made. It is not safe for concurrent use; the account's lock
+// guards it.
 type durable struct {
 	limit.Meter
 	a       *Account
@@ -56,19 +57,21 @@ type durable struct {
 	aheadLimit int64 // upper bound of ahead, by the units left then
 	writeTime  int64 // approximate duration of a write
 
-	joint *joint // nil: no other process uses the budget
+	joint joint
 }
 
-// Durable makes a meter that counts as m does and survives the process. A meter made for
-// the key before must not be used any more: it may have been moved into m.
-func (a *Account) Durable(key string, m limit.Meter) limit.Meter {
-	k := &durable{Meter: m, a: a, key: key, planned: never}
+// Durable makes a meter of spec that counts as m does and survives the process. m has the
+// state that was read, with its Origin. A meter made for the key before must not be used any
+// more: it may have been moved into m.
+func (a *Account) Durable(key string, spec limit.Spec, m limit.Meter, from store.Origin) limit.Meter {
+	k := &durable{Meter: m, a: a, key: key, planned: never, joint: joint{origin: from, owned: true}}
 	if old, ok := a.sources[key].(*durable); ok {
 		*k = *old
 		k.Meter, k.planned, k.maxTake, k.mustRestate = m, never, 0, true
 		a.add(k)
 		a.schedule(k, a.clock.highest)
 	}
+	k.joint.spec = spec
 	return k
 }
 
@@ -102,21 +105,17 @@ func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead 
 }
 
 // OthersUse reports whether other processes use the budget now.
-func (m *durable) OthersUse() bool { return m.joint != nil && m.joint.othersUse }
+func (m *durable) OthersUse() bool { return m.joint.othersUse }
 
 // Within returns the inner meter: the state of the limit, whatever is journaled.
 func (m *durable) Within() limit.Meter { return m.Meter }
 
 // Demand sets how many units wait for the meter and cannot be taken. Units that wait for
 // the inner meter need no journal.
-func (m *durable) Demand(_ time.Time, units int64) {
-	if m.joint != nil {
-		m.joint.demand = units
-	}
-}
+func (m *durable) Demand(_ time.Time, units int64) { m.joint.demand = units }
 
 func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
-	if m.joint != nil && m.joint.othersUse {
+	if m.joint.othersUse {
 		return m.whenJoint(now, n)
 	}
 	t, ok := m.Meter.When(now, n)
@@ -144,7 +143,7 @@ func (m *durable) Asks(now time.Time, n int64) bool {
 	if n <= 0 || n <= m.ahead {
 		return false
 	}
-	if m.joint == nil || !m.joint.othersUse {
+	if !m.joint.othersUse {
 		t, ok := m.Meter.When(now, n)
 		return ok && !t.After(now)
 	}
@@ -171,13 +170,11 @@ func (m *durable) Rate(now time.Time) float64 {
 
 // Change replaces the limit; units that were taken stay taken.
 func (m *durable) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
-	to := spec
-	if m.joint != nil {
-		if m.joint.spec = spec; m.joint.othersUse {
-			to = jointSpec(spec)
-		}
+	m.joint.spec = spec
+	if m.joint.othersUse {
+		spec = jointSpec(spec)
 	}
-	inside, err := limit.Move(now, m.Meter, to)
+	inside, err := limit.Move(now, m.Meter, spec)
 	if err != nil {
 		return false
 	}
@@ -213,13 +210,11 @@ func (m *durable) spend(now time.Time, n int64) {
 	}
 	m.ahead, m.scarce = max(m.ahead-n, -maxAmount), false
 	m.since = min(m.since+n, maxAmount)
-	if m.joint != nil {
-		m.joint.sinceAsk = min(m.joint.sinceAsk+n, maxAmount)
-	}
+	m.joint.sinceAsk = min(m.joint.sinceAsk+n, maxAmount)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
 	switch {
 	case m.inFlight:
-	case m.joint != nil && m.joint.othersUse:
+	case m.joint.othersUse:
 		m.a.schedule(m, m.due(at, false))
 	case m.ahead < 0, m.ahead < m.askBelow && m.due(at, false) <= at.low:
 		m.askBelow = 0
@@ -243,7 +238,7 @@ func (m *durable) Give(now, taken time.Time, n int64) {
 }
 
 func (m *durable) giveBack(taken time.Time, n int64) {
-	if n = min(max(n, 0), maxAmount); m.joint != nil && n > 0 {
+	if n = min(max(n, 0), maxAmount); n > 0 {
 		m.joint.recordReturn(taken, n)
 	}
 }
@@ -280,7 +275,7 @@ func (m *durable) goal(at instant) int64 {
 	switch {
 	case soon < 2:
 		soon = 0 // the next take may be far off
-	case m.lossIsLong():
+	case m.joint.spec.Length() >= time.Minute: // units of a shorter window come back soon, so it is written less often
 		part := max(m.rate.unitsIn(at.low, min(max(aheadWrites*m.writeTime, minAheadTime), second)), 1)
 		if m.ahead <= 0 || m.minimum > m.ahead { // the last value was too small
 			part = max(part, 2*m.written)
@@ -292,12 +287,6 @@ func (m *durable) goal(at instant) int64 {
 	return min(m.waiting+soon, max(m.maxTake/aheadPart, 1))
 }
 
-// lossIsLong tells whether lost units are lost for a long time. Units of a short window
-// come back soon, so their journal is written less often.
-func (m *durable) lossIsLong() bool {
-	return m.joint == nil || m.joint.spec.Length() >= time.Minute
-}
-
 func (m *durable) due(at instant, eager bool) int64 {
 	if m.inFlight {
 		return never
@@ -305,7 +294,7 @@ func (m *durable) due(at instant, eager bool) int64 {
 	if m.refusedUntil > at.low {
 		return m.refusedUntil
 	}
-	if m.joint != nil && m.joint.othersUse {
+	if m.joint.othersUse {
 		return m.dueJoint(at, eager)
 	}
 	goal := m.goal(at)
@@ -353,10 +342,8 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	if n > 0 || !m.Meter.Idle(now) {
 		ask.State = m.Meter.State()
 	}
-	if m.joint != nil {
-		m.askJoint(now, at, &ask, seq)
-		n = ask.Want
-	}
+	m.askJoint(now, at, &ask, seq)
+	n = ask.Want
 	m.inFlight, m.mustRestate, m.unwritten = true, false, 0
 	m.written, m.since = n, 0
 	m.ahead = min(m.ahead, n)
@@ -373,10 +360,7 @@ func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
 	}
 	m.inFlight = false
 	m.writeTime += (at.low - sent.low - m.writeTime) / 4
-	m.ahead = max(m.written-m.since, -maxAmount)
-	if m.joint != nil {
-		m.hearJoint(now, at, ans)
-	}
+	m.hearJoint(now, at, ans)
 	if m.ahead > 0 {
 		m.lastTake = at.low // waiting requests may ask again
 	}
@@ -390,9 +374,7 @@ func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
 // answerLost does not change ahead: it is less than any record has left.
 func (m *durable) answerLost(at instant) {
 	m.inFlight, m.mustRestate = false, true
-	if m.joint != nil {
-		m.joint.owned = false
-	}
+	m.joint.owned = false
 	m.unwritten = cmp.Or(m.unwritten, at.low)
 }
 

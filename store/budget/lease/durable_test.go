@@ -30,7 +30,7 @@ func (j *journal) write(b store.Batch) *store.Reply {
 		j.n++
 		j.state, j.ahead, j.seq = a.State, a.Want, a.Seq
 		j.most = max(j.most, a.Want)
-		r.Answers = append(r.Answers, store.Answer{Key: a.Key, Seq: a.Seq, Granted: a.Want})
+		r.Answers = append(r.Answers, store.Answer{Key: a.Key, Seq: a.Seq, Granted: a.Want, Owned: true})
 	}
 	return r
 }
@@ -56,7 +56,7 @@ func start(now time.Time, spec limit.Spec, j *journal, seq func() uint64) (*proc
 		}
 	}
 	a := lease.NewAccount("site", lease.Options{Instance: "one", Seq: seq})
-	return &process{account: a, meter: a.Durable("requests", m)}, nil
+	return &process{account: a, meter: a.Durable("requests", spec, m, store.Origin{})}, nil
 }
 
 func exact() *rapid.Generator[limit.Spec] {

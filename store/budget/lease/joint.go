@@ -26,7 +26,7 @@ const (
 	lookahead = 200 * int64(time.Millisecond)
 )
 
-// joint extends a durable meter for a budget that other processes of this machine may use.
+// joint has the part of other processes of this machine in the budget of a durable meter.
 // While no other process uses it, the meter is authoritative and the store has a copy.
 // While several use it, the store is authoritative and the inner meter is a copy of its
 // last answer: only ahead may be taken.
@@ -47,17 +47,6 @@ type joint struct {
 	pollAt    int64 // low: when to ask whether others have returned some
 	notBefore int64 // low: nothing is asked for before
 	pause     int64
-}
-
-// Joint is Durable for a budget that other processes of this machine may use at the same
-// time. m has the state that was read, with its Origin.
-func (a *Account) Joint(key string, spec limit.Spec, m limit.Meter, from store.Origin) limit.Meter {
-	k := a.Durable(key, m).(*durable)
-	if k.joint == nil {
-		k.joint = &joint{origin: from, owned: true}
-	}
-	k.joint.spec = spec
-	return k
 }
 
 // recordReturn records that n units taken at a time were returned. Takes that are not
@@ -187,7 +176,7 @@ func takeUses(now time.Time, spec limit.Spec, m limit.Meter, uses []store.Use) l
 
 // whenJoint is When while several processes use the budget.
 func (m *durable) whenJoint(now time.Time, n int64) (time.Time, bool) {
-	j := m.joint
+	j := &m.joint
 	switch {
 	case n <= 0, n <= m.ahead && !j.spec.Traits().Spaced:
 		return now, true
@@ -237,7 +226,7 @@ func (m *durable) answerIn(at instant) int64 {
 
 // dueJoint is due while several processes use the budget.
 func (m *durable) dueJoint(at instant, eager bool) int64 {
-	j, low := m.joint, never
+	j, low := &m.joint, never
 	switch {
 	case m.mustRestate, m.ahead < 0, m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
 		return at.low
@@ -283,7 +272,7 @@ func (m *durable) goalJoint(at instant) int64 {
 
 // askJoint completes an ask for a budget that other processes may use.
 func (m *durable) askJoint(now time.Time, at instant, ask *store.Ask, seq uint64) {
-	j := m.joint
+	j := &m.joint
 	waits := m.minimum > m.ahead && !m.a.releasing
 	if j.othersUse {
 		n := int64(0)
@@ -308,7 +297,7 @@ func (m *durable) askJoint(now time.Time, at instant, ask *store.Ask, seq uint64
 
 // hearJoint takes the answer for a budget that other processes may use.
 func (m *durable) hearJoint(now time.Time, at instant, ans *store.Answer) {
-	j := m.joint
+	j := &m.joint
 	j.answered(ans.Seq)
 	j.othersUse, j.others, j.owned, j.origin = !ans.Owned, ans.Others, true, store.Origin{}
 	if ans.State != nil {
@@ -332,5 +321,5 @@ func (a *Account) failing(at instant) bool { return a.away && at.low-a.awaySince
 // waitsForStore tells whether units must be written before they are taken, because other
 // processes rely on the state.
 func (m *durable) waitsForStore(at instant) bool {
-	return m.joint != nil && m.a.o.Several != nil && m.a.o.Several() && !m.a.failing(at)
+	return m.a.o.Several != nil && m.a.o.Several() && !m.a.failing(at)
 }

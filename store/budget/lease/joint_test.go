@@ -66,7 +66,7 @@ func (w *machine) join(t *rapid.T) {
 	p.account = lease.NewAccount("s", lease.Options{
 		Instance: p.id, Seq: func() uint64 { w.seq++; return w.seq }, Several: func() bool { return true },
 	})
-	p.meter = p.account.Joint("requests", w.spec, m, store.Origin{})
+	p.meter = p.account.Durable("requests", w.spec, m, store.Origin{})
 	w.living = append(w.living, p)
 }
 
