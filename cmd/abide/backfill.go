@@ -27,7 +27,7 @@ import (
 
 func backfillCommand() *cobra.Command {
 	var flags struct {
-		dry, retry, json, quiet, schema bool
+		dry, json, quiet, schema bool
 	}
 	cmd := &cobra.Command{
 		Use:   "backfill [flags] JOB.yaml",
@@ -46,11 +46,10 @@ PostgreSQL; those of one machine also with SQLite. Each unit belongs to one of
 them.
 
 The exit status is 0 when every unit is done, and 1 when some failed or are
-incomplete: "abide jobs show NAME" tells why, and --retry-failed tries these
+incomplete: "abide jobs show NAME" tells why, and the same command tries these
 again. docs/jobs.md has every form of a job file.`,
 		Example: `  abide backfill --dry-run orders.yaml
-  abide backfill orders.yaml
-  abide backfill --retry-failed orders.yaml`,
+  abide backfill orders.yaml`,
 		Args: arguments(func(cmd *cobra.Command, args []string) error {
 			if flags.schema {
 				return cobra.NoArgs(cmd, args)
@@ -60,7 +59,8 @@ again. docs/jobs.md has every form of a job file.`,
 	}
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of job files")
 	cmd.Flags().BoolVar(&flags.dry, "dry-run", false, "print the plan and the first requests, and send nothing")
-	cmd.Flags().BoolVar(&flags.retry, "retry-failed", false, "let units that failed or are incomplete be tried again")
+	cmd.Flags().Bool("retry-failed", false, "")
+	_ = cmd.Flags().MarkDeprecated("retry-failed", "each run tries units again that failed or are incomplete") // the flag is there
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print the progress as JSON lines on standard output")
 	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "print no progress")
 	addProxyFlag(cmd)
@@ -90,7 +90,7 @@ again. docs/jobs.md has every form of a job file.`,
 			}
 			show.lines = errs
 		}
-		return runBackfill(cmd, job, errs, flags.retry, show)
+		return runBackfill(cmd, job, errs, show)
 	}
 	return cmd
 }
@@ -103,7 +103,7 @@ func addProxyFlag(cmd *cobra.Command) {
 // progressEvery is the time between two updates of the progress.
 const progressEvery = 500 * time.Millisecond
 
-func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry bool, show *jobProgress) error {
+func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress) error {
 	caught := catchSignals(cmd.Context())
 	defer caught.close()
 	j, err := openJob(cmd, job, errs)
@@ -112,21 +112,19 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 	}
 	defer j.close()
 	j.remember()
-	if again := units.FetchedAgain(job.Range); retry || again != nil {
-		n, err := j.records.Retry(cmd.Context(), again)
-		if err != nil {
-			return err
-		}
-		if retry || n > 0 {
-			j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
-		}
+	n, err := j.records.Retry(cmd.Context(), units.FetchedAgain(job.Range))
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
 	}
 	pages, err := backfill.PagesOf(job)
 	if err != nil {
 		return err
 	}
 	b := backfill.New(backfill.Options{
-		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Pages: pages,
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job), Pages: pages,
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)
@@ -138,7 +136,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 		return err
 	}
 	if last := b.Status(time.Now()); last.State == status.JobFailed {
-		return &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, --retry-failed tries again",
+		return &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, the same command tries again",
 			countText(int(last.Units.Failed), "unit"), status.Number(int(last.Units.Incomplete), "is", "are"), last.Units.Total, job.Name)}
 	}
 	return nil
@@ -161,11 +159,6 @@ func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) erro
 	return err
 }
 
-// openOther opens the output of another job, for items that come from its records.
-func openOther(ctx context.Context, o jobfile.Output) (*output.Output, error) {
-	return output.Open(ctx, o, output.Options{ReadOnly: true})
-}
-
 // shownRequests is the number of requests that a dry run prints.
 const shownRequests = 3
 
@@ -173,7 +166,7 @@ const shownRequests = 3
 func dryRun(w io.Writer, job *jobfile.Job) error {
 	total, first := 0, []output.Unit{}
 	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed() // hashes, as there may be millions of units
-	for u, err := range units.Of(context.Background(), job, openOther) {
+	for u, err := range units.Of(context.Background(), job) {
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -74,5 +75,41 @@ func TestMemoryDoesNotGrowWithTheRecordsOfAJob(t *testing.T) {
 		if p[1] > 2*p[0]+64<<20 {
 			t.Errorf("%s needs %d MiB, and %d MiB for a tenth of the records", name, p[1]>>20, p[0]>>20)
 		}
+	}
+}
+
+// Eight pages of 50 MB come at once. What is in memory of them is bounded by "memory" and one page,
+// however many workers there are.
+func TestMemoryDoesNotGrowWithThePagesThatComeAtOnce(t *testing.T) {
+	t.Parallel()
+	const pages, records = 8, 25_000
+	text := strings.Repeat("x", 2000)
+	var began atomic.Int64
+	all := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if began.Add(1) == pages {
+			close(all)
+		}
+		<-all // so many answers are under way at once
+		_, _ = io.WriteString(w, `{ "data": [`)
+		for i := range records {
+			fmt.Fprintf(w, `{ "id": "%s-%d", "text": %q }%s`, r.URL.Path[1:], i, text, map[bool]string{true: ", "}[i < records-1])
+		}
+		_, _ = io.WriteString(w, `] }`)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	write(t, filepath.Join(dir, "job.yaml"), "name: all\nrequest: http://api.test/{item}\nitems: [a, b, c, d, e, f, g, h]\nrecords: data\nid: id\nworkers: 8\noutput: all.db\n")
+	d := launch(t, dir, nil, "backfill", "--quiet", "job.yaml")
+	if code := d.status(); code != 0 {
+		t.Fatalf("it ended with %d", code)
+	}
+	if n := count(t, filepath.Join(dir, "all.db"), `SELECT count(*) FROM "all"`); n != pages*records {
+		t.Errorf("%d records of %d", n, pages*records)
+	}
+	t.Logf("%d MiB", d.peak()>>20)
+	if d.peak() > 600<<20 {
+		t.Errorf("it needs %d MiB", d.peak()>>20)
 	}
 }

@@ -140,29 +140,10 @@ func openExported(ctx context.Context, at jobfile.Output, name string) (output.J
 	if err != nil {
 		return nil, nil, err
 	}
-	job, err := exported(ctx, o, name)
+	job, err := o.Kept(ctx, name)
 	if err != nil {
 		o.Close()
 		return nil, nil, err
 	}
 	return job, o, nil
-}
-
-// exported returns a job of an output, "" for the only one.
-func exported(ctx context.Context, o *output.Output, name string) (output.Job, error) {
-	list, err := o.Jobs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, d := range list {
-		if d.Name == name || name == "" && len(list) == 1 {
-			return o.Job(ctx, d)
-		}
-		names = append(names, d.Name)
-	}
-	if name == "" && len(names) > 0 {
-		return nil, usage(fmt.Errorf("there are several jobs; choose one with --job: %s", strings.Join(names, ", ")))
-	}
-	return nil, fmt.Errorf("there is no job %q; there are: %s", name, strings.Join(names, ", "))
 }

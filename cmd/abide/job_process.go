@@ -265,13 +265,12 @@ func rootsOfJob(p *policy.Policy) *x509.CertPool {
 	return roots
 }
 
-// expose shows a job on the admin listener and in the metrics of its process.
+// expose shows a job on the admin listener and in the metrics of its process, and in those of the
+// other processes with its data directory.
 func (j *jobProcess) expose(job steeredJob) {
-	if j.program == nil {
-		return
+	if j.program != nil {
+		j.program.job.Store(&job)
 	}
-	j.program.job.Store(&job)
-	j.program.metrics.Jobs.Ask(func() []status.Job { return []status.Job{job.Status(time.Now())} })
 }
 
 // askJobTime bounds a question to a process that runs a job.

@@ -148,19 +148,11 @@ func showJobCommand() *cobra.Command {
 		Short: "List the units of a job that failed or are incomplete, and why",
 		Args:  arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := loadPolicy(cmd)
+			at, name, err := exportSource(cmd, args[0], "")
 			if err != nil {
 				return err
 			}
-			job, err := findJob(p.Data, args[0])
-			if err != nil {
-				return err
-			}
-			at, err := job.output()
-			if err != nil {
-				return err
-			}
-			kept, o, err := openExported(cmd.Context(), at, job.Name)
+			kept, o, err := openExported(cmd.Context(), at, name)
 			if err != nil {
 				return err
 			}
@@ -194,6 +186,6 @@ func writeProblems(w io.Writer, d output.Description, list []output.Problem) {
 	}
 	_ = t.Flush() // an error does not matter
 	if !collects {
-		fmt.Fprintln(w, "\n\"abide backfill --retry-failed\" tries these units again")
+		fmt.Fprintln(w, "\nthe next \"abide backfill\" tries these units again")
 	}
 }

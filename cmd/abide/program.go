@@ -147,6 +147,7 @@ func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 	a.metrics.Breakers.Ask(a.proxy.Breakers)
 	a.metrics.Tokens.Ask(func() metrics.Known { return metrics.Known{Tokens: a.proxy.Tokens(), Written: a.proxy.WrittenLimits()} })
 	a.metrics.Permits.Ask(a.proxy.OpenPermits)
+	a.metrics.Jobs.Ask(func() []status.Job { return adminProcess{a}.Jobs(context.Background()) })
 	if a.proxy.Store().Kind != "none" {
 		a.metrics.Store(a.storeMetrics)
 	}

@@ -42,6 +42,7 @@ type Options struct {
 // Backfill is one job in this process. Make it with New.
 type Backfill struct {
 	options   Options
+	memory    *send.Memory // of answers that are not committed yet
 	held      heldClaims
 	progress  progress
 	paused    atomic.Bool
@@ -52,7 +53,7 @@ type Backfill struct {
 
 // New prepares a backfill; it starts nothing.
 func New(o Options) *Backfill {
-	b := &Backfill{options: o, claiming: make(chan struct{}, 1)}
+	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), claiming: make(chan struct{}, 1)}
 	b.claiming <- struct{}{}
 	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"
 	b.held.output, b.held.warn, b.held.all = o.Output, o.Warn, map[*output.Claim]context.CancelFunc{}

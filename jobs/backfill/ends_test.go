@@ -300,7 +300,7 @@ func TestAUnitWhoseTimeIsNotOverIsNotDone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j, nil), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
+		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
 		if err := b.Run(t.Context()); err != nil || m.units[0].state != output.Done || m.units[1].state != output.Incomplete || m.units[2].state != output.Incomplete {
 			t.Errorf("%v, %+v", err, m.units)
 		}

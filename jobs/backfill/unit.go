@@ -63,38 +63,47 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 	if err != nil {
 		return b.end(ctx, c, output.Failed, err.Error())
 	}
-	for {
+	for over := false; !over; {
 		if err := b.resumed(ctx); err != nil {
 			return err
 		}
-		a, err := b.ask(ctx, walk)
-		var failure *send.Failure
-		if err != nil && !errors.As(err, &failure) {
+		if over, err = b.page(ctx, c, walk); err != nil {
 			return err
-		}
-		step, err := step(walk, a, failure)
-		switch {
-		case errors.As(err, &failure):
-			return b.failed(ctx, c, failure)
-		case errors.Is(err, paginate.ErrPath):
-			return fmt.Errorf("unit %s: %w", c.Key, err)
-		case err != nil:
-			return b.end(ctx, c, output.Failed, err.Error())
-		}
-		if step.Note != "" {
-			b.progress.note(step.Note, b.options.Log)
-		}
-		if err := b.commit(ctx, c, step.Page); err != nil {
-			return err
-		}
-		switch {
-		case step.Cut != "":
-			return b.end(ctx, c, output.Incomplete, step.Cut)
-		case step.Page.Done:
-			b.progress.units.Add(1)
-			return nil
 		}
 	}
+	return nil
+}
+
+// page asks for a page and commits it. It tells whether the work on the unit is over.
+func (b *Backfill) page(ctx context.Context, c *output.Claim, walk Walk) (over bool, err error) {
+	a, err := b.ask(ctx, walk)
+	defer a.Release()
+	var failure *send.Failure
+	if err != nil && !errors.As(err, &failure) {
+		return true, err
+	}
+	step, err := step(walk, a, failure)
+	switch {
+	case errors.As(err, &failure):
+		return true, b.failed(ctx, c, failure)
+	case errors.Is(err, paginate.ErrPath):
+		return true, fmt.Errorf("unit %s: %w", c.Key, err)
+	case err != nil:
+		return true, b.end(ctx, c, output.Failed, err.Error())
+	}
+	if step.Note != "" {
+		b.progress.note(step.Note, b.options.Log)
+	}
+	if err := b.commit(ctx, c, step.Page); err != nil {
+		return true, err
+	}
+	switch {
+	case step.Cut != "":
+		return true, b.end(ctx, c, output.Incomplete, step.Cut)
+	case step.Page.Done:
+		b.progress.units.Add(1)
+	}
+	return step.Page.Done, nil
 }
 
 // behindLast finds what servers say of a page behind the last one.
@@ -127,7 +136,7 @@ func (b *Backfill) ask(ctx context.Context, walk Walk) (*send.Answer, error) {
 			return nil, &send.Failure{Text: err.Error(), Permanent: true}
 		}
 		resp, err := b.options.Sender.Send(ctx, r, send.Options{Priority: b.options.Job.Request.Priority, Client: b.options.Job.Name})
-		a, err := send.Read(resp, err, time.Now())
+		a, err := b.memory.Read(resp, err, time.Now())
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // says nothing about the request
 		}
@@ -152,7 +161,7 @@ const mostFruitless = 8
 // would fail the same way, the error stops the job.
 func (b *Backfill) failed(ctx context.Context, c *output.Claim, f *send.Failure) error {
 	if (f.Status == http.StatusUnauthorized || f.Wrong && b.progress.counts().Pages == 0) && b.fruitless.Add(1) >= mostFruitless {
-		return fmt.Errorf("unit %s, as those before it: %w; the job stops, and goes on by the same command, those that failed by --retry-failed", c.Key, f)
+		return fmt.Errorf("unit %s, as those before it: %w; the job stops, and goes on by the same command", c.Key, f)
 	}
 	if f.Permanent || c.Tries+1 >= b.options.Job.Tries {
 		return b.end(ctx, c, output.Failed, f.Text)
@@ -300,7 +309,7 @@ func (w *unitWalk) Missing(surely bool) (Step, error) {
 func (w *unitWalk) step(step paginate.Step, list []output.Record, before []byte) Step {
 	s := Step{Page: output.Page{Records: list, Checkpoint: w.pages.Checkpoint(), Done: step.State == paginate.Complete}, Note: step.Found}
 	if now := time.Now(); step.State == paginate.Complete && w.first.Ends.After(now) && !w.unchecked {
-		step = paginate.Step{State: paginate.Incomplete, Found: step.Found, Reason: "its time is not over before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: --retry-failed fetches it again"}
+		step = paginate.Step{State: paginate.Incomplete, Found: step.Found, Reason: "its time is not over before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: the next run fetches it again"}
 		s.Page.Done = false
 	}
 	if step.State == paginate.Incomplete {

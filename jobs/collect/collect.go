@@ -11,7 +11,6 @@
 package collect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,12 +43,12 @@ type Collector struct {
 	options   Options
 	extractor *records.Extractor
 	writer    *writer
+	memory    *send.Memory  // of answers that are not written yet
 	wake      signal.Signal // something has changed that Run waits for
 
 	mu       sync.Mutex
 	schedule *schedule
 	known    map[string]output.Target
-	sizes    map[string]int // of the last answers
 	underWay int
 	failing  int // of those under way, targets that have failed before
 	targets  int
@@ -60,12 +59,9 @@ type Collector struct {
 // maxTimeout is the longest time that a request may take.
 const maxTimeout = 30 * time.Second
 
-// usualSize is the size of an answer of which nothing is known, in bytes.
-const usualSize = 16 << 10
-
 // New reads the targets of a job, and what is remembered of them.
 func New(ctx context.Context, o Options) (*Collector, error) {
-	c := &Collector{options: o, wake: signal.New(), sizes: map[string]int{}, began: time.Now()}
+	c := &Collector{options: o, memory: send.NewMemory(o.Job.Memory), wake: signal.New(), began: time.Now()}
 	var err error
 	if c.extractor, err = records.New(o.Job); err != nil {
 		return nil, err
@@ -164,11 +160,7 @@ func (c *Collector) begin(now time.Time) *target {
 	for c.schedule.failingFirst(now) && c.failing >= max(c.options.Job.Workers/2, 1) {
 		c.schedule.miss(c.schedule.begin(now), now) // it must not hold up those behind it
 	}
-	if c.schedule.due.Empty() {
-		return nil
-	}
-	first := c.schedule.due.Top()
-	if first.at.After(now) || !c.writer.reserve(cmp.Or(c.sizes[first.key], usualSize)) {
+	if c.schedule.due.Empty() || c.schedule.due.Top().at.After(now) || c.memory.Full() {
 		return nil
 	}
 	t := c.schedule.begin(now)
@@ -183,19 +175,14 @@ func (c *Collector) begin(now time.Time) *target {
 func (c *Collector) ask(ctx context.Context, t *target) {
 	c.mu.Lock()
 	known, wasFailing := c.known[t.key], t.failures > 0
-	reserved := cmp.Or(c.sizes[t.key], usualSize)
 	c.mu.Unlock()
 	every := c.options.Job.Collect.Every
 	limited, cancel := context.WithTimeout(ctx, min(every, maxTimeout))
 	defer cancel()
-	next, found, err := c.fetch(limited, t, known)
+	next, found, a, err := c.fetch(limited, t, known)
 	now := c.now()
 	var f *send.Failure
 	held := errors.As(err, &f) && f.Held
-	size := 0
-	for i := range found {
-		size += len(found[i].Body)
-	}
 	c.mu.Lock()
 	c.underWay--
 	if wasFailing {
@@ -212,7 +199,6 @@ func (c *Collector) ask(ctx context.Context, t *target) {
 		c.schedule.end(t, now, err == nil)
 		next.Failures = t.failures
 		c.known[t.key] = next
-		c.sizes[t.key] = max(size, 1)
 	}
 	failures := t.failures
 	c.mu.Unlock()
@@ -223,9 +209,9 @@ func (c *Collector) ask(ctx context.Context, t *target) {
 		c.options.Log("target %s answers again", t.key)
 	}
 	if held || ctx.Err() != nil && err != nil {
-		c.writer.release(reserved)
+		a.Release()
 	} else {
-		c.writer.add(found, next, reserved, size)
+		c.writer.add(found, next, a)
 	}
 	c.wake.Send()
 }

@@ -97,29 +97,29 @@ func request(job *jobfile.Job, t *target, known output.Target) (*http.Request, e
 }
 
 // fetch asks a target. It returns what is to be remembered of the target, and the records that
-// are to be stored.
-func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (output.Target, []output.Record, error) {
+// are to be stored, with the answer that they are parts of.
+func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (output.Target, []output.Record, *send.Answer, error) {
 	job, began := c.options.Job, time.Now()
 	known.Key, known.Asked = t.key, began
 	r, err := request(job, t, known)
 	if err != nil {
-		return known, nil, err
+		return known, nil, nil, err
 	}
 	resp, err := c.options.Sender.Send(ctx, r, send.Options{Priority: t.priority, Client: job.Name, Wait: job.Collect.Every})
-	a, err := send.Read(resp, err, time.Now())
+	a, err := c.memory.Read(resp, err, time.Now())
 	if err != nil {
-		return known, nil, err
+		return known, nil, a, err
 	}
 	if a.Status == http.StatusNotModified {
-		return known, nil, nil
+		return known, nil, a, nil
 	}
 	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
 	if err != nil {
-		return known, nil, err
+		return known, nil, a, err
 	}
 	list, err := c.extractor.Records(body, 1)
 	if err != nil {
-		return known, nil, err
+		return known, nil, a, err
 	}
 	if left := leftOut(t.items, list); left != t.left {
 		if t.left = left; left != "" {
@@ -138,7 +138,7 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 		}
 	}
 	known.ETag, known.LastModified, known.Hash = a.Header.Get("ETag"), a.Header.Get("Last-Modified"), digestText(now)
-	return known, fresh, nil
+	return known, fresh, a, nil
 }
 
 // mostLeftOut is the longest list of items in a warning.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/send"
 )
 
 const (
@@ -22,8 +23,7 @@ const (
 	pruneAtOnce = 10_000
 )
 
-// writer writes records and what is remembered of targets, in batches. What is not written yet
-// is bounded by the job's memory.
+// writer writes records and what is remembered of targets, in batches.
 type writer struct {
 	options  Options
 	patience output.Patience
@@ -32,7 +32,6 @@ type writer struct {
 
 	mu      sync.Mutex
 	batch   batch
-	used    int64 // bytes that are reserved or not written
 	written int64 // records
 	closed  bool
 }
@@ -41,35 +40,16 @@ type writer struct {
 type batch struct {
 	records []output.Record
 	targets []output.Target
-	bytes   int64
+	answers []*send.Answer // which the records are parts of; nil where there was none
 }
 
-// reserve takes memory for an answer, if there is any. A single answer may have more than all.
-func (w *writer) reserve(n int) bool {
+// add takes the records of an answer.
+func (w *writer) add(list []output.Record, t output.Target, a *send.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.used > 0 && w.used+int64(n) > int64(w.options.Job.Collect.Memory) {
-		return false
-	}
-	w.used += int64(n)
-	return true
-}
-
-// release gives memory back.
-func (w *writer) release(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.used -= int64(n)
-}
-
-// add takes the records of an answer, for which memory was reserved.
-func (w *writer) add(list []output.Record, t output.Target, reserved, size int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.used += int64(size - reserved)
 	w.batch.records = append(w.batch.records, list...)
 	w.batch.targets = append(w.batch.targets, t)
-	w.batch.bytes += int64(size)
+	w.batch.answers = append(w.batch.answers, a)
 	if len(w.batch.records) >= writeAtOnce {
 		w.changed.Send()
 	}
@@ -140,8 +120,10 @@ func (w *writer) write(ctx context.Context, b batch) error {
 
 // tell counts a batch as written, and shows its records.
 func (w *writer) tell(b batch) error {
+	for _, a := range b.answers {
+		a.Release()
+	}
 	w.mu.Lock()
-	w.used -= b.bytes
 	w.written += int64(len(b.records))
 	w.mu.Unlock()
 	w.free()

@@ -228,6 +228,9 @@ func aLeaseEnds(t *testing.T, k kept) {
 		t.Errorf("%v was written, %d pages", ids(got), first.Pages)
 	}
 	ok(t, b.Commit(t.Context(), second, page))
+	if lost := must[[]*output.Claim](t)(b.Renew(t.Context(), []*output.Claim{second})); lost != nil {
+		t.Error("a unit that is done was taken over by another process")
+	}
 }
 
 func aUnitWaits(t *testing.T, k kept) {

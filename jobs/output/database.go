@@ -115,10 +115,27 @@ func scanOne(to *Description, found *bool) func(*sql.Rows) error {
 	}
 }
 
+// Kept opens a job that the output has; "" names the only one.
+func (d *Output) Kept(ctx context.Context, name string) (Job, error) {
+	list, err := d.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, kept := range list {
+		if kept.Name == name || name == "" && len(list) == 1 {
+			return newJob(d, kept), nil
+		}
+	}
+	names := strings.Join(lists.Map(list, func(kept Description) string { return kept.Name }), ", ")
+	if name == "" && len(list) > 0 {
+		return nil, fmt.Errorf("there are several jobs, so name one of them: %s", names)
+	}
+	return nil, fmt.Errorf("there is no job %q; there are: %s", name, names)
+}
+
 // Job opens a job, and makes its tables if there are none. The error says what to do if the output has
 // a job of that name with another fingerprint.
 func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
-	opened := want.Kind == "" && want.Fingerprint == ""
 	if err := d.checkNames(want); err != nil {
 		return nil, d.explain(ctx, err)
 	}
@@ -126,12 +143,7 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case opened && !found:
-		return nil, d.explain(ctx, fmt.Errorf("it has no job %s", want.Name))
-	case opened:
-		return newJob(d, kept), nil
-	case found && isCovered(kept, want) && kept.differs(want) == nil:
+	if found && isCovered(kept, want) && kept.differs(want) == nil {
 		return newJob(d, want), nil
 	}
 	err = d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })

@@ -58,8 +58,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Description identifies a job in an output. With a name alone it opens a job with the
-// description that the output has.
+// Description identifies a job in an output.
 type Description struct {
 	Name        string
 	Kind        string   // "backfill" or "collect"

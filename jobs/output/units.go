@@ -123,7 +123,7 @@ func (j *job) freeEnded(t *transaction, mine string) error {
 
 // Renew prolongs the leases of claims.
 func (j *job) Renew(ctx context.Context, claims []*Claim) (lost []*Claim, err error) {
-	text := j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4 AND state = 'running'")
+	text := j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4") // that of one that is over does not matter
 	err = j.engine.write(ctx, func(t *transaction) error {
 		lost = nil
 		for _, c := range inOrder(claims) {

@@ -266,7 +266,7 @@ func thereIs(v Value) string {
 }
 
 // Read is the value of a body of a content type: JSON, or the array of what JSON lines or the
-// rows of a CSV have. The error is about "the answer" without saying which one.
+// rows of a CSV have. It may change the body. The error is about "the answer" without saying which one.
 func Read(contentType string, body []byte) (Value, error) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	kind, _, _ := mime.ParseMediaType(contentType)
@@ -281,7 +281,7 @@ func Read(contentType string, body []byte) (Value, error) {
 		}
 		err = readCSV(&value, body)
 	default:
-		err = readJSON(&value, kind, body)
+		return readJSON(kind, body)
 	}
 	if err != nil {
 		return nil, err
@@ -289,23 +289,31 @@ func Read(contentType string, body []byte) (Value, error) {
 	return value.Bytes(), nil
 }
 
-func readJSON(to *bytes.Buffer, kind string, body []byte) error {
+// readJSON removes the white space of JSON where it stands, because a body may be long.
+func readJSON(kind string, body []byte) (Value, error) {
 	if len(body) == 0 && kind == "" { // as with 204 No Content
-		to.WriteString("null")
-		return nil
+		return Value("null"), nil
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		return errors.New("the answer is empty: abide reads JSON, JSON lines and CSV")
+		return nil, errors.New("the answer is empty: abide reads JSON, JSON lines and CSV")
 	}
-	to.Grow(len(body))
-	if err := json.Compact(to, body); err != nil {
+	if !json.Valid(body) {
 		kind = cmp.Or(kind, "none")
 		if kind == "text/html" || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
-			return fmt.Errorf("the answer is no JSON, its content type is %s: it is a web page, so check the URL, and whether it needs a login", kind)
+			return nil, fmt.Errorf("the answer is no JSON, its content type is %s: it is a web page, so check the URL, and whether it needs a login", kind)
 		}
-		return fmt.Errorf("the answer is no JSON, its content type is %s: %w", kind, err)
+		return nil, fmt.Errorf("the answer is no JSON, its content type is %s: %w", kind, json.Compact(new(bytes.Buffer), body))
 	}
-	return nil
+	value, inText, escaped := body[:0], false, false
+	for _, c := range body {
+		if !inText && (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+			continue
+		}
+		inText = inText != (c == '"' && !escaped)
+		escaped = c == '\\' && !escaped
+		value = append(value, c)
+	}
+	return value, nil
 }
 
 func readLines(to *bytes.Buffer, body []byte) error {

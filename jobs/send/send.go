@@ -3,7 +3,8 @@
 //
 //	s := send.New(dispatcher)                   // or send.Through(proxy, client, roots)
 //	resp, err := s.Send(ctx, r, send.Options{}) // waits as long as it takes
-//	answer, err := send.Read(resp, err, now)    // the body, or a *send.Failure
+//	answer, err := memory.Read(resp, err, now)  // the body, or a *send.Failure
+//	answer.Release()                            // it is not needed any more
 //
 // Refusals of abide are answers as the proxy gives them, with a Proxy-Status header, so that
 // Read need not know which way a request went.
@@ -22,6 +23,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
@@ -148,19 +150,29 @@ func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
 	x.Caller = caller{get: r.GetBody}
 	x.Client = &dispatch.Client{Name: o.Client, Weight: 1, Priority: o.Priority}
 	x.Options = dispatch.RequestOptions{Urgency: o.Priority + 1, Wait: cmp.Or(o.Wait, longestWait), Limited: true}
+	count := func(status int) {
+		if report := x.Report(); report.Meter != nil {
+			report.Meter.Request(r.Method, status, report.Answered.Sub(report.Sent))
+		}
+	}
 	resp, err := s.dispatcher.Do(r.Context(), x)
 	if err != nil {
 		s.dispatcher.End(x, 0)
 		var refused *problem.Problem
 		if r.Context().Err() == nil && errors.As(err, &refused) {
-			return refused.Response(r, x.Site()), nil
+			resp = refused.Response(r, x.Site())
+			count(resp.StatusCode)
+			return resp, nil
 		}
 		return nil, errors.Join(r.Context().Err(), err)
 	}
 	x.RewriteRedirects(resp.Header)
 	resp.Header.Set(attemptsHeader, strconv.Itoa(x.Report().Attempts))
 	resp.Request = r
-	resp.Body = &countedBody{ReadCloser: resp.Body, end: func(n int64) { s.dispatcher.End(x, n) }}
+	resp.Body = &countedBody{ReadCloser: resp.Body, end: func(n int64) {
+		s.dispatcher.End(x, n)
+		count(resp.StatusCode)
+	}}
 	return resp, nil
 }
 
@@ -221,13 +233,68 @@ const maxRefusal = 4 << 10
 // attemptsHeader says how often abide has sent the request.
 const attemptsHeader = "Abide-Attempts"
 
-// Answer is the answer of a site, with its whole body.
+// Memory bounds the bytes of the bodies that are in memory at one time: to so many, and the rest of
+// one body, which is read to its end so that there is progress. The others wait meanwhile.
+type Memory struct {
+	left atomic.Int64
+	last chan struct{} // has one element while no body is read beyond the bound
+}
+
+// NewMemory is a bound of so many bytes.
+func NewMemory(most policy.Size) *Memory {
+	m := &Memory{last: make(chan struct{}, 1)}
+	m.left.Store(int64(most))
+	m.last <- struct{}{}
+	return m
+}
+
+// Full tells whether the next body would have to wait.
+func (m *Memory) Full() bool { return m.left.Load() <= 0 }
+
+// Answer is the answer of a site, with its whole body. The caller must release it.
 type Answer struct {
 	Status   int
 	Header   http.Header
 	Body     []byte
 	URL      *url.URL // after redirects
 	Attempts int      // how often the request was sent
+
+	from   io.Reader // of the body
+	memory *Memory
+	taken  int64
+	isLast bool
+}
+
+// Release gives the memory of the body back. It may be called on nil.
+func (a *Answer) Release() {
+	if a == nil {
+		return
+	}
+	if a.memory.left.Add(a.taken); a.isLast {
+		a.memory.last <- struct{}{}
+	}
+	a.taken, a.isLast = 0, false
+}
+
+// boundedBody reads a body as far as there is memory for it.
+type boundedBody struct {
+	*Answer
+	ctx context.Context
+}
+
+// Read waits, when the memory is used up, until no other body is read beyond the bound.
+func (b boundedBody) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	b.taken += int64(n)
+	if b.memory.left.Add(int64(-n)) < 0 && !b.isLast {
+		select {
+		case <-b.memory.last:
+			b.isLast = true
+		case <-b.ctx.Done():
+			return n, errFull
+		}
+	}
+	return n, err
 }
 
 // Failure is why a request has no answer that can be used.
@@ -246,7 +313,7 @@ func (f *Failure) Error() string { return f.Text }
 
 // Read reads what Send returned, and closes it. The error is a *Failure, or that of ctx where
 // the request was canceled.
-func Read(resp *http.Response, err error, now time.Time) (*Answer, error) {
+func (m *Memory) Read(resp *http.Response, err error, now time.Time) (*Answer, error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil, context.Canceled
@@ -257,35 +324,42 @@ func Read(resp *http.Response, err error, now time.Time) (*Answer, error) {
 	if f := failureOf(resp, now); f != nil {
 		return nil, f
 	}
-	body, err := bodyOf(resp)
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Attempts: attempts(resp), memory: m}
+	err = a.read(resp)
+	if err != nil {
+		a.Release()
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil, context.Canceled
+	case errors.Is(err, errFull):
+		return nil, &Failure{Text: err.Error(), Held: true}
 	case errors.Is(err, errTooLong):
 		return nil, &Failure{Text: err.Error(), Permanent: true}
 	case err != nil:
-		return nil, &Failure{Text: "the body of the answer broke off: " + err.Error(), Attempts: attempts(resp)}
+		return nil, &Failure{Text: "the body of the answer broke off: " + err.Error(), Attempts: a.Attempts}
 	}
-	return &Answer{resp.StatusCode, resp.Header, body, resp.Request.URL, attempts(resp)}, nil
+	return a, nil
 }
+
+// errFull is for a body that was not read in time, because the memory was used up.
+var errFull = errors.New("the memory of the job is used up by answers that are not written yet")
 
 var errTooLong = fmt.Errorf("the answer has more than %d MiB; ask for smaller pages", maxBody>>20)
 
-// bodyOf is the decoded body.
-func bodyOf(resp *http.Response) ([]byte, error) {
-	var from io.Reader = resp.Body
+// read reads and decodes the body.
+func (a *Answer) read(resp *http.Response) (err error) {
+	a.from = resp.Body
 	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") && resp.ContentLength != 0 {
-		unzipped, err := gzip.NewReader(from)
-		if err != nil {
-			return nil, err
+		if a.from, err = gzip.NewReader(resp.Body); err != nil {
+			return err
 		}
-		from = unzipped
 	}
-	body, err := io.ReadAll(io.LimitReader(from, maxBody+1))
-	if err == nil && len(body) > maxBody {
+	a.Body, err = io.ReadAll(io.LimitReader(boundedBody{a, resp.Request.Context()}, maxBody+1))
+	if err == nil && len(a.Body) > maxBody {
 		err = errTooLong
 	}
-	return body, err
+	return err
 }
 
 // failureOf is why an answer cannot be used; nil if it can.

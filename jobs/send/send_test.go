@@ -85,7 +85,7 @@ func TestWhatASenderReturns(t *testing.T) {
 				r, _ = http.NewRequest(c.method, origin.URL+c.path, nil)
 			}
 			resp, err := s.Send(t.Context(), r, Options{Client: "orders", Priority: 4})
-			a, err := Read(resp, err, now)
+			a, err := NewMemory(1<<20).Read(resp, err, now)
 			var f *Failure
 			switch {
 			case c.want != "":
@@ -119,7 +119,7 @@ func TestARefusalOfAbideSaysNothingAboutTheRequest(t *testing.T) {
 			h.Set("Retry-After", c.after)
 		}
 		r, _ := http.NewRequest("GET", "http://api.test/", nil)
-		_, err := Read(&http.Response{StatusCode: c.status, Header: h, Body: http.NoBody, Request: r}, nil, now)
+		_, err := NewMemory(1<<20).Read(&http.Response{StatusCode: c.status, Header: h, Body: http.NoBody, Request: r}, nil, now)
 		var f *Failure
 		if !errors.As(err, &f) || f.Held != c.held || f.Permanent != c.permanent || !strings.Contains(f.Text, "breaker") {
 			t.Errorf("%d: %+v", c.status, err)
@@ -135,8 +135,34 @@ func TestACanceledRequestIsNoFailure(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, cancel)
 		r, _ := http.NewRequest("GET", waits.URL, nil)
 		resp, err := s.Send(ctx, r, Options{})
-		if _, err = Read(resp, err, time.Now()); !errors.Is(err, context.Canceled) {
+		if _, err = NewMemory(1<<20).Read(resp, err, time.Now()); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Of bodies that are more than the memory one is read at a time, and the next when it is released.
+func TestABodyWaitsUntilThereIsMemory(t *testing.T) {
+	m := NewMemory(10)
+	read := func(ctx context.Context) (*Answer, error) {
+		r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.test/", nil)
+		return m.Read(&http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(strings.Repeat("x", 30))), Request: r}, nil, time.Now())
+	}
+	first, err := read(t.Context())
+	if err != nil || len(first.Body) != 30 || !m.Full() {
+		t.Fatal(first, err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	var f *Failure
+	if _, err := read(ended); !errors.As(err, &f) || !f.Held {
+		t.Errorf("a second body beyond the bound: %v", err)
+	}
+	first.Release()
+	first.Release()
+	if second, err := read(t.Context()); err != nil || len(second.Body) != 30 {
+		t.Error(second, err)
+	} else if second.Release(); m.Full() || m.left.Load() != 10 {
+		t.Errorf("%d bytes are left of 10", m.left.Load())
 	}
 }

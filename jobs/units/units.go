@@ -1,6 +1,6 @@
 // Package units makes the units of a job from its range or its items, and the request of each.
 //
-//	for u, err := range units.Of(ctx, job, open) {
+//	for u, err := range units.Of(ctx, job) {
 //		r, err := units.Fill(job, u) // the request with its placeholders replaced
 //	}
 //
@@ -28,7 +28,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -36,55 +35,59 @@ import (
 // Most bounds the number of units of a job.
 const Most = 10_000_000
 
-// Opener opens the output of another job, whose records are items.
-type Opener func(ctx context.Context, o jobfile.Output) (*output.Output, error)
-
 // single is the key of the only unit of a job without range and items.
 const single = "all"
 
 // Of yields the units of a job, each once. An error ends them.
-func Of(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[output.Unit, error] {
+func Of(ctx context.Context, job *jobfile.Job) iter.Seq2[output.Unit, error] {
 	return func(yield func(output.Unit, error) bool) {
-		n := int64(0)
-		for key, err := range keys(ctx, job, open) {
+		n, ended := int64(0), false
+		err := each(ctx, job, func(key string) bool {
+			var err error
 			switch {
-			case err == nil && !utf8.ValidString(key):
+			case !utf8.ValidString(key):
 				err = fmt.Errorf("item %d, %q, is not UTF-8", n+1, key)
-			case err == nil && n == Most:
+			case n == Most:
 				err = fmt.Errorf("the job has more than %d units; use a longer step, or several jobs", Most)
 			}
-			if !yield(output.Unit{Key: key, Place: n}, err) || err != nil {
-				return
-			}
+			ended = !yield(output.Unit{Key: key, Place: n}, err) || err != nil
 			n++
+			return !ended
+		})
+		if err != nil && !ended {
+			yield(output.Unit{}, err)
 		}
 	}
 }
 
-func keys(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[string, error] {
-	switch {
-	case job.Range != nil:
-		return given(func(yield func(string) bool) {
-			starts(job.Range)(func(at time.Time) bool { return yield(keyOf(job.Range, at)) })
-		})
-	case job.Items == nil:
-		return given(slices.Values([]string{single}))
-	}
+// each yields the keys of the units of a job, until yield returns false.
+func each(ctx context.Context, job *jobfile.Job, yield func(string) bool) error {
 	items := job.Items
 	switch {
+	case job.Range != nil:
+		starts(job.Range)(func(at time.Time) bool { return yield(keyOf(job.Range, at)) })
+	case items == nil:
+		yield(single)
 	case len(items.List) > 0:
-		return given(slices.Values(items.List))
-	case items.File != "" && items.Column != "":
-		return fromFile(items.File, func(r io.Reader, yield func(string) bool) error { return column(r, items.Column, yield) })
-	case items.File != "":
-		return fromFile(items.File, lines)
+		slices.Values(items.List)(yield)
+	case items.File == "":
+		return eachOfJob(ctx, items, yield)
+	default:
+		f, err := os.Open(items.File)
+		if err != nil {
+			return fmt.Errorf("the items cannot be read: %w", err)
+		}
+		defer f.Close()
+		if items.Column != "" {
+			err = column(f, items.Column, yield)
+		} else {
+			err = lines(f, yield)
+		}
+		if err != nil {
+			return fmt.Errorf("the items in %s cannot be read: %w", items.File, err)
+		}
 	}
-	return fromJob(ctx, items, open)
-}
-
-// given are keys of which none is missing because of an error.
-func given(keys iter.Seq[string]) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) { keys(func(key string) bool { return yield(key, nil) }) }
+	return nil
 }
 
 // FetchedAgain are the keys of the units that each run fetches again.
@@ -154,26 +157,6 @@ func keyOf(r *jobfile.Range, at time.Time) string {
 	return at.Format(time.DateOnly)
 }
 
-// fromFile reads items from a file.
-func fromFile(path string, read func(r io.Reader, yield func(string) bool) error) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		f, err := os.Open(path)
-		if err != nil {
-			yield("", fmt.Errorf("the items cannot be read: %w", err))
-			return
-		}
-		defer f.Close()
-		ended := false
-		err = read(f, func(item string) bool {
-			ended = !yield(item, nil)
-			return !ended
-		})
-		if err != nil && !ended {
-			yield("", fmt.Errorf("the items in %s cannot be read: %w", path, err))
-		}
-	}
-}
-
 // maxItem is the longest item in bytes.
 const maxItem = 64 << 10
 
@@ -224,17 +207,9 @@ func column(r io.Reader, name string, yield func(string) bool) error {
 	}
 }
 
-// fromJob reads items from the records of another job.
-func fromJob(ctx context.Context, items *jobfile.Items, open Opener) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if err := eachOfJob(ctx, items, open, func(item string) bool { return yield(item, nil) }); err != nil {
-			yield("", err)
-		}
-	}
-}
-
-func eachOfJob(ctx context.Context, items *jobfile.Items, open Opener, yield func(string) bool) error {
-	o, err := open(ctx, items.Job)
+// eachOfJob yields items from the records of another job.
+func eachOfJob(ctx context.Context, items *jobfile.Items, yield func(string) bool) error {
+	o, err := output.Open(ctx, items.Job, output.Options{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("the items come from %s, which cannot be opened: %w", items.Job, err)
 	}
@@ -258,26 +233,16 @@ func eachOfJob(ctx context.Context, items *jobfile.Items, open Opener, yield fun
 
 // queryOf is the query for a column of the records of a job.
 func queryOf(ctx context.Context, o *output.Output, items *jobfile.Items) (string, error) {
-	list, err := o.Jobs(ctx)
+	kept, err := o.Kept(ctx, items.Name)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("the items from %s (items.name is the job): %w", items.Job, err)
 	}
-	name := items.Name
-	names := lists.Map(list, func(d output.Description) string { return d.Name })
-	switch {
-	case name == "" && len(names) == 1:
-		name = names[0]
-	case name == "":
-		return "", fmt.Errorf("%s has %d jobs (%s); say in items.name which one", items.Job, len(names), strings.Join(names, ", "))
-	case !slices.Contains(names, name):
-		return "", fmt.Errorf("%s has no job %q; it has %s", items.Job, name, strings.Join(names, ", "))
-	}
-	at := slices.IndexFunc(list, func(d output.Description) bool { return d.Name == name })
-	if there := append([]string{"id", "unit", "fetched_at", "body"}, list[at].Columns...); !slices.Contains(there, items.Column) {
-		return "", fmt.Errorf("the job %s in %s has no column %q; there are %s", name, items.Job, items.Column, strings.Join(there, ", "))
+	d := kept.Description()
+	if there := append([]string{"id", "unit", "fetched_at", "body"}, d.Columns...); !slices.Contains(there, items.Column) {
+		return "", fmt.Errorf("the job %s in %s has no column %q; there are %s", d.Name, items.Job, items.Column, strings.Join(there, ", "))
 	}
 	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
-	return "SELECT DISTINCT " + quote(items.Column) + " FROM " + quote(name) + " ORDER BY 1", nil
+	return "SELECT DISTINCT " + quote(items.Column) + " FROM " + quote(d.Name) + " ORDER BY 1", nil
 }
 
 // Request is the request of a unit.
@@ -329,7 +294,9 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 		}
 	}
 	if job.Request.Idempotency && r.Header.Get("Idempotency-Key") == "" {
-		r.key = IdempotencyKey(job, u)
+		// The same for every attempt of the unit, after a restart too. HTTP adds the page.
+		sum := sha256.Sum256([]byte(Fingerprint(job) + "\x00" + job.Name + "\x00" + u.Key))
+		r.key = hex.EncodeToString(sum[:16])
 	}
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "abide")
@@ -406,12 +373,6 @@ func values(job *jobfile.Job, u output.Unit) (value func(name, form string) stri
 		}
 		return at.Format(wanted)
 	}, next, nil
-}
-
-// IdempotencyKey is the same for every attempt of a unit, after a restart too. HTTP adds the page.
-func IdempotencyKey(job *jobfile.Job, u output.Unit) string {
-	sum := sha256.Sum256([]byte(Fingerprint(job) + "\x00" + job.Name + "\x00" + u.Key))
-	return hex.EncodeToString(sum[:16])
 }
 
 // Fingerprint hashes what must not change while records are kept: with another request, step or

@@ -2,7 +2,6 @@ package units
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,14 +26,10 @@ func load(t testing.TB, text string) *jobfile.Job {
 	return j
 }
 
-func noOther(context.Context, jobfile.Output) (*output.Output, error) {
-	return nil, errors.New("there is no other job")
-}
-
 // urls are the URLs of all units.
 func urls(t testing.TB, j *jobfile.Job) (list []string) {
 	t.Helper()
-	for u, err := range Of(t.Context(), j, noOther) {
+	for u, err := range Of(t.Context(), j) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +81,7 @@ func TestTheLastPartOfARangeIsFetchedAgainByEachRun(t *testing.T) {
 		} {
 			j := load(t, "name: a\nrequest: \"https://api.test/{date}\"\nrange: {"+c.dates+"}")
 			var last string
-			for u, err := range Of(t.Context(), j, noOther) {
+			for u, err := range Of(t.Context(), j) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -113,7 +108,7 @@ func TestStepsMeet(t *testing.T) {
 		}}
 		j := &jobfile.Job{Range: r, Request: jobfile.Request{Method: "GET", URL: "https://api.test/?a={from:unix}&b={to:unix}"}}
 		end, n, seen := "", 0, map[string]bool{}
-		for u, err := range Of(context.Background(), j, noOther) {
+		for u, err := range Of(context.Background(), j) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,10 +167,10 @@ func TestItemsComeFromListsAndFiles(t *testing.T) {
 	for items, want := range map[string]string{
 		filepath.Join(dir, "none"):         "the items cannot be read",
 		"{csv: " + table + ", column: nr}": `there is no column "nr"; there are name, id`,
-		"{job: other.db, column: id}":      "cannot be opened: there is no other job",
+		"{job: other.db, column: id}":      "other.db: there is no such file",
 	} {
 		var fault error
-		for _, err := range Of(t.Context(), load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items), noOther) {
+		for _, err := range Of(t.Context(), load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items)) {
 			fault = err
 		}
 		if fault == nil || !strings.Contains(fault.Error(), want) {

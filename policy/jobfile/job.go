@@ -35,7 +35,8 @@ type Job struct {
 	ID       []string   // paths in a record that identify it; empty: the hash of the record
 	Columns  []Column
 	Workers  int
-	Tries    int // how often a page is asked for before its unit fails
+	Tries    int         // how often a page is asked for before its unit fails
+	Memory   policy.Size // of answers that are not written yet
 	Output   Output
 	Collect  Collection // zero unless the job says every
 }
@@ -159,7 +160,6 @@ type Collection struct {
 	Batch    Batch
 	All      bool          // store: all. Otherwise records that have not changed are not stored again
 	Keep     time.Duration // how long records are stored; 0: for ever
-	Memory   policy.Size   // of answers and records that are not written yet
 	Priority []Priority    // of targets; the first that matches counts
 }
 

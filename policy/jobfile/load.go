@@ -35,7 +35,7 @@ func Load(src policy.Source) (*Job, error) {
 	}
 	j := &Job{
 		File: path, Request: Request{Method: "GET", Priority: policy.DefaultPriority}, Workers: defaultWorkers, Tries: defaultTries,
-		Paginate: Pagination{MaxPages: defaultMostPages}, Collect: Collection{Memory: defaultMemory},
+		Paginate: Pagination{MaxPages: defaultMostPages}, Memory: defaultMemory,
 	}
 	faults := policy.ReadDocument(src, filepath.Dir(path), func(d *policy.Decoder, root *yaml.Node) {
 		if root == nil {
@@ -113,7 +113,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 			j.Collect.All = word == "all"
 		}, func() policy.Node { return policy.WordNode("changes", "all") })),
 		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
-		policy.Optional("memory", "How much is kept that is not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Collect.Memory, policy.ParseSize, policy.SizeNode)),
+		policy.Optional("memory", "How much is in memory of answers that are not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Memory, policy.ParseSize, policy.SizeNode)),
 		policy.Optional("priority", "The priorities of some items.", policy.Sequence(r.d, &j.Collect.Priority, "", func(p *Priority) policy.Value {
 			p.Priority = policy.DefaultPriority
 			return policy.Object(r.d, r.priorityFields(p))
@@ -131,7 +131,7 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 		j.Workers = collectionWorkers
 	}
 	if j.Collect.Every == 0 {
-		for _, key := range []string{"batch", "store", "keep", "memory", "priority"} {
+		for _, key := range []string{"batch", "store", "keep", "priority"} {
 			if n := set[key]; n != nil {
 				r.d.Failf(n, key, "is for collections, which have every")
 			}
