@@ -11,6 +11,7 @@
 # make worth    what each mechanism of the search for hidden limits is worth; 45 minutes
 # make services  54 kinds of services in real time, through the built binary; writes bench/KIT.md
 # make kills    a thousand times kill -9, with a daily quota and of a backfill
+# make histories  what processes do to budgets that they share, with faults, 25 times as many as in make test
 # make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts; writes bench/JOBS.txt
 # make records  memory of ten million records in a backfill and in exports
 # make screenshots  pictures of the page, of a crawl of 8 minutes; writes docs/page.png and docs/page-dark.png
@@ -130,6 +131,12 @@ services: toolchain
 .PHONY: kills
 kills: toolchain
 	ABIDE_KILLS=1000 go test ./cmd/abide -run "TestKill|TestABackfill" -count=1 -v -timeout 30m
+
+# Histories of processes that share budgets, with faults: linearizable, and no window over its promise.
+.PHONY: histories
+histories: toolchain
+	@tools/setup
+	ABIDE_HISTORIES=25 go test ./test/history -count=1 -v -timeout 120m
 
 # Outputs of jobs, beside raw inserts in the same run.
 .PHONY: jobs

@@ -67,6 +67,7 @@ var only = map[string][]string{
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
 	"github.com/sirupsen/logrus":                              {"cmd/abide", "admin", "admin/history", "admin/plan", "jobs/send", "proxy", "proxy/accesslog", "proxy/sitelog", "proxy/dispatch", "proxy/dispatch/dispatchtest", "proxy/dispatch/permits", "proxy/dispatch/robots", "sites/broadcast", "store/budget", "store/budget/membership", "store/budget/overrides", "store/budget/storehealth", "internal/background", "test/clients"},
 	"golang.org/x/oauth2":                                     {"tokens"},
+	"github.com/anishathalye/porcupine":                       {"test/history"},
 	"github.com/redis/go-redis/v9":                            {"store", "store/redistest"},
 	"modernc.org/sqlite":                                      {"store", "cmd/abide", "jobs/output", "internal/sqlite"}, // the tests of cmd/abide look into the file
 	"github.com/jackc/pgx/v5":                                 {"jobs/output"},
