@@ -25,57 +25,81 @@ const (
 	journalTimeout = second
 	// maxUnwrittenTime is the longest time for which a server's report may stay unwritten.
 	maxUnwrittenTime = int64(time.Second)
+
+	// outageAfter is the duration of an outage after which this process alone decides about
+	// a budget of several processes.
+	outageAfter = 10 * second
+	// reportAfter is the time after which takes of a budget are reported that other
+	// processes use now.
+	reportAfter = 10 * int64(time.Millisecond)
+	// minPause and maxPause bound the pause between asks for units of other processes.
+	minPause = 20 * int64(time.Millisecond)
+	maxPause = 500 * int64(time.Millisecond)
+	// lookahead is the time ahead for which a process asks for units of a budget that others
+	// use.
+	lookahead = 200 * int64(time.Millisecond)
 )
 
 // durable is a meter that survives its process, and that processes of this machine may use at
-// the same time. The inner meter counts; the journal has a state of it, and how much may have
-// been taken since that state was made. It is not safe for concurrent use; the account's lock
-// guards it.
+// the same time. It is not safe for concurrent use; the account's lock guards it.
+//
+// The store has a state of the inner meter, and how much may have been taken since that state
+// was made: what may be taken stands in the store before. While no other process uses the
+// budget, the inner meter is authoritative, the store has a copy, and a take waits for the
+// store for journalTimeout at most. While several use it, the store is authoritative, and the
+// inner meter is a copy of its last answer: only ahead may be taken.
 type durable struct {
 	limit.Meter
 	a       *Account
 	key     string
-	maxTake int64 // the largest amount that can be taken at once
+	spec    limit.Spec
+	maxTake int64 // the largest amount that can be taken at once; 0: not known
 
-	ahead     int64 // units that may be taken before the next journal write
-	askBelow  int64 // ask when less than that is left
+	ahead     int64 // units that may be taken before the next write
 	rate      rateMeter
 	lastTake  int64
-	waiting   int64
-	minimum   int64
-	unwritten int64 // low: since when the journal lacks something; 0: it is complete
+	waiting   int64 // the largest amount that was not ahead, since the last answer
+	demand    int64 // units that wait for the meter
+	takes     takes // that the store does not know
+	unwritten int64 // low: since when the store lacks something; 0: it has all
 
 	planned      int64
 	mustRestate  bool
-	scarce       bool  // fewer units were left than should be ahead
-	refusedUntil int64 // low: the journal could not read its entry; do not ask before
+	refusedUntil int64 // low: the store could not read the record; do not ask before
 
-	// The record of the journal that is being written, or was written last.
+	// The record that is being written, or was written last.
 	inFlight   bool
 	written    int64 // the record's ahead
-	since      int64 // units taken since the record was made
+	scarce     bool  // fewer units were left than should be ahead
 	aheadLimit int64 // upper bound of ahead, by the units left then
 	writeTime  int64 // approximate duration of a write
+	owned      bool  // it is of this meter, or origin is
+	origin     store.Origin
 
-	joint joint
+	othersUse bool  // other processes use the budget
+	others    int64 // how much they may take
+	enoughAt  int64 // low: when enough may be left for waiting units, if other processes take none
+	pollAt    int64 // low: when to ask whether others have returned some
+	notBefore int64 // low: nothing is asked for before
+	pause     int64
 }
 
 // Durable makes a meter of spec that counts as m does and survives the process. m has the
 // state that was read, with its Origin. A meter made for the key before must not be used any
 // more: it may have been moved into m.
 func (a *Account) Durable(key string, spec limit.Spec, m limit.Meter, from store.Origin) limit.Meter {
-	k := &durable{Meter: m, a: a, key: key, planned: never, joint: joint{origin: from, owned: true}}
+	k := &durable{Meter: m, a: a, key: key, planned: never, origin: from, owned: true}
 	if old, ok := a.sources[key].(*durable); ok {
 		*k = *old
 		k.Meter, k.planned, k.maxTake, k.mustRestate = m, never, 0, true
 		a.add(k)
 		a.schedule(k, a.clock.highest)
 	}
-	k.joint.spec = spec
+	k.spec = spec
 	return k
 }
 
-// Restore brings m, a new meter of spec, to the state in a journal, with ahead units taken
+// Restore brings m, a new meter of spec, to the state in a store, with ahead units taken
 // after that. An invalid state is an error and is ignored.
 func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead int64) error {
 	firstUse := spec.Traits().Returns == limit.AfterFirstUse
@@ -84,13 +108,7 @@ func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead 
 		err = m.Restore(now, state)
 	}
 	if err != nil && firstUse { // several processes have used it
-		var all limit.Meter
-		if all, err = limit.New(jointSpec(spec)); err == nil {
-			err = all.Restore(now, state)
-		}
-		if err == nil {
-			m.Take(now, spec.Amount-all.Left(now))
-		}
+		err = takeUsed(now, m, jointSpec(spec), state)
 	}
 	if ahead = min(ahead, maxAmount); ahead <= 0 {
 		return err
@@ -105,55 +123,81 @@ func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead 
 }
 
 // OthersUse reports whether other processes use the budget now.
-func (m *durable) OthersUse() bool { return m.joint.othersUse }
+func (m *durable) OthersUse() bool { return m.othersUse }
 
-// Within returns the inner meter: the state of the limit, whatever is journaled.
+// Within returns the inner meter: the state of the limit, whatever the store has.
 func (m *durable) Within() limit.Meter { return m.Meter }
 
-// Demand sets how many units wait for the meter and cannot be taken. Units that wait for
-// the inner meter need no journal.
-func (m *durable) Demand(_ time.Time, units int64) { m.joint.demand = units }
+// Demand sets how many units wait for the meter and cannot be taken.
+func (m *durable) Demand(_ time.Time, units int64) { m.demand = units }
 
 func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
-	if m.joint.othersUse {
-		return m.whenJoint(now, n)
-	}
 	t, ok := m.Meter.When(now, n)
-	if !ok || n <= m.ahead || n <= 0 || t.After(now) {
+	switch {
+	case !ok || n <= 0:
 		return t, ok
-	}
-	at := m.a.clock.at(now)
-	m.minimum, m.waiting = n, max(m.waiting, n)
-	if !m.inFlight {
-		m.a.setWaiting(m, at)
-	}
-	if m.waitsForStore(at) {
-		return now.Add(time.Duration(m.answerIn(at))), true
-	}
-	asked := m.a.waitStart(at)
-	by := asked + journalTimeout
-	if m.a.away || at.low >= by || m.refusedUntil > at.low {
+	case n <= m.ahead && m.othersUse && !m.spec.Traits().Spaced:
+		return now, true // the copy may not have what was granted
+	case n <= m.ahead:
 		return t, true
 	}
-	return now.Add(time.Duration(min(checkAgainIn(asked, at), by-at.low))), true
+	at := m.a.clock.at(now)
+	switch {
+	case m.othersUse && !m.a.failing(at):
+		t, _ = m.Meter.When(now, min(n+m.others, m.largest(now)))
+	case m.othersUse || t.After(now):
+		return t, true
+	}
+	m.waiting = max(m.waiting, n)
+	m.enoughAt = at.low + max(int64(t.Sub(now)), 0)
+	if low := m.due(at, false); low > at.low {
+		m.a.schedule(m, low)
+	} else {
+		m.a.setWaiting(m, at)
+	}
+	asked := m.a.waitStart(at)
+	switch {
+	case t.After(now):
+		return t, true
+	case m.othersUse, m.a.o.Several != nil && m.a.o.Several() && !m.a.failing(at): // others rely on the state
+		return now.Add(time.Duration(m.answerIn(at))), true
+	case m.a.away, at.low >= asked+journalTimeout, m.refusedUntil > at.low:
+		return t, true
+	}
+	return now.Add(time.Duration(min(checkAgainIn(asked, at), asked+journalTimeout-at.low))), true
 }
 
-// Asks tells whether n units, which the inner meter has, wait for the journal.
-func (m *durable) Asks(now time.Time, n int64) bool {
-	if n <= 0 || n <= m.ahead {
-		return false
-	}
-	if !m.joint.othersUse {
-		t, ok := m.Meter.When(now, n)
-		return ok && !t.After(now)
-	}
+// largest returns the largest amount that can be taken at once.
+func (m *durable) largest(now time.Time) int64 {
 	if m.maxTake == 0 {
 		m.maxTake = largestTake(now, m.Meter)
 	}
-	if n > m.maxTake || m.a.failing(m.a.clock.at(now)) {
-		return false
+	return m.maxTake
+}
+
+// answerIn returns the time until the next check whether an answer has arrived.
+func (m *durable) answerIn(at instant) int64 {
+	if low := m.wantsFrom(at); !m.inFlight && low > at.low {
+		return low - at.low
 	}
-	t, ok := m.Meter.When(now, min(n+m.joint.others, m.maxTake))
+	if m.a.away {
+		return max(m.a.retryAt-at.low, minPause)
+	}
+	return min(checkAgainIn(m.a.waitStart(at), at), maxPause)
+}
+
+// failing tells whether the store has failed for so long that this process decides alone.
+func (a *Account) failing(at instant) bool { return a.away && at.low-a.awaySince >= outageAfter }
+
+// Asks tells whether n units, which the inner meter has, wait for the store.
+func (m *durable) Asks(now time.Time, n int64) bool {
+	switch {
+	case n <= 0, n <= m.ahead, m.othersUse && m.a.failing(m.a.clock.at(now)):
+		return false
+	case m.othersUse:
+		n = max(n, min(n+m.others, m.largest(now)))
+	}
+	t, ok := m.Meter.When(now, n)
 	return ok && !t.After(now)
 }
 
@@ -170,8 +214,8 @@ func (m *durable) Rate(now time.Time) float64 {
 
 // Change replaces the limit; units that were taken stay taken.
 func (m *durable) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
-	m.joint.spec = spec
-	if m.joint.othersUse {
+	m.spec = spec
+	if m.othersUse {
 		spec = jointSpec(spec)
 	}
 	inside, err := limit.Move(now, m.Meter, spec)
@@ -205,42 +249,23 @@ func (m *durable) spend(now time.Time, n int64) {
 	m.rate.add(at.low, n)
 	m.lastTake = at.low
 	m.waiting = max(m.waiting-n, 0)
-	if m.waiting == 0 {
-		m.minimum = 0
-	}
 	m.ahead, m.scarce = max(m.ahead-n, -maxAmount), false
-	m.since = min(m.since+n, maxAmount)
-	m.joint.sinceAsk = min(m.joint.sinceAsk+n, maxAmount)
+	m.takes.sinceAsk = min(m.takes.sinceAsk+n, maxAmount)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
-	switch {
-	case m.inFlight:
-	case m.joint.othersUse:
-		m.a.schedule(m, m.due(at, false))
-	case m.ahead < 0, m.ahead < m.askBelow && m.due(at, false) <= at.low:
-		m.askBelow = 0
-		m.a.schedule(m, at.low)
-	case m.planned == never:
-		m.a.schedule(m, at.low+idleBeforeReturn)
-	}
+	m.a.schedule(m, m.due(at, false))
 }
 
 // Postpone takes the units again: the journal may only know the first take.
 func (m *durable) Postpone(now, taken time.Time, n int64) {
 	m.Meter.Postpone(now, taken, n)
-	m.giveBack(taken, n)
+	m.takes.recordReturn(taken, n)
 	m.spend(now, n)
 }
 
 func (m *durable) Give(now, taken time.Time, n int64) {
 	m.Meter.Give(now, taken, n)
-	m.giveBack(taken, n)
+	m.takes.recordReturn(taken, n)
 	m.markUnwritten(now)
-}
-
-func (m *durable) giveBack(taken time.Time, n int64) {
-	if n = min(max(n, 0), maxAmount); n > 0 {
-		m.joint.recordReturn(taken, n)
-	}
 }
 
 func (m *durable) Settle(now, taken time.Time, estimate, actual int64) {
@@ -248,7 +273,7 @@ func (m *durable) Settle(now, taken time.Time, estimate, actual int64) {
 	if actual > estimate {
 		m.spend(now, min(max(actual, 0), maxAmount)-min(max(estimate, 0), maxAmount))
 	} else {
-		m.giveBack(taken, min(max(estimate, 0), maxAmount)-min(max(actual, 0), maxAmount))
+		m.takes.recordReturn(taken, min(max(estimate, 0), maxAmount)-min(max(actual, 0), maxAmount))
 		m.markUnwritten(now)
 	}
 }
@@ -268,56 +293,74 @@ func (m *durable) Idle(now time.Time) bool {
 	return !m.inFlight && m.ahead == 0 && m.unwritten == 0 && m.Meter.Idle(now)
 }
 
-// goal returns how many units should be ahead: those that wait, and those taken during
-// some journal writes.
+// goal returns how many units should be ahead: those that wait, and those taken soon.
 func (m *durable) goal(at instant) int64 {
-	soon := m.rate.unitsIn(at.low, second)
+	soon, most := m.rate.unitsIn(at.low, second), max(m.maxTake/aheadPart, 1)
 	switch {
-	case soon < 2:
-		soon = 0 // the next take may be far off
-	case m.joint.spec.Length() >= time.Minute: // units of a shorter window come back soon, so it is written less often
+	case soon < 2 || m.othersUse && m.spec.Traits().Spaced:
+		soon = 0 // the next take may be far off, or is not due yet
+	case m.othersUse:
+		soon = min(m.rate.unitsIn(at.low, lookahead), most)
+	case m.spec.Length() >= time.Minute: // units of a shorter window come back soon, so it is written less often
 		part := max(m.rate.unitsIn(at.low, min(max(aheadWrites*m.writeTime, minAheadTime), second)), 1)
-		if m.ahead <= 0 || m.minimum > m.ahead { // the last value was too small
+		if m.ahead <= 0 || m.waiting > m.ahead { // the last value was too small
 			part = max(part, 2*m.written)
 		} else {
 			part = max(part, m.written*3/4)
 		}
 		soon = min(soon, part, max(m.aheadLimit, 1))
 	}
-	return min(m.waiting+soon, max(m.maxTake/aheadPart, 1))
+	switch {
+	case !m.othersUse: // units that wait for the inner meter are not needed yet
+		return min(m.waiting+soon, most)
+	case m.waiting > m.ahead:
+		soon += max(m.waiting, m.demand)
+	}
+	return min(soon, m.maxTake)
 }
 
 func (m *durable) due(at instant, eager bool) int64 {
-	if m.inFlight {
-		return never
-	}
-	if m.refusedUntil > at.low {
-		return m.refusedUntil
-	}
-	if m.joint.othersUse {
-		return m.dueJoint(at, eager)
-	}
-	goal := m.goal(at)
-	delay := m.writeDelay(eager)
+	low := never
 	switch {
-	case m.mustRestate, m.ahead < 0, m.minimum > m.ahead:
+	case m.inFlight:
+		return never
+	case m.refusedUntil > at.low:
+		return m.refusedUntil
+	case m.mustRestate, m.ahead < 0, m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
 		return at.low
-	case m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
-		return at.low
-	case at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(goal, eager) && !m.scarce && !m.a.releasing:
-		return at.low
-	case m.unwritten != 0 && m.lastTake < m.unwritten && m.ahead == 0: // heard, not taken
-		return m.unwritten + maxUnwrittenTime
-	case m.unwritten != 0 || m.ahead > 0:
-		return max(m.lastTake, m.unwritten) + delay
+	case m.waiting > m.ahead:
+		low = m.wantsFrom(at)
 	}
-	return never
+	if m.unwritten == 0 && m.ahead == 0 {
+		return low
+	}
+	delay := m.writeDelay(eager)
+	if at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(m.goal(at), eager) && !m.scarce && m.wantsFrom(at) <= at.low {
+		return at.low
+	}
+	return min(low, max(m.lastTake, m.unwritten)+delay)
+}
+
+// wantsFrom returns the time from which more should be asked for: when enough may be left, or
+// others may have returned some.
+func (m *durable) wantsFrom(at instant) int64 {
+	low := m.enoughAt
+	if m.others > 0 {
+		low = min(low, m.pollAt)
+	}
+	return max(low, m.notBefore, at.low)
 }
 
 // writeDelay returns the time without takes after which the state is written.
 func (m *durable) writeDelay(eager bool) int64 {
 	delay := idleBeforeReturn
-	if m.ahead > 0 {
+	switch {
+	case m.others > 0 || m.othersUse && m.waiting > m.ahead:
+		delay = reportAfter
+		if m.ahead > 0 {
+			delay *= 10
+		}
+	case m.ahead > 0:
 		delay = unusedReturnDelay
 	}
 	if eager {
@@ -327,26 +370,27 @@ func (m *durable) writeDelay(eager bool) int64 {
 }
 
 func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
-	if m.maxTake == 0 {
-		m.maxTake = largestTake(now, m.Meter)
-	}
-	n, left := int64(0), m.Meter.Left(now)
+	n, left, most, waits := int64(0), m.Meter.Left(now), m.largest(now), m.waiting > m.ahead && !m.a.releasing
 	m.scarce, m.aheadLimit = false, max(left/aheadOfLeftPart, 1)
-	if !m.a.releasing && (m.minimum > m.ahead || at.low < m.lastTake+unusedReturnDelay-unusedReturnDelay/5) {
-		n = max(m.goal(at), m.minimum)
-		if n > left {
-			n, m.scarce = max(left, m.minimum), true
-		}
+	if waits || !m.a.releasing && at.low < m.lastTake+unusedReturnDelay-unusedReturnDelay/5 {
+		n = min(max(m.goal(at), m.waiting), most)
 	}
-	ask := store.Ask{Key: m.key, Kind: store.Count, Want: n}
+	if !m.othersUse && n > left {
+		n, m.scarce = max(left, m.waiting), true
+	}
+	ask := store.Ask{Key: m.key, Kind: store.Count, Want: n, Joint: &store.Joint{
+		Owned: m.owned && !m.othersUse, From: m.origin, Stays: m.spec.Traits().Returns == limit.AfterFirstUse,
+		Keep: min(m.ahead, n), Waits: waits,
+		Merge: merge(m.spec, max(m.waiting, 1)), Uses: m.takes.unansweredUses(now, seq),
+	}}
 	if n > 0 || !m.Meter.Idle(now) {
 		ask.State = m.Meter.State()
 	}
-	m.askJoint(now, at, &ask, seq)
-	n = ask.Want
+	if waits {
+		ask.Joint.Least = m.waiting
+	}
 	m.inFlight, m.mustRestate, m.unwritten = true, false, 0
-	m.written, m.since = n, 0
-	m.ahead = min(m.ahead, n)
+	m.written, m.ahead = n, min(m.ahead, n)
 	return ask
 }
 
@@ -360,21 +404,30 @@ func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
 	}
 	m.inFlight = false
 	m.writeTime += (at.low - sent.low - m.writeTime) / 4
-	m.hearJoint(now, at, ans)
-	if m.ahead > 0 {
+	m.takes.answered(ans.Seq)
+	m.othersUse, m.others, m.owned, m.origin = !ans.Owned, ans.Others, true, store.Origin{}
+	if ans.State != nil {
+		if fresh, err := jointMeter(now, m.spec, ans.State); err == nil {
+			fresh.Take(now, m.takes.sinceAsk)
+			m.Meter = fresh
+		}
+	}
+	if m.ahead = ans.Granted - m.takes.sinceAsk; m.ahead > 0 {
 		m.lastTake = at.low // waiting requests may ask again
 	}
-	m.askBelow = max(askThreshold(m.goal(at), false), (m.ahead+3)/4)
-	m.minimum, m.waiting = 0, 0
-	if m.since > 0 && m.unwritten == 0 {
-		m.unwritten = at.low
+	if ans.Granted >= m.waiting {
+		m.pause, m.pollAt, m.notBefore = 0, 0, 0
+	} else {
+		m.pause = min(max(2*m.pause, minPause), maxPause)
+		m.pollAt, m.notBefore = at.low+m.pause, at.low+minPause
 	}
+	m.waiting = 0
 }
 
 // answerLost does not change ahead: it is less than any record has left.
 func (m *durable) answerLost(at instant) {
 	m.inFlight, m.mustRestate = false, true
-	m.joint.owned = false
+	m.owned = false
 	m.unwritten = cmp.Or(m.unwritten, at.low)
 }
 

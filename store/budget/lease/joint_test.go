@@ -52,7 +52,7 @@ type jointProcess struct {
 	answer  *store.Reply
 	err     error
 	arrives time.Time
-	missed  int          // exchanges in a row of which no answer came
+	missed  time.Time    // when the first exchange was made of those in a row that no answer came of
 	late    *store.Batch // that is done later than it was waited for
 }
 
@@ -102,13 +102,15 @@ func (w *machine) step(most int64) {
 		p.flying, p.written = true, w.now.Add(w.upTo(w.slow))
 		p.arrives = p.written.Add(w.upTo(30*time.Millisecond + w.slow))
 		p.answer, p.err = nil, errors.New("no answer")
-		p.missed++
+		if p.missed.IsZero() {
+			p.missed = w.now
+		}
 		if w.away {
 			continue
 		}
 		switch outcome := w.random.Float64(); {
-		case outcome >= w.failed, p.missed == 5: // for longer, a process goes by what it knows
-			p.missed = -1
+		case outcome >= w.failed, w.now.Sub(p.missed) > 2*time.Second: // after ten seconds, a process goes by what it knows
+			p.missed = time.Time{}
 			if p.late != nil {
 				_, _ = w.exchange(*p.late)
 				p.late = nil
