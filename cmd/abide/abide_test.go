@@ -24,6 +24,14 @@ func TestMain(m *testing.M) {
 // commands are the programs that tests find in their PATH.
 var commands = map[string]func(){"abide": main, "fetch": fetchAll}
 
+// quickRace has a program with the race detector end at once, where it waits for a second otherwise.
+const quickRace = "GORACE=atexit_sleep_ms=0"
+
+// environ is the environment of a program whose home is a directory.
+func environ(home string) []string {
+	return []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"), quickRace}
+}
+
 // leakless fails a run that leaves goroutines behind.
 type leakless struct{ m *testing.M }
 
@@ -47,6 +55,8 @@ func TestCommands(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("ROOT", root(t))
+			name, value, _ := strings.Cut(quickRace, "=")
+			env.Setenv(name, value)
 			origin := scriptOrigin(env.Defer)
 			env.Setenv("ABIDE_EGRESS_RESOLVE", "api.test:80="+origin+",b.test:80="+origin)
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700)
@@ -95,7 +105,7 @@ func scriptOrigin(end func(func())) (address string) {
 	var refused sync.Map
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, again := refused.LoadOrStore(r.URL.Path, true); !again && strings.HasSuffix(r.URL.Path, "refused-once") {
-			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Retry-After", "3") // a summary names holds of a second or more
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 		if strings.HasSuffix(r.URL.Path, "unpaid") {

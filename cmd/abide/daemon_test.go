@@ -54,7 +54,7 @@ func newDaemon(t *testing.T, dir, program string, env []string, args ...string) 
 	d.out, d.log = newTranscript(d.ended), newTranscript(d.ended)
 	d.cmd = exec.Command(program, args...)
 	d.cmd.Dir = dir
-	d.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}, env...)
+	d.cmd.Env = append(environ(dir), env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.log
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)

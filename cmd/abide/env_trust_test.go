@@ -23,7 +23,7 @@ func TestEnvTrustsTheCAOfAServiceOnlyWhenAsked(t *testing.T) {
 		home := t.TempDir()
 		cmd := exec.Command("abide", append([]string{"env", "--admin", d.admin}, args...)...)
 		cmd.Dir = home
-		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+		cmd.Env = environ(home)
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()

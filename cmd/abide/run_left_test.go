@@ -20,6 +20,7 @@ import (
 // TestARequestThatIsGivenUpLateIsCountedAsGivenUp: in the middle of its answer, and while it is held
 // by a command that ends at once.
 func TestARequestThatIsGivenUpLateIsCountedAsGivenUp(t *testing.T) {
+	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			w.Header().Set("Content-Length", "100000")
@@ -139,6 +140,7 @@ func TestALongHoldSaysHowItsLimitBecameKnown(t *testing.T) {
 
 // TestAReportOfTheStateFileNamesHiddenLimits: as the run did that found them.
 func TestAReportOfTheStateFileNamesHiddenLimits(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var passed []time.Time
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -43,7 +43,7 @@ func counterIn(t *testing.T, attributes *syscall.SysProcAttr, streams func(*exec
 	d := &daemon{t: t, ended: make(chan struct{})}
 	d.out, d.log = newTranscript(d.ended), newTranscript(d.ended)
 	d.cmd = exec.Command("abide", "run", "--data", "none", "--", "count-signals")
-	d.cmd.Dir, d.cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	d.cmd.Dir, d.cmd.Env = dir, environ(dir)
 	d.cmd.SysProcAttr = attributes
 	streams(d.cmd, d.out)
 	if err := d.cmd.Start(); err != nil {

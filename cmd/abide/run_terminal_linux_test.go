@@ -44,7 +44,7 @@ func heldRun(dir string, o *origin, args ...string) *exec.Cmd {
 	args = append([]string{"run"}, args...)
 	cmd := exec.Command("abide", append(args, "--", "sh", "-c", "fetch http://api.test/held & fetch http://api.test/held & wait")...)
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"), o.named()}
+	cmd.Env = append(environ(dir), o.named())
 	return cmd
 }
 

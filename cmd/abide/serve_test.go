@@ -44,7 +44,7 @@ func TestServePrintsWhereItIsAndServes(t *testing.T) {
 // shell runs lines in a crawler's shell, which knows nothing but the user's home.
 func shell(dir, lines string) (string, error) {
 	cmd := exec.Command("sh", "-c", lines)
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	cmd.Env = environ(dir)
 	cmd.Dir = dir
 	got, err := cmd.CombinedOutput()
 	return string(got), err
@@ -95,7 +95,7 @@ func TestTheLinesToCopyWorkWhereAbideIsNotInThePath(t *testing.T) {
 		t.Errorf("the lines are\n%s", lines)
 	}
 	cmd := exec.Command("/bin/sh", "-c", lines+"curl -sS http://api.test/; command -v abide")
-	cmd.Env, cmd.Dir = []string{"HOME=" + dir, without}, dir
+	cmd.Env, cmd.Dir = append(environ(dir), without), dir
 	if got, err := cmd.CombinedOutput(); err != nil || string(got) != "from the origin"+filepath.Join(bin, "abide")+"\n" {
 		t.Errorf("%v: %s\n%s", err, got, lines)
 	}
@@ -313,7 +313,7 @@ func TestALogThatNobodyReadsDoesNoHarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("abide", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-access")
-	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir}
+	cmd.Dir, cmd.Env = dir, environ(dir)
 	cmd.Stdout, cmd.Stderr = written, written
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -414,7 +414,7 @@ func TestRunPassesSignalsToItsCommand(t *testing.T) {
 		d := &daemon{t: t, ended: make(chan struct{})}
 		d.out = newTranscript(d.ended)
 		d.cmd = exec.Command("abide", "run", "--", "sh", "-c", script)
-		d.cmd.Dir, d.cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+		d.cmd.Dir, d.cmd.Env = dir, environ(dir)
 		d.cmd.Stdin, d.cmd.Stdout, d.cmd.Stderr = read, d.out, os.Stderr
 		// A session of its own: without a terminal, nobody else passes SIGINT on.
 		d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

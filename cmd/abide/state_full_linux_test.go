@@ -39,6 +39,7 @@ func spoiled(t *testing.T, data string, small bool) (mend func()) {
 // TestAFullDiskIsSaidAndServedOn: requests go on, /readyz, the log and the metrics
 // say it, once, and it is over when there is room again.
 func TestAFullDiskIsSaidAndServedOn(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"full", "taken away"} {
 		t.Run(how, func(t *testing.T) { cannotBeWritten(t, how == "full") })
 	}

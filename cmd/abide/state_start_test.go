@@ -107,7 +107,7 @@ func TestADirectoryOfSomebodyElseIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, serveArgs...)
-	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir}
+	cmd.Dir, cmd.Env = dir, environ(dir)
 	if os.Geteuid() == 0 { // who may do everything is no test
 		for at := program; at != "/"; at = filepath.Dir(at) {
 			openTo(t, at)

@@ -103,7 +103,7 @@ egress: {roots: site.pem, resolve: {"example.com:443": "`+site.Listener.Addr().S
 	}
 	command := func(args ...string) (string, error) {
 		c := exec.Command("abide", args...)
-		c.Dir, c.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+		c.Dir, c.Env = dir, environ(dir)
 		text, err := c.CombinedOutput()
 		return string(text), err
 	}
@@ -157,7 +157,7 @@ func TestACertificateThatCannotBeReadIsNamed(t *testing.T) {
 	} {
 		write(t, dir+"/abide.yaml", document)
 		c := exec.Command("abide", "check")
-		c.Dir, c.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+		c.Dir, c.Env = dir, environ(dir)
 		text, err := c.CombinedOutput()
 		if (err == nil) != (want == "") || !strings.Contains(string(text), want) {
 			t.Errorf("%q: %v %s", document, err, text)
