@@ -29,8 +29,8 @@ func (s *Sites) VisitSavedLimits(now time.Time, visit func(SavedLimit)) {
 	s.showing.Lock()
 	defer s.showing.Unlock()
 	for _, key := range s.saved.keys(kindOfLedger, mostSaved) {
-		parts := append(strings.SplitN(key, store.Separator, 3), "")
-		name, slot, whose := parts[0], parts[1], parts[2]
+		name, budget, _ := strings.Cut(key, store.Separator)
+		slot, whose, _ := strings.Cut(budget, store.Separator)
 		site, of := s.shown(name), s.names.Local(name, slot, whose)
 		id, _ := s.ID(slot)
 		l, exists := site.LimitOf(id)

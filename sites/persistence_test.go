@@ -89,6 +89,15 @@ func TestWhatIsReadOfVeryManyHostsIsBounded(t *testing.T) {
 	}
 }
 
+// TestSavedKeysThatNameNoLimitAreNotShown: a damaged file has them, or one of another version.
+func TestSavedKeysThatNameNoLimitAreNotShown(t *testing.T) {
+	p := NewPersistence(crowd{}, nil)
+	if err := p.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	New(Options{Persistence: p, Names: alike{}}).VisitSavedLimits(day0, func(l SavedLimit) { t.Errorf("%v is shown", l) })
+}
+
 // slow are documents that are read slowly.
 type slow struct{ Documents }
 
