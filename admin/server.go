@@ -85,7 +85,7 @@ func (h *readiness) answer(w http.ResponseWriter, r *http.Request) {
 	if !ready(checks) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	for _, one := range status.FoldChecks(checks) {
+	for _, one := range checks {
 		line := one.Name + ": " + one.Word()
 		if one.Detail != "" && detailed {
 			line += " (" + one.Detail + ")"

@@ -99,9 +99,6 @@ func (b *block) forbidden(now time.Time, host, route string, page Page) Access {
 	return Verify
 }
 
-// Refusing is the number of answers 403 in a row from which a site is said to refuse everything.
-const Refusing = 10
-
 // verified ends a verification. That a block is over says nothing of what looks like it.
 func (b *block) verified(now time.Time, blocked bool) {
 	switch {

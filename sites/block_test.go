@@ -3,8 +3,6 @@ package sites
 import (
 	"testing"
 	"time"
-
-	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // newBlock is a block of a site that has answered often.
@@ -106,23 +104,5 @@ func TestAPageThatLooksDifferentIsVerified(t *testing.T) {
 	}
 	if verified != mostPages {
 		t.Errorf("%d of 100 pages are verified", verified)
-	}
-}
-
-func TestASiteThatRefusesAllIsNamedUntilItAnswers(t *testing.T) {
-	all := New(Options{})
-	site := all.Open("a.test")
-	for n := 1; n <= Refusing+1; n++ {
-		if _, streak := site.Forbidden(noon, "a.test", "GET /", Page{}); streak != n {
-			t.Errorf("%d of %d", streak, n)
-		}
-		if got := all.Refusing()["a.test"]; (got == n) != (n >= Refusing) {
-			t.Errorf("%d after %d", got, n)
-		}
-	}
-	c, _ := site.Class("GET", "", "/", 0)
-	site.learn(&Answer{At: noon, Sent: noon, Class: c, Lesson: &learn.Lesson{}})
-	if len(all.Refusing()) != 0 {
-		t.Errorf("after a success: %v", all.Refusing())
 	}
 }

@@ -178,15 +178,11 @@ func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 func (s *Site) End() { s.flying.Add(-1) }
 
 // Forbidden takes an answer 403 to a request of a host and a route, of which no header and no text says
-// more, and returns its meaning, and the number of such answers since the last success.
-func (s *Site) Forbidden(now time.Time, host, route string, page Page) (meaning Access, streak int) {
+// more, and returns its meaning.
+func (s *Site) Forbidden(now time.Time, host, route string, page Page) Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.block.streak
-	if meaning = s.block.forbidden(now, host, route, page); s.block.streak == before {
-		return meaning, 0
-	}
-	return meaning, s.block.streak
+	return s.block.forbidden(now, host, route, page)
 }
 
 // Verified says whether the site refuses a request that succeeded before.

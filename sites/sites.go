@@ -123,19 +123,6 @@ func (s *Sites) visit(visit func(name string, site *Site)) {
 	}
 }
 
-// Refusing returns the sites that have answered 403 to all requests lately: site → the number of these.
-func (s *Sites) Refusing() map[string]int {
-	found := map[string]int{}
-	s.visit(func(name string, site *Site) {
-		site.mu.Lock()
-		defer site.mu.Unlock()
-		if site.block.streak >= Refusing {
-			found[name] = site.block.streak
-		}
-	})
-	return found
-}
-
 // Known lists sites with learned limits, at most so many: those of this process, and saved
 // ones.
 func (s *Sites) Known(most int) []string {

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -27,27 +26,6 @@ func (c Check) Word() string {
 		return "degraded"
 	}
 	return "ok"
-}
-
-// mostChecks is the number of checks with the same detail up to which each has a line.
-const mostChecks = 3
-
-// FoldChecks has one check for many of the same detail that follow each other, as of sites that block: it names the first.
-func FoldChecks(list []Check) (folded []Check) {
-	for len(list) > 0 {
-		n := 1
-		for n < len(list) && list[n].Detail == list[0].Detail && list[n].Word() == list[0].Word() {
-			n++
-		}
-		if check := list[0]; n > mostChecks {
-			check.Name = fmt.Sprintf("%s, %s, %s and %d more", check.Name, list[1].Name, list[2].Name, n-mostChecks)
-			folded = append(folded, check)
-		} else {
-			folded = append(folded, list[:n]...)
-		}
-		list = list[n:]
-	}
-	return folded
 }
 
 // mostDescribed bounds the sites that the status for people lists; abide sites lists them all.

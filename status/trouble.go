@@ -112,8 +112,8 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 		switch {
 		case !one.OK:
 			all.add(one.Name, Trouble{Many: "checks", Reason: cmp.Or(one.Detail, "not ready"), Tone: "bad"})
-		case one.Degraded && !slices.ContainsFunc(s.Breakers, func(b Breaker) bool { return b.Site == one.Name && b.State == Failing }):
-			all.add(one.Name, Trouble{Many: "sites", Reason: one.Detail, Tone: "warm"})
+		case one.Degraded:
+			all.add(one.Name, Trouble{Many: "checks", Reason: one.Detail, Tone: "warm"})
 		}
 	}
 	first := len(all.list)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
@@ -137,8 +138,8 @@ type Facts struct {
 	Failed  []store.Failure // the part of it that is of the last minutes, see Lately
 	Limits  []status.Limit
 	Tokens  status.Tokens
-	Pools   map[string]string // :: site → its pool, "" for none
-	Waiting map[string]int    // :: site → requests that wait
+	Pools   map[string]string            // :: site → its pool, "" for none
+	Waiting map[string]queue.SiteWaiting // :: site → the requests that wait
 	Unread  []status.SiteUnread
 	Broken  []status.Breaker // those that are not closed
 	Shared  []history.SharedName

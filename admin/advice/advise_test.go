@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
@@ -17,7 +18,7 @@ var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // factsOf are the facts of the last hour, with changes.
 func factsOf(changes ...func(*Facts)) Facts {
-	f := Facts{Now: noon, Since: noon.Add(-time.Hour), Active: time.Hour, Pools: map[string]string{}, Waiting: map[string]int{}}
+	f := Facts{Now: noon, Since: noon.Add(-time.Hour), Active: time.Hour, Pools: map[string]string{}, Waiting: map[string]queue.SiteWaiting{}}
 	for _, change := range changes {
 		change(&f)
 	}
@@ -66,7 +67,12 @@ func announced(list ...status.Announced) func(*Facts) {
 	return func(f *Facts) { f.Tokens.Limits = append(f.Tokens.Limits, list...) }
 }
 
-func waiting(site string, n int) func(*Facts) { return func(f *Facts) { f.Waiting[site] = n } }
+// waiting has requests that wait at a site, of which the queue expects the last to go after a time.
+func waiting(site string, n int, after time.Duration) func(*Facts) {
+	return func(f *Facts) {
+		f.Waiting[site] = queue.SiteWaiting{Held: n, Last: func() time.Time { return noon.Add(after) }}
+	}
+}
 
 func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 	const site = "api.test"
@@ -77,7 +83,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		}
 		return list
 	}
-	limit := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Per: "1s", Window: 1}
+	second := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Per: "1s", Window: 1}
 	bytes := status.Limit{Site: site, Limit: "1MB per 1m", Amount: 1e6, Unit: "bytes", Per: "1m", Window: 60}
 	five := status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Remaining: 0, Window: 1}
 	unknown := status.Announced{Site: site, Title: "5 requests", Limit: 5, Remaining: 0}
@@ -93,11 +99,14 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 	}{
 		"a limit of tokens is busy": {
 			"limit",
-			[]func(*Facts){blocked(site, "900 requests per 15m by token", .92), limits(perToken(0)...), pool(site, three), waiting(site, 3600)},
-			[]string{"has held requests for 92 % of the time, 55 min 12 s of 1 h 00 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:15:00 instead of 12:30:00 UTC"},
+			[]func(*Facts){blocked(site, "900 requests per 15m by token", .92), limits(perToken(0)...), pool(site, three), waiting(site, 3600, 25*time.Minute)},
+			[]string{"has held requests for 92 % of the time, 55 min 12 s of 1 h 00 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:10:00 instead of 12:25:00 UTC"},
 		},
-		"a limit of tokens is busy for a moment": {"limit", []func(*Facts){blocked(site, "900 requests per 15m by token", .05), limits(perToken(0)...), pool(site, three)}, nil},
-		"a limit without tokens is busy":         {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit)}, []string{`the configured limit "1 request per 1s"`, "Twice the limit would raise 1/s to 2/s, if the site allows it"}},
+		"the store is slower than the limit":              {"limit", []func(*Facts){blocked(site, "store", .5), blocked(site, second.Limit, .05), limits(second), used(site, "a", 3, 1800, 0, 0, 0)}, []string{"the time in which abide stores its counts has held requests for 50 % of the time", "Look at the disk"}},
+		"the limit is reached although the store is slow": {"limit", []func(*Facts){blocked(site, "store", .5), blocked(site, second.Limit, .05), limits(second), used(site, "a", 3, 3500, 0, 0, 0)}, nil},
+		"another limit holds for longer than the store":   {"limit", []func(*Facts){blocked(site, "store", .2), blocked(site, "paused by the operator", .3), used(site, "a", 3, 1800, 0, 0, 0)}, nil},
+		"a limit of tokens is busy for a moment":          {"limit", []func(*Facts){blocked(site, "900 requests per 15m by token", .05), limits(perToken(0)...), pool(site, three)}, nil},
+		"a limit without tokens is busy":                  {"limit", []func(*Facts){blocked(site, second.Limit, .5), limits(second)}, []string{`the configured limit "1 request per 1s"`, "Twice the limit would raise 1/s to 2/s, if the site allows it"}},
 		"another limit allows little more": {
 			"limit",
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five), limits(status.Limit{Site: site, Limit: "1000 requests per 1m", Amount: 1000, Unit: "requests", Window: 60})},
@@ -179,10 +188,10 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"backends failed":                  {"limit", []func(*Facts){blocked(site, "backend", .5)}, nil},
 		"the operator has paused the site": {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
 
-		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},
+		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, second.Limit, .5), limits(second), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},
 		"a limit is above the announced one": {"limit-below-announced", []func(*Facts){blocked(site, "9 requests per 1s", .5), limits(status.Limit{Site: site, Limit: "9 requests per 1s", Amount: 9, Unit: "requests", Window: 1}), announced(five)}, nil},
-		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .001), limits(limit), announced(five)}, nil},
-		"another site announces more":        {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), announced(status.Announced{Site: "other.test", Limit: 5, Window: 1})}, nil},
+		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, second.Limit, .001), limits(second), announced(five)}, nil},
+		"another site announces more":        {"limit-below-announced", []func(*Facts){blocked(site, second.Limit, .5), limits(second), announced(status.Announced{Site: "other.test", Limit: 5, Window: 1})}, nil},
 
 		"one client fills a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 100)}, []string{"full 12 min 00 s of each hour", "90 % of the bytes are those of one client, big"}},
 		"two clients fill a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500), used(site, "small", 3, 1, 0, 0, 500)}, nil},
@@ -190,7 +199,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
 
 		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 1 h 00 min", "write the limit under sites"}},
-		"a site with a limit refuses much": {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(limit)}, []string{"lower the limits"}},
+		"a site with a limit refuses much": {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(second)}, []string{"lower the limits"}},
 		"a site refuses little":            {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
 		"a token is not accepted": {"denied-token", []func(*Facts){pool(site, three), func(f *Facts) {
 			token := &f.Tokens.Pools[0].Tokens[2]
@@ -228,7 +237,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a backend does not work": {"outage", []func(*Facts){func(f *Facts) {
 			f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open", Why: "the host refused the connection"}}
 		}}, []string{"api.test / b does not work: the host refused the connection. Look at it"}},
-		"a limit of what does not work": {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, State: "open"}} }}, nil},
+		"a limit of what does not work": {"limit", []func(*Facts){blocked(site, second.Limit, .5), limits(second), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, State: "open"}} }}, nil},
 		"abide forbids it":              {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403: by abide: forbidden", 38), failed(site, "forbidden", 38)}, nil},
 		"a name has one address":        {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
 		"https passes unread": {"unread", []func(*Facts){func(f *Facts) {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abide-proxy/abide/limit"
-	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
@@ -43,7 +41,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 		return status.LimitName(b.Limit), "Look at the site: the log and abide status say how it refuses or fails."
 	case b.Limit == "token", b.Limit == "no token":
 		return status.LimitName(b.Limit), f.moreTokens(b.Site)
-	case b.Limit == "store":
+	case b.Limit == "store" && f.storeSlows(b):
 		return status.LimitName(b.Limit), "Look at the disk of its data directory, or at the store: abide status says how it is."
 	}
 	if written := f.limits(b.Site, b.Limit); len(written) > 0 {
@@ -57,6 +55,18 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 		return fmt.Sprintf("the limit %q, which the site announces,", announced[0].Label()), f.changeAnnounced(b.Site, announced)
 	}
 	return "", "" // a backend, which outages names, a pause by the operator, or a limit that is not known any more
+}
+
+// reachedShare is the part of a limit that has to be sent for it to count as reached.
+const reachedShare = 0.9
+
+// storeSlows reports whether a site was sent less than its limits allow because its requests waited for the store: no limit
+// was reached, and none held requests for longer.
+func (f *Facts) storeSlows(b store.Blocked) bool {
+	sent := float64(f.usage[b.Site].Requests) / f.elapsed().Seconds()
+	return f.others(b.Site, "", f.usable(f.Pools[b.Site]), sent/reachedShare).limit == "" && !slices.ContainsFunc(f.History.Blocked, func(other store.Blocked) bool {
+		return other.Site == b.Site && other.Busy > b.Busy
+	})
 }
 
 // Raise returns the rate with one more token, or with twice a limit: "" where that is not known.
@@ -112,7 +122,7 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	case limit.Window <= 0:
 		return fmt.Sprintf("More than %d at once would help, if the site allows it.", limit.Amount)
 	}
-	budget := budget{f.Now, int64(len(limits)), limit.Amount, status.DurationOf(limit.Window), left(limits)}
+	budget := budget{int64(len(limits)), limit.Amount, status.DurationOf(limit.Window), left(limits)}
 	if limit.By == "token" && f.usable(f.Pools[site]) > 0 {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
 		return f.oneMoreToken(budget, site, limit.Limit)
@@ -121,7 +131,7 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	more := budget
 	more.amount *= 2
 	more.left += budget.meters * budget.amount
-	return budget.raised("Twice the limit", more, f.Waiting[site], others, others, ", if the site allows it")
+	return budget.raised("Twice the limit", more, f.ends(site, budget, more), others, others, ", if the site allows it")
 }
 
 // changeHidden describes what helps where a site refuses requests by limits that it does not announce, or at random.
@@ -156,7 +166,7 @@ func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	for _, l := range limits {
 		remaining += max(l.Remaining, 0)
 	}
-	return f.oneMoreToken(budget{f.Now, int64(n), announced.Limit, status.DurationOf(announced.Window), remaining}, site, announced.Name())
+	return f.oneMoreToken(budget{int64(n), announced.Limit, status.DurationOf(announced.Window), remaining}, site, announced.Name())
 }
 
 // ceiling is the lowest rate, below the one that is wanted, that limits allow, and the title of the limit; "": no limit
@@ -214,12 +224,11 @@ func (f *Facts) oneMoreToken(b budget, site, limit string) string {
 	more.left += b.amount
 	what := "One more token in the pool " + f.Pools[site]
 	before := f.others(site, limit, int(b.meters), b.perSecond())
-	return b.raised(what, more, f.Waiting[site], before, f.others(site, limit, int(more.meters), more.perSecond()), "")
+	return b.raised(what, more, f.ends(site, b, more), before, f.others(site, limit, int(more.meters), more.perSecond()), "")
 }
 
 // budget is a limit of which several have their own.
 type budget struct {
-	now    time.Time
 	meters int64 // how many have their own
 	amount int64 // of each
 	window time.Duration
@@ -229,18 +238,15 @@ type budget struct {
 // perSecond returns the rate of all of the limit.
 func (b budget) perSecond() float64 { return float64(b.meters*b.amount) / b.window.Seconds() }
 
-// done returns the time at which so many requests will have gone.
-func (b budget) done(requests int) time.Time {
-	of := forecast.Budget{
-		Spec:   limit.Spec{As: limit.Rolling, Amount: b.meters * b.amount, Window: b.window},
-		Amount: b.meters * b.amount, Left: b.left,
-	}
-	return of.Forecast(b.now, int64(requests)).Done
+// windows returns the number of windows that have to begin before so many requests have gone.
+func (b budget) windows(requests int) time.Duration {
+	all := max(b.meters*b.amount, 1)
+	return time.Duration(max(int64(requests)-b.left+all-1, 0) / all)
 }
 
 // raised describes the effect of a change. The ceilings of the other limits, before and after it, may make
-// the effect smaller. provided ends the sentence where the change helps.
-func (b budget) raised(what string, more budget, waiting int, before, after ceiling, provided string) string {
+// the effect smaller. ends says what becomes of the requests that wait, and provided ends the sentence where the change helps.
+func (b budget) raised(what string, more budget, ends string, before, after ceiling, provided string) string {
 	now, then := b.perSecond(), more.perSecond()
 	if before.limit != "" {
 		now = min(now, before.perSecond)
@@ -249,23 +255,30 @@ func (b budget) raised(what string, more budget, waiting int, before, after ceil
 	case after.limit == "" && after.until != "":
 		return fmt.Sprintf("%s would raise %s to %s, until %q is used up%s.", what, rate(now), rate(then), after.until, provided)
 	case after.limit == "":
-		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, rate(now), rate(then), ends(b, more, waiting), provided)
+		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, rate(now), rate(then), ends, provided)
 	case after.perSecond > now*1.01:
 		return fmt.Sprintf("%s would raise %s to %s, which %q allows%s.", what, rate(now), rate(after.perSecond), after.limit, provided)
 	}
 	return fmt.Sprintf("%s would not help: %q allows %s.", what, after.limit, rate(after.perSecond))
 }
 
-// ends says when the requests that wait will have gone, with the one limit and with the other.
-func ends(now, then budget, waiting int) string {
-	if waiting < 2 {
+// ends says when the requests that wait at a site will have gone: with a limit as it is, as the queue expects, and with
+// more of it, by which fewer windows have to begin.
+func (f *Facts) ends(site string, now, then budget) string {
+	waits := f.Waiting[site]
+	sooner := (now.windows(waits.Held) - then.windows(waits.Held)) * now.window
+	if waits.Held < 2 || sooner < time.Second {
 		return ""
 	}
-	was, at := now.done(waiting), then.done(waiting)
-	if was.IsZero() || at.IsZero() || was.Sub(at) < time.Second {
+	last := waits.Last()
+	if last.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(", and the %d requests that wait now would have gone by %s instead of %s UTC", waiting, clock(at, now.now), clock(was, now.now))
+	at := last.Add(-sooner)
+	if at.Before(f.Now) {
+		at = f.Now
+	}
+	return fmt.Sprintf(", and the %d requests that wait now would have gone by %s instead of %s UTC", waits.Held, clock(at, f.Now), clock(last, f.Now))
 }
 
 func left(limits []status.Limit) (n int64) {

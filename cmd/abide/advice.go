@@ -10,6 +10,7 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/advice"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -71,10 +72,10 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 func (a *program) adviceFacts(now time.Time) advice.Facts {
 	f := advice.Facts{
 		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(), Shared: a.history.SharedNames(now),
-		Pools: map[string]string{}, Waiting: map[string]int{}, Broken: status.NotClosed(a.proxy.Breakers()), Paused: a.proxy.Pauses(),
+		Pools: map[string]string{}, Waiting: map[string]queue.SiteWaiting{}, Broken: status.NotClosed(a.proxy.Breakers()), Paused: a.proxy.Pauses(),
 	}
 	for _, one := range a.proxy.Waiting() {
-		f.Waiting[one.Site] = one.Held
+		f.Waiting[one.Site] = one
 	}
 	return f
 }

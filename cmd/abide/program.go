@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -29,7 +28,6 @@ import (
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/dispatch"
-	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
@@ -294,15 +292,7 @@ func (a adminProcess) Ready() []status.Check {
 		return []status.Check{{Name: status.Draining, Detail: drainText(*until)}}
 	}
 	checks := []status.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}
-	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.checks(), refusingChecks(a.proxy.Refusing()))
-}
-
-// refusingChecks returns a check for each of the first sites that answer 403 to all requests.
-func refusingChecks(streaks map[string]int) (checks []status.Check) {
-	for _, site := range slices.Sorted(maps.Keys(streaks))[:min(len(streaks), status.MaxListed)] {
-		checks = append(checks, status.Check{Name: site, OK: true, Degraded: true, Detail: fmt.Sprintf("at least the last %d answers were 403: the site may block this crawler", sites.Refusing)})
-	}
-	return checks
+	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.checks())
 }
 
 // openCA opens the certificate authority in the data directory. It makes one in memory when

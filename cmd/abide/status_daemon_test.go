@@ -126,10 +126,10 @@ func TestABlockIsSaid(t *testing.T) {
 		t.Fatalf("%v %v", answer, err)
 	}
 	answer.Body.Close()
-	d.log.await(t, "the site refuses all requests: it may block this crawler.*site=api.test")
+	d.log.await(t, "api.test fails: it answers 403 to all requests.*site=api.test")
 	d.log.await(t, "reason\"?[=:]\"?wish")
 	for command, want := range map[string][]string{
-		"status": {"api.test: at least the last 10 answers were 403: the site may block this crawler", "\nfailed since the start\n\napi.test: 12 answers 403 ", "1 wish, see docs/"},
+		"status": {"api.test: failing: it answers 403 to all requests, so it may block this crawler", "\nfailed since the start\n\napi.test: 12 answers 403 ", "1 wish, see docs/"},
 		"advise": {"1. api.test answered 403 to 12 of 12 requests, so it may block this crawler.\n"},
 	} {
 		_, out, _ := d.command(command)

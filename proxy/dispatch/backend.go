@@ -212,7 +212,12 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 	if how != backends.Unknown {
 		failure := failureOf(code, err, limited)
 		unreached := err != nil && unsent(err) && (of.Backend != "" || answered)
-		began, ended := s.Answered(of, failure, blocked || unreached, now)
+		certain := blocked || unreached
+		if code == http.StatusForbidden {
+			n, _ := s.Streak(of, now)
+			certain = certain || n+1 >= manyForbidden
+		}
+		began, ended := s.Answered(of, failure, certain, now)
 		if began && until.IsZero() && s.Loggable() {
 			text := fmt.Sprintf("%s fails: %s", name, failure)
 			if unreached {
@@ -263,6 +268,9 @@ func breakerOf(site string, b *backends.Backend) backends.Key {
 	}
 	return backends.Key{Site: site, Backend: b.Name}
 }
+
+// manyForbidden is the number of answers 403 in a row from which a site is said to refuse everything, however fast they came.
+const manyForbidden = 10
 
 // failureOf returns the failure of an attempt, as long as each other fails like it an outage: "" for an answer that a site
 // which works gives, too.

@@ -57,7 +57,7 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	}
 	if status == http.StatusForbidden && !v.again && known != nil && !answered && t.plan != nil && t.plan.Learns {
 		// It has answered nothing else, so no request can verify that it blocks: the pauses double, up to that of the breaker.
-		if n, lasts := s.breakers.Streak(x.breaker(), x.answered); n >= sites.Refusing {
+		if n, lasts := s.breakers.Streak(x.breaker(), x.answered); n >= manyForbidden {
 			t.permit.Cool(x.breakerScope(), x.answered.Add(min(lasts, s.breakers.rule().Pause)), failureOf(status, nil, false))
 		}
 	}
@@ -294,11 +294,7 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 		return v
 	}
 	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
-	meaning, streak := known.Forbidden(x.answered, x.Target.HostPort(), x.subject.Class.Route, page)
-	if streak == sites.Refusing {
-		s.log.WithFields(logrus.Fields{"site": x.site, "status": status, "answers": streak}).Warn("the site refuses all requests: it may block this crawler")
-	}
-	switch meaning {
+	switch known.Forbidden(x.answered, x.Target.HostPort(), x.subject.Class.Route, page) {
 	case sites.Verify:
 		t.probe = probeNext
 		return verdict{again: true, reason: "verified"}

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -113,6 +114,29 @@ func TestASiteThatForbidsAllFromTheStartIsAskedRarely(t *testing.T) {
 		}
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("20 requests in %v after it answers", took)
+		}
+	})
+}
+
+// TestASiteThatForbidsSomeAtRandomDoesNotForbidAll: the log does not flap, and has no time that is over.
+func TestASiteThatForbidsSomeAtRandomDoesNotForbidAll(t *testing.T) {
+	chance := rand.New(rand.NewPCG(1, 2))
+	run(t, func(rw http.ResponseWriter, _ *http.Request) {
+		if chance.Float64() < .4 {
+			rw.WriteHeader(http.StatusForbidden)
+		}
+	}, "", func(w rig) {
+		for range 600 {
+			w.Get("http://site.test/")
+			time.Sleep(3 * time.Second)
+			if b := w.Breakers(); len(b) > 0 && b[0].State != "" && b[0].State != "closed" {
+				t.Errorf("after %v: %+v", time.Since(w.Began), b)
+			}
+		}
+		for _, line := range w.Log.AllEntries() {
+			if strings.Contains(line.Message, "fails") || strings.Contains(line.Message, "answers again") || strings.Contains(line.Message, "(in 0s)") {
+				t.Error(line.Message)
+			}
 		}
 	})
 }

@@ -101,7 +101,7 @@ func (x *Request) decidedOutcome(status int, err error, v verdict) {
 	case err != nil:
 		x.LogDecision("no answer after %v: %s", took, upstream.KindOf(err))
 	case v.refused:
-		x.LogDecision("refused after %v: status %d, of the %s, until %s (%s)", took, status, x.progress.learned.word, sitelog.ClockTime(x.answered, v.until), v.why)
+		x.LogDecision("refused after %v: status %d, of the %s%s (%s)", took, status, x.progress.learned.word, sitelog.Until(x.answered, v.until), v.why)
 	default:
 		x.LogDecision("answered after %v: status %d", took, status)
 	}

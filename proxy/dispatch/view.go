@@ -125,9 +125,6 @@ func (v *View) failing() map[string]string {
 	return found
 }
 
-// Refusing returns the sites that have answered 403 to all requests lately: site → the number of these.
-func (v *View) Refusing() map[string]int { return v.storage.learned.Refusing() }
-
 // Pools returns all pools, in order of their names.
 func (v *View) Pools() []status.Pool { return v.current.Load().pools.status(v.clock.Now()) }
 

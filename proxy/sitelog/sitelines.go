@@ -347,9 +347,13 @@ func (r *Refusal) describe(now time.Time) siteLine {
 	case "route":
 		what = "under the same limit is sent"
 	}
-	text += fmt.Sprintf("; nothing %s until %s (%s); ", what, ClockTime(now, r.Until), r.Why)
+	again := "the request is sent again"
+	if until := Until(now, r.Until); until != "" {
+		text, again = text+"; nothing "+what+until, again+" then"
+	}
+	text += " (" + r.Why + "); "
 	if r.Again {
-		return siteLine{text + "the request is sent again then, the client does not see it", fields, nil}
+		return siteLine{text + again + ", the client does not see it", fields, nil}
 	}
 	return siteLine{text + "the client is given the refusal", fields, nil}
 }
@@ -374,7 +378,7 @@ func heldRequests(h *queue.SiteWaiting) string {
 
 // HeldUntil continues a text about n held requests: until when the first is held, and why.
 func HeldUntil(now time.Time, n int, k queue.Blocker) string {
-	text := " until " + ClockTime(now, k.Until)
+	text := Until(now, k.Until)
 	switch {
 	case k.Behind:
 		text = " until those before it have gone"
@@ -384,7 +388,7 @@ func HeldUntil(now time.Time, n int, k queue.Blocker) string {
 		text = " until the site is resumed"
 	case k.Until.IsZero():
 		text = " until another request is finished"
-	case n > 1 && !status.IsPause(k.Limit):
+	case n > 1 && !status.IsPause(k.Limit) && text != "":
 		text = ", the first" + text
 	}
 	why := ""
@@ -402,10 +406,7 @@ func HeldUntil(now time.Time, n int, k queue.Blocker) string {
 
 // LastText continues such a text: when the last of the requests goes, "" if that is not known.
 func LastText(now, last time.Time) string {
-	if last.IsZero() {
-		return ""
-	}
-	return "; the last goes at " + ClockTime(now, last)
+	return strings.Replace(Until(now, last), " until", "; the last goes at", 1)
 }
 
 func times(n int) string {
@@ -418,14 +419,17 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// ClockTime is a time of day, with the date if it is another day.
-func ClockTime(now, at time.Time) string {
+// Until is " until" and a time of day, with the date if it is another day, and "" for a time that is not known, or over but for a moment.
+func Until(now, at time.Time) string {
+	if at.Sub(now) < 50*time.Millisecond {
+		return ""
+	}
 	layout := "15:04:05"
 	if at.Sub(now) > 12*time.Hour {
 		layout = "2006-01-02 15:04:05"
 	}
 	up := at.Add(time.Second - 1).Truncate(time.Second) // it is not sent before at
-	return up.In(now.Location()).Format(layout) + " (in " + InSeconds(max(at.Sub(now), 0)) + ")"
+	return " until " + up.In(now.Location()).Format(layout) + " (in " + InSeconds(at.Sub(now)) + ")"
 }
 
 // InSeconds formats a duration: 2.1s, 40s, 3m20s.

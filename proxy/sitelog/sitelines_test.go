@@ -101,7 +101,7 @@ func TestThereIsAtMostOneLineAMinuteOfAKind(t *testing.T) {
 	lines = append(lines, texts(t, &l)...)
 	begins, held := 0, 0
 	for _, line := range lines {
-		if strings.Contains(line, " held until ") {
+		if strings.Contains(line, " of news is held") {
 			begins++
 		}
 		if _, rest, ends := strings.Cut(line, "held for over a second: "); ends {
@@ -162,6 +162,21 @@ func TestALineThatIsWrittenLaterSaysWhenTheSiteAccepted(t *testing.T) {
 	l.take()
 	l.pass(at(62))
 	wantLines(t, &l, "api.test: the site accepts requests again, after 1.5s; refusals: 1, of which clients saw 0")
+}
+
+// TestNoTimeThatIsOverIsTold: of a refusal without a time, and of a request whose time has come.
+func TestNoTimeThatIsOverIsTold(t *testing.T) {
+	var l siteLines
+	l.refused(at(5), Refusal{Site: "api.test", Status: 403, Scope: "site", Why: "the site refuses everything", Again: true})
+	wantLines(t, &l, "api.test: the site refuses a request (status 403) (the site refuses everything); the request is sent again, the client does not see it")
+	for _, k := range []queue.Blocker{{Limit: "cooldown", Until: at(5)}, {Limit: "5 per 1s", Until: at(4)}} {
+		if got := HeldUntil(at(5), 3, k); strings.Contains(got, "until") || strings.Contains(got, "first") {
+			t.Error(got)
+		}
+	}
+	if got := LastText(at(5), at(4)); got != "" {
+		t.Error(got)
+	}
 }
 
 func TestARefusalNamesTheBackendThatIsPaused(t *testing.T) {

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -258,9 +259,10 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (
 	defer s.mu.Unlock()
 	before, there := s.streaks[of]
 	after := before.add(cause, certain, now)
-	if cause == "" {
+	switch {
+	case cause == "" && now.Sub(after.latest) >= remembered:
 		delete(s.streaks, of)
-	} else {
+	case cause != "" || there:
 		if !there && len(s.streaks) >= mostBreakers {
 			clear(s.streaks)
 		}
@@ -282,31 +284,42 @@ func (s *Breakers) Streak(of Key, now time.Time) (n int, lasts time.Duration) {
 }
 
 const (
-	// fewestFailing answers in a row that fail alike, over shortestOutage, are an outage. Without another answer
-	// it is told for streakLasts.
+	// fewestFailing answers in a row that fail alike, over shortestOutage, are an outage, unless a site that fails some
+	// requests at random would show as many in a row with a probability of byChance: how many it fails is remembered.
+	// Without another answer an outage is told for streakLasts.
 	fewestFailing  = 5
+	byChance       = 1e-6
+	remembered     = 24 * time.Hour // after the last failure
 	shortestOutage = 10 * time.Second
 	streakLasts    = 15 * time.Minute
 )
 
 // streak counts the answers in a row that failed alike. The zero value has none.
 type streak struct {
-	cause         string
-	n             int
-	since, latest time.Time
-	outage        bool
+	cause          string
+	n              int
+	since, latest  time.Time // of the failures
+	outage         bool
+	failed, worked int // answers before, since the first failure: without those of an outage
 }
 
 // add returns the streak with another answer.
 func (t streak) add(cause string, certain bool, now time.Time) streak {
-	if cause == "" {
-		return streak{}
-	}
 	if t.cause != cause || now.Sub(t.latest) >= streakLasts {
-		t = streak{cause: cause, since: now}
+		if !t.outage {
+			t.failed += t.n
+		}
+		t = streak{cause: cause, since: now, latest: t.latest, failed: t.failed, worked: t.worked}
+	}
+	if cause == "" {
+		t.worked++
+		return t
 	}
 	t.n, t.latest = t.n+1, now
-	t.outage = t.outage || certain || t.n >= fewestFailing && now.Sub(t.since) >= shortestOutage
+	share := float64(t.failed+1) / float64(t.failed+t.worked+2)
+	if t.worked == 0 || math.Pow(share, float64(t.n)) < byChance {
+		t.outage = t.outage || certain || t.n >= fewestFailing && now.Sub(t.since) >= shortestOutage
+	}
 	return t
 }
 

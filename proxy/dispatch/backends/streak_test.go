@@ -2,6 +2,7 @@ package backends
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -45,8 +46,45 @@ func TestASiteThatAnswersAlikeForTenSecondsFails(t *testing.T) {
 		if b := s.Status(of, now.Add(streakLasts)); b.State != "" {
 			t.Errorf("%s: long after: %+v", c.name, b)
 		}
-		if _, ended := s.Answered(of, "", false, now.Add(time.Minute)); (ended > 0) != c.failing || len(s.streaks) != 0 {
+		if _, ended := s.Answered(of, "", false, now.Add(time.Minute)); (ended > 0) != c.failing || s.Failing(of, now) {
 			t.Errorf("%s: after a success: %v %v", c.name, ended, s.streaks)
+		}
+	}
+}
+
+// TestWhatFailsAtRandomDoesNotFailAllRequests: however large the part is, it is called so once at most, before a request has succeeded.
+// An outage is found beside it all the same.
+func TestWhatFailsAtRandomDoesNotFailAllRequests(t *testing.T) {
+	of := Key{Site: "a"}
+	for _, share := range []float64{.1, .3, .5, .8} {
+		called, chance := 0, rand.New(rand.NewPCG(1, 2))
+		for range 20 {
+			s, now := NewBreakers(), time.Unix(1_700_000_000, 0)
+			answer := func(fails bool) (began bool) {
+				now = now.Add(3 * time.Second)
+				cause := ""
+				if fails {
+					cause = "it answers 403 to all requests"
+				}
+				began, _ = s.Answered(of, cause, fails && chance.Float64() < .2, now)
+				return began
+			}
+			answer(true)
+			answer(false)
+			for range 5000 {
+				if answer(chance.Float64() < share) {
+					called++
+				}
+			}
+			n := 1
+			for ; !answer(true) && n < 200; n++ {
+			}
+			if n > 100 {
+				t.Errorf("%v fail at random: an outage is told after %d answers", share, n)
+			}
+		}
+		if called > 1 {
+			t.Errorf("%v fail at random: %d times in 100,000 answers it is said to fail all requests", share, called)
 		}
 	}
 }
