@@ -126,7 +126,7 @@ func TestABlockIsSaid(t *testing.T) {
 		t.Fatalf("%v %v", answer, err)
 	}
 	answer.Body.Close()
-	d.log.await(t, "api.test fails: it answers 403 to all requests.*site=api.test")
+	d.log.await(t, "api.test fails: it answers 403 to all requests")
 	d.log.await(t, "reason\"?[=:]\"?wish")
 	for command, want := range map[string][]string{
 		"status": {"api.test: failing: it answers 403 to all requests, so it may block this crawler", "\nfailed since the start\n\napi.test: 12 answers 403 ", "1 wish, see docs/"},
