@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -20,7 +21,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/admin/plan"
 	"github.com/abide-proxy/abide/internal/disk"
+	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/jobs/units"
@@ -174,19 +177,51 @@ func (j *jobProcess) limited() (text string, until time.Time) {
 	return "", until
 }
 
-// ends returns the time at which the limits will have allowed so many more requests; zero if
-// no limit with a long window tells.
-func (j *jobProcess) ends(requests int64) time.Time {
+// ends estimates when the job ends; zero: unknown.
+func (j *jobProcess) ends(w backfill.Work) time.Time {
 	if j.program == nil {
 		return time.Time{}
 	}
-	var last time.Time
-	for _, f := range j.program.proxy.Forecast("", requests) {
-		if f.Done.After(last) {
-			last = f.Done
-		}
+	held := 0.0
+	for _, one := range j.program.proxy.Blocked() {
+		held += one.Seconds
 	}
-	return last
+	tokens := map[string][]policy.Token{}
+	for _, pool := range j.program.proxy.Tokens().Pools {
+		tokens[pool.Name] = make([]policy.Token, len(pool.Tokens))
+	}
+	return simulatedEnd(j.program.policy.Load(), j.job, tokens, w, held)
+}
+
+// simulatedEnd estimates when a job ends by the simulation of "abide plan": of the requests so far,
+// which limits have held for so many seconds, and of these and those that are left. What the
+// simulation does not know, such as a learned limit, slows these down as it has those.
+func simulatedEnd(p *policy.Policy, job *jobfile.Job, tokens map[string][]policy.Token, w backfill.Work, held float64) time.Time {
+	u, err := url.Parse(jobfile.ReplacePlaceholders(job.Request.URL, func(string, string) string { return "x" }))
+	if err != nil {
+		return time.Time{}
+	}
+	target, err := policy.ParseTarget(u.Scheme, u.Host)
+	if err != nil {
+		return time.Time{}
+	}
+	took := w.Last.Sub(w.Began).Seconds()
+	latency := max(took*float64(job.Workers)-held, 0) / float64(w.Requests)
+	takes := func(requests int64) float64 {
+		r, err := plan.Run(context.Background(), p, plan.Scenario{Start: w.Began, Tokens: tokens, Crawl: plan.Crawl{
+			Target: target, Path: cmp.Or(u.EscapedPath(), "/"), Method: job.Request.Method, Requests: int(requests), Clients: job.Workers,
+			Client: job.Name, Priority: job.Request.Priority, Latency: status.DurationOf(latency),
+		}})
+		if err != nil || !r.Finished {
+			return 0
+		}
+		return r.Seconds
+	}
+	done, all := takes(w.Requests), takes(w.Requests+w.Left)
+	if done == 0 || all <= done {
+		return time.Time{}
+	}
+	return w.Last.Add(status.DurationOf((all - done) * max(took/done, 1)))
 }
 
 // proxyOfJob is the running abide that the requests of a job go through: --proxy, else that of

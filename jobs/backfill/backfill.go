@@ -36,7 +36,7 @@ type Options struct {
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
 	Limited func() (string, time.Time)       // what holds the job's requests back now, and until when; "": nothing
-	Ends    func(requests int64) time.Time   // when the limits allow so many more requests; zero: unknown
+	Ends    func(Work) time.Time             // simulates what is left; zero: unknown
 }
 
 // Backfill is one job in this process. Make it with New.
@@ -128,7 +128,7 @@ func (b *Backfill) Pause(pause bool) { b.paused.Store(pause) }
 
 // Status tells how far the job is.
 func (b *Backfill) Status(now time.Time) status.Job {
-	s, done := b.progress.status(now)
+	s := b.progress.status(now)
 	s.Name, s.Kind, s.Output = b.options.Job.Name, "backfill", b.options.Job.Output.String()
 	switch {
 	case s.Units.Left() == 0 && s.Units.Failed+s.Units.Incomplete > 0:
@@ -139,20 +139,18 @@ func (b *Backfill) Status(now time.Time) status.Job {
 		s.State = status.JobPaused
 	}
 	if s.State != status.JobRunning {
+		s.Limited, s.Ends = "", time.Time{}
 		return s
 	}
 	if b.patience.Away() {
 		s.Limited = "the output cannot be written"
 	}
-	var byLimit, until time.Time
+	var until time.Time
 	if b.options.Limited != nil && s.Limited == "" {
 		s.Limited, until = b.options.Limited()
 	}
-	if n := done.requestsLeft(); n > 0 && b.options.Ends != nil {
-		byLimit = b.options.Ends(n)
-	}
-	if s.Ends = done.ends(now, byLimit); !s.Ends.IsZero() && s.Ends.Before(until) {
-		s.Ends = until.Add(s.Ends.Sub(now)) // the rest begins when the requests may go
+	if !s.Ends.IsZero() && s.Ends.Before(until) {
+		s.Ends = until.Add(max(s.Ends.Sub(now), 0)) // the rest begins when the requests may go
 	}
 	return s
 }
@@ -173,12 +171,25 @@ func (b *Backfill) count(ctx context.Context) error {
 // countEvery is the time between two counts of the units of all processes.
 const countEvery = 2 * time.Second
 
-// recount counts again and again until ctx is done.
+// estimatePart is the part of the time that estimates may take.
+const estimatePart = 50
+
+// recount counts again and again until ctx is done, and estimates the end.
 func (b *Backfill) recount(ctx context.Context) {
-	for range clock.Ticks(ctx, countEvery) {
+	var next time.Time
+	for now := range clock.Ticks(ctx, countEvery) {
 		if counts, err := b.options.Output.Counts(ctx); err == nil {
 			b.progress.set(counts, time.Now())
 		}
+		if now.Before(next) {
+			continue
+		}
+		w, simulated := b.progress.work(), time.Time{}
+		if b.options.Ends != nil && w.Left > 0 {
+			simulated = b.options.Ends(w)
+		}
+		b.progress.estimate(w, simulated)
+		next = now.Add(estimatePart * time.Since(now))
 	}
 }
 

@@ -26,6 +26,8 @@ type progress struct {
 	mu      sync.Mutex
 	total   output.Counts // of all processes, as counted last
 	began   time.Time
+	last    time.Time // of the last answer
+	ends    time.Time // estimated; zero: unknown
 	samples []sample
 	held    string // why abide refused a request last
 	heldAt  time.Time
@@ -44,6 +46,9 @@ func (p *progress) asked(a *send.Answer, f *send.Failure) {
 	} else if f != nil {
 		p.requests.Add(int64(max(f.Attempts, 1)))
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
 }
 
 func (p *progress) page(records int) {
@@ -90,18 +95,18 @@ func (p *progress) set(counts output.Counts, now time.Time) {
 	}
 }
 
-// status tells how far the job is. done is the work from which the rest is estimated.
-func (p *progress) status(now time.Time) (s status.Job, done work) {
+// status tells how far the job is.
+func (p *progress) status(now time.Time) status.Job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s = status.Job{State: status.JobRunning, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Rejects: p.total.Rejects, Started: p.began}
+	s := status.Job{State: status.JobRunning, Ends: p.ends, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Rejects: p.total.Rejects, Started: p.began}
 	if n := len(p.samples); n > 1 && p.samples[n-1].at.After(p.samples[0].at) {
 		s.Rate = float64(p.samples[n-1].records-p.samples[0].records) / p.samples[n-1].at.Sub(p.samples[0].at).Seconds()
 	}
 	if now.Sub(p.heldAt) < holdShown {
 		s.Limited = p.held
 	}
-	return s, work{units: p.units.Load(), requests: p.requests.Load(), took: now.Sub(p.began), left: s.Units.Left()}
+	return s
 }
 
 // UnitsOf are the counts of units as they are shown.
@@ -114,39 +119,33 @@ func UnitsOf(c output.Counts) status.JobUnits {
 	return u
 }
 
-// work counts what was done so far, from which the rest is estimated. Pure.
-type work struct {
-	units    int64 // that this process has ended
-	requests int64 // that this process has sent
-	took     time.Duration
-	left     int64 // units of all processes
+// Work counts what this process has done, from which the rest is estimated.
+type Work struct {
+	Began, Last time.Time // of the process, and of the last answer
+	Requests    int64     // that were sent
+	Left        int64     // requests that are left of all processes, if the other units need as many; 0: unknown
 }
 
 // leastUnits is the number of units that must be over before there is an estimate.
 const leastUnits = 3
 
-// requestsLeft estimates the requests that the units that are left need, if they need as many
-// as those that are over; 0: unknown.
-func (w work) requestsLeft() int64 {
-	if w.units < leastUnits {
-		return 0
+// work returns what was done.
+func (p *progress) work() Work {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := Work{Began: p.began, Last: p.last, Requests: p.requests.Load()}
+	if n := p.units.Load(); n >= leastUnits {
+		w.Left = (w.Requests*p.total.Left() + n - 1) / n
 	}
-	return (w.requests*w.left + w.units - 1) / w.units
+	return w
 }
 
-// ends estimates the end of the job: by the limit, or else by the rate so far. The zero time
-// is unknown.
-func (w work) ends(now, byLimit time.Time) time.Time {
-	if w.units < leastUnits || w.took <= 0 {
-		return time.Time{}
+// estimate notes when the job ends: as simulated, or, where that is not known, at the rate so far.
+func (p *progress) estimate(w Work, simulated time.Time) {
+	if rest := w.Last.Sub(w.Began).Seconds() / float64(max(w.Requests, 1)) * float64(w.Left); simulated.IsZero() && w.Left > 0 && rest < (10*365*24*time.Hour).Seconds() {
+		simulated = w.Last.Add(time.Duration(rest * float64(time.Second)))
 	}
-	if !byLimit.IsZero() {
-		return byLimit
-	}
-	each := float64(w.took) / float64(w.units)
-	rest := each * float64(w.left)
-	if rest > float64(10*365*24*time.Hour) {
-		return time.Time{}
-	}
-	return now.Add(time.Duration(rest))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends = simulated
 }
