@@ -49,7 +49,7 @@ func TestTheEndOfAJobIsKnownWhereALimitHoldsIt(t *testing.T) {
 		for _, one := range points {
 			ends := simulatedEnd(p, job, nil, one.w, one.held)
 			rest := last.Sub(one.w.Last)
-			if wrong := ends.Sub(last).Abs(); wrong > max(rest/10, 2*time.Second) {
+			if wrong := ends.Sub(last).Abs(); wrong > max(rest/10, 4*time.Second) {
 				t.Errorf("%q: after %d requests in %v the end is expected after %v; it was after %v", limits, one.w.Requests, one.w.Last.Sub(start), ends.Sub(start), last.Sub(start))
 			}
 		}

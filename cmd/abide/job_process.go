@@ -232,12 +232,9 @@ func proxyOfJob(cmd *cobra.Command, roots *x509.CertPool) (*url.URL, error) {
 		return nil, err
 	}
 	from := "--proxy"
-	if named == "" {
-		for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
-			if named = os.Getenv(name); named != "" {
-				from = name
-				break
-			}
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
+		if named == "" {
+			named, from = os.Getenv(name), name
 		}
 	}
 	if named == "" {

@@ -43,7 +43,6 @@ type Options struct {
 type Backfill struct {
 	options   Options
 	memory    *send.Memory // of answers that are not committed yet
-	held      heldClaims
 	progress  progress
 	paused    atomic.Bool
 	fruitless atomic.Int32 // see mostFruitless
@@ -56,7 +55,6 @@ func New(o Options) *Backfill {
 	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), claiming: make(chan struct{}, 1)}
 	b.claiming <- struct{}{}
 	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"
-	b.held.output, b.held.warn, b.held.all = o.Output, o.Warn, map[*output.Claim]context.CancelFunc{}
 	return b
 }
 
@@ -75,7 +73,6 @@ func (b *Backfill) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	var beside, workers sync.WaitGroup
-	beside.Go(func() { b.held.renew(working) })
 	beside.Go(func() { b.recount(working) })
 	failed := make(chan error, b.options.Job.Workers)
 	for range b.options.Job.Workers {
@@ -89,7 +86,6 @@ func (b *Backfill) Run(ctx context.Context) error {
 	workers.Wait()
 	stop()
 	beside.Wait()
-	b.held.release()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
 	counting := b.count(last)
@@ -218,16 +214,13 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 	}
 	defer func() { b.claiming <- struct{}{} }()
 	for {
-		var claims []*output.Claim
+		var c *output.Claim
 		err := b.persist(ctx, func(ctx context.Context) (err error) {
-			claims, err = b.options.Output.Claim(ctx, b.options.Process, 1)
+			c, err = b.options.Output.Claim(ctx, b.options.Process)
 			return err
 		})
-		if err != nil {
-			return nil, err
-		}
-		if len(claims) > 0 {
-			return claims[0], nil
+		if err != nil || c != nil {
+			return c, err
 		}
 		if err := b.count(ctx); err != nil {
 			return nil, err

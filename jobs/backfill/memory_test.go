@@ -63,32 +63,30 @@ func (m *memory) AddUnits(_ context.Context, units iter.Seq[output.Unit]) error 
 	return nil
 }
 
-func (m *memory) Claim(_ context.Context, _ string, n int) (list []*output.Claim, err error) {
+func (m *memory) Claim(context.Context, string) (*output.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away {
 		return nil, output.ErrAway
 	}
 	for _, k := range m.units {
-		if len(list) < n && k.state == output.Waiting && !time.Now().Before(k.from) {
+		if k.state == output.Waiting && !time.Now().Before(k.from) {
 			m.lease++
 			k.state, k.Lease = output.Running, m.lease
 			c := k.Claim
-			list = append(list, &c)
+			return &c, nil
 		}
 	}
-	return list, nil
+	return nil, nil
 }
 
-func (m *memory) Renew(_ context.Context, claims []*output.Claim) (lost []*output.Claim, err error) {
+func (m *memory) Renew(_ context.Context, c *output.Claim) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, c := range claims {
-		if m.lost[c.Key] {
-			lost = append(lost, c)
-		}
+	if m.lost[c.Key] {
+		return output.ErrLost
 	}
-	return lost, nil
+	return nil
 }
 
 func (m *memory) Commit(_ context.Context, c *output.Claim, p output.Page) error {
@@ -125,13 +123,11 @@ func (m *memory) PutBack(_ context.Context, c *output.Claim, from time.Time, rea
 	return err
 }
 
-func (m *memory) Release(_ context.Context, claims []*output.Claim) error {
+func (m *memory) Release(_ context.Context, c *output.Claim) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, c := range claims {
-		if k, err := m.find(c); err == nil {
-			k.state = output.Waiting
-		}
+	if k, err := m.find(c); err == nil {
+		k.state = output.Waiting
 	}
 	return nil
 }

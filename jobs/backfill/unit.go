@@ -1,14 +1,13 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -43,18 +42,40 @@ type Step struct {
 // unit walks through the pages of a claimed unit. Its error means that no unit can be worked
 // on.
 func (b *Backfill) unit(ctx context.Context, c *output.Claim) error {
-	inner := b.held.begin(ctx, c)
+	inner, cancel := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { b.renew(inner, cancel, c) })
 	err := b.pages(inner, c)
+	isLost := inner.Err() != nil && ctx.Err() == nil
+	cancel()
+	renewing.Wait()
 	switch {
 	case errors.Is(err, output.ErrLost):
 		b.options.Log("%v", err)
-	case ctx.Err() != nil && err != nil:
-		return ctx.Err() // release ends the claim
-	case err != nil && inner.Err() == nil:
-		return err
+		return nil
+	case err == nil || isLost:
+		return nil
 	}
-	b.held.remove(c)
-	return nil
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+	defer end()
+	if failed := b.options.Output.Release(last, c); failed != nil {
+		b.options.Warn("unit %s could not be released, so it can be claimed again in %v: %v", c.Key, output.LeaseTime, failed)
+	}
+	return cmp.Or(ctx.Err(), err)
+}
+
+// closingTime bounds the time of the output for what is written while a process stops.
+const closingTime = 10 * time.Second
+
+// renew renews the lease of a claim until ctx is done. When the claim is lost, it ends the work on it.
+func (b *Backfill) renew(ctx context.Context, cancel func(), c *output.Claim) {
+	for range clock.Ticks(ctx, output.LeaseTime/4) {
+		// The commit that needs the output says why it is away.
+		if err := b.options.Output.Renew(ctx, c); errors.Is(err, output.ErrLost) {
+			b.options.Warn("%v", err)
+			cancel()
+		}
+	}
 }
 
 // pages asks for one page after the other and commits each.
@@ -316,71 +337,4 @@ func (w *unitWalk) step(step paginate.Step, list []output.Record, before []byte)
 		s.Cut, s.Page.Checkpoint = step.Reason, before
 	}
 	return s
-}
-
-// closingTime bounds the time of the output for what is written while a process stops.
-const closingTime = 10 * time.Second
-
-// heldClaims are the claims of this process, each with what cancels the work on it.
-type heldClaims struct {
-	output output.Job
-	warn   func(format string, args ...any)
-
-	mu  sync.Mutex
-	all map[*output.Claim]context.CancelFunc
-}
-
-// begin returns a context for the work on a claim, which ends when the claim is lost.
-func (h *heldClaims) begin(ctx context.Context, c *output.Claim) context.Context {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ctx, h.all[c] = context.WithCancel(ctx)
-	return ctx
-}
-
-// remove ends a claim here.
-func (h *heldClaims) remove(c *output.Claim) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if cancel, held := h.all[c]; held {
-		cancel()
-	}
-	delete(h.all, c)
-}
-
-// list is all claims.
-func (h *heldClaims) list() []*output.Claim {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.all))
-}
-
-// renew renews the leases of the claims until ctx is done.
-func (h *heldClaims) renew(ctx context.Context) {
-	for range clock.Ticks(ctx, output.LeaseTime/4) {
-		lost, err := h.output.Renew(ctx, h.list())
-		if err != nil {
-			continue // the commit that needs the output says so
-		}
-		for _, c := range lost {
-			h.warn("unit %s was taken over by another process, because its lease was not renewed in time", c.Key)
-			h.remove(c)
-		}
-	}
-}
-
-// release ends the claims that are left, without counting a try.
-func (h *heldClaims) release() {
-	list := h.list()
-	if len(list) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closingTime)
-	defer cancel()
-	if err := h.output.Release(ctx, list); err != nil {
-		h.warn("units could not be released, so they can be claimed again in %v: %v", output.LeaseTime, err)
-	}
-	for _, c := range list {
-		h.remove(c)
-	}
 }

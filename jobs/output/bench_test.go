@@ -39,19 +39,19 @@ func benchPages(b *testing.B, at jobfile.Output, workers, records int) {
 	for range workers {
 		wg.Go(func() {
 			for {
-				claims, err := j.Claim(b.Context(), "worker", 1)
+				c, err := j.Claim(b.Context(), "worker")
 				if err != nil {
 					b.Error(err)
 					return
 				}
-				if len(claims) == 0 {
+				if c == nil {
 					return
 				}
 				p := output.Page{Done: true}
 				for i := range records {
-					p.Records = append(p.Records, record(fmt.Sprint(claims[0].Key, ".", i), claims[0].Key, 0))
+					p.Records = append(p.Records, record(fmt.Sprint(c.Key, ".", i), c.Key, 0))
 				}
-				if err := j.Commit(b.Context(), claims[0], p); err != nil {
+				if err := j.Commit(b.Context(), c, p); err != nil {
 					b.Error(err)
 					return
 				}

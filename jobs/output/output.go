@@ -5,8 +5,8 @@
 //	o, err := output.Open(ctx, job.Output, output.Options{})
 //	j, err := o.Job(ctx, output.Description{Name: "orders", Fingerprint: "…"})
 //	err = j.AddUnits(ctx, units)
-//	claims, err := j.Claim(ctx, "worker-1", 4)
-//	err = j.Commit(ctx, claims[0], output.Page{Records: records, Checkpoint: next})
+//	claim, err := j.Claim(ctx, "worker-1")
+//	err = j.Commit(ctx, claim, output.Page{Records: records, Checkpoint: next})
 //
 // SQLite and PostgreSQL have the same tables, which docs/jobs.md describes:
 //
@@ -149,17 +149,17 @@ type Target struct {
 type Job interface {
 	// AddUnits adds units that the job does not have yet.
 	AddUnits(ctx context.Context, units iter.Seq[Unit]) error
-	// Claim hands out at most n units, in their order. A unit whose lease has ended is
+	// Claim hands out the next unit, in their order, or nil. A unit whose lease has ended is
 	// handed out again.
-	Claim(ctx context.Context, process string, n int) ([]*Claim, error)
-	// Renew prolongs the leases of claims. It returns those that are lost.
-	Renew(ctx context.Context, claims []*Claim) (lost []*Claim, err error)
+	Claim(ctx context.Context, process string) (*Claim, error)
+	// Renew prolongs the lease of a claim.
+	Renew(ctx context.Context, c *Claim) error
 	// Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
 	Commit(ctx context.Context, c *Claim, p Page) error
 	// PutBack ends a claim. The unit may be claimed again from a time on, at its checkpoint.
 	PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error
-	// Release ends claims without counting a try: the process stops.
-	Release(ctx context.Context, claims []*Claim) error
+	// Release ends a claim without counting a try: the process stops.
+	Release(ctx context.Context, c *Claim) error
 	// End ends a claim as Failed or Incomplete.
 	End(ctx context.Context, c *Claim, s State, reason string) error
 	// Retry makes units that failed or are incomplete wait again, and the named ones that are done.

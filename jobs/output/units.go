@@ -1,7 +1,6 @@
 package output
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -59,43 +58,36 @@ func (j *job) addUnits(t *transaction, list []Unit) error {
 	return nil
 }
 
-// Claim hands out at most n units.
-func (j *job) Claim(ctx context.Context, process string, n int) ([]*Claim, error) {
+// Claim hands out the next unit.
+func (j *job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 	holder := ""
 	if j.engine.isSQLite() && !j.engine.o.ReadOnly {
-		var err error
 		if holder, err = j.engine.holder.get(); err != nil {
 			return nil, j.engine.explain(ctx, err)
 		}
 	}
-	var claims []*Claim
-	err := j.engine.write(ctx, func(t *transaction) error {
-		claims = nil
+	err = j.engine.write(ctx, func(t *transaction) error {
+		c = nil
 		if holder != "" {
 			if err := j.freeEnded(t, holder); err != nil {
 				return err
 			}
 		}
 		return t.query(func(r *sql.Rows) error {
-			c := &Claim{}
-			claims = append(claims, c)
+			c = &Claim{}
 			err := r.Scan(&c.Key, &c.Place, &c.Lease, &c.Checkpoint, &c.Pages, &c.Records, &c.Tries)
 			c.Key = decode(c.Key)
 			return err
 		}, j.text(`
-			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND lease_end <= {now} ORDER BY place LIMIT $2 {skip}),
-			free AS (SELECT key, place FROM {units} WHERE state = 'waiting' AND not_before <= {now} ORDER BY place LIMIT $2 {skip}),
-			picked AS (SELECT key AS picked_key FROM (SELECT * FROM late UNION ALL SELECT * FROM free) AS candidates ORDER BY place LIMIT $2)
-			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $3, holder = $4, lease_end = {now} + $5, changed = {now}
+			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND lease_end <= {now} ORDER BY place LIMIT 1 {skip}),
+			free AS (SELECT key, place FROM {units} WHERE state = 'waiting' AND not_before <= {now} ORDER BY place LIMIT 1 {skip}),
+			picked AS (SELECT key AS picked_key FROM (SELECT * FROM late UNION ALL SELECT * FROM free) AS candidates ORDER BY place LIMIT 1)
+			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $2, holder = $3, lease_end = {now} + $4, changed = {now}
 			FROM picked WHERE key = picked_key
 			RETURNING key, place, lease, checkpoint, pages, records, tries`),
-			j.engine.now(), n, encode(process), holder, j.engine.o.Lease.Milliseconds())
+			j.engine.now(), encode(process), holder, j.engine.o.Lease.Milliseconds())
 	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(claims, func(a, b *Claim) int { return cmp.Compare(a.Place, b.Place) })
-	return claims, nil
+	return c, err
 }
 
 // freeEnded ends the leases of processes that have ended.
@@ -121,31 +113,16 @@ func (j *job) freeEnded(t *transaction, mine string) error {
 	return nil
 }
 
-// Renew prolongs the leases of claims.
-func (j *job) Renew(ctx context.Context, claims []*Claim) (lost []*Claim, err error) {
-	text := j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4") // that of one that is over does not matter
-	err = j.engine.write(ctx, func(t *transaction) error {
-		lost = nil
-		for _, c := range inOrder(claims) {
-			n, err := t.exec(text, j.engine.now(), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				lost = append(lost, c)
-			}
+// Renew prolongs the lease of a claim.
+func (j *job) Renew(ctx context.Context, c *Claim) error {
+	return j.engine.write(ctx, func(t *transaction) error {
+		n, err := t.exec(j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4"), // that of a unit that is over does not matter
+			j.engine.now(), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease)
+		if err == nil && n == 0 {
+			err = fmt.Errorf("unit %s: %w", c.Key, ErrLost)
 		}
-		return nil
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return lost, nil
-}
-
-// inOrder sorts claims, so that transactions lock rows in one order.
-func inOrder(claims []*Claim) []*Claim {
-	return slices.SortedFunc(slices.Values(claims), func(a, b *Claim) int { return cmp.Compare(a.Key, b.Key) })
 }
 
 // Commit adds a page and moves the checkpoint.
@@ -217,16 +194,11 @@ func (j *job) end(ctx context.Context, c *Claim, s State, text string, args ...a
 	})
 }
 
-// Release ends claims without counting a try. Those that are lost stay as they are.
-func (j *job) Release(ctx context.Context, claims []*Claim) error {
-	text := j.text("UPDATE {units} SET state = 'waiting', lease_end = 0 WHERE key = $1 AND lease = $2 AND state = 'running'")
+// Release ends a claim without counting a try. One that is lost stays as it is.
+func (j *job) Release(ctx context.Context, c *Claim) error {
 	return j.engine.write(ctx, func(t *transaction) error {
-		for _, c := range inOrder(claims) {
-			if _, err := t.exec(text, encode(c.Key), c.Lease); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := t.exec(j.text("UPDATE {units} SET state = 'waiting', lease_end = 0 WHERE key = $1 AND lease = $2 AND state = 'running'"), encode(c.Key), c.Lease)
+		return err
 	})
 }
 

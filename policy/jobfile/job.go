@@ -332,10 +332,7 @@ func (r *reader) pageFields() []policy.Field {
 		policy.Optional("header", "The header that has the cursor.", r.d.Label(&to.Header)),
 		policy.Optional("more", "The path of a true or false in the body.", r.jsonPath(&to.More)),
 		policy.Optional("total", "The path of the number of all records.", r.jsonPath(&to.Total)),
-		policy.Optional("check", "Whether a unit is incomplete where an answer says that there are more pages than came.", policy.Parsed(r.d, &to.Unchecked, func(s string) (bool, error) {
-			word, err := policy.ParseWord(s, "on", "off")
-			return word == "off", err
-		}, func() policy.Node { return policy.WordNode("on", "off") })),
+		policy.Optional("check", "Whether a unit is incomplete where an answer says that there are more pages than came.", r.choice(&to.Unchecked, "on", "off")),
 		policy.Optional("max_pages", "How many pages a unit has at most.", r.d.Number(&to.MaxPages, 1, 1_000_000_000)),
 	}
 }

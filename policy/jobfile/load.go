@@ -84,7 +84,6 @@ func (r *reader) read(root *yaml.Node) {
 // fields are the keys of a job file. idempotent is set if the request says idempotency.
 func (r *reader) fields(idempotent *bool) []policy.Field {
 	j := r.job
-	word := ""
 	return []policy.Field{
 		policy.Required("name", "Of the job and its table: letters, digits, - and _.", policy.Parsed(r.d, &j.Name, parseName, func() policy.Node { return policy.PatternNode(nameForm.String()) })),
 		policy.Required("request", "What is asked for each unit. {date}, {from}, {to} and {item} are replaced.", policy.NewValue(
@@ -108,10 +107,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		policy.Optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.outputValue(&j.Output)),
 		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
 		policy.Optional("batch", "Several items in one request.", policy.NewValue(r.batch, func() policy.Node { return policy.ObjectNode(r.batchFields()) })),
-		policy.Optional("store", "Whether a collection stores what has changed, or all.", policy.NewValue(func(n *yaml.Node, path string) {
-			policy.Word(r.d, &word, "changes", "all").Read(n, path)
-			j.Collect.All = word == "all"
-		}, func() policy.Node { return policy.WordNode("changes", "all") })),
+		policy.Optional("store", "Whether a collection stores what has changed, or all.", r.choice(&j.Collect.All, "changes", "all")),
 		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
 		policy.Optional("memory", "How much is in memory of answers that are not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Memory, policy.ParseSize, policy.SizeNode)),
 		policy.Optional("priority", "The priorities of some items.", policy.Sequence(r.d, &j.Collect.Priority, "", func(p *Priority) policy.Value {
@@ -119,6 +115,14 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 			return policy.Object(r.d, r.priorityFields(p))
 		})),
 	}
+}
+
+// choice reads one of two words; set tells whether it is the second.
+func (r *reader) choice(set *bool, words ...string) policy.Value {
+	return policy.Parsed(r.d, set, func(s string) (bool, error) {
+		word, err := policy.ParseWord(s, words...)
+		return word == words[1], err
+	}, func() policy.Node { return policy.WordNode(words...) })
 }
 
 // check refuses what does not fit together.
