@@ -153,7 +153,10 @@ func (b *Book) ask(batch *store.Batch, ask *store.Ask, now time.Time, said *stor
 		want, after = decided(named, a, t)
 	}
 	if want.Status == store.Done || want.Status == store.Foreign {
-		b.budgets[name], b.until[name] = after, time.UnixMicro(after.Until)
+		b.budgets[name] = after
+		if after.Until != r.Until { // so Redis does it, which matters when that alone was lost
+			b.until[name] = time.UnixMicro(after.Until)
+		}
 	}
 	return differs(said, want)
 }
@@ -182,12 +185,18 @@ func (b *Book) End(instance string) *Book {
 // Lose returns the Book of a store that has lost everything, and knows it.
 func (b *Book) Lose() *Book { return &Book{marks: b.marks, saved: b.saved} }
 
-// Evict returns the Book without the site's budgets. With all, that there were some is not known either.
-func (b *Book) Evict(all bool) *Book {
+// Evict returns the Book without the site's budgets, without that there were some, or without the name of
+// its generation.
+func (b *Book) Evict(budgets, ends, life bool) *Book {
 	next := b.clone()
-	clear(next.budgets)
-	if all {
+	if budgets {
+		clear(next.budgets)
+	}
+	if ends {
 		clear(next.until)
+	}
+	if life {
+		next.life = ""
 	}
 	return next
 }

@@ -49,8 +49,10 @@ const (
 	nothing event = iota
 	ends          // a process, with what it may have taken
 	loses         // everything
-	evicts        // the budgets
-	forgets       // the budgets, and that there were some
+	evicts        // the budgets of the site
+	forgets       // that there were some
+	removes       // both
+	renews        // the name of its generation
 	saves         // a replica has what is there
 	fails         // the replica takes over
 )
@@ -145,8 +147,8 @@ func next(b *reference.Book, o *operation) (*reference.Book, string) {
 		return b.End(o.Who), ""
 	case loses:
 		return b.Lose(), ""
-	case evicts, forgets:
-		return b.Evict(o.Did == forgets), ""
+	case evicts, forgets, removes, renews:
+		return b.Evict(o.Did == evicts || o.Did == removes, o.Did == forgets || o.Did == removes, o.Did == renews), ""
 	case saves:
 		return b.Save(), ""
 	case fails:

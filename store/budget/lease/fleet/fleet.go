@@ -179,6 +179,12 @@ func (f *Fleet) Cut(cut bool) {
 	}
 }
 
+// Part separates an instance from the store: what it asks is lost, or what it is answered and told, or
+// both.
+func (f *Fleet) Part(instance int, asks, answers bool) {
+	f.nodes[instance].mute, f.nodes[instance].deaf = asks, answers
+}
+
 // FreezeStore stops the store: what arrives there is done after ThawStore.
 func (f *Fleet) FreezeStore() { f.frozen = true }
 
@@ -217,8 +223,12 @@ func (f *Fleet) delay() time.Duration {
 
 func (f *Fleet) lost() bool { return f.bad == "cut" || f.Rand.Float64() < f.o.Network.Loss }
 
-// pass brings a message, perhaps once more and later, or not at all.
-func (f *Fleet) pass(arrive func()) {
+// pass brings a message, perhaps once more and later, or not at all. apart: to or from an instance that
+// is separated.
+func (f *Fleet) pass(apart bool, arrive func()) {
+	if apart {
+		return
+	}
 	if !f.lost() {
 		f.At(f.delay(), arrive)
 	}

@@ -31,6 +31,8 @@ type node struct {
 	frozen bool
 	mail   []func() // what arrived meanwhile
 	trip   int      // the exchange that is under way
+
+	mute, deaf bool // see Fleet.Part
 }
 
 type waiting struct {
@@ -43,7 +45,7 @@ type waiting struct {
 func (nd *node) live() {
 	f := nd.f
 	f.lives++
-	*nd = node{f: f, index: nd.index, life: f.lives, id: name(f.lives), members: 1}
+	*nd = node{f: f, index: nd.index, life: f.lives, id: name(f.lives), members: 1, mute: nd.mute, deaf: nd.deaf}
 	nd.account = lease.NewAccount(f.o.Site, lease.Options{
 		Instance: nd.id,
 		Seq:      func() uint64 { nd.seq++; return nd.seq },
@@ -92,7 +94,7 @@ func (nd *node) thaw() {
 func (nd *node) pulse(life int) {
 	nd.when(life, func() {
 		again := store.Beat(nd.members)
-		if nd.f.lost() {
+		if nd.mute || nd.f.lost() {
 			again = 100 * time.Millisecond
 		} else {
 			nd.f.At(nd.f.delay(), func() {
@@ -100,7 +102,7 @@ func (nd *node) pulse(life int) {
 					nd.f.Count.Pulses++
 					p, err := nd.f.Store.Pulse(context.Background(), store.Member{ID: nd.id, Lifetime: store.Lifetime(nd.members)})
 					nd.f.At(nd.f.delay(), func() {
-						if err == nil {
+						if err == nil && !nd.deaf {
 							nd.when(life, func() { nd.beat(p) })
 						}
 					})
@@ -203,7 +205,7 @@ func (nd *node) exchange(b store.Batch) {
 	f, life := nd.f, nd.life
 	nd.trip++
 	trip := nd.trip
-	f.pass(func() {
+	f.pass(nd.mute, func() {
 		f.serve(func() { nd.answer(b, life, trip) })
 	})
 	f.At(f.o.Network.Timeout, func() {
@@ -226,7 +228,7 @@ func (nd *node) answer(b store.Batch, life, trip int) {
 	} else {
 		f.tellLost(replies[0].Answers)
 	}
-	f.pass(func() {
+	f.pass(nd.deaf, func() {
 		nd.when(life, func() {
 			switch {
 			case err != nil && nd.trip == trip:
@@ -252,7 +254,7 @@ func (f *Fleet) tellLost(answers []store.Answer) {
 	}
 	for _, nd := range f.nodes {
 		life := nd.life
-		f.pass(func() {
+		f.pass(nd.deaf, func() {
 			nd.when(life, func() {
 				nd.account.Restate(nd.now())
 				nd.step()
