@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha1"
-	"crypto/tls"
-	"crypto/x509"
 	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +16,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/policy"
@@ -299,43 +295,4 @@ func (r *Redis) Close() error {
 		return r.explain(err)
 	}
 	return nil
-}
-
-// timeout bounds connecting and each answer of a server.
-const timeout = time.Second
-
-// clientOf makes the client. Nothing is asked of a server yet.
-func clientOf(a *policy.Store) (redis.UniversalClient, error) {
-	var secure *tls.Config
-	if a.TLS {
-		secure = &tls.Config{MinVersion: tls.VersionTLS12}
-		if a.CA != "" {
-			text, err := os.ReadFile(a.CA)
-			if err != nil {
-				return nil, fmt.Errorf("reading the ca of the store's URL: %w", err)
-			}
-			secure.RootCAs = x509.NewCertPool()
-			if !secure.RootCAs.AppendCertsFromPEM(text) {
-				return nil, errors.New("the ca of the store's URL has no certificate in it; it is a PEM file")
-			}
-		}
-	}
-	o := &redis.UniversalOptions{
-		Addrs: a.Hosts, MasterName: a.Master, SentinelUsername: a.SentinelUser, SentinelPassword: a.SentinelPassword.Reveal(),
-		Username: a.User, Password: a.Password.Reveal(), DB: a.DB, TLSConfig: secure,
-		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
-		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, Protocol: 2,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	switch a.Form() {
-	case "cluster":
-		return redis.NewClusterClient(o.Cluster()), nil
-	case "sentinel":
-		return redis.NewFailoverClient(o.Failover()), nil
-	}
-	single := o.Simple()
-	if a.Form() == "unix" {
-		single.Network = "unix"
-	}
-	return redis.NewClient(single), nil
 }
