@@ -89,9 +89,9 @@ func named(w http.ResponseWriter, r *http.Request) (string, bool) {
 	return site, true
 }
 
-// isSite tells whether a site can have a name.
+// isSite tells whether a site can have a name. None leads out of a path.
 func isSite(name string) bool {
-	return name != "" && len(name) <= maxSite && utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return status.Printable(c) != c })
+	return name != "" && len(name) <= maxSite && !strings.Contains("/"+name+"/", "/../") && utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return status.Printable(c) != c })
 }
 
 // button sets or clears the limits of a site for the page, which is then shown again.

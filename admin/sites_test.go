@@ -58,7 +58,7 @@ func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
 		}
 	}
-	for _, path := range []string{"nowhere.test", "well.test", "%0A", "a%2Fb"} {
+	for _, path := range []string{"nowhere.test", "well.test", "%0A", "a%2Fb", "..%2f..", "..%2f../limits", "a%2f..%2fb/limits"} {
 		if r := b.get("/api/v1/sites/" + path); r.StatusCode != 404 || !json.Valid([]byte(r.body)) {
 			t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
 		}
