@@ -103,21 +103,27 @@ func checkSource(ctx context.Context, s *source) (checked, error) {
 		return c, faults
 	}
 	doubts, err := checkCA(p)
+	open, _ := openData(p) // startFaults has the error
 	if err = errors.Join(startFaults(p), err); err != nil {
 		return c, err
 	}
 	c.Valid, c.Settings, c.Means = true, p.Settings(), p.Parts(labels)
-	c.Warnings = append(c.Warnings, slices.Concat(p.Warnings(), warnings, doubts, foreignAddresses(p), openData(p))...)
+	c.Warnings = append(c.Warnings, slices.Concat(p.Warnings(), warnings, doubts, foreignAddresses(p), open)...)
 	return c, nil
 }
 
-// openData warns of a data directory in which every user of the machine can exchange files.
-func openData(p *policy.Policy) []string {
+// openData refuses a data directory in which every user of the machine can exchange files, such as the
+// state and the CA. A mounted volume, as a pod has it, belongs to those who mounted it: it is warned of.
+func openData(p *policy.Policy) (warnings []string, err error) {
 	info, err := os.Stat(p.Data)
-	if err != nil || runtime.GOOS == "windows" || !info.IsDir() || info.Mode()&0o002 == 0 {
-		return nil
+	if err != nil || runtime.GOOS == "windows" || !info.IsDir() || info.Mode()&0o002 == 0 || info.Mode()&os.ModeSticky != 0 {
+		return nil, nil // who opens the directory reports what is wrong with it
 	}
-	return []string{fmt.Sprintf("data: every user of this machine can exchange files in %s (mode %04o), such as the state and the CA: chmod 700 it", p.Data, info.Mode().Perm())}
+	text := fmt.Sprintf("data: every user of this machine can exchange files in %s (mode %04o), such as the state and the CA: chmod 700 it", p.Data, info.Mode().Perm())
+	if isMountPoint(p.Data, info) {
+		return []string{text}, nil
+	}
+	return nil, errors.New(text)
 }
 
 // checkCA reads the CA that the operator gave, as abide does at its start, and returns

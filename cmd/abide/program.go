@@ -347,6 +347,9 @@ func startFaults(p *policy.Policy) error {
 }
 
 func dataFault(p *policy.Policy) error {
+	if _, err := openData(p); err != nil {
+		return err
+	}
 	if dir := ca.Dir(p.Data); !p.CA.Given() {
 		if err := ca.Inspect(dir); err != nil && (p.StrictState || ca.Begun(dir) || !disk.Unwritable(err)) {
 			return dataError(p, err)

@@ -89,7 +89,8 @@ func start(cmd *cobra.Command) (*program, error) {
 		return nil, err
 	}
 	log := newLog(cmd.ErrOrStderr(), p.Log)
-	for _, one := range append(p.Warnings(), openData(p)...) {
+	doubts, _ := openData(p) // startFaults has the error
+	for _, one := range append(p.Warnings(), doubts...) {
 		log.Warn(one)
 	}
 	warnOfProxyVariables(log, p)

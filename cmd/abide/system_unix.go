@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -155,4 +156,14 @@ func monotonic() time.Duration {
 		return 0
 	}
 	return time.Duration(now.Nano())
+}
+
+// isMountPoint tells whether a directory is a file system of its own.
+func isMountPoint(dir string, info os.FileInfo) bool {
+	above, err := os.Stat(filepath.Dir(filepath.Clean(dir)))
+	if err != nil {
+		return false
+	}
+	device := func(i os.FileInfo) any { return i.Sys().(*syscall.Stat_t).Dev }
+	return device(info) != device(above)
 }

@@ -44,3 +44,6 @@ var reopenSignals []os.Signal
 
 // monotonic is 0: systemd runs on Linux only.
 func monotonic() time.Duration { return 0 }
+
+// isMountPoint is not asked for.
+func isMountPoint(string, os.FileInfo) bool { return false }
