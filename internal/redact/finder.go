@@ -106,15 +106,7 @@ func (b *builder) add(p part, write func([]byte) []byte) {
 func (b *builder) encoded(s string) {
 	b.add(part{}, func(to []byte) []byte { return hex.AppendEncode(to, []byte(s)) })
 	lower := b.parts[len(b.parts)-1]
-	b.add(part{}, func(to []byte) []byte {
-		for _, c := range b.text[lower.from:lower.to] {
-			if 'a' <= c && c <= 'f' {
-				c -= 'a' - 'A'
-			}
-			to = append(to, c)
-		}
-		return to
-	})
+	b.add(part{}, func(to []byte) []byte { return append(to, bytes.ToUpper(b.text[lower.from:lower.to])...) })
 	for before := range 3 { // bytes of another text that share a group of base64 with its beginning
 		b.base64(s, before)
 	}
@@ -126,25 +118,15 @@ func (b *builder) base64(s string, before int) {
 	group := make([]byte, 0, 64)
 	group = append(append(group, "\x00\x00"[:before]...), s...)
 	from, to := (8*before+5)/6, 8*(before+len(s))/6
-	b.add(p, func(all []byte) []byte {
-		start := len(all)
-		all = base64.RawStdEncoding.AppendEncode(all, group)
-		return append(all[:start], all[start+from:start+to]...)
-	})
-	std := b.parts[len(b.parts)-1]
-	if digits := b.text[std.from:std.to]; bytes.ContainsAny(digits, "+/") {
+	for _, encoding := range [...]*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		b.add(p, func(all []byte) []byte {
-			for _, c := range digits {
-				switch c {
-				case '+':
-					c = '-'
-				case '/':
-					c = '_'
-				}
-				all = append(all, c)
-			}
-			return all
+			start := len(all)
+			all = encoding.AppendEncode(all, group)
+			return append(all[:start], all[start+from:start+to]...)
 		})
+		if last := b.parts[len(b.parts)-1]; !bytes.ContainsAny(b.text[last.from:last.to], "+/") {
+			break // the encodings do not differ
+		}
 	}
 }
 

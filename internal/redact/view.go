@@ -3,6 +3,7 @@ package redact
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -99,16 +100,9 @@ func backslash(s string) (meant []byte, size int) {
 		if c, ok := hexadecimal(s, 2, 2); ok {
 			return []byte{byte(c)}, 4
 		}
-	case 'b':
-		return []byte{'\b'}, 2
-	case 'f':
-		return []byte{'\f'}, 2
-	case 'n':
-		return []byte{'\n'}, 2
-	case 'r':
-		return []byte{'\r'}, 2
-	case 't':
-		return []byte{'\t'}, 2
+	}
+	if i := strings.IndexByte("bfnrt", s[1]); i >= 0 {
+		return []byte{"\b\f\n\r\t"[i]}, 2
 	}
 	return quotedPair(s)
 }
@@ -134,18 +128,8 @@ func hexadecimal(s string, from, many int) (rune, bool) {
 	if len(s) < from+many {
 		return 0, false
 	}
-	n := rune(0)
-	for _, c := range []byte(s[from : from+many]) {
-		switch {
-		case '0' <= c && c <= '9':
-			n = n<<4 | rune(c-'0')
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			n = n<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return n, true
+	n, err := strconv.ParseUint(s[from:from+many], 16, 32)
+	return rune(n), err == nil
 }
 
 // leastSecret is the least length of letters and digits in a row that look like a secret.
