@@ -204,10 +204,8 @@ func InspectFile(path string, strict bool) error {
 	}
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
-	case strict && isDamage(err):
-		return fmt.Errorf("state file %s: %w; restore a copy, or move it away to begin anew (without strict state that is done by itself)", path, err)
 	case strict, !isDamage(err) && !errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("state file %s: %w", path, err)
+		return advise(path, err)
 	}
 	return nil
 }
@@ -288,12 +286,8 @@ func (f *File) writeHolder(ctx context.Context, d *database) error {
 
 // openForReading opens the file read-only.
 func (f *File) openForReading(ctx context.Context) (*database, error) {
-	info, err := os.Lstat(f.path)
-	if err != nil {
+	if _, err := kindOf(f.path); err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("it is not a file (%v)", info.Mode())
 	}
 	// A cleanly closed file has no log and is complete without. With a log, SQLite needs
 	// the -shm file, too. Neither must be created here: they would be as read-only as the

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/abide-proxy/abide/internal/disk"
 	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
@@ -184,25 +186,11 @@ func migrate(ctx context.Context, c *sql.Conn, path string, from int, list []str
 
 // backup saves a copy of the file in its current version.
 func backup(ctx context.Context, c *sql.Conn, path string, version int) error {
-	name := fmt.Sprintf("%s.v%d", path, version)
-	unfinished := name + ".new"
-	if err := os.RemoveAll(unfinished); err != nil {
+	err := disk.Write(fmt.Sprintf("%s.v%d", path, version), 0o600, os.Rename, func(w io.Writer) error {
+		_, err := c.ExecContext(ctx, "VACUUM INTO ?", w.(*os.File).Name()) // SQLite takes a file that is empty
 		return err
-	}
-	f, err := os.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	})
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", unfinished); err != nil {
-		os.Remove(unfinished)
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	f.Close()
-	if err := os.Rename(unfinished, name); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

@@ -106,8 +106,15 @@ func TestASentinelMayAnswerAnything(t *testing.T) {
 	named := "*2\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n"
 	news := "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nmain\r\n"
 	for _, answers := range [][2]string{
-		{"*0\r\n", ""}, {"*1\r\n$1\r\na\r\n", ""}, {"*3\r\n:1\r\n:2\r\n:3\r\n", ""}, {":1\r\n", ""}, {"*2147483646\r\n", ""}, {"$-1\r\n", ""},
-		{named, "*0\r\n"}, {named, "*1\r\n:1\r\n"}, {named, news},
+		{"*0\r\n", ""},
+		{"*1\r\n$1\r\na\r\n", ""},
+		{"*3\r\n:1\r\n:2\r\n:3\r\n", ""},
+		{":1\r\n", ""},
+		{"*2147483646\r\n", ""},
+		{"$-1\r\n", ""},
+		{named, "*0\r\n"},
+		{named, "*1\r\n:1\r\n"},
+		{named, news},
 	} {
 		at := hostileRedis(t, func(command string) string {
 			switch command {

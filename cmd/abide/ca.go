@@ -333,24 +333,14 @@ func runStep(ctx context.Context, out, errs io.Writer, s ca.Step) (err error) {
 }
 
 func copyFile(from, to string, mode fs.FileMode) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, mode)
 	}
-	defer source.Close()
-	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.Chmod(to, mode) // independent of the umask
 	}
-	if _, err := io.Copy(target, source); err != nil {
-		target.Close()
-		return err
-	}
-	if err := target.Chmod(mode); err != nil { // independent of the umask
-		target.Close()
-		return err
-	}
-	return target.Close()
+	return err
 }
 
 // caDirectory is the directory of the CA, and the configuration. The directory is "" where

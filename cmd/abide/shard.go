@@ -126,9 +126,9 @@ func (x *shardCall) file(cmd *cobra.Command, name string, out *bufio.Writer) err
 		return err
 	}
 	defer in.Close()
-	lines := &longLines{in: bufio.NewReaderSize(in, 64<<10)}
-	for {
-		line, err := lines.next()
+	lines := bufio.NewReaderSize(in, shard.Longest+len("\r\n"))
+	for number := 1; ; number++ {
+		line, err := nextLine(lines)
 		if len(line) > 0 || errors.Is(err, errLongLine) {
 			if fault := x.line(line, err, out); fault != nil {
 				x.bad = true
@@ -136,10 +136,10 @@ func (x *shardCall) file(cmd *cobra.Command, name string, out *bufio.Writer) err
 				if err := out.Flush(); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %v\n", name, lines.number, fault)
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %v\n", name, number, fault)
 			}
 		}
-		if lines.in.Buffered() == 0 { // the next line has not come yet
+		if lines.Buffered() == 0 { // the next line has not come yet
 			if err := out.Flush(); err != nil {
 				return err
 			}
@@ -182,29 +182,15 @@ func (x *shardCall) line(line []byte, wrong error, out *bufio.Writer) error {
 // errLongLine is for a line that is too long to be a URL.
 var errLongLine = fmt.Errorf("is longer than %s", policy.Size(shard.Longest))
 
-// longLines reads lines up to a length, and skips longer ones.
-type longLines struct {
-	in     *bufio.Reader
-	long   []byte // a line that is longer than the reader's buffer
-	number int
-}
-
-// next is the next line with its end. It is valid until the next call.
-func (l *longLines) next() ([]byte, error) {
-	l.number++
-	line, err := l.in.ReadSlice('\n')
+// nextLine returns the next line with its end, and skips one that is longer than the reader's buffer. The line is valid
+// until the next call.
+func nextLine(in *bufio.Reader) (line []byte, err error) {
+	line, err = in.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err
 	}
-	l.long = append(l.long[:0], line...)
 	for errors.Is(err, bufio.ErrBufferFull) {
-		line, err = l.in.ReadSlice('\n')
-		if len(l.long) <= shard.Longest+1 { // with the line's end
-			l.long = append(l.long, line...)
-		}
+		_, err = in.ReadSlice('\n')
 	}
-	if len(bytes.TrimSpace(l.long)) > shard.Longest {
-		return nil, errors.Join(errLongLine, err)
-	}
-	return l.long, err
+	return nil, errors.Join(errLongLine, err)
 }

@@ -47,14 +47,18 @@ the admin listener is that of $ABIDE_ADMIN_TOKEN, else of the file.`,
 	return cmd
 }
 
-// statusAnswers are the answers of the API as they came. Tokens and Forecast are null where
-// a proxy has none.
+// statusAnswers are the answers of the API, those that --json prints also as they came. Tokens and Forecast are null
+// where a proxy has none.
 type statusAnswers struct {
 	Status   json.RawMessage `json:"status"`
 	Tokens   json.RawMessage `json:"tokens"`
 	Forecast json.RawMessage `json:"forecast"`
-	Jobs     json.RawMessage `json:"-"`
-	Advice   json.RawMessage `json:"-"`
+
+	process  status.Process
+	tokens   status.Tokens
+	forecast []status.Forecast
+	jobs     []status.Job
+	advice   status.AdviceList
 }
 
 // oneStatus prints the status of the abide whose admin listener is at address.
@@ -68,57 +72,50 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(said)
 	}
-	var process status.Process
-	var tokens status.Tokens
-	var forecast []status.Forecast
-	var jobs []status.Job
-	var advice status.AdviceList
-	if json.Unmarshal(said.Status, &process) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil || json.Unmarshal(said.Jobs, &jobs) != nil || json.Unmarshal(said.Advice, &advice) != nil {
-		return notAbide(address, "tells its status")
-	}
 	now := time.Now()
-	process.Describe(text)
-	if wrong := process.Troubles(tokens, forecast, jobs, advice.Advice, now); len(wrong) > 0 {
+	said.process.Describe(text)
+	if wrong := said.process.Troubles(said.tokens, said.forecast, said.jobs, said.advice.Advice, now); len(wrong) > 0 {
 		status.DescribeTroubles(text, wrong)
 		text.WriteString("\n")
 	}
-	process.DescribeStore(text, now)
-	process.DescribeWaiting(text, now)
-	process.DescribeFailed(text)
-	process.DescribeSites(text)
-	process.DescribeUnread(text)
-	process.DescribeAdaptive(text)
-	tokens.Describe(text, now)
-	status.DescribeForecasts(text, forecast, now)
+	said.process.DescribeStore(text, now)
+	said.process.DescribeWaiting(text, now)
+	said.process.DescribeFailed(text)
+	said.process.DescribeSites(text)
+	said.process.DescribeUnread(text)
+	said.process.DescribeAdaptive(text)
+	said.tokens.Describe(text, now)
+	status.DescribeForecasts(text, said.forecast, now)
 	return nil
 }
 
 // askStatus fetches the status of the process whose admin listener is at address.
 func askStatus(ctx context.Context, address string, api adminAPI) (said statusAnswers, err error) {
-	if said.Status, err = api.get(ctx, address, "status", "tells its status"); err != nil {
-		return said, err
-	}
-	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast, "jobs": &said.Jobs, "advice": &said.Advice} {
-		*where, err = api.get(ctx, address, path, "tells its status")
-		if isAbsent(err) {
-			*where, err = []byte("null"), nil // an older abide, or one without pools
+	const does = "tells its status"
+	var unshown json.RawMessage
+	for _, one := range []struct {
+		path string
+		came *json.RawMessage
+		to   any
+	}{
+		{"status", &said.Status, &said.process},
+		{"tokens", &said.Tokens, &said.tokens},
+		{"forecast", &said.Forecast, &said.forecast},
+		{"jobs", &unshown, &said.jobs},
+		{"advice", &unshown, &said.advice},
+	} {
+		*one.came, err = api.get(ctx, address, one.path, does)
+		if isAbsent(err) && one.path != "status" {
+			*one.came, err = []byte("null"), nil // an older abide, or one without pools
+		}
+		if err == nil && (json.Unmarshal(*one.came, one.to) != nil || said.process.Uptime <= 0) {
+			err = notAbide(address, does)
 		}
 		if err != nil {
 			return said, err
 		}
 	}
-	if !isStatus(said.Status) || !json.Valid(said.Tokens) || !json.Valid(said.Forecast) {
-		return said, notAbide(address, "tells its status")
-	}
 	return said, nil
-}
-
-// isStatus tells whether JSON is the status of an abide.
-func isStatus(status []byte) bool {
-	var known struct {
-		Uptime *float64 `json:"uptime_seconds"`
-	}
-	return json.Unmarshal(status, &known) == nil && known.Uptime != nil
 }
 
 func sitesCommand() *cobra.Command {

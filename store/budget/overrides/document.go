@@ -162,14 +162,7 @@ func (v *Overrides) Pause(ctx context.Context, site string, p status.Pause) erro
 
 // Resume ends the pause of a site. It is false if the site is not paused.
 func (v *Overrides) Resume(ctx context.Context, site string) (bool, error) {
-	if v.All()[site].Pause == nil {
-		return false, nil
-	}
-	if err := v.change(site, func(o *Override) { o.Pause = nil }); err != nil {
-		return true, notKept(err)
-	}
-	v.o.Log.WithField("site", site).Infof("%s is resumed by the operator", site)
-	return true, notKept(v.save(ctx, site))
+	return v.remove(ctx, site, v.All()[site].Pause != nil, func(o *Override) { o.Pause = nil }, "%s is resumed by the operator")
 }
 
 // endPauses removes the pauses whose time is over. Requests have gone since then.

@@ -143,13 +143,18 @@ func notKept(err error) error {
 
 // Clear gives a site the limits of its rule again. It is false if it had them.
 func (v *Overrides) Clear(ctx context.Context, site string) (bool, error) {
-	if v.All()[site].Limits == nil {
+	return v.remove(ctx, site, v.All()[site].Limits != nil, func(o *Override) { o.Limits = nil }, "the limits of %s are those of the configuration again")
+}
+
+// remove removes a part of a site's override, if it is there, and logs the sentence.
+func (v *Overrides) remove(ctx context.Context, site string, there bool, part func(o *Override), sentence string) (bool, error) {
+	if !there {
 		return false, nil
 	}
-	if err := v.change(site, func(o *Override) { o.Limits = nil }); err != nil {
+	if err := v.change(site, part); err != nil {
 		return true, notKept(err)
 	}
-	v.o.Log.WithField("site", site).Infof("the limits of %s are those of the configuration again", site)
+	v.o.Log.WithField("site", site).Infof(sentence, site)
 	return true, notKept(v.save(ctx, site))
 }
 

@@ -182,10 +182,8 @@ func (h *Health) LostSite(now time.Time, site string) {
 	h.mu.Lock()
 	h.setLoss(now, site)
 	h.lost.Sites++
-	quiet, others := !h.lossLogged.IsZero() && now.Sub(h.lossLogged) < lineEvery, h.unloggedLosses
-	if quiet {
-		h.unloggedLosses++
-	} else {
+	quiet, others := now.Sub(h.lossLogged) < lineEvery, h.unloggedLosses
+	if h.unloggedLosses++; !quiet {
 		h.lossLogged, h.unloggedLosses = now, 0
 	}
 	h.mu.Unlock()
