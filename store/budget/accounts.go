@@ -209,7 +209,7 @@ func (k *Keeper) Meters(rule *policy.Site, l *policy.Limit, spec *limit.Spec) qu
 	switch {
 	case k == nil, !spec.Traits().Windowed:
 		return nil // counts requests in flight only, or is learned again
-	case k.shared && !spec.Shareable():
+	case k.o.Shared && !spec.Shareable():
 		return nil
 	}
 	return meterSource{k, outages[rule.OutageOf(l)]}
@@ -226,9 +226,9 @@ func (meterSource) NewMeter() limit.Meter { return nil } // the limit has a Spec
 func (s meterSource) External(site string, at queue.Scope, spec limit.Spec, m limit.Meter) limit.Meter {
 	k := s.keeper
 	switch {
-	case !k.names.Lasting(at.Key):
+	case !k.o.Names.Lasting(at.Key):
 		return nil
-	case k.shared:
+	case k.o.Shared:
 		return k.Account(site).Shared(k.key(site, at), spec, s.outage)
 	}
 	return k.durable(site, at, spec, m)
@@ -241,7 +241,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	was, known := k.restored.take(site, key)
 	carried := !m.Idle(now) // it has the takes of a replaced limit
 	if !carried {
-		if list := k.restored.spentBefore(site, key, was.At, k.sites.HasLimit); len(list) > 0 {
+		if list := k.restored.spentBefore(site, key, was.At, k.o.Sites.HasLimit); len(list) > 0 {
 			if meter, err := limit.Carry(now, list, spec); err == nil {
 				m, carried = meter, true
 			}
@@ -249,7 +249,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	}
 	if known && !carried {
 		if err := lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
-			k.log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
+			k.o.Log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 		}
 		k.restored.setLeft(site, at, m.Left(now))
 	}

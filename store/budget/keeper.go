@@ -65,14 +65,7 @@ type newsReceiver interface {
 // Keeper keeps the budgets of one process in a store. It is safe for concurrent use; nil
 // keeps and shares nothing.
 type Keeper struct {
-	shared   bool
-	self     store.Member
-	store    store.Store
-	gate     *queue.Gate
-	names    store.Names
-	sites    Sites
-	changed  func()
-	log      *logrus.Logger
+	o        Options
 	health   *storehealth.Health
 	members  *membership.Membership
 	session  *session
@@ -82,14 +75,11 @@ type Keeper struct {
 
 // New makes a Keeper. Exchanges begin with Run.
 func New(o Options) *Keeper {
-	k := &Keeper{
-		shared: o.Shared, self: o.Self, store: o.Store, gate: o.Gate, names: o.Names, sites: o.Sites, changed: o.Changed, log: o.Log,
-		health: storehealth.New(o.Shared, o.Metrics, o.Log), restored: newRestored(o.Restored),
-	}
+	k := &Keeper{o: o, health: storehealth.New(o.Shared, o.Metrics, o.Log), restored: newRestored(o.Restored)}
 	k.members = membership.New(o.Store, o.Self, o.Shared, k.health, o.Log)
 	k.session = &session{
-		accounts: &accounts{open: k.open, wake: signal.New(), all: map[string]*account{}}, store: o.Store, shared: o.Shared, gate: o.Gate,
-		health: k.health, members: k.members, log: o.Log, slots: make(chan struct{}, maxExchanges),
+		accounts: &accounts{open: k.open, wake: signal.New(), all: map[string]*account{}}, o: &k.o,
+		health: k.health, members: k.members, slots: make(chan struct{}, maxExchanges),
 	}
 	return k
 }
@@ -97,21 +87,21 @@ func New(o Options) *Keeper {
 // open makes the account of a site.
 func (k *Keeper) open(site string, onDue func()) *lease.Account {
 	return lease.NewAccount(site, lease.Options{
-		Instance: k.self.ID, Seq: func() uint64 { return k.seq.Add(1) },
+		Instance: k.o.Self.ID, Seq: func() uint64 { return k.seq.Add(1) },
 		OnDue: onDue, Members: k.members.Size, Several: k.members.Several,
 		Returned: k.health.Returned,
-		Owns:     func() bool { return k.shared && k.sites.Owned(site) },
+		Owns:     func() bool { return k.o.Shared && k.o.Sites.Owned(site) },
 	})
 }
 
 // Shared tells whether instances on several machines use the budgets.
-func (k *Keeper) Shared() bool { return k != nil && k.shared }
+func (k *Keeper) Shared() bool { return k != nil && k.o.Shared }
 
 // Together tells whether other processes use the budgets, on this machine or on others.
 func (k *Keeper) Together() bool { return k != nil && k.members.Together() }
 
 // Joinable tells whether other processes may begin to use the budgets.
-func (k *Keeper) Joinable() bool { return k != nil && (k.shared || k.members.Local()) }
+func (k *Keeper) Joinable() bool { return k != nil && (k.o.Shared || k.members.Local()) }
 
 // Size returns the number of instances that share the budgets.
 func (k *Keeper) Size() int {
@@ -129,8 +119,8 @@ func (k *Keeper) Status() status.Store {
 	if k == nil {
 		return status.Store{Kind: status.StoreNone}
 	}
-	store := status.Store{Kind: status.StoreLocal, Instance: k.self.ID, Granted: k.session.granted.Load(), Spent: k.session.spent.Load()}
-	if k.shared {
+	store := status.Store{Kind: status.StoreLocal, Instance: k.o.Self.ID, Granted: k.session.granted.Load(), Spent: k.session.spent.Load()}
+	if k.o.Shared {
 		store.Kind = status.StoreShared
 	}
 	k.members.Fill(&store)
@@ -148,7 +138,7 @@ func (k *Keeper) Members(ctx context.Context) []status.Member {
 
 // Saved records whether other data than a budget could be written to this machine's store.
 func (k *Keeper) Saved(err error) {
-	if k != nil && !k.shared {
+	if k != nil && !k.o.Shared {
 		k.health.Answered(err, 0)
 	}
 }
@@ -158,7 +148,7 @@ func (k *Keeper) Account(site string) *lease.Account { return k.session.accounts
 
 // key returns the key of a slot's budget, the same in every process.
 func (k *Keeper) key(site string, at queue.Scope) string {
-	return store.BudgetKey(at.Limit, k.names.Stable(site, at.Key))
+	return store.BudgetKey(at.Limit, k.o.Names.Stable(site, at.Key))
 }
 
 // Has tells whether the store had a budget for a slot at the start that no request has used
@@ -178,7 +168,7 @@ func (k *Keeper) LeftBefore(site string, at queue.Scope) (left int64, known bool
 
 // Note sends a note about a site to the other instances.
 func (k *Keeper) Note(site string, n store.Note) {
-	k.gate.UpdateExternal(site, func(now time.Time) {
+	k.o.Gate.UpdateExternal(site, func(now time.Time) {
 		a := k.session.accounts.of(site)
 		a.AddNote(now, n)
 		k.session.accounts.schedule(a, a.Due())
@@ -190,7 +180,7 @@ func (k *Keeper) Notes(ctx context.Context, site string, patience time.Duration)
 	began := time.Now()
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	replies, err := k.store.Exchange(within, []store.Batch{{Site: site, Instance: k.self.ID}})
+	replies, err := k.o.Store.Exchange(within, []store.Batch{{Site: site, Instance: k.o.Self.ID}})
 	if ctx.Err() == nil {
 		k.health.Measure("exchange", err, time.Since(began))
 	}
@@ -203,9 +193,9 @@ func (k *Keeper) Notes(ctx context.Context, site string, patience time.Duration)
 // Run exchanges with the store until ctx is done, and then returns all unused units.
 func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
 	k.session.news = news
-	events := membership.Events{Documents: k.changed, Generation: k.restateAll}
+	events := membership.Events{Documents: k.o.Changed, Generation: k.restateAll}
 	var others sync.WaitGroup
-	if k.shared {
+	if k.o.Shared {
 		k.members.Beat(ctx, events)
 		others.Go(func() { k.members.Run(ctx, events) })
 		others.Go(func() { k.listen(ctx, events) })
@@ -218,7 +208,7 @@ func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
 	last, cancel := context.WithTimeout(context.Background(), exchangeTimeout)
 	defer cancel()
 	k.session.returnAll(last)
-	if k.shared {
+	if k.o.Shared {
 		k.members.Leave(last)
 	}
 	k.health.Report()
@@ -233,13 +223,13 @@ func (k *Keeper) restateAll(began time.Time, old *store.Pulse, p store.Pulse) {
 		return // all instances have stated their leases long ago
 	}
 	for _, a := range all {
-		k.gate.UpdateExternal(a.site, func(now time.Time) { a.NewGeneration(now, p.Generation) })
+		k.o.Gate.UpdateExternal(a.site, func(now time.Time) { a.NewGeneration(now, p.Generation) })
 	}
 }
 
 // listen receives news as soon as the store publishes them.
 func (k *Keeper) listen(ctx context.Context, events membership.Events) {
-	l, ok := k.store.(store.Listener)
+	l, ok := k.o.Store.(store.Listener)
 	if !ok {
 		return
 	}
@@ -248,7 +238,7 @@ func (k *Keeper) listen(ctx context.Context, events membership.Events) {
 		err := l.Listen(ctx, func(n store.News) { k.receiveNews(ctx, n, events) }) // the next exchange finds what is missed
 		if errors.Is(err, background.ErrPanic) {
 			lines.Do(func() {
-				k.log.WithField("reason", err).Warnf("news of the store are not received, which is tried again: %v", err)
+				k.o.Log.WithField("reason", err).Warnf("news of the store are not received, which is tried again: %v", err)
 			})
 		}
 		k.session.news.Listens(nil)
@@ -272,7 +262,7 @@ func (k *Keeper) receiveNews(ctx context.Context, n store.News, events membershi
 		return
 	case n.Site == "":
 		k.members.Count(ctx)
-		k.changed()
+		k.o.Changed()
 		return
 	}
 	if n.Lost {
@@ -281,12 +271,12 @@ func (k *Keeper) receiveNews(ctx context.Context, n store.News, events membershi
 	a := k.session.accounts.find(n.Site)
 	switch {
 	case a != nil && n.Lost:
-		k.gate.UpdateExternal(n.Site, a.Restate)
+		k.o.Gate.UpdateExternal(n.Site, a.Restate)
 	case len(n.Notes) > 0:
 		if a == nil || !k.session.receiveNotes(a, n.Notes) {
 			k.session.news.Unmet(n.Site, n.Notes)
 		}
 	case a != nil:
-		k.gate.UpdateExternal(n.Site, a.FetchNotes)
+		k.o.Gate.UpdateExternal(n.Site, a.FetchNotes)
 	}
 }

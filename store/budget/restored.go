@@ -140,7 +140,7 @@ func (k *Keeper) Preload(limitOf func(site, name string) *queue.Limit, load func
 		if need == nil || need.Source == nil || !counts(now, need.Spec, savedBudget) {
 			continue
 		}
-		for _, key := range k.names.Local(savedBudget.Site, name, whose) {
+		for _, key := range k.o.Names.Local(savedBudget.Site, name, whose) {
 			if key != keyOfOthers { // no client or route has this key yet
 				load(requestOf(savedBudget.Site, *need, key))
 			}

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/store"
@@ -37,13 +35,10 @@ var (
 // session exchanges the leases of this instance with the store. It is safe for concurrent
 // use.
 type session struct {
+	o        *Options
 	accounts *accounts
-	store    store.Store
-	shared   bool
-	gate     *queue.Gate
 	health   *storehealth.Health
 	members  *membership.Membership
-	log      *logrus.Logger
 	news     newsReceiver // set before the first exchange
 
 	granted  atomic.Int64 // units, in expired windows
@@ -153,13 +148,13 @@ func (s *session) answer(a *account, r *store.Reply, err error) {
 // ask is one exchange with the store. There is none before a shared store has answered a
 // pulse: it may have lost other instances' leases.
 func (s *session) ask(ctx context.Context, batches []store.Batch) ([]store.Reply, error) {
-	if s.shared && !s.members.Known() {
+	if s.o.Shared && !s.members.Known() {
 		return nil, errStoreUnknown
 	}
 	began := time.Now()
 	within, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
-	replies, err := s.store.Exchange(within, batches)
+	replies, err := s.o.Store.Exchange(within, batches)
 	if err == nil && len(replies) != len(batches) {
 		err = errIncompleteReply
 	}
@@ -168,7 +163,7 @@ func (s *session) ask(ctx context.Context, batches []store.Batch) ([]store.Reply
 	if err == nil {
 		s.health.ShowsClock(replies[0].Now, began.Add(took/2))
 	}
-	if err == nil && !s.shared {
+	if err == nil && !s.o.Shared {
 		s.rewriteIfNewFile(replies[0].Generation)
 	}
 	return replies, err
@@ -181,8 +176,8 @@ func (s *session) rewriteIfNewFile(generation string) {
 	if old == "" || old == generation {
 		return
 	}
-	s.log.Warn("the state file is another one than before, so everything is written again")
-	s.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
+	s.o.Log.Warn("the state file is another one than before, so everything is written again")
+	s.o.Gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
 		if kept, ok := at.Meter.(interface{ Lost(now time.Time) }); ok && at.Spec != nil {
 			kept.Lost(now)
 		}
@@ -193,7 +188,7 @@ func (s *session) rewriteIfNewFile(generation string) {
 // process. It returns false if the gate does not know the site.
 func (s *session) receiveNotes(a *account, notes []store.Note) bool {
 	var fresh []store.Note
-	known := s.gate.UpdateExternal(a.site, func(now time.Time) { fresh = a.ReceiveNotes(now, notes) })
+	known := s.o.Gate.UpdateExternal(a.site, func(now time.Time) { fresh = a.ReceiveNotes(now, notes) })
 	if len(fresh) > 0 {
 		s.news.Heard(a.site, fresh)
 	}
@@ -204,7 +199,7 @@ func (s *session) receiveNotes(a *account, notes []store.Note) bool {
 // unless do returns that an exchange is under way. If the gate has forgotten the site, do
 // is not called.
 func (s *session) withAccount(a *account, do func(now time.Time) (busy bool)) {
-	known := s.gate.UpdateExternal(a.site, func(now time.Time) { s.accounts.release(a, do(now)) })
+	known := s.o.Gate.UpdateExternal(a.site, func(now time.Time) { s.accounts.release(a, do(now)) })
 	if !known {
 		s.accounts.abandon(a)
 	}
