@@ -61,11 +61,7 @@ func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request)) h
 // TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
 func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerFunc) []openapi.Operation {
 	limits := &limits{o.Policy, o.Proxy}
-	sites := &sites{o.Metrics, limits, o.Proxy, o.Process, o.History}
-	overview := &overview{
-		about:  status.Process{Version: o.Version, Started: o.Started, Listen: o.Listen},
-		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process, history: o.History,
-	}
+	sites, overview := &sites{o, limits}, &overview{o, limits}
 	pages := newPages(o, overview, sites)
 	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}
 	tokens, permits, jobs, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}, pauses{o.Proxy, sites}

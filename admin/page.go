@@ -9,19 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/admin/page"
 	"github.com/abide-proxy/abide/status"
 )
 
 // pages show people how the process is.
 type pages struct {
-	overview   *overview
-	sites      *sites
-	proxy      Proxy
-	process    Process
-	history    *history.Recorder
-	envCommand string
+	o        *Options
+	overview *overview
+	sites    *sites
 
 	past   cached[page.Past]
 	advice cached[[]status.Advice]
@@ -31,7 +27,7 @@ type pages struct {
 
 // newPages are pages about a process.
 func newPages(o *Options, v *overview, s *sites) *pages {
-	p := &pages{overview: v, sites: s, proxy: o.Proxy, process: o.Process, history: o.History, envCommand: o.EnvCommand}
+	p := &pages{o: o, overview: v, sites: s}
 	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 3*time.Second, 2*time.Second, 2*time.Second
 	return p
 }
@@ -41,19 +37,19 @@ func newPages(o *Options, v *overview, s *sites) *pages {
 func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Facts {
 	ctx, cancel := context.WithTimeout(ctx, pagePatience)
 	defer cancel()
-	holds := p.proxy.Holds("", status.MaxHolds+1)
-	store := p.store.get(now, isNew, func() status.Store { return p.process.Store(ctx) })
+	holds := p.o.Proxy.Holds("", status.MaxHolds+1)
+	store := p.store.get(now, isNew, func() status.Store { return p.o.Process.Store(ctx) })
 	f := &page.Facts{
-		Process: p.overview.now(holds, store), Setup: p.envCommand, Holds: holds,
-		Tokens:    p.proxy.Tokens().Normalize(),
-		Forecasts: status.NormalizeForecasts(p.proxy.Forecast("", 0), now), Samples: p.history.Snapshot(now),
+		Process: p.overview.now(holds, store), Setup: p.o.EnvCommand, Holds: holds,
+		Tokens:    p.o.Proxy.Tokens().Normalize(),
+		Forecasts: status.NormalizeForecasts(p.o.Proxy.Forecast("", 0), now), Samples: p.o.History.Snapshot(now),
 	}
 	for _, one := range p.sites.used("", holds[:min(len(holds), status.MaxHolds)]) {
 		f.Known = append(f.Known, *one)
 	}
-	f.Past = p.past.get(now, isNew, func() page.Past { return pastOf(ctx, p.process, now) })
-	f.Advice = p.advice.get(now, isNew, func() []status.Advice { return p.process.Advice(now).Advice })
-	f.Jobs = p.jobs.get(now, isNew, func() []status.Job { return p.process.Jobs(ctx) })
+	f.Past = p.past.get(now, isNew, func() page.Past { return pastOf(ctx, p.o.Process, now) })
+	f.Advice = p.advice.get(now, isNew, func() []status.Advice { return p.o.Process.Advice(now).Advice })
+	f.Jobs = p.jobs.get(now, isNew, func() []status.Job { return p.o.Process.Jobs(ctx) })
 	return f
 }
 
@@ -64,9 +60,9 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 	site := r.URL.Query().Get("site")
 	f.Filter = strings.ToValidUTF8(site[:min(len(site), maxSite)], "")
 	f.Chosen = p.chosen(f)
-	secret := len(p.overview.policy().Access.Clients) > 0
+	secret := len(p.o.Policy().Access.Clients) > 0
 	scheme := "http"
-	if p.overview.policy().TLS.Given() {
+	if p.o.Policy().TLS.Given() {
 		scheme = "https"
 	}
 	f.Proxy, f.Open = proxyURL(scheme, f.Listen, r.Host, secret), proxyURL(scheme, f.ListenOpen, r.Host, secret)

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/history"
-	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -25,11 +23,8 @@ const (
 
 // sites answers what is asked about sites.
 type sites struct {
-	metrics *metrics.Metrics
-	limits  *limits
-	proxy   Proxy
-	past    Process
-	history *history.Recorder
+	o      *Options
+	limits *limits
 }
 
 // list tells of all sites that are known, those with the most bytes first.
@@ -83,7 +78,7 @@ func (s *sites) one(w http.ResponseWriter, r *http.Request) {
 // now are the sites of which anything is known, or the one of a name. Without recorded traffic
 // the state file is not read.
 func (s *sites) now(ctx context.Context, name string, recorded bool) map[string]*status.Site {
-	all := s.used(name, s.proxy.Holds(name, status.MaxHolds))
+	all := s.used(name, s.o.Proxy.Holds(name, status.MaxHolds))
 	s.addKnown(name, all)
 	if recorded {
 		s.addRecorded(ctx, name, all)
@@ -104,8 +99,8 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 		}
 		return all[site]
 	}
-	_, lately := s.history.Lately(time.Now())
-	for _, one := range s.metrics.Sites() {
+	_, lately := s.o.History.Lately(time.Now())
+	for _, one := range s.o.Metrics.Sites() {
 		known := at(one.Name)
 		known.Counts, known.Lately, known.Refusals = one.Counts, lately[one.Name], one.Refusals
 		known.Unread = unreadOf(s.limits.policy(), one)
@@ -122,7 +117,7 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 			known.Pool = rule.Pool
 		}
 	}
-	for site, pause := range s.proxy.Pauses() {
+	for site, pause := range s.o.Proxy.Pauses() {
 		at(site).Paused = &pause
 	}
 	for _, one := range holds {
@@ -132,7 +127,7 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 	for site, why := range status.SumWaits(holds).Most {
 		at(site).LimitedBy = why
 	}
-	for _, one := range s.proxy.Breakers() {
+	for _, one := range s.o.Proxy.Breakers() {
 		if one.State == "closed" {
 			continue
 		}
@@ -156,7 +151,7 @@ func (s *sites) addKnown(name string, all map[string]*status.Site) {
 	for _, site := range s.limits.policy().SiteNames(mostSites) {
 		s.add(site, name, all)
 	}
-	for _, site := range s.proxy.LearnedSites(mostSites) {
+	for _, site := range s.o.Proxy.LearnedSites(mostSites) {
 		s.add(site, name, all)
 	}
 }
@@ -179,7 +174,7 @@ func (s *sites) add(site, name string, all map[string]*status.Site) *status.Site
 // it is "".
 func (s *sites) addRecorded(ctx context.Context, name string, all map[string]*status.Site) {
 	now := time.Now()
-	recorded, err := s.past.Bandwidth(ctx, name, now.Add(-recordedFor), now, 0)
+	recorded, err := s.o.Process.Bandwidth(ctx, name, now.Add(-recordedFor), now, 0)
 	if err != nil {
 		return // a state file that fails is told by /readyz, and hides no site that runs
 	}

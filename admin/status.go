@@ -9,63 +9,55 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/status"
 )
 
 // overview knows how the process is.
 type overview struct {
-	about   status.Process // Version, Started and Listen alone
-	policy  func() *policy.Policy
-	ca      *ca.CA // nil: there is none
-	metrics *metrics.Metrics
-	limits  *limits
-	proxy   Proxy
-	process Process
-	history *history.Recorder
+	o      *Options
+	limits *limits
 }
 
 // answer tells how the process is.
 func (v *overview) answer(w http.ResponseWriter, r *http.Request) {
-	answerJSON(w, v.now(v.proxy.Holds("", status.MaxHolds+1), v.process.Store(r.Context())))
+	answerJSON(w, v.now(v.o.Proxy.Holds("", status.MaxHolds+1), v.o.Process.Store(r.Context())))
 }
 
 // now returns the state of the process, with the requests that wait and the state of the store.
 func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
-	p, checks := v.policy(), v.process.Ready()
+	p, checks := v.o.Policy(), v.o.Process.Ready()
 	if checks == nil {
 		checks = []status.Check{}
 	}
 	s := status.Process{
-		Version: v.about.Version, Go: runtime.Version(),
-		Started: v.about.Started.UTC(), Uptime: time.Since(v.about.Started).Seconds(),
+		Version: v.o.Version, Go: runtime.Version(),
+		Started: v.o.Started.UTC(), Uptime: time.Since(v.o.Started).Seconds(),
 		Ready: ready(checks), Checks: checks,
-		Listen: cmp.Or(v.about.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
-		Breakers: status.NotClosed(v.proxy.Breakers()), Adaptive: status.AdaptiveOf(v.limits.now("")),
-		Waiting: status.SumWaits(holds), Reload: v.process.Refused(),
+		Listen: cmp.Or(v.o.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
+		Breakers: status.NotClosed(v.o.Proxy.Breakers()), Adaptive: status.AdaptiveOf(v.limits.now("")),
+		Waiting: status.SumWaits(holds), Reload: v.o.Process.Refused(),
 	}
 	s.Waiting.Turns = p.Turns()
-	pauses := v.proxy.Pauses()
+	pauses := v.o.Proxy.Pauses()
 	for _, site := range slices.Sorted(maps.Keys(pauses))[:min(len(pauses), status.MaxListed)] {
 		s.Paused = append(s.Paused, status.SitePause{Site: site, Paused: true, Pause: new(pauses[site])})
 	}
-	if v.ca != nil {
-		about := v.ca.About()
+	if v.o.CA != nil {
+		about := v.o.CA.About()
 		s.CA = &status.CA{Subject: about.Subject, SHA256: about.Fingerprint, NotAfter: about.NotAfter.UTC(), AnyName: about.Any, Names: about.Names}
 	}
-	clients, tunnels := v.metrics.Open()
+	clients, tunnels := v.o.Metrics.Open()
 	s.Connections = &status.Connections{Clients: clients, Tunnels: tunnels}
 	if store.Kind != "" && store.Kind != status.StoreNone {
 		store = store.Normalize()
 		s.Store = &store
 	}
-	counts := v.metrics.Sites()
+	counts := v.o.Metrics.Sites()
 	addCounts(&s, counts)
-	s.Rate, _ = v.history.Lately(time.Now())
-	s.Failures = status.Failures{Codes: v.metrics.Failed(), Own: v.metrics.OwnAnswers()}
+	s.Rate, _ = v.o.History.Lately(time.Now())
+	s.Failures = status.Failures{Codes: v.o.Metrics.Failed(), Own: v.o.Metrics.OwnAnswers()}
 	s.Unread = UnreadNow(p, counts)
 	return s
 }

@@ -40,13 +40,9 @@ type Names interface {
 
 // Broadcasts are the news of one instance. They are safe for concurrent use.
 type Broadcasts struct {
-	keeper  *budget.Keeper
-	gate    *queue.Gate
-	names   Names
-	learned *sites.Sites
-	tokens  func(ctx context.Context, together bool)
-	told    map[windowOf]ledger.WindowReport // in the last round
-	unmet   *unmetSites
+	o     Options
+	told  map[windowOf]ledger.WindowReport // in the last round
+	unmet *unmetSites
 }
 
 // Options configure Broadcasts.
@@ -62,20 +58,20 @@ type Options struct {
 
 // New makes Broadcasts. They tell nothing before Run.
 func New(o Options) *Broadcasts {
-	return &Broadcasts{keeper: o.Keeper, gate: o.Gate, names: o.Names, learned: o.Learned, tokens: o.Tokens, unmet: newUnmetSites()}
+	return &Broadcasts{o: o, unmet: newUnmetSites()}
 }
 
 // Run tells the other instances of new announcements and findings, until ctx is done.
 func (b *Broadcasts) Run(ctx context.Context) {
 	pause := tellEvery
 	for clock.Sleep(ctx, pause) == nil {
-		began, together := time.Now(), b.keeper.Together()
+		began, together := time.Now(), b.o.Keeper.Together()
 		if together {
 			b.tellLearned()
 		} else {
 			clear(b.told)
 		}
-		b.tokens(ctx, together)
+		b.o.Tokens(ctx, together)
 		if pause = lookEvery; together {
 			pause = max(tellEvery, restPart*time.Since(began))
 		}
@@ -86,9 +82,9 @@ func (b *Broadcasts) Run(ctx context.Context) {
 func (b *Broadcasts) tellLearned() {
 	var reports []report
 	var found []finding
-	b.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
-		id, learned := b.learned.ID(at.At.Limit)
-		if !learned || !b.names.Lasting(at.At.Key) {
+	b.o.Gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
+		id, learned := b.o.Learned.ID(at.At.Limit)
+		if !learned || !b.o.Names.Lasting(at.At.Key) {
 			return
 		}
 		switch m := at.Meter.(type) {
@@ -111,10 +107,10 @@ func (b *Broadcasts) tellLearned() {
 // Cooled tells the other instances of a cooldown that begins in this one. A learned limit
 // has another name in each instance, and cools there by itself.
 func (b *Broadcasts) Cooled(site string, at queue.Scope, until time.Time, why string) {
-	if _, learned := b.learned.ID(at.Limit); learned || !b.keeper.Together() || !b.names.Lasting(at.Key) {
+	if _, learned := b.o.Learned.ID(at.Limit); learned || !b.o.Keeper.Together() || !b.o.Names.Lasting(at.Key) {
 		return
 	}
-	b.keeper.Note(site, store.Note{Key: keyOf(noteOfCooldown, at.Limit, b.names.Stable(site, at.Key)), Until: until, Text: why})
+	b.o.Keeper.Note(site, store.Note{Key: keyOf(noteOfCooldown, at.Limit, b.o.Names.Stable(site, at.Key)), Until: until, Text: why})
 }
 
 // Heard takes over the news of other instances about a site.
@@ -126,8 +122,8 @@ func (b *Broadcasts) Heard(site string, notes []store.Note) {
 		}
 		switch kind, name, whose := parts[0], parts[1], parts[2]; kind {
 		case noteOfCooldown:
-			for _, key := range b.names.Local(site, name, whose) {
-				b.gate.Cool(site, queue.Scope{Limit: name, Key: key}, n.Until, n.Text)
+			for _, key := range b.o.Names.Local(site, name, whose) {
+				b.o.Gate.Cool(site, queue.Scope{Limit: name, Key: key}, n.Until, n.Text)
 			}
 		case noteOfWindow:
 			b.hearWindow(site, name, whose, n)
@@ -141,7 +137,7 @@ func (b *Broadcasts) Heard(site string, notes []store.Note) {
 // before the gate is asked: a request may come in between.
 func (b *Broadcasts) Unmet(site string, notes []store.Note) {
 	b.unmet.remember(time.Now(), site, notes)
-	if b.gate.Knows(site) {
+	if b.o.Gate.Knows(site) {
 		b.Heard(site, notes)
 		b.unmet.forget(site)
 	}
@@ -160,7 +156,7 @@ func (b *Broadcasts) Meet(ctx context.Context, q *queue.Request) {
 		b.unmet.forget(q.Site)
 	}
 	now := time.Now()
-	if !b.keeper.Shared() || q.Observe || !b.unmet.misses(now) || leases(q.Limits) || b.gate.Knows(q.Site) || b.keeper.Failing() > 0 {
+	if !b.o.Keeper.Shared() || q.Observe || !b.unmet.misses(now) || leases(q.Limits) || b.o.Gate.Knows(q.Site) || b.o.Keeper.Failing() > 0 {
 		return
 	}
 	patience := questionPatience
@@ -178,8 +174,8 @@ func (b *Broadcasts) Meet(ctx context.Context, q *queue.Request) {
 		return
 	}
 	defer done()
-	if b.unmet.allows(now, b.keeper.Size()) {
-		b.Heard(q.Site, b.keeper.Notes(ctx, q.Site, patience))
+	if b.unmet.allows(now, b.o.Keeper.Size()) {
+		b.Heard(q.Site, b.o.Keeper.Notes(ctx, q.Site, patience))
 	}
 }
 
@@ -201,22 +197,22 @@ func leases(ways [][]queue.Limit) bool {
 // site. recalled says that the limit was known before a restart. Share is called under the
 // lock of the site.
 func (b *Broadcasts) Share(site string, at queue.Scope, m limit.Meter, recalled bool, outage lease.Outage) {
-	id, learned := b.learned.ID(at.Limit)
+	id, learned := b.o.Learned.ID(at.Limit)
 	whose, ok := b.shares(site, at.Key)
 	if !learned || !ok {
 		return
 	}
-	name, known := b.learned.Name(site, id)
+	name, known := b.o.Learned.Name(site, id)
 	if !known {
 		return
 	}
-	account, key := b.keeper.Account(site), store.BudgetKey(b.learned.Slot(name), whose)
+	account, key := b.o.Keeper.Account(site), store.BudgetKey(b.o.Learned.Slot(name), whose)
 	switch m := m.(type) {
 	case *ledger.Ledger:
 		m.Share(account.Announced(key, outage))
 	case *ledger.HiddenRate:
-		f, found := b.learned.Finding(site, name, whose)
-		m.Share(account.SharedRate(key, outage), recalled || found, b.keeper.Size())
+		f, found := b.o.Learned.Finding(site, name, whose)
+		m.Share(account.SharedRate(key, outage), recalled || found, b.o.Keeper.Size())
 		if found {
 			m.AcceptFinding(time.Now(), f)
 		}
@@ -238,22 +234,22 @@ func keyOf(kind, name, whose string) string {
 // shares reports whether a fleet has the learned limit of a key together, and returns the
 // fleet's name of the key.
 func (b *Broadcasts) shares(site, key string) (whose string, ok bool) {
-	if !b.keeper.Shared() || !b.names.Lasting(key) {
+	if !b.o.Keeper.Shared() || !b.o.Names.Lasting(key) {
 		return "", false
 	}
-	return b.names.OfFleet(site, key)
+	return b.o.Names.OfFleet(site, key)
 }
 
 // touch visits the meters of a learned limit in this instance.
 func (b *Broadcasts) touch(site, name, whose string, do func(now time.Time, m limit.Meter)) {
-	ids := b.learned.IDs(site, name)
+	ids := b.o.Learned.IDs(site, name)
 	if len(ids) == 0 {
 		return
 	}
-	keys := b.names.Local(site, "", whose)
+	keys := b.o.Names.Local(site, "", whose)
 	for _, id := range ids {
 		for _, key := range keys {
-			b.gate.Update(site, queue.Scope{Limit: b.learned.Slot(id), Key: key}, do)
+			b.o.Gate.Update(site, queue.Scope{Limit: b.o.Learned.Slot(id), Key: key}, do)
 		}
 	}
 }
@@ -271,20 +267,20 @@ type report struct {
 func (b *Broadcasts) tellWindows(all []report) {
 	told := make(map[windowOf]ledger.WindowReport, len(all))
 	for _, one := range all {
-		name, known := b.learned.Name(one.site, one.id)
+		name, known := b.o.Learned.Name(one.site, one.id)
 		if !known {
 			continue
 		}
-		if _, ok := b.shares(one.site, one.key); b.keeper.Shared() && !ok {
+		if _, ok := b.shares(one.site, one.key); b.o.Keeper.Shared() && !ok {
 			continue
 		}
-		of := windowOf{one.site, name, b.names.Stable(one.site, one.key)}
+		of := windowOf{one.site, name, b.o.Names.Stable(one.site, one.key)}
 		told[of] = one.WindowReport
 		if old, was := b.told[of]; was && old.Used >= one.Used && old.Reset.Equal(one.Reset) && old.Number == one.Number {
 			continue
 		}
 		if text, err := json.Marshal(one.WindowReport); err == nil {
-			b.keeper.Note(of.site, store.Note{Key: keyOf(noteOfWindow, of.name, of.whose), Until: one.Reset, N: one.Used, Text: string(text)})
+			b.o.Keeper.Note(of.site, store.Note{Key: keyOf(noteOfWindow, of.name, of.whose), Until: one.Reset, N: one.Used, Text: string(text)})
 		}
 	}
 	b.told = told
@@ -317,17 +313,17 @@ type finding struct {
 // tellFindings tells of hidden limits that have changed.
 func (b *Broadcasts) tellFindings(all []finding) {
 	for _, one := range all {
-		name, known := b.learned.Name(one.site, one.id)
+		name, known := b.o.Learned.Name(one.site, one.id)
 		text, err := json.Marshal(one.Finding)
 		if !known || err != nil {
 			continue
 		}
-		b.learned.SetFinding(one.site, name, one.whose, one.Finding)
+		b.o.Learned.SetFinding(one.site, name, one.whose, one.Finding)
 		passes := int64(1)
 		if one.Refused {
 			passes = 0
 		}
-		b.keeper.Note(one.site, store.Note{
+		b.o.Keeper.Note(one.site, store.Note{
 			Key: keyOf(noteOfFinding, name, one.whose), Until: time.Now().Add(findingLasts), Text: string(text),
 			N: 2*int64(1e9-1000*min(one.Rate, 1e6)) + passes, // of two at one time the lower rate counts
 		})
@@ -340,8 +336,8 @@ func (b *Broadcasts) hearFinding(site, name, whose string, n store.Note) {
 	if json.Unmarshal([]byte(n.Text), &finding) != nil {
 		return
 	}
-	if version, changed := b.learned.SetFinding(site, name, whose, finding); changed {
-		b.gate.Replan(site, version)
+	if version, changed := b.o.Learned.SetFinding(site, name, whose, finding); changed {
+		b.o.Gate.Replan(site, version)
 	}
 	b.touch(site, name, whose, func(now time.Time, m limit.Meter) {
 		if p, ok := m.(*ledger.HiddenRate); ok {
