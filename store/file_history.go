@@ -117,9 +117,5 @@ func (f *File) Rows(ctx context.Context, k RowKind, site string, since, until ti
 	return list, err
 }
 
-func ceil(t time.Time) int64 {
-	if t.Nanosecond() > 0 {
-		return t.Unix() + 1
-	}
-	return t.Unix()
-}
+// ceil returns a time in seconds, rounded up.
+func ceil(t time.Time) int64 { return t.Add(time.Second - 1).Unix() }

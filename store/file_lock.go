@@ -38,7 +38,10 @@ func lockFile(ctx context.Context, path string, who processInfo) (l *fileLock, l
 	}
 	l = &fileLock{path: path, dir: dir, self: who}
 	if leave, err = openingLock(ctx, path); err == nil {
-		if l.own, err = lockOwn(ctx, processFile(path, who.ID), who); err != nil {
+		// Another process may take the lock and remove the file for a moment, to find out whether the owner has ended.
+		if l.own, err = lockAt(ctx, processFile(path, who.ID), 100, time.Millisecond); err == nil {
+			writeInfo(l.own, who)
+		} else {
 			leave()
 		}
 	}
@@ -47,16 +50,6 @@ func lockFile(ctx context.Context, path string, who processInfo) (l *fileLock, l
 		return nil, nil, err
 	}
 	return l, leave, nil
-}
-
-// lockOwn creates a file and takes its lock. Another process may take the lock and remove
-// the file for a moment, to find out whether the owner has ended.
-func lockOwn(ctx context.Context, name string, who processInfo) (*os.File, error) {
-	f, err := lockAt(ctx, name, 100, time.Millisecond)
-	if err == nil {
-		writeInfo(f, who)
-	}
-	return f, err
 }
 
 // openingLock keeps all other processes from opening, replacing and moving the file until

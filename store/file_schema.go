@@ -280,16 +280,11 @@ func damageIfNoTable(err error) error {
 func (d *database) readGeneration(ctx context.Context, now time.Time) error {
 	var began int64
 	err := d.conn.QueryRowContext(ctx, "SELECT a.value, b.value FROM meta a, meta b WHERE a.name = 'generation' AND b.name = 'born'").Scan(&d.generation, &began)
-	if err != nil && !noRows(err) {
-		return asDamage(err)
-	}
 	d.generationStart = time.UnixMicro(began)
-	if err != nil {
-		if err := d.newGeneration(ctx, now); err != nil {
-			return err
-		}
+	if noRows(err) {
+		return d.newGeneration(ctx, now)
 	}
-	return nil
+	return asDamage(err)
 }
 
 // shiftFutureTimes changes rows whose times are in the future, because the clock has been set

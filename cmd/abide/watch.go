@@ -227,15 +227,11 @@ func (t *tokenWatches) follow(p *policy.Policy) {
 	}
 	for path := range named {
 		if t.running[path] == nil {
-			t.watch(path)
+			ctx, end := context.WithCancel(t.ctx)
+			t.running[path] = end
+			watchFile(ctx, path, t.log, t.changed, &t.ends)
 		}
 	}
-}
-
-func (t *tokenWatches) watch(path string) {
-	ctx, end := context.WithCancel(t.ctx)
-	t.running[path] = end
-	watchFile(ctx, path, t.log, t.changed, &t.ends)
 }
 
 // close ends all watches.

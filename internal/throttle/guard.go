@@ -53,22 +53,13 @@ type address struct {
 	logTimer   *time.Timer   // checks whether a line may be logged; nil: nothing to log
 }
 
-// stop cancels the timer.
-func (a *address) stop() {
-	if a.logTimer != nil {
-		a.logTimer.Stop()
-	}
-}
-
 func newAddresses() *addresses {
-	known, _ := simplelru.NewLRU(maxAddresses, func(_ netip.Addr, item *address) { item.stop() }) // fails for sizes below 1 only
+	known, _ := simplelru.NewLRU(maxAddresses, func(_ netip.Addr, item *address) { // fails for sizes below 1 only
+		if item.logTimer != nil {
+			item.logTimer.Stop()
+		}
+	})
 	return &addresses{known, rate.NewLimiter(rate.Every(logLineInterval), maxLogBurst)}
-}
-
-// of is the state of an address, or nil.
-func (a *addresses) of(from netip.Addr) *address {
-	item, _ := a.known.Peek(network(from))
-	return item
 }
 
 // wrong records a wrong secret and returns the delay of its answer.
@@ -165,9 +156,8 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 // the timer called it.
 func (g *Guard) logIfDue(from netip.Addr, due bool) {
 	g.mu.Lock()
-	address := g.addresses.of(from)
 	wrong := 0
-	if address != nil {
+	if address, known := g.addresses.known.Peek(network(from)); known {
 		if due {
 			address.logTimer = nil
 		}

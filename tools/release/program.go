@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -134,23 +133,26 @@ func licenceTexts(dir string) ([]string, error) {
 func (r *release) documents(p *program) ([]file, error) {
 	var files []file
 	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md", "config.example.yaml", "docs"} {
-		err := filepath.WalkDir(filepath.Join(r.source, name), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			inside, err := filepath.Rel(r.source, path)
-			files = append(files, file{name: filepath.ToSlash(inside), mode: 0o644, content: content})
-			return err
-		})
+		found, err := filesIn(r.source, name)
 		if err != nil {
 			return nil, err
 		}
+		files = append(files, found...)
 	}
 	return append(files, file{name: "THIRD_PARTY_LICENSES", mode: 0o644, content: thirdParty(p.licences)}), nil
+}
+
+// filesIn reads a file, or all files of a directory. Their names are relative to root.
+func filesIn(root, name string) (files []file, err error) {
+	err = fs.WalkDir(os.DirFS(root), name, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(root, path))
+		files = append(files, file{name: path, mode: 0o644, content: content})
+		return err
+	})
+	return files, err
 }
 
 // manPages writes the man pages of all commands into a directory and returns them.
@@ -162,14 +164,7 @@ func (r *release) manPages(dir string) ([]file, error) {
 	if _, err := r.command(here, "run", "-tags", "man", "-trimpath", "-buildvcs=false", "./cmd/abide", dir); err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir(dir)
-	var pages []file
-	for _, entry := range entries {
-		content, failed := os.ReadFile(filepath.Join(dir, entry.Name()))
-		err = errors.Join(err, failed)
-		pages = append(pages, file{name: entry.Name(), mode: 0o644, content: content})
-	}
-	return pages, err
+	return filesIn(dir, ".")
 }
 
 // thirdParty is the licences in one text.
