@@ -205,11 +205,14 @@ func opensAllOf(p *policy.Policy, user *url.Userinfo) bool {
 // service, or of another user. The directory is this user's own, where the bundle is
 // written.
 func foreignCA(cmd *cobra.Command, running *otherAbide, roots string, notice func(string)) (authority *ca.CA, dir string, err error) {
-	text, err := certificateAt(cmd.Context(), running.address)
-	if err != nil {
-		return nil, "", err
+	code, text, err := askOpen(cmd.Context(), running.address, "/ca.pem")
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("it answers %d %s", code, http.StatusText(code))
 	}
-	if authority, err = ca.Foreign(text, ca.Options{Roots: roots, Notice: notice}); err != nil {
+	if err != nil {
+		return nil, "", fmt.Errorf("asking %s for its CA certificate: %w", running.address, err)
+	}
+	if authority, err = ca.Foreign([]byte(text), ca.Options{Roots: roots, Notice: notice}); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", running.address, err)
 	}
 	if authority.Fingerprint() != running.fingerprint {
@@ -217,16 +220,4 @@ func foreignCA(cmd *cobra.Command, running *otherAbide, roots string, notice fun
 	}
 	name := strings.ToLower(strings.ReplaceAll(running.fingerprint, ":", ""))[:16]
 	return authority, filepath.Join(policy.Defaults().Data, "trusted", name), nil
-}
-
-// certificateAt fetches the CA certificate from an admin listener.
-func certificateAt(ctx context.Context, address string) ([]byte, error) {
-	code, text, err := askOpen(ctx, address, "/ca.pem")
-	if err == nil && code != http.StatusOK {
-		err = fmt.Errorf("it answers %d %s", code, http.StatusText(code))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("asking %s for its CA certificate: %w", address, err)
-	}
-	return []byte(text), nil
 }

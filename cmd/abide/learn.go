@@ -233,7 +233,11 @@ func describe(out io.Writer, status int, l learn.Lesson, now time.Time) error {
 		return w.Flush()
 	}
 	line("about", "%s", whom(l))
-	line("limit", "%s", windowText(l.Limit, l.Window))
+	window := ""
+	if l.Window > 0 {
+		window = ", each " + l.Window.String()
+	}
+	line("limit", "%s%s", number(l.Limit, "not said"), window)
 	line("remaining", "%s", number(l.Remaining, "not said"))
 	line("resets", "%s", when(l.Reset, now, "not said"))
 	switch {
@@ -303,14 +307,6 @@ func whom(l learn.Lesson) string {
 	}
 	if l.Documented != learn.None {
 		text += fmt.Sprintf("; the service documents: by %s", l.Documented)
-	}
-	return text
-}
-
-func windowText(limit learn.Amount, window time.Duration) string {
-	text := number(limit, "not said")
-	if window > 0 {
-		text += ", each " + window.String()
 	}
 	return text
 }

@@ -106,20 +106,15 @@ func (x *planCall) run(cmd *cobra.Command) error {
 	if err := x.readTokens(cmd.Context(), p, &s); err != nil {
 		return err
 	}
-	collectLess(&s)
+	if s.Log == nil && os.Getenv("GOGC") == "" { // the operator may say how often the garbage collector runs
+		debug.SetGCPercent(crawlGC)
+	}
 	return x.print(cmd.Context(), cmd.OutOrStdout(), p, s)
 }
 
 // crawlGC is the GOGC of a plan without a log: it needs little memory, and drops much of it
 // all the time.
 const crawlGC = 800
-
-// collectLess has the garbage collector run less often, unless the operator says how often.
-func collectLess(s *plan.Scenario) {
-	if s.Log == nil && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(crawlGC)
-	}
-}
 
 // check tells which flags do not go together.
 func (x *planCall) check(cmd *cobra.Command) error {

@@ -209,15 +209,11 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	if len(registrations(p.Data)) > 0 {
 		return nil, fmt.Errorf("an abide uses %s, and its admin.listen is off, so it cannot be asked: give it an admin.listen and start it again", p.Data)
 	}
-	return nil, notRunning("no proxy is running that can be asked: " + off + "no abide is registered in " + registrationsOf(p))
-}
-
-// registrationsOf is the directory of registrations, for an error.
-func registrationsOf(p *policy.Policy) string {
+	where := filepath.Join(p.Data, registrationDir)
 	if p.Data == "none" {
-		return "a data directory (data: none)"
+		where = "a data directory (data: none)"
 	}
-	return filepath.Join(p.Data, registrationDir)
+	return nil, notRunning("no proxy is running that can be asked: " + off + "no abide is registered in " + where)
 }
 
 // listeningAddress is the resolved address at which connections are accepted, "" without a
