@@ -15,6 +15,7 @@
 # make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts; writes bench/JOBS.txt
 # make records  memory of ten million records in a backfill and in exports
 # make screenshots  pictures of the page, of a crawl of 8 minutes; writes docs/page.png and docs/page-dark.png
+# make chaos    whole abides with faults at random, in fake time; SEEDS=1000 and FIRST=1 say which
 # make fuzz     every fuzz target for FUZZTIME
 # make cover    coverage of the tests, in cover.out
 # make image    the container image
@@ -154,6 +155,14 @@ records: toolchain
 screenshots: toolchain
 	@tools/setup
 	go -C bench run ./screenshots
+
+# Whole abides with their clients, sites and store in one bubble, and faults from a seed. One again:
+#   make chaos FIRST=17 SEEDS=1
+SEEDS ?= 1000
+FIRST ?= 1
+.PHONY: chaos
+chaos: toolchain
+	go test ./test/chaos -count=1 -timeout 6h -first $(FIRST) -seeds $(SEEDS)
 
 .PHONY: fuzz
 fuzz: toolchain

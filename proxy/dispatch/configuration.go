@@ -282,10 +282,7 @@ func (st *Snapshot) CheckAddress(ip netip.Addr, port uint16) error {
 
 // Dial opens the connection of a tunnel, through the next hop where there is one.
 func (st *Snapshot) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
-	if st.nextHop != nil {
-		return st.nextHop.Tunnel(ctx, host, port)
-	}
-	return st.dialer.Dial(ctx, host, port)
+	return st.upstream.Dial(ctx, host, port)
 }
 
 // succession returns the limits that a site has had, and those that it has now and had not.

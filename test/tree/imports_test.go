@@ -65,7 +65,7 @@ var only = map[string][]string{
 	"gopkg.in/yaml.v3":                                        {"policy", "policy/jobfile", "test/tree", "test/deploy"},
 	"github.com/prometheus/client_golang/prometheus":          {"metrics"},
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
-	"github.com/sirupsen/logrus":                              {"cmd/abide", "admin", "admin/history", "admin/plan", "jobs/send", "proxy", "proxy/accesslog", "proxy/sitelog", "proxy/dispatch", "proxy/dispatch/dispatchtest", "proxy/dispatch/permits", "proxy/dispatch/robots", "sites/broadcast", "store/budget", "store/budget/membership", "store/budget/overrides", "store/budget/storehealth", "internal/background", "test/clients"},
+	"github.com/sirupsen/logrus":                              {"cmd/abide", "admin", "admin/history", "admin/plan", "jobs/send", "proxy", "proxy/accesslog", "proxy/sitelog", "proxy/dispatch", "proxy/dispatch/dispatchtest", "proxy/dispatch/permits", "proxy/dispatch/robots", "sites/broadcast", "store/budget", "store/budget/membership", "store/budget/overrides", "store/budget/storehealth", "internal/background", "test/clients", "test/chaos"},
 	"golang.org/x/oauth2":                                     {"tokens"},
 	"github.com/anishathalye/porcupine":                       {"test/history"},
 	"github.com/redis/go-redis/v9":                            {"store", "store/redistest"},
