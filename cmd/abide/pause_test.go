@@ -4,10 +4,12 @@ package main
 
 import (
 	"bufio"
+	"database/sql"
 	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,9 +100,29 @@ func TestASecondCollectionOfAJobIsRefused(t *testing.T) {
 	if code := first.status(); code != 0 {
 		t.Errorf("%d %s", code, first.log.String())
 	}
-	show := launch(t, dir, nil, "jobs", "show", "prices")
-	if code := show.status(); code != 0 || !strings.Contains(show.out.String(), "dead") || !strings.Contains(show.out.String(), "failures in a row") {
-		t.Errorf("%d %s%s", code, show.out.String(), show.log.String())
+	shows := func(want string) {
+		t.Helper()
+		show := launch(t, dir, nil, "jobs", "show", "prices")
+		if code := show.status(); code != 0 || !regexp.MustCompile(want).MatchString(show.out.String()) {
+			t.Errorf("%d %s%s", code, show.out.String(), show.log.String())
+		}
+	}
+	shows(`dead .*failures in a row: \d+; the last: .*\d`)
+	db, err := sql.Open("sqlite", filepath.Join(dir, "prices.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("ALTER TABLE prices_targets DROP COLUMN reason"); err != nil { // as in an output of an older release
+		t.Fatal(err)
+	}
+	shows(`dead .*failures in a row: \d+\n`)
+	again := launch(t, dir, nil, "collect", "--rounds", "1", "prices.yaml")
+	if code := again.status(); code != 0 {
+		t.Errorf("%d %s", code, again.log.String())
+	}
+	if _, err := db.Exec("SELECT reason FROM prices_targets"); err != nil {
+		t.Error(err)
 	}
 }
 

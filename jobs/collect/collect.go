@@ -197,7 +197,9 @@ func (c *Collector) ask(ctx context.Context, t *target) {
 		c.schedule.miss(t, now)
 	default:
 		c.schedule.end(t, now, err == nil)
-		next.Failures = t.failures
+		if next.Failures, next.Reason = t.failures, ""; err != nil {
+			next.Reason = err.Error()
+		}
 		c.known[t.key] = next
 	}
 	failures := t.failures

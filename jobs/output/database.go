@@ -143,14 +143,19 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found && isCovered(kept, want) && kept.differs(want) == nil {
-		return newJob(d, want), nil
+	j := newJob(d, want)
+	if !found || !isCovered(kept, want) || kept.differs(want) != nil {
+		if err := d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) }); err != nil {
+			return nil, err
+		}
 	}
-	err = d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
-	if err != nil {
-		return nil, err
+	if _, lacks := d.readers.ExecContext(ctx, j.text("SELECT reason FROM {targets} LIMIT 0")); want.Kind == "collect" && lacks != nil { // of an older release
+		err = d.write(ctx, func(t *transaction) error {
+			_, err := t.exec(j.text("ALTER TABLE {targets} ADD COLUMN reason TEXT NOT NULL DEFAULT ''"))
+			return err
+		})
 	}
-	return newJob(d, want), nil
+	return j, err
 }
 
 // isCovered tells whether a job has all columns.
@@ -261,7 +266,7 @@ func (d *Output) makeTables(t *transaction, want Description) error {
 	}
 	if want.Kind == "collect" {
 		texts = append(texts, `CREATE TABLE {targets} (key TEXT PRIMARY KEY, etag TEXT NOT NULL, last_modified TEXT NOT NULL,
-			hash TEXT NOT NULL, failures BIGINT NOT NULL, asked {time} NOT NULL)`)
+			hash TEXT NOT NULL, failures BIGINT NOT NULL, asked {time} NOT NULL, reason TEXT NOT NULL DEFAULT '')`)
 	} else {
 		texts = append(texts, `CREATE TABLE {units} (key TEXT PRIMARY KEY, place BIGINT NOT NULL, state TEXT NOT NULL DEFAULT 'waiting',
 			checkpoint {blob}, pages BIGINT NOT NULL DEFAULT 0, records BIGINT NOT NULL DEFAULT 0,

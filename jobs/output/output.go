@@ -142,6 +142,7 @@ type Target struct {
 	LastModified string
 	Hash         string // of the last stored body
 	Failures     int    // in a row
+	Reason       string // of the last failure; "": the last answer was good
 	Asked        time.Time
 }
 

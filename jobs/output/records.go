@@ -112,16 +112,16 @@ func (j *job) Append(ctx context.Context, records []Record, targets []Target) er
 	targets = slices.SortedStableFunc(slices.Values(targets), func(a, b Target) int { return cmp.Compare(a.Key, b.Key) })
 	text := ""
 	if len(targets) > 0 {
-		text = j.text(`INSERT INTO {targets} (key, etag, last_modified, hash, failures, asked) VALUES ($1, $2, $3, $4, $5, $6)
+		text = j.text(`INSERT INTO {targets} (key, etag, last_modified, hash, failures, asked, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
 			ON CONFLICT (key) DO UPDATE SET etag = excluded.etag, last_modified = excluded.last_modified, hash = excluded.hash,
-			failures = excluded.failures, asked = excluded.asked`)
+			failures = excluded.failures, asked = excluded.asked, reason = excluded.reason`)
 	}
 	return j.engine.write(ctx, func(t *transaction) error {
 		if err := j.insertAll(t, records); err != nil {
 			return err
 		}
 		for _, one := range targets {
-			_, err := t.exec(text, encode(one.Key), encode(one.ETag), encode(one.LastModified), encode(one.Hash), one.Failures, j.engine.dialect.at(one.Asked))
+			_, err := t.exec(text, encode(one.Key), encode(one.ETag), encode(one.LastModified), encode(one.Hash), one.Failures, j.engine.dialect.at(one.Asked), encode(one.Reason))
 			if err != nil {
 				return err
 			}

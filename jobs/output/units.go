@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -270,16 +271,22 @@ func (j *job) Problems(ctx context.Context, n int) (list []Problem, err error) {
 	return list, err
 }
 
-// failing are the targets of a collection that fail now.
+// failing are the targets of a collection that fail now. An older release kept no reasons.
 func (j *job) failing(ctx context.Context, n int) (list []Problem, err error) {
-	err = j.engine.read(ctx, func(r *sql.Rows) error {
-		p := Problem{State: Failed}
-		var failures int64
-		var at any
-		err := r.Scan(&p.Unit, &failures, &at)
-		p.Unit, p.Reason, p.At = decode(p.Unit), fmt.Sprintf("failures in a row: %d", failures), instant(at)
-		list = append(list, p)
-		return err
-	}, j.text("SELECT key, failures, asked FROM {targets} WHERE failures > 0 ORDER BY failures DESC, key LIMIT $1"), n)
+	for _, reason := range []string{"reason", "''"} {
+		list = nil
+		err = j.engine.read(ctx, func(r *sql.Rows) error {
+			p := Problem{State: Failed}
+			var failures int64
+			var at any
+			err := r.Scan(&p.Unit, &failures, &at, &p.Reason)
+			p.Unit, p.Reason, p.At = decode(p.Unit), strings.TrimSuffix(fmt.Sprintf("failures in a row: %d; the last: %s", failures, decode(p.Reason)), "; the last: "), instant(at)
+			list = append(list, p)
+			return err
+		}, j.text("SELECT key, failures, asked, "+reason+" FROM {targets} WHERE failures > 0 ORDER BY failures DESC, key LIMIT $1"), n)
+		if err == nil {
+			break
+		}
+	}
 	return list, err
 }
