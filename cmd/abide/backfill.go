@@ -119,12 +119,8 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	if n > 0 {
 		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
 	}
-	pages, err := backfill.PagesOf(job)
-	if err != nil {
-		return err
-	}
 	b := backfill.New(backfill.Options{
-		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job), Pages: pages,
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job),
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)
@@ -144,19 +140,24 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 
 // runShown runs a backfill and shows its progress meanwhile.
 func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) error {
-	shown, end := context.WithCancel(context.Background())
-	var showing sync.WaitGroup
-	showing.Go(func() {
-		for now := range clock.Ticks(shown, progressEvery) {
-			show.update(b.Status(now), now)
-		}
-	})
-	err := b.Run(ctx)
-	end()
-	showing.Wait()
+	err := showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(ctx) })
 	now := time.Now()
 	show.close(b.Status(now), now)
 	return err
+}
+
+// showWhile calls show again and again while run runs.
+func showWhile(every time.Duration, show func(now time.Time), run func() error) error {
+	shown, end := context.WithCancel(context.Background())
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		for now := range clock.Ticks(shown, every) {
+			show(now)
+		}
+	})
+	defer showing.Wait()
+	defer end()
+	return run()
 }
 
 // shownRequests is the number of requests that a dry run prints.

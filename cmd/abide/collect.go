@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/collect"
 	"github.com/abide-proxy/abide/jobs/export"
 	"github.com/abide-proxy/abide/jobs/output"
@@ -90,22 +88,12 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 		ctx, stop = context.WithTimeout(caught.stop, time.Duration(rounds)*job.Collect.Every)
 	}
 	defer stop()
-	var telling sync.WaitGroup
-	if !quiet {
-		telling.Go(func() { j.tellRounds(ctx, c) })
+	tell := func(now time.Time) {
+		if !quiet {
+			j.line().Info(collect.Text(c.Status(now)))
+		}
 	}
-	err = c.Run(ctx)
-	stop()
-	telling.Wait()
-	if !quiet {
-		j.line().Info(collect.Text(c.Status(time.Now())))
-	}
+	err = showWhile(collectLineEvery, tell, func() error { return c.Run(ctx) })
+	tell(time.Now())
 	return err
-}
-
-// tellRounds has the log say each minute how a collection goes.
-func (j *jobProcess) tellRounds(ctx context.Context, c *collect.Collector) {
-	for now := range clock.Ticks(ctx, collectLineEvery) {
-		j.line().Info(collect.Text(c.Status(now)))
-	}
 }

@@ -364,22 +364,16 @@ func jobProcesses(p *policy.Policy) []registration {
 	return list
 }
 
-// jobsAt are the jobs of a process; none if it does not answer.
-func jobsAt(ctx context.Context, r registration, token policy.Secret) []status.Job {
-	ctx, cancel := context.WithTimeout(ctx, askJobTime)
-	defer cancel()
-	body, err := callAPI(ctx, http.MethodGet, r.Admin, token, "jobs", nil, "knows jobs")
-	var list []status.Job
-	if err != nil || json.Unmarshal(body, &list) != nil {
-		return nil
-	}
-	return list
-}
-
-// runningJobs are the jobs that run on this machine.
+// runningJobs are the jobs that run on this machine, of processes that answer.
 func runningJobs(ctx context.Context, p *policy.Policy) (list []status.Job) {
 	for _, one := range jobProcesses(p) {
-		list = append(list, jobsAt(ctx, one, p.Admin.Token)...)
+		asking, cancel := context.WithTimeout(ctx, askJobTime)
+		body, err := callAPI(asking, http.MethodGet, one.Admin, p.Admin.Token, "jobs", nil, "knows jobs")
+		cancel()
+		var jobs []status.Job
+		if err == nil && json.Unmarshal(body, &jobs) == nil {
+			list = append(list, jobs...)
+		}
 	}
 	return list
 }

@@ -13,6 +13,7 @@ package backfill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/paginate"
+	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/status"
@@ -30,8 +33,7 @@ type Options struct {
 	Job     *jobfile.Job
 	Output  output.Job
 	Sender  send.Sender
-	Units   iter.Seq2[output.Unit, error] // of the job
-	Pages   func(c *output.Claim) (Walk, error)
+	Units   iter.Seq2[output.Unit, error]    // of the job
 	Process string                           // unique among the processes of the job
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
@@ -42,6 +44,9 @@ type Options struct {
 // Backfill is one job in this process. Make it with New.
 type Backfill struct {
 	options   Options
+	extractor *records.Extractor
+	paths     []records.Path // of the job's errors
+	learned   paginate.Learned
 	memory    *send.Memory // of answers that are not committed yet
 	progress  progress
 	paused    atomic.Bool
@@ -63,7 +68,16 @@ var errFinished = errors.New("no unit is left")
 
 // Run works until no unit is left, or until ctx is done. Then it ends its claims, so that
 // another process goes on at their checkpoints. Units that fail are no error.
-func (b *Backfill) Run(ctx context.Context) error {
+func (b *Backfill) Run(ctx context.Context) (err error) {
+	if b.extractor, err = records.New(b.options.Job); err != nil {
+		return err
+	}
+	b.paths = make([]records.Path, len(b.options.Job.Errors))
+	for i, rule := range b.options.Job.Errors {
+		if b.paths[i], err = records.ParsePath(rule.Path); err != nil {
+			return fmt.Errorf("errors: %w", err)
+		}
+	}
 	if err := b.addUnits(ctx); err != nil {
 		return err
 	}

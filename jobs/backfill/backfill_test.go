@@ -8,7 +8,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"strconv"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +57,13 @@ func (o *origin) Send(ctx context.Context, r *http.Request, _ send.Options) (*ht
 		h.Set(name, value)
 		h.Set("Retry-After", "30")
 	}
-	return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader(cmp.Or(o.body, "{}"))), Request: r}, nil
+	return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader(cmp.Or(o.body, twoPages(r.URL)))), Request: r}, nil
+}
+
+// twoPages is the body of a page of a unit that has two, with a record each.
+func twoPages(u *url.URL) string {
+	page := u.Query().Get("page")
+	return fmt.Sprintf(`{"data": [{"id": "%s-%s"}], "has_more": %v}`, u.Path[1:], page, page == "0")
 }
 
 // count is how often an URL was asked.
@@ -65,33 +71,6 @@ func (o *origin) count(url string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.asked[url]
-}
-
-// twoPages is a walk of two pages with a record each.
-type twoPages struct {
-	c    *output.Claim
-	page int
-	cut  string
-}
-
-func (w *twoPages) Request() (*http.Request, error) {
-	return http.NewRequest("GET", fmt.Sprintf("http://api.test/%s?page=%d", w.c.Key, w.page), nil)
-}
-
-func (w *twoPages) Answer(_ *send.Answer, now time.Time) (Step, error) {
-	w.page++
-	id := fmt.Sprintf("%s-%d", w.c.Key, w.page)
-	return Step{
-		Page: output.Page{Records: []output.Record{{ID: id, Unit: w.c.Key, Fetched: now}}, Checkpoint: []byte(strconv.Itoa(w.page)), Done: w.page == 2 && w.cut == ""},
-		Cut:  map[bool]string{true: w.cut}[w.page == 2],
-	}, nil
-}
-
-func (w *twoPages) Missing(bool) (Step, error) { return Step{}, errors.New("every page exists") }
-
-func pagesOfTwo(c *output.Claim) (Walk, error) {
-	page, _ := strconv.Atoi(string(c.Checkpoint))
-	return &twoPages{c: c, page: page}, nil
 }
 
 func numbered(n int) iter.Seq2[output.Unit, error] {
@@ -108,8 +87,11 @@ func numbered(n int) iter.Seq2[output.Unit, error] {
 func newRun(o *origin, m *memory) *Backfill {
 	o.asked = map[string]int{}
 	return New(Options{
-		Job: &jobfile.Job{Name: "orders", Workers: 3, Tries: 5}, Output: m, Sender: o, Units: numbered(10),
-		Pages: pagesOfTwo, Process: "one", Log: unsaid, Warn: unsaid,
+		Job: &jobfile.Job{
+			Name: "orders", Workers: 3, Tries: 5, Request: jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}, Records: "data", ID: []string{"id"},
+			Paginate: jobfile.Pagination{Style: jobfile.PagePages, Param: "page", More: "has_more"},
+		},
+		Output: m, Sender: o, Units: numbered(10), Process: "one", Log: unsaid, Warn: unsaid,
 	})
 }
 
@@ -185,11 +167,11 @@ func TestAWalkThatIsCutShortIsIncomplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		b := newRun(&origin{}, m)
-		b.options.Pages = func(c *output.Claim) (Walk, error) { return &twoPages{c: c, cut: "the cursor came twice"}, nil }
+		b.options.Job.Paginate.MaxPages = 1
 		if err := b.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s := b.Status(time.Now()); s.State != status.JobFailed || s.Units.Incomplete != 10 || len(m.records) != 20 {
+		if s := b.Status(time.Now()); s.State != status.JobFailed || s.Units.Incomplete != 10 || len(m.records) != 10 {
 			t.Errorf("%+v, %d records", s, len(m.records))
 		}
 	})

@@ -214,12 +214,8 @@ func TestNoEndOfAServerLosesRecordsWithoutAWord(t *testing.T) {
 						if wrong.job != nil {
 							wrong.job(&j.Paginate)
 						}
-						pages, err := PagesOf(j)
-						if err != nil {
-							t.Fatal(err)
-						}
-						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
-						err = b.Run(t.Context())
+						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Process: "one", Log: unsaid, Warn: unsaid})
+						err := b.Run(t.Context())
 						u := m.units[0]
 						switch {
 						case u.state == output.Done && len(m.records) == 60:
@@ -247,12 +243,8 @@ func run(t *testing.T, j *jobfile.Job, units int, status int, body string) (*mem
 	m := newMemory()
 	o := &origin{asked: map[string]int{}, answer: func(string, int) (int, string) { return status, "" }, body: body}
 	j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}
-	pages, err := PagesOf(j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := New(Options{Job: j, Output: m, Sender: o, Units: numbered(units), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
-	err = b.Run(t.Context())
+	b := New(Options{Job: j, Output: m, Sender: o, Units: numbered(units), Process: "one", Log: unsaid, Warn: unsaid})
+	err := b.Run(t.Context())
 	asked := 0
 	for _, n := range o.asked {
 		asked += n
@@ -296,11 +288,7 @@ func TestAUnitWhoseTimeIsNotOverIsNotDone(t *testing.T) {
 		j := &jobfile.Job{Records: "data", ID: []string{"id"}, Range: &jobfile.Range{From: now.AddDate(0, 0, -1), To: now.AddDate(0, 0, 1), Step: jobfile.Step{N: 1, Unit: "d"}, Zone: time.UTC}}
 		m, o := newMemory(), &origin{asked: map[string]int{}, body: `{"data":[{"id":1}]}`}
 		j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{date}"}
-		pages, err := PagesOf(j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j), Pages: pages, Process: "one", Log: unsaid, Warn: unsaid})
+		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j), Process: "one", Log: unsaid, Warn: unsaid})
 		if err := b.Run(t.Context()); err != nil || m.units[0].state != output.Done || m.units[1].state != output.Incomplete || m.units[2].state != output.Incomplete {
 			t.Errorf("%v, %+v", err, m.units)
 		}

@@ -8,10 +8,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/paginate"
 	"github.com/abide-proxy/abide/jobs/records"
@@ -20,23 +22,11 @@ import (
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-// Walk is the walk through the pages of one unit.
-type Walk interface {
-	// Request is the request for the next page.
-	Request() (*http.Request, error)
-	// Answer takes the answer. An error means that the same answer would not be understood
-	// again.
-	Answer(a *send.Answer, now time.Time) (Step, error)
-	// Missing takes an answer that the page does not exist; surely is false where the answer may
-	// mean something else. An error means that the page should exist.
-	Missing(surely bool) (Step, error)
-}
-
-// Step holds what an answer adds to a walk.
-type Step struct {
-	Page output.Page
-	Cut  string // why the walk ends although it is not complete; "": it goes on, or is complete
-	Note string // for the log, such as which style of pagination was recognised; "": none
+// step holds what an answer adds to a walk.
+type step struct {
+	page output.Page
+	cut  string // why the walk ends although it is not complete; "": it goes on, or is complete
+	note string // for the log, such as which style of pagination was recognised; "": none
 }
 
 // unit walks through the pages of a claimed unit. Its error means that no unit can be worked
@@ -80,7 +70,7 @@ func (b *Backfill) renew(ctx context.Context, cancel func(), c *output.Claim) {
 
 // pages asks for one page after the other and commits each.
 func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
-	walk, err := b.options.Pages(c)
+	walk, err := b.walk(c)
 	if err != nil {
 		return b.end(ctx, c, output.Failed, err.Error())
 	}
@@ -96,14 +86,17 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 }
 
 // page asks for a page and commits it. It tells whether the work on the unit is over.
-func (b *Backfill) page(ctx context.Context, c *output.Claim, walk Walk) (over bool, err error) {
-	a, err := b.ask(ctx, walk)
+func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over bool, err error) {
+	a, err := b.ask(ctx, w)
 	defer a.Release()
 	var failure *send.Failure
 	if err != nil && !errors.As(err, &failure) {
 		return true, err
 	}
-	step, err := step(walk, a, failure)
+	if rule, body := b.ruleOf(a, failure); rule.Then != "" {
+		return true, b.obey(ctx, c, rule, body, failure)
+	}
+	next, err := w.move(a, failure)
 	switch {
 	case errors.As(err, &failure):
 		return true, b.failed(ctx, c, failure)
@@ -112,47 +105,94 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, walk Walk) (over b
 	case err != nil:
 		return true, b.end(ctx, c, output.Failed, err.Error())
 	}
-	if step.Note != "" {
-		b.progress.note(step.Note, b.options.Log)
+	if next.note != "" {
+		b.progress.note(next.note, b.options.Log)
 	}
-	if err := b.commit(ctx, c, step.Page); err != nil {
+	if err := b.commit(ctx, c, next.page); err != nil {
 		return true, err
 	}
 	switch {
-	case step.Cut != "":
-		return true, b.end(ctx, c, output.Incomplete, step.Cut)
-	case step.Page.Done:
+	case next.cut != "":
+		return true, b.end(ctx, c, output.Incomplete, next.cut)
+	case next.page.Done:
 		b.progress.units.Add(1)
 	}
-	return step.Page.Done, nil
+	return next.page.Done, nil
+}
+
+// ruleOf returns the rule of the job about an answer, and its body; a rule without Then: there is none.
+func (b *Backfill) ruleOf(a *send.Answer, f *send.Failure) (jobfile.Rule, []byte) {
+	if len(b.options.Job.Errors) == 0 {
+		return jobfile.Rule{}, nil
+	}
+	if f != nil {
+		a = &send.Answer{Status: f.Status, Body: []byte(f.Body)}
+	}
+	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
+	if err == nil {
+		a.Body = body // Read may change it
+	}
+	for i, rule := range b.options.Job.Errors {
+		v, _ := body.At(b.paths[i])
+		value, isText := v.Text()
+		has := rule.Is != "" && value == rule.Is || rule.Is == "" && !v.Null() && (!isText || value != "" && value != "false")
+		if a.Status != 0 && (rule.Status == 0 || rule.Status == a.Status) && (rule.Path == "" || has) {
+			return rule, a.Body
+		}
+	}
+	return jobfile.Rule{}, nil
+}
+
+// mostOfAnswer is the longest part of an answer in a reason.
+const mostOfAnswer = 200
+
+// obey does with the unit of an answer what a rule of the job says.
+func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule, body []byte, f *send.Failure) error {
+	f = cmp.Or(f, &send.Failure{})
+	f.Text, f.Permanent, f.Status = strings.TrimPrefix(f.Text+", ", ", ")+"the answer, for which errors says "+rule.Then+", begins with "+shorten.To(mostOfAnswer, string(body)), false, 0
+	last := output.Page{Checkpoint: c.Checkpoint, Done: true}
+	switch rule.Then {
+	case "retry":
+		return b.failed(ctx, c, f)
+	case "stop":
+		return fmt.Errorf("unit %s: %w", c.Key, f)
+	case "reject":
+		last.Records = []output.Record{{ID: c.Key, Unit: c.Key, Fetched: time.Now(), Body: body, Rejected: f.Text}}
+	}
+	b.options.Log("unit %s ends: %s", c.Key, f.Text)
+	err := b.commit(ctx, c, last)
+	if err == nil {
+		b.progress.units.Add(1)
+	}
+	return err
 }
 
 // behindLast finds what servers say of a page behind the last one.
 var behindLast = regexp.MustCompile(`(?i)out.?of.?(range|bounds)|beyond|past the|invalid page|no such page|page .{0,40}not (exist|found)`)
 
-// step moves a walk by an answer, or by the failure that a page does not exist.
-func step(walk Walk, a *send.Answer, f *send.Failure) (Step, error) {
-	var s Step
+// move moves the walk by an answer, or by the failure that a page does not exist.
+func (w *walk) move(a *send.Answer, f *send.Failure) (step, error) {
+	var s step
 	err := error(f)
 	switch {
 	case f == nil:
-		return walk.Answer(a, time.Now())
+		return w.answer(a, time.Now())
 	case f.Status == http.StatusNotFound || f.Status == http.StatusGone:
-		s, err = walk.Missing(true)
+		s, err = w.missing(true)
 	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestedRangeNotSatisfiable || f.Status == http.StatusUnprocessableEntity:
-		s, err = walk.Missing(behindLast.MatchString(f.Body))
+		s, err = w.missing(behindLast.MatchString(f.Body))
 	}
 	if err != nil {
-		return Step{}, f
+		return step{}, f
 	}
 	return s, nil
 }
 
 // ask sends a request. While abide itself refuses it for a time, such as while a breaker is
 // open, it waits for that time and sends again.
-func (b *Backfill) ask(ctx context.Context, walk Walk) (*send.Answer, error) {
+func (b *Backfill) ask(ctx context.Context, w *walk) (*send.Answer, error) {
 	for {
-		r, err := walk.Request()
+		r, err := w.request()
 		if err != nil {
 			return nil, &send.Failure{Text: err.Error(), Permanent: true}
 		}
@@ -242,28 +282,8 @@ func (b *Backfill) persist(ctx context.Context, do func(ctx context.Context) err
 	return err
 }
 
-// PagesOf makes the walks of a job's units.
-func PagesOf(job *jobfile.Job) (func(c *output.Claim) (Walk, error), error) {
-	extractor, err := records.New(job)
-	if err != nil {
-		return nil, err
-	}
-	learned := &paginate.Learned{}
-	return func(c *output.Claim) (Walk, error) {
-		first, err := units.Fill(job, c.Unit)
-		if err != nil {
-			return nil, err
-		}
-		pages, err := paginate.Restore(job.Paginate, first.URL, c.Checkpoint, learned)
-		if err != nil {
-			return nil, err
-		}
-		return &unitWalk{unit: c.Key, first: first, pages: pages, extractor: extractor, unchecked: job.Paginate.Unchecked}, nil
-	}, nil
-}
-
-// unitWalk is the walk through the pages of a unit of a job.
-type unitWalk struct {
+// walk is the walk through the pages of a unit.
+type walk struct {
 	unit      string
 	first     *units.Request
 	pages     *paginate.Walk
@@ -271,8 +291,22 @@ type unitWalk struct {
 	unchecked bool
 }
 
-// Request is the request for the next page.
-func (w *unitWalk) Request() (*http.Request, error) {
+// walk is the walk of a claim, at its checkpoint.
+func (b *Backfill) walk(c *output.Claim) (*walk, error) {
+	job := b.options.Job
+	first, err := units.Fill(job, c.Unit)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := paginate.Restore(job.Paginate, first.URL, c.Checkpoint, &b.learned)
+	if err != nil {
+		return nil, err
+	}
+	return &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, unchecked: job.Paginate.Unchecked}, nil
+}
+
+// request is the request for the next page.
+func (w *walk) request() (*http.Request, error) {
 	u := w.pages.Next()
 	if u == nil {
 		return nil, errors.New("the walk was over at its checkpoint")
@@ -283,58 +317,61 @@ func (w *unitWalk) Request() (*http.Request, error) {
 // wrongAnswer finds what servers say of an error.
 var wrongAnswer = regexp.MustCompile(`(?i)error|message|fault|exception`)
 
-// Answer takes the records out of an answer and finds the next page. An answer that has no records
+// answer takes the records out of an answer and finds the next page. An answer that has no records
 // where they should be may be another one the next time.
-func (w *unitWalk) Answer(a *send.Answer, now time.Time) (Step, error) {
+func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
 	if err != nil {
-		return Step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err), Wrong: true}
+		return step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err), Wrong: true}
 	}
 	list, err := w.extractor.Records(body, w.pages.Pages()+1)
 	if body.Null() && w.pages.Pages() > 0 {
 		err = records.ErrNoList
 	}
 	if errors.Is(err, records.ErrNoList) && !wrongAnswer.MatchString(string(body)) {
-		if s, missing := w.Missing(true); missing == nil {
+		if s, exists := w.missing(true); exists == nil {
 			return s, nil
 		}
 	}
 	if err != nil {
-		return Step{}, &send.Failure{Text: err.Error(), Wrong: true}
+		return step{}, &send.Failure{Text: err.Error(), Wrong: true}
 	}
 	for i := range list {
 		list[i].Unit, list[i].Fetched = w.unit, now
 	}
 	before := w.pages.Checkpoint()
-	step, err := w.pages.Answer(paginate.Page{
+	moved, err := w.pages.Answer(paginate.Page{
 		URL: w.pages.Next(), Header: a.Header, Body: body, Whole: w.extractor.Whole(body), Records: len(list), Digest: records.Digest(list),
 	})
 	if err != nil {
-		return Step{}, err
+		return step{}, err
 	}
-	return w.step(step, list, before), nil
+	return w.step(moved, list, before), nil
 }
 
-// Missing takes an answer that the page does not exist.
-func (w *unitWalk) Missing(surely bool) (Step, error) {
+// missing takes an answer that the page does not exist; surely is false where the answer may mean
+// something else. An error means that the page should exist.
+func (w *walk) missing(surely bool) (step, error) {
 	before := w.pages.Checkpoint()
-	step, err := w.pages.Missing(surely)
+	moved, err := w.pages.Missing(surely)
 	if err != nil {
-		return Step{}, err
+		return step{}, err
 	}
-	return w.step(step, nil, before), nil
+	return w.step(moved, nil, before), nil
 }
 
 // step is a step of the walk. One that is cut short keeps the checkpoint before the page, so
 // that the same is found again if the process ends before the unit is ended.
-func (w *unitWalk) step(step paginate.Step, list []output.Record, before []byte) Step {
-	s := Step{Page: output.Page{Records: list, Checkpoint: w.pages.Checkpoint(), Done: step.State == paginate.Complete}, Note: step.Found}
-	if now := time.Now(); step.State == paginate.Complete && w.first.Ends.After(now) && !w.unchecked {
-		step = paginate.Step{State: paginate.Incomplete, Found: step.Found, Reason: "its time is not over before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: the next run fetches it again"}
-		s.Page.Done = false
+func (w *walk) step(moved paginate.Step, list []output.Record, before []byte) step {
+	s := step{page: output.Page{Records: list, Checkpoint: w.pages.Checkpoint(), Done: moved.State == paginate.Complete}, note: moved.Found}
+	if moved.State == paginate.Incomplete {
+		s.cut = moved.Reason
 	}
-	if step.State == paginate.Incomplete {
-		s.Cut, s.Page.Checkpoint = step.Reason, before
+	if s.page.Done && w.first.Ends.After(time.Now()) && !w.unchecked {
+		s.cut = "its time is not over before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: the next run fetches it again"
+	}
+	if s.cut != "" {
+		s.page.Done, s.page.Checkpoint = false, before
 	}
 	return s
 }

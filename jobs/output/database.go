@@ -136,8 +136,8 @@ func (d *Output) Kept(ctx context.Context, name string) (Job, error) {
 // Job opens a job, and makes its tables if there are none. The error says what to do if the output has
 // a job of that name with another fingerprint.
 func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
-	if err := d.checkNames(want); err != nil {
-		return nil, d.explain(ctx, err)
+	if name := strings.ToLower(want.Name); name == "abide_jobs" || strings.HasPrefix(name, "sqlite_") { // policy/jobfile checks all else
+		return nil, d.explain(ctx, fmt.Errorf("a job cannot have the name %q: give it another one", want.Name))
 	}
 	kept, found, err := d.find(ctx, want.Name)
 	if err != nil {
@@ -166,30 +166,6 @@ func isCovered(kept, want Description) bool {
 func (d *Output) find(ctx context.Context, name string) (kept Description, found bool, err error) {
 	err = d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", name)
 	return kept, found, err
-}
-
-// checkNames refuses names that the tables cannot have.
-func (d *Output) checkNames(want Description) error {
-	longest := d.dialect.longest
-	name := strings.ToLower(want.Name)
-	switch {
-	case name == "" || name == "abide_jobs" || strings.HasPrefix(name, "sqlite_") || strings.ContainsRune(name, 0):
-		return fmt.Errorf("a job cannot have the name %q: give it another one", want.Name)
-	case longest > 0 && len(name) > longest-len("_units_state"):
-		return fmt.Errorf("the name %s is too long for PostgreSQL: at most %d bytes", want.Name, longest-len("_units_state"))
-	}
-	seen := map[string]bool{"id": true, "unit": true, "fetched_at": true, "body": true}
-	for _, c := range want.Columns {
-		c = strings.ToLower(c)
-		if seen[c] || c == "" || strings.ContainsRune(c, 0) {
-			return fmt.Errorf("the table of records cannot have another column %q: give it another name", c)
-		}
-		if longest > 0 && len(c) > longest {
-			return fmt.Errorf("the name of the column %s is too long for PostgreSQL: at most %d bytes", c, longest)
-		}
-		seen[c] = true
-	}
-	return nil
 }
 
 // differs tells why a job that is kept is not the wanted one.

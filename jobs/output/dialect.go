@@ -27,7 +27,6 @@ type dialect struct {
 	time      string
 	json      string
 	column    string
-	longest   int    // bytes of a name; 0: no limit
 	prelude   string // begins a transaction that makes tables
 	hasColumn string // what follows ADD COLUMN
 }
@@ -41,7 +40,6 @@ var postgresDialect = &dialect{
 	clock: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 	skip:  "FOR UPDATE SKIP LOCKED",
 	blob:  "BYTEA", time: "TIMESTAMPTZ", json: "JSON", column: "TEXT",
-	longest:   63,
 	prelude:   "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
 	hasColumn: "IF NOT EXISTS ",
 }

@@ -21,25 +21,9 @@ type rule struct {
 	next, more, total records.Path
 }
 
+// ruleOf reads the paths of a pagination, whose keys policy/jobfile has checked.
 func ruleOf(p jobfile.Pagination) (r rule, err error) {
 	r.Pagination = p
-	switch p.Style {
-	case jobfile.NoPages, jobfile.AutoPages, jobfile.LinkPages:
-	case jobfile.OffsetPages, jobfile.PagePages:
-		if p.Param == "" {
-			return r, fmt.Errorf("paginate: the style %s needs \"param\"", p.Style)
-		}
-	case jobfile.CursorPages:
-		if p.Param == "" || p.Next == "" && p.Header == "" {
-			return r, errors.New("paginate: the style cursor needs \"param\", and \"next\" or \"header\"")
-		}
-	case jobfile.NextPages:
-		if p.Next == "" {
-			return r, errors.New("paginate: the style next_url needs \"next\"")
-		}
-	default:
-		return r, fmt.Errorf("paginate: there is no style %q", p.Style)
-	}
 	for _, one := range []struct {
 		key, text string
 		path      *records.Path

@@ -102,9 +102,7 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 		return nil, fmt.Errorf("page %d has %w %q%s: write the path of the records as \"records\"", page, ErrNoList, x.records, thereIs(answer))
 	}
 	switch v.kind() {
-	case 0:
-		return nil, nil
-	case 'n':
+	case 0, 'n':
 		return nil, nil
 	case '{':
 		v = slices.Concat(Value("["), v, Value("]"))

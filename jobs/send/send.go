@@ -228,7 +228,7 @@ func (b *countedBody) Close() error {
 const maxBody = 64 << 20
 
 // maxRefusal bounds what is read of an answer that refuses a request.
-const maxRefusal = 4 << 10
+const maxRefusal = 64 << 10
 
 // attemptsHeader says how often abide has sent the request.
 const attemptsHeader = "Abide-Attempts"
@@ -300,8 +300,8 @@ func (b boundedBody) Read(p []byte) (int, error) {
 // Failure is why a request has no answer that can be used.
 type Failure struct {
 	Text      string
-	Status    int       // of the answer; 0: there was none
-	Body      string    // of an answer that refuses the request (400, 416, 422), at most maxRefusal bytes
+	Status    int       // of the site's answer; 0: there was none
+	Body      string    // of an answer that refuses the request, at most maxRefusal bytes
 	Permanent bool      // the same request would fail again
 	Wrong     bool      // the answer is not what the job says; set by its reader
 	Held      bool      // abide did not send the request: this says nothing about the request
@@ -375,6 +375,7 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 	direct := strings.HasPrefix(resp.Header.Get("Proxy-Status"), "abide")
 	switch {
 	case direct:
+		f.Status = 0
 		f.Text = "abide did not send the request: " + ownReason(resp)
 		f.Held = (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && !f.After.IsZero()
 		f.Permanent = !f.Held && status != http.StatusBadGateway && status != http.StatusGatewayTimeout && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests
@@ -384,10 +385,8 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 	case status < 400:
 		f.Text, f.Permanent = fmt.Sprintf("the site answered %s and leads to another origin or in a circle, to %s; write the URL that it leads to", statusText(status), leadsTo(resp)), true
 	default:
-		if status == http.StatusBadRequest || status == http.StatusRequestedRangeNotSatisfiable || status == http.StatusUnprocessableEntity {
-			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
-			f.Body = string(body)
-		}
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
+		f.Body = string(body)
 		f.Text = "the site answered " + statusText(status)
 		f.Permanent = status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests ||
 			status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported

@@ -37,8 +37,17 @@ type Job struct {
 	Workers  int
 	Tries    int         // how often a page is asked for before its unit fails
 	Memory   policy.Size // of answers that are not written yet
+	Errors   []Rule      // of answers; the first that matches counts
 	Output   Output
 	Collect  Collection // zero unless the job says every
+}
+
+// Rule says what becomes of the unit of an answer.
+type Rule struct {
+	Status int    // of the answer; 0: any
+	Path   string // of a value in the body; "": none is needed
+	Is     string // that value; "": any but null, false and an empty text
+	Then   string // retry, skip, reject or stop
 }
 
 // ColumnNames returns the names of the job's columns.

@@ -104,6 +104,14 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		})),
 		policy.Optional("workers", "Requests at one time.", r.d.Number(&j.Workers, 1, mostWorkers)),
 		policy.Optional("tries", "How often a page is asked for before its unit fails.", r.d.Number(&j.Tries, 1, 1000)),
+		policy.Optional("errors", "What becomes of the unit of some answers; the first that matches counts.", policy.Sequence(r.d, &j.Errors, "", func(e *Rule) policy.Value {
+			return policy.Object(r.d, []policy.Field{
+				policy.Optional("status", "The status of the answer.", r.d.Number(&e.Status, 200, 599)),
+				policy.Optional("path", "The path of a value in the body.", r.jsonPath(&e.Path)),
+				policy.Optional("is", "That value, any but null, false and an empty text if it is left out.", r.plain(&e.Is)),
+				policy.Required("then", "retry the page, skip the rest of the unit, reject the answer, or stop the job.", policy.Word(r.d, &e.Then, "retry", "skip", "reject", "stop")),
+			})
+		})),
 		policy.Optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.outputValue(&j.Output)),
 		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
 		policy.Optional("batch", "Several items in one request.", policy.NewValue(r.batch, func() policy.Node { return policy.ObjectNode(r.batchFields()) })),
@@ -141,10 +149,15 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			}
 		}
 	} else {
-		for _, key := range []string{"range", "paginate"} {
+		for _, key := range []string{"range", "paginate", "errors"} {
 			if n := set[key]; n != nil {
 				r.d.Failf(n, key, "is for backfills, which have no every")
 			}
+		}
+	}
+	for i, e := range j.Errors {
+		if e.Status == 0 && e.Path == "" {
+			r.d.Failf(set["errors"], fmt.Sprintf("errors[%d]", i), "needs status or path")
 		}
 	}
 	if set["batch"] != nil && set["items"] == nil {
