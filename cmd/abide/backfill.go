@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -182,10 +183,7 @@ func dryRun(w io.Writer, job *jobfile.Job) error {
 	if total > len(seen) {
 		count += fmt.Sprintf(" (%d are given, some more than once)", total)
 	}
-	style := job.Paginate.Style
-	if style == jobfile.NoPages {
-		style = "none: each answer is one page"
-	}
+	style := cmp.Or(job.Paginate.Style, "none: each answer is one page")
 	fmt.Fprintf(w, "job        %s (%s)\nunits      %s\nworkers    %d\npages      %s\noutput     %s\n\n", job.Name, filepath.Base(job.File), count, job.Workers, style, job.Output)
 	for _, u := range first {
 		r, err := units.Fill(job, u)

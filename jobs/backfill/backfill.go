@@ -50,6 +50,7 @@ type Backfill struct {
 	memory    *send.Memory // of answers that are not committed yet
 	progress  progress
 	paused    atomic.Bool
+	noted     atomic.Value // the last note
 	fruitless atomic.Int32 // see mostFruitless
 	patience  output.Patience
 	claiming  chan struct{} // has one element while nobody claims

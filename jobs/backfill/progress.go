@@ -31,7 +31,6 @@ type progress struct {
 	samples []sample
 	held    string // why abide refused a request last
 	heldAt  time.Time
-	noted   string // the last note
 }
 
 // sample is the number of records at a time.
@@ -62,17 +61,6 @@ func (p *progress) holdBack(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held, p.heldAt = why, time.Now()
-}
-
-// note writes a note to the log, unless it was the last one.
-func (p *progress) note(text string, log func(string, ...any)) {
-	p.mu.Lock()
-	again := text == p.noted
-	p.noted = text
-	p.mu.Unlock()
-	if !again {
-		log("%s", text)
-	}
 }
 
 func (p *progress) counts() output.Counts {

@@ -105,8 +105,8 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	case err != nil:
 		return true, b.end(ctx, c, output.Failed, err.Error())
 	}
-	if next.note != "" {
-		b.progress.note(next.note, b.options.Log)
+	if next.note != "" && b.noted.Swap(next.note) != next.note {
+		b.options.Log("%s", next.note)
 	}
 	if err := b.commit(ctx, c, next.page); err != nil {
 		return true, err

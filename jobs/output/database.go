@@ -29,13 +29,10 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (*Output, error) {
 	}
 	d := &Output{o: o}
 	var err error
-	switch {
-	case !at.URL.Empty():
-		err = d.openPostgres(at.URL)
-	case at.File != "":
+	if at.File != "" {
 		err = d.openSQLite(ctx, at.File)
-	default:
-		return nil, errors.New("no output is set: set a file or a postgres:// URL")
+	} else {
+		err = d.openPostgres(at.URL)
 	}
 	if err == nil {
 		err = d.prepare(ctx)
@@ -206,7 +203,7 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 				continue
 			}
 			columns = append(columns, c)
-			if _, err := t.exec("ALTER TABLE " + quote(want.Name) + " ADD COLUMN " + d.dialect.hasColumn + quote(c) + " " + d.dialect.column); err != nil {
+			if _, err := t.exec("ALTER TABLE " + quote(want.Name) + " ADD COLUMN " + quote(c) + " " + d.dialect.column); err != nil {
 				return err
 			}
 		}
@@ -271,9 +268,6 @@ func (d *Output) Query(ctx context.Context, query string) iter.Seq2[string, erro
 
 func (d *Output) query(ctx context.Context, query string, yield func(string, error) bool) error {
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\n")
-	if words := strings.Fields(strings.ToUpper(query)); len(words) == 0 || words[0] != "SELECT" && words[0] != "WITH" {
-		return errors.New("a query begins with SELECT")
-	}
 	tx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err

@@ -21,14 +21,13 @@ import (
 
 // dialect holds the differences between the two databases.
 type dialect struct {
-	clock     string // the present, in milliseconds since 1970
-	skip      string // rows that another transaction has locked are left out
-	blob      string // types
-	time      string
-	json      string
-	column    string
-	prelude   string // begins a transaction that makes tables
-	hasColumn string // what follows ADD COLUMN
+	clock   string // the present, in milliseconds since 1970
+	skip    string // rows that another transaction has locked are left out
+	blob    string // types
+	time    string
+	json    string
+	column  string
+	prelude string // begins a transaction that makes tables
 }
 
 var sqliteDialect = &dialect{
@@ -40,8 +39,7 @@ var postgresDialect = &dialect{
 	clock: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 	skip:  "FOR UPDATE SKIP LOCKED",
 	blob:  "BYTEA", time: "TIMESTAMPTZ", json: "JSON", column: "TEXT",
-	prelude:   "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
-	hasColumn: "IF NOT EXISTS ",
+	prelude: "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
 }
 
 // at is a time as an argument.

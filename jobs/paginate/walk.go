@@ -125,9 +125,6 @@ type position struct {
 
 // Begin is a walk at its first page. learned is that of all walks of the job.
 func Begin(p jobfile.Pagination, first *url.URL, learned *Learned) (*Walk, error) {
-	if first.Scheme == "" || first.Host == "" {
-		return nil, errors.New("the URL of the first page has no scheme or host")
-	}
 	u := *first
 	u.Fragment, u.RawFragment = "", ""
 	w := &Walk{first: &u, given: p, at: position{Full: p.Size, Number: p.First}, learned: learned}

@@ -1,6 +1,7 @@
 package jobfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -181,13 +182,8 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	used := false
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		for _, name := range Placeholders(texts[key]) {
-			used = true
-			switch {
-			case slices.Contains(known, name):
-			case name == "item":
-				r.d.Failf(n, key, "has {item}, and the job has no items")
-			default:
-				r.d.Failf(n, key, "has {%s}, and the job has no range", name)
+			if used = true; !slices.Contains(known, name) {
+				r.d.Failf(n, key, "has {%s}, and the job has no %s", name, cmp.Or(map[string]string{"item": "items"}[name], "range"))
 			}
 		}
 	}
