@@ -2,10 +2,13 @@ package admin
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -176,8 +179,8 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	to := &eventWriter{w: w, control: http.NewResponseController(w), filter: query.Get("site"), sent: map[string]string{}}
-	if to.begin() != nil {
+	to := &eventWriter{w: w, to: w, control: http.NewResponseController(w), filter: query.Get("site"), sent: map[string]string{}}
+	if to.begin(strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")) != nil {
 		return
 	}
 	token := e.policy().Admin.Token
@@ -199,16 +202,22 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 // eventWriter writes snapshots to one reader.
 type eventWriter struct {
 	w       http.ResponseWriter
+	to      io.Writer // w, or what compresses for it
 	control *http.ResponseController
 	filter  string
 	sent    map[string]string // :: part → the HTML that was sent last
 }
 
-// begin says what is to come. The server's timeouts are for short answers.
-func (t *eventWriter) begin() error {
+// begin says what is to come, compressed if the reader wants that. The server's timeouts are for short answers.
+func (t *eventWriter) begin(compressed bool) error {
 	_ = t.control.SetReadDeadline(time.Time{}) // as in extend
 	t.w.Header().Set("Content-Type", "text/event-stream")
 	t.w.Header().Set("X-Accel-Buffering", "no") // for nginx
+	t.w.Header().Set("Vary", "Accept-Encoding")
+	if compressed {
+		t.w.Header().Set("Content-Encoding", "gzip")
+		t.to = gzip.NewWriter(t.w)
+	}
 	t.w.WriteHeader(http.StatusOK)
 	return t.flush()
 }
@@ -233,7 +242,7 @@ func (t *eventWriter) write(s *snapshot) error {
 		}
 	}
 	t.extend()
-	if _, err := t.w.Write(b.Bytes()); err != nil {
+	if _, err := t.to.Write(b.Bytes()); err != nil {
 		return err
 	}
 	return t.flush()
@@ -242,6 +251,11 @@ func (t *eventWriter) write(s *snapshot) error {
 // flush sends what was written.
 func (t *eventWriter) flush() error {
 	t.extend()
+	if compressor, ok := t.to.(*gzip.Writer); ok {
+		if err := compressor.Flush(); err != nil {
+			return err
+		}
+	}
 	return t.control.Flush()
 }
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,11 +92,11 @@ func (b *eventBed) readers() int {
 }
 
 // ask opens a connection and asks for events.
-func (b *eventBed) ask(query string) net.Conn {
+func (b *eventBed) ask(query string, headers ...string) net.Conn {
 	b.t.Helper()
 	ours, theirs := net.Pipe()
 	b.pipes.conns <- theirs
-	if _, err := io.WriteString(ours, "GET /api/v1/events"+query+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(ours, "GET /api/v1/events"+query+" HTTP/1.1\r\nHost: x\r\n"+strings.Join(headers, "")+"\r\n"); err != nil {
 		b.t.Fatal(err)
 	}
 	return ours
@@ -293,4 +294,30 @@ func TestEventsAreAboutTheSitesThatAreAskedFor(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &now); err != nil || time.Since(now.Time) > time.Hour {
 		t.Errorf("%v: %s", err, line)
 	}
+}
+
+// TestEventsAreCompressedForWhoAcceptsThat: each event comes at once, whole, and what is sent again costs little.
+func TestEventsAreCompressedForWhoAcceptsThat(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, b *eventBed) {
+		conn := b.ask("", "Accept-Encoding: br, gzip\r\n")
+		defer conn.Close()
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || answer.Header.Get("Content-Encoding") != "gzip" || answer.Header.Get("Vary") != "Accept-Encoding" {
+			t.Fatal(err, answer)
+		}
+		text, err := gzip.NewReader(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(text)
+		for n := 1; n <= 3; n++ {
+			began, found := time.Now(), false
+			for !found && lines.Scan() {
+				found = strings.Contains(lines.Text(), fmt.Sprint("snapshot ", n))
+			}
+			if !found || time.Since(began) > eventEvery {
+				t.Errorf("snapshot %d: %v after %v, %v", n, found, time.Since(began), lines.Err())
+			}
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/abide-proxy/abide/admin/page"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -60,9 +59,7 @@ func (a *formAnswer) finish() {
 	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	a.ResponseWriter.WriteHeader(a.code)
-	if err := page.Problem(a.ResponseWriter, p); err != nil {
-		panic(err)
-	}
+	show(a.ResponseWriter, "problem", p)
 }
 
 // backTo returns the page that follows a form about a site: the site's, or that of all sites.

@@ -189,7 +189,7 @@ func FaultsOf(err error) []status.Fault {
 		return nil
 	}
 	return lists.Map(faults[:min(len(faults), maxFaults)], func(fault policy.Fault) status.Fault {
-		return status.Fault{File: status.OneLine(fault.Source), Line: fault.Line, Key: status.OneLine(fault.Key), Text: status.OneLine(fault.Text)}
+		return status.Fault{File: status.Line(fault.Source), Line: fault.Line, Key: status.Line(fault.Key), Text: status.Line(fault.Text)}
 	})
 }
 

@@ -81,6 +81,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 		{Route: "POST /tokens", Handler: forPeople(tokens.button)},
 		{Route: "POST /sites", Handler: forPeople(pauses.button)},
 		{Route: "POST /limits", Handler: forPeople(limits.button)},
+		{Route: "GET " + pastPath, Handler: forPeople(about(reporter(o.Process), report))},
 		{Route: "GET /api/v1/status", Handler: overview.answer, Tag: "process", Says: "How the process is.", Answer: status.Process{}},
 		{Route: "GET /api/v1/openapi.json", Handler: document, Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
 		{

@@ -72,6 +72,14 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// show writes another page by its template.
+func show(w http.ResponseWriter, name string, v any) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := page.Show(w, name, v); err != nil {
+		panic(err)
+	}
+}
+
 // chosen is the site that the filter names, nil where nothing is known of such a site.
 func (p *pages) chosen(f *page.Facts) *page.Chosen {
 	for i := range f.Known {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -72,7 +73,10 @@ func (q ReportQuery) Answer(ctx context.Context, now time.Time, from reporter) (
 	return all, nil
 }
 
-// report answers what became of requests.
+// pastPath is the page that shows a report as text.
+const pastPath = "/past"
+
+// report answers what became of requests, in JSON or as a page.
 func report(from reporter, w http.ResponseWriter, r *http.Request) {
 	values, ok := queryOf(w, r, "by", "site", "since", "until", "step")
 	if !ok {
@@ -87,11 +91,16 @@ func report(from reporter, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	all, err := q.Answer(ctx, now, from)
-	if err != nil {
+	switch {
+	case err != nil:
 		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
-		return
+	case r.URL.Path == pastPath:
+		var text strings.Builder
+		all.Describe(&text)
+		show(w, "past", map[string]any{"Site": q.Site, "JSON": template.URL("/api/v1/report?" + q.Encode()), "Text": text.String()})
+	default:
+		answerJSON(w, all)
 	}
-	answerJSON(w, all)
 }
 
 // Bounds of what is told of the past: how many steps may be asked for, and how long looking

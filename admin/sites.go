@@ -83,6 +83,10 @@ func (s *sites) now(ctx context.Context, name string, recorded bool) map[string]
 	if recorded {
 		s.addRecorded(ctx, name, all)
 	}
+	losing := status.Losing(s.o.Process.Advice(time.Now()).Advice)
+	for site, known := range all {
+		known.Loses = losing[site]
+	}
 	return all
 }
 

@@ -272,7 +272,7 @@ func ParseLimits(body []byte) ([]Limit, error) {
 	limits := []Limit{}
 	faults := ReadDocument(Source{Path: "body", Data: body}, "", func(d *Decoder, root *yaml.Node) {
 		if root == nil {
-			d.Failf(&yaml.Node{}, "", `is empty; write {"limits": [{"requests": 10, "per": "1s"}]}, or {"limits": []} for none`)
+			d.Failf(&yaml.Node{}, "", "is empty; write {limits: [{requests: 10, per: 1s}]}, or {limits: []} for none")
 			return
 		}
 		d.Mapping(root, "", Required("limits", "", Value{Read: func(n *yaml.Node, path string) {

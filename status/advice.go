@@ -30,6 +30,20 @@ func (a Advice) Loses() bool {
 	return (a.Rule == GivenUp || a.Rule == OwnAnswers) && a.Weight >= 1 && a.Lately
 }
 
+// IsWrong tells whether what is wrong (Troubles) has the same.
+func (a Advice) IsWrong() bool { return a.Loses() || a.Rule == "outage" || a.Rule == "denied-token" }
+
+// Losing returns the sites of which clients lose many requests now.
+func Losing(list []Advice) map[string]bool {
+	losing := map[string]bool{}
+	for _, one := range list {
+		for _, site := range append([]string{one.Site}, one.Others...) {
+			losing[site] = losing[site] || one.Loses()
+		}
+	}
+	return losing
+}
+
 // ByPause ends the text of advice about requests that abide refused because of a pause.
 const ByPause = "paused by the operator for longer than a request may wait (queue.wait)"
 

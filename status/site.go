@@ -32,6 +32,8 @@ type Site struct {
 	// its backends that are not closed.
 	Breaker  string    `json:"breaker"`
 	Breakers []Breaker `json:"breakers,omitempty"`
+	// Loses tells whether clients lose many of its requests now.
+	Loses bool `json:"loses_requests,omitempty"`
 	// Recorded counts the site's traffic of the last 30 days, before a restart too.
 	Recorded *Recorded `json:"last_30_days,omitempty"`
 	// Unread is nil where no https to the site has passed unread.
@@ -45,6 +47,20 @@ func (s *Site) Normalize() Site {
 	site.LimitCount = len(site.Limits)
 	site.Limits = append([]Limit{}, site.Limits[:min(len(site.Limits), MaxLimits)]...)
 	return site
+}
+
+// Word is the state of the site for people: "ok" where nothing is wrong.
+func (s *Site) Word() string {
+	switch word := BreakerWord(s.Breaker); {
+	case s.Paused != nil:
+		return "paused"
+	case word == "ok" && s.Loses:
+		return "loses requests"
+	case word == "ok" && len(s.Breakers) > 0:
+		return Number(len(s.Breakers), "backend fails", "backends fail")
+	default:
+		return word
+	}
 }
 
 // Recorded counts the traffic of a site that was recorded in the last 30 days.
@@ -105,10 +121,7 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 	t := table{numbers: []int{1, 2, 3, 4, 5}}
 	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "STATE")
 	for _, one := range l.Sites {
-		state := BreakerWord(one.Breaker)
-		if one.Paused != nil {
-			state = "paused"
-		}
+		state := one.Word()
 		for _, b := range one.Breakers {
 			if b.Backend == "" && b.Until.After(now) {
 				state += ", tries " + In(b.Until, now)

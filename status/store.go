@@ -79,7 +79,7 @@ func (l Loss) Settles(now time.Time) bool { return l.Until.After(now) }
 func (l Loss) Sentence(now time.Time) string {
 	of := "what was written down"
 	if l.Site != "" {
-		of = "budgets of " + OneLine(l.Site)
+		of = "budgets of " + Line(l.Site)
 	}
 	if l.Settles(now) {
 		return fmt.Sprintf("the store has lost %s at %s: what is held is said again, and nothing of that is granted until %s",
@@ -92,7 +92,7 @@ func (l Loss) Sentence(now time.Time) string {
 func (d Damage) Sentence() string {
 	text := ""
 	if d.File != "" {
-		text = fmt.Sprintf("the state file was damaged and set aside as %s (%s)", OneLine(d.File), OneLine(d.Why))
+		text = fmt.Sprintf("the state file was damaged and set aside as %s (%s)", Line(d.File), Line(d.Why))
 	}
 	if d.Rows > 0 {
 		if text != "" {
@@ -115,7 +115,7 @@ type Member struct {
 func (s Store) Normalize() Store {
 	s.Since, s.Mean = s.Since.UTC(), Finite(s.Mean)
 	if s.Err != "" {
-		s.Err = OneLine(s.Err)
+		s.Err = Line(s.Err)
 	}
 	s.Members = slices.Clone(s.Members)
 	slices.SortFunc(s.Members, func(a, b Member) int {
@@ -125,7 +125,7 @@ func (s Store) Normalize() Store {
 	s.Members = s.Members[:min(len(s.Members), MaxMembers)]
 	for i := range s.Members {
 		member := &s.Members[i]
-		member.Name, member.Seen, member.Self = OneLine(member.Name), member.Seen.UTC(), member.ID == s.Instance
+		member.Name, member.Seen, member.Self = Line(member.Name), member.Seen.UTC(), member.ID == s.Instance
 	}
 	return s
 }
@@ -157,7 +157,7 @@ func (s Store) Sentence(now time.Time) string {
 		end = ""
 	}
 	return fmt.Sprintf("%s, but %s %s, for %s: %s%s", text, what,
-		Since(s.Since, now), Long(max(now.Sub(s.Since), 0)), cmp.Or(OneLine(s.Err), "it does not say why"), end)
+		Since(s.Since, now), Long(max(now.Sub(s.Since), 0)), cmp.Or(Line(s.Err), "it does not say why"), end)
 }
 
 // LostMeanwhile follows what is wrong with a state file that cannot be written.
@@ -177,7 +177,7 @@ func (s Process) DescribeStore(w io.Writer, now time.Time) {
 		say(w, "%s", s.Store.Damage.Sentence())
 	}
 	for _, one := range s.Store.Warnings {
-		say(w, "warning: %s", OneLine(one))
+		say(w, "warning: %s", Line(one))
 	}
 	if s.Store.Outages > 0 {
 		say(w, "it began to fail %s since the start", Number(int(min(s.Store.Outages, 1<<50)), "time", "times"))

@@ -128,7 +128,7 @@ func (p Pool) Can(now time.Time) string {
 	return text
 }
 
-// mostTabled is the number of tokens up to which a pool is described with a row for each.
+// mostTabled is the number of rows up to which a pool is described with one for each limit of each token.
 const mostTabled = 10
 
 func (p Pool) describe(w io.Writer, now time.Time) {
@@ -138,7 +138,11 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 		return
 	}
 	say(w, "")
-	if len(p.Tokens) > mostTabled {
+	n := 0
+	for _, one := range p.Tokens {
+		n += max(len(one.Limits)+len(one.Routes), 1)
+	}
+	if n > mostTabled {
 		for _, one := range p.Groups(now) {
 			say(w, "%s", strings.TrimSuffix(one.Tokens()+": "+one.Why(now), ": "))
 		}

@@ -116,7 +116,7 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 			all.add(one.Name, Trouble{Many: "checks", Reason: one.Detail, Tone: "warm"})
 		}
 	}
-	first := len(all.list)
+	first, waits := len(all.list), cmp.Or(s.Waiting, &Waits{}).List
 	for _, one := range s.Breakers {
 		tone, many := "bad", "sites"
 		if one.Backend != "" {
@@ -128,9 +128,13 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 		if strings.HasPrefix(why, "it answers 403") {
 			why += ", so it may block this crawler"
 		}
+		next := one.Until
+		if i := slices.IndexFunc(waits, func(w Wait) bool { return w.Site == one.Site && w.Why != "" }); i >= 0 {
+			next = cmp.Or(next, waits[i].Until) // the end of the pause for which its requests wait
+		}
 		// A trial is over in a moment, so its row is that of a site that is left alone.
 		state := BreakerWord(strings.TrimPrefix(one.State, "half-"))
-		all.add(one.Name(), Trouble{Many: many, Reason: state + ": " + why, Tone: tone, at: one.Site, verb: tried, next: one.Until, since: one.Since})
+		all.add(one.Name(), Trouble{Many: many, Reason: state + ": " + why, Tone: tone, at: one.Site, verb: tried, next: next, since: one.Since})
 	}
 	told := map[string]bool{} // what is in the row of the limit or pause that causes it
 	lost := func(site, because string) (loss, tone string) {

@@ -2,7 +2,6 @@ package status
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -137,9 +136,6 @@ func Wrapped(text string, width int) (lines []string) {
 	}
 	return append(lines, line)
 }
-
-// OneLine is a text of a stranger as one printable line of bounded length.
-func OneLine(text string) string { return ErrorLine(errors.New(text)) }
 
 // Size is a number of bytes: "4.3 GB".
 func Size(n uint64) string {

@@ -182,6 +182,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]string{"refused 6 % of all attempts", "refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."},
 		},
 		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests (the wait would be too long).", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
+		"abide answers itself by a quota":  {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 1260), limits(status.Limit{Site: site, Limit: "5000 requests per month", Amount: 5000, Unit: "requests", Window: 30 * 86400})}, []string{"; most waited for 5000 requests per month.", "No wait is long enough: send fewer requests in all, or get a larger limit."}},
 		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
 		"a dead backend is named once":     {"limit", []func(*Facts){blocked(site, "backend", .5), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, nil},
 		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after refusals or failures has held requests for 50 %"}},
@@ -296,7 +297,7 @@ func TestWhatClientsLoseSaysWhetherItIsSoLately(t *testing.T) {
 		used("a", "news", 4, 400, 0, 0, 0), failed("a", "499: 5s", 30), lately("a", "499: 9s together"),
 		used("b", "news", 4, 400, 0, 0, 0), failed("b", "499: 5s", 30), lately("a", "503"),
 		used("c", "news", 4, 400, 0, 0, 0), failed("c", "wait", 30), lately("c", "wait"), limits(status.Limit{Site: "c", Limit: "6 requests per 1m", Amount: 6}),
-		used("d", "news", 4, 400, 0, 0, 0), failed("d", "wait", 30), lately("d", "queue"), blocked("d", "4 in flight", .01),
+		used("d", "news", 4, 400, 0, 0, 0), failed("d", "wait", 30), lately("d", "queue"), blocked("d", "4 in flight", .01), blocked("d", "3 requests per 1m", .9), limits(status.Limit{Site: "d", Limit: "4 in flight", Amount: 4, Left: 1}), // the other was replaced
 	}
 	for _, one := range Advise(factsOf(facts...)).Advice {
 		if want := one.Site == "a" || one.Site == "c"; one.Loses() != want {

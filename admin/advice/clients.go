@@ -56,11 +56,15 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 		if one.What != what || one.Requests < fewest || one.Site == store.Others {
 			continue
 		}
-		held, because := "", f.holding(one.Site)
+		held := ""
+		because, long := f.holding(one.Site)
 		if mean := f.usage[one.Site].Waited / time.Duration(all); mean >= time.Second {
 			held = fmt.Sprintf("; a request waited for %s on average", status.Long(mean))
 		}
 		change := change
+		if long && what == "wait" {
+			change = "No wait is long enough: send fewer requests in all, or get a larger limit."
+		}
 		if _, paused := f.Paused[one.Site]; paused && what == "wait" {
 			because = status.ByPause
 			held, change = ", because it is "+because, "Resume it: abide resume "+one.Site+"."
@@ -75,11 +79,12 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 	return list
 }
 
-// holding names the limit that has held requests of a site for the longest time, or a written one that is used up; "" for none.
-func (f *Facts) holding(site string) string {
+// holding names the limit that has held requests of a site for the longest time, of those that it has now, or a written one
+// that is used up; "" for none. long: its windows are so long that nobody waits for the next one.
+func (f *Facts) holding(site string) (name string, long bool) {
 	var most store.Blocked
 	for _, b := range f.History.Blocked {
-		if b.Site == site && b.Held > most.Held && status.LimitName(b.Limit) == b.Limit && !strings.HasPrefix(b.Limit, "the first request") {
+		if b.Site == site && b.Held > most.Held && len(f.limits(site, b.Limit))+len(f.announced(site, b.Limit)) > 0 {
 			most = b
 		}
 	}
@@ -88,7 +93,8 @@ func (f *Facts) holding(site string) string {
 			most.Limit = l.Limit
 		}
 	}
-	return most.Limit
+	written := f.limits(site, most.Limit)
+	return most.Limit, len(written) > 0 && status.DurationOf(written[0].Window) >= time.Hour
 }
 
 // Lately is the time of Facts.Failed, which Advice calls the last minutes.

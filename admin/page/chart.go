@@ -81,26 +81,10 @@ func sparkOf(points []float32, every int) spark {
 		return sparkHeight - int(math.Ceil(means[i]/s.Most*sparkHeight))
 	}
 	path := append([]byte("M0 "), strconv.Itoa(y(0))...)
-	level := 0 // steps that are as high as the one before
 	for i := 1; i < n; i++ {
-		if d := y(i) - y(i-1); d == 0 {
-			level++
-		} else {
-			path = appendLevel(path, level)
-			level = 0
-			path = append(path, "l1 "...)
-			path = strconv.AppendInt(path, int64(d), 10)
-		}
+		path = strconv.AppendInt(append(path, "l1 "...), int64(y(i)-y(i-1)), 10)
 	}
-	s.Line = string(appendLevel(path, level))
+	s.Line = string(path)
 	s.Area = s.Line + "V" + strconv.Itoa(sparkHeight) + "H0z"
 	return s
-}
-
-// appendLevel adds a level line to a path.
-func appendLevel(path []byte, n int) []byte {
-	if n == 0 {
-		return path
-	}
-	return strconv.AppendInt(append(path, 'h'), int64(n), 10)
 }

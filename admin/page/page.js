@@ -4,7 +4,7 @@
 // open details, selections and scrolling stay.
 (() => {
 	const live = document.getElementById("live");
-	const pending = new Map(); // id → HTML that waits until a press of the mouse is over
+	const pending = new Map(); // id → HTML that waits until nobody is about to click
 	const folds = JSON.parse(sessionStorage.getItem("folds") || "{}"); // path of details → whether the reader has them open
 
 	// keyOf is what a row is found by when rows have changed places.
@@ -74,10 +74,25 @@
 		}
 	}
 
+	let down = false; // a button of the mouse, or a finger
+	let moved = -Infinity; // when the pointer was last moved or pressed
+	for (const type of ["pointermove", "pointerdown", "pointerup", "pointercancel"]) {
+		document.addEventListener(type, (event) => {
+			down = event.buttons > 0;
+			moved = performance.now();
+		}, { capture: true, passive: true });
+	}
+
+	// aimed tells whether somebody may be about to click into a part: rows must not move then.
+	function aimed(part) {
+		const still = performance.now() - moved;
+		return down || still < 800 || still < 10_000 && part.querySelector(":is(a, button, summary):hover") !== null;
+	}
+
 	function replace(id, html) {
 		const part = document.getElementById(id);
 		if (!part) return;
-		if (part.matches(":active")) { // a button is being pressed
+		if (aimed(part)) {
 			pending.set(id, html);
 			return;
 		}
@@ -96,6 +111,15 @@
 	function say(text, how) {
 		live.textContent = text;
 		live.className = how;
+	}
+
+	// answer says for a while what became of a press of a button.
+	const answered = document.getElementById("answer");
+	let silence = 0;
+	function answer(text) {
+		answered.textContent = text;
+		clearTimeout(silence);
+		silence = setTimeout(() => { answered.textContent = ""; }, 8000);
 	}
 
 	fold(document);
@@ -145,6 +169,9 @@
 		} else if (form.closest(".chosen") && !form.closest("#pause") || source.readyState !== EventSource.OPEN) {
 			if (form.closest(".chosen")) sessionStorage.setItem("focus", form.getAttribute("action"));
 			location.reload(); // else the part is sent
+		} else {
+			const button = event.submitter;
+			answer(button?.dataset.done ?? `${button?.ariaLabel ?? button?.textContent}: done`);
 		}
 	});
 
@@ -167,6 +194,8 @@
 	source.addEventListener("part", (event) => {
 		const { id, html } = JSON.parse(event.data);
 		replace(id, html);
-		for (const [waiting, text] of [...pending]) replace(waiting, text);
 	});
+	setInterval(() => {
+		for (const [id, html] of [...pending]) replace(id, html);
+	}, 250);
 })();

@@ -140,7 +140,7 @@ func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 	inOrder(t, text,
 		`class="warm">store</th><td class="text">it is away</td>`,
 		`class="bad"><a href="/?site=down.test">down.test</a></th><td class="text">left alone: connection refused</td><td><span class="whole">tried again in 20 s</span>, <span class="whole">since 12:00:00 UTC</span></td>`,
-		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td><span class="whole">the first tried again in 1 min 00 s</span></td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" aria-label="Try 2 tokens of api again now">Try all now</button>`,
+		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td><span class="whole">the first tried again in 1 min 00 s</span></td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" data-done="2 tokens of api can go again: the next requests try them" aria-label="Try 2 tokens of api again now">Try all now</button>`,
 		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Try carol again now"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
 
@@ -184,6 +184,23 @@ func TestHealthyTokensAreOneLine(t *testing.T) {
 	f := crowd(1, 25)
 	f.Tokens.Pools[0].Ready = 16
 	inOrder(t, rendered(t, f), `<summary><b>api</b> 16 of 25 tokens can go now <span class="legend"><span><i class="t-ready"></i>16 ready</span> <span><i class="t-cooling"></i>9 cooling</span>`, "</summary>", ">token-000<", "</details>")
+}
+
+// TestLimitsOfTokensAreNamedOnce: above the rows, which have the notes and the names that differ.
+func TestLimitsOfTokensAreNamedOnce(t *testing.T) {
+	five, day := status.Announced{Site: "a.test", Title: "5 per 1s", Limit: 5, Remaining: 1}, status.Announced{Site: "a.test", Title: "90 per day", Limit: 90, Remaining: 80}
+	others := five
+	others.Foreign = .5
+	f := &Facts{Tokens: status.Tokens{Pools: []status.Pool{{Name: "p", Count: 3, Tokens: []status.Token{
+		{Label: "a", State: "ready", Limits: []status.Announced{five, day}}, {Label: "b", State: "ready", Limits: []status.Announced{day, others}}, {Label: "c", State: "ready", Limits: []status.Announced{{Site: "a.test", Title: "7 per 1m", Limit: 7}}},
+	}}}}}
+	text := rendered(t, f)
+	_, text, _ = strings.Cut(text, `<table class="stack tokens">`)
+	text, _, _ = strings.Cut(text, "</table>")
+	inOrder(t, text, "Left of 5 per 1s; 90 per day</th>", ">a</th>", "1 of 5 left</span></div>", "80 of 90 left</span></div>", ">b</th>", "1 of 5 left</span> <small>others use 50 %</small></div>", ">c</th>", "<small>7 per 1m</small>")
+	if strings.Count(text, "5 per 1s") != 1 {
+		t.Error("a limit is named in each row")
+	}
 }
 
 // TestAnOpenedPoolIsShort: tokens in the same state are one line, and each token is folded below.
@@ -331,8 +348,8 @@ func TestASparkIsAPathThroughItsPoints(t *testing.T) {
 	}{
 		{nil, 1, "", 0},
 		{[]float32{1}, 1, "", 0},
-		{[]float32{0, 0, 0}, 1, "M0 20h2", 0},
-		{[]float32{0, 4, 4, 2}, 1, "M0 20l1 -20h1l1 10", 4},
+		{[]float32{0, 0, 0}, 1, "M0 20l1 0l1 0", 0},
+		{[]float32{0, 4, 4, 2}, 1, "M0 20l1 -20l1 0l1 10", 4},
 		{[]float32{0, 0, 4, 8}, 2, "M0 20l1 -20", 6},
 		{[]float32{0, 0.0001, 1000}, 1, "M0 20l1 -1l1 -19", 1000}, // a little is more than nothing
 	} {
@@ -404,14 +421,14 @@ func TestAChartHasTheBytesOfItsPeriod(t *testing.T) {
 
 func TestAProblemIsAPage(t *testing.T) {
 	var b strings.Builder
-	err := Problem(&b, status.Problem{Title: "Bad Request", Detail: "body:3: limits[0]: is <i>", Faults: []status.Fault{{Line: 3, Key: "limits[0]", Text: "is <i>"}}})
+	err := Show(&b, "problem", status.Problem{Title: "Bad Request", Detail: "body:3: limits[0]: is <i>", Faults: []status.Fault{{Line: 3, Key: "limits[0]", Text: "is <i>"}}})
 	if err != nil || strings.Contains(b.String(), "body:3") || !strings.Contains(b.String(), "line 3: limits[0]: is &lt;i&gt;") {
 		t.Error(err, b.String())
 	}
 }
 
 func TestATemplateThatFailsWritesNothing(t *testing.T) {
-	if err := execute(io.Discard, "missing", nil); err == nil {
+	if err := Show(io.Discard, "missing", nil); err == nil {
 		t.Error("no error")
 	}
 }
@@ -461,10 +478,14 @@ func TestAQuotaOfEachTokenIsOneLine(t *testing.T) {
 	}
 }
 
-// TestAdviceHasTheOrderOfAbideAdvise: the page has no order of its own.
+// TestAdviceHasTheOrderOfAbideAdvise: the page has no order of its own, and does not repeat what is wrong.
 func TestAdviceHasTheOrderOfAbideAdvise(t *testing.T) {
 	f := &Facts{Advice: []status.Advice{{Rule: "outage", Text: "down"}, {Rule: "denied-token", Text: "denied"}, {Rule: "limit", Text: "raise"}, {Rule: "refuses-all", Text: "blocked"}}}
-	inOrder(t, rendered(t, f), "<li>down", "<li>denied", "2 more</summary>", "<li>raise", "<li>blocked")
+	text := rendered(t, f)
+	inOrder(t, text, "<li>raise", "<li>blocked")
+	if strings.Contains(text, "<li>down") || strings.Contains(text, "<li>denied") {
+		t.Error("advice repeats what is wrong")
+	}
 }
 
 func TestFormsOfASiteAreBelowWhatIsWrongAndWaits(t *testing.T) {

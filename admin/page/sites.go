@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,6 @@ type siteRow struct {
 	*status.Site
 	Course   history.Course
 	Limiting *limitBar // nil: none is in sight
-	Loses    bool      // clients lose many of its requests
 	wrong    int       // the place among what is wrong, the first lowest; 0: nothing is
 	recent   float64   // requests of the last minutes
 }
@@ -28,6 +28,7 @@ func (r siteRow) Flow() float64 { return r.Course.Now.In + r.Course.Now.Out }
 type siteTable struct {
 	folded[siteRow]
 	Count  int // those that are not listed, too
+	Wrong  int // those that are not shown and of which something is wrong
 	Filter string
 }
 
@@ -37,32 +38,36 @@ const shownSites = 5
 // sitesOf are the busiest sites.
 func sitesOf(f *Facts, wrong []status.Trouble, learnt []*learned, now time.Time) siteTable {
 	var rows []siteRow
-	place, loses := map[string]int{}, map[string]bool{}
+	place, losing := map[string]int{}, status.Losing(f.Advice)
 	for i := len(wrong) - 1; i >= 0; i-- {
 		for _, site := range wrong[i].Sites {
-			place[site], loses[site] = i-len(wrong), wrong[i].Tone == "bad"
+			place[site] = i - len(wrong)
 		}
 	}
 	for i := range f.Known {
 		site := &f.Known[i]
-		row := siteRow{Site: site, Course: f.Samples.Sites[site.Name], Loses: loses[site.Name], wrong: place[site.Name]}
+		site.Loses = losing[site.Name]
+		row := siteRow{Site: site, Course: f.Samples.Sites[site.Name], wrong: place[site.Name]}
 		for _, n := range row.Course.Requests {
 			row.recent += float64(n)
 		}
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, busier)
-	return siteTable{fold(rows, shownSites, func(row siteRow) siteRow {
+	t := siteTable{Count: len(rows), Filter: f.Filter}
+	t.folded = fold(rows, shownSites, func(row siteRow) siteRow {
 		row.Limiting = limitingBar(row.Site, learnt, now)
 		return row
-	}), len(rows), f.Filter}
+	})
+	t.Wrong = len(only(rows[len(t.Shown):], func(row siteRow) bool { return row.wrong != 0 }))
+	return t
 }
 
 // busier sorts sites of which something is wrong first, in the order of what is wrong, then those where requests wait, then by the requests of the last
-// minutes and by what was counted.
+// minutes, as far as these differ by half, and by what was counted: no rows change places all the time.
 func busier(a, b siteRow) int {
 	return cmp.Or(
-		cmp.Compare(a.wrong, b.wrong), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(b.recent, a.recent), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
+		cmp.Compare(a.wrong, b.wrong), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(math.Ilogb(b.recent), math.Ilogb(a.recent)), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
 		cmp.Compare(b.Site.Counts.Requests, a.Site.Counts.Requests), cmp.Compare(a.Name, b.Name),
 	)
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -58,6 +60,7 @@ type tokenRow struct {
 type poolView struct {
 	*status.Pool
 	Counts []stateCount
+	Of     []string   // the limits of the first row that has some: other rows do not name them again
 	Rows   []tokenRow // those that cannot go first
 	Now    time.Time
 }
@@ -81,6 +84,15 @@ func poolOf(p *status.Pool, from *history.Snapshot, now time.Time) poolView {
 			bar := barOf(&one)
 			bar.In = status.Ahead(one.Reset, now)
 			row.Scarce = append(row.Scarce, bar)
+		}
+		slices.SortStableFunc(row.Scarce, func(a, b limitBar) int { return cmp.Compare(a.Name, b.Name) })
+		if len(v.Of) == 0 {
+			v.Of = lists.Map(row.Scarce, func(b limitBar) string { return strings.Split(b.Name, "; ")[0] })
+		}
+		for i, name := range v.Of[:min(len(v.Of), len(row.Scarce))] {
+			if limit, notes, _ := strings.Cut(row.Scarce[i].Name, "; "); limit == name {
+				row.Scarce[i].Name = notes
+			}
 		}
 		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], now, end)
 		v.Rows = append(v.Rows, row)

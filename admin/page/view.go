@@ -18,6 +18,7 @@ type view struct {
 	*Facts
 	Now     time.Time
 	Wrong   int   // things that are wrong, those that the filter leaves out, too
+	Others  int   // of these, those that the filter leaves out
 	Came    bool  // requests have come, if only before the start
 	Flow    spark // requests a second
 	Waited  spark
@@ -35,9 +36,11 @@ func viewOf(f *Facts, now time.Time) *view {
 	all := f
 	f = f.filtered()
 	wrong, learnt := f.wrong(now), learnedOf(f, now)
+	advice := only(f.Advice, func(a status.Advice) bool { return !a.IsWrong() })
+	count := len(all.wrong(now))
 	v := &view{
-		Facts: f, Now: now, Wrong: len(all.wrong(now)), Came: all.Total.Requests > 0 || len(all.Holds) > 0 || len(f.Past.Periods) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
-		Trouble: fold(wrong, 8, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(f.Advice, 2, same),
+		Facts: f, Now: now, Wrong: count, Others: count - len(wrong), Came: all.Total.Requests > 0 || len(all.Holds) > 0 || len(f.Past.Periods) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),
+		Trouble: fold(wrong, 8, same), Queue: queueOf(f, learnt, now), Failed: fold(f.Failures.List(), 3, same), Advised: fold(advice, 2, same),
 		Sites: sitesOf(f, wrong, learnt, now), Limits: limitGroups(f, learnt, now),
 	}
 	for i := range f.Tokens.Pools {
@@ -49,11 +52,6 @@ func viewOf(f *Facts, now time.Time) *view {
 		}
 	}
 	return v
-}
-
-// Elsewhere counts what is wrong with what the filter leaves out.
-func (v *view) Elsewhere() int {
-	return v.Wrong - len(v.Trouble.Shown) - len(v.Trouble.Folded) - v.Trouble.Hidden
 }
 
 // docs is the address of the documents.
@@ -88,7 +86,7 @@ var partNames = []string{"title", "state", "summary", "trouble", "queue", "flow"
 var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": status.Size, "count": status.Count,
 	"number":    func(n int) string { return status.Count(uint64(max(n, 0))) },
-	"perSecond": status.PerSecond, "breaker": status.BreakerWord, "token": status.TokenWord, "split": strings.Split, "grouped": status.Grouped,
+	"perSecond": status.PerSecond, "token": status.TokenWord, "split": strings.Split, "grouped": status.Grouped,
 	"span": func(seconds float64) string {
 		return status.Long(status.DurationOf(max(seconds, 1)))
 	},
@@ -103,7 +101,7 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 
 // Render writes the whole page.
 func Render(w io.Writer, f *Facts, now time.Time) error {
-	return execute(w, "page", viewOf(f, now))
+	return Show(w, "page", viewOf(f, now))
 }
 
 // Part is a part of the page: what the element with the id of its name has.
@@ -118,7 +116,7 @@ func Parts(f *Facts, now time.Time) ([]Part, error) {
 	list := make([]Part, 0, len(partNames))
 	for _, name := range partNames {
 		var b strings.Builder
-		if err := execute(&b, name, v); err != nil {
+		if err := Show(&b, name, v); err != nil {
 			return nil, err
 		}
 		list = append(list, Part{name, b.String()})
@@ -126,11 +124,9 @@ func Parts(f *Facts, now time.Time) ([]Part, error) {
 	return list, nil
 }
 
-// Problem writes a page about a form that was refused.
-func Problem(w io.Writer, p status.Problem) error { return execute(w, "problem", p) }
-
-// execute writes nothing where a template fails.
-func execute(w io.Writer, name string, v any) error {
+// Show writes a page by its template: "problem" about a form that was refused, a status.Problem, or "past", a report. It
+// writes nothing where a template fails.
+func Show(w io.Writer, name string, v any) error {
 	var b bytes.Buffer
 	if err := templates.ExecuteTemplate(&b, name, v); err != nil {
 		return fmt.Errorf("making the page: %w", err)

@@ -14,11 +14,11 @@ func TestAFilterHidesNoTrouble(t *testing.T) {
 	f.Total.Requests, f.Filter = 7, "site-0001"
 	f.Checks, f.Tokens, f.Jobs = nil, status.Tokens{}, nil // they are about no site
 	text := rendered(t, f)
-	inOrder(t, text, `<title id="title">abide: 3 things are wrong</title>`, `about sites whose name has <b>site-0001</b>: <a href="/">all</a>`, `<h2 id="h-trouble">Nothing is wrong with sites whose name has site-0001</h2>`, `Elsewhere 3 things are wrong: <a href="/">all</a>`)
+	inOrder(t, text, `<title id="title">abide: 3 things are wrong</title>`, `about sites whose name has <b>site-0001</b>: <a href="/">all</a>`, `<h2 id="h-trouble">Nothing is wrong with sites whose name has site-0001</h2>`, `3 things are wrong with other sites or abide itself: <a href="/#trouble">show all</a>`)
 	f.Filter = "down"
-	inOrder(t, rendered(t, f), "What is wrong with sites whose name has down</h2>", "left alone", "Elsewhere 2 things are wrong")
+	inOrder(t, rendered(t, f), "What is wrong with sites whose name has down</h2>", "left alone", "2 things are wrong with other sites")
 	f.Filter = ""
-	if text := rendered(t, f); strings.Contains(text, "Elsewhere") || strings.Contains(text, "whose name has") {
+	if text := rendered(t, f); strings.Contains(text, "with other sites") || strings.Contains(text, "whose name has") {
 		t.Error("the page of all sites speaks of others")
 	}
 	f.Filter = "nothere"
@@ -85,6 +85,35 @@ func TestWhatClientsLoseIsWrong(t *testing.T) {
 	if !strings.Contains(text, "abide: 2 things are wrong") {
 		t.Error("a few, or what is over, are called wrong")
 	}
+}
+
+// TestSitesThatAreFoldedAndWrongAreCounted: also those that are not listed.
+func TestSitesThatAreFoldedAndWrongAreCounted(t *testing.T) {
+	f := crowd(150, 0)
+	for i := range 130 {
+		f.Breakers = append(f.Breakers, status.Breaker{Site: f.Known[i].Name, State: "open"})
+	}
+	inOrder(t, rendered(t, f), `95 more of 150 sites, <span class="bad">something is wrong with 125 of them</span></summary>`)
+	f.Breakers = f.Breakers[:5]
+	if text := rendered(t, f); strings.Contains(text, "something is wrong with") {
+		t.Error("those that are shown are counted")
+	}
+}
+
+// TestAPausedSiteSaysUntilWhen: in its panel.
+func TestAPausedSiteSaysUntilWhen(t *testing.T) {
+	f := &Facts{Filter: "a.test", Chosen: &Chosen{Site: "a.test"}, Known: []status.Site{{Counts: status.Counts{Name: "a.test"}, Paused: &status.Pause{Reason: "they move", Until: noon.Add(time.Hour)}}}}
+	inOrder(t, rendered(t, f), "<h3>Paused</h3>", "they move", "It ends in 1 h 00 min.")
+	f.Known[0].Paused.Until = time.Time{}
+	inOrder(t, rendered(t, f), "they move", "Until it is resumed.")
+}
+
+// TestASiteThatBlocksIsTriedAgainAtATime: by the pause for which its requests wait.
+func TestASiteThatBlocksIsTriedAgainAtATime(t *testing.T) {
+	f := &Facts{Holds: []status.Hold{{Site: "a.test", Why: "it answers 403 to all requests", Until: noon.Add(40 * time.Second)}}}
+	f.Waiting = status.SumWaits(f.Holds)
+	f.Breakers = []status.Breaker{{Site: "a.test", State: status.Failing, Why: "it answers 403 to all requests", Since: noon.Add(-time.Hour)}}
+	inOrder(t, rendered(t, f), "failing: it answers 403 to all requests, so it may block this crawler", "tried again in 40 s")
 }
 
 // TestWhatIsGivenUpIsToldApart: beside what flows, as what abide refuses itself.

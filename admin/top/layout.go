@@ -3,6 +3,7 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,9 +87,9 @@ var columns = []column{
 	{"SENT/S", "bytes sent per second", true, 7, 7, 8, func(r row) string { return sizePerSecond(r.rate.Out) }, larger(func(r row) float64 { return r.rate.Out })},
 	{"WAIT", "how many requests wait", true, 5, 6, 2, func(r row) string { return fmt.Sprint(r.waiting) }, larger(func(r row) int { return r.waiting })},
 	{"LONGEST", "the longest of these waits so far", true, 8, 8, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
-	{"LIMITED BY", "what most of them wait for", false, 12, 60, 6, func(r row) string { return cmp.Or(r.limitedBy, "-") }, compareLimits},
+	{"LIMITED BY", "what most of them wait for", false, 12, 60, 6, func(r row) string { return cmp.Or(r.limitedBy, "-") }, func(a, b row) int { return strings.Compare(cmp.Or(a.limitedBy, "~"), cmp.Or(b.limitedBy, "~")) }},
 	{"REFUSED", "answers that refused a request because of a limit", true, 8, 10, 7, func(r row) string { return fmt.Sprint(r.refusals) }, larger(func(r row) uint64 { return r.refusals })},
-	{"STATE", "paused, or the breaker: ok, on trial, left alone", false, 10, 10, 3, func(r row) string { return r.state }, larger(severity)},
+	{"STATE", "paused, what is wrong, or ok", false, 10, 14, 3, func(r row) string { return r.state }, larger(severity)},
 }
 
 // larger orders rows by a number, the largest first.
@@ -103,18 +104,16 @@ func longestText(r row) string {
 	return short(r.longest)
 }
 
-// compareLimits orders rows by the name of the limit, and those without a limit last.
-func compareLimits(a, b row) int {
-	if a.limitedBy == "" || b.limitedBy == "" {
-		return strings.Compare(b.limitedBy, a.limitedBy)
-	}
-	return strings.Compare(a.limitedBy, b.limitedBy)
-}
+// severities are the states of sites, the worst last. Others, such as "left alone", are worse.
+var severities = []string{"ok", "paused", "on trial"}
 
 // severity is larger for what needs an operator more.
 func severity(r row) int {
-	return map[string]int{"left alone": 3, "on trial": 2, "paused": 1}[r.state]
+	return (slices.Index(severities, r.state) + len(severities) + 1) % (len(severities) + 1)
 }
+
+// colors are those of the states, by their severity.
+var colors = []tcell.Color{tcell.ColorDefault, tcell.ColorYellow, tcell.ColorYellow, tcell.ColorRed}
 
 // siteTexts are the texts of all columns, and how wide each column is.
 func siteTexts(rows []row) (texts [][]string, used []int) {
@@ -147,27 +146,13 @@ type row struct {
 	longest   time.Duration // that a request has waited so far
 	limitedBy string
 	refusals  uint64
-	state     string // ok, on trial, left alone or paused
+	state     string // as status.Site has it
 	paused    bool
 }
 
 func rowOf(site status.Site) row {
-	w := row{
+	return row{
 		site: site.Name, rate: site.Rate, waiting: site.Held, longest: status.DurationOf(site.LongestWait),
-		limitedBy: site.LimitedBy, refusals: site.Refusals, state: status.BreakerWord(site.Breaker), paused: site.Paused != nil,
+		limitedBy: site.LimitedBy, refusals: site.Refusals, state: site.Word(), paused: site.Paused != nil,
 	}
-	if w.paused {
-		w.state = "paused"
-	}
-	return w
-}
-
-func stateColor(state string) tcell.Color {
-	switch state {
-	case "left alone":
-		return tcell.ColorRed
-	case "on trial", "paused":
-		return tcell.ColorYellow
-	}
-	return tcell.ColorDefault
 }

@@ -75,7 +75,7 @@ func (m *model) siteList(rows []row, room int) list {
 	}
 	for y, r := range rows {
 		cells := lists.Map(shown, func(c placed) string { return texts[y][c.number] })
-		l.rows, l.colors = append(l.rows, cells), append(l.colors, stateColor(r.state))
+		l.rows, l.colors = append(l.rows, cells), append(l.colors, colors[severity(r)])
 	}
 	return l
 }

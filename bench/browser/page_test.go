@@ -157,6 +157,12 @@ func TestARealBrowserKeepsThePageLive(t *testing.T) {
 	tab.does("opening details and writing", chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("#queue details, #tokens details").forEach(d => d.open = true); window.seen = `+row), chromedp.SendKeys(chromedp.CSS(`input[name=site]`), "ap"))
 	c.ask(41)
 	tab.until("the number of requests changes", row+`.cells[4].innerText === "42"`)
+	tab.does("pressing a button of the mouse", chromedp.Evaluate[chromedp.Void](`document.dispatchEvent(new PointerEvent("pointerdown", {buttons: 1})); (window.other = new EventSource("/api/v1/events")).addEventListener("part", e => { window.came ||= JSON.parse(e.data).html.includes(">47<"); })`))
+	c.ask(5)
+	tab.until("another number has come", `window.came`)
+	tab.isTrue("no row changes under a click", row+`.cells[4].innerText === "42"`)
+	tab.does("letting go", chromedp.Evaluate[chromedp.Void](`document.dispatchEvent(new PointerEvent("pointerup", {buttons: 0})); window.other.close()`))
+	tab.until("it changes then", row+`.cells[4].innerText === "47"`)
 	c.cools.Store(true)
 	c.ask(2)
 	tab.until("the token is seen put away", `!!document.querySelector('tr[data-key="news/ü 1"] .t-partly')`)
@@ -211,6 +217,9 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 			tab.does("disabling a token", chromedp.Navigate("http://"+c.admin+"/"), chromedp.Click(chromedp.CSS(`#tokens .pool > summary`)), chromedp.Click(chromedp.CSS(`#tokens .pool details > summary`)), chromedp.Click(chromedp.CSS(`button[aria-label="Disable cool"]`)), chromedp.WaitReady(chromedp.CSS(`button[aria-label="Enable cool"]`)))
 			c.shows("tokens", `"state":"disabled"`)
 			tab.does("ending a quarantine", chromedp.Click(chromedp.CSS(`#trouble button[aria-label="Try dead again now"]`)), chromedp.WaitNotPresent(chromedp.CSS(`button[aria-label="Try dead again now"]`)))
+			if one.script {
+				tab.isTrue("the page says what follows", `document.querySelector("#answer").textContent === "dead can go again: the next request tries it"`)
+			}
 			if got := c.shown("tokens"); strings.Contains(got, `"state":"quarantined"`) {
 				t.Errorf("a token is in quarantine: %s", got)
 			}
