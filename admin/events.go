@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -38,97 +38,28 @@ type snapshot struct {
 	parts []page.Part // about all sites
 }
 
-// events sends what changes as server-sent events. One goroutine makes a snapshot each second
-// for all readers, as long as there are readers. Each reader has room for one snapshot, which
-// the next replaces.
+// events sends what changes as server-sent events. A snapshot is for all readers: the first that needs one makes it.
 type events struct {
 	facts  func(ctx context.Context, now time.Time, isNew bool) *page.Facts
 	policy func() *policy.Policy
 	log    *logrus.Logger
 
-	mu      sync.Mutex
-	readers map[chan *snapshot]bool // at most maxReaders
-	last    *snapshot               // nil without readers
-	stop    func()                  // ends the goroutine and waits for its end; nil without readers
+	readers atomic.Int64 // at most maxReaders
+	making  atomic.Bool  // a reader makes a snapshot
+	last    atomic.Pointer[snapshot]
 }
 
-// add adds a reader, if there is room. leave has to be called when the reader leaves.
-func (e *events) add() (reader chan *snapshot, leave func(), ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.readers) >= maxReaders {
-		return nil, nil, false
+// latest returns the snapshot of this second, and the one before, or nil, while another reader makes it.
+func (e *events) latest(ctx context.Context) *snapshot {
+	last, now := e.last.Load(), time.Now()
+	if last != nil && now.Sub(last.at) < eventEvery*3/4 || !e.making.CompareAndSwap(false, true) {
+		return last
 	}
-	reader = make(chan *snapshot, 1)
-	if e.last != nil {
-		reader <- e.last
+	defer e.making.Store(false)
+	if fresh := e.snapshot(ctx, now); fresh != nil {
+		e.last.Store(fresh)
 	}
-	if e.readers == nil {
-		e.readers = map[chan *snapshot]bool{}
-	}
-	e.readers[reader] = true
-	if e.stop == nil {
-		e.stop = e.start()
-	}
-	return reader, func() { e.remove(reader) }, true
-}
-
-// start starts the goroutine.
-func (e *events) start() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		e.produce(ctx)
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-// remove removes a reader. The last one ends the goroutine.
-func (e *events) remove(reader chan *snapshot) {
-	e.mu.Lock()
-	delete(e.readers, reader)
-	stop := func() {}
-	if len(e.readers) == 0 {
-		stop, e.stop, e.last = e.stop, nil, nil
-	}
-	e.mu.Unlock()
-	stop()
-}
-
-// produce makes snapshots until ctx is done.
-func (e *events) produce(ctx context.Context) {
-	tick := time.NewTicker(eventEvery)
-	defer tick.Stop()
-	for {
-		if snapshot := e.snapshot(ctx, time.Now()); snapshot != nil {
-			e.send(snapshot)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// send gives each reader a snapshot, in place of one that the reader has not taken.
-func (e *events) send(item *snapshot) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.readers) > 0 {
-		e.last = item
-	}
-	for reader := range e.readers {
-		select {
-		case <-reader:
-		default:
-		}
-		reader <- item
-	}
+	return e.last.Load()
 }
 
 // snapshot returns everything as of now, nil where a fault of abide's prevents it.
@@ -172,29 +103,39 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	reader, leave, ok := e.add()
-	if !ok {
+	defer func() {
+		if e.readers.Add(-1) == 0 {
+			e.last.Store(nil)
+		}
+	}()
+	if e.readers.Add(1) > maxReaders {
 		w.Header().Set("Retry-After", "5")
 		refuse(w, http.StatusServiceUnavailable, "events have "+strconv.Itoa(maxReaders)+" readers, and there is no room for more")
 		return
 	}
-	defer leave()
 	to := &eventWriter{w: w, to: w, control: http.NewResponseController(w), filter: query.Get("site"), sent: map[string]string{}}
 	if to.begin(strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")) != nil {
 		return
 	}
 	token := e.policy().Admin.Token
-	for range count {
+	tick := time.NewTicker(eventEvery)
+	defer tick.Stop()
+	for sent := (time.Time{}); ; {
+		if s := e.latest(context.WithoutCancel(r.Context())); s != nil && s.at.After(sent) {
+			// After a reload the token may be another, so the reader has to show it again.
+			if e.policy().Admin.Token != token || to.write(s) != nil {
+				return
+			}
+			if sent, count = s.at, count-1; count == 0 {
+				return
+			}
+		}
 		select {
 		case <-r.Context().Done():
 			return
 		case <-endingOf(r):
 			return
-		case snapshot := <-reader:
-			// After a reload the token may be another, so the reader has to show it again.
-			if e.policy().Admin.Token != token || to.write(snapshot) != nil {
-				return
-			}
+		case <-tick.C:
 		}
 	}
 }

@@ -238,9 +238,7 @@ func DescribeForecasts(w io.Writer, list []Forecast, now time.Time) {
 	more := len(t.rows) - 1 - MaxListed
 	t.rows = t.rows[:min(len(t.rows), 1+MaxListed)]
 	t.write(w)
-	if more > 0 {
-		say(w, "and %s", Number(more, "other", "others"))
-	}
+	rest(w, more, "")
 }
 
 // Forgotten is a limit that was learned and is forgotten; Of is the token whose limit it was. A site of which

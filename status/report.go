@@ -125,9 +125,7 @@ func describeList[T any](w io.Writer, title string, list []T) {
 	for _, one := range list[:min(len(list), maxReportLines)] {
 		say(w, "%v", one)
 	}
-	if n := len(list) - maxReportLines; n > 0 {
-		say(w, "and %s; --json lists all", Number(n, "other", "others"))
-	}
+	rest(w, len(list)-maxReportLines, "; --json lists all")
 }
 
 func (r Report) describeRows(w io.Writer) {
@@ -175,9 +173,7 @@ func describeSteps[T any](w io.Writer, r Report, head []string, words int, all s
 		t.add(cells...)
 	}
 	t.write(w)
-	if n := len(list) - maxReportLines; n > 0 {
-		say(w, "and %s, listed by %s", Number(n, "other", "others"), all)
-	}
+	rest(w, len(list)-maxReportLines, ", listed by "+all)
 }
 
 // CSV writes the rows as comma-separated values, with a head.

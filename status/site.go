@@ -130,9 +130,7 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 		t.add(one.Name, fmt.Sprint(one.Requests), fmt.Sprint(one.LastMinute), Size(one.In), Size(one.Out), fmt.Sprint(one.Held), cmp.Or(one.LimitedBy, "-"), state)
 	}
 	t.write(w)
-	if l.More {
-		say(w, "and %s", Number(l.Count-len(l.Sites), "other", "others"))
-	}
+	rest(w, l.Count-len(l.Sites), "")
 }
 
 // DescribeSites writes the sites with the most bytes, as text.
@@ -147,9 +145,7 @@ func (s Process) DescribeSites(w io.Writer) {
 		t.add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
 	}
 	t.write(w)
-	if more := s.SiteCount - min(len(s.Sites), mostDescribed); more > 0 {
-		say(w, "and %s; abide sites lists them", Number(more, "other", "others"))
-	}
+	rest(w, s.SiteCount-min(len(s.Sites), mostDescribed), "; abide sites lists them")
 }
 
 // MaxPauseReason is the longest reason of a pause, in bytes.

@@ -204,7 +204,5 @@ func (s Process) DescribeStore(w io.Writer, now time.Time) {
 		t.add(one.Name, Ago(one.Seen, now), self)
 	}
 	t.write(w)
-	if more := s.Store.Count - len(s.Store.Members); more > 0 {
-		say(w, "and %s", Number(more, "other", "others"))
-	}
+	rest(w, s.Store.Count-len(s.Store.Members), "")
 }

@@ -44,10 +44,12 @@ func (t Tokens) Describe(w io.Writer, now time.Time) {
 	heading(w, "limits learned without a token")
 	rows := table{}
 	rows.add("SITE", "LIMIT", "LEFT", "RESETS")
-	for _, one := range t.Limits {
+	scarce := slices.SortedStableFunc(slices.Values(t.Limits), func(a, b Announced) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
+	for _, one := range scarce[:min(len(scarce), mostTabled)] {
 		rows.add(append([]string{one.Site}, one.cells(now, "")...)...)
 	}
 	rows.write(w)
+	rest(w, len(scarce)-mostTabled, ", of which more is left")
 }
 
 func (t Tokens) Find(name string) *Pool {

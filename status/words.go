@@ -256,6 +256,13 @@ func heading(w io.Writer, text string) {
 	say(w, "")
 }
 
+// rest says how many there are beside those that are listed, if any, and where these are.
+func rest(w io.Writer, more int, where string) {
+	if more > 0 {
+		say(w, "and %s%s", Number(more, "other", "others"), where)
+	}
+}
+
 // say writes one line.
 func say(w io.Writer, format string, args ...any) {
 	text := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
