@@ -268,42 +268,29 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, list []announced, w
 		at := limitOwner{one.Site, one.Name(), one.pool + "\x00" + one.budget}
 		addScarcer(theirs, at, one)
 	}
+	limits, lowest := map[string]names{}, map[pair]float64{} // :: label of the site; rates of adaptive limits
 	for _, one := range written {
-		if one.Rate > 0 {
-			continue // a limit without an amount
+		if one.Rate > 0 { // a limit without an amount
+			at := c.limitLabels(one.Site, one.Limit, limits)
+			lowest[at] = min(cmp.Or(lowest[at], one.Rate), one.Rate)
+			continue
 		}
 		ours[limitOwner{one.Site, one.Limit, one.Of}] = remainingPart{limit: max(float64(one.Most), -1), remaining: max(float64(one.Left), -1)}
 	}
-	limits := map[string]names{} // :: label of the site
 	told := c.summed(ours, limits)
 	for at, s := range c.summed(theirs, limits) {
 		if other, there := told[at]; !there || s.remaining < other.remaining {
 			told[at] = s
 		}
 	}
-	c.rates(to, written, limits)
+	for at, rate := range lowest {
+		to <- gaugeOf(limitRateDesc, rate, at[0], at[1])
+	}
 	for at, s := range told {
 		to <- gaugeOf(limitRemainingDesc, s.remaining, at[0], at[1])
 		if s.of > 0 {
 			to <- gaugeOf(limitUsageDesc, s.used/s.of, at[0], at[1])
 		}
-	}
-}
-
-// rates exports the rates of adaptive limits.
-func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []status.Limit, limits map[string]names) {
-	lowest := map[pair]float64{}
-	for _, one := range written {
-		if !(one.Rate > 0) { // NaN is not
-			continue
-		}
-		at := c.limitLabels(one.Site, one.Limit, limits)
-		if was, there := lowest[at]; !there || one.Rate < was {
-			lowest[at] = one.Rate
-		}
-	}
-	for at, rate := range lowest {
-		to <- gaugeOf(limitRateDesc, rate, at[0], at[1])
 	}
 }
 

@@ -122,7 +122,10 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	case limit.Window <= 0:
 		return fmt.Sprintf("More than %d at once would help, if the site allows it.", limit.Amount)
 	}
-	budget := budget{int64(len(limits)), limit.Amount, status.DurationOf(limit.Window), left(limits)}
+	budget := budget{int64(len(limits)), limit.Amount, status.DurationOf(limit.Window), 0}
+	for _, one := range limits {
+		budget.left += max(one.Left, 0)
+	}
 	if limit.By == "token" && f.usable(f.Pools[site]) > 0 {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
 		return f.oneMoreToken(budget, site, limit.Limit)
@@ -279,13 +282,6 @@ func (f *Facts) ends(site string, now, then budget) string {
 		at = f.Now
 	}
 	return fmt.Sprintf(", and the %d requests that wait now would have gone by %s instead of %s UTC", waits.Held, clock(at, f.Now), clock(last, f.Now))
-}
-
-func left(limits []status.Limit) (n int64) {
-	for _, one := range limits {
-		n += max(one.Left, 0)
-	}
-	return n
 }
 
 // belowAnnounced are limits of the configuration that hold requests, and are below what their

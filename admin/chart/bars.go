@@ -21,6 +21,25 @@ type Bars struct {
 	Series []Series
 	Format func(amount float64) string // of an amount in texts
 	Inside bool                        // of a page, which has the style
+
+	index map[string]int // :: name → place in Series
+}
+
+// Add adds an amount to a series at a time, and returns the step of that; -1: the image does not have the time.
+func (b *Bars) Add(name string, at time.Time, amount float64) (step int) {
+	step = int(at.Sub(b.Start) / b.Step)
+	if at.Before(b.Start) || step >= b.Count {
+		return -1
+	}
+	i, known := b.index[name]
+	if !known {
+		if i = len(b.Series); i == 0 {
+			b.index = map[string]int{}
+		}
+		b.index[name], b.Series = i, append(b.Series, Series{name, make([]float64, b.Count)})
+	}
+	b.Series[i].Amounts[step] += amount
+	return step
 }
 
 // Series is one part of each bar.

@@ -118,7 +118,10 @@ func timelineOf(t *status.Token, past history.Timeline, now, end time.Time) time
 	var steps [timelineWidth]history.State
 	copy(steps[:], past[:])
 	state := history.StateOf(t, now)
-	until := stepsUntil(lastOf(t, now), end)
+	until := ahead // where nobody knows
+	if last := lastOf(t, now); !last.IsZero() {
+		until = int((last.Sub(end) + history.Step - 1) / history.Step)
+	}
 	for i := range ahead {
 		steps[history.Points+i] = history.Ready
 		if i < until {
@@ -146,14 +149,6 @@ func lastOf(t *status.Token, now time.Time) time.Time {
 		}
 	}
 	return last
-}
-
-// stepsUntil returns the number of steps until a time, all for zero.
-func stepsUntil(until, end time.Time) int {
-	if until.IsZero() {
-		return ahead
-	}
-	return int((until.Sub(end) + history.Step - 1) / history.Step)
 }
 
 // stretchesOf has a path for each state that is there.

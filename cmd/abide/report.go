@@ -133,19 +133,8 @@ func reportChart(r status.Report) []byte {
 		Start: r.Since, Step: step, Count: count,
 		Format: func(n float64) string { return fmt.Sprintf("%.4g", n) },
 	}
-	index := map[string]int{}
 	for _, row := range r.Rows {
-		at := int(row.Start.Sub(r.Since) / step)
-		if at < 0 || at >= count {
-			continue
-		}
-		i, known := index[row.Title()]
-		if !known {
-			i = len(c.Series)
-			index[row.Title()] = i
-			c.Series = append(c.Series, chart.Series{Name: row.Title(), Amounts: make([]float64, count)})
-		}
-		c.Series[i].Amounts[at] += float64(row.Requests)
+		c.Add(row.Title(), row.Start, float64(row.Requests))
 	}
 	return c.SVG()
 }
