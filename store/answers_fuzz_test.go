@@ -27,7 +27,7 @@ func FuzzCommon(f *testing.F) {
 			return state, max(left-lapsed-others, 0)
 		}}
 		r := &JointRow{instance, seq, ahead, 1, state}
-		next, said := r.share(&Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, caller{Instance: "me", Now: 2}, func(string) bool { return lives })
+		next, said := AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, "me", time.UnixMicro(2), func(string) bool { return lives })
 		if said.Status != Done {
 			return
 		}

@@ -173,12 +173,6 @@ type instancePart struct {
 	Lacks bool   `json:"lacks,omitempty"` // it waits for more
 }
 
-// caller is the instance that asks, with the time by the store's clock.
-type caller struct {
-	Instance string
-	Now      int64 // microseconds since 1970
-}
-
 // JointRow is a Count's row: the state of one instance or, if instance is sharedInstance, a
 // sharedState in JSON. nil: no row.
 type JointRow struct {
@@ -195,40 +189,27 @@ const sharedInstance = ""
 // AnswerJoint answers an Ask with Joint from a budget's row. It returns the row to save if
 // the Status is Done. lives tells which instances are running.
 func AnswerJoint(r *JointRow, a *Ask, instance string, now time.Time, lives func(instance string) bool) (*JointRow, Answer) {
-	t, from := caller{instance, now.UnixMicro()}, a.Joint.From
-	// As budgets.count does, the owner writes its State without reading the row.
-	if a.Joint.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
-		from.instance != nil && *from.instance == r.instance && from.seq == r.seq) {
-		return ownRow(a, t)
+	said, j, at := Answer{Key: a.Key, Seq: a.Seq}, *a.Joint, now.UnixMicro()
+	if j.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
+		j.From.instance != nil && *j.From.instance == r.instance && j.From.seq == r.seq) {
+		said.Granted, said.Holders, said.Owned = clamp(a.Want), 1, true
+		return &JointRow{instance, seqOrder(a.Seq), said.Granted, at, a.State}, said
 	}
-	return r.share(a, t, lives)
-}
-
-// ownRow returns the row that the owner of a budget writes.
-func ownRow(a *Ask, t caller) (*JointRow, Answer) {
-	said := Answer{Key: a.Key, Seq: a.Seq, Granted: clamp(a.Want), Holders: 1, Owned: true}
-	return &JointRow{t.Instance, seqOrder(a.Seq), clamp(a.Want), t.Now, a.State}, said
-}
-
-// share decides an Ask of an instance that does not own the budget. r is nil if there is no
-// row. lives tells which instances are running.
-func (r *JointRow) share(a *Ask, t caller, lives func(instance string) bool) (*JointRow, Answer) {
-	said, j := Answer{Key: a.Key, Seq: a.Seq}, *a.Joint
 	c, version := r.common(a), int64(0)
 	if r == nil {
 		j.Uses = nil // State includes them
 	} else if r.instance == sharedInstance {
 		version = r.seq
 	}
-	if c.Parts[t.Instance].Seq >= a.Seq {
+	if c.Parts[instance].Seq >= a.Seq {
 		said.Status = Stale
 		return r, said
 	}
-	said.Granted, said.Others = c.share(a, &j, t, lives)
+	said.Granted, said.Others = c.share(a, &j, instance, at, lives)
 	said.State, said.Holders = c.State, len(c.Parts)
-	next := &JointRow{sharedInstance, version + 1, c.totalAhead(), t.Now, nil}
+	next := &JointRow{sharedInstance, version + 1, c.totalAhead(), at, nil}
 	if said.Owned = len(c.Parts) == 1 && !j.Stays; said.Owned {
-		next.instance, next.seq, next.state = t.Instance, seqOrder(a.Seq), c.State
+		next.instance, next.seq, next.state = instance, seqOrder(a.Seq), c.State
 	} else {
 		next.state, _ = json.Marshal(c) // numbers and bytes alone
 	}
@@ -250,14 +231,14 @@ func (r *JointRow) common(a *Ask) sharedState {
 	return c
 }
 
-// share decides how much an Ask gets.
-func (c *sharedState) share(a *Ask, j *Joint, t caller, lives func(instance string) bool) (granted, others int64) {
-	mine, rivals, lapsed := c.Parts[t.Instance], int64(0), int64(0)
+// share decides how much an Ask gets, at a time in microseconds since 1970.
+func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives func(instance string) bool) (granted, others int64) {
+	mine, rivals, lapsed := c.Parts[instance], int64(0), int64(0)
 	for id, p := range c.Parts {
-		past := t.Now - p.At
+		past := now - p.At
 		recent := past >= 0 && past < int64(recentUse/time.Microsecond)
 		switch {
-		case id == t.Instance:
+		case id == instance:
 			continue
 		case !lives(id):
 			lapsed += p.Ahead
@@ -272,7 +253,7 @@ func (c *sharedState) share(a *Ask, j *Joint, t caller, lives func(instance stri
 		others += p.Ahead
 	}
 	uses := slices.DeleteFunc(slices.Clone(j.Uses), func(u Use) bool { return u.Seq <= mine.Seq })
-	next, left := j.Merge(time.UnixMicro(t.Now), c.State, uses, lapsed, others)
+	next, left := j.Merge(time.UnixMicro(now), c.State, uses, lapsed, others)
 	least := max(j.Least, 1)
 	// Other waiting instances get as much, or at least a useful amount.
 	fair := max((left+rivals)/(rivals+1), least)
@@ -285,7 +266,7 @@ func (c *sharedState) share(a *Ask, j *Joint, t caller, lives func(instance stri
 		c.Parts = map[string]instancePart{}
 	}
 	c.State = next
-	c.Parts[t.Instance] = instancePart{Seq: a.Seq, Ahead: granted, At: t.Now, Lacks: j.Waits && granted < clamp(a.Want)}
+	c.Parts[instance] = instancePart{Seq: a.Seq, Ahead: granted, At: now, Lacks: j.Waits && granted < clamp(a.Want)}
 	return granted, others
 }
 

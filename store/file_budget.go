@@ -154,7 +154,6 @@ type budgets struct {
 
 func (f *budgets) exchange(d *database, b *Batch, now time.Time) (Reply, error) {
 	reply := Reply{Generation: d.generation, Now: now, Answers: make([]Answer, 0, len(b.Asks))}
-	t := caller{Instance: b.Instance, Now: now.UnixMicro()}
 	f.known[b.Instance] = true
 	for i := range b.Asks {
 		a := &b.Asks[i]
@@ -162,7 +161,7 @@ func (f *budgets) exchange(d *database, b *Batch, now time.Time) (Reply, error) 
 			reply.Answers = append(reply.Answers, Answer{Key: a.Key, Seq: a.Seq, Status: Failed})
 			continue
 		}
-		said, err := f.count(d, b.Site, a, t)
+		said, err := f.count(d, b.Site, a, b.Instance, now)
 		if err != nil {
 			return reply, err
 		}
@@ -172,8 +171,6 @@ func (f *budgets) exchange(d *database, b *Batch, now time.Time) (Reply, error) 
 	reply.Notes, err = f.exchangeNotes(d, b, now)
 	return reply, err
 }
-
-const countValues = "(site, key, instance, seq, ahead, at, state, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
 
 func (f *budgets) exchangeNotes(d *database, b *Batch, now time.Time) ([]Note, error) {
 	known, before := map[string]Note{}, map[string]Note{}
@@ -223,19 +220,8 @@ func (f *budgets) exchangeNotes(d *database, b *Batch, now time.Time) ([]Note, e
 	return SortNotes(slices.Collect(maps.Values(known))), nil
 }
 
-// count answers an Ask. While no other instance uses the budget that is one statement, which
-// writes the instance's state.
-func (f *budgets) count(d *database, site string, a *Ask, t caller) (Answer, error) {
-	if a.Joint.Owned {
-		next, said := ownRow(a, t)
-		n, err := d.change("INSERT INTO counts "+countValues+` ON CONFLICT DO UPDATE SET
-			instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at, state = excluded.state, sum = excluded.sum
-			WHERE instance = ?3 AND seq < ?4 OR instance = ?9 AND seq = ?10`, // as AnswerJoint: NULL equals nothing
-			append(next.values(site, a.Key), a.Joint.From.instance, a.Joint.From.seq)...)
-		if err != nil || n > 0 {
-			return said, err
-		}
-	}
+// count answers an Ask.
+func (f *budgets) count(d *database, site string, a *Ask, instance string, now time.Time) (Answer, error) {
 	r := &JointRow{}
 	var sum *int64
 	err := d.row("SELECT instance, seq, ahead, at, state, sum FROM counts WHERE site = ? AND key = ?", []any{site, a.Key}, &r.instance, &r.seq, &r.ahead, &r.at, &r.state, &sum)
@@ -245,19 +231,19 @@ func (f *budgets) count(d *database, site string, a *Ask, t caller) (Answer, err
 	case err != nil:
 		return Answer{}, err
 	case sum != nil && *sum != r.sum(site, a.Key):
-		if err := f.log.setRowAside(d, r.bad(site, a.Key, *sum), t.Now); err != nil {
+		if err := f.log.setRowAside(d, r.bad(site, a.Key, *sum), now.UnixMicro()); err != nil {
 			return Answer{}, err
 		}
 		r = nil
 	}
-	next, said := r.share(a, t, f.isAlive)
+	next, said := AnswerJoint(r, a, instance, now, f.isAlive)
 	if said.Status != Done {
 		return said, nil
 	}
-	return said, d.run("INSERT OR REPLACE INTO counts "+countValues, next.values(site, a.Key)...)
+	return said, d.run("INSERT OR REPLACE INTO counts (site, key, instance, seq, ahead, at, state, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", next.values(site, a.Key)...)
 }
 
-// values returns the values for countValues.
+// values returns the values of the row's columns.
 func (r *JointRow) values(site, key string) []any {
 	return []any{site, key, r.instance, r.seq, r.ahead, r.at, r.state, r.sum(site, key)}
 }

@@ -230,7 +230,7 @@ func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
 			return []byte("x"), max(left-others, 0)
 		}}
 		var said Answer
-		r, said = r.share(&Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, caller{Instance: who, Now: 1e15 + int64(seq)}, lives)
+		r, said = AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, who, time.UnixMicro(1e15+int64(seq)), lives)
 		granted[who] = said.Granted
 	}
 	for _, who := range []string{"a", "b", "c"} {
