@@ -54,11 +54,11 @@ type Account struct {
 	o     Options
 	clock clock
 
-	sources      map[string]askSource // meters with something to ask or to remember, by key
-	ordered      []askSource          // the same, in order of addition
-	underWay     *sentBatch           // the Batch without an answer yet
-	announcedDue int64                // the time that OnDue was last called for; never: not called since Due was read
-	waitingSince int64                // since when a request waits for the next Batch; 0: none waits
+	sources      map[string]*source // with something to ask or to remember, by name
+	ordered      []*source          // the same, in order of addition
+	underWay     *sentBatch         // the Batch without an answer yet
+	announcedDue int64              // the time that OnDue was last called for; never: not called since Due was read
+	waitingSince int64              // since when a request waits for the next Batch; 0: none waits
 
 	// The connection to the store.
 	away          bool // the last Batch had no answer
@@ -101,30 +101,26 @@ type sentBatch struct {
 
 // NewAccount makes an account without leases.
 func NewAccount(site string, o Options) *Account {
-	return &Account{site: site, o: o, sources: map[string]askSource{}, announcedDue: never}
+	return &Account{site: site, o: o, sources: map[string]*source{}, announcedDue: never}
 }
 
-// add registers a source, so that Batch asks it.
-func (a *Account) add(p askSource) {
-	old, known := a.sources[p.name()]
-	switch {
-	case old == p:
-		return
-	case known:
-		a.ordered[slices.Index(a.ordered, old)] = p
-	default:
-		a.ordered = append(a.ordered, p)
+// source returns the source of a name, which is a new one if the account has none.
+func (a *Account) source(name string) *source {
+	if s := a.sources[name]; s != nil {
+		return s
 	}
-	a.sources[p.name()] = p
+	return &source{name: name, planned: never}
 }
 
 // schedule records that a source may have something to ask from a time on.
-func (a *Account) schedule(p askSource, low int64) {
-	if low >= p.plannedAt() {
+func (a *Account) schedule(s *source, low int64) {
+	if low >= s.planned {
 		return
 	}
-	p.setPlanned(low)
-	a.add(p)
+	if s.planned = low; a.sources[s.name] == nil {
+		a.sources[s.name] = s
+		a.ordered = append(a.ordered, s)
+	}
 	a.announceDue(low)
 }
 
@@ -139,8 +135,8 @@ func (a *Account) announceDue(low int64) {
 }
 
 // setWaiting records that a request cannot go before a Batch is answered.
-func (a *Account) setWaiting(p askSource, at instant) {
-	a.schedule(p, at.low)
+func (a *Account) setWaiting(s *source, at instant) {
+	a.schedule(s, at.low)
 	if a.waitingSince == 0 && a.underWay == nil {
 		a.waitingSince = at.low
 	}
@@ -214,8 +210,8 @@ func (a *Account) Due() time.Time {
 		return time.Time{}
 	}
 	low := never
-	for _, p := range a.ordered {
-		low = min(low, p.plannedAt())
+	for _, s := range a.ordered {
+		low = min(low, s.planned)
 	}
 	if a.notes.waiting() {
 		low = min(low, a.clock.highest)
@@ -238,12 +234,12 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 	}
 	a.ownsSite = a.o.Owns != nil && a.o.Owns()
 	speaks := a.notes.waiting()
-	for _, p := range a.ordered {
-		if p.plannedAt() > at.low {
+	for _, s := range a.ordered {
+		if s.planned > at.low {
 			continue
 		}
-		if low := p.due(at, false); low > at.low {
-			p.setPlanned(low)
+		if low := s.meter.due(at, false); low > at.low {
+			s.planned = low
 		} else {
 			speaks = true
 		}
@@ -255,16 +251,16 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 	}
 	f := &sentBatch{sent: at, generation: a.generation, seqs: map[string]uint64{}}
 	b = store.Batch{Site: a.site, Instance: a.o.Instance, Generation: a.generation}
-	for _, p := range a.ordered {
-		if p.due(at, true) > at.low {
+	for _, s := range a.ordered {
+		if s.meter.due(at, true) > at.low {
 			continue // not even together with others
 		}
 		seq := a.o.Seq()
-		ask := p.ask(now, at, seq)
-		ask.Seq = seq
-		f.seqs[ask.Key] = ask.Seq
+		ask := s.meter.ask(now, at, seq)
+		ask.Key, ask.Seq = s.name, seq
+		f.seqs[s.name] = seq
 		b.Asks = append(b.Asks, ask)
-		p.setPlanned(never)
+		s.planned, s.inFlight, s.mustRestate = never, true, false
 	}
 	f.notes = a.notes.take()
 	b.Notes = f.notes
@@ -289,9 +285,9 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 		}
 		a.away, a.retryAt = true, at.low+a.pause
 		a.notes.resend(f.notes)
-		for _, p := range a.ordered {
-			if f.seqs[p.name()] != 0 {
-				p.answerLost(at)
+		for _, s := range a.ordered {
+			if f.seqs[s.name] != 0 {
+				s.answerLost(at)
 			}
 		}
 		a.replan(at)
@@ -322,17 +318,18 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 	}
 	a.notes.receive(now, r.Notes)
 	late := f.generation != a.generation && r.Generation != a.generation // NewGeneration came in between
-	for _, p := range a.ordered {
-		if f.seqs[p.name()] == 0 {
+	for _, s := range a.ordered {
+		if f.seqs[s.name] == 0 {
 			continue
 		}
-		if ans := answers[p.name()]; ans != nil && !late {
+		if ans := answers[s.name]; ans != nil && !late {
 			if behind := ans.Now.Sub(r.Now); !ans.Now.IsZero() && behind > minClockLag {
 				a.store.fault.Behind = behind
 			}
-			p.receive(now, at, f.sent, ans)
+			s.inFlight = false
+			s.meter.receive(now, at, f.sent, ans)
 		} else {
-			p.answerLost(at)
+			s.answerLost(at)
 		}
 	}
 	switch {
@@ -347,10 +344,9 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 
 // replan updates the planned time of all sources after a change that concerns all.
 func (a *Account) replan(at instant) {
-	for _, p := range a.ordered {
-		low := p.due(at, false)
-		p.setPlanned(low)
-		a.announceDue(low)
+	for _, s := range a.ordered {
+		s.planned = s.meter.due(at, false)
+		a.announceDue(s.planned)
 	}
 }
 
@@ -373,18 +369,22 @@ func (a *Account) newGeneration(at instant, generation string) {
 	}
 	a.generation = generation
 	a.noWantsBefore = at.low + int64(store.RecoveryTime)
-	for _, p := range a.ordered {
-		p.restate()
+	a.restateAll()
+}
+
+func (a *Account) restateAll() {
+	for _, s := range a.ordered {
+		s.mustRestate = true
+		if m, lends := s.meter.(lender); lends {
+			m.restate()
+		}
 	}
 }
 
 // Restate tells that the store has lost budgets of the site: leases are stated again.
 func (a *Account) Restate(now time.Time) {
-	at := a.clock.at(now)
-	for _, p := range a.ordered {
-		p.restate()
-	}
-	a.replan(at)
+	a.restateAll()
+	a.replan(a.clock.at(now))
 }
 
 // Release tells that the instance stops: the next Batch returns all unspent units.
@@ -400,23 +400,19 @@ func (a *Account) Idle(now time.Time) bool {
 		return false
 	}
 	at := a.clock.at(now)
-	return !slices.ContainsFunc(a.ordered, func(p askSource) bool { return !p.forgettable(at) })
+	return !slices.ContainsFunc(a.ordered, func(s *source) bool { return !s.forgettable(at) })
 }
 
 // forget removes sources with nothing to remember. A meter that is used again is added
 // again.
 func (a *Account) forget(at instant) {
-	n := 0
-	for _, p := range a.ordered {
-		if p.plannedAt() == never && p.forgettable(at) {
-			delete(a.sources, p.name())
-			continue
+	a.ordered = slices.DeleteFunc(a.ordered, func(s *source) bool {
+		ends := s.planned == never && s.forgettable(at)
+		if ends {
+			delete(a.sources, s.name)
 		}
-		a.ordered[n] = p
-		n++
-	}
-	clear(a.ordered[n:])
-	a.ordered = a.ordered[:n]
+		return ends
+	})
 }
 
 // Loans returns the units taken without the store since the last call.
@@ -426,12 +422,6 @@ func (a *Account) Loans() []Loan {
 	return loans
 }
 
-// lender is a meter from which units may be taken without the store.
-type lender interface {
-	// loan returns the units that were taken so since the last call.
-	loan() Loan
-}
-
 // collectLoans collects the loans of all meters when an answer or an error has arrived.
 func (a *Account) collectLoans(at instant) {
 	if a.away {
@@ -439,8 +429,8 @@ func (a *Account) collectLoans(at instant) {
 	} else if a.storeAway(at) {
 		a.awayFor = at.low - a.waitStart(at)
 	}
-	for _, p := range a.ordered {
-		m, lends := p.(lender)
+	for _, s := range a.ordered {
+		m, lends := s.meter.(lender)
 		if !lends {
 			continue
 		}
@@ -460,12 +450,11 @@ func (a *Account) collectLoans(at instant) {
 }
 
 // remove forgets a source that will not be used any more.
-func (a *Account) remove(p askSource) {
-	if a.sources[p.name()] != p {
-		return
+func (a *Account) remove(s *source) {
+	if a.sources[s.name] == s {
+		delete(a.sources, s.name)
+		a.ordered = slices.DeleteFunc(a.ordered, func(o *source) bool { return o == s })
 	}
-	delete(a.sources, p.name())
-	a.ordered = slices.DeleteFunc(a.ordered, func(o askSource) bool { return o == p })
 }
 
 // ClockFault returns the errors of the store's clock since the last call.

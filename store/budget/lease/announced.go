@@ -33,25 +33,25 @@ func (a *Account) Announced(name string, o Outage) *Announced {
 func (b *Announced) Window(now time.Time, number, amount int64, period time.Duration) (outside int64) {
 	if b.shared != nil && b.number == number {
 		if b.outside.amount != amount {
-			b.outside.amount, b.mustRestate = amount, true
+			b.outside.amount, b.src.mustRestate = amount, true
 			at := b.a.clock.at(now)
 			b.applyOutsideUse(at)
-			b.a.schedule(b.shared, at.low)
+			b.a.schedule(b.src, at.low)
 		}
 		return 0
 	}
 	b.a.clock.at(now)
 	if b.shared != nil {
 		outside = b.outside.usedOutside()
-		b.a.remove(b.shared)
+		b.a.remove(b.src)
 		if c := b.outside.answers; c != nil {
-			b.a.remove(c)
+			b.a.remove(c.src)
 		}
 	}
 	item := rollingBudget(min(max(amount, 1), maxAmount), 2*roundedWindow(period), 2)
 	item.once = true
 	b.number = number
-	b.shared = newShared(b.a, b.name+"\x1f"+strconv.FormatInt(number, 10), item, b.outage)
+	b.shared = newShared(b.a, b.a.source(b.name+"\x1f"+strconv.FormatInt(number, 10)), item, b.outage)
 	b.outside.amount = item.amount
 	return outside
 }
@@ -63,7 +63,8 @@ func (b *Announced) Said(now time.Time, used, answered int64, outside bool) {
 	o, at := &b.outside, b.a.clock.at(now)
 	o.used = max(o.used, used)
 	if outside && o.answers == nil {
-		o.answers = &answers{meter: b.shared, planned: never}
+		o.answers = &answers{meter: b.shared, src: b.a.source(b.src.name + "\x1fanswers")}
+		o.answers.src.meter = o.answers
 	}
 	if o.answers != nil {
 		o.answers.count(at, answered)
@@ -105,7 +106,7 @@ func (m *shared) applyOutsideUse(at instant) {
 	if m.held.budget.amount > was && m.demand.waiting > 0 {
 		m.demand.pollPause, m.demand.pollAt = 0, 0
 		if low := m.due(at, false); low <= at.low {
-			m.a.schedule(m, low)
+			m.a.schedule(m.src, low)
 		}
 	}
 }
@@ -117,13 +118,11 @@ const answerReportDelay = 250 * int64(time.Millisecond)
 // has the count as a budget of which nothing is wanted.
 type answers struct {
 	meter *shared
+	src   *source
 	record
 	n, lastSaid int64 // here; lastSaid: in the last ask
 	others      int64
 	changed     int64 // low: since when n is not reported
-	planned     int64
-	inFlight    bool
-	mustRestate bool
 }
 
 func (c *answers) all() int64 { return c.others + c.n }
@@ -134,24 +133,16 @@ func (c *answers) count(at instant, n int64) {
 	}
 	c.n = n
 	c.changed = cmp.Or(c.changed, at.low)
-	c.meter.a.schedule(c, c.changed+answerReportDelay)
+	c.meter.a.schedule(c.src, c.changed+answerReportDelay)
 }
 
-func (c *answers) name() string { return c.meter.key + "\x1fanswers" }
-
-func (c *answers) plannedAt() int64 { return c.planned }
-
-func (c *answers) setPlanned(low int64) { c.planned = low }
-
-func (c *answers) answerLost(instant) { c.inFlight, c.mustRestate = false, true }
-
-func (c *answers) restate() { c.mustRestate = true }
+func (*answers) answerLost(instant) {}
 
 func (c *answers) due(at instant, eager bool) int64 {
 	switch {
-	case c.inFlight, !c.meter.held.known.set: // the windows are not known yet
+	case c.src.inFlight, !c.meter.held.known.set: // the windows are not known yet
 		return never
-	case c.mustRestate, eager && c.changed != 0:
+	case c.src.mustRestate, eager && c.changed != 0:
 		return at.low
 	case c.changed != 0:
 		return c.changed + answerReportDelay
@@ -161,17 +152,16 @@ func (c *answers) due(at instant, eager bool) int64 {
 
 func (c *answers) ask(time.Time, instant, uint64) store.Ask {
 	b := &c.meter.held.budget
-	ask := store.Ask{Key: c.name(), Kind: b.kind, Amount: maxAmount, Window: b.window, Slots: b.slots}
+	ask := store.Ask{Kind: b.kind, Amount: maxAmount, Window: b.window, Slots: b.slots}
 	c.record.say(&ask)
 	if c.n > 0 {
 		ask.Holds = []store.Holding{{Window: c.meter.held.known.window, N: c.n}}
 	}
-	c.lastSaid, c.changed, c.inFlight, c.mustRestate = c.n, 0, true, false
+	c.lastSaid, c.changed = c.n, 0
 	return ask
 }
 
 func (c *answers) receive(_ time.Time, at, _ instant, ans *store.Answer) {
-	c.inFlight = false
 	switch ans.Status {
 	case store.Done, store.Foreign:
 		c.record.receive(at, ans, 0)
@@ -179,10 +169,10 @@ func (c *answers) receive(_ time.Time, at, _ instant, ans *store.Answer) {
 		c.meter.applyOutsideUse(at)
 	case store.Failed:
 	default:
-		c.mustRestate = true
+		c.src.mustRestate = true
 	}
 }
 
 func (c *answers) forgettable(at instant) bool {
-	return !c.inFlight && !c.mustRestate && c.changed == 0 && c.meter.forgettable(at)
+	return c.changed == 0 && c.meter.src.forgettable(at)
 }

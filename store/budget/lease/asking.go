@@ -11,11 +11,11 @@ import (
 func (m *shared) due(at instant, eager bool) int64 {
 	d := &m.demand
 	switch {
-	case m.inFlight:
+	case m.src.inFlight:
 		return never
 	case m.held.unreadable && d.pollAt > at.low:
 		return d.pollAt
-	case m.mustRestate:
+	case m.src.mustRestate:
 		return at.low
 	}
 	m.held.forget(at)
@@ -64,7 +64,7 @@ func (m *shared) nextWindowDue(at instant, eager bool) int64 {
 func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 	b, d, held := &m.held.budget, &m.demand, m.held
 	h, room := held.present(at), held.available(at)
-	ask := store.Ask{Key: m.key, Kind: b.kind, Amount: b.amount, Window: b.window, Slots: b.slots}
+	ask := store.Ask{Kind: b.kind, Amount: b.amount, Window: b.window, Slots: b.slots}
 	held.say(&ask)
 	if b.kind == store.Quota {
 		ask.Edges = b.edges(now)
@@ -134,7 +134,7 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 			ask.Least = min(d.minimum, b.amount)
 		}
 	}
-	m.inFlight, m.mustRestate, m.wantedUnits, m.unitsWaited = true, false, ask.Want > 0, ask.Waits > 0
+	m.wantedUnits, m.unitsWaited = ask.Want > 0, ask.Waits > 0
 	if !held.lentBeforeHeard() {
 		held.notSaid = 0
 	}
@@ -144,25 +144,25 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 // receive takes the store's answer.
 func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	b, held := &m.held.budget, m.held
-	m.inFlight, held.unreadable = false, false
+	held.unreadable = false
 	switch ans.Status {
 	case store.Done:
 		held.record.receive(at, ans, b.counted(ans.Window))
 	case store.Foreign: // the account restates all meters if all answers are foreign
-		m.mustRestate = m.mustRestate || held.lentBeforeHeard()
+		m.src.mustRestate = m.src.mustRestate || held.lentBeforeHeard()
 		held.record.receive(at, ans, b.counted(ans.Window))
 		return
 	case store.Failed:
-		held.unreadable, m.mustRestate, m.demand.pollAt = true, true, at.low+maxRetry
+		held.unreadable, m.src.mustRestate, m.demand.pollAt = true, true, at.low+maxRetry
 		return
 	default:
-		m.answerLost(at)
+		m.src.answerLost(at)
 		return
 	}
 	ends, length := int64(ans.Ends), b.length(ans.Window)
 	over, until := at.low+ends, sent.high+ends
 	if held.mayBeLent(at, m.wantedUnits || m.aheadAsked != 0) {
-		m.answerLost(at)
+		m.src.answerLost(at)
 		m.updatePosition(at, ans, over, until-margin(length))
 		return
 	}
@@ -194,7 +194,7 @@ func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	}
 	m.updatePosition(at, ans, over, until-margin(length))
 	if at.low-sent.low > second {
-		m.mustRestate = true // when the answer was made is uncertain
+		m.src.mustRestate = true // when the answer was made is uncertain
 	}
 	m.planNextAsk(at, grown)
 	if tooLate && !grown { // these units are returned, so the store would grant them again
@@ -273,19 +273,13 @@ func (m *shared) planNextAsk(at instant, got bool) {
 
 // answerLost restates what is held, because the result of the ask is unknown. That also
 // returns units that may have been granted.
-func (m *shared) answerLost(instant) { m.inFlight, m.mustRestate, m.aheadAsked = false, true, 0 }
+func (m *shared) answerLost(instant) { m.aheadAsked = 0 }
 
-func (m *shared) restate() { m.mustRestate, m.aheadAsked, m.windowKnown = true, 0, false }
-
-func (m *shared) name() string { return m.key }
-
-func (m *shared) plannedAt() int64 { return m.planned }
-
-func (m *shared) setPlanned(low int64) { m.planned = low }
+func (m *shared) restate() { m.aheadAsked, m.windowKnown = 0, false }
 
 func (m *shared) forgettable(at instant) bool {
 	m.held.forget(at)
-	return len(m.held.holds) == 0 && m.held.owed == 0 && m.demand.waiting == 0 && !m.inFlight && !m.mustRestate
+	return len(m.held.holds) == 0 && m.held.owed == 0 && m.demand.waiting == 0
 }
 
 // availableAt returns the time at which n units could be taken that cannot be taken now,
@@ -323,7 +317,7 @@ func (m *shared) storeAvailableAt(at instant, n int64) int64 {
 		return k.endedBy + rounds*b.width
 	case held.wantsFrom(at) > at.low:
 		return held.wantsFrom(at)
-	case reserved > 0 && !m.inFlight && (2*reserved >= d.waiting || d.pollAt > at.low):
+	case reserved > 0 && !m.src.inFlight && (2*reserved >= d.waiting || d.pollAt > at.low):
 		return from
 	case b.kind == store.Rolling && d.pollAt > at.low && !m.a.away:
 		return d.pollAt

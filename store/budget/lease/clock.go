@@ -134,15 +134,37 @@ func (c *storeClock) latest(at instant) int64 {
 	return at.low + c.high + c.tolerance(at) + at.slept() - c.slept
 }
 
+// source is a meter with something to ask or to remember, and what its account knows of it.
+type source struct {
+	meter       askSource
+	name        string
+	planned     int64 // low: from when there may be something to ask; never: not by time alone
+	inFlight    bool  // an ask is under way
+	mustRestate bool  // what is held must be stated, whatever is wanted
+}
+
 // askSource is a meter, as its account uses it to make Batches.
 type askSource interface {
-	name() string
 	due(at instant, eager bool) int64                           // due is the time from which there is something to ask
 	ask(now time.Time, at instant, seq uint64) store.Ask        // ask makes the ask with that number
 	receive(now time.Time, at, sent instant, ans *store.Answer) // receive takes the answer; ans.Seq is that of the ask
 	answerLost(at instant)                                      // answerLost tells that the answer is lost
-	restate()                                                   // restate tells that the store may have lost all state
-	plannedAt() int64                                           // plannedAt is the time set by setPlanned
-	setPlanned(low int64)                                       // setPlanned stores the result of due
-	forgettable(at instant) bool                                // forgettable tells whether there is nothing to remember
+	forgettable(at instant) bool                                // forgettable tells whether there is nothing to remember, but for an ask
+}
+
+// lender is a meter of leases.
+type lender interface {
+	restate()   // the store may have lost all state
+	loan() Loan // the units that were taken without the store since the last call
+}
+
+// answerLost records that the result of the ask is unknown.
+func (s *source) answerLost(at instant) {
+	s.inFlight, s.mustRestate = false, true
+	s.meter.answerLost(at)
+}
+
+// forgettable tells whether there is nothing to remember.
+func (s *source) forgettable(at instant) bool {
+	return !s.inFlight && !s.mustRestate && s.meter.forgettable(at)
 }

@@ -51,7 +51,7 @@ const (
 type durable struct {
 	limit.Meter
 	a       *Account
-	key     string
+	src     *source
 	spec    limit.Spec
 	maxTake int64 // the largest amount that can be taken at once; 0: not known
 
@@ -63,18 +63,15 @@ type durable struct {
 	takes     takes // that the store does not know
 	unwritten int64 // low: since when the store lacks something; 0: it has all
 
-	planned      int64
-	mustRestate  bool
-	refusedUntil int64 // low: the store could not read the record; do not ask before
-
 	// The record that is being written, or was written last.
-	inFlight   bool
 	written    int64 // the record's ahead
 	scarce     bool  // fewer units were left than should be ahead
 	aheadLimit int64 // upper bound of ahead, by the units left then
 	writeTime  int64 // approximate duration of a write
 	owned      bool  // it is of this meter, or origin is
 	origin     store.Origin
+
+	refusedUntil int64 // low: the store could not read the record; do not ask before
 
 	othersUse bool  // other processes use the budget
 	others    int64 // how much they may take
@@ -88,14 +85,13 @@ type durable struct {
 // state that was read, with its Origin. A meter made for the key before must not be used any
 // more: it may have been moved into m.
 func (a *Account) Durable(key string, spec limit.Spec, m limit.Meter, from store.Origin) limit.Meter {
-	k := &durable{Meter: m, a: a, key: key, planned: never, origin: from, owned: true}
-	if old, ok := a.sources[key].(*durable); ok {
+	k := &durable{Meter: m, a: a, src: a.source(key), origin: from, owned: true}
+	if old, ok := k.src.meter.(*durable); ok {
 		*k = *old
-		k.Meter, k.planned, k.maxTake, k.mustRestate = m, never, 0, true
-		a.add(k)
-		a.schedule(k, a.clock.highest)
+		k.Meter, k.maxTake, k.src.mustRestate = m, 0, true
+		a.schedule(k.src, a.clock.highest)
 	}
-	k.spec = spec
+	k.spec, k.src.meter = spec, k
 	return k
 }
 
@@ -151,9 +147,9 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	m.waiting = max(m.waiting, n)
 	m.enoughAt = at.low + max(int64(t.Sub(now)), 0)
 	if low := m.due(at, false); low > at.low {
-		m.a.schedule(m, low)
+		m.a.schedule(m.src, low)
 	} else {
-		m.a.setWaiting(m, at)
+		m.a.setWaiting(m.src, at)
 	}
 	asked := m.a.waitStart(at)
 	switch {
@@ -177,7 +173,7 @@ func (m *durable) largest(now time.Time) int64 {
 
 // answerIn returns the time until the next check whether an answer has arrived.
 func (m *durable) answerIn(at instant) int64 {
-	if low := m.wantsFrom(at); !m.inFlight && low > at.low {
+	if low := m.wantsFrom(at); !m.src.inFlight && low > at.low {
 		return low - at.low
 	}
 	if m.a.away {
@@ -232,8 +228,8 @@ func (m *durable) Past(now time.Time) []limit.Spent { return limit.PastOf(now, m
 
 // Lost tells that the journal may have lost records.
 func (m *durable) Lost(now time.Time) {
-	m.mustRestate = true
-	m.a.schedule(m, m.a.clock.at(now).low)
+	m.src.mustRestate = true
+	m.a.schedule(m.src, m.a.clock.at(now).low)
 }
 
 func (m *durable) Take(now time.Time, n int64) {
@@ -252,7 +248,7 @@ func (m *durable) spend(now time.Time, n int64) {
 	m.ahead, m.scarce = max(m.ahead-n, -maxAmount), false
 	m.takes.sinceAsk = min(m.takes.sinceAsk+n, maxAmount)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
-	m.a.schedule(m, m.due(at, false))
+	m.a.schedule(m.src, m.due(at, false))
 }
 
 // Postpone takes the units again: the journal may only know the first take.
@@ -283,14 +279,14 @@ func (m *durable) Settle(now, taken time.Time, estimate, actual int64) {
 func (m *durable) markUnwritten(now time.Time) {
 	at := m.a.clock.at(now)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
-	if !m.inFlight && m.planned > at.low+maxUnwrittenTime {
-		m.a.schedule(m, at.low+maxUnwrittenTime)
+	if !m.src.inFlight && m.src.planned > at.low+maxUnwrittenTime {
+		m.a.schedule(m.src, at.low+maxUnwrittenTime)
 	}
 }
 
 // Idle tells whether the inner meter is idle and the journal is complete.
 func (m *durable) Idle(now time.Time) bool {
-	return !m.inFlight && m.ahead == 0 && m.unwritten == 0 && m.Meter.Idle(now)
+	return !m.src.inFlight && m.ahead == 0 && m.unwritten == 0 && m.Meter.Idle(now)
 }
 
 // goal returns how many units should be ahead: those that wait, and those taken soon.
@@ -322,11 +318,11 @@ func (m *durable) goal(at instant) int64 {
 func (m *durable) due(at instant, eager bool) int64 {
 	low := never
 	switch {
-	case m.inFlight:
+	case m.src.inFlight:
 		return never
 	case m.refusedUntil > at.low:
 		return m.refusedUntil
-	case m.mustRestate, m.ahead < 0, m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
+	case m.src.mustRestate, m.ahead < 0, m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
 		return at.low
 	case m.waiting > m.ahead:
 		low = m.wantsFrom(at)
@@ -378,7 +374,7 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	if !m.othersUse && n > left {
 		n, m.scarce = max(left, m.waiting), true
 	}
-	ask := store.Ask{Key: m.key, Kind: store.Count, Want: n, Joint: &store.Joint{
+	ask := store.Ask{Kind: store.Count, Want: n, Joint: &store.Joint{
 		Owned: m.owned && !m.othersUse, From: m.origin, Stays: m.spec.Traits().Returns == limit.AfterFirstUse,
 		Keep: min(m.ahead, n), Waits: waits,
 		Merge: merge(m.spec, max(m.waiting, 1)), Uses: m.takes.unansweredUses(now, seq),
@@ -389,20 +385,18 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	if waits {
 		ask.Joint.Least = m.waiting
 	}
-	m.inFlight, m.mustRestate, m.unwritten = true, false, 0
-	m.written, m.ahead = n, min(m.ahead, n)
+	m.written, m.ahead, m.unwritten = n, min(m.ahead, n), 0
 	return ask
 }
 
 func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
 	if ans.Status != store.Done {
-		m.answerLost(at)
+		m.src.answerLost(at)
 		if ans.Status == store.Failed {
 			m.refusedUntil = at.low + maxRetry
 		}
 		return
 	}
-	m.inFlight = false
 	m.writeTime += (at.low - sent.low - m.writeTime) / 4
 	m.takes.answered(ans.Seq)
 	m.othersUse, m.others, m.owned, m.origin = !ans.Owned, ans.Others, true, store.Origin{}
@@ -426,22 +420,10 @@ func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
 
 // answerLost does not change ahead: it is less than any record has left.
 func (m *durable) answerLost(at instant) {
-	m.inFlight, m.mustRestate = false, true
-	m.owned = false
-	m.unwritten = cmp.Or(m.unwritten, at.low)
+	m.owned, m.unwritten = false, cmp.Or(m.unwritten, at.low)
 }
 
-func (m *durable) restate() { m.mustRestate = true }
-
-func (m *durable) name() string { return m.key }
-
-func (m *durable) plannedAt() int64 { return m.planned }
-
-func (m *durable) setPlanned(low int64) { m.planned = low }
-
-func (m *durable) forgettable(instant) bool {
-	return !m.inFlight && !m.mustRestate && m.ahead == 0 && m.unwritten == 0
-}
+func (m *durable) forgettable(instant) bool { return m.ahead == 0 && m.unwritten == 0 }
 
 // largestTake returns the most that can be taken at once.
 func largestTake(now time.Time, m limit.Meter) int64 {

@@ -16,12 +16,9 @@ import (
 // Costs beyond the leases are owed, and are paid from the next lease first.
 type shared struct {
 	a           *Account
-	key         string
+	src         *source
 	held        *leases
 	demand      demand
-	planned     int64
-	inFlight    bool    // an ask is under way
-	mustRestate bool    // what is held must be stated, whatever is wanted
 	windowKnown bool    // the current store has reported the end of its window
 	lastMinimum int64   // minimum of the last ask that had one
 	aheadAsked  int64   // window for which units were asked for in advance
@@ -31,9 +28,11 @@ type shared struct {
 }
 
 // newShared makes a meter that holds nothing.
-func newShared(a *Account, key string, b budget, o Outage) *shared {
+func newShared(a *Account, s *source, b budget, o Outage) *shared {
 	held := &leases{a: a, budget: b, outage: o}
-	return &shared{a: a, key: key, held: held, demand: demand{a: a, held: held}, planned: never}
+	m := &shared{a: a, src: s, held: held, demand: demand{a: a, held: held}}
+	s.meter = m
+	return m
 }
 
 // Shared makes the meter of a budget that the store divides between instances. It is nil
@@ -44,17 +43,17 @@ func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 	if !ok {
 		return nil
 	}
-	m := newShared(a, key, b, o)
+	s := a.source(key)
+	old, found := s.meter.(*shared)
+	m := newShared(a, s, b, o)
 	m.held.record.past = allWindows
-	if old, found := a.sources[key].(*shared); found {
+	if found {
 		if old.held.budget.compatible(&b) {
 			*m = *old
 			m.held.budget.amount, m.held.outage = b.amount, o
 		}
-		m.inFlight, m.mustRestate = false, true
-		m.planned = never
-		a.add(m)
-		a.schedule(m, a.clock.highest)
+		s.inFlight, s.mustRestate = false, true
+		a.schedule(s, a.clock.highest)
 	}
 	return m
 }
@@ -65,8 +64,8 @@ func (m *shared) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	if !ok || !m.held.budget.compatible(&b) {
 		return false
 	}
-	m.held.budget.amount, m.mustRestate = b.amount, true
-	m.a.schedule(m, m.a.clock.at(now).low)
+	m.held.budget.amount, m.src.mustRestate = b.amount, true
+	m.a.schedule(m.src, m.a.clock.at(now).low)
 	return true
 }
 
@@ -77,7 +76,7 @@ func (m *shared) Demand(now time.Time, units int64) {
 	if m.demand.waiting == 0 {
 		m.demand.minimum = 0
 	} else if low := m.due(at, false); low <= at.low {
-		m.a.schedule(m, low)
+		m.a.schedule(m.src, low)
 	}
 }
 
@@ -86,21 +85,21 @@ func (m *shared) recordShortage(at instant, n int64) {
 	m.demand.minimum = n
 	m.demand.setWaiting(at, max(m.demand.waiting, n))
 	switch {
-	case m.inFlight:
+	case m.src.inFlight:
 	case m.held.wantsFrom(at) > at.low:
-		m.a.schedule(m, m.held.wantsFrom(at))
+		m.a.schedule(m.src, m.held.wantsFrom(at))
 	case m.demand.pollAt > at.low:
-		m.a.schedule(m, m.demand.pollAt)
+		m.a.schedule(m.src, m.demand.pollAt)
 	default:
 		if n, from := m.held.reservedLater(at); n > 0 {
-			m.a.schedule(m, from)
+			m.a.schedule(m.src, from)
 			return
 		}
 		if low := m.due(at, false); low > at.low {
-			m.a.schedule(m, low) // nothing to ask before
+			m.a.schedule(m.src, low) // nothing to ask before
 			return
 		}
-		m.a.setWaiting(m, at)
+		m.a.setWaiting(m.src, at)
 	}
 }
 
@@ -137,7 +136,7 @@ func (m *shared) Asks(now time.Time, n int64) bool {
 		return false
 	}
 	reserved, _ := m.held.reservedLater(at)
-	return reserved == 0 || m.inFlight || 2*reserved < m.demand.waiting
+	return reserved == 0 || m.src.inFlight || 2*reserved < m.demand.waiting
 }
 
 func (m *shared) Take(now time.Time, n int64) {
@@ -179,7 +178,7 @@ func (m *shared) spend(at instant, n int64) {
 			m.held.since = at.low
 		}
 		m.held.owed = min(m.held.owed+n, maxAmount)
-		m.a.schedule(m, at.low)
+		m.a.schedule(m.src, at.low)
 	}
 }
 
@@ -187,16 +186,16 @@ func (m *shared) spend(at instant, n int64) {
 // return the rest.
 func (m *shared) planAfterTake(at instant, h *hold) {
 	switch {
-	case m.inFlight:
+	case m.src.inFlight:
 	case m.held.available(at) < h.askBelow:
 		h.askBelow /= 2
 		if low := m.due(at, false); low <= at.low {
-			m.a.schedule(m, low)
+			m.a.schedule(m.src, low)
 			return
 		}
 		fallthrough
-	case m.planned == never:
-		m.a.schedule(m, m.due(at, false))
+	case m.src.planned == never:
+		m.a.schedule(m.src, m.due(at, false))
 	}
 }
 
@@ -220,7 +219,7 @@ func (m *shared) Give(now, taken time.Time, n int64) {
 		m.held.owed = max(m.held.owed-n, 0)
 	}
 	m.held.present(at)
-	m.a.schedule(m, m.due(at, false))
+	m.a.schedule(m.src, m.due(at, false))
 }
 
 func (m *shared) Postpone(now, taken time.Time, n int64) {
@@ -264,7 +263,7 @@ func (m *shared) State() []byte { return nil }
 func (m *shared) Restore(time.Time, []byte) error { return nil }
 
 func (m *shared) Idle(now time.Time) bool {
-	return m.forgettable(m.a.clock.at(now))
+	return m.src.forgettable(m.a.clock.at(now))
 }
 
 // lend takes n units without a grant. They are reported when the store is back.
@@ -276,15 +275,14 @@ func (m *shared) lend(at instant, n int64) {
 	h := m.held.open(s.window, hold{from: at.low, until: s.until, endedBy: s.endedBy})
 	h.n, h.lent = h.n+n, h.lent+n
 	m.held.notSaid, m.held.notReported = m.held.notSaid+n, m.held.notReported+n
-	m.mustRestate = true
-	m.a.schedule(m, at.low)
+	m.src.mustRestate = true
+	m.a.schedule(m.src, at.low)
 }
 
-// loan implements lender.
 func (m *shared) loan() Loan {
 	n := m.held.notReported
 	m.held.notReported = 0
-	return Loan{Key: m.key, Outage: m.held.outage, N: n, Amount: m.held.budget.amount}
+	return Loan{Key: m.src.name, Outage: m.held.outage, N: n, Amount: m.held.budget.amount}
 }
 
 // Away tells whether the store is away and the outage rule allows nothing without it. It
@@ -327,12 +325,12 @@ func (r *Rate) Rate(now time.Time, perSecond float64) {
 	poll := int64(0)
 	if r.shared != nil {
 		poll = at.low + int64(r.held.budget.window)
-		r.a.remove(r.shared)
+		r.a.remove(r.src)
 	}
 	amount := max(math.Floor(perSecond*rateWindow.Seconds()), 1)
 	takes := time.Duration(min(amount/perSecond, longestRate.Seconds()) * float64(time.Second))
 	b := rollingBudget(int64(min(amount, float64(maxAmount))), max(takes*rateSlots/(rateSlots+1), time.Millisecond), rateSlots)
-	r.shared = newShared(r.a, r.name+"\x1f"+strconv.FormatFloat(perSecond, 'g', 6, 64), b, r.outage)
+	r.shared = newShared(r.a, r.a.source(r.name+"\x1f"+strconv.FormatFloat(perSecond, 'g', 6, 64)), b, r.outage)
 	r.demand.pollAt = poll
 }
 
