@@ -88,7 +88,7 @@ func New(o Options) *Keeper {
 func (k *Keeper) open(site string, onDue func()) *lease.Account {
 	return lease.NewAccount(site, lease.Options{
 		Instance: k.o.Self.ID, Seq: func() uint64 { return k.seq.Add(1) },
-		OnDue: onDue, Members: k.members.Size, Several: k.members.Several,
+		OnDue: onDue, Members: k.members.Size,
 		Returned: k.health.Returned,
 		Owns:     func() bool { return k.o.Shared && k.o.Sites.Owned(site) },
 	})

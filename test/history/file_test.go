@@ -128,7 +128,7 @@ func (m *machine) join() *process {
 		m.other = other
 	}
 	p.account = lease.NewAccount(site, lease.Options{
-		Instance: p.id, Seq: func() uint64 { p.seq++; return p.seq }, Several: func() bool { return p.members > 1 },
+		Instance: p.id, Seq: func() uint64 { p.seq++; return p.seq }, Members: func() int { return p.members },
 	})
 	p.look()
 	saved, err := file.Recall(m.t.Context())

@@ -74,7 +74,7 @@ func work(path, id string) error {
 	out := json.NewEncoder(os.Stdout)
 	seq := uint64(0)
 	account := lease.NewAccount(site, lease.Options{
-		Instance: id, Seq: func() uint64 { seq++; return seq }, Several: func() bool { return true },
+		Instance: id, Seq: func() uint64 { seq++; return seq }, Members: func() int { return 2 },
 	})
 	m, err := limit.New(realSpec)
 	if err != nil {

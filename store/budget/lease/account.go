@@ -31,7 +31,6 @@ type Options struct {
 	Seq      func() uint64 // returns increasing numbers, for the whole process
 	OnDue    func()        // called when Due has become earlier; must not block; may be nil
 	Members  func() int    // number of instances; nil: 1
-	Several  func() bool   // other processes of this machine use the store; nil: none does
 	Owns     func() bool   // this instance is expected to be the only user of the site; nil: it is not
 	// Returned is the time at which the store became available again, by any account's observation; zero
 	// or nil: it was not away.

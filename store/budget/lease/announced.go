@@ -105,9 +105,7 @@ func (m *shared) applyOutsideUse(at instant) {
 	m.held.budget.amount = max(m.outside.amount-m.outside.usedOutside(), 1)
 	if m.held.budget.amount > was && m.demand.waiting > 0 {
 		m.demand.pollPause, m.demand.pollAt = 0, 0
-		if low := m.due(at, false); low <= at.low {
-			m.a.schedule(m.src, low)
-		}
+		m.a.schedule(m.src, m.due(at, false))
 	}
 }
 

@@ -25,7 +25,7 @@ type budget struct {
 	kind   store.Kind
 	amount int64
 	window time.Duration
-	slots  int
+	slots  int        // of a window; 0: windows are not divided
 	width  int64      // of a window or slot in nanoseconds; for calendars, the longest
 	period limit.Spec // Quota
 	once   bool       // of one window that ends before anything of it is returned
@@ -65,20 +65,10 @@ func (b *budget) compatible(o *budget) bool {
 }
 
 // countsFor returns the time for which a window counts after its end.
-func (b *budget) countsFor() int64 {
-	if b.kind == store.Rolling {
-		return int64(b.slots) * b.width
-	}
-	return 0
-}
+func (b *budget) countsFor() int64 { return int64(b.slots) * b.width }
 
 // counted returns the first window that still counts in the given window.
-func (b *budget) counted(window int64) int64 {
-	if b.kind == store.Rolling {
-		return window - int64(b.slots)
-	}
-	return window
-}
+func (b *budget) counted(window int64) int64 { return window - int64(b.slots) }
 
 // next returns the following window, and its length.
 func (b *budget) next(window int64) (number, length int64) {

@@ -155,7 +155,7 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	switch {
 	case t.After(now):
 		return t, true
-	case m.othersUse, m.a.o.Several != nil && m.a.o.Several() && !m.a.failing(at): // others rely on the state
+	case m.othersUse, m.a.present() > 1 && !m.a.failing(at): // others rely on the state
 		return now.Add(time.Duration(m.answerIn(at))), true
 	case m.a.away, at.low >= asked+journalTimeout, m.refusedUntil > at.low:
 		return t, true

@@ -64,7 +64,7 @@ func (w *machine) join(t *rapid.T) {
 	w.born++
 	p := &jointProcess{id: fmt.Sprint("p", w.born)}
 	p.account = lease.NewAccount("s", lease.Options{
-		Instance: p.id, Seq: func() uint64 { w.seq++; return w.seq }, Several: func() bool { return true },
+		Instance: p.id, Seq: func() uint64 { w.seq++; return w.seq }, Members: func() int { return 2 },
 	})
 	p.meter = p.account.Durable("requests", w.spec, m, store.Origin{})
 	w.living = append(w.living, p)

@@ -75,8 +75,8 @@ func (m *shared) Demand(now time.Time, units int64) {
 	m.demand.setWaiting(at, min(max(units, 0), maxAmount))
 	if m.demand.waiting == 0 {
 		m.demand.minimum = 0
-	} else if low := m.due(at, false); low <= at.low {
-		m.a.schedule(m.src, low)
+	} else {
+		m.a.schedule(m.src, m.due(at, false))
 	}
 }
 
@@ -84,21 +84,9 @@ func (m *shared) Demand(now time.Time, units int64) {
 func (m *shared) recordShortage(at instant, n int64) {
 	m.demand.minimum = n
 	m.demand.setWaiting(at, max(m.demand.waiting, n))
-	switch {
-	case m.src.inFlight:
-	case m.held.wantsFrom(at) > at.low:
-		m.a.schedule(m.src, m.held.wantsFrom(at))
-	case m.demand.pollAt > at.low:
-		m.a.schedule(m.src, m.demand.pollAt)
-	default:
-		if n, from := m.held.reservedLater(at); n > 0 {
-			m.a.schedule(m.src, from)
-			return
-		}
-		if low := m.due(at, false); low > at.low {
-			m.a.schedule(m.src, low) // nothing to ask before
-			return
-		}
+	if low := m.due(at, false); low > at.low {
+		m.a.schedule(m.src, low) // nothing to ask before
+	} else {
 		m.a.setWaiting(m.src, at)
 	}
 }
@@ -185,16 +173,10 @@ func (m *shared) spend(at instant, n int64) {
 // planAfterTake plans the next ask after a take: for more units before they run out, or to
 // return the rest.
 func (m *shared) planAfterTake(at instant, h *hold) {
-	switch {
-	case m.src.inFlight:
-	case m.held.available(at) < h.askBelow:
-		h.askBelow /= 2
-		if low := m.due(at, false); low <= at.low {
-			m.a.schedule(m.src, low)
-			return
+	if short := m.held.available(at) < h.askBelow; !m.src.inFlight && (short || m.src.planned == never) {
+		if short {
+			h.askBelow /= 2
 		}
-		fallthrough
-	case m.src.planned == never:
 		m.a.schedule(m.src, m.due(at, false))
 	}
 }
