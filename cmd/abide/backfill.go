@@ -110,7 +110,11 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	}
 	defer j.close()
 	j.remember()
-	n, err := j.records.Retry(cmd.Context(), units.FetchedAgain(job.Range))
+	again, err := units.FetchedAgain(cmd.Context(), job, j.output)
+	if err != nil {
+		return err
+	}
+	n, err := j.records.Retry(cmd.Context(), again)
 	if err != nil {
 		return err
 	}
@@ -118,7 +122,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
 	}
 	b := backfill.New(backfill.Options{
-		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job),
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, j.output),
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)
@@ -165,7 +169,7 @@ const shownRequests = 3
 func dryRun(w io.Writer, job *jobfile.Job) error {
 	total, first := 0, []output.Unit{}
 	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed() // hashes, as there may be millions of units
-	for u, err := range units.Of(context.Background(), job) {
+	for u, err := range units.Of(context.Background(), job, nil) {
 		if err != nil {
 			return err
 		}

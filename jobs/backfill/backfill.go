@@ -245,14 +245,3 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 		}
 	}
 }
-
-// pausePoll is the time between two looks at whether a pause has ended.
-const pausePoll = 100 * time.Millisecond
-
-// resumed waits for the end of a pause.
-func (b *Backfill) resumed(ctx context.Context) error {
-	for b.paused.Load() && ctx.Err() == nil {
-		_ = clock.Sleep(ctx, pausePoll)
-	}
-	return ctx.Err()
-}
