@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -174,7 +173,7 @@ func writeProblems(w io.Writer, d output.Description, list []output.Problem) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "UNIT\tSTATE\tPAGES\tSINCE\tWHY")
 	for _, one := range list {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", one.Unit, one.State, one.Pages, one.At.Local().Format("2006-01-02 15:04:05"), strings.ReplaceAll(one.Reason, "\n", " "))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", status.Line(one.Unit), status.Line(string(one.State)), one.Pages, one.At.Local().Format("2006-01-02 15:04:05"), status.Line(one.Reason))
 	}
 	_ = t.Flush() // an error does not matter
 	fmt.Fprint(w, next)
