@@ -198,3 +198,19 @@ func TestAnUnusedLimitThatIsChangedIsUnused(t *testing.T) {
 		}
 	}
 }
+
+// A window of first-use begins when its first request is sent, which may be after it was taken. A
+// server that counts from then would refuse what goes before the end.
+func TestAChangedFirstUseKeepsTheEndOfItsWindow(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.FirstUse, Amount: 2, Window: 10 * time.Second})
+	sent := began.Add(time.Second)
+	m.Take(began, 1)
+	m.Postpone(sent, began, 1)
+	m, err := limit.Move(sent.Add(time.Second), m, limit.Spec{As: limit.FirstUse, Amount: 1, Window: 8 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, ok := m.When(sent.Add(2*time.Second), 1); !ok || !at.Equal(sent.Add(8*time.Second)) {
+		t.Errorf("the next goes %v after the first was sent", at.Sub(sent))
+	}
+}

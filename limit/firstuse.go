@@ -235,9 +235,9 @@ func (m *firstUse) become(now time.Time, to Meter, list []Spent) Meter {
 		return nil
 	}
 	m.used = max(usedAfterChange(m.used, m.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))
-	m.amount, m.window = fresh.amount, fresh.window
 	if m.end != 0 && !m.closed {
-		m.end = m.start + m.window
+		m.end += fresh.window - m.window // the window may have opened later than at its start
 	}
+	m.amount, m.window = fresh.amount, fresh.window
 	return m
 }

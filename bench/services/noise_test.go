@@ -52,16 +52,22 @@ func TestAFailureNowAndThenDoesNotStopAShortCrawl(t *testing.T) {
 // TestAnOutageSaysNothingAboutARate: after half a minute of 503 beside a limit, what was found of the limit still holds.
 func TestAnOutageSaysNothingAboutARate(t *testing.T) {
 	t.Parallel()
-	const requests, outage = 1200, 30 * time.Second
-	limits := map[string]func() []rule{
-		"20 at once, 5 a second": func() []rule { return []rule{&bucket{size: 20, rate: 5}} },
-		"50 in 10 s":             func() []rule { return []rule{&window{amount: 50, length: 10 * time.Second}} },
-	}
-	ideal := requests/5*time.Second + outage
-	for name, shared := range limits {
+	for _, c := range []struct {
+		name         string
+		shared       func() []rule
+		rate         float64
+		from, outage time.Duration
+	}{
+		{"20 at once, 5 a second", func() []rule { return []rule{&bucket{size: 20, rate: 5}} }, 5, time.Minute, 30 * time.Second},
+		{"50 in 10 s", func() []rule { return []rule{&window{amount: 50, length: 10 * time.Second}} }, 5, time.Minute, 30 * time.Second},
+		{"10 in 4 s", func() []rule { return []rule{&window{amount: 10, length: 4 * time.Second}} }, 2.5, 7 * time.Second, 5 * time.Second},
+		{"rolling, 10 in 4 s", func() []rule { return []rule{&rolling{amount: 10, length: 4 * time.Second}} }, 2.5, 7 * time.Second, 40 * time.Second},
+	} {
+		name, requests, outage := c.name, int(240*c.rate), c.outage
+		ideal := 4*time.Minute + outage
 		for _, clients := range []int{1, 8} {
-			s := noisy(0, "503", func(http.Header) (int, string) { return http.StatusServiceUnavailable, "" }, name, shared)
-			s.requests, s.overload = requests, between(time.Minute, time.Minute+outage)
+			s := noisy(0, "503", func(http.Header) (int, string) { return http.StatusServiceUnavailable, "" }, name, c.shared)
+			s.requests, s.overload = requests, between(c.from, c.from+outage)
 			r, err := newRun(s, setting{clients: clients, tokens: 1}).abide()
 			if err != nil {
 				t.Fatal(err)

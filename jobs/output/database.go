@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/alive"
-	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy/jobfile"
-	"github.com/abide-proxy/abide/status"
 )
 
 // layout is the version of the tables.
@@ -47,10 +45,9 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (*Output, error) {
 }
 
 // prepare makes the table of jobs, and refuses that of a later release.
-func (d *Output) prepare(ctx context.Context) (err error) {
-	defer background.Caught(&err)
+func (d *Output) prepare(ctx context.Context) error {
 	var newest sql.NullInt64
-	err = d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
+	err := d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
 	switch {
 	case err == nil && newest.Int64 > layout:
 		return errors.New("it was written by a newer release: use that one, or name another output")
@@ -126,7 +123,7 @@ func (d *Output) Kept(ctx context.Context, name string) (Job, error) {
 			return newJob(d, kept), nil
 		}
 	}
-	names := status.Line(strings.Join(lists.Map(list, func(kept Description) string { return kept.Name }), ", ")) // a server may say anything
+	names := strings.Join(lists.Map(list, func(kept Description) string { return kept.Name }), ", ")
 	if name == "" && len(list) > 0 {
 		return nil, fmt.Errorf("there are several jobs, so name one of them: %s", names)
 	}
@@ -139,9 +136,7 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 	if name := strings.ToLower(want.Name); name == "abide_jobs" || strings.HasPrefix(name, "sqlite_") { // policy/jobfile checks all else
 		return nil, d.explain(ctx, fmt.Errorf("a job cannot have the name %q: give it another one", want.Name))
 	}
-	var kept Description
-	found := false
-	err := d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", want.Name)
+	kept, found, err := d.find(ctx, want.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +158,11 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 // isCovered tells whether a job has all columns.
 func isCovered(kept, want Description) bool {
 	return !slices.ContainsFunc(want.Columns, func(c string) bool { return !slices.Contains(kept.Columns, c) })
+}
+
+func (d *Output) find(ctx context.Context, name string) (kept Description, found bool, err error) {
+	err = d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", name)
+	return kept, found, err
 }
 
 // differs tells why a job that is kept is not the wanted one.
@@ -266,8 +266,7 @@ func (d *Output) Query(ctx context.Context, query string) iter.Seq2[string, erro
 	}
 }
 
-func (d *Output) query(ctx context.Context, query string, yield func(string, error) bool) (err error) {
-	defer background.Caught(&err)
+func (d *Output) query(ctx context.Context, query string, yield func(string, error) bool) error {
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\n")
 	tx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -357,7 +356,6 @@ func (j *job) insertText() string {
 
 // Own makes the caller the only one who collects the job.
 func (j *job) Own(ctx context.Context) (release func(), err error) {
-	defer background.Caught(&err)
 	if j.engine.isSQLite() {
 		return j.ownFile()
 	}

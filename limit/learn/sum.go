@@ -13,7 +13,7 @@ func (s *reading) lesson(status int, found *finding, dialects []*Dialect) Lesson
 	var l Lesson
 	binding := s.binding()
 	l.Throttled = s.isRefusal(status, found, dialects)
-	l.Limits = make([]Limit, 0, len(s.groups))
+	l.Limits = slices.Grow(l.Limits, len(s.groups)) // nil: there are none
 	for _, g := range s.groups {
 		l.Limits = append(l.Limits, g.Limit)
 		l.Concurrency = l.Concurrency || g.marker
@@ -30,15 +30,10 @@ func (s *reading) lesson(status int, found *finding, dialects []*Dialect) Lesson
 			l.Limit, l.Remaining = binding.Limit.Limit, binding.Remaining
 			l.Reset, l.Window = binding.Reset, binding.Window
 		}
-		for n := range s.groups {
-			if s.groups[n] == binding {
-				l.Limits[0], l.Limits[n] = l.Limits[n], l.Limits[0]
-			}
-		}
+		n := slices.Index(s.groups, binding)
+		l.Limits[0], l.Limits[n] = l.Limits[n], l.Limits[0]
 	}
-	if len(l.Limits) == 0 {
-		l.Limits = nil
-	} else {
+	if len(l.Limits) > 0 {
 		l.Scope = max(l.Scope, Token)
 	}
 	s.scope(&l, status, found, dialects)

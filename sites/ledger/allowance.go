@@ -82,11 +82,6 @@ type evidence struct {
 // refillsContinuously reports whether the level rises continuously.
 func (a *allowance) refillsContinuously() bool { return a.refill.rate > 0 && a.kind >= refilling }
 
-// announcesReturn reports whether announcements tell when more units are available.
-func (a *allowance) announcesReturn() bool {
-	return a.refillsContinuously() || a.kind < refilling && a.window.over > 0 || a.kind == sliding && a.recent.on
-}
-
 func (a *allowance) cap(level float64) float64 {
 	if a.limit > 0 {
 		return min(level, a.limit)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -12,19 +13,17 @@ import (
 // evenly over the time of an answer while the number is limited, and more are tried sooner
 // and in larger steps while that succeeds. It is not safe for concurrent use.
 type atOnce struct {
-	limit    int64 // 0: none is known
-	flying   []flying
-	most     int64 // most requests in flight of which the last succeeded
-	highest  int64 // the same, if that has happened twice
-	ruled    bool  // a refusal has shown that the number in flight is not the cause
-	served   int   // successes with limit requests in flight
-	after    int   // successes before more are tried
-	fails    uint  // tries that were refused
-	tried    bool  // the limit is a try
-	latency  int64 // mean time of an answer
-	sent     int64 // the last request
-	others   int64 // requests in flight that did not take from this meter, probably until othersTo
-	othersTo int64
+	limit   int64 // 0: none is known
+	flying  []flying
+	most    int64 // most requests in flight of which the last succeeded
+	highest int64 // the same, if that has happened twice
+	ruled   bool  // a refusal has shown that the number in flight is not the cause
+	served  int   // successes with limit requests in flight
+	after   int   // successes before more are tried
+	fails   uint  // tries that were refused
+	tried   bool  // the limit is a try
+	latency int64 // mean time of an answer
+	sent    int64 // the last request
 }
 
 // flying is a request in flight.
@@ -48,11 +47,7 @@ func (a *atOnce) next() int64 {
 	if a.limit == 0 {
 		return 0
 	}
-	at := a.sent + int64(spacingShare*float64(a.latency)/float64(a.limit))
-	if int64(len(a.flying))+a.others >= a.limit {
-		at = max(at, a.othersTo)
-	}
-	return at
+	return a.sent + int64(spacingShare*float64(a.latency)/float64(a.limit))
 }
 
 // took notes the time of an answer.
@@ -65,45 +60,35 @@ func (a *atOnce) took(d int64) {
 // end removes a request, and returns the number in flight with it when it was sent; 0 if it is
 // unknown.
 func (a *atOnce) end(at int64) (level int64) {
-	for i := range a.flying {
-		if a.flying[i].at == at {
-			level = a.flying[i].level
-			a.flying = append(a.flying[:i], a.flying[i+1:]...)
-			return level
-		}
+	level = a.level(at)
+	if i := max(a.index(at), 0); i < len(a.flying) { // none if the clock went back: then the first
+		a.flying = slices.Delete(a.flying, i, i+1)
 	}
-	if len(a.flying) > 0 {
-		a.flying = a.flying[1:] // the clock went back
-	}
-	return 0
+	return level
+}
+
+// index returns the place of a request among those in flight, or -1.
+func (a *atOnce) index(at int64) int {
+	return slices.IndexFunc(a.flying, func(f flying) bool { return f.at == at })
 }
 
 // level returns the number of requests that were in flight with one that still is.
 func (a *atOnce) level(at int64) int64 {
-	for i := range a.flying {
-		if a.flying[i].at == at {
-			return a.flying[i].level
-		}
+	if i := a.index(at); i >= 0 {
+		return a.flying[i].level
 	}
 	return 0
 }
 
 // postpone moves a request to a later time.
 func (a *atOnce) postpone(at, v int64) {
-	for i := range a.flying {
-		if a.flying[i].at == at {
-			a.flying[i].at = v
-			return
-		}
+	if i := a.index(at); i >= 0 {
+		a.flying[i].at = v
 	}
 }
 
 // full reports whether no other request may be sent until one is answered.
 func (a *atOnce) full() bool { return a.limit > 0 && int64(len(a.flying)) >= a.limit }
-
-// expect notes that requests are in flight that did not take from this meter. They are
-// answered within some time, probably.
-func (a *atOnce) expect(n, until int64) { a.others, a.othersTo = max(n, 0), until }
 
 // suspects reports whether a refusal may be due to the requests in flight: never before were
 // as many in flight.
@@ -123,9 +108,6 @@ func (a *atOnce) refused(level int64) {
 	}
 	a.highest = min(a.highest, a.limit)
 }
-
-// rule notes that the number in flight is not the cause of refusals.
-func (a *atOnce) rule() { a.ruled, a.limit = true, 0 }
 
 // succeeded counts a success of a request that was sent with so many in flight, and tries more
 // after many of them.

@@ -31,6 +31,8 @@ type HiddenRate struct {
 	nextAt   int64 // when the next request may go
 	lastSent int64 // when the last one went
 	lastUsed int64 // last request or response
+	failing  int64 // the first request since the last success that was not answered; 0: none
+	told     bool  // refusals that cannot be failures of the server have shown a rate
 
 	sharing rateSharing
 }
@@ -90,6 +92,7 @@ type Refusal struct {
 	Block       bool      // the server refuses everything for a while, and asking prolongs it
 	Failure     bool      // the server may have failed, which says nothing of a rate
 	Again       bool      // the server has refused like this before, and that was not taken for a limit
+	Down        bool      // the server may be out of order
 }
 
 // Refused takes a refusal, and returns when the next request may go. alone: that says nothing of
@@ -97,6 +100,7 @@ type Refusal struct {
 func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bool) {
 	v, sent := p.at(now), p.clock.On(r.Sent)
 	p.search.pooled = r.Pooled
+	p.answered(sent)
 	var until int64
 	if !r.RetryAt.IsZero() {
 		if until = p.clock.On(r.RetryAt); until-v > maxAhead {
@@ -129,15 +133,12 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	}
 	switch {
 	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
-		if p.atOnce.level(sent) == 0 {
-			p.atOnce.expect(level-1, v+(v-sent))
-		}
 		p.tooMany(v, sent, level, until)
 	case sent < p.stop.rateSince && !p.stop.active: // it was in flight when others were refused
 		p.stop.until = max(p.stop.until, until)
 	default:
 		if p.atOnce.limit > 0 && level > 0 && level <= p.atOnce.highest {
-			p.atOnce.rule()
+			p.atOnce.ruled, p.atOnce.limit = true, 0
 		}
 		p.tooFast(v, sent, until, &r)
 	}
@@ -183,11 +184,11 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 		p.stop.pause = firstPause
 	case again:
 		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began()), true
-		if p.stop.failure && r.Failure {
+		if (p.stop.failure || p.told) && r.Failure {
 			p.stop.pause = min(p.stop.pause, max(v-p.stop.since, firstPause)) // a failure has no usual length
 		}
 	default:
-		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure = v, firstPause, false, true
+		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down = v, firstPause, false, true, false, 0
 		if p.search.rate > 0 {
 			p.stop.pause = p.search.pause(sent)
 			if !p.noise.limited && p.noise.odds > 0 {
@@ -199,7 +200,15 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 			p.stop.pause = max(p.stop.pause, blockPause)
 		}
 	}
-	p.stop.active, p.stop.refused, p.stop.failure = true, max(p.stop.refused, sent), p.stop.failure && r.Failure
+	p.stop.active, p.stop.failure = true, p.stop.failure && r.Failure
+	if !r.Down {
+		p.told, p.stop.told, p.stop.down = true, true, 0
+	}
+	if r.Down && p.told {
+		p.stop.down = cmp.Or(p.stop.down, sent)
+	} else {
+		p.stop.refused = max(p.stop.refused, sent)
+	}
 	if sent >= p.stop.probeSent {
 		p.stop.probeSent = 0
 	}
@@ -256,7 +265,7 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	if p.share(now) {
 		p.sharing.budget.Take(now, n)
 	}
-	if len(p.atOnce.flying) == 0 && !p.stop.active {
+	if len(p.atOnce.flying) == 0 && !p.stop.active && p.failing == 0 {
 		p.search.idle += idleTime(max(p.nextAt, p.lastUsed), v)
 	}
 	p.atOnce.take(v)
@@ -303,6 +312,7 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 		p.sharing.budget.Give(now, taken, n)
 	}
 	at := p.clock.On(taken)
+	p.failing = cmp.Or(p.failing, at)
 	p.atOnce.end(at)
 	if p.windowed {
 		p.window.taken = max(p.window.taken-1, 0)
@@ -343,8 +353,12 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		p.stop.probeSent = 0
 	}
 	if o != limit.Success {
+		if o != limit.Abandoned && !p.stop.active {
+			p.failing = cmp.Or(p.failing, at)
+		}
 		return
 	}
+	p.answered(at)
 	against := p.doubt(now, at)
 	p.atOnce.took(v - at)
 	p.atOnce.succeeded(level)
@@ -357,6 +371,14 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	}
 	p.window.answered(v)
 	p.search.succeeded(v, p.weight())
+}
+
+// answered notes that a request that was sent at a time succeeds, or is refused by a limit.
+func (p *HiddenRate) answered(at int64) {
+	if p.failing > 0 && at > p.failing {
+		p.search.idle += at - p.failing
+		p.failing = 0
+	}
 }
 
 // succeededBefore counts a success of a request that was sent before the last refusal.
@@ -378,6 +400,11 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 	recovery, tried := v-p.stop.since-idle, at-idle // a request could have gone before
 	if p.paced {
 		s.idle += max(p.stop.until-p.stop.since, 0) // what a site names that does not end a window is no part of what requests need
+	}
+	if p.stop.down > 0 { // from then on, refusals say nothing of a rate
+		down := max(at-p.stop.down, 0)
+		s.idle += down
+		recovery, tried, p.stop.probed = max(recovery-down, 0), tried-down, false
 	}
 	p.stop.active = false
 	p.stop.until = min(p.stop.until, v)
@@ -402,7 +429,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		p.noise.odds = min(p.noise.odds, suspected) // until now, all may have come too fast
 	case s.rate == 0 && p.stop.failure:
 		s.guess(p.stop.since, tried)
-	case p.stop.failure && p.stop.probed && !p.stop.outage && recovery > s.cycle*3/2:
+	case s.rate > 0 && !p.stop.told && !p.stop.outage && (p.told || p.stop.failure && p.stop.probed && recovery > s.cycle*3/2):
 		p.stop.outage = true // so far, the rate stays
 		s.set(v, s.rate)
 		return
@@ -448,37 +475,6 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 		return max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
 	}
 	return maxAmount
-}
-
-// Idle reports whether the limit has not been used for a day, or for a minute if nothing is
-// known of it.
-func (p *HiddenRate) Idle(now time.Time) bool { return p.unusedFor(now, idleAfter) }
-
-// Spare reports whether the rate has not been used for a while.
-func (p *HiddenRate) Spare(now time.Time) bool { return p.unusedFor(now, unusedTime) }
-
-func (p *HiddenRate) unusedFor(now time.Time, known int64) bool {
-	v := p.at(now)
-	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.lasts(known)
-}
-
-// SpareAt returns when the rate is spare, if it is not used before.
-func (p *HiddenRate) SpareAt(now time.Time) time.Time {
-	v := p.at(now)
-	return p.clock.Time(now, min(max(p.stop.until, p.lastUsed+p.lasts(unusedTime)), v+maxAhead))
-}
-
-// lasts returns the time for which the meter stays unused: known if anything is learned.
-func (p *HiddenRate) lasts(known int64) int64 {
-	if p.Blank() {
-		return minute
-	}
-	return known
-}
-
-// Blank implements queue.Storable: nothing is known of the limit, nor of refusals at random.
-func (p *HiddenRate) Blank() bool {
-	return p.noise.share == 0 && (p.search.rate == 0 || p.search.from == guessed) && p.window.limit == 0 && p.atOnce.limit == 0
 }
 
 // Forget drops the learned limit: the refusals had another cause.

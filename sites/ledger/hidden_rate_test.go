@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // hush is an origin that only refuses.
@@ -69,5 +71,42 @@ func TestAHiddenRateIsFound(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestAnOutageIsNoTimeThatRequestsNeed: while connections fail, no request can be accepted, so the next refusal does not
+// tell that fewer are.
+func TestAnOutageIsNoTimeThatRequestsNeed(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{Accepted: 10, Lasted: 2 * time.Second})
+	send := func(at float64, o limit.Outcome) {
+		now := seconds(at)
+		p.Take(now, 1)
+		if o == limit.Refused {
+			p.Refused(now, Refusal{Sent: now})
+		}
+		p.Done(now, now, 1, o)
+	}
+	send(3, limit.Refused)
+	send(3.1, limit.Refused)
+	send(8, limit.Success)
+	at := 8.0
+	for range 20 {
+		at += 0.5
+		send(at, limit.Success)
+	}
+	before := p.Rate()
+	for range 80 {
+		at += 0.5
+		send(at, limit.Failed)
+	}
+	for range 20 {
+		at += 0.5
+		send(at, limit.Success)
+	}
+	send(at+0.1, limit.Refused)
+	send(at+1, limit.Success)
+	if p.Rate() < before/2 {
+		t.Errorf("%.2f a second, and %.2f before the outage", p.Rate(), before)
 	}
 }

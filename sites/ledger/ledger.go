@@ -140,7 +140,8 @@ func (l *Ledger) advance(v int64) {
 		l.probe.tryAt = 0
 		return
 	}
-	if l.probe.tryAt == 0 && !a.announcesReturn() {
+	announced := a.refillsContinuously() || a.kind < refilling && a.window.over > 0 || a.kind == sliding && a.recent.on
+	if l.probe.tryAt == 0 && !announced { // when more units are available
 		l.probe.tryAt = v + a.backoff
 	}
 	if l.probe.tryAt > 0 && v >= l.probe.tryAt {

@@ -181,8 +181,8 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	s.from = measured
 	e := s.empty.like(recovery)
 	n := s.total - e.total
-	low, high := n/secondsOf(v-e.empty), (n+1)/secondsOf(a-e.resumed)
-	sent := (s.accepted() + 1) / secondsOf(a-s.empty.last().resumed) // at the present rate, with nothing lost
+	low, high := n/secondsOf(v-e.empty), (n+1)/secondsOf(a-e.resumed-(s.idle-e.idle))
+	sent := (s.accepted() + 1) / secondsOf(a-s.empty.last().resumed-(s.idle-s.empty.last().idle)) // at the present rate, with nothing lost
 	if s.window == shown && !probed && sent >= s.lowest {
 		s.window = doubted // one refusal does not disprove a window that several have shown
 		return
@@ -253,7 +253,7 @@ func (s *rateSearch) measure(n float64, a, v int64) {
 		s.floor = max(s.floor, max(s.cameBack-1, 0)/s.seconds)
 	}
 	if n >= manyUnits {
-		s.floor = max(s.floor, min((n-1)/secondsOf(v-s.empty.last().empty), s.rate))
+		s.floor = max(s.floor, min((n-1)/secondsOf(v-s.empty.last().empty-(s.idle-s.empty.last().idle)), s.rate))
 	}
 }
 
@@ -346,14 +346,9 @@ func (s *rateSearch) succeeded(v, n int64) {
 		if s.rate > s.refused { // it is not too much any more
 			s.refused, s.fails, s.step = s.rate/settled, s.fails/2, min(2*s.step, mostStep)
 		}
-		s.attempt(v)
+		s.set(v, s.rate*(1+s.step)) // more than has held
+		s.trying = true
 	}
-}
-
-// attempt tries more than a rate that has held.
-func (s *rateSearch) attempt(v int64) {
-	s.set(v, s.rate*(1+s.step))
-	s.trying = true
 }
 
 // began returns when the requests began that were refused.

@@ -230,3 +230,34 @@ func (s *storedRate) valid() bool {
 		s.Until <= min(s.Now+2*maxAhead, limit.FarFuture)
 	return rate && search && window && times && s.Random >= 0 && s.Random <= 1
 }
+
+// Idle reports whether the limit has not been used for a day, or for a minute if nothing is
+// known of it.
+func (p *HiddenRate) Idle(now time.Time) bool { return p.unusedFor(now, idleAfter) }
+
+// Spare reports whether the rate has not been used for a while.
+func (p *HiddenRate) Spare(now time.Time) bool { return p.unusedFor(now, unusedTime) }
+
+func (p *HiddenRate) unusedFor(now time.Time, known int64) bool {
+	v := p.at(now)
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.lasts(known)
+}
+
+// SpareAt returns when the rate is spare, if it is not used before.
+func (p *HiddenRate) SpareAt(now time.Time) time.Time {
+	v := p.at(now)
+	return p.clock.Time(now, min(max(p.stop.until, p.lastUsed+p.lasts(unusedTime)), v+maxAhead))
+}
+
+// lasts returns the time for which the meter stays unused: known if anything is learned.
+func (p *HiddenRate) lasts(known int64) int64 {
+	if p.Blank() {
+		return minute
+	}
+	return known
+}
+
+// Blank implements queue.Storable: nothing is known of the limit, nor of refusals at random.
+func (p *HiddenRate) Blank() bool {
+	return p.noise.share == 0 && (p.search.rate == 0 || p.search.from == guessed) && p.window.limit == 0 && p.atOnce.limit == 0
+}

@@ -17,6 +17,8 @@ type stop struct {
 	probed    bool  // a probe was refused
 	single    bool  // one request was refused
 	failure   bool  // the server may have failed, which says nothing of a rate
+	down      int64 // the first refused request since which the server may have been out of order; 0: none
+	told      bool  // a refusal cannot be a failure of the server
 	outage    bool  // the refusals before were taken for those of a failure
 	until     int64 // no request goes before
 	pause     int64 // between probes

@@ -44,7 +44,7 @@ func (w *world) storm(d time.Duration) {
 		s, a := w.sites[w.random.IntN(len(w.sites))], w.abides[w.random.IntN(len(w.abides))]
 		conns := w.net.connsTo(s.name())
 		conns = conns[:w.random.IntN(len(conns)+1)]
-		switch w.random.IntN(12) {
+		switch w.random.IntN(13) {
 		case 0:
 			if s.kind == obedient && (s.tls && !s.h1) { // when a request was sent is not known
 				continue
@@ -113,7 +113,33 @@ func (w *world) storm(d time.Duration) {
 			w.disturb(0, "%s stops and starts again", a.name)
 			a.restart()
 			w.disturb(0, "%s has started", a.name)
+		case 12:
+			gently := w.random.IntN(2) == 0
+			w.disturb(lasts, "%s stops, gently: %v", s.host, gently)
+			s.close(gently)
+			w.live(time.Duration(w.random.IntN(2000)) * time.Millisecond)
+			s.serve()
 		}
+	}
+}
+
+// operate reloads and restarts abides for a time.
+func (w *world) operate(d time.Duration) {
+	end := time.Now().Add(d)
+	for version := 1; time.Now().Before(end); version++ {
+		w.live(time.Duration(w.random.IntN(5000)) * time.Millisecond)
+		a := w.abides[w.random.IntN(len(w.abides))]
+		if (w.storage == "fleet" || w.storage == "file") && w.random.IntN(3) == 0 {
+			w.disturb(0, "%s stops and starts again", a.name)
+			a.restart()
+			w.disturb(0, "%s has started", a.name)
+			continue
+		}
+		w.disturb(0, "%s reloads", a.name)
+		w.check(a.server.Reload(w.policy(version)))
+	}
+	for _, a := range w.abides {
+		w.check(a.server.Reload(w.policy(0)))
 	}
 }
 
@@ -141,6 +167,7 @@ func (w *world) heal() {
 		s.mu.Unlock()
 	}
 	for _, a := range w.abides {
+		w.check(a.server.Reload(w.policy(0)))
 		if a.link != nil {
 			a.link.mu.Lock()
 			a.link.dark, a.link.fails, a.link.lossy, a.link.slow = time.Time{}, time.Time{}, time.Time{}, 0

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -36,16 +37,19 @@ type arrival struct {
 
 // site is one host, with what it has seen.
 type site struct {
-	world  *world
-	host   string
-	port   string
-	tls    bool
-	h1     bool // does not speak HTTP/2
-	kind   kind
-	as     string // the kind of its limit
-	amount int
-	window time.Duration
-	pool   bool // the limit is each token's
+	world *world
+	host  string
+	port  string
+
+	address netip.Addr
+	tls     bool
+	h1      bool // does not speak HTTP/2
+	kind    kind
+	as      string // the kind of its limit
+	amount  int
+	window  time.Duration
+	pool    bool // the limit is each token's
+	shares  bool // identical requests share an answer
 
 	mu       sync.Mutex
 	arrivals []arrival
@@ -58,28 +62,43 @@ type site struct {
 	progress time.Time     // when a request arrived last, or the first began to wait
 	still    time.Duration // the longest time without one while some were waiting
 
-	close func()
+	flying int // requests that are not answered
+	most   int // flying at the same time
+
+	close func(gently bool)
 }
 
 func (s *site) name() string { return s.host + ":" + s.port }
 
 // rule is the entry of sites in the configuration; "" where there is none.
-func (s *site) rule() string {
+func (s *site) rule(amount int) string {
 	if s.kind != obedient {
 		return ""
 	}
-	by, pool := "", ""
+	rest, more := "", ""
 	if s.pool {
-		by, pool = ", by: token", ", pool: keys, insecure: true"
+		rest, more = ", by: token", ", pool: keys, insecure: true"
 	}
-	return fmt.Sprintf("  - {host: %s%s, outage: %s, limits: [{requests: %d, per: %v, as: %s%s}]}\n", s.host, pool, s.world.outage, s.amount, s.window, s.as, by)
+	if s.shares {
+		more += ", coalesce: true"
+	}
+	limit := fmt.Sprintf("{requests: %d, per: %v, as: %s%s}", amount, s.window, s.as, rest)
+	switch s.as {
+	case "bucket":
+		limit = fmt.Sprintf("{requests: %d, per: %v, as: bucket, burst: %d%s}", amount, s.window, burst, rest)
+	case "concurrency":
+		limit = fmt.Sprintf("{concurrency: %d}", amount)
+	}
+	return fmt.Sprintf("  - {host: %s%s, outage: %s, limits: [%s]}\n", s.host, more, s.world.outage, limit)
 }
+
+// burst is that of each bucket.
+const burst = 4
 
 // serve starts the site.
 func (s *site) serve() {
 	w := s.world
-	s.done = map[string]string{}
-	l := w.net.listen(s.name(), netip.AddrPortFrom(w.address(), 80).String())
+	l := w.net.listen(s.name(), netip.AddrPortFrom(s.address, 80).String())
 	var running sync.WaitGroup
 	if s.kind == hostile || s.kind == echo {
 		answer := s.answerHostile
@@ -98,7 +117,7 @@ func (s *site) serve() {
 				})
 			}
 		})
-		s.close = func() {
+		s.close = func(bool) {
 			l.Close()
 			for _, c := range w.net.connsTo(s.name()) {
 				c.reset()
@@ -129,7 +148,12 @@ func (s *site) serve() {
 	} else {
 		running.Go(func() { server.Serve(l) })
 	}
-	s.close = func() {
+	s.close = func(gently bool) {
+		if gently {
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+			defer cancel()
+			server.Shutdown(ctx)
+		}
 		server.Close()
 		running.Wait()
 	}
@@ -172,7 +196,7 @@ func (s *site) moves() {
 // next may go.
 func (s *site) arrive(r *http.Request, sent time.Time) (accepted bool, next time.Duration, left int) {
 	now := time.Now()
-	id, token := r.Header.Get("X-Id"), r.Header.Get("Authorization")
+	id, token := idOf(r), r.Header.Get("Authorization")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.moves()
@@ -202,6 +226,14 @@ func (s *site) arrive(r *http.Request, sent time.Time) (accepted bool, next time
 	return true, next, left
 }
 
+// idOf returns what a request is called, which is its page where it has no id of its own.
+func idOf(r *http.Request) string {
+	if id := r.Header.Get("X-Id"); id != "" {
+		return id
+	}
+	return r.URL.Path[1:]
+}
+
 // ServeHTTP answers a request with a text that names it.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := r.Context().Value(connKey{}).(*conn)
@@ -212,7 +244,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		sent = time.Time{} // of another request, perhaps
 	}
 	accepted, next, left := s.arrive(r, sent)
-	id := r.Header.Get("X-Id")
+	id := idOf(r)
 	if s.kind == announced {
 		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(s.amount))
 		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(left))
@@ -223,6 +255,15 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		return
 	}
+	s.mu.Lock()
+	s.flying++
+	s.most = max(s.most, s.flying)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.flying--
+	}()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -260,7 +301,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 	}
 	part := size
-	if s.world.net.within(4) == 0 {
+	if r.Method != "HEAD" && s.world.net.within(4) == 0 {
 		part = s.world.net.within(size)
 	}
 	io.WriteString(w, answer[:part])
@@ -382,24 +423,41 @@ func text(id string, size int) string {
 }
 
 // over returns the most requests more than its limit that a site has seen, by the time at
-// which they came or were sent.
-func (s *site) over(since time.Time, when func(arrival) time.Time) (over int, at time.Time) {
+// which they came or were sent, and when there was the first.
+func (s *site) over(when func(arrival) time.Time) (over int, at time.Time) {
 	times := map[string][]time.Time{}
 	for _, a := range s.arrivals {
-		if t := when(a); !t.IsZero() && !t.Before(since) {
+		if t := when(a); !t.IsZero() {
 			times[a.token] = append(times[a.token], t)
 		}
 	}
 	for _, list := range times {
 		slices.SortFunc(list, time.Time.Compare)
-		from := 0
+		from, level, last := 0, float64(burst), list[0]
 		for i, t := range list {
-			for s.as == "fixed" && s.number(list[from]) != s.number(t) || t.Sub(list[from]) >= s.window {
-				from++
+			n := 0
+			switch s.as {
+			case "bucket":
+				level = min(level+float64(t.Sub(last))/float64(s.window)*float64(s.amount), burst) - 1
+				last = t
+				n = int(math.Ceil(-level - 1e-6))
+			case "paced":
+				if i > 0 && t.Sub(list[i-1]) < s.window/time.Duration(s.amount) {
+					n = 1
+				}
+			default:
+				for s.as == "fixed" && s.number(list[from]) != s.number(t) || s.as == "rolling" && t.Sub(list[from]) >= s.window {
+					from++
+				}
+				if s.as == "first-use" && t.Sub(list[from]) >= s.window {
+					from = i
+				}
+				n = i - from + 1 - s.amount
 			}
-			if n := i - from + 1 - s.amount; n > over {
-				over, at = n, t
+			if over == 0 && n > 0 {
+				at = t // the first time
 			}
+			over = max(over, n)
 		}
 	}
 	return over, at

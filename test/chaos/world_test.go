@@ -39,7 +39,7 @@ type world struct {
 	abides    []*abide
 	sites     []*site
 	clients   []*client
-	faulty    bool // the seed has faults
+	style     style
 	log       logBuffer
 
 	mu        sync.Mutex
@@ -48,7 +48,6 @@ type world struct {
 	recovered time.Time      // when all faults are over and their effects, too
 	disturbed time.Time      // the end of the latest fault
 	did       []string       // the faults, in order
-	addresses int
 }
 
 // logBuffer keeps what abides log.
@@ -87,7 +86,7 @@ func (w *world) count(status string) {
 func (w *world) mayFail(sent time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.faulty && (w.recovered.IsZero() || sent.Before(w.recovered))
+	return w.style == storm && (w.recovered.IsZero() || sent.Before(w.recovered))
 }
 
 // disturbedUntil returns the end of the latest fault.
@@ -109,17 +108,25 @@ func (w *world) disturb(d time.Duration, format string, args ...any) time.Time {
 	return until
 }
 
-// address returns an address that no other site has.
-func (w *world) address() netip.Addr {
-	w.addresses++
-	return netip.AddrFrom4([4]byte{203, 0, 113, byte(w.addresses)})
-}
+// style says what happens in a world.
+type style int
 
-// policy returns the configuration. It differs by version in a value that makes new connections.
+const (
+	calm     style = iota // nothing
+	storm                 // faults of all kinds
+	operator              // reloads and restarts, by which no answer is lost
+)
+
+// policy returns the configuration. It differs by version in a value that makes new connections;
+// odd versions have smaller limits where there is one abide.
 func (w *world) policy(version int) *policy.Policy {
 	rules, pool := "", ""
 	for _, s := range w.sites {
-		rules += s.rule()
+		amount := s.amount
+		if version%2 == 1 && len(w.abides) == 1 && s.as != "paced" {
+			amount -= amount / 3
+		}
+		rules += s.rule(amount)
 		if s.pool {
 			pool = "pools: {keys: {tokens: [{label: a, secret: secret-a}, {label: b, secret: secret-b}]}}\n"
 		}
@@ -139,7 +146,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	time.Sleep(time.Until(time.Date(2026, time.March, 1, 12, 0, 0, int(seed%1000)*1_000_000, time.UTC)))
 	w := &world{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), net: newNetwork(seed), began: time.Now(), refusals: map[string]int{},
-		file: filepath.Join(t.TempDir(), "abide.db"), faulty: seed%4 != 0, outage: "strict",
+		file: filepath.Join(t.TempDir(), "abide.db"), style: []style{calm, storm, operator, storm}[seed%4], outage: "strict",
 	}
 	w.ctx, w.enough = context.WithCancel(context.Background())
 	var err error
@@ -159,7 +166,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		w.storage = "fleet"
 		w.fleet = reference.New(time.Now)
 		abides += w.random.IntN(3)
-		if !w.faulty && w.random.IntN(2) == 0 {
+		if w.style != storm && w.random.IntN(2) == 0 {
 			w.outage = "share"
 		}
 	}
@@ -184,8 +191,12 @@ func newWorld(t testing.TB, seed uint64) *world {
 
 // addSites adds three to six sites.
 func (w *world) addSites() {
+	kinds := []string{"rolling", "fixed"}
+	if w.storage == "none" { // the others are each abide's own
+		kinds = append(kinds, "first-use", "bucket", "paced", "concurrency")
+	}
 	obey := func(host string) *site {
-		return &site{host: host, kind: obedient, as: []string{"rolling", "fixed"}[w.random.IntN(2)], port: "80"}
+		return &site{host: host, kind: obedient, as: kinds[w.random.IntN(len(kinds))], port: "80"}
 	}
 	list := []func() *site{
 		func() *site { return obey("plain.test") },
@@ -200,16 +211,24 @@ func (w *world) addSites() {
 			s.pool = true
 			return s
 		},
+		func() *site {
+			s := obey("shared.test")
+			s.shares = true
+			return s
+		},
 		func() *site { return &site{host: "announced.test", kind: announced, as: "fixed", port: "80"} },
 		func() *site { return &site{host: "silent.test", kind: silent, as: "rolling", port: "80"} },
 		func() *site { return &site{host: "hostile.test", kind: hostile, port: "80"} },
 		func() *site { return &site{host: "echo.test", kind: echo, port: "443"} },
 	}
 	w.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	for _, add := range list[:3+w.random.IntN(4)] {
+	for i, add := range list[:3+w.random.IntN(4)] {
 		s := add()
-		s.world = w
+		s.world, s.done, s.address = w, map[string]string{}, netip.AddrFrom4([4]byte{203, 0, 113, byte(i + 1)})
 		s.amount, s.window = 8+w.random.IntN(10), time.Duration(4+w.random.IntN(5))*time.Second
+		if s.as == "concurrency" {
+			s.amount = 2 + w.random.IntN(2)
+		}
 		w.sites = append(w.sites, s)
 	}
 }
@@ -228,7 +247,7 @@ func (w *world) addClients(a *abide, s *site) {
 		if s.kind == hostile || s.kind == echo {
 			c.think = time.Second
 		}
-		if w.faulty && w.random.IntN(4) == 0 {
+		if w.style == storm && w.random.IntN(4) == 0 {
 			c.leaves = 0.2
 		}
 		w.clients = append(w.clients, c)
@@ -242,10 +261,14 @@ func (w *world) run() []string {
 		running.Go(c.run)
 	}
 	w.live(8 * time.Second)
-	if w.faulty {
+	switch w.style {
+	case storm:
 		w.storm(45 * time.Second)
 		w.heal()
 		w.live(settling)
+	case operator:
+		w.operate(30 * time.Second)
+		w.live(settling / 3)
 	}
 	w.mu.Lock()
 	w.recovered = time.Now()
@@ -288,14 +311,25 @@ func (w *world) verify(from time.Time, measured time.Duration) {
 		if s.kind != obedient {
 			continue
 		}
+		if s.as == "concurrency" {
+			if w.style == calm && s.most > s.amount { // one that its client has left may still be answered
+				w.fault("%s: %d requests at the same time, not %d", s.host, s.most, s.amount)
+			}
+			continue
+		}
 		for what, when := range map[string]func(arrival) time.Time{
 			"arrived": func(a arrival) time.Time { return a.at }, "were sent": func(a arrival) time.Time { return a.sent },
 		} {
-			if what == "arrived" && s.delayed || len(w.abides) > 1 && !*known {
+			if what == "arrived" && (s.delayed || s.as == "paced" || s.as == "first-use") || s.delayed && (s.as == "paced" || s.as == "bucket") || len(w.abides) > 1 && !*known {
 				continue
 			}
-			if over, at := s.over(w.began, when); over > 0 {
+			if over, at := s.over(when); over > 0 {
 				w.fault("%s: %d requests more than %d per %v (%s) %s, in the window with %v", s.host, over, s.amount, s.window, s.as, what, at.Sub(w.began))
+				for _, a := range s.arrivals {
+					if d := at.Sub(a.at); d > -s.window && d < 2*s.window {
+						w.did = append(w.did, fmt.Sprintf("    %s %q arrived %v after %v", s.host, a.token, a.at.Sub(w.began), a.at.Sub(a.sent)))
+					}
+				}
 			}
 		}
 		whole := int(measured / s.window)
@@ -327,7 +361,7 @@ func (w *world) end() {
 		}
 	}
 	for _, s := range w.sites {
-		s.close()
+		s.close(false)
 	}
 	w.live(time.Second) // a server of net/http closes late
 	synctest.Wait()
@@ -357,7 +391,7 @@ func goroutines() (stacks []string) {
 // report says what has happened, for somebody who looks into a failure.
 func (w *world) report() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d abides, storage %s, outage %s, faults %v\n", len(w.abides), w.storage, w.outage, w.faulty)
+	fmt.Fprintf(&b, "%d abides, storage %s, outage %s, %s\n", len(w.abides), w.storage, w.outage, []string{"calm", "storm", "operator"}[w.style])
 	for _, s := range w.sites {
 		fmt.Fprintf(&b, "%s: %d per %v %s, %d arrived, %d refused, still for %v\n", s.host, s.amount, s.window, s.as, len(s.arrivals), s.refusals, s.still)
 	}

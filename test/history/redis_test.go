@@ -77,7 +77,7 @@ func newCrew(t *testing.T, seed int64, spec limit.Spec, outage lease.Outage) *cr
 		Site: site, Seed: seed, Begin: crewBegin,
 		Network: fleet.Network{
 			Delay:   func(r *rand.Rand) time.Duration { return time.Duration(r.Int63n(int64(c.slow) + 1)) },
-			Timeout: 2 * time.Second,
+			Timeout: 2 * time.Second, Twice: 0.1, Late: 5 * time.Second,
 		},
 		Budgets: []fleet.Budget{{Key: key, Spec: spec, Outage: outage}},
 		Taken:   func(t fleet.Take) { c.trace.took(t.At, t.N) },
@@ -190,7 +190,7 @@ const (
 var amounts = map[float64]string{0: "0", part: "1 part", rest: "n−1 parts", 1: "1 limit", all: "n−1 limits"}
 
 var faults = []fault{
-	{name: "nothing", do: func(*crew, time.Duration, time.Duration) {}},
+	{name: "messages come twice and late, as in all other rows", do: func(*crew, time.Duration, time.Duration) {}},
 	{name: "the store is slow", do: func(c *crew, from, lasts time.Duration) {
 		c.At(from, func() { c.slow = 200 * time.Millisecond })
 		c.At(from+lasts, func() { c.slow = time.Millisecond })

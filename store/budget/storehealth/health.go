@@ -6,6 +6,7 @@ package storehealth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -181,17 +182,19 @@ func (h *Health) LostSite(now time.Time, site string) {
 	h.mu.Lock()
 	h.setLoss(now, site)
 	h.lost.Sites++
-	quiet := now.Sub(h.lossLogged) < lineEvery
-	if quiet {
-		h.unloggedLosses++ // Report has them
-	} else {
-		h.lossLogged = now
+	quiet, others := now.Sub(h.lossLogged) < lineEvery, h.unloggedLosses
+	if h.unloggedLosses++; !quiet {
+		h.lossLogged, h.unloggedLosses = now, 0
 	}
 	h.mu.Unlock()
 	if quiet {
 		return
 	}
-	h.log.WithField("site", site).Warnf("the store has lost budgets of %s (flushed, evicted, removed or overwritten): what is held is said again, and nothing of them is granted for %v", site, store.RecoveryTime)
+	before := ""
+	if others > 0 {
+		before = fmt.Sprintf(", and %d times of other sites before", others)
+	}
+	h.log.WithField("site", site).Warnf("the store has lost budgets of %s (flushed, evicted, removed or overwritten)%s: what is held is said again, and nothing of them is granted for %v", site, before, store.RecoveryTime)
 }
 
 // setLoss records the time of a loss, with the lock held.
