@@ -176,11 +176,9 @@ func (v *View) Sizes() map[string]int {
 		"rates of use":    v.use.size(),
 		"shared requests": v.shared.Members(),
 		"breakers":        v.breakers.Len(),
+		"at backends":     v.loads.InFlight(),
 	}
 }
-
-// InFlight counts the requests that each backend, by its origin, is busy with.
-func (v *View) InFlight() map[string]int64 { return v.loads.InFlight() }
 
 var (
 	errNoTarget = errors.New("the URL has to begin with http:// or https:// and name a host")

@@ -214,7 +214,7 @@ var faults = []fault{
 		})
 		c.At(begin+2500*time.Millisecond+lasts, func() { c.Cut(false) })
 	}},
-	{name: "the list of abides is lost, and then the store is away", share: all, open: all, do: func(c *crew, from, lasts time.Duration) {
+	{name: "the list of abides is lost, and then the store is away", share: rest, open: all, do: func(c *crew, from, lasts time.Duration) {
 		c.At(from, func() { c.server.Do("DEL", "abide:{fleet}:instances") })
 		c.At(from+time.Duration(c.Rand.Int63n(int64(2*time.Second))), func() { c.Cut(true) })
 		c.At(from+2*time.Second+lasts, func() { c.Cut(false) })

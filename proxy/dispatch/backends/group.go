@@ -243,14 +243,13 @@ func (l *Loads) of(origin string) *Load {
 	return any.(*Load)
 }
 
-// InFlight counts the requests that each backend, by its origin, is busy with.
-func (l *Loads) InFlight() map[string]int64 {
-	all := map[string]int64{}
-	l.known.Range(func(origin, value any) bool {
-		all[origin.(string)] = value.(*Load).InFlight()
+// InFlight counts the requests that the backends are busy with.
+func (l *Loads) InFlight() (n int) {
+	l.known.Range(func(_, value any) bool {
+		n += int(value.(*Load).InFlight())
 		return true
 	})
-	return all
+	return n
 }
 
 // Health is the evidence of an attempt that its site works.
