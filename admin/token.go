@@ -24,7 +24,9 @@ type guard struct {
 
 func newGuard(p func() *policy.Policy, m *metrics.Metrics, log *logrus.Logger) *guard {
 	g := &guard{policy: p, metrics: m, log: log}
-	g.wrong = throttle.New(g.refusedTokens)
+	g.wrong = throttle.New(func(from netip.Addr, wrong int) {
+		log.WithField("client", from).Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
+	})
 	return g
 }
 
@@ -79,11 +81,6 @@ func (g *guard) hasToken(w http.ResponseWriter, r *http.Request, token policy.Se
 	g.wrong.Wrong(r.Context(), at.Addr().Unmap().WithZone(""))
 	challenge(w)
 	return false
-}
-
-// refusedTokens is for the log.
-func (g *guard) refusedTokens(from netip.Addr, wrong int) {
-	g.log.WithField("client", from).Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
 }
 
 func challenge(w http.ResponseWriter) {

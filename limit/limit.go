@@ -58,8 +58,8 @@ type Meter interface {
 	Left(now time.Time) int64
 
 	// State is the meter in a form that can be stored, and Restore sets a new meter to it.
-	// Requests in flight are not included: they ended with their process. After an error
-	// Restore has changed nothing.
+	// Units in flight that a meter allows a margin for have it after Restore, too: another
+	// process may restore the state while they are. After an error Restore has changed nothing.
 	State() []byte
 	Restore(now time.Time, state []byte) error
 

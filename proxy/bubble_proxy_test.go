@@ -20,6 +20,7 @@ import (
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
@@ -93,7 +94,7 @@ func bubble(t *testing.T, sites http.HandlerFunc, yaml string, test func(w *bubb
 		must(t, err)
 		log := logrus.New()
 		log.SetOutput(&w.log)
-		w.server, err = New(Options{Policy: w.policy(yaml), CA: authority, Metrics: metrics.New(100), Log: log, Upstream: w.reach})
+		w.server, err = New(dispatch.Options{Policy: w.policy(yaml), Metrics: metrics.New(100), Log: log, Upstream: w.reach}, authority)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		running.Go(func() { w.server.Serve(ctx, w.front) })

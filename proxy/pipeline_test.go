@@ -19,6 +19,7 @@ import (
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // panicInPipeline panics in the middle of a request with a value that quotes the request.
@@ -102,7 +103,7 @@ func FuzzConnectHead(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s, err := New(Options{Policy: p, CA: authority, Metrics: metrics.New(10), Log: log})
+	s, err := New(dispatch.Options{Policy: p, Metrics: metrics.New(10), Log: log}, authority)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package proxy is the clients' side of abide: it accepts connections, answers CONNECTs, and
 // gives every request that it can see to the dispatcher.
 //
-//	s, err := proxy.New(proxy.Options{Policy: p, CA: authority, Metrics: m, Log: log})
+//	s, err := proxy.New(dispatch.Options{Policy: p, Metrics: m, Log: log}, authority)
 //	l, err := net.Listen("tcp", p.Listen)
 //	err = s.Serve(ctx, l) // until ctx is done and all requests have ended
 //
@@ -33,30 +33,11 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch/permits"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
-	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // maxHead bounds a client's request head in bytes. net/http adds 4 KiB, so that a head of
 // 64 KiB is accepted and one byte more gets a 431.
 const maxHead = 64<<10 - 4096
-
-// Options are the parts of a Server. All fields but Lookup, Ended and Upstream are needed.
-type Options struct {
-	Policy  *policy.Policy
-	CA      *ca.CA
-	Metrics *metrics.Metrics
-	Log     *logrus.Logger
-	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
-	Keeping dispatch.Keeping                 // the zero value stores and shares nothing
-
-	Ended func(dispatch.Report) // is called when a request or a tunnel has ended; nil: nothing is
-
-	// Upstream changes what reaches sites; nil changes nothing.
-	Upstream func(*upstream.Transport) http.RoundTripper
-	// TrickleEvery is the time between two trickles of a body that a limit of bytes keeps
-	// still; 0 is 5 seconds.
-	TrickleEvery time.Duration
-}
 
 // Server is one proxy. Make it with New; it is safe for concurrent use.
 type Server struct {
@@ -83,18 +64,16 @@ type Server struct {
 // server stops: what has no answer then was given up.
 func (s *Server) ServeCommand() { s.command = true }
 
-// New prepares a server; it starts nothing.
-func New(o Options) (*Server, error) {
+// New prepares a server with the options of its dispatcher and its CA; it starts nothing.
+func New(o dispatch.Options, authority *ca.CA) (*Server, error) {
 	s := &Server{
 		metrics: o.Metrics, limiter: &connLimiter{counts: map[netip.Addr]int64{}}, access: newAccess(o.Metrics, o.Log),
-		interception:  newInterception(o.CA, o.Metrics, o.Log),
+		interception:  newInterception(authority, o.Metrics, o.Log),
 		innerListener: &innerListener{conns: make(chan net.Conn), done: make(chan struct{})},
 	}
 	var err error
-	if s.Dispatcher, err = dispatch.New(dispatch.Options{
-		Policy: o.Policy, Metrics: o.Metrics, Log: o.Log, Lookup: o.Lookup, Keeping: o.Keeping, Upstream: o.Upstream, TrickleEvery: o.TrickleEvery, Ended: o.Ended,
-		OtherDocuments: []string{kindOfRefusedHost},
-	}); err != nil {
+	o.OtherDocuments = []string{kindOfRefusedHost}
+	if s.Dispatcher, err = dispatch.New(o); err != nil {
 		return nil, err
 	}
 	s.View = dispatch.NewView(s.Dispatcher, s.interception)
@@ -106,7 +85,7 @@ func New(o Options) (*Server, error) {
 	o.Metrics.AccessLog(s.forwarder.accessLog.Dropped)
 	o.Metrics.RefusalReasons(slices.Sorted(maps.Keys(problem.Titles())))
 	s.connects = &connectHandler{
-		dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
+		dispatcher: s.Dispatcher, ca: authority, metrics: o.Metrics, log: o.Log,
 		interception: s.interception, conns: &s.conns, inner: s.innerListener, forwarder: s.forwarder,
 		portLines: sitelog.LineLimit{Every: portSilence},
 	}

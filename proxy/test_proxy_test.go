@@ -28,6 +28,7 @@ import (
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // A test server of net/http that closes early waits half a second by itself.
@@ -231,7 +232,7 @@ func (b *testProxy) start(resolve map[string]string, lines ...string) {
 	log.SetOutput(b.log)
 	log.SetLevel(logrus.DebugLevel)
 	b.ca, b.metrics = authority, metrics.New(100)
-	b.server, err = New(Options{Policy: p, CA: authority, Metrics: b.metrics, Log: log, TrickleEvery: trickleEvery, Ended: b.ended.add})
+	b.server, err = New(dispatch.Options{Policy: p, Metrics: b.metrics, Log: log, TrickleEvery: trickleEvery, Ended: b.ended.add}, authority)
 	must(b.t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b.t, err)

@@ -171,6 +171,7 @@
 			location.reload(); // else the part is sent
 		} else {
 			const button = event.submitter;
+			moved = -Infinity; // what the press has changed is shown at once
 			answer(button?.dataset.done ?? `${button?.ariaLabel ?? button?.textContent}: done`);
 		}
 	});

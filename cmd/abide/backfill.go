@@ -52,10 +52,7 @@ again. docs/jobs.md has every form of a job file.`,
 		Example: `  abide backfill --dry-run orders.yaml
   abide backfill orders.yaml`,
 		Args: arguments(func(cmd *cobra.Command, args []string) error {
-			if flags.schema {
-				return cobra.NoArgs(cmd, args)
-			}
-			return cobra.ExactArgs(1)(cmd, args)
+			return cobra.ExactArgs(map[bool]int{false: 1}[flags.schema])(cmd, args)
 		}),
 	}
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of job files")
@@ -113,7 +110,11 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	}
 	defer j.close()
 	j.remember()
-	n, err := j.records.Retry(cmd.Context(), units.FetchedAgain(job.Range))
+	again, err := units.FetchedAgain(cmd.Context(), job, j.output)
+	if err != nil {
+		return err
+	}
+	n, err := j.records.Retry(cmd.Context(), again)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
 	}
 	b := backfill.New(backfill.Options{
-		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job),
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, j.output),
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)
@@ -168,7 +169,7 @@ const shownRequests = 3
 func dryRun(w io.Writer, job *jobfile.Job) error {
 	total, first := 0, []output.Unit{}
 	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed() // hashes, as there may be millions of units
-	for u, err := range units.Of(context.Background(), job) {
+	for u, err := range units.Of(context.Background(), job, nil) {
 		if err != nil {
 			return err
 		}

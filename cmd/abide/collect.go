@@ -77,7 +77,7 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 	defer release()
 	j.remember()
 	c, err := collect.New(cmd.Context(), collect.Options{
-		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, j.output), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
 	})
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -114,10 +113,9 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
-	body, err := callAPI(ctx, http.MethodGet, address, p.Admin.Token, "status", nil, "tells its status")
+	about, err := askFor[status.Process](ctx, topSource{adminAPI{token: p.Admin.Token}, address}, "status")
 	var none notRunning
-	var about status.Process
-	if err == nil && (json.Unmarshal(body, &about) != nil || about.Listen == "") {
+	if err == nil && about.Listen == "" {
 		err = notAbide(address, "tells its status")
 	}
 	switch {

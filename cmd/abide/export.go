@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,19 +115,27 @@ func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string
 		path, err := filepath.Abs(named)
 		return jobfile.Output{File: path}, job, err
 	}
+	if isFile {
+		found, err := loadJob(named)
+		if err != nil {
+			return jobfile.Output{}, "", err
+		}
+		return found.Output, cmp.Or(job, found.Name), nil
+	}
 	p, err := loadPolicy(cmd)
 	if err != nil {
 		return jobfile.Output{}, "", err
 	}
-	found, err := findJob(p.Data, named)
-	if err != nil {
+	list, err := knownJobs(p.Data)
+	i := slices.IndexFunc(list, func(j knownJob) bool { return j.Name == named })
+	switch {
+	case err != nil:
 		return jobfile.Output{}, "", err
+	case i < 0:
+		return jobfile.Output{}, "", fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", named)
 	}
-	if job != "" && job != found.Name {
-		return jobfile.Output{}, "", usage(fmt.Errorf("--job: %s is the job %s", named, found.Name))
-	}
-	at, err := found.output()
-	return at, found.Name, err
+	at, err := list[i].output()
+	return at, cmp.Or(job, named), err
 }
 
 // openExported opens a job in an output, "" for the only one. The caller must close the output.

@@ -142,9 +142,19 @@ func kindOf(job *jobfile.Job) string {
 	return backfills
 }
 
-// remember has later commands find the job.
+// remember has later commands find the job: it writes down that it was run on this machine.
 func (j *jobProcess) remember() {
-	if err := rememberJob(j.policy.Data, knownJobOf(j.job)); err != nil {
+	if j.policy.Data == "none" {
+		return
+	}
+	dir := filepath.Join(j.policy.Data, knownJobsDir)
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = writeWhole(filepath.Join(dir, j.job.Name+".json"), 0o600, func(w io.Writer) error {
+			return json.NewEncoder(w).Encode(knownJob{j.job.Name, kindOf(j.job), j.job.File, j.job.Output.File})
+		})
+	}
+	if err != nil {
 		j.line().WithField("reason", err).Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 }
@@ -248,10 +258,7 @@ func proxyOfJob(cmd *cobra.Command, roots *x509.CertPool) (*url.URL, error) {
 		return nil, usage(fmt.Errorf("%s has to be a URL such as http://127.0.0.1:3128", from))
 	}
 	if err := isAbide(cmd.Context(), u, roots); err != nil {
-		if from != "--proxy" {
-			return nil, usage(fmt.Errorf("%s does not name an abide (%w); unset it, and name the next hop in egress.proxy if there must be one", from, err))
-		}
-		return nil, usage(fmt.Errorf("--proxy: %w", err))
+		return nil, usage(fmt.Errorf("%s does not name an abide (%w); unset it, and name the next hop in egress.proxy if there must be one", from, err))
 	}
 	return u, nil
 }
@@ -393,11 +400,6 @@ type knownJob struct {
 	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
 }
 
-// knownJobOf returns what a later command needs to find a job.
-func knownJobOf(job *jobfile.Job) knownJob {
-	return knownJob{job.Name, kindOf(job), job.File, job.Output.File}
-}
-
 // output returns the output of the job. The job file is read only for the secret of a URL.
 func (k knownJob) output() (jobfile.Output, error) {
 	if k.Output != "" {
@@ -408,18 +410,6 @@ func (k knownJob) output() (jobfile.Output, error) {
 		return jobfile.Output{}, err
 	}
 	return job.Output, nil
-}
-
-// rememberJob writes down that a job was run on this machine.
-func rememberJob(data string, j knownJob) error {
-	if data == "none" {
-		return nil
-	}
-	dir := filepath.Join(data, knownJobsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return writeWhole(filepath.Join(dir, j.Name+".json"), 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(j) })
 }
 
 // knownJobs are the jobs that were run on this machine, by name.
@@ -444,26 +434,6 @@ func knownJobs(data string) ([]knownJob, error) {
 	}
 	slices.SortFunc(list, func(a, b knownJob) int { return strings.Compare(a.Name, b.Name) })
 	return list, err
-}
-
-// findJob is the job of a name that was run on this machine, or of a job file.
-func findJob(data, name string) (knownJob, error) {
-	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		job, err := loadJob(name)
-		if err != nil {
-			return knownJob{}, err
-		}
-		return knownJobOf(job), nil
-	}
-	list, err := knownJobs(data)
-	if err != nil {
-		return knownJob{}, err
-	}
-	i := slices.IndexFunc(list, func(j knownJob) bool { return j.Name == name })
-	if i < 0 {
-		return knownJob{}, fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name)
-	}
-	return list[i], nil
 }
 
 // writeWhole writes a file, which gets its name when it is complete. A device or pipe is written

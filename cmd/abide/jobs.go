@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -93,20 +93,13 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 		return err
 	}
 	defer o.Close()
-	to.Output = at.String()
 	counts, err := kept.Counts(ctx)
 	if err != nil {
 		return err
 	}
-	to.Units = backfill.UnitsOf(counts)
-	to.Pages, to.Records, to.Rejects = counts.Pages, counts.Records, counts.Rejects
-	switch {
-	case to.Kind != "backfill" || to.Units.Left() > 0:
-	case to.Units.Failed+to.Units.Incomplete > 0:
-		to.State = status.JobFailed
-	case to.Units.Total > 0:
-		to.State = status.JobDone
-	}
+	shown := backfill.Shown(counts)
+	shown.Name, shown.Kind, shown.Output, shown.State = to.Name, to.Kind, at.String(), cmp.Or(shown.State, to.State)
+	*to = shown
 	return nil
 }
 
@@ -169,23 +162,19 @@ func showJobCommand() *cobra.Command {
 
 // writeProblems writes a table of units that are not complete.
 func writeProblems(w io.Writer, d output.Description, list []output.Problem) {
-	collects := d.Kind == "collect"
-	switch {
-	case len(list) > 0:
-	case collects:
-		fmt.Fprintf(w, "no target of %s fails\n", d.Name)
-		return
-	default:
-		fmt.Fprintf(w, "no unit of %s has failed or is incomplete\n", d.Name)
+	what, next := "no unit of %s has failed or is incomplete\n", "\nthe next \"abide backfill\" tries these units again\n"
+	if d.Kind == collects {
+		what, next = "no target of %s fails\n", ""
+	}
+	if len(list) == 0 {
+		fmt.Fprintf(w, what, d.Name)
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "UNIT\tSTATE\tPAGES\tSINCE\tWHY")
 	for _, one := range list {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", one.Unit, one.State, one.Pages, one.At.Local().Format("2006-01-02 15:04:05"), strings.ReplaceAll(one.Reason, "\n", " "))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", status.Line(one.Unit), status.Line(string(one.State)), one.Pages, one.At.Local().Format("2006-01-02 15:04:05"), status.Line(one.Reason))
 	}
 	_ = t.Flush() // an error does not matter
-	if !collects {
-		fmt.Fprintln(w, "\nthe next \"abide backfill\" tries these units again")
-	}
+	fmt.Fprint(w, next)
 }

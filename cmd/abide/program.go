@@ -129,7 +129,7 @@ func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 		a.log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": unwritable}).Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), unwritable)
 	}
 	a.history = a.newHistory()
-	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from, Ended: a.countEnded}); err != nil {
+	if a.proxy, err = proxy.New(dispatch.Options{Policy: p, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from, Ended: a.countEnded}, a.ca); err != nil {
 		return err
 	}
 	if a.admin == nil {

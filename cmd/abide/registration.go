@@ -48,12 +48,6 @@ type registration struct {
 	Started time.Time `json:"started"`
 }
 
-// needsTitle tells whether the output about an abide must name it: it is one of several, or
-// a run, whose admin listener no configuration names.
-func (r registration) needsTitle(list []registration) bool {
-	return len(list) > 1 || r.PID != 0 && r.Command != "serve"
-}
-
 // title names an abide.
 func (r registration) title() string {
 	if r.PID == 0 {
@@ -259,7 +253,8 @@ func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ct
 		describeRunning(text, list)
 	}
 	for _, one := range list {
-		if !asJSON && one.needsTitle(list) {
+		// One of several has a title, and a run, whose admin listener no configuration names.
+		if !asJSON && (len(list) > 1 || one.PID != 0 && one.Command != "serve") {
 			if text.Len() > 0 {
 				text.WriteString("\n")
 			}

@@ -89,7 +89,7 @@ type runOptions struct {
 }
 
 func run(cmd *cobra.Command, o runOptions, args []string) error {
-	caught := catchForChild()
+	caught := &childSignals{arrivals: arrivalsOf(append(slices.Clone(forwardedSignals), syscall.SIGPIPE))}
 	defer caught.close()
 
 	path, err := findCommand(args[0])
@@ -357,7 +357,7 @@ func runChild(child *exec.Cmd, caught *childSignals) error {
 	return child.Wait()
 }
 
-// childSignals forwards signals to a command.
+// childSignals forwards signals to a command. Those that come before forward is called wait until then.
 type childSignals struct {
 	*arrivals
 	ending func(bySignal bool) // called when the command begins to end, for the first of its signals or without one
@@ -365,11 +365,6 @@ type childSignals struct {
 
 // endingTime is the time before the end of a command in which it closes its connections.
 const endingTime = time.Second
-
-// catchForChild catches signals from now on. They wait until forward is called.
-func catchForChild() *childSignals {
-	return &childSignals{arrivals: arrivalsOf(append(slices.Clone(forwardedSignals), syscall.SIGPIPE))}
-}
 
 // forward sends the signals that have come, and later ones, to the command.
 func (s *childSignals) forward(child *os.Process, group childGroup) {

@@ -128,11 +128,11 @@ func orSaved(cmd *cobra.Command, failed error, whole bool, use func(a adminProce
 	a.kept = kept
 	a.history = a.newHistory()
 	fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", kept.file.Path())
-	options := proxy.Options{Policy: ours, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: keeping}
-	if a.proxy, err = proxy.New(options); err != nil && !whole {
+	options := dispatch.Options{Policy: ours, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: keeping}
+	if a.proxy, err = proxy.New(options, a.ca); err != nil && !whole {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the state of tokens is not known: %v\n", err)
 		ours.Pools, ours.Sites = nil, nil
-		a.proxy, err = proxy.New(options)
+		a.proxy, err = proxy.New(options, a.ca)
 	}
 	if err != nil {
 		return err

@@ -56,11 +56,6 @@ func New(secrets ...string) *Finder {
 	return f
 }
 
-// mayHide tells whether a text is long enough to contain a secret.
-func (f *Finder) mayHide(text string) bool {
-	return f != nil && f.least > 0 && len(text) >= f.least
-}
-
 // compile makes the patterns, as parts of one string.
 func (f *Finder) compile() {
 	size := 0
@@ -178,7 +173,7 @@ func (f *Finder) Headers(headers map[string][]string, with string) bool {
 type span struct{ from, to int }
 
 func (f *Finder) replace(text, with string, index func(s, part string) int) (string, bool) {
-	if !f.mayHide(text) {
+	if f == nil || f.least == 0 || len(text) < f.least { // it cannot have a secret
 		return text, false
 	}
 	f.once.Do(f.compile)

@@ -141,18 +141,14 @@ func (b *Backfill) Pause(pause bool) { b.paused.Store(pause) }
 func (b *Backfill) Status(now time.Time) status.Job {
 	s := b.progress.status(now)
 	s.Name, s.Kind, s.Output = b.options.Job.Name, "backfill", b.options.Job.Output.String()
-	switch {
-	case s.Units.Left() == 0 && s.Units.Failed+s.Units.Incomplete > 0:
-		s.State = status.JobFailed
-	case s.Units.Left() == 0 && s.Units.Total > 0:
-		s.State = status.JobDone
-	case b.paused.Load():
+	if s.State == "" && b.paused.Load() {
 		s.State = status.JobPaused
 	}
-	if s.State != status.JobRunning {
+	if s.State != "" {
 		s.Limited, s.Ends = "", time.Time{}
 		return s
 	}
+	s.State = status.JobRunning
 	if b.patience.Away() {
 		s.Limited = "the output cannot be written"
 	}
@@ -248,15 +244,4 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 			return nil, err
 		}
 	}
-}
-
-// pausePoll is the time between two looks at whether a pause has ended.
-const pausePoll = 100 * time.Millisecond
-
-// resumed waits for the end of a pause.
-func (b *Backfill) resumed(ctx context.Context) error {
-	for b.paused.Load() && ctx.Err() == nil {
-		_ = clock.Sleep(ctx, pausePoll)
-	}
-	return ctx.Err()
 }

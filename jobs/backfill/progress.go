@@ -87,7 +87,8 @@ func (p *progress) set(counts output.Counts, now time.Time) {
 func (p *progress) status(now time.Time) status.Job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := status.Job{State: status.JobRunning, Ends: p.ends, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Rejects: p.total.Rejects, Started: p.began}
+	s := Shown(p.total)
+	s.Ends, s.Started = p.ends, p.began
 	if n := len(p.samples); n > 1 && p.samples[n-1].at.After(p.samples[0].at) {
 		s.Rate = float64(p.samples[n-1].records-p.samples[0].records) / p.samples[n-1].at.Sub(p.samples[0].at).Seconds()
 	}
@@ -97,14 +98,21 @@ func (p *progress) status(now time.Time) status.Job {
 	return s
 }
 
-// UnitsOf are the counts of units as they are shown.
-func UnitsOf(c output.Counts) status.JobUnits {
-	u := status.JobUnits{
+// Shown are the counts of a job as they are shown. State is empty while units are left.
+func Shown(c output.Counts) status.Job {
+	s := status.Job{Pages: c.Pages, Records: c.Records, Rejects: c.Rejects, Units: status.JobUnits{
 		Waiting: c.Units[output.Waiting], Running: c.Units[output.Running], Done: c.Units[output.Done],
 		Failed: c.Units[output.Failed], Incomplete: c.Units[output.Incomplete],
+	}}
+	s.Units.Total = s.Units.Left() + s.Units.Done + s.Units.Failed + s.Units.Incomplete
+	switch {
+	case s.Units.Left() > 0:
+	case s.Units.Failed+s.Units.Incomplete > 0:
+		s.State = status.JobFailed
+	case s.Units.Total > 0:
+		s.State = status.JobDone
 	}
-	u.Total = u.Waiting + u.Running + u.Done + u.Failed + u.Incomplete
-	return u
+	return s
 }
 
 // Work counts what this process has done, from which the rest is estimated.

@@ -75,8 +75,11 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 		return b.end(ctx, c, output.Failed, err.Error())
 	}
 	for over := false; !over; {
-		if err := b.resumed(ctx); err != nil {
-			return err
+		for b.paused.Load() && ctx.Err() == nil {
+			_ = clock.Sleep(ctx, minPause)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if over, err = b.page(ctx, c, walk); err != nil {
 			return err

@@ -102,7 +102,7 @@ func (w *writer) run(ctx context.Context) error {
 	}
 }
 
-// write writes a batch, again and again while the output is away.
+// write writes a batch, again and again while the output is away, and then counts and shows its records.
 func (w *writer) write(ctx context.Context, b batch) error {
 	if len(b.records)+len(b.targets) == 0 {
 		return nil
@@ -115,11 +115,6 @@ func (w *writer) write(ctx context.Context, b batch) error {
 	if err != nil {
 		return err
 	}
-	return w.tell(b)
-}
-
-// tell counts a batch as written, and shows its records.
-func (w *writer) tell(b batch) error {
 	for _, a := range b.answers {
 		a.Release()
 	}

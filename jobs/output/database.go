@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/alive"
+	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy/jobfile"
+	"github.com/abide-proxy/abide/status"
 )
 
 // layout is the version of the tables.
@@ -45,9 +47,10 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (*Output, error) {
 }
 
 // prepare makes the table of jobs, and refuses that of a later release.
-func (d *Output) prepare(ctx context.Context) error {
+func (d *Output) prepare(ctx context.Context) (err error) {
+	defer background.Caught(&err)
 	var newest sql.NullInt64
-	err := d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
+	err = d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
 	switch {
 	case err == nil && newest.Int64 > layout:
 		return errors.New("it was written by a newer release: use that one, or name another output")
@@ -123,7 +126,7 @@ func (d *Output) Kept(ctx context.Context, name string) (Job, error) {
 			return newJob(d, kept), nil
 		}
 	}
-	names := strings.Join(lists.Map(list, func(kept Description) string { return kept.Name }), ", ")
+	names := status.Line(strings.Join(lists.Map(list, func(kept Description) string { return kept.Name }), ", ")) // a server may say anything
 	if name == "" && len(list) > 0 {
 		return nil, fmt.Errorf("there are several jobs, so name one of them: %s", names)
 	}
@@ -136,7 +139,9 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 	if name := strings.ToLower(want.Name); name == "abide_jobs" || strings.HasPrefix(name, "sqlite_") { // policy/jobfile checks all else
 		return nil, d.explain(ctx, fmt.Errorf("a job cannot have the name %q: give it another one", want.Name))
 	}
-	kept, found, err := d.find(ctx, want.Name)
+	var kept Description
+	found := false
+	err := d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", want.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +163,6 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 // isCovered tells whether a job has all columns.
 func isCovered(kept, want Description) bool {
 	return !slices.ContainsFunc(want.Columns, func(c string) bool { return !slices.Contains(kept.Columns, c) })
-}
-
-func (d *Output) find(ctx context.Context, name string) (kept Description, found bool, err error) {
-	err = d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", name)
-	return kept, found, err
 }
 
 // differs tells why a job that is kept is not the wanted one.
@@ -266,7 +266,8 @@ func (d *Output) Query(ctx context.Context, query string) iter.Seq2[string, erro
 	}
 }
 
-func (d *Output) query(ctx context.Context, query string, yield func(string, error) bool) error {
+func (d *Output) query(ctx context.Context, query string, yield func(string, error) bool) (err error) {
+	defer background.Caught(&err)
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\n")
 	tx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -356,6 +357,7 @@ func (j *job) insertText() string {
 
 // Own makes the caller the only one who collects the job.
 func (j *job) Own(ctx context.Context) (release func(), err error) {
+	defer background.Caught(&err)
 	if j.engine.isSQLite() {
 		return j.ownFile()
 	}

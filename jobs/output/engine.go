@@ -22,8 +22,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/abide-proxy/abide/internal/alive"
+	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/internal/sqlite"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Output is a database of records, with the connections to it. It is safe for concurrent use.
@@ -84,7 +86,7 @@ func (e *Output) transact(ctx context.Context, f func(*transaction) error) error
 	defer conn.Close()
 	tx, err := conn.BeginTx(ctx, nil)
 	if err == nil {
-		if err = f(&transaction{ctx, tx}); err == nil {
+		if err = (&transaction{ctx, tx}).run(f); err == nil {
 			return tx.Commit()
 		}
 		_ = tx.Rollback()
@@ -102,6 +104,13 @@ type transaction struct {
 	tx  *sql.Tx
 }
 
+// run runs a part of the transaction. A panic, as of the PostgreSQL client at a row with more values than columns, is
+// an error, so that the transaction ends.
+func (t *transaction) run(f func(*transaction) error) (err error) {
+	defer background.Caught(&err)
+	return f(t)
+}
+
 // exec runs a statement. It returns the number of rows that it changed.
 func (t *transaction) exec(query string, args ...any) (int64, error) {
 	r, err := t.tx.ExecContext(t.ctx, query, args...)
@@ -117,8 +126,10 @@ func (t *transaction) query(scan func(*sql.Rows) error, query string, args ...an
 }
 
 // read runs a query outside of a transaction, and calls scan for each row.
-func (e *Output) read(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
-	return e.explain(ctx, sqlite.Each(scan)(e.readers.QueryContext(ctx, query, args...)))
+func (e *Output) read(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) (err error) {
+	defer func() { err = e.explain(ctx, err) }()
+	defer background.Caught(&err)
+	return sqlite.Each(scan)(e.readers.QueryContext(ctx, query, args...))
 }
 
 // Close ends the connections.
@@ -143,14 +154,13 @@ func (e *Output) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	away := isAway(err)
 	if e.isSQLite() {
 		err = fmt.Errorf("output %s: %w%s", e.file, err, sqliteAdvice[sqliteCode(err)])
-	} else if text := err.Error(); e.password != "" && strings.Contains(text, e.password) {
-		err = fmt.Errorf("output %s: %s", e.name, strings.ReplaceAll(text, e.password, "[redacted]"))
 	} else {
-		err = fmt.Errorf("output %s: %w%s", e.name, err, postgresAdvice[postgresCode(err)])
+		err = fmt.Errorf("output %s: %w%s", e.name, e.shown(err), postgresAdvice[postgresCode(err)])
 	}
-	if isAway(err) {
+	if away {
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	return err
@@ -158,6 +168,9 @@ func (e *Output) explain(ctx context.Context, err error) error {
 
 // connectTimeout bounds the time for connecting to PostgreSQL, unless the URL does.
 const connectTimeout = 10 * time.Second
+
+// longestMessage bounds a message of PostgreSQL, such as a row, before memory is taken for it.
+const longestMessage = 256 << 20
 
 // openPostgres prepares connections to PostgreSQL.
 func (e *Output) openPostgres(at policy.Secret) error {
@@ -167,20 +180,46 @@ func (e *Output) openPostgres(at policy.Secret) error {
 		return errors.New("the URL cannot be read: write postgres://user:password@host:5432/database")
 	}
 	e.name, e.password = "postgres://"+c.Host+"/"+c.Database, c.Password
+	c.MaxProtocolMessageBodyLen = longestMessage
 	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
 	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "abide")
 	// A process that is frozen within a transaction would keep its units locked after their
 	// leases have ended.
 	end := "SET idle_in_transaction_session_timeout = " + strconv.FormatInt(max(e.o.Lease.Milliseconds(), 1000), 10)
-	e.db = stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+	e.db = sql.OpenDB(guardedConnector{stdlib.GetConnector(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, end)
 		return err
-	}))
+	}))})
 	e.db.SetMaxOpenConns(16)
 	e.db.SetMaxIdleConns(16)
 	e.db.SetConnMaxIdleTime(time.Minute)
 	e.readers = e.db
 	return nil
+}
+
+// shownError is an error with a text of a server, as one short line without the password.
+type shownError struct {
+	error
+	text string
+}
+
+func (e *Output) shown(err error) error {
+	text := err.Error()
+	if e.password != "" {
+		text = strings.ReplaceAll(text, e.password, "[redacted]")
+	}
+	return shownError{err, status.Line(text)}
+}
+
+func (e shownError) Error() string { return e.text }
+func (e shownError) Unwrap() error { return e.error }
+
+// guardedConnector makes an error of a panic of the PostgreSQL client: database/sql connects in a goroutine of its own.
+type guardedConnector struct{ driver.Connector }
+
+func (c guardedConnector) Connect(ctx context.Context) (_ driver.Conn, err error) {
+	defer background.Caught(&err)
+	return c.Connector.Connect(ctx)
 }
 
 // openSQLite opens a file. It refuses the file of another program before it changes anything.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/internal/lists"
 )
 
@@ -167,7 +168,8 @@ func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error
 	}
 }
 
-func (j *job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) error {
+func (j *job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) (err error) {
+	defer background.Caught(&err)
 	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
 	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
 	if err != nil {

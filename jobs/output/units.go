@@ -228,13 +228,13 @@ func (j *job) Retry(ctx context.Context, done []string) (n int64, err error) {
 // Counts sum up the job.
 func (j *job) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Units: map[State]int64{}}
-	err := j.engine.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {rejects}")).Scan(&c.Rejects)
+	err := j.engine.read(ctx, func(r *sql.Rows) error { return r.Scan(&c.Rejects) }, j.text("SELECT count(*) FROM {rejects}"))
 	if err != nil && !isMissingTable(err) {
-		return c, j.engine.explain(ctx, err)
+		return c, err
 	}
 	if j.is.Kind == "collect" {
-		err := j.engine.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {records}")).Scan(&c.Records)
-		return c, j.engine.explain(ctx, err)
+		err = j.engine.read(ctx, func(r *sql.Rows) error { return r.Scan(&c.Records) }, j.text("SELECT count(*) FROM {records}"))
+		return c, err
 	}
 	err = j.engine.read(ctx, func(r *sql.Rows) error {
 		var state State

@@ -1,6 +1,6 @@
 // Package units makes the units of a job from its range or its items, and the request of each.
 //
-//	for u, err := range units.Of(ctx, job) {
+//	for u, err := range units.Of(ctx, job, database) {
 //		r, err := units.Fill(job, u) // the request with its placeholders replaced
 //	}
 //
@@ -10,6 +10,7 @@ package units
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/csv"
@@ -38,11 +39,12 @@ const Most = 10_000_000
 // single is the key of the only unit of a job without range and items.
 const single = "all"
 
-// Of yields the units of a job, each once. An error ends them.
-func Of(ctx context.Context, job *jobfile.Job) iter.Seq2[output.Unit, error] {
+// Of yields the units of a job, each once. An error ends them. database has its records, nil before the
+// first run.
+func Of(ctx context.Context, job *jobfile.Job, database *output.Output) iter.Seq2[output.Unit, error] {
 	return func(yield func(output.Unit, error) bool) {
 		n, ended := int64(0), false
-		err := each(ctx, job, func(key string) bool {
+		err := each(ctx, job, database, func(key string) bool {
 			var err error
 			switch {
 			case !utf8.ValidString(key):
@@ -61,11 +63,17 @@ func Of(ctx context.Context, job *jobfile.Job) iter.Seq2[output.Unit, error] {
 }
 
 // each yields the keys of the units of a job, until yield returns false.
-func each(ctx context.Context, job *jobfile.Job, yield func(string) bool) error {
+func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield func(string) bool) error {
 	items := job.Items
 	switch {
 	case job.Range != nil:
 		starts(job.Range)(func(at time.Time) bool { return yield(keyOf(job.Range, at)) })
+	case job.Since != nil:
+		key, err := sinceOf(ctx, job, database)
+		if err == nil {
+			yield(key)
+		}
+		return err
 	case items == nil:
 		yield(single)
 	case len(items.List) > 0:
@@ -90,10 +98,33 @@ func each(ctx context.Context, job *jobfile.Job, yield func(string) bool) error 
 	return nil
 }
 
+// sinceOf is the value of {since}, which is the key of a unit: the greatest time of the column less the
+// lag. A time after now is wrong, and would hide what comes.
+func sinceOf(ctx context.Context, job *jobfile.Job, database *output.Output) (string, error) {
+	if database == nil {
+		return job.Since.From, nil
+	}
+	query := fmt.Sprintf("SELECT max(%s) FROM %s WHERE %[1]s <= '%[3]s'", quote(job.Since.Column), quote(job.Name), time.Now().UTC().Format(time.RFC3339))
+	for text, err := range database.Query(ctx, query) {
+		for _, form := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime} {
+			if at, wrong := time.Parse(form, text); wrong == nil {
+				return job.Since.Lag.Before(at).Format(form), err
+			}
+		}
+		return "", cmp.Or(err, fmt.Errorf("since: %q in the column %s is no time such as 2025-01-31T10:00:00Z", text, job.Since.Column))
+	}
+	return job.Since.From, nil
+}
+
 // FetchedAgain are the keys of the units that each run fetches again.
-func FetchedAgain(r *jobfile.Range) (keys []string) {
+func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output) (keys []string, err error) {
+	r := job.Range
+	if job.Since != nil {
+		key, err := sinceOf(ctx, job, database) // nothing may have come since the run before
+		return []string{key}, err
+	}
 	if r == nil || r.Again.N == 0 {
-		return nil
+		return nil, nil
 	}
 	after := r.Again.Before(r.To)
 	for at := range starts(r) {
@@ -101,7 +132,7 @@ func FetchedAgain(r *jobfile.Range) (keys []string) {
 			keys = append(keys, keyOf(r, at))
 		}
 	}
-	return keys
+	return keys, nil
 }
 
 // starts are the starts of the steps of a range.
@@ -241,9 +272,11 @@ func queryOf(ctx context.Context, o *output.Output, items *jobfile.Items) (strin
 	if there := append([]string{"id", "unit", "fetched_at", "body"}, d.Columns...); !slices.Contains(there, items.Column) {
 		return "", fmt.Errorf("the job %s in %s has no column %q; there are %s", d.Name, items.Job, items.Column, strings.Join(there, ", "))
 	}
-	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 	return "SELECT DISTINCT " + quote(items.Column) + " FROM " + quote(d.Name) + " ORDER BY 1", nil
 }
+
+// quote makes an identifier of SQL.
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // Request is the request of a unit.
 type Request struct {

@@ -29,7 +29,7 @@ func load(t testing.TB, text string) *jobfile.Job {
 // urls are the URLs of all units.
 func urls(t testing.TB, j *jobfile.Job) (list []string) {
 	t.Helper()
-	for u, err := range Of(t.Context(), j) {
+	for u, err := range Of(t.Context(), j, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +81,14 @@ func TestTheLastPartOfARangeIsFetchedAgainByEachRun(t *testing.T) {
 		} {
 			j := load(t, "name: a\nrequest: \"https://api.test/{date}\"\nrange: {"+c.dates+"}")
 			var last string
-			for u, err := range Of(t.Context(), j) {
+			for u, err := range Of(t.Context(), j, nil) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				last = u.Key
 			}
-			if again := strings.Join(FetchedAgain(j.Range), " "); last != c.last || again != c.again {
-				t.Errorf("%s: the last is %s, again are %q", c.dates, last, again)
+			if again, err := FetchedAgain(t.Context(), j, nil); err != nil || last != c.last || strings.Join(again, " ") != c.again {
+				t.Errorf("%s: the last is %s, again are %q, %v", c.dates, last, again, err)
 			}
 		}
 	})
@@ -108,7 +108,7 @@ func TestStepsMeet(t *testing.T) {
 		}}
 		j := &jobfile.Job{Range: r, Request: jobfile.Request{Method: "GET", URL: "https://api.test/?a={from:unix}&b={to:unix}"}}
 		end, n, seen := "", 0, map[string]bool{}
-		for u, err := range Of(context.Background(), j) {
+		for u, err := range Of(context.Background(), j, nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestItemsComeFromListsAndFiles(t *testing.T) {
 		"{job: other.db, column: id}":      "other.db: there is no such file",
 	} {
 		var fault error
-		for _, err := range Of(t.Context(), load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items)) {
+		for _, err := range Of(t.Context(), load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items), nil) {
 			fault = err
 		}
 		if fault == nil || !strings.Contains(fault.Error(), want) {

@@ -28,8 +28,9 @@ type Job struct {
 	Name     string
 	File     string // absolute path of the job file
 	Request  Request
-	Range    *Range     // nil: the job has Items
-	Items    *Items     // nil: the job has a Range, or is a single request
+	Range    *Range // one of Range, Items and Since, or none: the job is a single request
+	Items    *Items
+	Since    *Since
 	Paginate Pagination // the zero value: answers have one page
 	Records  string     // path of the records in a body, such as data.items; "": the body itself
 	ID       []string   // paths in a record that identify it; empty: the hash of the record
@@ -56,7 +57,7 @@ func (j *Job) ColumnNames() []string {
 }
 
 // Request is the request of a unit. URL, Body and the values of Headers may have the
-// placeholders {date}, {from}, {to} and {item}.
+// placeholders {date}, {from}, {to}, {item} and {since}.
 type Request struct {
 	Method      string // in capitals
 	URL         string
@@ -94,6 +95,13 @@ func (s Step) Before(at time.Time) time.Time {
 
 // String returns the step as it is written, such as "1d".
 func (s Step) String() string { return fmt.Sprintf("%d%s", s.N, s.Unit) }
+
+// Since has each run ask for what is newer than the greatest value of a column, which {since} is.
+type Since struct {
+	Column string
+	From   string // in place of it while there are no records
+	Lag    Step   // so much earlier than that value
+}
 
 // Items are the items of a job. Each item is a unit. One of List, File and Job is set.
 type Items struct {
@@ -238,7 +246,7 @@ func parseURL(s string) (string, error) {
 }
 
 // placeholder finds {date}, {date:2006/01} and the like.
-var placeholder = regexp.MustCompile(`\{(date|from|to|item)(:[^{}]*)?\}`)
+var placeholder = regexp.MustCompile(`\{(date|from|to|item|since)(:[^{}]*)?\}`)
 
 // Placeholders are the names of the placeholders in a text.
 func Placeholders(text string) []string {
@@ -259,12 +267,12 @@ var braced = regexp.MustCompile(`\{([A-Za-z_]+)(:[^{}]*)?\}`)
 
 // checkPlaceholders refuses words in braces that are no placeholders.
 func checkPlaceholders(s string) error {
-	words := []string{"date", "from", "to", "item"}
+	words := []string{"date", "from", "to", "item", "since"}
 	for _, found := range braced.FindAllStringSubmatch(s, -1) {
 		if !slices.Contains(words, found[1]) {
-			return fmt.Errorf("has {%s}, which is no placeholder%s; there are {date}, {from}, {to} and {item}", found[1], policy.DidYouMean(found[1], words))
+			return fmt.Errorf("has {%s}, which is no placeholder%s; there are {date}, {from}, {to}, {item} and {since}", found[1], policy.DidYouMean(found[1], words))
 		}
-		if form := strings.TrimPrefix(found[2], ":"); found[2] != "" && (found[1] == "item" || !isDateForm(form)) {
+		if form := strings.TrimPrefix(found[2], ":"); found[2] != "" && (found[1] == "item" || found[1] == "since" || !isDateForm(form)) {
 			return fmt.Errorf("has {%s%s}, whose form is none; write one such as {date:2006/01/02} or {date:unix}", found[1], found[2])
 		}
 	}

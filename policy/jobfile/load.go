@@ -87,7 +87,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 	j := r.job
 	return []policy.Field{
 		policy.Required("name", "Of the job and its table: letters, digits, - and _.", policy.Parsed(r.d, &j.Name, parseName, func() policy.Node { return policy.PatternNode(nameForm.String()) })),
-		policy.Required("request", "What is asked for each unit. {date}, {from}, {to} and {item} are replaced.", policy.NewValue(
+		policy.Required("request", "What is asked for each unit. {date}, {from}, {to}, {item} and {since} are replaced.", policy.NewValue(
 			func(n *yaml.Node, path string) { *idempotent = r.request(n, path) },
 			func() policy.Node { return policy.EitherNode(urlNode(), policy.ObjectNode(r.requestFields())) },
 		)),
@@ -95,6 +95,10 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 			return policy.ObjectNode(r.rangeFields(&Range{}, new(string), new(string)))
 		})),
 		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, r.itemsNode)),
+		policy.Optional("since", "The column of the records by which each run goes on, in place of range and items.", policy.NewValue(func(n *yaml.Node, path string) {
+			j.Since = &Since{}
+			r.d.Mapping(n, path, r.sinceFields(j.Since)...)
+		}, func() policy.Node { return policy.ObjectNode(r.sinceFields(&Since{})) })),
 		policy.Optional("paginate", "How an answer leads to the next page.", policy.NewValue(r.paginate, func() policy.Node {
 			return policy.EitherNode(policy.WordNode(pageStyles...), policy.ObjectNode(r.pageFields()))
 		})),
@@ -140,6 +144,11 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	if set["range"] != nil && set["items"] != nil {
 		r.d.Failf(set["items"], "items", "does not go with range: a job has one of both")
 	}
+	if n := set["since"]; n != nil && (set["range"] != nil || set["items"] != nil) {
+		r.d.Failf(n, "since", "goes neither with range nor with items")
+	} else if n != nil && !slices.Contains(j.ColumnNames(), j.Since.Column) {
+		r.d.Failf(n, "since.column", "names no column of columns")
+	}
 	if j.Collect.Every > 0 && set["workers"] == nil {
 		j.Workers = collectionWorkers
 	}
@@ -150,7 +159,7 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			}
 		}
 	} else {
-		for _, key := range []string{"range", "paginate", "errors"} {
+		for _, key := range []string{"range", "since", "paginate", "errors"} {
 			if n := set[key]; n != nil {
 				r.d.Failf(n, key, "is for backfills, which have no every")
 			}
@@ -170,6 +179,8 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 		known = []string{"date", "from", "to"}
 	case set["items"] != nil:
 		known = []string{"item"}
+	case set["since"] != nil:
+		known = []string{"since"}
 	}
 	n := set["request"]
 	if n == nil {
@@ -183,7 +194,7 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		for _, name := range Placeholders(texts[key]) {
 			if used = true; !slices.Contains(known, name) {
-				r.d.Failf(n, key, "has {%s}, and the job has no %s", name, cmp.Or(map[string]string{"item": "items"}[name], "range"))
+				r.d.Failf(n, key, "has {%s}, and the job has no %s", name, cmp.Or(map[string]string{"item": "items", "since": "since"}[name], "range"))
 			}
 		}
 	}

@@ -54,6 +54,15 @@ func (r *reader) rangeFields(to *Range, first, last *string) []policy.Field {
 	}
 }
 
+// sinceFields are the keys of since.
+func (r *reader) sinceFields(to *Since) []policy.Field {
+	return []policy.Field{
+		policy.Required("column", "A column of columns with times, such as 2025-01-31T10:00:00Z.", r.d.Label(&to.Column)),
+		policy.Required("from", "What {since} is while there are no records.", r.plain(&to.From)),
+		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h.", policy.Parsed(r.d, &to.Lag, parseStep, stepNode)),
+	}
+}
+
 // plain reads a single value as it is.
 func (r *reader) plain(to *string) policy.Value {
 	return policy.Parsed(r.d, to, func(s string) (string, error) { return s, nil }, policy.TextNode)

@@ -6,7 +6,6 @@ package storehealth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -182,19 +181,17 @@ func (h *Health) LostSite(now time.Time, site string) {
 	h.mu.Lock()
 	h.setLoss(now, site)
 	h.lost.Sites++
-	quiet, others := now.Sub(h.lossLogged) < lineEvery, h.unloggedLosses
-	if h.unloggedLosses++; !quiet {
-		h.lossLogged, h.unloggedLosses = now, 0
+	quiet := now.Sub(h.lossLogged) < lineEvery
+	if quiet {
+		h.unloggedLosses++ // Report has them
+	} else {
+		h.lossLogged = now
 	}
 	h.mu.Unlock()
 	if quiet {
 		return
 	}
-	before := ""
-	if others > 0 {
-		before = fmt.Sprintf(", and %d times of other sites before", others)
-	}
-	h.log.WithField("site", site).Warnf("the store has lost budgets of %s (flushed, evicted, removed or overwritten)%s: what is held is said again, and nothing of them is granted for %v", site, before, store.RecoveryTime)
+	h.log.WithField("site", site).Warnf("the store has lost budgets of %s (flushed, evicted, removed or overwritten): what is held is said again, and nothing of them is granted for %v", site, store.RecoveryTime)
 }
 
 // setLoss records the time of a loss, with the lock held.
