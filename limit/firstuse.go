@@ -16,6 +16,7 @@ type firstUse struct {
 	openedWith    int64 // the part of used that was taken at the start
 	start         int64
 	lastTake      int64 // time of the last take
+	lastSent      int64 // when a request was sent last of those that were sent after their take
 	previousStart int64 // start of the previous window
 	end           int64 // 0: no window is open
 	closed        bool  // nothing may be taken in this window
@@ -82,9 +83,10 @@ func (m *firstUse) Postpone(now, taken time.Time, n int64) {
 		m.spent.remove(at, n)
 		m.spent.add(v, n)
 	}
-	if n > 0 && m.end != 0 && (!known || at <= m.start) {
+	if n > 0 && m.end != 0 && (!known || at <= m.start || m.closed) {
 		m.end = max(m.end, v+m.window)
 	}
+	m.lastSent = v
 }
 
 // Give may concern the request that opened the window. If others followed, the start of the
@@ -125,7 +127,7 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 
 // close allows nothing while requests after an unsent request may still count.
 func (m *firstUse) close(v, at int64) {
-	if end := m.lastTake + m.window; m.lastTake > at && end > v {
+	if end := max(m.lastTake, m.lastSent) + m.window; m.lastTake > at && end > v {
 		m.closed, m.end = true, max(m.end, end)
 	}
 }

@@ -177,9 +177,9 @@ func (m *fixed) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *fixed) Done(now, taken time.Time, n int64, _ Outcome) {
+func (m *fixed) Done(now, taken time.Time, n int64, o Outcome) {
 	m.at(now)
-	if at, known := m.clock.past(taken); known {
+	if at, known := m.clock.past(taken); known && o.arrived() {
 		m.arrived(at, amount(n))
 	}
 }

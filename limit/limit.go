@@ -78,6 +78,9 @@ const (
 	Abandoned         // by the client
 )
 
+// arrived reports whether the request has certainly reached the server and is not on its way any more.
+func (o Outcome) arrived() bool { return o == Success || o == Refused }
+
 // Unknown is When's result if the time depends on a Done: so far away that a timer for it
 // never fires.
 var Unknown = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)

@@ -367,3 +367,45 @@ func TestWhatIsOwedIsPaidWindowByWindowAlsoWithSomethingInFlight(t *testing.T) {
 		t.Errorf("it waits until %v", at.Sub(began))
 	}
 }
+
+// A request that its client has left, or whose connection has broken, may still be on its way.
+func TestARequestThatWasLeftCountsUntilItCertainlyHasArrived(t *testing.T) {
+	for _, o := range []limit.Outcome{limit.Abandoned, limit.Failed} {
+		m := build(t, limit.Spec{As: limit.Rolling, Amount: 1, Window: 10 * time.Second})
+		m.Take(began, 1)
+		m.Done(began.Add(time.Millisecond), began, 1, o)
+		if at, _ := m.When(began.Add(10*time.Second+20*time.Millisecond), 1); !at.After(began.Add(10*time.Second + 20*time.Millisecond)) {
+			t.Errorf("rolling, outcome %d: the next goes %v after it", o, at.Sub(began))
+		}
+		m = build(t, limit.Spec{As: limit.Fixed, Amount: 1, Window: 10 * time.Second})
+		boundary := began.Truncate(10 * time.Second).Add(10 * time.Second)
+		sent := boundary.Add(-time.Millisecond)
+		m.Take(sent, 1)
+		m.Done(sent.Add(time.Microsecond), sent, 1, o)
+		if at, _ := m.When(boundary, 1); !at.After(boundary) {
+			t.Errorf("fixed, outcome %d: the next goes %v after the boundary", o, at.Sub(boundary))
+		}
+	}
+}
+
+// The request that has opened a window was given back: the server's window begins with another, when
+// that is sent.
+func TestAFirstUseWhoseFirstRequestIsGivenBackEndsAfterTheOthersWereSent(t *testing.T) {
+	second, sent, given := began.Add(time.Second), began.Add(3*time.Second), began.Add(2*time.Second)
+	for _, before := range []bool{true, false} {
+		m := build(t, limit.Spec{As: limit.FirstUse, Amount: 3, Window: 10 * time.Second})
+		m.Take(began, 1)
+		m.Take(second, 1)
+		if before {
+			m.Postpone(sent, second, 1)
+			given = sent
+		}
+		m.Give(given, began, 1)
+		if !before {
+			m.Postpone(sent, second, 1)
+		}
+		if at, _ := m.When(sent, 1); at.Before(sent.Add(10 * time.Second)) {
+			t.Errorf("sent before it was given back: %v: the next goes %v after it was sent", before, at.Sub(sent))
+		}
+	}
+}

@@ -237,11 +237,11 @@ func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
 }
 
 // Done counts a take from now on: its request has arrived.
-func (m *rolling) Done(now, taken time.Time, n int64, _ Outcome) {
+func (m *rolling) Done(now, taken time.Time, n int64, o Outcome) {
 	v := m.clock.At(now)
 	m.expire(v)
 	at, known := m.clock.past(taken)
-	if !known {
+	if !known || !o.arrived() {
 		return
 	}
 	if t := m.findInFlight(at); t != nil {

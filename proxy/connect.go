@@ -236,7 +236,7 @@ func (o *opening) clientName(r *http.Request) string {
 }
 
 func (o *opening) dial(ctx context.Context) (net.Conn, error) {
-	return o.snapshot.Dial(upstream.WithVia(ctx, o.via), o.host, o.port)
+	return o.snapshot.Upstream().Dial(upstream.WithVia(ctx, o.via), o.host, o.port)
 }
 
 // relay copies bytes both ways until both sides are done.

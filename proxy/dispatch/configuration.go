@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -278,11 +277,6 @@ func (st *Snapshot) CheckAddress(ip netip.Addr, port uint16) error {
 		return nil
 	}
 	return st.guard.Check(netip.AddrPortFrom(ip, port))
-}
-
-// Dial opens the connection of a tunnel, through the next hop where there is one.
-func (st *Snapshot) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
-	return st.upstream.Dial(ctx, host, port)
 }
 
 // succession returns the limits that a site has had, and those that it has now and had not.

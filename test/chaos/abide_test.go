@@ -82,8 +82,8 @@ func (a *abide) start() {
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(w.roots.PEM())
 	link := a.link
-	server, err := proxy.New(proxy.Options{
-		Policy: w.policy(0), CA: w.authority, Metrics: metrics.New(100), Log: log, Keeping: keeping,
+	server, err := proxy.New(dispatch.Options{
+		Policy: w.policy(0), Metrics: metrics.New(100), Log: log, Keeping: keeping,
 		Upstream: func(t *upstream.Transport) http.RoundTripper {
 			t.TLS.RootCAs = trusted
 			t.Dial = func(ctx context.Context, host string, port uint16) (net.Conn, error) {
@@ -96,7 +96,7 @@ func (a *abide) start() {
 			}
 			return t
 		},
-	})
+	}, w.authority)
 	w.check(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	front := w.net.listen(a.name, fmt.Sprintf("127.0.0.1:%d", 3128+a.index))

@@ -28,6 +28,7 @@ type client struct {
 	h2      bool
 	conn    net.Conn // of plain requests; nil: none
 	from    *bufio.Reader
+	life    int64        // of the abide to which conn leads
 	opened  *http.Client // of https
 	answers int          // that were right
 }
@@ -260,6 +261,10 @@ func (c *client) plain(ctx context.Context, all []*http.Request) (answers []answ
 		rest, _ := c.from.Peek(c.from.Buffered())
 		c.world.fault("%s: %d bytes more than the answer: %.100q", c.name, len(rest), rest)
 		hangUp(nil)
+	}
+	if life := c.abide.life.Load(); life != c.life { // the connection was one of the life before
+		hangUp(nil)
+		c.life = life
 	}
 	if c.conn == nil {
 		nc, err := c.abide.reach(ctx, false)
