@@ -4,7 +4,7 @@
 // open details, selections and scrolling stay.
 (() => {
 	const live = document.getElementById("live");
-	const pending = new Map(); // id → HTML that waits until nobody is about to click
+	const pending = new Map(); // id → HTML that waits until nobody is about to click, and since when
 	const folds = JSON.parse(sessionStorage.getItem("folds") || "{}"); // path of details → whether the reader has them open
 
 	// keyOf is what a row is found by when rows have changed places.
@@ -86,14 +86,15 @@
 	// aimed tells whether somebody may be about to click into a part: rows must not move then.
 	function aimed(part) {
 		const still = performance.now() - moved;
-		return down || still < 800 || still < 10_000 && part.querySelector(":is(a, button, summary):hover") !== null;
+		return down || still < 800 || still < 5_000 && part.querySelector(":is(a, button, summary):hover") !== null;
 	}
 
 	function replace(id, html) {
 		const part = document.getElementById(id);
 		if (!part) return;
-		if (aimed(part)) {
-			pending.set(id, html);
+		const since = pending.get(id)?.since ?? performance.now();
+		if (aimed(part) && performance.now() - since < 10_000) {
+			pending.set(id, { html, since });
 			return;
 		}
 		pending.delete(id);
@@ -197,6 +198,6 @@
 		replace(id, html);
 	});
 	setInterval(() => {
-		for (const [id, html] of [...pending]) replace(id, html);
+		for (const [id, { html }] of [...pending]) replace(id, html);
 	}, 250);
 })();
