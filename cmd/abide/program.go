@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -81,6 +83,15 @@ func onFreePorts(p *policy.Policy) *policy.Policy {
 	return &ours
 }
 
+// addressOfRun returns the address of the proxy that each "abide run" in this working directory tries first: crawlers
+// store the address with requests that they send in a later run, as Scrapy does in JOBDIR.
+func addressOfRun(data string) string {
+	dir, _ := os.Getwd() // without one, data alone tells runs apart
+	hash := fnv.New32a()
+	io.WriteString(hash, dir+"\n"+data)
+	return fmt.Sprint("127.0.0.1:", 20_000+hash.Sum32()%10_000) // below the ports that systems give to clients
+}
+
 // runDrain bounds timeouts.drain of an abide that a command has for itself.
 const runDrain = time.Second
 
@@ -101,8 +112,13 @@ func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 	if err := startFaults(p); err != nil {
 		return err
 	}
-	if a.listener, err = a.listen(ctx, p, "listen", p.Listen); err != nil {
-		return err
+	if p.Open.Run {
+		a.listener, _ = net.Listen("tcp", addressOfRun(p.Data)) // if it is in use, another port will do
+	}
+	if a.listener == nil {
+		if a.listener, err = a.listen(ctx, p, "listen", p.Listen); err != nil {
+			return err
+		}
 	}
 	if err := a.listenOpen(ctx, p); err != nil {
 		return err

@@ -44,8 +44,9 @@ clients in any language use it and trust its CA, and runs the command. It ends
 with the command, and with the command's status (128+n for signal n).
 
 The configuration is the one that "abide serve" would have, except that listen
-and admin.listen are free ports of 127.0.0.1; "abide status" and "abide explain"
-find them while the command runs (not with data: none). Where the configuration
+and admin.listen are free ports of 127.0.0.1 (listen is the same one in each run
+in a directory, if it is free); "abide status" and "abide explain" find them
+while the command runs (not with data: none). Where the configuration
 does not say otherwise, all https is opened (intercept: all), so that its limits
 are seen, and the log is at level warn.
 
