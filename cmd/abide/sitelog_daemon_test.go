@@ -97,7 +97,7 @@ sites: [{host: api.test, pool: p, insecure: true}]
 	d.signal(syscall.SIGTERM)
 	d.status()
 	for _, want := range []string{
-		"sent, attempt 1, with the token alice", `refused after .*: status 429, of the \w+, until .* \(Retry-After\)`, "is sent again: refused",
+		"sent, attempt 1, with the token alice", `refused after .*: status 429, of the \w+ until .* \(Retry-After\)`, "is sent again: refused",
 		`held until .*`, `let go after `, "sent, attempt 2, with the token alice", "answered after .*: status 200",
 	} {
 		if !regexp.MustCompile(`level=debug msg="request 1, GET http://api\.test:80: ` + want).MatchString(d.log.String()) {
