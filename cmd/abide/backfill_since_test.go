@@ -44,7 +44,9 @@ func TestSinceFetchesWhatIsNewerThanTheNewestRecord(t *testing.T) {
 	defer postgres.Close()
 	for _, output := range []string{"issues.db", postgres.Database(t)} {
 		dir := t.TempDir()
+		mu.Lock()
 		asked, updated = nil, map[string]string{"a": "2024-01-05T10:00:00Z", "b": "2024-01-07T10:00:00Z"}
+		mu.Unlock()
 		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
 		write(t, filepath.Join(dir, "issues.yaml"), "name: issues\nrequest: http://api.test/?since={since}\nid: id\ncolumns: [updated_at]\nsince: {column: updated_at, from: 2024-01-01, lag: 1h}\noutput: "+output+"\n")
 		run := func(records string, args ...string) {
@@ -64,14 +66,20 @@ func TestSinceFetchesWhatIsNewerThanTheNewestRecord(t *testing.T) {
 		run("", "backfill", "--dry-run")
 		run("", "backfill", "--quiet")
 		run("a b", "export")
+		mu.Lock()
 		updated["a"], updated["c"] = "2024-01-07T10:30:00Z", "2024-01-07T11:00:00Z"
+		mu.Unlock()
 		run("", "backfill", "--quiet")
 		run("a b c", "export")
+		mu.Lock()
 		updated["d"] = "9999-01-01T00:00:00Z" // is wrong, and hides nothing
+		mu.Unlock()
 		run("", "backfill", "--quiet")
 		run("", "backfill", "--quiet")
+		mu.Lock()
 		if want := []string{"2024-01-01", "2024-01-07T09:00:00Z", "2024-01-07T10:00:00Z"}; !slices.Equal(asked, append(want, want[2])) {
 			t.Errorf("%s: it asked since %q", output, asked)
 		}
+		mu.Unlock()
 	}
 }
