@@ -117,6 +117,9 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 	if to.begin(strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")) != nil {
 		return
 	}
+	if compressor, ok := to.to.(*gzip.Writer); ok {
+		defer compressor.Close() // a reader who is gone needs no end
+	}
 	token := e.policy().Admin.Token
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()

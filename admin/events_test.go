@@ -299,7 +299,7 @@ func TestEventsAreAboutTheSitesThatAreAskedFor(t *testing.T) {
 // TestEventsAreCompressedForWhoAcceptsThat: each event comes at once, whole, and what is sent again costs little.
 func TestEventsAreCompressedForWhoAcceptsThat(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, b *eventBed) {
-		conn := b.ask("", "Accept-Encoding: br, gzip\r\n")
+		conn := b.ask("?count=3", "Accept-Encoding: br, gzip\r\n")
 		defer conn.Close()
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil || answer.Header.Get("Content-Encoding") != "gzip" || answer.Header.Get("Vary") != "Accept-Encoding" {
@@ -318,6 +318,11 @@ func TestEventsAreCompressedForWhoAcceptsThat(t *testing.T) {
 			if !found || time.Since(began) > eventEvery {
 				t.Errorf("snapshot %d: %v after %v, %v", n, found, time.Since(began), lines.Err())
 			}
+		}
+		for lines.Scan() {
+		}
+		if err := lines.Err(); err != nil { // the end of what is compressed is there
+			t.Error(err)
 		}
 	})
 }
