@@ -74,7 +74,7 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	if r.Own && !found.Site && b.Word == "site" && a.Lesson.Scope != learn.Site && a.Lesson.Documented != learn.Site {
 		b.At, b.Word = queue.Scope{Limit: l.Name, Key: l.Key}, "token" // until others show that it is the site's
 	}
-	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, Pooled: r.Pooled, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block, Failure: a.Unavailable && !a.Closed, Again: a.Closed, Down: a.Unavailable}
+	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, Pooled: r.Pooled, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block, Failure: a.Unavailable && !a.Closed, Again: a.Closed}
 	to.Update([]queue.Update{{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 		if p, ok := m.(*ledger.HiddenRate); ok {
 			b.Until, b.Alone = p.Refused(now, refusal)

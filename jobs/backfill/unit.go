@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -151,8 +150,13 @@ const mostOfAnswer = 200
 
 // obey does with the unit of an answer what a rule of the job says.
 func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule, body []byte, f *send.Failure) error {
-	f = cmp.Or(f, &send.Failure{})
-	f.Text, f.Permanent, f.Status = strings.TrimPrefix(f.Text+", ", ", ")+"the answer, for which errors says "+rule.Then+", begins with "+shorten.To(mostOfAnswer, string(body)), false, 0
+	text := "the answer, for which errors says " + rule.Then + ", begins with " + shorten.To(mostOfAnswer, string(body))
+	if f == nil {
+		f = &send.Failure{}
+	} else {
+		text = f.Text + ", " + text
+	}
+	f.Text, f.Permanent, f.Status = text, false, 0 // the rule says what to do, whatever the status means
 	last := output.Page{Checkpoint: c.Checkpoint, Done: true}
 	switch rule.Then {
 	case "retry":

@@ -92,7 +92,6 @@ type Refusal struct {
 	Block       bool      // the server refuses everything for a while, and asking prolongs it
 	Failure     bool      // the server may have failed, which says nothing of a rate
 	Again       bool      // the server has refused like this before, and that was not taken for a limit
-	Down        bool      // the server may be out of order
 }
 
 // Refused takes a refusal, and returns when the next request may go. alone: that says nothing of
@@ -201,10 +200,11 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 		}
 	}
 	p.stop.active, p.stop.failure = true, p.stop.failure && r.Failure
-	if !r.Down {
+	failed := r.Failure || r.Again
+	if !failed {
 		p.told, p.stop.told, p.stop.down = true, true, 0
 	}
-	if r.Down && p.told {
+	if failed && p.told {
 		p.stop.down = cmp.Or(p.stop.down, sent)
 	} else {
 		p.stop.refused = max(p.stop.refused, sent)
