@@ -14,6 +14,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/proxy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
@@ -171,7 +172,7 @@ func (l *link) pass(ctx context.Context) error {
 	l.mu.Lock()
 	dark, fails, slow := l.dark, l.fails, l.slow
 	l.mu.Unlock()
-	if err := pause(ctx, max(time.Until(dark), 0)+l.net.latency()/10+slow); err != nil {
+	if err := clock.Sleep(ctx, max(time.Until(dark), 0)+l.net.latency()/10+slow); err != nil {
 		return err
 	}
 	if l.killed.Load() || time.Now().Before(fails) {

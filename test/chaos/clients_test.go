@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 // client is a crawler that sends one request after the other to one site through one abide.
@@ -43,7 +45,7 @@ func (c *client) run() {
 		if c.answers == before { // as crawlers do after a failure
 			think += 2 * time.Second
 		}
-		pause(c.world.ctx, time.Duration(c.random.Int64N(int64(think)+1)))
+		clock.Sleep(c.world.ctx, time.Duration(c.random.Int64N(int64(think)+1)))
 	}
 }
 
@@ -292,7 +294,7 @@ func (c *client) plain(ctx context.Context, all []*http.Request) (answers []answ
 	written := make(chan error, 1)
 	go func() {
 		_, err := nc.Write(text.Bytes()[:part])
-		if err == nil && part < text.Len() && pause(ctx, rest) == nil {
+		if err == nil && part < text.Len() && clock.Sleep(ctx, rest) == nil {
 			_, err = nc.Write(text.Bytes()[part:])
 		}
 		written <- err
@@ -306,7 +308,7 @@ func (c *client) plain(ctx context.Context, all []*http.Request) (answers []answ
 			}
 		}
 		if patient && c.random.IntN(20) == 0 {
-			pause(ctx, time.Duration(c.random.IntN(2000))*time.Millisecond)
+			clock.Sleep(ctx, time.Duration(c.random.IntN(2000))*time.Millisecond)
 		}
 		body, err := io.ReadAll(resp.Body)
 		answers = append(answers, answer{resp, string(body), err})

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 const (
@@ -115,18 +117,6 @@ func (n *network) within(most int) int {
 	return n.random.IntN(max(most, 1))
 }
 
-// pause waits; it returns the error of a context that ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // dial connects to a name, as a client with the address from. room is the number of bytes in each
 // direction that may be written and not yet read. With TLS it is unlimited: HTTP/2 and TLS hold a
 // lock while they write, and in a bubble no time passes while a goroutine waits for a lock.
@@ -135,11 +125,11 @@ func (n *network) dial(ctx context.Context, from netip.Addr, name string, room i
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
 	for { // a lost packet is sent again
-		if err := pause(ctx, n.latency()); err != nil {
+		if err := clock.Sleep(ctx, n.latency()); err != nil {
 			return fails(err)
 		}
 		if left := n.darkFor(name); left > 0 {
-			if err := pause(ctx, left); err != nil {
+			if err := clock.Sleep(ctx, left); err != nil {
 				return fails(err)
 			}
 			continue
@@ -152,7 +142,7 @@ func (n *network) dial(ctx context.Context, from netip.Addr, name string, room i
 	port := n.port
 	n.mu.Unlock()
 	if l == nil || refusing {
-		if err := pause(ctx, n.latency()); err != nil {
+		if err := clock.Sleep(ctx, n.latency()); err != nil {
 			return fails(err)
 		}
 		return fails(os.NewSyscallError("connect", syscall.ECONNREFUSED))
@@ -165,7 +155,7 @@ func (n *network) dial(ctx context.Context, from netip.Addr, name string, room i
 		far.Close()
 		return fails(os.NewSyscallError("connect", syscall.ECONNREFUSED))
 	}
-	if err := pause(ctx, n.latency()); err != nil {
+	if err := clock.Sleep(ctx, n.latency()); err != nil {
 		near.Close()
 		return fails(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 // kind says how a site behaves.
@@ -293,10 +295,10 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	case choice < 35: // the answer takes longer than abide waits
-		pause(r.Context(), time.Minute)
+		clock.Sleep(r.Context(), time.Minute)
 		panic(http.ErrAbortHandler)
 	}
-	pause(r.Context(), time.Duration(s.world.net.within(80))*time.Millisecond)
+	clock.Sleep(r.Context(), time.Duration(s.world.net.within(80))*time.Millisecond)
 	if s.world.net.within(2) == 0 {
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 	}
@@ -307,7 +309,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, answer[:part])
 	if part < size {
 		http.NewResponseController(w).Flush()
-		pause(r.Context(), time.Duration(s.world.net.within(300))*time.Millisecond)
+		clock.Sleep(r.Context(), time.Duration(s.world.net.within(300))*time.Millisecond)
 		io.WriteString(w, answer[part:])
 	}
 }
@@ -384,7 +386,7 @@ func (s *site) answerHostile(c *conn) {
 			continue
 		case 10: // one byte after the other
 			for _, b := range []byte(whole[:min(len(whole), 40)]) {
-				if !write(string(b)) || pause(s.world.ctx, 50*time.Millisecond) != nil {
+				if !write(string(b)) || clock.Sleep(s.world.ctx, 50*time.Millisecond) != nil {
 					return
 				}
 			}
@@ -397,7 +399,7 @@ func (s *site) answerHostile(c *conn) {
 			c.reset()
 			return
 		case 12: // nothing for a while
-			pause(s.world.ctx, time.Duration(net.within(20))*time.Second)
+			clock.Sleep(s.world.ctx, time.Duration(net.within(20))*time.Second)
 		case 13: // a part of a chunk
 			write(fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", head, len(body)+1, body))
 			return
