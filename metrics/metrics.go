@@ -24,7 +24,7 @@ type Metrics struct {
 	// series, so that an alert on > 0 ends by itself and sites without faults cost nothing.
 	Breakers     *asked[[]status.Breaker]
 	Tokens       *tokenCollector
-	Jobs         *asked[[]status.Job] // of this process
+	Jobs         *asked[[]status.Job] // of this process, or else of this machine
 	Certificates *asked[int]          // that are cached
 	Permits      *asked[int]          // open ones of crawlers without a proxy
 
@@ -228,8 +228,13 @@ func newJobs() *asked[[]status.Job] {
 }
 
 func collectJobs(list []status.Job, to chan<- prometheus.Metric) {
-	for _, one := range list {
-		name := label(one.Name)
+	jobs := map[string]status.Job{}
+	for _, one := range list { // of several processes that share an output, the one that counted last
+		if name := label(one.Name); one.Records >= jobs[name].Records {
+			jobs[name] = one
+		}
+	}
+	for name, one := range jobs {
 		to <- prometheus.MustNewConstMetric(jobRecordsDesc, prometheus.CounterValue, float64(one.Records), name)
 		if one.Round != nil {
 			to <- gaugeOf(jobLagDesc, one.Round.Lag, name)

@@ -52,7 +52,10 @@ again. docs/jobs.md has every form of a job file.`,
 		Example: `  abide backfill --dry-run orders.yaml
   abide backfill orders.yaml`,
 		Args: arguments(func(cmd *cobra.Command, args []string) error {
-			return cobra.ExactArgs(map[bool]int{false: 1}[flags.schema])(cmd, args)
+			if flags.schema {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
 		}),
 	}
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of job files")

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -371,18 +372,23 @@ func jobProcesses(p *policy.Policy) []registration {
 	return list
 }
 
-// runningJobs are the jobs that run on this machine, of processes that answer.
-func runningJobs(ctx context.Context, p *policy.Policy) (list []status.Job) {
-	for _, one := range jobProcesses(p) {
-		asking, cancel := context.WithTimeout(ctx, askJobTime)
-		body, err := callAPI(asking, http.MethodGet, one.Admin, p.Admin.Token, "jobs", nil, "knows jobs")
-		cancel()
-		var jobs []status.Job
-		if err == nil && json.Unmarshal(body, &jobs) == nil {
-			list = append(list, jobs...)
-		}
+// runningJobs are the jobs that run on this machine, of processes that answer in time.
+func runningJobs(ctx context.Context, p *policy.Policy) []status.Job {
+	ctx, cancel := context.WithTimeout(ctx, askJobTime)
+	defer cancel()
+	processes := jobProcesses(p)
+	answers := make([][]status.Job, len(processes))
+	var asking sync.WaitGroup
+	for i, one := range processes {
+		asking.Go(func() {
+			body, err := callAPI(ctx, http.MethodGet, one.Admin, p.Admin.Token, "jobs", nil, "knows jobs")
+			if err != nil || json.Unmarshal(body, &answers[i]) != nil {
+				answers[i] = nil
+			}
+		})
 	}
-	return list
+	asking.Wait()
+	return slices.Concat(answers...)
 }
 
 // knownJobsDir is the directory, in the data directory, that has a file for each job that was run
