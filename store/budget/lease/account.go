@@ -65,7 +65,7 @@ type Account struct {
 	usualAnswer   int64 // average time of an answer; 0: unknown
 	returnedAt    int64 // low: when the store became available again; 0: it was not away
 	membersBefore int64 // number of instances when the store was last available
-	manyAt        int64 // low: when as many were there; fewer count later, as the store may have lost its list
+	fewerSince    int64 // low: since when fewer are there, which count later, as the store may have lost its list; 0: none are
 	pause         int64 // between attempts
 	retryAt       int64
 	awayFor       int64 // duration of the current or last outage
@@ -313,9 +313,12 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 	if !r.Now.IsZero() {
 		a.store.observe(f.sent, at, r.Now)
 	}
-	if n := a.present(); n >= a.membersBefore || a.settledAt(at) > at.low {
-		a.membersBefore, a.manyAt = max(n, a.membersBefore), at.low
-	} else if at.low-a.manyAt >= int64(store.Lifetime(int(a.membersBefore))) {
+	switch n := a.present(); {
+	case n >= a.membersBefore || a.settledAt(at) > at.low:
+		a.membersBefore, a.fewerSince = max(n, a.membersBefore), 0
+	case a.fewerSince == 0:
+		a.fewerSince = at.low
+	case at.low-a.fewerSince >= int64(store.Lifetime(int(a.membersBefore))):
 		a.membersBefore = n
 	}
 	a.notes.receive(now, r.Notes)
