@@ -46,6 +46,13 @@ func (t *tally[K]) at(key K) *atomic.Uint64 {
 	return n
 }
 
+// addTo adds all counts to sums.
+func (t *tally[K]) addTo(sums map[K]uint64) {
+	for key, n := range t.all() {
+		sums[key] += n.Load()
+	}
+}
+
 // moveTo adds all counts to those of another tally and leaves nothing behind.
 func (t *tally[K]) moveTo(to *tally[K]) {
 	for key, n := range t.all() {

@@ -104,7 +104,7 @@ func (m *Metrics) Handler() http.Handler {
 // used at any time.
 func (m *Metrics) Site(name string) *Site { return m.sites.site(name) }
 
-// Sites lists the labelled sites by name, and "other".
+// Sites lists the sites that are counted apart by name, those without a label, too, and "other".
 func (m *Metrics) Sites() []SiteCount { return m.sites.counts() }
 
 // Failed lists the answers from status 400 on that clients got, by site, status and reason.

@@ -24,8 +24,10 @@ type Site struct {
 	times    atomic.Pointer[times]
 	idle     idleState
 	replaced atomic.Bool
-	used     atomic.Uint64 // sites.age at the last use
-	again    atomic.Int64  // Unix second of the last use but the first; 0: there was one
+	labelled atomic.Bool       // it has series of its own
+	folded   map[series]uint64 // what it had counted when it got its label; sites.mu guards it
+	used     atomic.Uint64     // sites.age at the last use
+	again    atomic.Int64      // Unix second of the last use but the first; 0: there was one
 }
 
 // series names a counter of a site.

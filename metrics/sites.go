@@ -16,36 +16,39 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// sites are the sites with a label of their own, at most max. It is safe for concurrent
-// use.
+// mostCounted is the number of sites that are counted apart, if not more of them have a label.
+const mostCounted = 10_000
+
+// sites are the sites that are counted apart. At most max of them have a label of their own: what the others count is
+// in the series of "other". It is safe for concurrent use.
 //
 // Every request looks its site up, so that takes no lock. The order of use has a shared
-// lock and is exact to max/4 additions of sites only: a site's use is recorded no more
+// lock and is exact to max/4 new labels only: the use of a site with a label is recorded no more
 // often.
 type sites struct {
 	max    int
-	other  *Site
-	index  sync.Map      // :: label → *Site
-	age    atomic.Uint64 // number of sites added
+	other  *Site         // of sites that are not counted apart
+	index  sync.Map      // :: name → *Site
+	age    atomic.Uint64 // number of labels given
 	took   *prometheus.HistogramVec
 	waited *prometheus.HistogramVec
 	free   atomic.Int64 // sites that may still have histograms of their own
 
-	mu    sync.Mutex                    // held also to give and to end histograms
-	order *simplelru.LRU[string, *Site] // nil: no site has a label
+	mu      sync.Mutex                    // held also to give and to end labels and histograms
+	counted *simplelru.LRU[string, *Site] // all
+	order   *simplelru.LRU[string, *Site] // those with a label
 }
 
 func newSites(maxSites int) *sites {
 	s := &sites{
-		max:    maxSites,
+		max:    max(maxSites, 1),
 		took:   histogramVec("upstream_duration_seconds", "How long a site took to answer.", answerBuckets),
 		waited: histogramVec("queue_wait_seconds", "How long requests were held before they could go.", waitBuckets),
 	}
 	s.free.Store(maxHistograms)
 	s.other = &Site{name: other, of: s}
-	if maxSites > 0 {
-		s.order, _ = simplelru.NewLRU(maxSites, s.evicted) // fails for sizes below 1 only
-	}
+	s.order, _ = simplelru.NewLRU(s.max, s.unlabelled) // fails for sizes below 1 only
+	s.counted, _ = simplelru.NewLRU(max(s.max, mostCounted), s.evicted)
 	return s
 }
 
@@ -57,7 +60,8 @@ func (s *sites) find(name string) *Site {
 
 // labelOf is the label of a site, which it gets while there is room, and "other" if it has none of its own.
 func (s *sites) labelOf(name string) string {
-	if name = label(name); s.find(name) == nil && !s.room() {
+	name = label(name)
+	if site := s.find(name); (site == nil || !site.labelled.Load()) && !s.room() {
 		return other
 	}
 	return s.site(name).name
@@ -67,7 +71,7 @@ func (s *sites) labelOf(name string) string {
 func (s *sites) room() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.order != nil && s.order.Len() < s.max
+	return s.order.Len() < s.max
 }
 
 func (s *sites) site(name string) *Site {
@@ -75,12 +79,12 @@ func (s *sites) site(name string) *Site {
 		if now := time.Now().Unix(); site.again.Load() != now {
 			site.again.Store(now)
 		}
-		if age := s.age.Load(); age-site.used.Load() >= uint64(s.max+3)/4 {
+		if age := s.age.Load(); !site.labelled.Load() || age-site.used.Load() >= uint64(s.max+3)/4 {
 			s.markUsed(site, age)
 		}
 		return site
 	}
-	if s.order == nil || name == other {
+	if name == other {
 		return s.other
 	}
 	if len(name) > maxLabel || !utf8.ValidString(name) {
@@ -89,12 +93,18 @@ func (s *sites) site(name string) *Site {
 	return s.add(strings.Clone(name)) // not a piece of a request's buffer
 }
 
-// markUsed moves a site to the most recently used end of the order.
+// markUsed moves a site to the most recently used end of the order, and gives it a label if it has none.
 func (s *sites) markUsed(site *Site, age uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	site.used.Store(age)
-	s.order.Get(site.name)
+	switch s.counted.Get(site.name); {
+	case site.replaced.Load(): // meanwhile
+	case !site.labelled.Load():
+		s.giveLabel(site)
+	default:
+		site.used.Store(age)
+		s.order.Get(site.name)
+	}
 }
 
 // add adds a site.
@@ -104,12 +114,21 @@ func (s *sites) add(name string) *Site {
 	site := s.find(name)
 	if site == nil {
 		site = &Site{name: name, of: s}
-		site.used.Store(s.age.Add(1))
+		s.giveLabel(site)
 		s.index.Store(name, site)
-		s.spare(time.Now())
-		s.order.Add(name, site)
+		s.counted.Add(name, site)
 	}
 	return site
+}
+
+// giveLabel gives a site a label. Its series begin at 0, as those of "other" have what it has counted. The caller holds mu.
+func (s *sites) giveLabel(site *Site) {
+	site.folded = map[series]uint64{}
+	site.counts.addTo(site.folded)
+	site.used.Store(s.age.Add(1))
+	site.labelled.Store(true)
+	s.spare(time.Now())
+	s.order.Add(site.name, site)
 }
 
 const (
@@ -128,19 +147,26 @@ func (s *sites) spare(now time.Time) {
 			return
 		}
 		s.order.Get(name)
+		s.counted.Get(name)
 	}
 }
 
-// evicted ends the histograms of a replaced site, whose other counts move to "other". order
-// calls it while mu is held.
+// unlabelled ends the histograms of a site that has lost its label. order calls it while mu is held.
+func (s *sites) unlabelled(_ string, site *Site) {
+	site.labelled.Store(false)
+	s.endTimes(site)
+}
+
+// evicted moves what a site has counted to "other", as the site is not counted apart any more. counted calls it while mu
+// is held.
 func (s *sites) evicted(name string, site *Site) {
+	s.order.Remove(name)
 	s.index.Delete(name)
 	site.replaced.Store(true)
-	s.endTimes(site)
 	site.moveOn()
 }
 
-// all lists the present sites by name; "other" first.
+// all lists the sites that are counted apart by name; "other" first.
 func (s *sites) all() []*Site {
 	list := []*Site{s.other}
 	for _, one := range s.index.Range {
@@ -150,14 +176,14 @@ func (s *sites) all() []*Site {
 	return list
 }
 
-func (s *sites) counts() []SiteCount {
-	var list []SiteCount
+// counts holds mu, so that what a site has counted is not missing while it moves to "other".
+func (s *sites) counts() (list []SiteCount) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, one := range s.all() {
-		c := one.snapshot()
-		if one.replaced.Load() || one == s.other && c == (SiteCount{Counts: status.Counts{Name: other}}) {
-			continue
+		if c := one.snapshot(); c != (SiteCount{Counts: status.Counts{Name: other}}) {
+			list = append(list, c)
 		}
-		list = append(list, c)
 	}
 	return list
 }
@@ -166,37 +192,50 @@ func (s *sites) Describe(to chan<- *prometheus.Desc) {
 	describe(to, requestsDesc, bytesDesc, replaysDesc, refusalsDesc, unreadDesc)
 }
 
-// Collect reads "other" first. A site that is replaced meanwhile is then missing once;
-// counted twice, the sum would fall afterwards. Idle sites are left out until something
-// happens.
+// Collect leaves out idle sites until something happens.
 func (s *sites) Collect(to chan<- prometheus.Metric) {
-	now := time.Now()
-	for _, site := range s.all() {
-		idle := site.idleFor(now)
-		if idle >= slotIdleTime && site != s.other {
-			s.mu.Lock()
-			s.endTimes(site)
-			s.mu.Unlock()
-		}
-		if idle < seriesIdleTime || site == s.other {
-			for _, one := range site.collect() {
-				to <- one
-			}
-		}
+	for _, one := range s.collect(time.Now()) {
+		to <- one
 	}
 }
 
-// collect returns nothing for a site that is being emptied, whose counters would fall. A
-// counter at zero has no series.
-func (s *Site) collect() (list []prometheus.Metric) {
-	site := &dto.LabelPair{Name: new("site"), Value: &s.name}
-	for at, n := range s.counts.all() {
-		if n := n.Load(); n > 0 {
-			list = append(list, &counterSnapshot{groups[at.group].desc, at.labels(site), float64(n)})
+// collect holds mu, so that no site gets or loses its label between the counts of it and those of "other", which would
+// fall afterwards.
+func (s *sites) collect(now time.Time) (list []prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := map[series]uint64{}
+	s.other.counts.addTo(rest)
+	for _, one := range s.index.Range {
+		site := one.(*Site)
+		if !site.labelled.Load() {
+			site.counts.addTo(rest)
+			continue
+		}
+		own := map[series]uint64{}
+		site.counts.addTo(own)
+		for at, n := range site.folded {
+			rest[at] += n
+			own[at] -= n
+		}
+		idle := site.idleFor(now)
+		if idle >= slotIdleTime {
+			s.endTimes(site)
+		}
+		if idle < seriesIdleTime {
+			list = append(list, seriesOf(&site.name, own)...)
 		}
 	}
-	if s.replaced.Load() {
-		return nil
+	return append(list, seriesOf(&s.other.name, rest)...)
+}
+
+// seriesOf are the series of the counts of a site. A counter at zero has none.
+func seriesOf(name *string, counts map[series]uint64) (list []prometheus.Metric) {
+	site := &dto.LabelPair{Name: new("site"), Value: name}
+	for at, n := range counts {
+		if n > 0 {
+			list = append(list, &counterSnapshot{groups[at.group].desc, at.labels(site), float64(n)})
+		}
 	}
 	return list
 }

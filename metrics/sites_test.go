@@ -106,7 +106,7 @@ func TestWhatNeverCameBackIsCountedApart(t *testing.T) {
 	}
 }
 
-func TestTheSiteNotUsedForLongestBecomesOther(t *testing.T) {
+func TestTheSiteNotUsedForLongestGivesItsLabelAway(t *testing.T) {
 	m := New(2)
 	a := m.Site("a")
 	a.Request("GET", 200, time.Second)
@@ -115,20 +115,49 @@ func TestTheSiteNotUsedForLongestBecomesOther(t *testing.T) {
 		t.Error("a site was forgotten without need")
 	}
 	m.Site("c")
-	for _, s := range m.Sites() {
-		if s.Name == "b" {
-			t.Error("b is still told apart")
-		}
-	}
 	if m.Site("a") != a {
 		t.Error("a had to go although b was not used for longer")
 	}
+	expect(t, m, 0, "abide_site_bytes_total", "site", "b")
 	expect(t, m, 7, "abide_site_bytes_total", "site", "other", "direction", "in")
 	expect(t, m, 1, "abide_requests_total", "site", "a")
+	m.Site("b").Read(2)
+	expect(t, m, 2, "abide_site_bytes_total", "site", "b", "direction", "in")
+	expect(t, m, 7, "abide_site_bytes_total", "site", "other", "direction", "in")
 }
+
+// TestEachSiteIsCountedApartWithoutALabel: what abide shows of a site is right with more sites than metrics.sites, too.
+func TestEachSiteIsCountedApartWithoutALabel(t *testing.T) {
+	const sites = 300
+	m := New(3)
+	for round := range 4 {
+		for i := range sites {
+			site := m.Site(fmt.Sprintf("site-%03d", i))
+			site.Request("GET", 200, time.Second)
+			site.Request("GET", 404, time.Second)
+			site.Read(i + 1)
+			site.Denied(404, status.ByAbide+"wait")
+		}
+		if list := m.Sites(); len(list) != sites || len(m.Failed()) != sites {
+			t.Fatalf("%d sites, %d with failures", len(list), len(m.Failed()))
+		}
+		for i, one := range m.Sites() {
+			n := uint64(round + 1)
+			if want := (status.Counts{Name: fmt.Sprintf("site-%03d", i), Requests: 2 * n, In: n * uint64(i+1)}); one.Counts != want || one.Own != n {
+				t.Fatalf("%+v, want %+v", one, want)
+			}
+		}
+		expect(t, m, float64(2*sites*(round+1)), "abide_requests_total")
+		expect(t, m, float64(2*sites*(round+1)-3*2), "abide_requests_total", "site", "other")
+	}
+}
+
+// countApart has metrics count so many sites apart.
+func countApart(m *Metrics, sites int) { m.sites.counted.Resize(sites) }
 
 func TestWhoHoldsASiteThatMadeRoomLosesNothing(t *testing.T) {
 	m := New(1)
+	countApart(m, 1)
 	a := m.Site("a")
 	a.Read(5)
 	m.Site("b")
@@ -145,17 +174,12 @@ func TestWhoHoldsASiteThatMadeRoomLosesNothing(t *testing.T) {
 	expect(t, m, 12, "abide_site_bytes_total", "site", "other", "direction", "in")
 }
 
-func TestASiteCalledOtherAndNoRoomAtAll(t *testing.T) {
+func TestASiteCalledOtherIsCountedWithTheOthers(t *testing.T) {
 	m := New(5)
 	m.Site("other").Read(1)
 	expect(t, m, 1, "abide_site_bytes_total", "site", "other", "direction", "in")
-	for _, size := range []int{0, -1} {
-		m = New(size)
-		m.Site("a").Read(1)
-		m.Site("b").Read(1)
-		if got, want := m.Sites(), []SiteCount{{Counts: status.Counts{Name: "other", In: 2}}}; !slices.Equal(got, want) {
-			t.Errorf("sites are %v, want %v", got, want)
-		}
+	if got, want := m.Sites(), []SiteCount{{Counts: status.Counts{Name: "other", In: 1}}}; !slices.Equal(got, want) {
+		t.Errorf("sites are %v, want %v", got, want)
 	}
 }
 
@@ -252,12 +276,14 @@ func totals(m *Metrics) (sum SiteCount) {
 
 func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := New(rapid.IntRange(0, 5).Draw(rt, "max"))
+		m := New(rapid.IntRange(1, 5).Draw(rt, "max"))
+		apart := m.sites.max + rapid.IntRange(0, 5).Draw(rt, "more that are counted apart")
+		countApart(m, apart)
 		most := rapid.Int64Range(0, 5).Draw(rt, "most times")
 		m.sites.free.Store(most)
 		var held []*Site
 		var want SiteCount
-		var lastOther SiteCount
+		lastOther := map[string]float64{}
 		rt.Repeat(map[string]func(*rapid.T){
 			"ask": func(rt *rapid.T) {
 				held = append(held, m.Site(rapid.StringMatching(`[a-j]`).Draw(rt, "name")))
@@ -295,7 +321,6 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 					rt.Fatalf("the sites sum up to %v, want %v", got, want)
 				}
 				var sent, refused uint64
-				other := m.sites.other.snapshot()
 				for _, s := range m.sites.all() {
 					if t := s.times.Load(); t != nil && read(t.took.(prometheus.Metric)).GetSampleCount() > want.Requests {
 						rt.Fatalf("%s has %d durations of %d requests", s.name, read(t.took.(prometheus.Metric)).GetSampleCount(), want.Requests)
@@ -312,10 +337,15 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 				if sent != want.Requests || refused != want.Requests {
 					rt.Fatalf("%d replays and %d refusals, want %d of each", sent, refused, want.Requests)
 				}
-				if other.In < lastOther.In || other.Out < lastOther.Out || other.Requests < lastOther.Requests {
-					rt.Fatalf("other fell from %v to %v", lastOther, other)
+				for _, one := range m.sites.collect(time.Now()) {
+					if c := one.(*counterSnapshot); *c.labels[len(c.labels)-1].Value == other {
+						key := fmt.Sprint(c.desc, c.labels)
+						if c.value < lastOther[key] {
+							rt.Fatalf("%s fell from %v to %v", key, lastOther[key], c.value)
+						}
+						lastOther[key] = c.value
+					}
 				}
-				lastOther = other
 				series := most - m.sites.free.Load()
 				for _, s := range m.sites.all()[1:] {
 					if s.times.Load() != nil {
@@ -325,8 +355,8 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 				if series != 0 || m.sites.free.Load() < 0 {
 					rt.Fatalf("%d places of %d are lost", series, most)
 				}
-				if told := len(m.sites.all()) - 1; told > max(m.sites.max, 0) {
-					rt.Fatalf("%d sites are told apart", told)
+				if counted := len(m.sites.all()) - 1; counted > apart || m.sites.order.Len() > m.sites.max {
+					rt.Fatalf("%d sites are counted apart, %d have labels", counted, m.sites.order.Len())
 				}
 			},
 		})
@@ -335,6 +365,7 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 
 func TestNothingIsLostWhileManyCountAtOnce(t *testing.T) {
 	m := New(8)
+	countApart(m, 20)
 	const workers, rounds = 8, 5000
 	var work, watch sync.WaitGroup
 	done := make(chan struct{})

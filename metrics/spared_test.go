@@ -11,6 +11,7 @@ import (
 func TestSitesAskedOnceTakeNoLabelOfABusyOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(20)
+		countApart(m, 20)
 		busy := []string{"a", "b", "c"}
 		for range 40 {
 			for _, name := range busy {

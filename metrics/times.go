@@ -30,7 +30,7 @@ func (s *Site) timesOf() *times {
 	if t := s.times.Load(); t != nil {
 		return t
 	}
-	if all := s.of; s == all.other || all.free.Load() > 0 && !s.replaced.Load() {
+	if all := s.of; s == all.other || all.free.Load() > 0 && s.labelled.Load() {
 		if t := all.giveTimes(s); t != nil {
 			return t
 		}
@@ -38,12 +38,12 @@ func (s *Site) timesOf() *times {
 	return s.of.other.timesOf()
 }
 
-// giveTimes returns nil if there is no room for histograms of the site, or it was replaced.
+// giveTimes returns nil if there is no room for histograms of the site, or it has no label.
 func (s *sites) giveTimes(site *Site) *times {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := site.times.Load()
-	if t == nil && (site == s.other || s.free.Load() > 0 && !site.replaced.Load()) {
+	if t == nil && (site == s.other || s.free.Load() > 0 && site.labelled.Load()) {
 		t = &times{s.took.WithLabelValues(site.name), s.waited.WithLabelValues(site.name)}
 		site.times.Store(t)
 		if site != s.other {

@@ -11,43 +11,32 @@ import (
 
 // tally finds how much the counts of sites have grown since the last call. The zero value
 // has seen no counts.
-type tally struct {
-	seen map[string]metrics.SiteCount
-	// owed are counts of removed sites that the site other does not have yet.
-	owed status.Counts
-}
+type tally struct{ seen map[string]metrics.SiteCount }
 
 // since is the growth since the last call. A site that was removed to make room has added
 // its counts to the site other; a site that has come back since counts from 0.
-func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
+func (t *tally) since(now []metrics.SiteCount) (list []store.Traffic) {
 	seen := make(map[string]metrics.SiteCount, len(now))
 	for _, one := range now {
 		seen[one.Name] = one
 	}
-	var list []store.Traffic
-	moved := t.owed
+	var moved status.Counts
 	for name, before := range t.seen {
 		if siteCount, there := seen[name]; name != store.Others && (!there || hasDecreased(before.Counts, siteCount.Counts)) {
 			moved.Add(before.Counts)
 		}
 	}
-	t.owed = status.Counts{}
 	for _, one := range now {
 		before := t.seen[one.Name].Counts
 		switch {
 		case one.Name == store.Others:
 			before.Add(moved)
-			moved = status.Counts{}
-			t.owed = before.Since(one.Counts)
 		case hasDecreased(before, one.Counts):
 			before = status.Counts{}
 		}
 		if fresh := one.Since(before); fresh.Bytes()+fresh.Requests > 0 {
 			list = append(list, store.Traffic{Site: one.Name, In: int64(fresh.In), Out: int64(fresh.Out), Requests: int64(fresh.Requests)})
 		}
-	}
-	if moved.Bytes()+moved.Requests > 0 { // the site other does not exist yet
-		t.owed = moved
 	}
 	t.seen = seen
 	return list
