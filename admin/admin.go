@@ -90,6 +90,8 @@ type Proxy interface {
 	Pauses() map[string]status.Pause
 	PauseSite(ctx context.Context, site string, p status.Pause) error
 	ResumeSite(ctx context.Context, site string) (bool, error)
+	// TrySite has a site that fails asked at once. Its error is a status.Missing.
+	TrySite(site string) error
 	// Permit waits until a request of a crawler without a proxy may be sent, and SettlePermit says
 	// what became of it. Errors are a *status.Denied, a status.Missing, or for whoever asked.
 	Permit(ctx context.Context, a status.PermitAsk) (status.Grant, error)

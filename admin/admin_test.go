@@ -178,6 +178,7 @@ var routes = []struct{ method, path string }{
 	{"POST", "/sites"},
 	{"POST", "/limits"},
 	{"POST", "/api/v1/sites/api.test/pause"},
+	{"POST", "/api/v1/sites/api.test/try"},
 	{"POST", "/api/v1/sites/api.test/resume"},
 	{"POST", "/api/v1/sites/api.test/forget"},
 	{"POST", "/api/v1/reload"},

@@ -29,6 +29,12 @@ func answerJSON(w http.ResponseWriter, v any) {
 }
 
 func answer(w http.ResponseWriter, code int, kind string, v any) {
+	if _, isForm := w.(people); isForm && code >= http.StatusBadRequest {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(code)
+		show(w, "problem", v)
+		return
+	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Errorf("encoding an answer: %w", err))
@@ -160,3 +166,34 @@ func decodeStrictly(body []byte, v any) error {
 	}
 	return nil
 }
+
+// maxForm is the longest form that the page can send, in bytes, and more.
+const maxForm = 16 << 10
+
+// readForm reads a form of the page, or answers the request itself.
+func readForm(w http.ResponseWriter, r *http.Request) bool {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	err := r.ParseForm()
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the form is too long, or cannot be read")
+	}
+	return err == nil
+}
+
+// people is an answer to a form: refusals are shown as a page.
+type people struct{ http.ResponseWriter }
+
+func forPeople(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { next(people{w}, r) }
+}
+
+// backTo returns the page that follows a form: that about a site from which it was sent, else a part of that of all sites.
+func backTo(r *http.Request, part string) string {
+	if from, err := url.Parse(r.Referer()); err == nil && from.Query().Has("site") {
+		return siteURL(from.Query().Get("site"))
+	}
+	return "/" + part
+}
+
+// siteURL is the page about a site.
+func siteURL(site string) string { return "/?site=" + url.QueryEscape(site) }

@@ -29,6 +29,7 @@ type given struct {
 	Pauses          func() map[string]status.Pause
 	PauseSite       func(site string, p status.Pause) error
 	ResumeSite      func(site string) (bool, error)
+	TrySite         func(site string) error
 	Permit          func(ctx context.Context, a status.PermitAsk) (status.Grant, error)
 	Settle          func(id string, e status.PermitEnd) error
 	Forecast        func(site string, requests int64) []status.Forecast
@@ -98,6 +99,7 @@ func (p givenProxy) ResumeSite(_ context.Context, site string) (bool, error) {
 	return p.g.ResumeSite(site)
 }
 
+func (p givenProxy) TrySite(site string) error { return p.g.TrySite(site) }
 func (p givenProxy) Permit(ctx context.Context, a status.PermitAsk) (status.Grant, error) {
 	return p.g.Permit(ctx, a)
 }

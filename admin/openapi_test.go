@@ -71,6 +71,7 @@ func everything(full bool, fault *apiFault) func(*policy.Policy, *given) {
 		}
 		o.PauseSite = func(string, status.Pause) error { return failing() }
 		o.ResumeSite = func(string) (bool, error) { return true, failing() }
+		o.TrySite = func(string) error { return failing() }
 		o.Permit = func(_ context.Context, a status.PermitAsk) (status.Grant, error) {
 			if a.Queued != nil {
 				a.Queued()

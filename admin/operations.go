@@ -147,6 +147,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 			Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503),
 		},
 		{Route: "POST /api/v1/sites/{site}/resume", Handler: pauses.resume, Tag: "sites", Says: "Lets requests go to a site again.", Answer: status.SitePause{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
+		{Route: "POST /api/v1/sites/{site}/try", Handler: pauses.try, Tag: "sites", Says: "Has a site that fails asked at once, where its next try is in a while.", Answer: status.Site{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
 		{Route: "POST /api/v1/sites/{site}/forget", Handler: limits.forget, Tag: "sites", Says: "Forgets what was learned of a site, or of all sites of a host. What was spent of limits of the configuration stays.", Answer: []status.Forgotten{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
 		{Route: "GET /api/v1/tokens", Handler: tokens.list, Tag: "tokens", Says: "The pools with their tokens, and what sites announce.", Answer: status.Tokens{}},
 		{Route: "GET /api/v1/tokens/{pool}", Handler: tokens.pool, Tag: "tokens", Says: "A pool with its tokens.", Answer: status.Pool{}, Refuses: openapi.Refuse(404)},

@@ -67,4 +67,49 @@ func TestASiteIsPausedAndResumed(t *testing.T) {
 	if _, ok := paused["page.test"]; !ok {
 		t.Error("the button pauses nothing")
 	}
+	for from, want := range map[string]string{"?site=page.test": "/?site=page.test", "": "/#sites"} {
+		r := b.ask(http.MethodPost, "/sites", "site=page.test&do=pause", "Content-Type: application/x-www-form-urlencoded", "Referer: http://abide.test/"+from)
+		if at := r.Request.URL; at.RequestURI() != strings.TrimSuffix(want, "#sites") || !strings.HasSuffix(want, at.Fragment) {
+			t.Errorf("from %q to %s, want %s", from, at, want)
+		}
+	}
+}
+
+func TestASiteThatFailsIsTriedAtOnce(t *testing.T) {
+	tried := map[string]int{}
+	soon := time.Now().Add(time.Minute)
+	b := newBed(t, func(_ *policy.Policy, g *given) {
+		g.Breakers = func() []status.Breaker {
+			return []status.Breaker{{Site: "a.test", State: "open", Why: "refused", Until: soon}, {Site: "b.test", State: "open", Why: "refused", Until: soon}, {Site: "c.test", State: status.Failing, Why: "it answers 500"}}
+		}
+		g.TrySite = func(site string) error {
+			if site == "c.test" {
+				return status.Missing("c.test does not fail")
+			}
+			tried[site]++
+			return nil
+		}
+	})
+	page := b.get("/").body
+	for _, want := range []string{`<input type="hidden" name="site" value="a.test"><input type="hidden" name="site" value="b.test"><button name="do" value="try"`, `aria-label="Try 2 sites again now">Try all now</button>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if n := strings.Count(page, `value="try"`); n != 1 {
+		t.Errorf("%d buttons: a site that is asked all the time needs none", n)
+	}
+	for form, want := range map[string]int{"do=try&site=a.test&site=c.test": 200, "do=try&site=c.test": 404, "do=try": 404} {
+		if r := b.ask(http.MethodPost, "/sites", form, "Content-Type: application/x-www-form-urlencoded"); r.StatusCode != want {
+			t.Errorf("%s: %d %s", form, r.StatusCode, r.body)
+		}
+	}
+	for site, want := range map[string]int{"b.test": 200, "c.test": 404} {
+		if r := b.ask(http.MethodPost, "/api/v1/sites/"+site+"/try", ""); r.StatusCode != want || !strings.Contains(r.body, site) {
+			t.Errorf("%s: %d %s", site, r.StatusCode, r.body)
+		}
+	}
+	if tried["a.test"] != 1 || tried["b.test"] != 1 {
+		t.Error(tried)
+	}
 }

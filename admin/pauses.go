@@ -61,13 +61,29 @@ func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask p
 
 // resume lets requests go to a site again.
 func (p pauses) resume(w http.ResponseWriter, r *http.Request) {
-	site, ok := named(w, r)
-	if !ok || !readJSON(w, r, &struct{}{}) {
-		return
-	}
-	if p.end(w, r, site) {
+	if site, ok := named(w, r); ok && readJSON(w, r, &struct{}{}) && p.end(w, r, site) {
 		p.answer(w, site, "")
 	}
+}
+
+// try has a site that fails asked at once, and answers how it is then.
+func (p pauses) try(w http.ResponseWriter, r *http.Request) {
+	if site, ok := named(w, r); ok && readJSON(w, r, &struct{}{}) && p.ask(w, site) {
+		p.sites.one(w, r)
+	}
+}
+
+// ask has those of some sites that fail asked at once. If none fails, it answers the request itself.
+func (p pauses) ask(w http.ResponseWriter, sites ...string) (done bool) {
+	err := error(status.Missing("no site is named"))
+	for _, site := range sites {
+		err = p.of.TrySite(site)
+		done = done || err == nil
+	}
+	if !done {
+		refuse(w, http.StatusNotFound, err.Error())
+	}
+	return done
 }
 
 // end resumes a site, or answers the request itself.
@@ -83,7 +99,7 @@ func (p pauses) end(w http.ResponseWriter, r *http.Request, site string) bool {
 	return false
 }
 
-// button pauses or resumes a site for the page, which is then shown again.
+// button pauses, resumes or tries a site for the page, which is then shown again.
 func (p pauses) button(w http.ResponseWriter, r *http.Request) {
 	if !readForm(w, r) {
 		return
@@ -95,11 +111,13 @@ func (p pauses) button(w http.ResponseWriter, r *http.Request) {
 		done = p.begin(w, r, site, pauseAsk{Reason: reason, For: strings.TrimSpace(r.PostForm.Get("for"))})
 	case "resume":
 		done = p.end(w, r, site)
+	case "try":
+		done = p.ask(w, r.PostForm["site"]...)
 	default:
-		refuse(w, http.StatusBadRequest, "do must be pause or resume")
+		refuse(w, http.StatusBadRequest, "do must be pause, resume or try")
 	}
 	if done {
-		http.Redirect(w, r, backTo(r, site), http.StatusSeeOther)
+		http.Redirect(w, r, backTo(r, "#sites"), http.StatusSeeOther)
 	}
 }
 

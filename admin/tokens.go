@@ -90,7 +90,7 @@ func (t tokens) button(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.Redirect(w, r, "/#tokens", http.StatusSeeOther)
+	http.Redirect(w, r, backTo(r, "#tokens"), http.StatusSeeOther)
 }
 
 // act disables or enables a token that is there, or answers the request itself.

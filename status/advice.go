@@ -21,7 +21,7 @@ type Advice struct {
 	Token  string  `json:"token,omitempty"`  // label of the token that it is about
 	// Others are the other sites, or tokens, of which the same is so.
 	Others  []string `json:"others,omitempty"`
-	Lately  bool     `json:"lately,omitempty"`  // of requests that failed: some did in the last 15 minutes
+	Lately  bool     `json:"lately,omitempty"`  // of requests that failed: some did in the last 5 minutes
 	Because string   `json:"because,omitempty"` // of requests that failed: the limit for which most waited, or ByPause
 }
 

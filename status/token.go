@@ -188,9 +188,11 @@ func (t Token) Normalize() Token {
 	return t
 }
 
-// announced are limits by name.
+// announced are limits by name, without those of which nothing is known: other tokens may have them.
 func announced(list []Announced) []Announced {
-	list = append([]Announced{}, list...)
+	list = slices.DeleteFunc(append([]Announced{}, list...), func(a Announced) bool {
+		return a.Limit < 0 && a.Remaining < 0 && a.State == "unknown"
+	})
 	slices.SortStableFunc(list, func(a, b Announced) int {
 		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Title, b.Title))
 	})

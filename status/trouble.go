@@ -50,12 +50,17 @@ func (t Trouble) String() string {
 	return strings.TrimSuffix(t.What()+": "+t.Why()+" ("+t.Until+")", " ()")
 }
 
-// Labels are those of the tokens that a button enables: none, where a form would be too long for them.
-func (t Trouble) Labels() []string {
-	if t.Pool == "" || len(t.Names) > MaxListed {
+// Tried are the tokens, or the sites that are not asked for a while, which a button has tried at once: none, where a form
+// would be too long for them.
+func (t Trouble) Tried() []string {
+	names := t.Names
+	if t.Pool == "" {
+		names = t.Sites
+	}
+	if t.verb != tried || t.Pool == "" && t.next.IsZero() || len(names) > MaxListed {
 		return nil
 	}
-	return t.Names
+	return names
 }
 
 // tried is the verb of what abide asks again.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -37,7 +36,6 @@ var rules = []struct {
 	{"others-use-token", othersUse},
 	{"one-account", oneAccount},
 	{"priority", longPriorities},
-	{"shared-name", sharedNames},
 	{"unread", unread},
 }
 
@@ -141,8 +139,7 @@ type Facts struct {
 	Pools   map[string]string            // :: site → its pool, "" for none
 	Waiting map[string]queue.SiteWaiting // :: site → the requests that wait
 	Unread  []status.SiteUnread
-	Broken  []status.Breaker // those that are not closed
-	Shared  []history.SharedName
+	Broken  []status.Breaker        // those that are not closed
 	Paused  map[string]status.Pause // :: site → its pause
 	usage   map[string]store.Usage  // :: site → what became of its requests
 }

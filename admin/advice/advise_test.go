@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -181,8 +180,10 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 940, 60, 0, 0), announced(status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: -1, AtRandom: .06})},
 			[]string{"refused 6 % of all attempts", "refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."},
 		},
-		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests (the wait would be too long).", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
+		"abide answers itself":             {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "429", 1260), failed(site, "wait", 1260)}, []string{"api.test: abide itself answered 1260 of 2000 requests with \"the wait would be too long\".", "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once: see docs/troubleshooting.md#wait."}},
 		"abide answers itself by a quota":  {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 1260), limits(status.Limit{Site: site, Limit: "5000 requests per month", Amount: 5000, Unit: "requests", Window: 30 * 86400})}, []string{"; most waited for 5000 requests per month.", "No wait is long enough: send fewer requests in all, or get a larger limit."}},
+		"an outage is over":                {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "breaker", 1260)}, []string{"api.test failed for a time: abide itself answered 1260 of 2000 requests meanwhile.", "No limit is the reason: see docs/troubleshooting.md#breaker."}},
+		"a backend is still failing":       {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "breaker", 1260), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, []string{"abide itself answered 1260 of 2000 requests with \"the site is being left alone\"."}},
 		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
 		"a dead backend is named once":     {"limit", []func(*Facts){blocked(site, "backend", .5), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, nil},
 		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after refusals or failures has held requests for 50 %"}},
@@ -220,9 +221,6 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a priority waits for long":          {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0), used(site, "b", 1, 70, 0, time.Minute, 0)}, []string{"priority 6 have waited 12 min 00 s on average; 70 more urgent ones went first"}},
 		"all priorities wait for long":       {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0), used(site, "b", 1, 10, 0, 2*time.Hour, 0)}, nil},
 		"there is one priority alone":        {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0)}, nil},
-		"two addresses share a name": {"shared-name", []func(*Facts){func(f *Facts) {
-			f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2", "10.0.0.1"}}}
-		}}, []string{"news come from 10.0.0.1 and 10.0.0.2"}},
 		"clients give up": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 200*time.Second, 0), failed(site, "499: 5s", 30)}, []string{
 			"api.test: clients gave up 30 of 40 requests after 5 s, before the end of the answer; a request waited for 5 s on average.", "longer time-out, see docs/crawlers.md#time-outs",
 		}},
@@ -240,7 +238,6 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		}}, []string{"api.test / b does not work: the host refused the connection. Look at it"}},
 		"a limit of what does not work": {"limit", []func(*Facts){blocked(site, second.Limit, .5), limits(second), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, State: "open"}} }}, nil},
 		"abide forbids it":              {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403: by abide: forbidden", 38), failed(site, "forbidden", 38)}, nil},
-		"a name has one address":        {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
 		"https passes unread": {"unread", []func(*Facts){func(f *Facts) {
 			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "auto", Connections: 340, Remedy: "use listen_open"}}}}
 		}}, []string{"340 https connections to api.test have passed unread", "Use listen_open."}},
@@ -297,6 +294,7 @@ func TestWhatClientsLoseSaysWhetherItIsSoLately(t *testing.T) {
 		used("a", "news", 4, 400, 0, 0, 0), failed("a", "499: 5s", 30), lately("a", "499: 9s together"),
 		used("b", "news", 4, 400, 0, 0, 0), failed("b", "499: 5s", 30), lately("a", "503"),
 		used("c", "news", 4, 400, 0, 0, 0), failed("c", "wait", 30), lately("c", "wait"), limits(status.Limit{Site: "c", Limit: "6 requests per 1m", Amount: 6}),
+		used("e", "news", 4, 400, 0, 0, 0), failed("e", "breaker", 30), lately("e", "breaker"), // it answers again
 		used("d", "news", 4, 400, 0, 0, 0), failed("d", "wait", 30), lately("d", "queue"), blocked("d", "4 in flight", .01), blocked("d", "3 requests per 1m", .9), limits(status.Limit{Site: "d", Limit: "4 in flight", Amount: 4, Left: 1}), // the other was replaced
 	}
 	for _, one := range Advise(factsOf(facts...)).Advice {
@@ -387,7 +385,7 @@ func TestARefusalBecauseOfAPauseSaysSo(t *testing.T) {
 	f := factsOf(used("a.test", "a", 3, 464, 0, 0, 0), failed("a.test", "wait", 422), blocked("a.test", "the first request", .5))
 	f.Paused = map[string]status.Pause{"a.test": {}}
 	list := Advise(f).Advice
-	if len(list) != 1 || list[0].Text != "a.test: abide itself answered 422 of 464 requests (the wait would be too long), because it is paused by the operator for longer than a request may wait (queue.wait)." || list[0].Change != "Resume it: abide resume a.test." {
+	if len(list) != 1 || list[0].Text != "a.test: abide itself answered 422 of 464 requests with \"the wait would be too long\", because it is paused by the operator for longer than a request may wait (queue.wait)." || list[0].Change != "Resume it: abide resume a.test." {
 		t.Errorf("%+v", list)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/proxy/problem"
@@ -61,7 +60,11 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 		if mean := f.usage[one.Site].Waited / time.Duration(all); mean >= time.Second {
 			held = fmt.Sprintf("; a request waited for %s on average", status.Long(mean))
 		}
-		change := change
+		text, change := text, change
+		over := what == problem.Broken.Reason && !slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == one.Site })
+		if over {
+			text = "%s failed for a time: abide itself answered %d of %d requests meanwhile%s."
+		}
 		if long && what == "wait" {
 			change = "No wait is long enough: send fewer requests in all, or get a larger limit."
 		}
@@ -72,7 +75,7 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 			held += "; most waited for " + because
 		}
 		list = append(list, status.Advice{
-			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1), Lately: f.failedLately(one.Site, what),
+			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1), Lately: !over && f.failedLately(one.Site, what),
 			Text: fmt.Sprintf(text, one.Site, one.Requests, all, held), Change: change, Because: because,
 		})
 	}
@@ -98,7 +101,7 @@ func (f *Facts) holding(site string) (name string, long bool) {
 }
 
 // Lately is the time of Facts.Failed, which Advice calls the last minutes.
-const Lately = 15 * time.Minute
+const Lately = 5 * time.Minute
 
 // failedLately reports whether requests to a site failed in one way in the last minutes, too. Clients that gave up have
 // failed in one way, whatever their time-out is.
@@ -117,7 +120,7 @@ func ownAnswers(f *Facts) (list []status.Advice) {
 		if code, _ := status.ReadFailure(one.What); code == 0 && !told[one.What] {
 			told[one.What] = true
 			change := cmp.Or(ownChanges[one.What], "What helps depends on the reason") + ": see docs/troubleshooting.md#" + one.What + "."
-			list = append(list, failing(f, one.What, "%s: abide itself answered %d of %d requests ("+titles[one.What]+")%s.", change)...)
+			list = append(list, failing(f, one.What, "%s: abide itself answered %d of %d requests with \""+titles[one.What]+"\"%s.", change)...)
 		}
 	}
 	return list
@@ -125,8 +128,9 @@ func ownAnswers(f *Facts) (list []status.Advice) {
 
 // ownChanges say what makes answers of abide itself fewer, by their reason.
 var ownChanges = map[string]string{
-	"wait":  "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once",
-	"queue": "Send fewer requests at once, or raise queue.max and queue.per_site",
+	"breaker": "No limit is the reason",
+	"wait":    "Allow a longer wait (queue.wait, Abide-Max-Wait), or send fewer requests at once",
+	"queue":   "Send fewer requests at once, or raise queue.max and queue.per_site",
 }
 
 // oneClient are limits of bytes that are full because of one client of several.
@@ -190,22 +194,6 @@ func longPriorities(f *Facts) (list []status.Advice) {
 			Weight: min(float64(s.Waited)/float64(f.elapsed())/float64(s.Requests), 1),
 			Text:   fmt.Sprintf("Requests of priority %d have waited %s on average; %d more urgent ones went first.", p, status.Long(average(p)), others),
 			Change: "Give urgent priorities to fewer requests. The order only matters where a limit holds requests, so a larger limit helps too.",
-		})
-	}
-	return list
-}
-
-// sharedNames are names that several addresses use.
-func sharedNames(f *Facts) (list []status.Advice) {
-	for _, one := range f.Shared {
-		if len(one.Addresses) < 2 || one.Client == store.Others {
-			continue
-		}
-		addresses := slices.Sorted(slices.Values(one.Addresses))
-		list = append(list, status.Advice{
-			Weight: 0.05,
-			Text:   fmt.Sprintf("Requests under the name %s come from %s.", one.Client, strings.Join(addresses, " and ")),
-			Change: "If these are several crawlers, give each a name of its own: clients have equal turns, so those that share a name share one turn.",
 		})
 	}
 	return list

@@ -49,7 +49,6 @@ type Recorder struct {
 	options Options
 	began   time.Time
 	counted counted
-	clients clientAddresses
 
 	mu        sync.Mutex
 	tally     tally
@@ -86,12 +85,6 @@ func (r *Recorder) Count(u store.Usage, failed ...string) {
 	}
 	r.counted.add(h)
 }
-
-// See notes from which address a client came.
-func (r *Recorder) See(client, address string, now time.Time) { r.clients.see(client, address, now) }
-
-// SharedNames are the names of clients that came from several addresses in the last hour.
-func (r *Recorder) SharedNames(now time.Time) []SharedName { return r.clients.shared(now) }
 
 // Run takes a sample at each full second, and records at each full minute, until ctx is done, and the rest at the end.
 func (r *Recorder) Run(ctx context.Context) {
@@ -205,7 +198,6 @@ func (r *Recorder) collect(minute time.Time) store.History {
 	defer r.mu.Unlock()
 	fresh := r.fresh(time.Now(), minute, true)
 	r.recent.add(minute, fresh)
-	r.clients.shared(minute.Add(time.Minute)) // forgets old ones
 	if r.options.File == nil {
 		return store.History{}
 	}

@@ -140,7 +140,7 @@ func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 	inOrder(t, text,
 		`class="warm">store</th><td class="text">it is away</td>`,
 		`class="bad"><a href="/?site=down.test">down.test</a></th><td class="text">left alone: connection refused</td><td><span class="whole">tried again in 20 s</span>, <span class="whole">since 12:00:00 UTC</span></td>`,
-		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td><span class="whole">the first tried again in 1 min 00 s</span></td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" data-done="2 tokens of api can go again: the next requests try them" aria-label="Try 2 tokens of api again now">Try all now</button>`,
+		`class="bad">2 tokens of api</th><td class="text">denied: 402: ann, bob</td><td><span class="whole">the first tried again in 1 min 00 s</span></td><td>`, `<input type="hidden" name="label" value="ann"><input type="hidden" name="label" value="bob"><button name="do" value="enable" title="A request goes with each as soon as one comes" data-done="2 tokens of api can go again: the next requests try them" aria-label="Try 2 tokens of api again now">Try all now</button>`,
 		`class="bad">token carol of api</th><td class="text">denied: 401</td>`, `aria-label="Try carol again now"`,
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
 

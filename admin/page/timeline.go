@@ -42,7 +42,6 @@ type stretch struct{ State, Path string }
 
 // timeline is a token over the last and the coming minutes.
 type timeline struct {
-	Label     string
 	Stretches []stretch
 	Title     string
 }
@@ -129,8 +128,8 @@ func timelineOf(t *status.Token, past history.Timeline, now, end time.Time) time
 		}
 	}
 	return timeline{
-		Label: t.Label, Stretches: stretchesOf(steps),
-		Title: t.Label + ": " + wordsOf(t, past),
+		Stretches: stretchesOf(steps),
+		Title:     t.Label + ": " + wordsOf(t, past),
 	}
 }
 

@@ -69,17 +69,17 @@ func TestWhatFailedIsToldOnce(t *testing.T) {
 // TestWhatClientsLoseIsWrong: whoever refused it, and the state of the site says so. What is over is not wrong any more.
 func TestWhatClientsLoseIsWrong(t *testing.T) {
 	f := &Facts{Advice: []status.Advice{
-		{Rule: status.OwnAnswers, Site: "c.test", Weight: 1, Lately: true, Text: "c.test: abide itself answered 90 of 95 requests (the wait would be too long); most waited for 6 requests per 1m.", Change: "Allow a longer wait."},
+		{Rule: status.OwnAnswers, Site: "c.test", Weight: 1, Lately: true, Text: "c.test: abide itself answered 90 of 95 requests with the wait; most waited for 6 requests per 1m.", Change: "Allow a longer wait."},
 		{Rule: status.GivenUp, Site: "a.test", Weight: 1, Lately: true, Text: "a.test: clients gave up 83 of 500 requests after 8.8s.", Change: "Give the client a longer time-out."},
 		{Rule: status.GivenUp, Site: "b.test", Weight: 0.2, Lately: true, Text: "b.test: clients gave up 5 of 500 requests after 8.8s."},
-		{Rule: status.OwnAnswers, Site: "d.test", Weight: 1, Text: "d.test: abide itself answered 90 of 95 requests (the wait would be too long)."},
+		{Rule: status.OwnAnswers, Site: "d.test", Weight: 1, Text: "d.test: abide itself answered 90 of 95 requests with the wait."},
 	}}
 	for _, name := range []string{"a.test", "b.test", "c.test", "d.test"} {
 		f.Known = append(f.Known, status.Site{Counts: status.Counts{Name: name}, Held: 1})
 	}
 	f.Known[1].Held = 0
 	text := rendered(t, f)
-	inOrder(t, text, `class="bad"><a href="/?site=c.test">c.test</a></th><td class="text">abide itself answered 90 of 95 requests (the wait would be too long); most waited for 6 requests per 1m. Allow a longer wait.</td>`,
+	inOrder(t, text, `class="bad"><a href="/?site=c.test">c.test</a></th><td class="text">abide itself answered 90 of 95 requests with the wait; most waited for 6 requests per 1m. Allow a longer wait.</td>`,
 		`class="bad"><a href="/?site=a.test">a.test</a></th><td class="text">clients gave up 83 of 500 requests after 8.8s. Give the client a longer time-out.</td>`,
 		`ordered by`, `<a href="/?site=c.test">`, `loses requests`, `<a href="/?site=a.test">`, `loses requests`, `<a href="/?site=d.test">`, `ok</span>`, `<a href="/?site=b.test">`, `ok</span>`)
 	if !strings.Contains(text, "abide: 2 things are wrong") {
@@ -131,7 +131,7 @@ func TestWhatIsWrongIsOneRow(t *testing.T) {
 	f.Breakers = []status.Breaker{{Site: "trial.test", State: "half-open", Why: "refused"}, {Site: "zoo.test", State: "open", Why: "refused"}}
 	f.Forecasts = []status.Forecast{{Site: "quota.test", Limit: "10 per day", Opens: noon, Ends: noon.Add(20 * time.Hour)}}
 	loss := func(site, why, because string) status.Advice {
-		return status.Advice{Rule: status.OwnAnswers, Site: site, Weight: 1, Lately: true, Text: site + ": abide itself answered 9 of 9 requests (the wait would be too long)" + why, Change: "Wait.", Because: because}
+		return status.Advice{Rule: status.OwnAnswers, Site: site, Weight: 1, Lately: true, Text: site + ": abide itself answered 9 of 9 requests with the wait" + why, Change: "Wait.", Because: because}
 	}
 	f.Advice = []status.Advice{
 		loss("paused.test", ", because it is "+status.ByPause+".", status.ByPause), loss("quota.test", "; most waited for 10 per day.", "10 per day"),
@@ -147,7 +147,7 @@ func TestWhatIsWrongIsOneRow(t *testing.T) {
 		t.Fatalf("%v", list)
 	}
 	inOrder(t, rendered(t, f), `2 sites</th><td class="text">left alone: refused: <a href="/?site=trial.test">trial.test</a>, <a href="/?site=zoo.test">zoo.test</a>`,
-		`10 per day is used up; abide itself answered 9 of 9 requests (the wait would be too long); most waited for 10 per day.`,
-		`: move; abide itself answered 9 of 9 requests (the wait would be too long), because it is paused by the operator for longer`, `aria-label="Resume paused.test"`, `no reason was given</td>`,
+		`10 per day is used up; abide itself answered 9 of 9 requests with the wait; most waited for 10 per day.`,
+		`: move; abide itself answered 9 of 9 requests with the wait, because it is paused by the operator for longer`, `aria-label="Resume paused.test"`, `no reason was given</td>`,
 		"ordered by", `>trial.test</a>`, `>zoo.test</a>`, `>quota.test</a>`, `>paused.test</a>`, `>idle.test</a>`, `>busy.test</a>`)
 }

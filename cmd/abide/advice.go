@@ -71,7 +71,7 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 // adviceFacts returns the facts for advice, without the recorded history.
 func (a *program) adviceFacts(now time.Time) advice.Facts {
 	f := advice.Facts{
-		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(), Shared: a.history.SharedNames(now),
+		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(),
 		Pools: map[string]string{}, Waiting: map[string]queue.SiteWaiting{}, Broken: status.NotClosed(a.proxy.Breakers()), Paused: a.proxy.Pauses(),
 	}
 	for _, one := range a.proxy.Waiting() {

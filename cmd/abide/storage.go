@@ -292,7 +292,6 @@ func (a *program) countEnded(r dispatch.Report) {
 	if r.Tunnel {
 		requests = 0
 	}
-	a.history.See(r.Client, r.Address, time.Now())
 	var failed []string
 	if r.Status >= http.StatusBadRequest {
 		failed = append(failed, status.FailureOf(r.Status, r.Denied))

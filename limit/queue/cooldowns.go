@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
 
 const (
 	// slowStartEnd is the number of requests that may be in flight when a slow start is over.
@@ -197,6 +201,31 @@ func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time,
 // have to wait.
 func (g *Gate) EndCooldowns(at Scope) {
 	g.changeAll(at, func(_ time.Time, r *resource) { r.endCooldown() })
+}
+
+// EndPauses ends the cooldowns of a site for which ends is true by their reason, and the delay of the request that would be
+// tried again first. Slow starts stay, so that one request goes. ends may change the meter, and never calls the gate.
+func (g *Gate) EndPauses(name string, ends func(now time.Time, why string, m limit.Meter) bool) {
+	s := g.find(name)
+	if s == nil {
+		return
+	}
+	defer s.mu.Unlock()
+	now := g.clock.Now()
+	end := func(res *resource) {
+		if ends(now, res.cooldown.reason, res.meter) && res.cooldown.until.After(now) {
+			res.cooldown.until = now
+		}
+		res.markDirty()
+	}
+	end(s.registry.whole)
+	for _, e := range s.registry.byScope {
+		end(e.resource)
+	}
+	if !s.sched.delayed.Empty() {
+		s.sched.delayed.Top().later = now
+	}
+	s.step(now)
 }
 
 // CoolAll blocks a scope until a time at all sites that know the scope, such as the scope of a

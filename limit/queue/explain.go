@@ -253,7 +253,7 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 		return Blocker{}, nil
 	}
 	found, res = first.describe(now), first.resource
-	if n := len(titles); n == 1 && res.title != res.name && titles[res.title] > 1 {
+	if res.title != res.name && titles[res.title] > 1 {
 		found.Any, found.Title = titles[res.title], res.title
 	}
 	return found, res

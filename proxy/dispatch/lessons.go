@@ -258,6 +258,9 @@ func (s *lessons) blame(x *Request, a *sites.Answer, found *routes.Learned) (unt
 	return b.Until
 }
 
+// refusesAll is the cause of a pause after an answer by which a site blocks this client.
+const refusesAll = "the site refuses everything"
+
 // probePause is the wait of a request while another probes whether the site blocks.
 const probePause = time.Second
 
@@ -322,7 +325,7 @@ func (s *lessons) blocked(x *Request, r *http.Request, resp *http.Response) verd
 		t.learned.refusal.refused = true
 		return judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, rand.Float64())
 	}
-	return verdict{refused: true, again: true, reason: "refused", until: until, why: "the site refuses everything"}
+	return verdict{refused: true, again: true, reason: "refused", until: until, why: refusesAll}
 }
 
 // hintOf returns what the lesson of a refusal says of the wait.

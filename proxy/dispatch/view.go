@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/lists"
+	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
@@ -20,6 +22,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch/robots"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store/budget/overrides"
 )
@@ -339,6 +342,23 @@ func (o *Operator) PauseSite(ctx context.Context, site string, p status.Pause) e
 // ResumeSite ends the pause of a site. It is false if the site is not paused.
 func (o *Operator) ResumeSite(ctx context.Context, site string) (bool, error) {
 	return o.overrides.Resume(ctx, site)
+}
+
+// TrySite has a site that fails asked at once: by a request that waits for the end of its pause, or by the next one. It
+// ends no pause that a site has asked for. The error is a status.Missing.
+func (o *Operator) TrySite(site string) error {
+	if !slices.ContainsFunc(o.sees.Breakers(), func(b status.Breaker) bool { return b.Site == site && b.State != "closed" }) {
+		return status.Missing(fmt.Sprintf("%q does not fail, so it is asked anyway", site))
+	}
+	o.sees.breakers.Try(site, o.sees.clock.Now())
+	known := o.sees.storage.learned.Recall(site)
+	o.sees.gate.EndPauses(site, func(now time.Time, why string, m limit.Meter) bool {
+		if p, ok := m.(*ledger.HiddenRate); ok && known != nil && known.Blocks() {
+			p.TryAgain(now)
+		}
+		return why == sitelog.SiteFailed || why == refusesAll || why == failureOf(http.StatusForbidden, nil, false)
+	})
+	return nil
 }
 
 // DisableToken takes a token out of use until EnableToken.

@@ -219,6 +219,9 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	p.stop.until = until
 }
 
+// TryAgain ends the pause of a stop: the next request tells whether the server still refuses.
+func (p *HiddenRate) TryAgain(now time.Time) { p.stop.until = min(p.stop.until, p.at(now)) }
+
 // when returns the result of When without the fleet's budget.
 func (p *HiddenRate) when(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 {

@@ -192,6 +192,20 @@ func (s *Breakers) Reload(rule policy.Breaker) {
 	})
 }
 
+// Try has the breakers of a site that are open let an attempt through at once.
+func (s *Breakers) Try(site string, now time.Time) {
+	s.known.Range(func(at, value any) bool {
+		if b := value.(*breaker); at.(Key).Site == site {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if !b.circuit.open(now).IsZero() {
+				b.circuit.until = now
+			}
+		}
+		return true
+	})
+}
+
 // Loggable reports whether there is room in the log for a line about a breaker, and takes
 // that room.
 func (s *Breakers) Loggable() bool { return s.lines.Allow() }
