@@ -1,7 +1,10 @@
 package dispatch_test
 
 import (
+	"context"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -99,5 +102,38 @@ sites:
 			t.Errorf("it is explained by %q", e.Limit)
 		}
 		all.Wait()
+	})
+}
+
+// TestWhatWaitsForTokensOfDifferentPlansNamesNoSingleOne: one token of three has a limit of its own.
+func TestWhatWaitsForTokensOfDifferentPlansNamesNoSingleOne(t *testing.T) {
+	left := map[string]int{"ann": 4, "bob": 4, "eve": 2}
+	var mu sync.Mutex
+	run(t, func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		who := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer secret-of-")
+		left[who]--
+		rw.Header().Set("X-RateLimit-Limit", map[string]string{"ann": "4", "bob": "4", "eve": "2"}[who])
+		rw.Header().Set("X-RateLimit-Remaining", strconv.Itoa(left[who]))
+		rw.Header().Set("X-RateLimit-Reset", map[string]string{"ann": "600", "bob": "601", "eve": "900"}[who])
+	}, `
+pools:
+  p: {tokens: [{label: ann, secret: secret-of-ann}, {label: bob, secret: secret-of-bob}, {label: eve, secret: secret-of-eve}]}
+sites:
+  - {host: site.test, pool: p, insecure: true}
+`, func(w rig) {
+		for range 10 {
+			w.Get("http://site.test/a")
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var waits sync.WaitGroup
+		waits.Go(func() { w.Do(ctx, "GET", "http://site.test/a", "") })
+		synctest.Wait()
+		if holds := w.Holds("", 10); len(holds) != 1 || !strings.HasSuffix(holds[0].Limit, " of any of 2 tokens of p") {
+			t.Errorf("%+v", holds)
+		}
+		cancel()
+		waits.Wait()
 	})
 }
