@@ -70,7 +70,8 @@ func TestManyChecksOfOneKindAreOneLine(t *testing.T) {
 // TestATokenHasNoLimitOfWhichNothingIsKnown: another token of the pool has it.
 func TestATokenHasNoLimitOfWhichNothingIsKnown(t *testing.T) {
 	token := Token{Label: "a", Limits: []Announced{
-		{Title: "12 per 1m", Limit: -1, Remaining: -1, State: "unknown"}, {Title: "40 per 1m", Limit: 40, Remaining: 3, State: "open"},
+		{Title: "12 per 1m", Limit: -1, Remaining: -1, State: "unknown"},
+		{Title: "40 per 1m", Limit: 40, Remaining: 3, State: "open"},
 		{Title: HiddenTitle, Limit: -1, Remaining: -1, State: Hidden},
 	}}
 	if list := token.Normalize().Limits; len(list) != 2 || list[0].Title != "40 per 1m" {
