@@ -212,18 +212,18 @@ func (s *sites) collect(now time.Time) (list []prometheus.Metric) {
 			site.counts.addTo(rest)
 			continue
 		}
-		own := map[series]uint64{}
-		site.counts.addTo(own)
+		counted := map[series]uint64{}
+		site.counts.addTo(counted)
 		for at, n := range site.folded {
 			rest[at] += n
-			own[at] -= n
+			counted[at] -= n
 		}
 		idle := site.idleFor(now)
 		if idle >= slotIdleTime {
 			s.endTimes(site)
 		}
 		if idle < seriesIdleTime {
-			list = append(list, seriesOf(&site.name, own)...)
+			list = append(list, seriesOf(&site.name, counted)...)
 		}
 	}
 	return append(list, seriesOf(&s.other.name, rest)...)
