@@ -83,3 +83,70 @@ func TestSinceFetchesWhatIsNewerThanTheNewestRecord(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// Each item has a time or number of its own, numbers are compared as numbers, and what a unit that was broken off has not
+// fetched is not passed over.
+func TestSinceIsOfEachItem(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var asked []string
+	newest := map[string]int{"a": 9, "b": 3}
+	broken := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		item := r.URL.Path[1:]
+		asked = append(asked, item+" "+r.URL.Query().Get("since"))
+		if item == broken {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `[{"id": "%s-%d", "seq": %[2]d}, {"id": "%[1]s-1", "seq": 1}]`, item, newest[item])
+	}))
+	defer server.Close()
+	postgres, err := pgtest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer postgres.Close()
+	for _, output := range []string{"events.db", postgres.Database(t)} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+		write(t, filepath.Join(dir, "events.yaml"), "name: events\nrequest: http://api.test/{item}?since={since}\nitems: [a, b]\nid: id\ncolumns: [seq]\nsince: {column: seq, from: 0, lag: 2}\nworkers: 1\noutput: "+output+"\n")
+		run := func(status int, want ...string) {
+			t.Helper()
+			mu.Lock()
+			asked = nil
+			mu.Unlock()
+			if d := launch(t, dir, nil, "backfill", "--quiet", "events.yaml"); d.status() != status {
+				t.Errorf("it ended with %d: %s", d.status(), d.log)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if slices.Sort(asked); !slices.Equal(asked, want) {
+				t.Errorf("%s: it asked %q, not %q", output, asked, want)
+			}
+		}
+		set := func(a, b int, fails string) {
+			mu.Lock()
+			defer mu.Unlock()
+			newest, broken = map[string]int{"a": a, "b": b}, fails
+		}
+		set(9, 3, "")
+		run(0, "a 0", "b 0")
+		set(10, 3, "")
+		run(0, "a 7", "b 1")
+		set(10, 5, "b") // 10 is more than 9
+		run(1, "a 8", "b 1")
+		set(10, 5, "")
+		run(0, "a 8", "b 1")
+		run(0, "a 8", "b 3")
+	}
+	for wrong, want := range map[string]string{"lag: 1h}": "is a number where from is one", "lag: 2}\nrange: {from: 2024-01-01, to: today}": "does not go with range"} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "events.yaml"), "name: events\nrequest: http://api.test/{item}?since={since}\nitems: [a]\ncolumns: [seq]\nsince: {column: seq, from: 0, "+wrong+"\n")
+		if d := launch(t, dir, nil, "backfill", "events.yaml"); d.status() == 0 || !strings.Contains(d.log.String(), want) {
+			t.Errorf("%s: %s", wrong, d.log)
+		}
+	}
+}

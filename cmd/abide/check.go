@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/dispatch"
@@ -151,9 +152,7 @@ func readPools(ctx context.Context, p *policy.Policy) (labels map[string][]strin
 		if loaded == nil {
 			continue
 		}
-		for _, w := range loaded.Warnings {
-			warnings = append(warnings, w.Error())
-		}
+		warnings = append(warnings, lists.Map(loaded.Warnings, policy.Fault.Error)...)
 		made, err := tokens.New(time.Now(), *pool, loaded, nil) // it labels tokens that have no label
 		if err != nil {
 			faults = append(faults, tokens.FaultsAt(p, pool, err)...)

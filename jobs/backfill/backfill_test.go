@@ -295,3 +295,19 @@ func TestAPageThatWasLateIsCommittedAgain(t *testing.T) {
 		}
 	})
 }
+
+// An answer is read once: the rules of a job about answers do not make JSON of what its records are read from as CSV.
+func TestRulesDoNotSpoilAnAnswerInCSV(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{body: "id,name\n1,ada\n2,grace\n", answer: func(string, int) (int, string) { return 200, "Content-Type: text/csv" }}, newMemory()
+		b := newRun(o, m)
+		b.options.Job.Records, b.options.Job.Paginate = "", jobfile.Pagination{}
+		b.options.Job.Errors = []jobfile.Rule{{Status: 404, Then: "skip"}}
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.Status(time.Now()); s.State != status.JobDone || s.Records != 2 { // the same two in each unit
+			t.Errorf("%+v", s)
+		}
+	})
+}

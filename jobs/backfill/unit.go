@@ -128,12 +128,9 @@ func (b *Backfill) ruleOf(a *send.Answer, f *send.Failure) (jobfile.Rule, []byte
 		return jobfile.Rule{}, nil
 	}
 	if f != nil {
-		a = &send.Answer{Status: f.Status, Body: []byte(f.Body)}
+		a = &send.Answer{Status: f.Status, Header: http.Header{}, Body: []byte(f.Body)}
 	}
-	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
-	if err == nil {
-		a.Body = body // Read may change it
-	}
+	body, _ := read(a) // what cannot be read has no paths
 	for i, rule := range b.options.Job.Errors {
 		v, _ := body.At(b.paths[i])
 		value, isText := v.Text()
@@ -143,6 +140,16 @@ func (b *Backfill) ruleOf(a *send.Answer, f *send.Failure) (jobfile.Rule, []byte
 		}
 	}
 	return jobfile.Rule{}, nil
+}
+
+// read reads the body of an answer, which is JSON from then on, so that it may be read again.
+func read(a *send.Answer) (records.Value, error) {
+	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
+	if err == nil {
+		a.Body = body
+		a.Header.Set("Content-Type", "application/json")
+	}
+	return body, err
 }
 
 // mostOfAnswer is the longest part of an answer in a reason.
@@ -327,7 +334,7 @@ var wrongAnswer = regexp.MustCompile(`(?i)error|message|fault|exception`)
 // answer takes the records out of an answer and finds the next page. An answer that has no records
 // where they should be may be another one the next time.
 func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
-	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
+	body, err := read(a)
 	if err != nil {
 		return step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err), Wrong: true}
 	}

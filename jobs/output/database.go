@@ -106,15 +106,6 @@ func scanDescription(r *sql.Rows) (d Description, err error) {
 	return d, json.Unmarshal([]byte(columns), &d.Columns)
 }
 
-// scanOne scans the only row of a job, if there is one.
-func scanOne(to *Description, found *bool) func(*sql.Rows) error {
-	return func(r *sql.Rows) (err error) {
-		*found = true
-		*to, err = scanDescription(r)
-		return err
-	}
-}
-
 // Kept opens a job that the output has; "" names the only one.
 func (d *Output) Kept(ctx context.Context, name string) (Job, error) {
 	list, err := d.Jobs(ctx)
@@ -139,17 +130,10 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 	if name := strings.ToLower(want.Name); name == "abide_jobs" || strings.HasPrefix(name, "sqlite_") { // policy/jobfile checks all else
 		return nil, d.explain(ctx, fmt.Errorf("a job cannot have the name %q: give it another one", want.Name))
 	}
-	var kept Description
-	found := false
-	err := d.read(ctx, scanOne(&kept, &found), selectJobs+" WHERE name = $1", want.Name)
+	j := newJob(d, want)
+	err := d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
 	if err != nil {
 		return nil, err
-	}
-	j := newJob(d, want)
-	if !found || !isCovered(kept, want) || kept.differs(want) != nil {
-		if err := d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) }); err != nil {
-			return nil, err
-		}
 	}
 	if _, lacks := d.readers.ExecContext(ctx, j.text("SELECT reason FROM {targets} LIMIT 0")); want.Kind == "collect" && lacks != nil { // of an older release
 		err = d.write(ctx, func(t *transaction) error {
@@ -158,11 +142,6 @@ func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
 		})
 	}
 	return j, err
-}
-
-// isCovered tells whether a job has all columns.
-func isCovered(kept, want Description) bool {
-	return !slices.ContainsFunc(want.Columns, func(c string) bool { return !slices.Contains(kept.Columns, c) })
 }
 
 // differs tells why a job that is kept is not the wanted one.
@@ -188,7 +167,11 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 	}
 	var kept Description
 	found := false
-	err := t.query(scanOne(&kept, &found), selectJobs+" WHERE name = $1", want.Name)
+	err := t.query(func(r *sql.Rows) (err error) {
+		found = true
+		kept, err = scanDescription(r)
+		return err
+	}, selectJobs+" WHERE name = $1", want.Name)
 	if err != nil {
 		return err
 	}
@@ -293,6 +276,17 @@ func (d *Output) query(ctx context.Context, query string, yield func(string, err
 		}
 	}
 	return rows.Err()
+}
+
+// Greatest yields for each unit of a job its greatest number, or text up to most, in a column, with a bar and the unit
+// behind it.
+func (d *Output) Greatest(ctx context.Context, job, column string, number bool, most string) iter.Seq2[string, error] {
+	value, condition := fmt.Sprintf(d.dialect.number, quote(column)), ""
+	if !number {
+		value = fmt.Sprintf(d.dialect.text, quote(column))
+		condition = " WHERE " + value + " <= '" + most + "'"
+	}
+	return d.Query(ctx, "SELECT max("+value+") || '|' || unit FROM "+quote(job)+condition+" GROUP BY unit")
 }
 
 // TextOf is a value of a column as text.

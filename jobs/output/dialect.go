@@ -27,18 +27,23 @@ type dialect struct {
 	time    string
 	json    string
 	column  string
+	rows    string // of a JSON array, each with its value
+	number  string // a column as a number, NULL where it is none
+	text    string // a column as a text, in the order of its bytes
 	prelude string // begins a transaction that makes tables
 }
 
 var sqliteDialect = &dialect{
 	clock: "0", // is always given
-	blob:  "BLOB", time: "TEXT", json: "TEXT",
+	blob:  "BLOB", time: "TEXT", json: "TEXT", rows: "json_each($1) WHERE true",
+	number: "CASE WHEN typeof(%[1]s) IN ('integer', 'real') THEN %[1]s END", text: "%s",
 }
 
 var postgresDialect = &dialect{
 	clock: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 	skip:  "FOR UPDATE SKIP LOCKED",
-	blob:  "BYTEA", time: "TIMESTAMPTZ", json: "JSON", column: "TEXT",
+	blob:  "BYTEA", time: "TIMESTAMPTZ", json: "JSON", column: "TEXT", rows: "json_array_elements(CAST($1 AS JSON)) AS value",
+	number: "CASE WHEN %[1]s ~ '^-?[0-9]+([.][0-9]+)?$' THEN CAST(%[1]s AS NUMERIC) END", text: `%s COLLATE "C"`,
 	prelude: "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
 }
 
@@ -57,7 +62,7 @@ func (d *dialect) replacements() []string {
 		// The first argument is the time of Options.Now, or NULL.
 		"{now}", "coalesce(CAST($1 AS BIGINT), " + d.clock + ")",
 		"{skip}", d.skip,
-		"{blob}", d.blob, "{time}", d.time, "{json}", d.json, "{column}", d.column,
+		"{blob}", d.blob, "{time}", d.time, "{json}", d.json, "{column}", d.column, "{rows}", d.rows,
 	}
 }
 

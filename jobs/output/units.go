@@ -3,11 +3,14 @@ package output
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // unitsAtOnce is the number of units that a transaction adds.
@@ -42,21 +45,11 @@ func chunks[T any](all iter.Seq[T], n int) iter.Seq[[]T] {
 }
 
 func (j *job) addUnits(t *transaction, list []Unit) error {
-	if !j.engine.isSQLite() {
-		keys, places := make([]string, len(list)), make([]int64, len(list))
-		for i, u := range list {
-			keys[i], places[i] = encode(u.Key), u.Place
-		}
-		_, err := t.exec(j.text("INSERT INTO {units} (key, place) SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING"), keys, places)
-		return err
+	rows, err := json.Marshal(lists.Map(list, func(u Unit) []any { return []any{encode(u.Key), u.Place} }))
+	if err == nil {
+		_, err = t.exec(j.text("INSERT INTO {units} (key, place) SELECT value->>0, CAST(value->>1 AS BIGINT) FROM {rows} ON CONFLICT DO NOTHING"), string(rows))
 	}
-	text := j.text("INSERT INTO {units} (key, place) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-	for _, u := range list {
-		if _, err := t.exec(text, encode(u.Key), u.Place); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // Claim hands out the next unit.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -195,64 +196,28 @@ type Path struct {
 	steps []string
 }
 
+// aStep finds the first step of a path: a number or a text in quotes in brackets, or a text in quotes or a
+// name behind a dot.
+var aStep = regexp.MustCompile(`^(?:\[(-?[0-9]+)\]|\[("(?:[^"\\]|\\.)*")\]|\.("(?:[^"\\]|\\.)*")|\.([^."\[\]]+))`)
+
 // ParsePath reads a path.
 func ParsePath(text string) (Path, error) {
 	p := Path{text: text}
-	for rest := text; rest != ""; {
-		step, left, err := cutStep(rest)
-		if err != nil {
-			return Path{}, fmt.Errorf("the path %q: %w", text, err)
+	for rest := "." + text; text != "" && rest != ""; {
+		if strings.HasPrefix(rest, ".[") && len(p.steps) == 0 {
+			rest = rest[1:]
 		}
-		p.steps = append(p.steps, step)
-		switch {
-		case left == "" || left[0] == '[':
-		case left == "." || left[0] != '.':
-			return Path{}, fmt.Errorf("the path %q: write a \".\" and a name after %q", text, strings.TrimSuffix(text, left))
-		default:
-			left = left[1:]
+		found := aStep.FindStringSubmatch(rest)
+		if found == nil {
+			return Path{}, fmt.Errorf("the path %q: write a name at %q, in quotes if it has dots, brackets or quotes, or a number or a name in quotes in brackets", text, rest)
 		}
-		rest = left
+		step := found[1] + found[4]
+		if quoted := found[2] + found[3]; quoted != "" && json.Unmarshal([]byte(quoted), &step) != nil {
+			return Path{}, fmt.Errorf("the path %q: %s is no text in quotes", text, quoted)
+		}
+		p.steps, rest = append(p.steps, step), rest[len(found[0]):]
 	}
 	return p, nil
-}
-
-// cutStep is the first step of a path, and what follows.
-func cutStep(text string) (step, rest string, err error) {
-	inside, bracket := strings.CutPrefix(text, "[")
-	switch {
-	case strings.HasPrefix(inside, `"`):
-		d := json.NewDecoder(strings.NewReader(inside))
-		if err := d.Decode(&step); err != nil {
-			return "", "", fmt.Errorf("%q is no text in quotes", inside)
-		}
-		rest = inside[d.InputOffset():]
-	case bracket:
-		i := strings.IndexByte(inside, ']')
-		if i < 0 {
-			return "", "", fmt.Errorf("%q has no \"]\"", text)
-		}
-		step, rest = inside[:i], inside[i:]
-		if _, err := strconv.Atoi(step); err != nil {
-			return "", "", fmt.Errorf("write a number or a name in quotes in place of %q", step)
-		}
-	default:
-		i := strings.IndexAny(text, `.[]"`)
-		if i < 0 {
-			i = len(text)
-		}
-		step, rest = text[:i], text[i:]
-		if step == "" {
-			return "", "", fmt.Errorf("write a name at %q, in quotes if it has dots, brackets or quotes", text)
-		}
-	}
-	if bracket {
-		left, closed := strings.CutPrefix(rest, "]")
-		if !closed {
-			return "", "", fmt.Errorf("%q has no \"]\"", text)
-		}
-		rest = left
-	}
-	return step, rest, nil
 }
 
 func (p Path) String() string { return p.text }

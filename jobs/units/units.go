@@ -62,18 +62,31 @@ func Of(ctx context.Context, job *jobfile.Job, database *output.Output) iter.Seq
 	}
 }
 
-// each yields the keys of the units of a job, until yield returns false.
+// each yields the keys of the units of a job, until yield returns false. With since a key ends with the value of
+// {since}.
 func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield func(string) bool) error {
+	if job.Since == nil {
+		return eachItem(ctx, job, yield)
+	}
+	greatest, err := greatestOf(ctx, job, database)
+	if err != nil {
+		return err
+	}
+	if job.Items == nil {
+		yield(cmp.Or(greatest[""], job.Since.From))
+		return nil
+	}
+	return eachItem(ctx, job, func(item string) bool {
+		return yield(item + sinceMark + cmp.Or(greatest[item], job.Since.From))
+	})
+}
+
+// eachItem yields the steps of the range or the items of a job, until yield returns false.
+func eachItem(ctx context.Context, job *jobfile.Job, yield func(string) bool) error {
 	items := job.Items
 	switch {
 	case job.Range != nil:
 		starts(job.Range)(func(at time.Time) bool { return yield(keyOf(job.Range, at)) })
-	case job.Since != nil:
-		key, err := sinceOf(ctx, job, database)
-		if err == nil {
-			yield(key)
-		}
-		return err
 	case items == nil:
 		yield(single)
 	case len(items.List) > 0:
@@ -98,41 +111,83 @@ func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield 
 	return nil
 }
 
-// sinceOf is the value of {since}, which is the key of a unit: the greatest time of the column less the
-// lag. A time after now is wrong, and would hide what comes.
-func sinceOf(ctx context.Context, job *jobfile.Job, database *output.Output) (string, error) {
-	if database == nil {
-		return job.Since.From, nil
+// sinceMark stands between an item and the value of {since} in the key of a unit.
+const sinceMark = " since "
+
+// itemOf takes the key of a unit apart.
+func itemOf(key string) (item, since string) {
+	if i := strings.LastIndex(key, sinceMark); i >= 0 {
+		return key[:i], key[i+len(sinceMark):]
 	}
-	query := fmt.Sprintf("SELECT max(%s) FROM %s WHERE %[1]s <= '%[3]s'", quote(job.Since.Column), quote(job.Name), time.Now().UTC().Format(time.RFC3339))
-	for text, err := range database.Query(ctx, query) {
-		for _, form := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime} {
-			if at, wrong := time.Parse(form, text); wrong == nil {
-				return job.Since.Lag.Before(at).Format(form), err
-			}
-		}
-		return "", cmp.Or(err, fmt.Errorf("since: %q in the column %s is no time such as 2025-01-31T10:00:00Z", text, job.Since.Column))
-	}
-	return job.Since.From, nil
+	return "", key
 }
 
-// FetchedAgain are the keys of the units that each run fetches again.
-func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output) (keys []string, err error) {
-	r := job.Range
-	if job.Since != nil {
-		key, err := sinceOf(ctx, job, database) // nothing may have come since the run before
-		return []string{key}, err
+// greatestOf returns, for each item of a job, the greatest value of the column of since less the lag. A time after now
+// is wrong, and would hide what comes.
+func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) (map[string]string, error) {
+	greatest := map[string]string{}
+	if database == nil {
+		return greatest, nil
 	}
-	if r == nil || r.Again.N == 0 {
-		return nil, nil
-	}
-	after := r.Again.Before(r.To)
-	for at := range starts(r) {
-		if at.After(after) {
-			keys = append(keys, keyOf(r, at))
+	for row, err := range database.Greatest(ctx, job.Name, job.Since.Column, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
+		text, unit, _ := strings.Cut(row, "|")
+		item, _ := itemOf(unit)
+		if err == nil && text != "" {
+			text, err = lessLag(job.Since, text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("since: the column %s: %w", job.Since.Column, err)
+		}
+		if was, ok := greatest[item]; !ok || isLess(job.Since, was, text) {
+			greatest[item] = text
 		}
 	}
-	return keys, nil
+	return greatest, nil
+}
+
+// isLess tells whether a value of the column of since is less than another.
+func isLess(s *jobfile.Since, a, b string) bool {
+	if !s.IsNumber() {
+		return a < b
+	}
+	x, _ := strconv.ParseFloat(a, 64) // the database gave numbers
+	y, _ := strconv.ParseFloat(b, 64)
+	return x < y
+}
+
+// lessLag is a value of the column of since less the lag, in the form that it has.
+func lessLag(s *jobfile.Since, text string) (string, error) {
+	if s.IsNumber() {
+		n, err := strconv.ParseFloat(text, 64)
+		return strconv.FormatFloat(n-float64(s.Lag.N), 'f', -1, 64), err
+	}
+	for _, form := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime} {
+		if at, err := time.Parse(form, text); err == nil {
+			return s.Lag.Before(at).Format(form), nil
+		}
+	}
+	return "", fmt.Errorf("%q is no time such as 2025-01-31T10:00:00Z", text)
+}
+
+// FetchedAgain are the keys of the units that each run fetches again. With since that is each: nothing may have come
+// since the run before.
+func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output) (keys []string, err error) {
+	r := job.Range
+	switch {
+	case job.Since != nil:
+		err = each(ctx, job, database, func(key string) bool {
+			keys = append(keys, key)
+			return true
+		})
+	case r != nil && r.Again.N > 0:
+		after := r.Again.Before(r.To)
+		for at := range starts(r) {
+			if at.After(after) {
+				keys = append(keys, keyOf(r, at))
+			}
+		}
+	}
+	return keys, err
 }
 
 // starts are the starts of the steps of a range.
@@ -374,7 +429,16 @@ func inJSON(s string) string {
 // values are the values of the placeholders of a unit, and the end of its step.
 func values(job *jobfile.Job, u output.Unit) (value func(name, form string) string, ends time.Time, err error) {
 	if job.Range == nil {
-		return func(string, string) string { return u.Key }, time.Time{}, nil
+		item, since := itemOf(u.Key)
+		return func(name, _ string) string {
+			switch {
+			case job.Since == nil:
+				return u.Key
+			case name == "since":
+				return since
+			}
+			return item
+		}, time.Time{}, nil
 	}
 	form := time.DateOnly
 	if job.Range.Step.Unit == "h" {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ type Job struct {
 	Name     string
 	File     string // absolute path of the job file
 	Request  Request
-	Range    *Range // one of Range, Items and Since, or none: the job is a single request
+	Range    *Range // one of Range and Items, or none; Since goes with Items or alone
 	Items    *Items
 	Since    *Since
 	Paginate Pagination // the zero value: answers have one page
@@ -84,7 +85,7 @@ type Range struct {
 // Step is the length of a unit of a range: so many hours, days, or months of the calendar.
 type Step struct {
 	N    int
-	Unit string // "h", "d" or "mo"
+	Unit string // "h", "d" or "mo"; "": it is a number
 }
 
 // Before is a time that is a step earlier than another.
@@ -100,7 +101,13 @@ func (s Step) String() string { return fmt.Sprintf("%d%s", s.N, s.Unit) }
 type Since struct {
 	Column string
 	From   string // in place of it while there are no records
-	Lag    Step   // so much earlier than that value
+	Lag    Step   // so much earlier, or less, than that value
+}
+
+// IsNumber tells whether the values of the column are numbers, as From is.
+func (s *Since) IsNumber() bool {
+	_, err := strconv.ParseFloat(s.From, 64)
+	return err == nil
 }
 
 // Items are the items of a job. Each item is a unit. One of List, File and Job is set.

@@ -144,10 +144,15 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	if set["range"] != nil && set["items"] != nil {
 		r.d.Failf(set["items"], "items", "does not go with range: a job has one of both")
 	}
-	if n := set["since"]; n != nil && (set["range"] != nil || set["items"] != nil) {
-		r.d.Failf(n, "since", "goes neither with range nor with items")
-	} else if n != nil && !slices.Contains(j.ColumnNames(), j.Since.Column) {
-		r.d.Failf(n, "since.column", "names no column of columns")
+	if n := set["since"]; n != nil {
+		switch {
+		case set["range"] != nil:
+			r.d.Failf(n, "since", "does not go with range")
+		case !slices.Contains(j.ColumnNames(), j.Since.Column):
+			r.d.Failf(n, "since.column", "names no column of columns")
+		case j.Since.Lag.N > 0 && (j.Since.Lag.Unit == "") != j.Since.IsNumber():
+			r.d.Failf(n, "since.lag", "is a number where from is one, and else a time such as 1h")
+		}
 	}
 	if j.Collect.Every > 0 && set["workers"] == nil {
 		j.Workers = collectionWorkers
@@ -173,15 +178,6 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	if set["batch"] != nil && set["items"] == nil {
 		r.d.Failf(set["batch"], "batch", "needs items")
 	}
-	known := []string{}
-	switch {
-	case set["range"] != nil:
-		known = []string{"date", "from", "to"}
-	case set["items"] != nil:
-		known = []string{"item"}
-	case set["since"] != nil:
-		known = []string{"since"}
-	}
 	n := set["request"]
 	if n == nil {
 		return
@@ -190,16 +186,19 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	for _, h := range j.Request.Headers {
 		texts["request.headers."+h.Name] = h.Value.Reveal()
 	}
-	used := false
+	used := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		for _, name := range Placeholders(texts[key]) {
-			if used = true; !slices.Contains(known, name) {
-				r.d.Failf(n, key, "has {%s}, and the job has no %s", name, cmp.Or(map[string]string{"item": "items", "since": "since"}[name], "range"))
+			of := cmp.Or(map[string]string{"item": "items", "since": "since"}[name], "range")
+			if used[of] = true; set[of] == nil {
+				r.d.Failf(n, key, "has {%s}, and the job has no %s", name, of)
 			}
 		}
 	}
-	if len(known) > 0 && !used && set["batch"] == nil {
-		r.d.Failf(n, "request", "has none of the placeholders {%s}, so all units would ask for the same", strings.Join(known, "}, {"))
+	for of, names := range map[string]string{"range": "{date}, {from}, {to}", "items": "{item}", "since": "{since}"} {
+		if set[of] != nil && !used[of] && set["batch"] == nil {
+			r.d.Failf(n, "request", "has none of the placeholders %s, so all units would ask for the same", names)
+		}
 	}
 }
 

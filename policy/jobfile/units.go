@@ -57,9 +57,9 @@ func (r *reader) rangeFields(to *Range, first, last *string) []policy.Field {
 // sinceFields are the keys of since.
 func (r *reader) sinceFields(to *Since) []policy.Field {
 	return []policy.Field{
-		policy.Required("column", "A column of columns with times, such as 2025-01-31T10:00:00Z.", r.d.Label(&to.Column)),
-		policy.Required("from", "What {since} is while there are no records.", r.plain(&to.From)),
-		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h.", policy.Parsed(r.d, &to.Lag, parseStep, stepNode)),
+		policy.Required("column", "A column of columns with times, such as 2025-01-31T10:00:00Z, or with numbers.", r.d.Label(&to.Column)),
+		policy.Required("from", "What {since} is while there are no records: a time, or a number for numbers.", r.plain(&to.From)),
+		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h; a number for numbers.", policy.Parsed(r.d, &to.Lag, parseLag, lagNode)),
 	}
 }
 
@@ -88,6 +88,16 @@ func parseStep(s string) (Step, error) {
 		return Step{12 * n, "mo"}, nil
 	}
 	return Step{n, found[2]}, nil
+}
+
+func lagNode() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,9}\s*(?:h|d|w|mo|y)?\s*$`) }
+
+// parseLag reads a step, or a number.
+func parseLag(s string) (Step, error) {
+	if n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 30); err == nil {
+		return Step{int(n), ""}, nil
+	}
+	return parseStep(s)
 }
 
 // lastOf is the last moment of a day or month that was written as the end of a range of
