@@ -60,6 +60,9 @@ const docs = "https://github.com/abide-proxy/abide/blob/main/docs/"
 // document matches the names of documents in a text.
 var document = regexp.MustCompile(`docs/([a-z0-9-]+\.md)#?([a-z0-9-]*)`)
 
+// columns matches what stands between the columns of a table of text.
+var columns = regexp.MustCompile("  +")
+
 // linked is a text in which the names of documents are links.
 func linked(text string) template.HTML {
 	return template.HTML(document.ReplaceAllString(template.HTMLEscapeString(text), `<a href="`+docs+`$1#$2">docs $2</a>`))
@@ -96,6 +99,7 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"name": func(name string) template.HTML {
 		return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(name), ".", ".<wbr>")) // a line may end after a dot
 	}, "since": status.Since, "in": status.In, "ago": status.Ago, "ahead": status.Ahead, "docs": func(part string) string { return docs + part },
+	"cells":     func(line string) []string { return columns.Split(strings.TrimSpace(line), -1) },
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },
 }).ParseFS(templateFiles, "*.html"))
 

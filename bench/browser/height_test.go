@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -110,6 +111,17 @@ func newCrowd(t *testing.T) *crawl {
 			waiting.Go(func() { ask(one) })
 		}
 	}
+	waiting.Go(func() { // clients that do not give up: what abide refuses, and who is left alone, is so for as long as the test lasts
+		for again := time.NewTicker(100 * time.Millisecond); ctx.Err() == nil; {
+			ask("quota.test")
+			ask("down.test")
+			select {
+			case <-ctx.Done():
+				again.Stop()
+			case <-again.C:
+			}
+		}
+	})
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+c.admin+"/api/v1/sites/"+siteNames()[0]+"/pause", strings.NewReader(`{"reason":"they migrate"}`))
 	c.check(err)
@@ -156,8 +168,14 @@ func TestAThousandSitesAndTwoHundredTokensFitTwoScreens(t *testing.T) {
 	tab.does("closing it", chromedp.Evaluate[chromedp.Void](`document.querySelector("#queue details").open = false`))
 	tab.logs("height in pixels", `document.documentElement.scrollHeight`)
 	tab.does("a small window", screen(800, 900, false))
-	tab.isTrue("sites tell what abide refuses", `document.querySelector("#sites .warm").textContent.includes("refused by abide")`)
+	tab.until("sites tell what abide refuses", `[...document.querySelectorAll("#sites .warm")].some(e => e.textContent.includes("refused by abide"))`)
 	tab.isTrue("no text of a table stands over its neighbour there", `[...document.querySelectorAll("#trouble td, #limits td, #queue td, #sites :is(th, td)")].filter(e => e.getClientRects().length > 0).every(e => e.scrollWidth <= e.clientWidth + 1)`)
+	for _, width := range []int64{720, 820, 1024, 1440} {
+		tab.does("another window", screen(width, 900, false))
+		tab.isTrue(fmt.Sprintf("no text of sites runs into another in a window of %d", width), textsApart)
+	}
+	tab.until("a site that is left alone can be tried", `(() => { const button = document.querySelector("#trouble button[value=try]"); button?.click(); return !!button })()`)
+	tab.until("the page says what follows", `document.querySelector("#answer").textContent === "down.test can be asked again: the next request tries it"`)
 	tab.does("a phone", screen(390, 844, true))
 	tab.isTrue("it fits four screens of a phone", `document.documentElement.scrollHeight <= 4 * 844`)
 	tab.isTrue("it is as wide as a phone", `document.documentElement.scrollWidth <= 390 && innerWidth === 390`)
@@ -166,5 +184,19 @@ func TestAThousandSitesAndTwoHundredTokensFitTwoScreens(t *testing.T) {
 	tab.logs("height in pixels on a phone", `document.documentElement.scrollHeight`)
 	tab.isTrue("without opening anything, headings are in order", `[...document.querySelectorAll("h1, h2, h3")].every((h, i, all) => i === 0 ? h.tagName === "H1" : h.tagName[1] - all[i-1].tagName[1] <= 1)`)
 	tab.isTrue("each control has a name", `[...document.querySelectorAll("button, input:not([type=hidden]), summary, a")].every(e => (e.getAttribute("aria-label") || e.textContent || e.closest("label")?.textContent || "").trim() !== "")`)
+	tab.does("the past on a phone", chromedp.Navigate("http://"+c.admin+"/past?since=7d&step=1d"), chromedp.WaitVisible(chromedp.CSS(".past td")))
+	tab.isTrue("nothing of the past is beside the screen", `document.documentElement.scrollWidth <= 390 && [...document.querySelectorAll(".wide, .past tr, pre")].every(e => e.scrollWidth <= e.clientWidth + 1)`)
+	tab.isTrue("each number of the past has its name", `[...document.querySelectorAll(".past td")].every(e => e.dataset.name !== "" && getComputedStyle(e, "::before").content.includes(e.dataset.name))`)
 	tab.quiet()
 }
+
+// textsApart is true where each text of the table of sites is beside the others, also where requests wait for long.
+const textsApart = `(() => {
+	document.querySelectorAll("#sites td:nth-child(8) .small").forEach(e => { e.textContent = "for up to 59 min 59 s" });
+	const boxes = [...document.querySelectorAll("#sites .sites :is(th, td)")].filter(cell => cell.getClientRects().length > 0).map(cell => {
+		const range = document.createRange();
+		range.selectNodeContents(cell);
+		return range.getBoundingClientRect();
+	}).filter(box => box.width > 0);
+	return boxes.every((a, i) => boxes.slice(i + 1, i + 12).every(b => Math.min(a.right, b.right) - Math.max(a.left, b.left) < 1 || Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) < 1));
+})()`

@@ -202,7 +202,10 @@ func TestARealBrowserPausesASiteAndChangesALimit(t *testing.T) {
 			if got := c.shown("sites/api.test"); strings.Contains(got, `"paused"`) {
 				t.Errorf("it is not resumed: %s", got)
 			}
-			tab.does("pausing with a reason", chromedp.Click(`//a[.="api.test"]`), chromedp.WaitVisible(chromedp.CSS(".chosen")),
+			tab.does("pausing on the page of the site, which follows", chromedp.Click(`//a[.="api.test"]`), chromedp.WaitVisible(chromedp.CSS(".chosen")),
+				chromedp.Click(chromedp.CSS(`#sites button[aria-label="Pause api.test"]`)), chromedp.WaitVisible(chromedp.CSS(`.chosen button[value=resume]`)),
+				chromedp.Click(chromedp.CSS(`.chosen button[value=resume]`)), chromedp.WaitVisible(chromedp.CSS(`.chosen button[value=pause]`)))
+			tab.does("pausing with a reason",
 				chromedp.SendKeys(chromedp.CSS(`input[name=reason]`), "they migrate"), chromedp.SendKeys(chromedp.CSS(`input[name=for]`), "2h"),
 				chromedp.Click(chromedp.CSS(`.chosen button[value=pause]`)), chromedp.WaitVisible(chromedp.CSS(`.chosen button[value=resume]`)))
 			c.shows("sites/api.test", `"reason":"they migrate"`)
