@@ -60,7 +60,7 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 	for _, want := range []string{
 		`<th scope="row">api.example.com <small>75 requests per 15m by token of news-1</small></th><td><svg class="bar"`, ` 0 of 75 left</td><td></td></tr>`,
 		`<th scope="row">api.example.com <small>10 000 requests per month, shared</small></th>`, " 3\u202f800 of 10\u202f000 left</td><td>",
-		`<th scope="row">b.example.com:8443 <small>1MB per 1m, set at run time</small></th>`, ` 250 kB of 1.0 MB left</td><td><span>in `,
+		`<th scope="row">b.example.com:8443 <small>1MB per 1m, set at run time</small></th>`, ` 250 kB of 1.0 MB left</td><td>resets <span>in `,
 		`<th scope="row">free.example.com <small>set, and not asked for yet, set at run time</small></th>`,
 		`<small>adaptive between 1/s and 10/s</small></th><td> not known</td>`,
 		`<rect class="fill" x="-62" width="100" height="6"/></svg> `, " 3\u202f800 of 10\u202f000 left</td><td><span>at this rate until ",

@@ -58,20 +58,16 @@ func (s *sites) find(name string) *Site {
 	return site
 }
 
-// labelOf is the label of a site, which it gets while there is room, and "other" if it has none of its own.
+// labelOf is the label of a site, which it gets where no other site loses its own by that, and "other" if it has none.
 func (s *sites) labelOf(name string) string {
 	name = label(name)
-	if site := s.find(name); (site == nil || !site.labelled.Load()) && !s.room() {
+	s.mu.Lock()
+	full := s.order.Len() >= s.max
+	s.mu.Unlock()
+	if site := s.find(name); full && (site == nil || !site.labelled.Load()) {
 		return other
 	}
 	return s.site(name).name
-}
-
-// room reports whether one more site gets a label without the loss of another's.
-func (s *sites) room() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.order.Len() < s.max
 }
 
 func (s *sites) site(name string) *Site {

@@ -137,7 +137,7 @@ func TestSeveralTroublesSayTheFirstTimes(t *testing.T) {
 		{
 			nil,
 			[]Forecast{{Site: "q.test", Limit: "9 per day", Of: "a", Opens: midday, Ends: midday.Add(25 * time.Hour)}, {Site: "q.test", Limit: "9 per day", Of: "b", Opens: midday.Add(-24 * time.Hour), Ends: midday.Add(time.Hour)}},
-			"2 limits of q.test: 9 per day is used up: a, b (the first in 1 h 00 min)",
+			"2 limits of q.test: 9 per day is used up: a, b (the first has more in 1 h 00 min)",
 		},
 	} {
 		list := Process{Breakers: c.breakers}.Troubles(Tokens{}, c.forecasts, nil, nil, midday)

@@ -153,17 +153,17 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 	for _, one := range forecasts {
 		if one.Long() && one.Left <= 0 {
 			loss, tone := lost(one.Site, one.Limit)
-			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up" + loss, next: one.Ends, Tone: tone, at: one.Site})
+			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up" + loss, verb: "has more ", next: one.Ends, Tone: tone, at: one.Site})
 		}
 	}
 	for _, one := range s.Paused {
 		loss, tone := lost(one.Site, ByPause)
-		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given") + loss, Until: "until it is resumed", next: one.Until, Tone: tone, Site: one.Site, at: one.Site})
+		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given") + loss, Until: "until it is resumed", verb: "is resumed ", next: one.Until, Tone: tone, Site: one.Site, at: one.Site})
 	}
 	for _, one := range advice {
 		for _, site := range append([]string{one.Site}, one.Others...) {
 			if one.Loses() && !told[one.Text] {
-				all.add(site, Trouble{Many: "sites", Reason: one.said() + " " + one.Change, Tone: "bad", at: site})
+				all.add(site, Trouble{Many: "sites", Reason: one.said() + " " + one.Change, Until: "in the last hour", Tone: "bad", at: site})
 			}
 		}
 	}

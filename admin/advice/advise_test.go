@@ -46,6 +46,10 @@ func failed(site, what string, requests int64) func(*Facts) {
 	}
 }
 
+func lately(site, what string) func(*Facts) {
+	return func(f *Facts) { f.Failed = append(f.Failed, store.Failure{Site: site, What: what, Requests: 1}) }
+}
+
 func limits(list ...status.Limit) func(*Facts) {
 	return func(f *Facts) { f.Limits = append(f.Limits, list...) }
 }
@@ -227,8 +231,11 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"clients give up what does not wait": {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, time.Second, 0), failed(site, "499: 5s", 30)}, []string{"30 of 40 requests after 5 s, before the end of the answer."}},
 		"requests are stopped":               {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499: 1s", 10), failed(site, "499: 7.1s", 9), failed(site, "499: 2m0s", 9), failed(site, "499: the site failed", 20)}, nil},
 		"one request is given up":            {"given-up", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "499", 1), failed(site, "404", 30)}, nil},
-		"a site refuses all": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 30), failed(site, "403: by abide: insecure", 8), failed(site, "insecure", 8)}, []string{
+		"a site refuses all": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 30), lately(site, "403"), failed(site, "403: by abide: insecure", 8), failed(site, "insecure", 8)}, []string{
 			"api.test answered 403 to 30 of 40 requests, so it may block this crawler.", "rules for crawlers",
+		}},
+		"a site refuses all no more": {"refuses-all", []func(*Facts){used(site, "news", 4, 40, 0, 0, 0), failed(site, "403", 30), failed(site, "403: by abide: insecure", 8), failed(site, "insecure", 8)}, []string{
+			"api.test answered 403 to 30 of 40 requests, so it may have blocked this crawler.", "rules for crawlers",
 		}},
 		"a site does not work": {"outage", []func(*Facts){func(f *Facts) {
 			f.Broken = []status.Breaker{{Site: site, State: status.Failing, Why: "it answers 503 to all requests", Since: noon.Add(-time.Hour)}}
@@ -287,9 +294,6 @@ func TestWhatClientsGiveUpComesFirst(t *testing.T) {
 
 // TestWhatClientsLoseSaysWhetherItIsSoLately: what is over is advice, and nothing that is wrong. The limit has its name.
 func TestWhatClientsLoseSaysWhetherItIsSoLately(t *testing.T) {
-	lately := func(site, what string) func(*Facts) {
-		return func(f *Facts) { f.Failed = append(f.Failed, store.Failure{Site: site, What: what, Requests: 1}) }
-	}
 	facts := []func(*Facts){
 		used("a", "news", 4, 400, 0, 0, 0), failed("a", "499: 5s", 30), lately("a", "499: 9s together"),
 		used("b", "news", 4, 400, 0, 0, 0), failed("b", "499: 5s", 30), lately("a", "503"),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/proxy/problem"
@@ -60,10 +61,11 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 		if mean := f.usage[one.Site].Waited / time.Duration(all); mean >= time.Second {
 			held = fmt.Sprintf("; a request waited for %s on average", status.Long(mean))
 		}
-		text, change := text, change
-		over := what == problem.Broken.Reason && !slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == one.Site })
-		if over {
-			text = "%s failed for a time: abide itself answered %d of %d requests meanwhile%s."
+		text, change, lately := text, change, f.failedLately(one.Site, what)
+		if what == problem.Broken.Reason && !slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == one.Site }) {
+			text, lately = "%s failed for a time: abide itself answered %d of %d requests meanwhile%s.", false
+		} else if !lately {
+			text = strings.Replace(text, "may block", "may have blocked", 1)
 		}
 		if long && what == "wait" {
 			change = "No wait is long enough: send fewer requests in all, or get a larger limit."
@@ -75,7 +77,7 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 			held += "; most waited for " + because
 		}
 		list = append(list, status.Advice{
-			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1), Lately: !over && f.failedLately(one.Site, what),
+			Site: one.Site, Weight: min(float64(one.Requests)/float64(all)/refusedShare, 1), Lately: lately,
 			Text: fmt.Sprintf(text, one.Site, one.Requests, all, held), Change: change, Because: because,
 		})
 	}

@@ -145,7 +145,7 @@ func TestWhatDoesNotWorkAtAllIsFirst(t *testing.T) {
 		`class="bad">token half of api</th><td class="text">denied for a.test: 403</td>`,
 
 		`class="bad">pool dead</th><td class="text">none of its tokens can go: all are denied or disabled</td>`,
-		`class="warm"><a href="/?site=quota.test">quota.test</a></th><td class="text">10 per day is used up</td><td><span class="whole">in 23 h 00 min</span></td>`,
+		`class="warm"><a href="/?site=quota.test">quota.test</a></th><td class="text">10 per day is used up</td><td><span class="whole">has more in 23 h 00 min</span></td>`,
 		`class="warm"><a href="/?site=paused.test">paused.test</a></th><td class="text">paused 1 min 00 s ago: they &lt;migrate&gt;</td><td><span class="whole">until it is resumed</span></td>`, `aria-label="Resume paused.test"`,
 	)
 	if strings.Contains(text, "token late") || strings.Contains(text, "denied for b.test") {
