@@ -151,3 +151,21 @@ func TestWhatIsWrongIsOneRow(t *testing.T) {
 		`: move; abide itself answered 9 of 9 requests with the wait, because it is paused by the operator for longer`, `aria-label="Resume paused.test"`, `no reason was given</td>`,
 		"ordered by", `>trial.test</a>`, `>zoo.test</a>`, `>quota.test</a>`, `>paused.test</a>`, `>idle.test</a>`, `>busy.test</a>`)
 }
+
+// TestNumbersDoNotRunIntoEachOther: how many wait and for how long, and the name of a site and how many more.
+func TestNumbersDoNotRunIntoEachOther(t *testing.T) {
+	f := &Facts{Known: []status.Site{{Counts: status.Counts{Name: "a.test"}, Held: 2, LongestWait: 49}}}
+	f.Waiting = &status.Waits{N: 3, List: []status.Wait{{Site: "a.test", Sites: 3, Limit: "2 in flight", N: 3}}}
+	f.Holds = []status.Hold{{Site: "a.test"}}
+	inOrder(t, rendered(t, f), `>a.test</a> <a href="#h-sites"> and 2 more</a>`, `<b>2</b> <span class="faint small">for up to 49 s</span>`)
+}
+
+// TestAReportIsTables: lines of a report with columns are tables, in which each value has its name.
+func TestAReportIsTables(t *testing.T) {
+	text := "2026-03-01 12:00 to 2026-03-02 12:00 UTC\n\nSITE    REQUESTS  PER REQUEST\na.test        12         1m3s\n<b>            3           0s\n\nfailed\n\na.test: 2 answers 502\n"
+	var b strings.Builder
+	if err := Show(&b, "past", map[string]any{"Site": "", "JSON": "/", "Text": text}); err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, b.String(), "<p>2026-03-01 12:00 to", `<th scope="col" class="text">SITE</th><th scope="col">REQUESTS</th>`, `<td data-name="SITE" class="text">a.test</td><td data-name="REQUESTS">12</td><td data-name="PER REQUEST">1m3s</td>`, "&lt;b&gt;</td>", "</table>", "<p>failed</p>", "<p>a.test: 2 answers 502</p>")
+}
