@@ -28,7 +28,7 @@ import (
 
 func backfillCommand() *cobra.Command {
 	var flags struct {
-		dry, json, quiet, schema bool
+		dry, again, json, quiet, schema bool
 	}
 	cmd := &cobra.Command{
 		Use:   "backfill [flags] JOB.yaml",
@@ -60,6 +60,7 @@ again. docs/jobs.md has every form of a job file.`,
 	}
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of job files")
 	cmd.Flags().BoolVar(&flags.dry, "dry-run", false, "print the plan and the first requests, and send nothing")
+	cmd.Flags().BoolVar(&flags.again, "again", false, "fetch all units again, also those that are done")
 	cmd.Flags().Bool("retry-failed", false, "")
 	_ = cmd.Flags().MarkDeprecated("retry-failed", "each run tries units again that failed or are incomplete") // the flag is there
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print the progress as JSON lines on standard output")
@@ -91,7 +92,7 @@ again. docs/jobs.md has every form of a job file.`,
 			}
 			show.lines = errs
 		}
-		return runBackfill(cmd, job, errs, show)
+		return runBackfill(cmd, job, errs, show, flags.again)
 	}
 	return cmd
 }
@@ -104,7 +105,7 @@ func addProxyFlag(cmd *cobra.Command) {
 // progressEvery is the time between two updates of the progress.
 const progressEvery = 500 * time.Millisecond
 
-func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress) error {
+func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress, all bool) error {
 	caught := catchSignals(cmd.Context())
 	defer caught.close()
 	j, err := openJob(cmd, job, errs)
@@ -113,7 +114,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	}
 	defer j.close()
 	j.remember()
-	again, err := units.FetchedAgain(cmd.Context(), job, j.output)
+	again, err := units.FetchedAgain(cmd.Context(), job, j.output, all)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/abide-proxy/abide/jobs/output/pgtest"
@@ -148,5 +149,26 @@ func TestSinceIsOfEachItem(t *testing.T) {
 		if d := launch(t, dir, nil, "backfill", "events.yaml"); d.status() == 0 || !strings.Contains(d.log.String(), want) {
 			t.Errorf("%s: %s", wrong, d.log)
 		}
+	}
+}
+
+// A unit that is done is fetched again only by --again.
+func TestAgainFetchesWhatIsDone(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `[{"id": 1}, {"id": %d}]`, asked.Add(1)+1)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	write(t, filepath.Join(dir, "repos.yaml"), "name: repos\nrequest: http://api.test/\nid: id\n")
+	for i, args := range [][]string{{"backfill"}, {"backfill"}, {"backfill", "--again"}, {"backfill"}} {
+		if d := launch(t, dir, nil, append(args, "--quiet", "repos.yaml")...); d.status() != 0 || asked.Load() != []int64{1, 1, 2, 2}[i] {
+			t.Errorf("run %d asked %d times: %s", i, asked.Load(), d.log)
+		}
+	}
+	if d := launch(t, dir, nil, "export", "repos"); d.status() != 0 || strings.Count(d.out.String(), `"unit"`) != 3 {
+		t.Errorf("%s%s", d.out, d.log)
 	}
 }

@@ -169,12 +169,12 @@ func lessLag(s *jobfile.Since, text string) (string, error) {
 	return "", fmt.Errorf("%q is no time such as 2025-01-31T10:00:00Z", text)
 }
 
-// FetchedAgain are the keys of the units that each run fetches again. With since that is each: nothing may have come
-// since the run before.
-func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output) (keys []string, err error) {
+// FetchedAgain are the keys of the units that a run fetches again: all, if it is told to, and with since, as nothing may
+// have come since the run before.
+func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output, all bool) (keys []string, err error) {
 	r := job.Range
 	switch {
-	case job.Since != nil:
+	case job.Since != nil || all:
 		err = each(ctx, job, database, func(key string) bool {
 			keys = append(keys, key)
 			return true

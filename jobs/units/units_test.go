@@ -87,7 +87,7 @@ func TestTheLastPartOfARangeIsFetchedAgainByEachRun(t *testing.T) {
 				}
 				last = u.Key
 			}
-			if again, err := FetchedAgain(t.Context(), j, nil); err != nil || last != c.last || strings.Join(again, " ") != c.again {
+			if again, err := FetchedAgain(t.Context(), j, nil, false); err != nil || last != c.last || strings.Join(again, " ") != c.again {
 				t.Errorf("%s: the last is %s, again are %q, %v", c.dates, last, again, err)
 			}
 		}
