@@ -170,7 +170,7 @@ func TestAThousandSitesAndTwoHundredTokensFitTwoScreens(t *testing.T) {
 	tab.does("a small window", screen(800, 900, false))
 	tab.until("sites tell what abide refuses", `[...document.querySelectorAll("#sites .warm")].some(e => e.textContent.includes("refused by abide"))`)
 	tab.isTrue("no text of a table stands over its neighbour there", `[...document.querySelectorAll("#trouble td, #limits td, #queue td, #sites :is(th, td)")].filter(e => e.getClientRects().length > 0).every(e => e.scrollWidth <= e.clientWidth + 1)`)
-	for _, width := range []int64{720, 820, 1024, 1440} {
+	for _, width := range []int64{720, 820, 1024, 1152, 1440, 1920} {
 		tab.does("another window", screen(width, 900, false))
 		tab.isTrue(fmt.Sprintf("no text of sites runs into another in a window of %d", width), textsApart)
 	}
