@@ -164,7 +164,7 @@ func TestAgainFetchesWhatIsDone(t *testing.T) {
 	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
 	write(t, filepath.Join(dir, "repos.yaml"), "name: repos\nrequest: http://api.test/\nid: id\n")
 	for i, args := range [][]string{{"backfill"}, {"backfill"}, {"backfill", "--again"}, {"backfill"}} {
-		if d := launch(t, dir, nil, append(args, "--quiet", "repos.yaml")...); d.status() != 0 || asked.Load() != []int64{1, 1, 2, 2}[i] {
+		if d := launch(t, dir, nil, append(args, "--quiet", "repos.yaml")...); d.status() != 0 || asked.Load() != []int64{1, 1, 2, 2}[i] || strings.Contains(d.log.String(), "nothing was left to fetch; --again") != (i%2 == 1) {
 			t.Errorf("run %d asked %d times: %s", i, asked.Load(), d.log)
 		}
 	}

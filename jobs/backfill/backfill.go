@@ -112,6 +112,9 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if b.progress.requests.Load() == 0 {
+		b.options.Log("nothing was left to fetch; --again fetches all units again")
+	}
 	return counting
 }
 

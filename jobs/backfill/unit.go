@@ -382,7 +382,7 @@ func (w *walk) step(moved paginate.Step, list []output.Record, before []byte) st
 		s.cut = moved.Reason
 	}
 	if s.page.Done && w.first.Ends.After(time.Now()) && !w.unchecked {
-		s.cut = "its time is not over before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: the next run fetches it again"
+		s.cut = output.NotOver + " before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: the next run fetches it again"
 	}
 	if s.cut != "" {
 		s.page.Done, s.page.Checkpoint = false, before

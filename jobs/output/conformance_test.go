@@ -146,6 +146,7 @@ func suite(t *testing.T, fresh func(*testing.T) kept) {
 		{"a claim whose lease has ended is lost when another has it", aLeaseEnds},
 		{"a unit that was put back waits until its time", aUnitWaits},
 		{"what failed is tried again", whatFailedIsTriedAgain},
+		{"what is never complete is fetched anew once a day", whatIsNeverComplete},
 		{"any text is kept", anyTextIsKept},
 		{"rejected records are kept apart", rejectedRecordsAreKeptApart},
 		{"a collection is kept", aCollectionIsKept},
@@ -294,5 +295,43 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 	}
 	if claims := claim(t, j, 9); keys(claims) != "c" || claims[0].Checkpoint != nil || claims[0].Pages != 0 {
 		t.Errorf("%+v", claims)
+	}
+}
+
+func whatIsNeverComplete(t *testing.T, k kept) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	o := k.open(t, output.Options{Now: func() time.Time { return now }})
+	j := job(t, o, orders)
+	add(t, j, "a", "b", "c")
+	run := func() string {
+		t.Helper()
+		must[int64](t)(j.Retry(t.Context(), nil))
+		begun := claim(t, j, 9)
+		for _, c := range begun {
+			state, reason := output.Incomplete, "the next page is one that was read before"
+			switch c.Key {
+			case "b":
+				reason = output.NotOver + " before 2027"
+			case "c":
+				state = output.Failed
+			}
+			ok(t, j.End(t.Context(), c, state, reason))
+		}
+		now = now.Add(time.Minute)
+		return keys(begun)
+	}
+	for i := range 20 {
+		if got := run(); got != "a b c" {
+			t.Fatalf("run %d: %q", i, got)
+		}
+	}
+	if got := run(); got != "b c" {
+		t.Errorf("the 21st run: %q", got)
+	}
+	if now = now.Add(24 * time.Hour); run() != "a b c" {
+		t.Error("a day later it is not fetched anew")
+	}
+	if got := run(); got != "b c" {
+		t.Errorf("a minute after that: %q", got)
 	}
 }

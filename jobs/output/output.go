@@ -114,6 +114,9 @@ const (
 	Incomplete State = "incomplete" // its walk was cut short; what was fetched is kept
 )
 
+// NotOver begins the reason of a unit that is incomplete because its time ends in the future.
+const NotOver = "its time is not over"
+
 // Counts sum up a job.
 type Counts struct {
 	Units   map[State]int64
@@ -164,7 +167,8 @@ type Job interface {
 	// End ends a claim as Failed or Incomplete.
 	End(ctx context.Context, c *Claim, s State, reason string) error
 	// Retry makes units that failed or are incomplete wait again, and the named ones that are done.
-	// All but those that failed begin anew.
+	// All but those that failed begin anew. One that is incomplete for the 20th time, for another reason
+	// than NotOver, does so once a day.
 	Retry(ctx context.Context, done []string) (int64, error)
 	Counts(ctx context.Context) (Counts, error)
 	// Problems are the units that failed or are incomplete, at most n. Of a collection they are

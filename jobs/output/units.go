@@ -196,6 +196,9 @@ func (j *job) Release(ctx context.Context, c *Claim) error {
 	})
 }
 
+// An incomplete unit that was begun mostAnew times begins anew once in anewEvery, as it may never be complete.
+const mostAnew, anewEvery = 20, 24 * time.Hour
+
 // Retry makes units that failed or are incomplete wait again, and the named ones that are done.
 func (j *job) Retry(ctx context.Context, done []string) (n int64, err error) {
 	again := j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
@@ -203,7 +206,8 @@ func (j *job) Retry(ctx context.Context, done []string) (n int64, err error) {
 		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END,
 		records = CASE state WHEN 'failed' THEN records ELSE 0 END WHERE `)
 	err = j.engine.write(ctx, func(t *transaction) error {
-		if n, err = t.exec(again+"state IN ('failed', 'incomplete')", j.engine.now()); err != nil {
+		if n, err = t.exec(j.text(again+`state = 'failed' OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3 OR reason LIKE $4)`),
+			j.engine.now(), mostAnew, anewEvery.Milliseconds(), NotOver+"%"); err != nil {
 			return err
 		}
 		for _, key := range done {
