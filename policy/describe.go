@@ -280,7 +280,7 @@ func (s *Storage) describeStore(b *parts) {
 		line(b, "store", "local, in memory: a restart forgets what was spent")
 	default:
 		line(b, "store", "local, in %s", file)
-		line(b, "", "what was spent and learned outlives a restart; nobody shares it")
+		line(b, "", "what was spent and learned outlives a restart; each abide on this machine with this directory shares it")
 	}
 }
 

@@ -135,7 +135,7 @@ sites:
 	}
 	for text, want := range map[string]string{
 		"":                                       "store           local, in memory: a restart forgets what was spent\n",
-		"data: /x\n":                             "store           local, in /x/abide.db\n                what was spent and learned outlives a restart; nobody shares it\n",
+		"data: /x\n":                             "store           local, in /x/abide.db\n                what was spent and learned outlives a restart; each abide on this machine with this directory shares it\n",
 		"data: /x\nstrict_state: true\n":         "store           local, in /x/abide.db, which abide does not serve without\n",
 		"data: none\nstore: redis://127.0.0.1\n": "store           Redis at 127.0.0.1:6379\n",
 		"shard: {index: 0, of: 3, by: host}\n":   "shard           0 of 3, parts of the hosts by their hash, from 0 on\n",

@@ -27,7 +27,7 @@ func busyLimits(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Site: b.Site, Weight: share, Change: change,
-			Text: fmt.Sprintf("%s: %s has held requests for %s of the time, %s of %s.", b.Site, what, percent(share), status.Long(b.Busy), status.Long(f.elapsed())),
+			Text: fmt.Sprintf("%s: %s has held requests for %s of the time, %s of %s.", b.Site, what, percent(share), status.Long(min(b.Busy, f.elapsed())), status.Long(f.elapsed())),
 		})
 	}
 	return list

@@ -21,15 +21,15 @@ type recent struct {
 }
 
 type minute struct {
-	start time.Time
+	start, from time.Time // counted is what was from then on
 	store.History
 	outdated bool // it was counted before the last change
 }
 
-// add has what was counted in a minute, and forgets what is too old.
-func (r *recent) add(start time.Time, h store.History) {
+// add has what was counted in a minute, by a process that began then or before it, and forgets what is too old.
+func (r *recent) add(start, began time.Time, h store.History) {
 	if !h.Empty() {
-		r.minutes = append(r.minutes, minute{start: start, History: h})
+		r.minutes = append(r.minutes, minute{start: start, from: later(start, began), History: h})
 	}
 	r.forget(start)
 }
@@ -40,7 +40,7 @@ func (r *recent) load(h store.History) {
 	at := func(start time.Time) *minute {
 		m := by[start.Unix()]
 		if m == nil {
-			m = &minute{start: start, outdated: start.Before(r.changed)}
+			m = &minute{start: start, from: start, outdated: start.Before(r.changed)}
 			by[start.Unix()] = m
 		}
 		return m
@@ -54,7 +54,7 @@ func (r *recent) load(h store.History) {
 	for _, m := range by {
 		r.minutes = append(r.minutes, *m)
 	}
-	slices.SortStableFunc(r.minutes, func(a, b minute) int { return a.start.Compare(b.start) })
+	slices.SortStableFunc(r.minutes, func(a, b minute) int { return a.from.Compare(b.from) })
 	if n := len(r.minutes); n > 0 {
 		r.forget(r.minutes[n-1].start)
 	}

@@ -197,7 +197,7 @@ func (r *Recorder) collect(minute time.Time) store.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fresh := r.fresh(time.Now(), minute, true)
-	r.recent.add(minute, fresh)
+	r.recent.add(minute, r.began, fresh)
 	if r.options.File == nil {
 		return store.History{}
 	}

@@ -281,6 +281,21 @@ func TestNoTimeBeforeTheStartIsRecent(t *testing.T) {
 	})
 }
 
+// TestTheMinuteOfAnEarlierProcessCountsWhole: a command asks for advice in the same minute.
+func TestTheMinuteOfAnEarlierProcessCountsWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		row := request("a", "news")
+		row.Minute = time.Now()
+		file := fakeFile{has: store.History{Usage: []store.Usage{row}}}
+		time.Sleep(55 * time.Second)
+		r := New(Options{Log: logrus.New(), File: file})
+		r.Load(t.Context(), time.Now())
+		if _, _, active := r.Recent(time.Now(), time.Hour); active != 55*time.Second {
+			t.Errorf("%v of 55s", active)
+		}
+	})
+}
+
 func TestAnotherProcessLeavesOutWhatWasCountedBeforeTheLastRunBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := fakeFile{record: func(context.Context, store.History) error { return nil }, put: map[string][]byte{}}

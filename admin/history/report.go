@@ -22,23 +22,30 @@ func (r *Recorder) Recent(now time.Time, over time.Duration) (h store.History, s
 	if len(minutes) > 0 {
 		since = minutes[0].start
 	}
-	fresh := r.unrecorded(now)
-	active = time.Duration(len(minutes)) * time.Minute
-	if first := r.began.Truncate(time.Minute); slices.ContainsFunc(minutes, func(m minute) bool { return m.start.Equal(first) }) {
-		active -= r.began.Sub(first)
+	if fresh := r.unrecorded(now); !fresh.Empty() {
+		minutes = append(slices.Clone(minutes), minute{start: present, from: later(present, r.began), History: fresh})
 	}
-	if !fresh.Empty() {
-		active += min(now.Sub(present), now.Sub(r.began))
+	all, counted := sums{}, time.Time{}
+	for _, m := range minutes {
+		all.add(m.History)
+		end := m.start.Add(time.Minute)
+		if end.After(now) {
+			end = now
+		}
+		active += max(end.Sub(later(m.from, counted)), 0) // a minute may be there twice: of the file, and of this process
+		counted = end
 	}
 	if changed := r.recent.changed; changed.After(since) {
 		since, active = changed, min(active, now.Sub(changed))
 	}
-	all := sums{}
-	for _, m := range minutes {
-		all.add(m.History)
-	}
-	all.add(fresh)
 	return all.at(since), since, active
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // inMemory returns the counts that no file has: all that is not written, and without a file the last hour.
