@@ -205,7 +205,7 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		}
 	}
 	if e.Breaker != "" && e.Breaker != "closed" {
-		line("breaker", "%s%s", e.Breaker, e.last())
+		line("breaker", "%s%s", BreakerWord(e.Breaker), e.last())
 	}
 	name = "backends"
 	for _, one := range e.Backends {
@@ -330,7 +330,10 @@ func (e Explanation) broken() bool {
 func (e Explanation) wouldChange(now time.Time) []string {
 	if e.Observed || e.keeper(now) == "" {
 		text := "nothing keeps it: it goes at once"
-		if e.Breaker == Failing && e.Failed != "" {
+		switch {
+		case e.Breaker == "half-open":
+			text = "the site failed several times in a row" + e.last() + ": the next request tries it, and others wait for its answer"
+		case e.Breaker == Failing && e.Failed != "":
 			text += ", but the site fails: " + e.Failed
 		}
 		return append(e.tunnelled(), text)

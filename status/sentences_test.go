@@ -149,7 +149,7 @@ func TestAnExplanationInWords(t *testing.T) {
 			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
 		},
 		{"a site that answers all alike", Explanation{Place: 1, Breaker: Failing, Failed: "it answers 403 to all requests"}, "", []string{gone + ", but the site fails: it answers 403 to all requests"}},
-		{"a breaker that tries", Explanation{Place: 1, Breaker: "half-open"}, "", []string{gone}},
+		{"a breaker that tries", Explanation{Place: 1, Breaker: "half-open", Failed: "it answered 503"}, "", []string{"the site failed several times in a row (the last time because it answered 503): the next request tries it, and others wait for its answer"}},
 		{
 			"all backends",
 			Explanation{Place: 1, Backends: []ExplainedBackend{
@@ -238,7 +238,7 @@ left            a.test: no pause
                 5 requests of bob: 5 left; its window is not known yet, taken as 60 s
                 5 requests of dan: not known, no answer has told
 not used        5 requests of carol: pauses until 12:01:00 UTC (in 1 min 00 s) (quarantine)
-breaker         half-open
+breaker         on trial
 backends        b.test: ok, 1 in flight
                 c.test: left alone, 0 in flight
 `},

@@ -66,11 +66,13 @@ func demo(cmd *cobra.Command, stay bool) error {
 		return err
 	}
 
-	s := &source{flags: flagsOf(cmd.Flags()), defaults: demoDefaults, fit: func(p *policy.Policy) (*policy.Policy, error) {
-		p = onFreePorts(p)
-		p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
-		return p, nil
-	}}
+	s := &source{flags: flagsOf(cmd.Flags()), defaults: demoDefaults}
+	s.fit = func(p *policy.Policy) (_ *policy.Policy, err error) {
+		if p, err = s.onFreePorts(p); err == nil {
+			p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
+		}
+		return p, err
+	}
 	p, err := s.load()
 	if err != nil {
 		return err

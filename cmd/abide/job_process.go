@@ -68,10 +68,11 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 		return nil, err
 	}
 	s.defaults = map[string]string{"log.level": "warn"}
-	s.fit = func(p *policy.Policy) (*policy.Policy, error) {
-		p = onFreePorts(p)
-		p.Queue.Wait = jobWait
-		return p, nil
+	s.fit = func(p *policy.Policy) (_ *policy.Policy, err error) {
+		if p, err = s.onFreePorts(p); err == nil {
+			p.Queue.Wait = jobWait
+		}
+		return p, err
 	}
 	p, err := s.load()
 	if err != nil {

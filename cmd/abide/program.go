@@ -75,12 +75,17 @@ type steeredJob interface {
 
 // onFreePorts returns p with free ports of 127.0.0.1 for the listeners, and no open listener: for
 // an abide that a command has for itself. After the command only what it left behind still sends.
-func onFreePorts(p *policy.Policy) *policy.Policy {
+func (s *source) onFreePorts(p *policy.Policy) (*policy.Policy, error) {
+	for _, key := range []string{"listen", "listen_open"} {
+		if _, given := s.flags[key]; given {
+			return nil, usage(fmt.Errorf("--%s is for abide serve: this command has a proxy of its own on a free port of 127.0.0.1", settingFlags[key]))
+		}
+	}
 	ours := *p
 	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
 	ours.TLS, ours.Admin.TLS = policy.KeyPair{}, policy.KeyPair{}
 	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
-	return &ours
+	return &ours, nil
 }
 
 // addressOfRun returns the address of the proxy that each "abide run" in this working directory tries first: crawlers

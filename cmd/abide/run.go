@@ -117,7 +117,10 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	var user *url.Userinfo
 	s.defaults = runDefaults
 	s.fit = func(p *policy.Policy) (*policy.Policy, error) {
-		p = onFreePorts(p)
+		p, err := s.onFreePorts(p)
+		if err != nil {
+			return nil, err
+		}
 		p.Open.Run = true
 		now, err := credential(p, o.client)
 		if err == nil && user != nil && (now == nil || *now != *user) {
