@@ -20,8 +20,10 @@ type recent struct {
 	changed time.Time // when beginAnew was called last
 }
 
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
+
 type minute struct {
-	start, from time.Time // counted is what was from then on
+	start, from time.Time // of the minute, and of what is counted in it
 	store.History
 	outdated bool // it was counted before the last change
 }

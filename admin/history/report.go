@@ -28,10 +28,7 @@ func (r *Recorder) Recent(now time.Time, over time.Duration) (h store.History, s
 	all, counted := sums{}, time.Time{}
 	for _, m := range minutes {
 		all.add(m.History)
-		end := m.start.Add(time.Minute)
-		if end.After(now) {
-			end = now
-		}
+		end := slices.MinFunc([]time.Time{m.start.Add(time.Minute), now}, time.Time.Compare)
 		active += max(end.Sub(later(m.from, counted)), 0) // a minute may be there twice: of the file, and of this process
 		counted = end
 	}
@@ -39,13 +36,6 @@ func (r *Recorder) Recent(now time.Time, over time.Duration) (h store.History, s
 		since, active = changed, min(active, now.Sub(changed))
 	}
 	return all.at(since), since, active
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // inMemory returns the counts that no file has: all that is not written, and without a file the last hour.

@@ -90,6 +90,15 @@ func (a adminAPI) get(ctx context.Context, address, path, does string) ([]byte, 
 	return body, a.hint(err)
 }
 
+// answerOf reads the answer of the abide at address for a path of the API. known tells whether an answer is that of an abide.
+func answerOf[T any](ctx context.Context, a adminAPI, address, path, does string, known func(T) bool) (answer T, body []byte, err error) {
+	body, err = a.get(ctx, address, path, does)
+	if err == nil && (json.Unmarshal(body, &answer) != nil || !known(answer)) {
+		err = notAbide(address, does)
+	}
+	return answer, body, err
+}
+
 // post sends a POST for a path of the API. send is its body in JSON; nil: it has none.
 func (a adminAPI) post(ctx context.Context, address, path string, send any, does string) ([]byte, error) {
 	body, err := callAPI(ctx, http.MethodPost, address, a.token, path, send, does)

@@ -284,19 +284,14 @@ func printRunning(cmd *cobra.Command, asJSON bool, ask func(ctx context.Context,
 // or described. known tells whether an answer is that of an abide.
 func printAnswers[T any](cmd *cobra.Command, asJSON bool, path, does string, known func(T) bool, describe func(T, io.Writer)) error {
 	return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
-		body, err := api.get(ctx, address, path, does)
-		if err != nil {
-			return err
-		}
-		var answer T
+		answer, body, err := answerOf(ctx, api, address, path, does, known)
 		switch {
-		case json.Unmarshal(body, &answer) != nil || !known(answer):
-			return notAbide(address, does)
+		case err != nil:
 		case asJSON:
 			text.Write(body)
 		default:
 			describe(answer, text)
 		}
-		return nil
+		return err
 	})
 }

@@ -104,14 +104,9 @@ func (x *reportCall) print(w io.Writer, r status.Report) error {
 // read asks the running abides, or else reads the state file. Abides with the same data directory
 // have the same file, so one answer is enough.
 func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, err error) {
-	const does = "reports what became of requests"
-	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at registration, api adminAPI) error {
-		if r.Rows != nil {
-			return nil
-		}
-		body, err := api.get(ctx, at.Admin, "report?"+query.Encode(), does)
-		if err == nil && (json.Unmarshal(body, &r) != nil || r.Rows == nil) {
-			return notAbide(at.Admin, does)
+	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at registration, api adminAPI) (err error) {
+		if r.Rows == nil {
+			r, _, err = answerOf(ctx, api, at.Admin, "report?"+query.Encode(), "reports what became of requests", func(r status.Report) bool { return r.Rows != nil })
 		}
 		return err
 	})

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"os"
@@ -95,12 +94,9 @@ type topSource struct {
 // nothing to say there, has the zero value.
 func askFor[T any](ctx context.Context, s topSource, path string) (v T, err error) {
 	const does = "tells its status"
-	body, err := s.api.get(ctx, s.address, path, does)
+	v, _, err = answerOf(ctx, s.api, s.address, path, does, func(T) bool { return true })
 	if isAbsent(err) {
-		return v, nil
-	}
-	if err == nil && json.Unmarshal(body, &v) != nil {
-		err = notAbide(s.address, does)
+		err = nil
 	}
 	return v, err
 }
