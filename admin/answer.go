@@ -190,10 +190,7 @@ func forPeople(next http.HandlerFunc) http.HandlerFunc {
 // backTo returns the page that follows a form: that about a site from which it was sent, else a part of that of all sites.
 func backTo(r *http.Request, part string) string {
 	if from, err := url.Parse(r.Referer()); err == nil && from.Query().Has("site") {
-		return siteURL(from.Query().Get("site"))
+		return "/?site=" + url.QueryEscape(from.Query().Get("site"))
 	}
 	return "/" + part
 }
-
-// siteURL is the page about a site.
-func siteURL(site string) string { return "/?site=" + url.QueryEscape(site) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -118,7 +119,7 @@ func (l *limits) button(w http.ResponseWriter, r *http.Request) {
 		refuseLimits(w, err)
 		return
 	}
-	http.Redirect(w, r, siteURL(site), http.StatusSeeOther)
+	http.Redirect(w, r, "/?site="+url.QueryEscape(site), http.StatusSeeOther)
 }
 
 // text is the limits of a site as the configuration writes them, a line for each.
