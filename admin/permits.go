@@ -36,7 +36,7 @@ func (p *permits) ask(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if isList(body) {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) { // a list
 		if list, ok := readList(w, body); ok {
 			p.askAll(w, r, list)
 		}
@@ -207,12 +207,6 @@ func (p *permits) settleAll(w http.ResponseWriter, r *http.Request) {
 		answers[i] = p.settleOne(id, end)
 	}
 	answerJSON(w, answers)
-}
-
-// isList tells whether a body is a list, rather than one thing.
-func isList(body []byte) bool {
-	body = bytes.TrimLeft(body, " \t\r\n")
-	return len(body) > 0 && body[0] == '['
 }
 
 // readList takes a list apart. It answers the request itself when it cannot.

@@ -31,12 +31,6 @@ func noPool(t status.Tokens, name string) string {
 	return missing("there is no pool "+quoted(name), lists.Map(t.Pools, func(p status.Pool) string { return p.Name }))
 }
 
-// noToken says that p has no token of a label, and which it has.
-func noToken(p *status.Pool, label string) string {
-	labels := lists.Map(p.Tokens, func(t status.Token) string { return t.Label })
-	return missing("the pool "+quoted(p.Name)+" has no token "+quoted(label), labels)
-}
-
 // fewNames is the largest number of names in an error.
 const fewNames = 20
 
@@ -105,7 +99,8 @@ func (t tokens) act(w http.ResponseWriter, name, label, what string) bool {
 		return false
 	}
 	if p.Find(label) == nil {
-		refuse(w, http.StatusNotFound, noToken(p, label))
+		labels := lists.Map(p.Tokens, func(t status.Token) string { return t.Label })
+		refuse(w, http.StatusNotFound, missing("the pool "+quoted(p.Name)+" has no token "+quoted(label), labels))
 		return false
 	}
 	if err := do(name, label); err != nil {

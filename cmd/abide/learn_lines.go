@@ -95,13 +95,10 @@ func learnLine(text []byte) (answer []byte, fault error) {
 	if len(line.ID) == 0 {
 		line.ID = json.RawMessage("null")
 	}
-	answer, err := json.Marshal(struct {
+	answer, _ = json.Marshal(struct { // the ID was read, so it is JSON
 		ID    json.RawMessage `json:"id"`
 		Error string          `json:"error"`
 	}{line.ID, fault.Error()})
-	if err != nil {
-		answer = []byte(`{"id":null,"error":"unreadable"}`)
-	}
 	return answer, fault
 }
 

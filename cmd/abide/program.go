@@ -433,12 +433,6 @@ type addresses struct {
 	open          policy.OpenListener
 }
 
-// sameOpen tells whether another configuration needs the same open listener. A default
-// address follows listen, and intercept: none needs no restart.
-func (a addresses) sameOpen(next policy.OpenListener) bool {
-	return a.open == next || a.open.Default && next.Default
-}
-
 // listenOpen opens the listener on which all https is opened. Where listen_open is not
 // written and its port is taken, abide serves without it.
 func (a *program) listenOpen(ctx context.Context, p *policy.Policy) (err error) {

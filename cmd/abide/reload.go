@@ -209,7 +209,7 @@ func (a *program) apply(next *policy.Policy) error {
 	now := *a.policy.Load()
 	now.Listen, now.Admin.Listen = a.asked.listen, a.asked.admin
 	keys := policy.NeedRestart(&now, next)
-	if !a.asked.sameOpen(next.Open) {
+	if a.asked.open != next.Open && !(a.asked.open.Default && next.Open.Default) { // a default follows listen, and intercept: none needs no restart
 		keys = append(keys, "listen_open")
 	}
 	if len(keys) > 0 {

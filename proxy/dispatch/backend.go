@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -187,6 +188,7 @@ type siteBreakers struct {
 	rule  func() policy.Breaker // of the configuration that holds
 	clock clock.Clock
 	log   *logrus.Logger
+	gate  *queue.Gate
 }
 
 // update tells a breaker how an attempt went. It returns the end of the time in which nothing
@@ -199,15 +201,12 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 		cause = causeOf(code, err)
 	}
 	of, name, rule := x.breaker(), x.site, s.rule()
-	until, opened, recovered := s.Leave(of, rule, pass, how, cause, answered, now)
+	until, opened, lasted := s.Leave(of, rule, pass, how, cause, answered, now)
 	switch {
 	case x.backend() != nil:
 		name += ", backend " + of.Backend
 	case of.Backend != "":
 		name = of.Backend // a host of a group
-	}
-	if recovered > 0 && s.Loggable() {
-		s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(recovered))
 	}
 	if how != backends.Unknown {
 		failure := failureOf(code, err, limited)
@@ -225,9 +224,18 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 			}
 			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Log(sitelog.Worst(x.Snapshot.policy, x.site), text)
 		}
-		if ended > 0 && recovered == 0 && s.Loggable() {
-			s.log.WithField("site", of.Site).Infof("%s answers again after %s", name, sitelog.InSeconds(ended))
+		lasted = cmp.Or(lasted, ended)
+	}
+	if lasted > 0 && s.Loggable() {
+		text := fmt.Sprintf("%s answers again after %s", name, sitelog.InSeconds(lasted))
+		if how == backends.Ill {
+			waiting := 0
+			for _, n := range s.gate.HeldCounts(x.site) {
+				waiting += n
+			}
+			text = fmt.Sprintf("%s still fails, after %s: %s; %s, and it is tried again%s", name, sitelog.InSeconds(lasted), cause, status.Number(waiting, "request waits", "requests wait"), strings.Replace(sitelog.Until(now, until), "until", "at", 1))
 		}
+		s.log.WithField("site", of.Site).Log(sitelog.Worst(x.Snapshot.policy, x.site), text)
 	}
 	if opened && s.Loggable() {
 		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Logf(sitelog.Worst(x.Snapshot.policy, x.site), "%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, until.Sub(now), rule.Failures, cause)

@@ -83,6 +83,39 @@ func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
 	})
 }
 
+// TestALongOutageIsSaidAgain: at growing intervals, with what waits, and when it is over.
+func TestALongOutageIsSaidAgain(t *testing.T) {
+	var down atomic.Bool
+	run(t, func(rw http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}, "breaker: {failures: 3}\n", func(w rig) {
+		w.Get("http://site.test/")
+		down.Store(true)
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				for w.Get("http://site.test/").Status != http.StatusOK {
+					time.Sleep(10 * time.Second)
+				}
+			})
+		}
+		time.Sleep(10 * time.Minute)
+		down.Store(false)
+		all.Wait()
+		var said []string
+		for _, line := range w.Log.AllEntries() {
+			if strings.Contains(line.Message, "site.test still fails, after ") || strings.HasPrefix(line.Message, "site.test answers again after ") {
+				said = append(said, line.Message)
+			}
+		}
+		if len(said) != 3 || !strings.Contains(said[0], "it answered 503; 4 requests wait, and it is tried again at ") || !strings.Contains(said[2], "answers again after ") {
+			t.Errorf("the log says %s", strings.Join(said, "\n"))
+		}
+	})
+}
+
 // A site that has answered nothing but 403 is asked rarely, and at its usual speed as soon as it answers something else.
 func TestASiteThatForbidsAllFromTheStartIsAskedRarely(t *testing.T) {
 	var opens atomic.Bool

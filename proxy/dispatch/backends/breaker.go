@@ -60,20 +60,20 @@ func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass,
 
 // Leave notes how an attempt went, and why it failed if it did. answered: the site has succeeded before. until is the end of the time in
 // which nothing more is sent, zero when something may be. opened is true if the breaker was
-// closed before. An outage that has ended lasted for recovered; 0: none has.
-func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, answered bool, now time.Time) (until time.Time, opened bool, recovered time.Duration) {
+// closed before. lasted is the length of an outage that has ended, or that goes on where the log is due to say so; else 0.
+func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, answered bool, now time.Time) (until time.Time, opened bool, lasted time.Duration) {
 	if rule.Failures == 0 {
 		return time.Time{}, false, 0
 	}
 	b := s.find(of, rule)
 	if how != Ill {
-		lasted := b.outage(now)
+		outage := b.outage(now, 0)
 		pass.end(how, now)
 		if how == Well && b != nil && b.closed() {
 			s.forget(of)
-			recovered = lasted
+			lasted = outage
 		}
-		return time.Time{}, false, recovered
+		return time.Time{}, false, lasted
 	}
 	if b == nil {
 		if b = s.make(of, rule); b == nil {
@@ -89,7 +89,7 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 	}
 	pass.end(Ill, now)
 	until = b.open(now)
-	return until, worked && !until.IsZero(), 0
+	return until, worked && !until.IsZero(), b.outage(now, fewestOpenings)
 }
 
 // Open returns the end of the time in which nothing is sent; zero when something may be.
@@ -360,13 +360,20 @@ func (b *breaker) closed() bool {
 	return b.circuit.closed()
 }
 
-// outage returns for how long a site has failed whose breaker is not closed; 0: it is closed.
-func (b *breaker) outage(now time.Time) time.Duration {
+// fewestOpenings is the number of openings from which the log says that an outage goes on, at each power of two.
+const fewestOpenings = 8
+
+// outage returns for how long a site has failed whose breaker has opened least times, or where least is not 0 a larger
+// power of two; else 0.
+func (b *breaker) outage(now time.Time, least int) time.Duration {
 	if b == nil || b.closed() {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if n := b.circuit.openings; n < least || least > 0 && n&(n-1) != 0 {
+		return 0
+	}
 	return now.Sub(b.circuit.began)
 }
 
