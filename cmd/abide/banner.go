@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -31,12 +32,7 @@ func (a *program) banner() string {
 	if a.admin != nil {
 		fmt.Fprintf(&b, "  dashboard  %s://%s/%s\n", schemeOf(p.Admin.TLS), addressOf(a.admin), otherAddressesText(a.admin))
 	}
-	switch {
-	case p.File != "":
-		fmt.Fprintf(&b, "  config     %s\n", p.File)
-	default:
-		b.WriteString("  config     none, the defaults\n")
-	}
+	fmt.Fprintf(&b, "  config     %s\n", cmp.Or(p.File, "none, the defaults"))
 	if p.Data == "none" {
 		b.WriteString("  data       none: nothing is kept, and the CA is another one after a restart\n")
 	} else {
@@ -127,19 +123,12 @@ func (a *program) httpsText(p *policy.Policy) string {
 	case p.Intercept.Mode == "none" && !interceptsAny(p):
 		return "\nNo https is opened (intercept: none): it passes unread, so its limits are not seen.\n"
 	}
-	var b strings.Builder
+	uses, change := "", "write listen_open with\na free address"
 	if a.open != nil {
-		fmt.Fprintf(&b, "\nThat uses %s://%s, where all https is opened, so that its limits are seen.\n", schemeOf(p.TLS), addressOf(a.open))
-	} else {
-		b.WriteString("\n")
+		uses = fmt.Sprintf("That uses %s://%s, where all https is opened, so that its limits are seen.\n", schemeOf(p.TLS), addressOf(a.open))
+		change = "have the crawler use\nthe line above"
 	}
-	fmt.Fprintf(&b, "On %s https passes unread except to hosts whose rules need its requests,\n", at)
-	if a.open != nil {
-		b.WriteString("so limits of other hosts are not seen there. To change that, have the crawler use\nthe line above, or write intercept: all.\n")
-	} else {
-		b.WriteString("so limits of other hosts are not seen there. To change that, write listen_open with\na free address, or intercept: all.\n")
-	}
-	return b.String()
+	return fmt.Sprintf("\n%sOn %s https passes unread except to hosts whose rules need its requests,\nso limits of other hosts are not seen there. To change that, %s, or write intercept: all.\n", uses, at, change)
 }
 
 // trustText describes how a client can trust a CA that is not kept.

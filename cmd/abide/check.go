@@ -29,11 +29,11 @@ func checkCommand() *cobra.Command {
 		Long: `Check reads a configuration as "abide serve" would, flags and environment
 included, and the tokens, certificates, CA and state that it names, and prints
 what it means: what is written, the rules first, then what is built in. It ends
-with 1 when something is wrong, each fault on a line of its own, with its file
-and line where it has one, and with 2 when it cannot read the file or does not
-know a flag; warnings do not count. It changes nothing, takes no port and asks
-no store: whether a port is free, and the store lets abide in, is known at the
-start. It never prints a secret. FILE can be -, for standard input.`,
+with 2 when something is wrong, each fault on a line of its own, with its file
+and line where it has one; warnings do not count. It changes nothing, takes no
+port and asks no store: whether a port is free, and the store lets abide in, is
+known at the start. Whether a running abide would take the file, "abide reload"
+says. It never prints a secret. FILE can be -, for standard input.`,
 		Example: `  abide check
   abide check --json | jq .faults`,
 		Args: arguments(cobra.MaximumNArgs(1)),
@@ -71,16 +71,13 @@ func check(cmd *cobra.Command, args []string, asJSON bool) error {
 			if found.Faults = admin.FaultsOf(err); len(found.Faults) == 0 {
 				found.Faults = []status.Fault{{Text: status.ErrorLine(err)}}
 			}
-			err = &exit{code: exitFailed}
+			err = &exit{code: exitUsage}
 		}
 		return errors.Join(printJSON(cmd.OutOrStdout(), found), err)
 	}
-	if _, ok := errors.AsType[*exit](err); ok {
-		return err
-	}
 	if err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), err)
-		return &exit{code: exitFailed}
+		return &exit{code: exitUsage}
 	}
 	for _, one := range found.Warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)

@@ -328,7 +328,9 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (authority
 	if disk.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
 		unwritable = err
 		authority, err = ca.Open("", options)
-	} else if err != nil && !p.CA.Given() {
+	} else if err != nil && p.CA.Given() {
+		err = usage(err)
+	} else if err != nil {
 		err = dataError(p, err)
 	}
 	return authority, unwritable, err
@@ -353,9 +355,6 @@ func caNotice(p *policy.Policy, text string) string {
 // use it.
 func startFaults(p *policy.Policy) error {
 	faults := []error{dispatch.CheckRoots(p.Egress.Roots), accesslog.Inspect(p.Log.Access), new(listenersTLS).load(p)}
-	if p.Data != "none" {
-		faults = append(faults, dataFault(p))
-	}
 	if p.Store.Shared() {
 		shared, err := store.NewRedis(&p.Store, nil)
 		if err != nil {
@@ -364,7 +363,14 @@ func startFaults(p *policy.Policy) error {
 			_ = shared.Close() // the client has not connected
 		}
 	}
-	return errors.Join(faults...)
+	err := errors.Join(faults...)
+	if err != nil {
+		err = usage(err)
+	}
+	if p.Data != "none" { // another start may be able to use it, so it is no fault of the configuration
+		err = errors.Join(err, dataFault(p))
+	}
+	return err
 }
 
 func dataFault(p *policy.Policy) error {

@@ -55,15 +55,22 @@ func askReload(cmd *cobra.Command, _ []string) error {
 		return usage(fmt.Errorf("nothing was reloaded: %w, so the address of its abide is not known; mend the file, or say the address with --admin", api.unread))
 	}
 	api.warnGuessed(cmd, list)
+	var faults policy.Faults
 	for _, one := range list {
 		failed := reloadOne(cmd, one, api)
-		if err == nil {
-			err = failed // without a prefix, as faults are printed
-		} else {
-			err = errors.Join(err, failed)
+		if found, refused := failed.(policy.Faults); refused { // several abides may read the same file
+			faults = append(faults, slices.DeleteFunc(found, func(f policy.Fault) bool { return slices.Contains(faults, f) })...)
+			failed = nil
 		}
+		err = errors.Join(err, failed)
 	}
-	return err
+	switch {
+	case len(faults) == 0:
+		return err
+	case err == nil:
+		return faults // without a prefix
+	}
+	return errors.Join(err, faults)
 }
 
 // reloadOne reloads one abide and prints the result.
@@ -79,7 +86,9 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, reloadRefused)))
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), text)
-		return faultsOf(refused)
+		return policy.Faults(lists.Map(refused.faults, func(fault status.Fault) policy.Fault {
+			return policy.Fault{Source: status.Line(fault.File), Line: fault.Line, Key: status.Line(fault.Key), Text: status.Line(fault.Text)}
+		}))
 	}
 	if err != nil {
 		return err
@@ -105,13 +114,6 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 		}
 	}
 	return nil
-}
-
-// faultsOf are the faults for which a reload was refused.
-func faultsOf(refused *problem) policy.Faults {
-	return lists.Map(refused.faults, func(fault status.Fault) policy.Fault {
-		return policy.Fault{Source: status.Line(fault.File), Line: fault.Line, Key: status.Line(fault.Key), Text: status.Line(fault.Text)}
-	})
 }
 
 // follow reloads the configuration when asked to, or when the file has changed, until ctx is

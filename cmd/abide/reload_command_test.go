@@ -90,6 +90,21 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 	}
 }
 
+func TestTheFaultsOfAFileThatSeveralAbidesReadArePrintedOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "abide.yaml")
+	write(t, file, "data: data\n")
+	serveIn(t, dir, nil)
+	serveIn(t, dir, nil)
+	write(t, file, "data: data\nlissten: 1\n")
+	reload := launch(t, dir, nil, "reload", "--config", "abide.yaml")
+	code, errs := reload.status(), reload.log.String()
+	if code != 2 || strings.Count(errs, "keeps its last good configuration:\n") != 2 || strings.Count(errs, "abide.yaml:2: lissten: ") != 1 || strings.Contains(errs, "abide: ") {
+		t.Errorf("a file with a fault, read by two abides: %d\n%s", code, errs)
+	}
+}
+
 func TestAReloadThatTakesARestartIsRefusedInOneSentence(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "abide.yaml")

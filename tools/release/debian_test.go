@@ -101,21 +101,20 @@ func TestTheInstalledServiceRuns(t *testing.T) {
 	if started == nil {
 		t.Fatalf("the unit starts nothing:\n%s", unit)
 	}
-	checked := regexp.MustCompile(`(?m)^ExecReload=(/usr/bin/abide .*)$`).FindStringSubmatch(unit)
-	if checked == nil {
-		t.Fatalf("the unit does not check the configuration before it is read again:\n%s", unit)
+	reloads := regexp.MustCompile(`(?m)^ExecReload=(.*)$`).FindAllStringSubmatch(unit, -1)
+	if len(reloads) != 1 {
+		t.Fatalf("the unit does not reload by one command, of which the status is that of the reload:\n%s", unit)
+	}
+	if !strings.Contains(unit, "\nLogsDirectory=abide\n") {
+		t.Error("the access log of docs/operating.md cannot be written")
 	}
 	var log bytes.Buffer
-	run := inside(root, strings.Fields(checked[1])...)
-	run.Stdout, run.Stderr = &log, &log
-	if err := run.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", checked[1], err, &log)
-	}
-
-	run = inside(root, strings.Fields(started[1])...)
+	run := inside(root, strings.Fields(started[1])...)
+	var environ []string
 	for _, set := range regexp.MustCompile(`(?m)^Environment=(.*)$`).FindAllStringSubmatch(unit, -1) {
-		run.Env = append(run.Env, set[1])
+		environ = append(environ, set[1])
 	}
+	run.Env = append(run.Env, environ...)
 	// Other ports than the usual ones, which another process of this machine may have.
 	run.Env = append(run.Env, "NOTIFY_SOCKET=/run/notify", "ABIDE_LISTEN=127.0.0.1:0", "ABIDE_ADMIN=127.0.0.1:0")
 	out := t.Output()
@@ -140,6 +139,34 @@ func TestTheInstalledServiceRuns(t *testing.T) {
 	if message := told(); !strings.HasPrefix(message, "READY=1\n") {
 		t.Errorf("systemd was told %q", message)
 	}
+	reload := func() (string, error) {
+		command := inside(root, strings.Fields(reloads[0][1])...)
+		command.Env = append(command.Env, environ...)
+		said, err := command.CombinedOutput()
+		if message := told(); !strings.HasPrefix(message, "RELOADING=1\n") {
+			t.Errorf("systemd was told %q", message)
+		}
+		told() // READY=1
+		return string(said), err
+	}
+	if said, err := reload(); err != nil {
+		t.Fatalf("%s: %v\n%s", reloads[0][1], err, said)
+	}
+	config := filepath.Join(root, "etc/abide/abide.yaml")
+	whole := read(t, root, "etc/abide/abide.yaml")
+	if err := os.WriteFile(config, []byte(whole+"\ntimeouts: {idle: 7s}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	told() // the file has changed: RELOADING=1
+	told() // READY=1
+	if said, err := reload(); err == nil || !strings.Contains(said, "it changes timeouts.idle, which takes a restart") {
+		t.Errorf("a reload that abide refuses: %v\n%s", err, said)
+	}
+	if err := os.WriteFile(config, []byte(whole), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	told() // the file has changed: RELOADING=1
+	told() // READY=1
 	if entries, err := os.ReadDir(filepath.Join(root, "var/lib/abide")); err != nil || len(entries) < 2 {
 		t.Errorf("its state is not in /var/lib/abide: %v, %v", entries, err)
 	}
