@@ -53,12 +53,7 @@ func (b *replayBody) begin(source io.ReadCloser, trailer http.Header, memory all
 
 // intact reports whether all bytes that have come were stored, and the body has not failed.
 func (b *replayBody) intact() bool {
-	if b.source == nil {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.streams && (b.ended == nil || b.ended == io.EOF)
+	return b.growing() || b.whole()
 }
 
 // whole reports whether the whole body has come and was stored.

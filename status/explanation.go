@@ -47,9 +47,10 @@ type Explanation struct {
 	Limit string    `json:"limit,omitempty"`
 	Why   string    `json:"why,omitempty"`
 	Until time.Time `json:"until,omitzero"`
-	First bool      `json:"others_first"` // there is enough, but others are before it
-	Asks  bool      `json:"asks_store"`   // the store is asked what is left of the limit
-	Never bool      `json:"never"`        // it costs more than the limit ever has
+	First bool      `json:"others_first"`         // there is enough, but others are before it
+	Asks  bool      `json:"asks_store"`           // the store is asked what is left of the limit
+	Away  bool      `json:"store_away,omitempty"` // the store is away, so the answer comes when the store is back
+	Never bool      `json:"never"`                // it costs more than the limit ever has
 	// Shared: other processes use a limit that it needs, so that it may go later than Expected.
 	Shared bool `json:"shared,omitempty"`
 
@@ -301,6 +302,8 @@ func (e Explanation) keeper(now time.Time) string {
 		return "the site is " + e.Limit
 	case e.Limit != "" && e.First:
 		return fmt.Sprintf("%s for %q before it", Number(e.Place-1, "other waits", "others wait"), e.Limit)
+	case e.Limit != "" && e.Away:
+		return fmt.Sprintf("the store is away, and %q waits until the store is back (outage: strict)", e.Limit)
 	case e.Limit != "" && e.Asks:
 		return fmt.Sprintf("the store is asked what is left of %q", e.Limit)
 	case e.Limit != "" && e.Until.IsZero():

@@ -90,6 +90,12 @@ func TestAnExplanationInWords(t *testing.T) {
 			[]string{"the answer of the store; nothing here changes that"},
 		},
 		{
+			"a store that is away",
+			Explanation{Place: 1, Limit: "75 requests per 15m", Asks: true, Away: true, Limits: []ExplainedLimit{{Limit: "75 requests per 15m", Asks: true}}},
+			`the store is away, and "75 requests per 15m" waits until the store is back (outage: strict)`,
+			[]string{"the answer of the store; nothing here changes that"},
+		},
+		{
 			"others before it",
 			Explanation{Place: 13, Limit: "75 requests per 15m", Until: in10, First: true},
 			`12 others wait for "75 requests per 15m" before it`,

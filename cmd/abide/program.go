@@ -410,14 +410,8 @@ func (a *program) listen(ctx context.Context, p *policy.Policy, key, address str
 	if err == nil {
 		return l, nil
 	}
-	name, flag := "ABIDE_LISTEN", "--listen"
-	switch key {
-	case "admin.listen":
-		name, flag = "ABIDE_ADMIN", "--admin"
-	case "listen_open":
-		name, flag = "ABIDE_LISTEN_OPEN", "--listen-open"
-	}
-	other := fmt.Sprintf("%s, %s or %s", flag, name, key)
+	flag := settingFlags[key]
+	other := fmt.Sprintf("--%s, ABIDE_%s or %s", flag, strings.ToUpper(strings.ReplaceAll(flag, "-", "_")), key)
 	_, port, _ := net.SplitHostPort(address)
 	inUse := errors.Is(err, syscall.EADDRINUSE)
 	switch {

@@ -183,7 +183,13 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 		return e.resource
 	}
 	m, fresh, _ := l.meter()
+	if source, ok := l.Source.(interface {
+		Unused(at Scope, spec limit.Spec, m limit.Meter) limit.Meter
+	}); ok && l.Spec != nil {
+		m = source.Unused(at, *l.Spec, m)
+	}
 	res := &resource{name: l.label(at.Key), title: l.title(), meter: m, fresh: fresh, agenda: &s.sched.agenda}
+	res.remote, _ = m.(Remote)
 	if e != nil {
 		res.cooldown = e.resource.cooldown
 		res.pending = e.resource.pending

@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/dispatch/dispatchtest"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/reference"
 )
@@ -281,4 +283,76 @@ func TestWhatASiteHidesIsKnownToWhomComesLater(t *testing.T) {
 			}
 		})
 	})
+}
+
+// What other instances have used of a shared limit is never shown as left: neither by an instance that has not used the
+// limit, nor between two answers of the store.
+func TestWhatIsLeftOfASharedLimitIsNotMoreThanTheStoreSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &reference.Unreliable{Store: reference.New(nil)}
+		runFleet(t, 2, shared, echoing, `
+sites:
+  - {host: five.test, limits: [{requests: 5, per: day}]}
+  - {host: fast.test, limits: [{requests: 60, per: 10s}]}
+  - {host: fresh.test, outage: strict, limits: [{requests: 100, per: day}]}
+`, func(all []rig) {
+			ask := func(i int, host string) (e status.Explanation, left status.ExplainedLimit) {
+				t.Helper()
+				e, err := all[i].Explain("GET", parseURL("http://"+host+"/"), "me")
+				must(t, err)
+				e = e.Normalize(time.Now())
+				return e, e.Limits[len(e.Limits)-1]
+			}
+			for range 5 {
+				all[0].Get("http://five.test/")
+			}
+			if e, left := ask(1, "five.test"); !e.Asks || !left.Asks || left.Left != 0 || e.BlockedBy == "" {
+				t.Errorf("on an instance that has not used the limit: %+v", e)
+			}
+			if sites, _ := all[1].Gate().Len(); sites != 0 {
+				t.Error("a question made a site")
+			}
+			all[1].Do(short(t), "GET", "http://five.test/", "")
+			if e, left := ask(1, "five.test"); left.Left != 0 || left.Keeps != true {
+				t.Errorf("after the answer of the store: %+v", e)
+			}
+
+			var waiting sync.WaitGroup
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 200 {
+				for _, w := range all {
+					waiting.Go(func() { w.Do(ctx, "GET", "http://fast.test/", "") })
+				}
+			}
+			elapse(time.Second)
+			for range 50 {
+				elapse(100 * time.Millisecond)
+				for i := range all {
+					if e, left := ask(i, "fast.test"); left.Left > 30 {
+						t.Fatalf("instance %d says that %d are left while requests wait: %+v", i, left.Left, e)
+					}
+				}
+			}
+			cancel()
+			waiting.Wait()
+
+			shared.Fails.Store(true)
+			elapse(20 * time.Second)
+			for range 3 {
+				all[1].Do(short(t), "GET", "http://five.test/", "")
+				if e, _ := ask(1, "fresh.test"); !e.Away || !e.Expected.IsZero() || !strings.Contains(e.BlockedBy, "the store is away") {
+					t.Errorf("with outage: strict: %+v", e)
+				}
+				all[1].Do(short(t), "GET", "http://fresh.test/", "")
+			}
+			shared.Fails.Store(false)
+		})
+	})
+}
+
+// short is a context that ends before any wait for a day.
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }

@@ -249,6 +249,10 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	if limited {
 		e.AddClient(explanationOf(v.gate.Explain(ofClient)))
 	}
+	store := v.Store()
+	if e.Away = e.Asks && store.Kind == status.StoreShared && !store.Since.IsZero(); e.Away {
+		e.Expected = time.Time{}
+	}
 	named := status.HiddenNames(v.Learned)
 	e.Limit = named(match.Site, e.Limit)
 	for i := range e.Limits {

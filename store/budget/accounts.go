@@ -234,6 +234,15 @@ func (s meterSource) External(site string, at queue.Scope, spec limit.Spec, m li
 	return k.durable(site, at, spec, m)
 }
 
+// Unused answers a meter, in place of m, for an explanation of a limit that this instance has not used. What is left of a
+// shared limit is not known before the store has answered, unless the store is away and the outage rule goes without it.
+func (s meterSource) Unused(at queue.Scope, spec limit.Spec, m limit.Meter) limit.Meter {
+	if k := s.keeper; !k.o.Shared || !k.o.Names.Lasting(at.Key) || s.outage != lease.Strict && k.Failing() > 0 {
+		return m
+	}
+	return lease.NewAccount("", lease.Options{OnDue: func() {}}).Shared("", spec, s.outage) // the store never hears of it
+}
+
 // durable makes a meter that outlives the process: it continues from the store's state, or
 // from the state of limits that its limit replaces.
 func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.Meter) limit.Meter {

@@ -231,9 +231,9 @@ func (m *shared) Left(now time.Time) int64 {
 // knows: its leases, and the units left by the store's last answer.
 func (m *shared) Rest(now time.Time) int64 {
 	at := m.a.clock.at(now)
-	left := m.held.budget.amount
-	if m.held.known.set && m.held.known.endedBy > at.low {
-		left = m.held.known.remaining
+	left, known := m.held.budget.amount, &m.held.known
+	if !known.set || known.endedBy+m.held.budget.countsFor() > at.low {
+		left = known.remaining // 0 before the first answer
 	}
 	return max(min(left+m.held.available(at)-m.held.owed, m.held.budget.amount), 0)
 }
