@@ -16,6 +16,7 @@ const (
 	maxDenials          = 3                // tokens that one request is tried with
 	refusingFor         = 10 * time.Minute // the time after which a route that refused several tokens is tried with several again
 	failuresToDoubt     = 3                // failures in a row after which a request is tried with another token
+	agreementsToTrust   = 3                // denials that tokens agree on after which their success with other requests of a route does not end its refusals
 
 	// contradictionsToQuarantine are the failures in a row that another token does not have with the
 	// same request. A site may fail at random, and a client sees none of these failures.
@@ -98,7 +99,11 @@ func (p *Pool) Success(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a.Status < http.StatusBadRequest {
-		delete(p.refusing, a.Route)
+		if d != nil && d.n > 0 && d.list[0].credible {
+			delete(p.refusing, a.Route) // the tokens do not agree
+		} else if r := p.refusing[a.Route]; r.agreed > 0 {
+			p.refusing[a.Route] = refusals{r.until, r.agreed, true}
+		}
 		t.state.failures, t.state.doubtAt, t.state.contradictions = 0, 0, 0
 	}
 	return p.accept(now, t, a, d)
@@ -126,7 +131,7 @@ func (p *Pool) accept(now time.Time, t *Token, a Answer, d *Denials) (result Dec
 	for i := range d.n {
 		denied := &d.list[i]
 		other := denied.token.state
-		if !denied.failed && !denied.answer.doubtful() || denied.token.state == s || other.rejection.until.After(now) || !denied.failed && other.accepted.After(denied.answer.Sent) {
+		if !denied.failed && !denied.answer.doubtful() && denied.after.denialsInRow < denialsToQuarantine || denied.token.state == s || other.rejection.until.After(now) || !denied.failed && other.accepted.After(denied.answer.Sent) {
 			continue
 		}
 		if denied.failed {
@@ -149,8 +154,8 @@ func (p *Pool) accept(now time.Time, t *Token, a Answer, d *Denials) (result Dec
 // Deny records that a site has not accepted a token: 401, 402, 403 without any sign of a
 // limit, and whatever says that it is because of the token. An answer with a reason, and the
 // first 401 or 402, quarantines the token at that site if another token can be tried, and at
-// all sites once a second site denies it. So do three denials
-// in a row, also where no other can be tried, but for 403 and an answer with a reason: a client
+// all sites once a second site denies it. So do three denials in a row, of 403 once another token is
+// accepted for the same request; also where no other can be tried, but for 403 and an answer with a reason: a client
 // learns more from these than by waiting. A token that comes from quarantine is quarantined again by
 // one denial. If a second token that had been accepted before is denied for the same
 // request, the request is taken to be the cause, and the denials are undone: see refuses.
@@ -167,7 +172,8 @@ func (p *Pool) Deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	s := t.state
 	s.denials++
-	if s.proven && a.Reason == "" && p.refusing[a.Route].After(now) {
+	if r := p.refusing[a.Route]; s.proven && a.Reason == "" && r.until.After(now) && (!r.mixed || a.Status == http.StatusForbidden && r.agreed >= agreementsToTrust && s.ignoredDenials < denialsToQuarantine) {
+		s.ignoredDenials++
 		return Decision{Until: s.quarantinedUntil(now)}
 	}
 	if d != nil && d.has(s) {
@@ -175,9 +181,9 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 		s.trialSince = time.Time{}
 		return Decision{Until: s.quarantinedUntil(now)}
 	}
-	credible, last := s.lastAccepted.Load() > 0, false
 	was := s.rejection
-	rejection := was
+	credible := s.proven && was.quarantinesInRow == 0 && (a.Status == http.StatusForbidden || s.ignoredDenials < denialsToQuarantine)
+	rejection, last := was, false
 	switch {
 	case was.quarantinesInRow > 0 && !was.covers(a.Site) && a.Reason == "" && !a.doubtful(): // a forbidden page of another site
 	case a.Sent.Before(s.accepted): // older than the last success
@@ -191,7 +197,8 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 			need = 1
 		}
 		last = (a.Reason != "" || a.Status == http.StatusForbidden) && !p.hasOthers(now, t, a.Site, nil)
-		if rejection.denialsInRow >= need && !was.until.After(now) && !last {
+		asksOther := d != nil && a.Reason == "" && !a.doubtful() && was.quarantinesInRow == 0 // the answer with another token decides
+		if rejection.denialsInRow >= need && !was.until.After(now) && !last && !asksOther {
 			rejection = rejection.withQuarantine(now)
 		}
 		s.trialSince = time.Time{}
@@ -217,22 +224,23 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	return Decision{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, a.Site, d)}
 }
 
-// refuses records that a route refuses tokens that other routes accept. Until one is accepted there,
-// its refusals say nothing of tokens, and no other token is tried; after a while they do again.
+// refusals are those of a route that have been found to be due to its requests.
+type refusals struct {
+	until  time.Time // when several tokens are tried there again
+	agreed int       // requests that tokens were agreed to be denied for
+	mixed  bool      // tokens have been accepted there since
+}
+
+// refuses records that a route refuses tokens that other requests have accepted. Until one is accepted there,
+// its refusals say nothing of tokens, and no other token is tried; after a while they do again. Where
+// tokens agree often, that is so for each token's next refusals after another request was accepted, too.
 func (p *Pool) refuses(now time.Time, route string) {
-	if route == "" {
-		return
+	if len(p.refusing) >= maxRoutes {
+		maps.DeleteFunc(p.refusing, func(_ string, r refusals) bool { return !r.until.After(now) })
 	}
-	if p.refusing == nil {
-		p.refusing = map[string]time.Time{}
+	if r, known := p.refusing[route]; route != "" && (known || len(p.refusing) < maxRoutes) {
+		p.refusing[route] = refusals{until: now.Add(refusingFor), agreed: r.agreed + 1}
 	}
-	if _, known := p.refusing[route]; !known && len(p.refusing) >= maxRoutes {
-		maps.DeleteFunc(p.refusing, func(_ string, until time.Time) bool { return !until.After(now) })
-		if len(p.refusing) >= maxRoutes {
-			return
-		}
-	}
-	p.refusing[route] = now.Add(refusingFor)
 }
 
 // Fail records an answer from 400 to 499 that denies nothing and names no limit. Usually the
@@ -265,13 +273,10 @@ func (p *Pool) Fail(now time.Time, t *Token, a Answer, d *Denials) Decision {
 
 // hasOthers tells whether another token can be tried at a site.
 func (p *Pool) hasOthers(now time.Time, t *Token, site string, d *Denials) bool {
-	for _, other := range p.all {
+	return slices.ContainsFunc(p.all, func(other *Token) bool {
 		s := other.state
-		if s != t.state && s.disabled == "" && !(s.rejection.until.After(now) && s.rejection.covers(site)) && (d == nil || !d.has(s)) {
-			return true
-		}
-	}
-	return false
+		return s != t.state && s.disabled == "" && !(s.rejection.until.After(now) && s.rejection.covers(site)) && (d == nil || !d.has(s))
+	})
 }
 
 // undo reverts the effects of the request's denials and returns the tokens that leave
@@ -311,10 +316,7 @@ func (r rejection) withQuarantine(now time.Time) rejection {
 
 // quarantineLength is the length of the nth quarantine in a row.
 func quarantineLength(n int) time.Duration {
-	if n > 16 {
-		return longestQuarantine
-	}
-	return min(firstQuarantine<<max(n-1, 0), longestQuarantine)
+	return min(firstQuarantine<<min(max(n-1, 0), 16), longestQuarantine)
 }
 
 func (s *state) quarantinedUntil(now time.Time) time.Time {

@@ -34,7 +34,7 @@ type Pool struct {
 	states   map[id]*state         // :: hash of the secret → state; includes tokens that left within retention
 	byStable map[string]*state     // :: Stable → the same states
 	restored map[string]SavedState // :: Stable → restored states of tokens that are not in the pool
-	refusing map[string]time.Time  // :: route that refuses all tokens → when they are tried there again
+	refusing map[string]refusals   // :: route that refuses all tokens → since when, and how often
 	budgets  map[string]string     // :: Budget → Pool.Stable; nil until first used
 }
 
@@ -51,7 +51,7 @@ type Set struct {
 // New makes a pool of loaded tokens. The transport is used to exchange client credentials;
 // without oauth2 it may be nil.
 func New(now time.Time, config policy.Pool, l *Loaded, transport http.RoundTripper) (*Pool, error) {
-	p := &Pool{name: config.Name, states: map[id]*state{}, byStable: map[string]*state{}, restored: map[string]SavedState{}, exchanges: newExchanges(transport)}
+	p := &Pool{name: config.Name, states: map[id]*state{}, byStable: map[string]*state{}, refusing: map[string]refusals{}, restored: map[string]SavedState{}, exchanges: newExchanges(transport)}
 	if _, err := p.Reload(now, config, l); err != nil {
 		return nil, err
 	}
@@ -203,11 +203,15 @@ func (p *Pool) Find(label string) *Token {
 }
 
 func (p *Pool) find(label string) *Token {
-	i := slices.IndexFunc(p.all, func(t *Token) bool { return t.label == label })
-	if i < 0 {
-		return nil
+	return p.first(func(t *Token) bool { return t.label == label })
+}
+
+// first returns the first token that fits, or nil. The caller holds the lock.
+func (p *Pool) first(fits func(*Token) bool) *Token {
+	if i := slices.IndexFunc(p.all, fits); i >= 0 {
+		return p.all[i]
 	}
-	return p.all[i]
+	return nil
 }
 
 // publish makes a new set from p.all. Placement and exchange are those of like, or of the
@@ -310,6 +314,17 @@ func (s *Set) Rank(i int, d *Denials) [4]uint64 {
 	return rank
 }
 
+// Over tells which tokens a request passes over: those that it was denied with and that were never
+// accepted, while another token is left. It waits for that. nil: none.
+func (s *Set) Over(now time.Time, d *Denials) []bool {
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	if d.n == 0 || !s.pool.hasOthers(now, d.list[0].token, d.list[0].answer.Site, d) {
+		return nil
+	}
+	return lists.Map(s.states, func(st *state) bool { return d.has(st) && !st.proven })
+}
+
 // Rests returns until when a token is blocked because of another site's answer, of which the
 // queue of a site does not know: such a token is chosen only if no other may be used.
 func (s *Set) Rests(i int) time.Time {
@@ -317,11 +332,7 @@ func (s *Set) Rests(i int) time.Time {
 		return time.Time{}
 	}
 	st := s.states[i]
-	until := max(st.blockedUntil.Load(), st.account.Load().blockedUntil.Load())
-	if until <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, until)
+	return time.Unix(0, max(st.blockedUntil.Load(), st.account.Load().blockedUntil.Load()))
 }
 
 // Chosen records that a token is used now.

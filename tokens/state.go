@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"maps"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -84,22 +83,17 @@ func (a *account) pauseUntil(now time.Time, route string, p pause) {
 	if most := now.Add(maxPause); p.until.After(most) {
 		p.until = most
 	}
-	if route != "" {
-		if _, there := a.routes[route]; !there && len(a.routes) >= maxRoutes {
-			maps.DeleteFunc(a.routes, func(_ string, p pause) bool { return !p.until.After(now) })
-			if len(a.routes) >= maxRoutes {
-				// Pausing the whole account would be too strict: the queue of the site
-				// holds requests of the dropped route back.
-				a.dropEarliest()
-			}
-		}
-	}
 	if route == "" {
 		if p.until.After(a.all.until) {
 			a.all = p
 			a.blockedUntil.Store(p.until.UnixNano())
 		}
 		return
+	}
+	if _, there := a.routes[route]; !there && len(a.routes) >= maxRoutes {
+		// Pausing the whole account would be too strict: the queue of the site
+		// holds requests of the dropped route back.
+		a.dropEarliest()
 	}
 	if p.until.After(a.routes[route].until) {
 		if a.routes == nil {

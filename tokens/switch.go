@@ -56,12 +56,7 @@ func (p *Pool) ApplySwitch(now time.Time, o Switch) (changed *Token, later *Swit
 
 // tokenOf returns the token with a state, nil if it has left the pool.
 func (p *Pool) tokenOf(s *state) *Token {
-	for _, t := range p.all {
-		if t.state == s {
-			return t
-		}
-	}
-	return nil
+	return p.first(func(t *Token) bool { return t.state == s })
 }
 
 // setDisabled disables a token with a reason, or enables it with "".

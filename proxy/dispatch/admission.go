@@ -187,7 +187,7 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	t := &x.progress
 	t.to.leave()
 	x.tellMembersSent(false)
-	retry := queue.Retry{Result: t.result, Other: len(t.to.over) > 0 || len(x.subject.Over) > 0}
+	retry := queue.Retry{Result: t.result, Other: len(t.to.over) > 0 || len(x.subject.Over) > 0 || v.denied}
 	switch {
 	case v.refused:
 		t.refusals++
@@ -313,8 +313,7 @@ func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, needs *queue.Nee
 // findSubject finds the class of a request's route, and the tokens that it may be sent with.
 func (s *admission) findSubject(x *Request) {
 	p := x.progress.plan
-	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
-	x.subject.Over = s.breakers.passedOver(x)
+	x.subject.Class, x.subject.Tokens, x.subject.Documented, x.subject.Over = nil, nil, nil, nil
 	x.subject.Leads = x.Client != crawler && !x.explained && !x.sentByCaller
 	if p == nil {
 		return
@@ -338,6 +337,7 @@ func (s *admission) findSubject(x *Request) {
 	if p.Pool != nil && x.Client != crawler { // robots.txt needs no token
 		x.subject.Tokens = p.Pool.Set()
 	}
+	x.subject.Over = s.breakers.passedOver(x)
 }
 
 // Admit waits until a request may be sent that its caller sends itself. bytes is the length that

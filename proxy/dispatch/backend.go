@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
@@ -147,15 +148,19 @@ func (s *siteBreakers) passOver(x *Request) {
 	}
 }
 
-// passedOver returns the backends that the next attempt passes over: none if the breakers of all others are open.
-func (s *siteBreakers) passedOver(x *Request) []string {
+// passedOver tells which backends or tokens the next attempt passes over: none if no other can be used.
+func (s *siteBreakers) passedOver(x *Request) []bool {
 	t, now := &x.progress, s.clock.Now()
+	if x.subject.Tokens != nil {
+		return x.subject.Tokens.Over(now, &t.denials)
+	}
+	passed := func(b backends.Backend) bool { return slices.Contains(t.to.over, b.Name) }
 	if len(t.to.over) == 0 || t.plan == nil || !slices.ContainsFunc(t.plan.Backends.Hosts, func(b backends.Backend) bool {
-		return !slices.Contains(t.to.over, b.Name) && s.Open(breakerOf(x.site, &b), s.rule(), now).IsZero()
+		return !passed(b) && s.Open(breakerOf(x.site, &b), s.rule(), now).IsZero()
 	}) {
 		return nil
 	}
-	return t.to.over
+	return lists.Map(t.plan.Backends.Hosts, passed)
 }
 
 // RewriteRedirects makes a redirect from a backend to a backend of the same site a redirect

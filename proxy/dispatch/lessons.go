@@ -115,26 +115,29 @@ func (s *lessons) judgeToken(x *Request, r *http.Request, resp *http.Response, v
 // token should be tried; until is the end of the time in which this one is not used.
 func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until time.Time) {
 	t := &x.progress
-	token, pool, now := t.token, t.plan.Pool, x.answered
+	token, pool, now, denials := t.token, t.plan.Pool, x.answered, &t.denials
 	answer := tokens.Answer{Status: status, Reason: t.learned.denial, Sent: x.sent, Site: x.site, Route: x.poolRoute(x.route())}
+	if t.probing { // the answer is to another request
+		answer.Route, denials = "", new(tokens.Denials)
+	}
 	switch {
 	case status == 0:
 		pool.EndWithoutAnswer(token, t.began)
 	case v.refused:
 		pool.Cool(now, token, x.poolRoute(x.route()), v.until, v.why)
-		s.settle(x, pool.Success(now, token, answer, &t.denials))
+		s.settle(x, pool.Success(now, token, answer, denials))
 	case status == http.StatusUnauthorized && x.subject.Tokens.Renew(now, token, t.credential):
 		return true, time.Time{}
 	case answer.Denies():
-		d := pool.Deny(now, token, answer, &t.denials)
+		d := pool.Deny(now, token, answer, denials)
 		if d.Last {
 			s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": answer.Reason}).Warnf("%s does not accept the token %s of %s (%s), and no other token of the pool can go: clients get its answers", x.site, token.Label(), pool.Name(), answer.Reason)
 		}
 		return s.settle(x, d)
 	case status >= 400 && status < 500:
-		return s.settle(x, pool.Fail(now, token, answer, &t.denials))
+		return s.settle(x, pool.Fail(now, token, answer, denials))
 	default:
-		s.settle(x, pool.Success(now, token, answer, &t.denials))
+		s.settle(x, pool.Success(now, token, answer, denials))
 	}
 	return false, time.Time{}
 }
@@ -166,6 +169,9 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 			s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
 		}
 		putAway(s.gate, token, a.Site, a.Until)
+	}
+	if len(denied) > 0 {
+		s.gate.AskAgain(x.site) // some wait for one of these tokens
 	}
 	return d.Again, d.Until
 }

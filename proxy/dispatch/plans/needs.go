@@ -55,8 +55,8 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared *queue.Needs) {
 	if p.startsSlowly && r.Class != nil && r.Leads && r.Known.SlowStarts() {
 		all, shared = p.with(all, r.Known.SlowStart()), nil
 	}
-	if len(r.Over) > 0 && len(all) == len(p.Backends.Hosts) {
-		all, shared = p.passOver(all, r.Over), nil
+	if slices.Contains(r.Over, false) && len(r.Over) <= len(all) {
+		all, shared = passOver(all, r.Over), nil
 	}
 	return all, shared
 }
@@ -157,18 +157,13 @@ func (p *Plan) with(lists [][]queue.Limit, limit queue.Limit) [][]queue.Limit {
 	return all
 }
 
-// passOver puts the list of another backend in the place of the list of each that is passed over: it is
-// ready only when the other is.
-func (p *Plan) passOver(lists [][]queue.Limit, over []string) [][]queue.Limit {
-	passed := func(b backends.Backend) bool { return slices.Contains(over, b.Name) }
-	other := slices.IndexFunc(p.Backends.Hosts, func(b backends.Backend) bool { return !passed(b) })
-	if other < 0 { // since a reload
-		return lists
-	}
+// passOver puts the list of another backend or token in the place of the list of each that is passed over:
+// it is ready only when the other is.
+func passOver(lists [][]queue.Limit, over []bool) [][]queue.Limit {
 	lists = slices.Clone(lists)
-	for i := range lists {
-		if passed(p.Backends.Hosts[i]) {
-			lists[i] = lists[other]
+	for i := range over {
+		if over[i] {
+			lists[i] = lists[slices.Index(over, false)]
 		}
 	}
 	return lists
@@ -204,7 +199,7 @@ type Subject struct {
 	Class      *routes.Class      // of the request's route; nil: nothing is learned there
 	Documented []learn.KnownLimit // limits that are known of the service
 
-	Over []string // names of the backends that the request passes over
+	Over []bool // of the alternatives, whether the request passes it over; nil: none
 
 	Leads bool // it may be the first request of a route, for whose answer others wait
 
