@@ -155,9 +155,7 @@ func readPools(ctx context.Context, p *policy.Policy) (labels map[string][]strin
 			faults = append(faults, tokens.FaultsAt(p, pool, err)...)
 			continue
 		}
-		for _, t := range made.Set().Tokens() {
-			labels[pool.Name] = append(labels[pool.Name], t.Label())
-		}
+		labels[pool.Name] = lists.Map(made.Set().Tokens(), (*tokens.Token).Label)
 		made.Close()
 	}
 	return labels, warnings, faults

@@ -115,8 +115,8 @@ func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, err
 	pool.EndWithoutAnswer(t.token, now)
 	token := t.token
 	t.token = nil
-	var failed *tokens.ExchangeError
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*tokens.ExchangeError](err)
+	if !ok {
 		return nil, err // the client has left
 	}
 	s.log.WithField("token", failed.Label).Warn(failed)

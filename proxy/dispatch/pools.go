@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,7 +98,7 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 				return nil, err
 			}
 			if len(change.Added)+len(change.Removed) > 0 {
-				l.log.Infof("the pool %s: tokens added: %s; removed: %s", config.Name, listOf(change.Added), listOf(change.Removed))
+				l.log.Infof("the pool %s: tokens added: %s; removed: %s", config.Name, cmp.Or(strings.Join(change.Added, ", "), "none"), cmp.Or(strings.Join(change.Removed, ", "), "none"))
 			}
 			next[config.Name] = pool
 			continue
@@ -130,13 +131,6 @@ func ReadTokens(ctx context.Context, p *policy.Policy, lookup func(name string) 
 	}
 	defer out.upstream.CloseIdle()
 	return (&poolLoader{read: tokens.LoadAll, lookup: lookup}).load(ctx, p, out)
-}
-
-func listOf(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 // credentialTransport sends abide's own requests for credentials, by the egress rules of the
