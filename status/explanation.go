@@ -131,8 +131,8 @@ func (e Explanation) Normalize(now time.Time) Explanation {
 	switch {
 	case e.Observed:
 		e.Expected = now.UTC()
-	case e.broken():
-		e.Expected = time.Time{} // it does not wait: it is refused
+	case e.broken(), e.Away: // it is refused, or nobody knows when the store is back
+		e.Expected = time.Time{}
 	}
 	e.BlockedBy, e.WouldChange = e.blockedBy(now), e.wouldChange(now)
 	return e

@@ -33,13 +33,16 @@ func (a *program) banner() string {
 		fmt.Fprintf(&b, "  dashboard  %s://%s/%s\n", schemeOf(p.Admin.TLS), addressOf(a.admin), otherAddressesText(a.admin))
 	}
 	fmt.Fprintf(&b, "  config     %s\n", cmp.Or(p.File, "none, the defaults"))
-	if p.Data == "none" {
-		b.WriteString("  data       none: nothing is kept, and the CA is another one after a restart\n")
-	} else {
-		fmt.Fprintf(&b, "  data       %s\n", p.Data)
+	data := p.Data
+	if data == "none" {
+		data += ": nothing is kept, and the CA is another one after a restart"
 	}
-	if os.Getpid() == 1 && otherAddressesText(a.listener) != "" {
-		return b.String() + a.containerText(p)
+	fmt.Fprintf(&b, "  data       %s\n", data)
+	if otherAddressesText(a.listener) != "" {
+		b.WriteString(a.containerText(p))
+		if os.Getpid() == 1 { // of a container, with no shell of the crawler
+			return b.String()
+		}
 	}
 	b.WriteString("\nIn the shell of the crawler:\n\n" + pathLine())
 	if command := a.envCommand(p); command != "" {
@@ -62,9 +65,14 @@ func (a *program) banner() string {
 func (a *program) containerText(p *policy.Policy) string {
 	at := schemeOf(p.TLS) + "://" + credentialPlaceholder(p) + "HOST:"
 	_, port, _ := net.SplitHostPort(a.crawlerAddress())
-	text := fmt.Sprintf("\nIn the container of the crawler, with the name of this one for HOST:\n\n  HTTP_PROXY=%[1]s%[2]s\n  HTTPS_PROXY=%[1]s%[2]s\n\n", at, port)
+	text := fmt.Sprintf("\nIn another container or machine, with the name of this one for HOST:\n\n  HTTP_PROXY=%[1]s%[2]s\n  HTTPS_PROXY=%[1]s%[2]s\n\n", at, port)
 	if interceptsAny(p) {
-		text += "and abide's CA certificate: see docs/operating.md#containers\n\n"
+		text += "and abide's CA certificate: "
+		if a.admin != nil && otherAddressesText(a.admin) != "" {
+			_, port, _ := net.SplitHostPort(addressOf(a.admin))
+			text += schemeOf(p.Admin.TLS) + "://HOST:" + port + "/bundle.pem, "
+		}
+		text += "see docs/operating.md#containers\n\n"
 	}
 	return text
 }
@@ -98,12 +106,9 @@ func pathLine() string {
 
 // sameFile reports whether two paths lead to one file.
 func sameFile(a, b string) bool {
-	info, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	other, err := os.Stat(b)
-	return err == nil && os.SameFile(info, other)
+	info, _ := os.Stat(a) // a file that is not there has no info, which is the same as no other
+	other, _ := os.Stat(b)
+	return os.SameFile(info, other)
 }
 
 // crawlerAddress is the listener on which abide opens the most https of crawlers.

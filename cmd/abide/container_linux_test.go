@@ -65,8 +65,21 @@ func TestTheBannerOfAContainer(t *testing.T) {
 	write(t, filepath.Join(dir, "abide.yaml"), "access: {clients: [{name: news, secret: canary}]}\n")
 	d := newDaemon(t, dir, "unshare", nil, append(as, "abide", "serve", "--listen", "0.0.0.0:0", "--listen-open", "0.0.0.0:0", "--admin", "127.0.0.1:0")...)
 	port := d.out.await(t, `open +http://127.0.0.1:(\d+) `)[1]
-	text := d.out.await(t, `(?s)In the container of the crawler, .*#containers`)[0]
+	text := d.out.await(t, `(?s)In another container or machine, .*#containers`)[0]
 	if strings.Contains(text, "eval") || !strings.Contains(text, "\n  HTTPS_PROXY=http://news:SECRET@HOST:"+port+"\n") {
+		t.Error(text)
+	}
+}
+
+// In a container with an init process, or on a machine, the banner is for crawlers elsewhere and here.
+func TestTheBannerOfListenersForOthers(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "admin: {listen: '0.0.0.0:0', token: canary-canary-canary-canary}\n")
+	d := launch(t, dir, nil, "serve", "--listen", "0.0.0.0:0", "--listen-open", "0.0.0.0:0")
+	open := d.out.await(t, `open +http://127.0.0.1:(\d+) `)[1]
+	admin := d.out.await(t, `dashboard +http://127.0.0.1:(\d+)/ `)[1]
+	text := d.out.await(t, `(?s)In another container or machine, .*eval`)[0]
+	if !strings.Contains(text, "\n  HTTPS_PROXY=http://HOST:"+open+"\n") || !strings.Contains(text, "http://HOST:"+admin+"/bundle.pem, see docs/operating.md#containers\n") {
 		t.Error(text)
 	}
 }

@@ -100,20 +100,12 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 	if json.Unmarshal(body, &said) != nil || !said.Reloaded {
 		return notAbide(address, does)
 	}
-	out := cmd.OutOrStdout()
-	if _, err := fmt.Fprintln(out, item.title()+":"); err != nil {
-		return err
-	}
 	if len(said.Changes) == 0 {
-		_, err = fmt.Fprintln(out, "reloaded: nothing has changed")
-		return err
+		said.Changes = []string{"nothing has changed"}
 	}
-	for _, change := range said.Changes {
-		if _, err := fmt.Fprintln(out, "reloaded:", status.Line(change)); err != nil {
-			return err
-		}
-	}
-	return nil
+	lines := append([]string{item.title() + ":"}, lists.Map(said.Changes, status.Line)...)
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\nreloaded: "))
+	return err
 }
 
 // follow reloads the configuration when asked to, or when the file has changed, until ctx is

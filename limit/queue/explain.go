@@ -184,7 +184,7 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 	}
 	m, fresh, _ := l.meter()
 	if source, ok := l.Source.(interface {
-		Unused(at Scope, spec limit.Spec, m limit.Meter) limit.Meter
+		Unused(Scope, limit.Spec, limit.Meter) limit.Meter
 	}); ok && l.Spec != nil {
 		m = source.Unused(at, *l.Spec, m)
 	}

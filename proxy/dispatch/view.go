@@ -250,9 +250,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 		e.AddClient(explanationOf(v.gate.Explain(ofClient)))
 	}
 	store := v.Store()
-	if e.Away = e.Asks && store.Kind == status.StoreShared && !store.Since.IsZero(); e.Away {
-		e.Expected = time.Time{}
-	}
+	e.Away = e.Asks && store.Kind == status.StoreShared && !store.Since.IsZero()
 	named := status.HiddenNames(v.Learned)
 	e.Limit = named(match.Site, e.Limit)
 	for i := range e.Limits {

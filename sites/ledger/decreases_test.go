@@ -151,6 +151,25 @@ func TestAFleetCountsEachRequestAsOne(t *testing.T) {
 	}
 }
 
+// TestWhatOtherInstancesUseIsNotSaidToBeOfOthers: before the first window of a fleet is known, nothing tells what other
+// instances use from what clients outside of the fleet use.
+func TestWhatOtherInstancesUseIsNotSaidToBeOfOthers(t *testing.T) {
+	t.Parallel()
+	for _, fleet := range []bool{false, true} {
+		d := newDriver(t, Options{})
+		if fleet {
+			d.m.(*Ledger).Share(wholeBudget{})
+		}
+		for _, left := range []float64{99, 80, 60} {
+			d.hear(d.send(), d.says(100, left, 600-d.v))
+			d.v += 0.1
+		}
+		if s := d.m.(*Ledger).Status(d.now()); (s.Foreign > 0) == fleet {
+			t.Errorf("in a fleet: %v; %d are used by others", fleet, s.Foreign)
+		}
+	}
+}
+
 // wholeBudget is a fleet's budget of which nobody else takes.
 type wholeBudget struct{}
 

@@ -157,7 +157,10 @@ func (l *Ledger) Status(now time.Time) Status {
 	s := Status{
 		Limit: -1, Remaining: -1, Window: time.Duration(a.window.shown()),
 		SoFar: a.window.period > 0 && !a.window.lengthAnnounced && a.window.wholeInRow < 2 && a.kind < refilling,
-		State: "open", Own: a.usage.own + a.usage.ownBefore, Foreign: a.usage.foreign + a.usage.foreignBefore,
+		State: "open", Own: a.usage.own + a.usage.ownBefore,
+	}
+	if l.sharing.budget == nil { // else other instances of the fleet may have used them
+		s.Foreign = a.usage.foreign + a.usage.foreignBefore
 	}
 	if a.limit > 0 {
 		s.Limit = whole(a.limit)
