@@ -85,6 +85,7 @@ type Decision struct {
 	Until    time.Time // end of the token's quarantine; zero: not quarantined
 	Last     bool      // the token is not accepted, and stays in use because no other token can be tried
 	Again    bool      // another token should be tried before the client gets the answer
+	Blamed   bool      // the request is the cause: other tokens are denied for it, too
 	Released []*Token  // tokens whose quarantine has been ended
 
 	Quarantined []*Token // other tokens, that are not accepted where this one is
@@ -144,7 +145,6 @@ func (p *Pool) accept(now time.Time, t *Token, a Answer, d *Denials) (result Dec
 			r.reason = strconv.Itoa(denied.answer.Status) + othersSucceed
 		}
 		p.bumpVersionIf(other.reject(r.withQuarantine(now)))
-		other.lastAccepted.Store(0)
 		result.Quarantined = append(result.Quarantined, denied.token)
 	}
 	*d = Denials{}
@@ -174,7 +174,7 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	s.denials++
 	if r := p.refusing[a.Route]; s.proven && a.Reason == "" && r.until.After(now) && (!r.mixed || a.Status == http.StatusForbidden && r.agreed >= agreementsToTrust && s.ignoredDenials < denialsToQuarantine) {
 		s.ignoredDenials++
-		return Decision{Until: s.quarantinedUntil(now)}
+		return Decision{Until: s.quarantinedUntil(now), Blamed: true}
 	}
 	if d != nil && d.has(s) {
 		// No other token was available. Two denials of one request count once.
@@ -202,26 +202,42 @@ func (p *Pool) deny(now time.Time, t *Token, a Answer, d *Denials) Decision {
 			rejection = rejection.withQuarantine(now)
 		}
 		s.trialSince = time.Time{}
-		s.lastAccepted.Store(0)
 		p.bumpVersionIf(s.reject(rejection))
 	}
-	if d == nil {
-		return Decision{Until: s.quarantinedUntil(now)}
+	result := Decision{Until: s.quarantinedUntil(now)}
+	if !result.Until.IsZero() && !p.hasOthers(now, t, a.Site, nil) {
+		result.Released = p.releaseOne(now)
 	}
-	if a.Reason != "" { // the request is not the cause
-		return Decision{Until: s.quarantinedUntil(now), Last: last && rejection.denialsInRow == 1, Again: p.hasOthers(now, t, a.Site, d)}
-	}
-	if d.n < maxDenials {
+	switch {
+	case d == nil:
+		return result
+	case a.Reason != "": // the request is not the cause
+		result.Last = last && rejection.denialsInRow == 1
+	case d.n < maxDenials:
 		d.list[d.n] = denial{token: t, answer: a, before: was, after: rejection, credible: credible}
-		d.n++
-		if d.n > 1 && credible {
+		if d.n++; d.n > 1 && credible {
 			p.version.Add(1)
 			p.refuses(now, a.Route)
 			released := d.undo(now)
-			return Decision{Until: s.quarantinedUntil(now), Released: released}
+			return Decision{Until: s.quarantinedUntil(now), Released: released, Blamed: true}
 		}
 	}
-	return Decision{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, a.Site, d)}
+	result.Again = d.n < maxDenials && p.hasOthers(now, t, a.Site, d)
+	return result
+}
+
+// releaseOne ends the quarantine of a token whose answer has said why, where none is left: its answers tell
+// clients more than a wait.
+func (p *Pool) releaseOne(now time.Time) []*Token {
+	told := p.first(func(t *Token) bool {
+		return t.state.disabled == "" && t.state.rejection.until.After(now) && strings.Contains(t.state.rejection.reason, ": ")
+	})
+	if told == nil {
+		return nil
+	}
+	r := told.state.rejection
+	p.bumpVersionIf(told.state.reject(rejection{denialsInRow: 1, sent: r.sent, reason: r.reason, site: r.site}))
+	return []*Token{told}
 }
 
 // refusals are those of a route that have been found to be due to its requests.
@@ -298,10 +314,7 @@ func (d *Denials) undo(now time.Time) []*Token {
 			r.quarantinesInRow, r.since, r.until = denied.before.quarantinesInRow, denied.before.since, denied.before.until
 		}
 		s.reject(r)
-		if denied.credible && s.ignoredDenials < denialsToQuarantine {
-			s.ignoredDenials++
-			s.lastAccepted.Store(1) // still usable for this check, but tried last
-		}
+		s.ignoredDenials++
 	}
 	*d = Denials{}
 	return released

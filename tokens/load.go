@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -84,14 +85,12 @@ func FaultsAt(p *policy.Policy, pool *policy.Pool, err error) policy.Faults {
 	if !errors.As(err, &faults) {
 		faults = policy.Faults{{Text: err.Error()}}
 	}
-	placed := make(policy.Faults, len(faults))
-	for i, fault := range faults {
+	return lists.Map(faults, func(fault policy.Fault) policy.Fault {
 		if fault.Line == 0 {
 			fault = policy.Fault{Source: p.File, Line: pool.Line, Key: "pools." + pool.Name, Text: fault.Error()}
 		}
-		placed[i] = fault
-	}
-	return placed
+		return fault
+	})
 }
 
 // loader collects the tokens, faults and warnings of one pool's source. It is not safe for
@@ -158,10 +157,7 @@ func (l *loader) add(r rawToken) {
 		}
 		return
 	}
-	what := "the secret"
-	if r.describedAs != "" {
-		what = r.describedAs
-	}
+	what := cmp.Or(r.describedAs, "the secret")
 	err := secretFault(r.secret)
 	if err == nil {
 		err = unusable(&l.pool, r.secret)
@@ -253,13 +249,12 @@ func trim(s string) string {
 
 // secretFault describes what is wrong with a secret. The error does not quote the secret.
 func secretFault(s string) error {
-	if s == "" {
+	switch {
+	case s == "":
 		return errors.New("is empty")
-	}
-	if len(s) > maxSecretBytes {
+	case len(s) > maxSecretBytes:
 		return fmt.Errorf("is longer than %d bytes", maxSecretBytes)
-	}
-	if !utf8.ValidString(s) {
+	case !utf8.ValidString(s):
 		return errors.New("is not UTF-8")
 	}
 	for _, r := range s {

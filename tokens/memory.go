@@ -171,7 +171,6 @@ func (p *Pool) extendQuarantine(now time.Time, s *state, m SavedState) (news boo
 		r.until, r.reason = m.Quarantined, m.Why
 		if r.until.After(now) {
 			r.since, r.sent = now, now // answers to requests sent before now are outdated
-			s.lastAccepted.Store(0)
 		}
 	}
 	news = s.reject(r)

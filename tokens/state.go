@@ -145,7 +145,7 @@ type state struct {
 	account      atomic.Pointer[account]
 	used         atomic.Uint64 // Pool.uses at the token's last use
 	blockedUntil atomic.Int64  // end of its quarantine at all sites, in Unix nanoseconds
-	lastAccepted atomic.Int64  // last success, in Unix nanoseconds; 0 after a denial
+	lastAccepted atomic.Int64  // last success, in Unix nanoseconds; 0: none
 
 	disabled       string    // reason; "": enabled
 	switchedAt     time.Time // when an operator last enabled or disabled it

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -14,11 +13,8 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// clientPrefix begins the name under which the queue, the store and the status have the limits
-// that a client has for all its requests. No host has a space in its name.
-const clientPrefix = policy.ClientSite
-
-// clientPlans returns the limits of clients, each under the name of its client in the queue.
+// clientPlans returns the limits of clients, each under the name of its client in the queue, the store and
+// the status: policy.ClientSite and the client. No host has a space in its name.
 func clientPlans(p *policy.Policy, parts plans.Parts) (map[string]*plans.Plan, error) {
 	all := map[string]*plans.Plan{}
 	for i := range p.Access.Clients {
@@ -30,7 +26,7 @@ func clientPlans(p *policy.Policy, parts plans.Parts) (map[string]*plans.Plan, e
 			for j := range plan.Limits {
 				plan.Limits[j].Need.Title += " of the client " + c.Name
 			}
-			all[clientPrefix+c.Name] = plan
+			all[policy.ClientSite+c.Name] = plan
 		}
 	}
 	return all, nil
@@ -45,18 +41,18 @@ type clientRequest struct {
 
 // limits returns the limits that the client has for a request.
 func (c *clientRequest) limits(st *Snapshot) [][]queue.Limit {
-	all, _ := st.clients[clientPrefix+c.client].Needs(&c.subject)
+	all, _ := st.clients[policy.ClientSite+c.client].Needs(&c.subject)
 	return all
 }
 
 // question returns a request of a client as the queue sees it; ok is false if the client has no
 // limits of its own.
 func (c *clientRequest) question(st *Snapshot, priority int, o *RequestOptions) (q queue.Request, ok bool) {
-	if st.clients[clientPrefix+c.client] == nil {
+	if st.clients[policy.ClientSite+c.client] == nil {
 		return q, false
 	}
 	q = queue.Request{
-		Site: clientPrefix + c.client, Client: c.client, Priority: priority, Cost: o.Cost, Tag: c, Observe: st.policy.Observes(),
+		Site: policy.ClientSite + c.client, Client: c.client, Priority: priority, Cost: o.Cost, Tag: c, Observe: st.policy.Observes(),
 		Method: c.subject.Method, Path: c.subject.Path, Generation: st.made, Limits: c.limits(st),
 	}
 	o.bound(&q)
@@ -97,7 +93,7 @@ func (s *admission) passedClient(x *Request, permit *queue.Permit, err error) *p
 	x.own.permit, x.own.waited = permit, waited
 	if waited > 0 {
 		x.activity.Add(permit.BlockedBy(), waited)
-		s.activity.Released(&x.activity, clientPrefix+x.Client.Name, permit.BlockedBy(), waited)
+		s.activity.Released(&x.activity, policy.ClientSite+x.Client.Name, permit.BlockedBy(), waited)
 		if !x.Options.now() {
 			x.Options.limitWait(max(patience(x)-waited, 1))
 		}
@@ -147,15 +143,10 @@ func (s *Dispatcher) WaitForClient(ctx context.Context, st *Snapshot, client *Cl
 // waitForPermit waits in a queue for a tunnel, and tells why it may not go.
 func (s *Dispatcher) waitForPermit(ctx context.Context, x *Request, q queue.Request) (*queue.Permit, *problem.Problem) {
 	permit, err := s.gate.Wait(ctx, q)
-	var refusal *queue.Refusal
-	switch {
-	case errors.As(err, &refusal):
+	if _, refused := errors.AsType[*queue.Refusal](err); refused {
 		return nil, s.problems.ofRefusal(x, err)
-	case err != nil:
+	} else if err != nil {
 		return nil, problem.Left
 	}
 	return permit, nil
 }
-
-// isOfClient reports whether a name in the queue is that of a client's limits.
-func isOfClient(site string) bool { return strings.HasPrefix(site, clientPrefix) }

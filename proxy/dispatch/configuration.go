@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -226,7 +227,7 @@ type Snapshot struct {
 	plans     map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
 	pools     pools
 	overrides map[string]*plans.Plan // :: site → the plan of limits that were set while abide runs
-	clients   map[string]*plans.Plan // :: clientPrefix and name → the limits of a client
+	clients   map[string]*plans.Plan // :: policy.ClientSite and name → the limits of a client
 	made      uint64                 // the generation of those limits, in the queue
 
 	activity *sitelog.Log // the server's
@@ -236,7 +237,7 @@ type Snapshot struct {
 
 // planOf returns the plan of a site that a rule names, or none; nil: nothing holds for the site.
 func (st *Snapshot) planOf(site string, rule *policy.Site) *plans.Plan {
-	if rule == nil && isOfClient(site) {
+	if rule == nil && strings.HasPrefix(site, policy.ClientSite) {
 		return st.clients[site]
 	}
 	if len(st.overrides) > 0 {

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -90,8 +91,8 @@ func TestForbiddenResourcesAmongOthersCostNoToken(t *testing.T) {
 			for range threads {
 				all.Go(func() {
 					for path := range next {
-						if got := w.Get("http://site.test" + path); (got.Status == http.StatusForbidden) != strings.HasPrefix(path, "/users/403") {
-							t.Errorf("%s: %d", path, got.Status)
+						if got := w.Get("http://site.test" + path); (got.Status == http.StatusForbidden) != strings.HasPrefix(path, "/users/403") || (got.Denied == "refused for this resource") != (got.Status == http.StatusForbidden) {
+							t.Errorf("%s: %d %s", path, got.Status, got.Denied)
 						}
 					}
 				})
@@ -105,5 +106,40 @@ func TestForbiddenResourcesAmongOthersCostNoToken(t *testing.T) {
 	}
 	if n := sent.Load(); n > runs*(each+each/2) {
 		t.Errorf("%d forbidden resources were asked for %d times", runs*each, n)
+	}
+}
+
+// Tokens that are all put away give their answers, as the only token of a pool does, where one of the
+// answers has said why.
+func TestAPoolWithoutCreditAnswersAtOnce(t *testing.T) {
+	answer := func(status int, body string) func(http.ResponseWriter) {
+		return func(rw http.ResponseWriter) {
+			rw.Header().Set("Content-Type", "application/json")
+			rw.WriteHeader(status)
+			io.WriteString(rw, body)
+		}
+	}
+	quota := answer(429, `{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}`)
+	balance := answer(400, `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}}`)
+	invalid, unpaid := answer(401, `{}`), answer(402, `{}`)
+	for name, keys := range map[string][2]func(http.ResponseWriter){
+		"quota, 401": {quota, invalid}, "401, quota": {invalid, quota}, "balance, 402": {balance, unpaid}, "402, balance": {unpaid, balance}, "quota twice": {quota, quota},
+	} {
+		run(t, func(rw http.ResponseWriter, r *http.Request) {
+			if secretOf(r) == "a-secret" {
+				keys[0](rw)
+				return
+			}
+			keys[1](rw)
+		}, poolLabelled("a", "b"), func(w rig) {
+			for n := range 12 {
+				began := time.Now()
+				if got := w.Get("http://site.test/v1/chat"); got.Status < 400 || got.Status > 429 || time.Since(began) > 10*time.Second {
+					t.Errorf("%s: request %d: %d after %v", name, n, got.Status, time.Since(began))
+				}
+				elapse(2 * time.Minute) // so that quarantines end, too
+			}
+			w.idle("site.test")
+		})
 	}
 }

@@ -159,6 +159,9 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 	for _, free := range d.Released {
 		s.gate.EndCooldowns(scopeOfToken(free))
 	}
+	if d.Blamed {
+		x.progress.learned.denial = "refused for this resource"
+	}
 	pool, denied := x.progress.plan.Pool, d.Quarantined
 	if !d.Until.IsZero() {
 		denied = append(denied, x.progress.token)
@@ -169,9 +172,7 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 			s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": a.Why}).Warnf("%s does not accept the token %s of %s (%s): it is not used until %s", x.site, token.Label(), pool.Name(), a.Why, a.Until.Format(time.RFC3339))
 		}
 		putAway(s.gate, token, a.Site, a.Until)
-	}
-	if len(denied) > 0 {
-		s.gate.AskAgain(x.site) // some wait for one of these tokens
+		s.gate.AskAgain(x.site) // some wait for this token alone
 	}
 	return d.Again, d.Until
 }

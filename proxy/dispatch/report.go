@@ -41,14 +41,13 @@ type Report struct {
 // Report returns the report of the request.
 func (x *Request) Report() Report {
 	t := &x.progress
-	report := Report{
+	return Report{
 		Site: x.site, Client: x.ClientName(), Address: x.Address, Priority: x.priority(),
 		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
 		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
 		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
 		Received: x.received, Uploaded: x.Uploaded, Status: x.Status, Refusal: x.Refusal, Denied: x.Denied(),
 	}
-	return report
 }
 
 // Left notes when the client of the request has left.
