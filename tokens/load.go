@@ -158,11 +158,7 @@ func (l *loader) add(r rawToken) {
 		return
 	}
 	what := cmp.Or(r.describedAs, "the secret")
-	err := secretFault(r.secret)
-	if err == nil {
-		err = unusable(&l.pool, r.secret)
-	}
-	if err != nil {
+	if err := cmp.Or(secretFault(r.secret), unusable(&l.pool, r.secret)); err != nil {
 		l.fail(r.line, "%s %v", what, err)
 		return
 	}

@@ -155,7 +155,13 @@ func readPools(ctx context.Context, p *policy.Policy) (labels map[string][]strin
 			faults = append(faults, tokens.FaultsAt(p, pool, err)...)
 			continue
 		}
-		labels[pool.Name] = lists.Map(made.Set().Tokens(), (*tokens.Token).Label)
+		accounts := made.Labels()
+		labels[pool.Name] = lists.Map(made.Set().Tokens(), func(t *tokens.Token) string {
+			if all := accounts[t.Budget()]; strings.HasPrefix(all, t.Label()+", ") {
+				return t.Label() + " (one account: " + all + ")"
+			}
+			return t.Label()
+		})
 		made.Close()
 	}
 	return labels, warnings, faults
