@@ -107,11 +107,6 @@ func UnreadNow(p *policy.Policy, counts []metrics.SiteCount) *status.Unread {
 	return u
 }
 
-// NewRefusedReload tells of an error of a reload.
-func NewRefusedReload(since time.Time, err error) *status.RefusedReload {
-	return &status.RefusedReload{Since: since.UTC(), Error: status.ErrorLine(err), Faults: FaultsOf(err)}
-}
-
 // reload reads the configuration again, as a SIGHUP does.
 func reload(by Process, w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &struct{}{}) {

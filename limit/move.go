@@ -23,11 +23,13 @@ type meter interface {
 
 // meters make a meter of each kind. They are separate from kinds, which some of them use.
 var meters = map[As]func(Spec) meter{
-	Rolling:     func(s Spec) meter { return &rolling{amount: s.Amount, window: int64(s.Window)} },
-	Fixed:       func(s Spec) meter { return &fixed{as: Fixed, amount: s.Amount, width: int64(s.Window)} },
-	FirstUse:    func(s Spec) meter { return &firstUse{amount: s.Amount, window: int64(s.Window)} },
-	Bucket:      func(s Spec) meter { return newBucket(s) },
-	Paced:       func(s Spec) meter { return newPaced(s) },
+	Rolling:  func(s Spec) meter { return &rolling{amount: s.Amount, window: int64(s.Window)} },
+	Fixed:    func(s Spec) meter { return &fixed{as: Fixed, amount: s.Amount, width: int64(s.Window)} },
+	FirstUse: func(s Spec) meter { return &firstUse{amount: s.Amount, window: int64(s.Window)} },
+	Bucket:   func(s Spec) meter { return newBucket(s) },
+	Paced: func(s Spec) meter {
+		return &paced{spacing{most: s.Amount, units: s.Amount, long: int64(s.Window), lastLong: int64(s.Window)}}
+	},
 	Quota:       func(s Spec) meter { return newQuota(s) },
 	Concurrency: func(s Spec) meter { return &concurrency{amount: s.Amount} },
 	Adaptive:    func(s Spec) meter { return newAdaptive(s) },

@@ -10,10 +10,6 @@ import (
 // intervals.
 type paced struct{ spacing }
 
-func newPaced(s Spec) *paced {
-	return &paced{spacing{most: s.Amount, units: s.Amount, long: int64(s.Window), lastLong: int64(s.Window)}}
-}
-
 // spacing holds units apart: after n units, nothing goes for n intervals.
 type spacing struct {
 	clock    Clock

@@ -75,7 +75,8 @@ func New(maxSites int) *Metrics {
 		}, []string{"version", "goversion"}),
 	}
 	m.Holds, m.Blocked, m.Observed = newHolds(m.sites), newBlocked(m.sites, blockedDesc), newBlocked(m.sites, observedDesc)
-	m.Breakers, m.Jobs, m.store = newBreakers(m.sites), newJobs(), newStore()
+	m.Breakers, m.store = newBreakers(m.sites), newStore()
+	m.Jobs = &asked[[]status.Job]{descs: []*prometheus.Desc{jobRecordsDesc, jobUnitsDesc, jobLagDesc}, collect: collectJobs}
 	m.Tokens, m.Permits = newTokens(m.sites), askedCount(permitsDesc)
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
@@ -221,11 +222,6 @@ var (
 	jobUnitsDesc   = desc("job_units", "Units of a job, by state.", "job", "state")
 	jobLagDesc     = desc("job_round_lag_seconds", "How late the last target of a round was asked by a collection.", "job")
 )
-
-// newJobs collects how far the jobs of this process are.
-func newJobs() *asked[[]status.Job] {
-	return &asked[[]status.Job]{descs: []*prometheus.Desc{jobRecordsDesc, jobUnitsDesc, jobLagDesc}, collect: collectJobs}
-}
 
 func collectJobs(list []status.Job, to chan<- prometheus.Metric) {
 	jobs := map[string]status.Job{}

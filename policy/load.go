@@ -90,7 +90,8 @@ func (l *loading) environment(p *Policy, src Source) {
 	}
 	for _, one := range src.Environ {
 		name, value, _ := strings.Cut(one, "=")
-		if strings.HasPrefix(name, "ABIDE_") && !slices.Contains(known, name) && !l.used[name] && !serviceLink(name, value) {
+		ofKubernetes := serviceVariable.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
+		if strings.HasPrefix(name, "ABIDE_") && !slices.Contains(known, name) && !l.used[name] && !ofKubernetes {
 			l.fail(Fault{Source: clip(name), Text: "is a variable that abide does not know" + DidYouMean(name, known)})
 		}
 	}
@@ -112,13 +113,8 @@ func (l *loading) beat(p *Policy, s setting, place Fault, value string, flags ma
 	}
 }
 
+// serviceVariable finds the variables that Kubernetes adds to every pod beside a service that is called abide.
 var serviceVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT|PORT_[A-Z0-9_]+)$|_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?$`)
-
-// serviceLink tells the variables that Kubernetes adds to every pod beside a
-// service that is called abide.
-func serviceLink(name, value string) bool {
-	return serviceVariable.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
-}
 
 func (l *loading) flags(p *Policy, flags map[string]string) {
 	known := lists.Map(l.table, func(s setting) string { return s.Name })

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -238,11 +237,6 @@ func bareConn(c net.Conn) *clientConn {
 }
 
 type connKey struct{}
-
-// connContext is the ConnContext of http.Server: connOf finds c in the context.
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, bareConn(c))
-}
 
 // connOf is the connection of a request; nil if there is none.
 func connOf(r *http.Request) *clientConn {

@@ -43,7 +43,7 @@ func checkRequest(r *http.Request) *problem.Problem {
 	switch {
 	case r.URL.User != nil:
 		return &problem.Userinfo
-	case r.ProtoMajor == 1 && r.ProtoMinor == 0 && r.ContentLength == 0 && r.Header["Content-Length"] == nil && usuallyHasBody(r.Method):
+	case r.ProtoMajor == 1 && r.ProtoMinor == 0 && r.ContentLength == 0 && r.Header["Content-Length"] == nil && slices.Contains([]string{"POST", "PUT", "PATCH"}, r.Method):
 		// net/http ignores Transfer-Encoding on HTTP/1.0, as it must; the bytes after the
 		// head would then be read as the next request.
 		return &problem.LengthRequired
@@ -53,10 +53,6 @@ func checkRequest(r *http.Request) *problem.Problem {
 		return &problem.Trailers
 	}
 	return nil
-}
-
-func usuallyHasBody(method string) bool {
-	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
 // expectsOnly100 reports whether the Expect header is empty, or has only 100-continue, which

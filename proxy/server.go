@@ -117,8 +117,10 @@ func newHTTPServer(base context.Context, h http.Handler, state func(net.Conn, ht
 		IdleTimeout:       t.Idle,
 		MaxHeaderBytes:    maxHead,
 		ErrorLog:          log.New(serverLog{to}, "", 0),
-		ConnContext:       connContext,
-		ConnState:         state,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, bareConn(c))
+		},
+		ConnState: state,
 		// outerHandler answers "OPTIONS *".
 		DisableGeneralOptionsHandler: true,
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -77,10 +76,6 @@ func newExchange(o policy.OAuth2, e *exchanges) *exchange {
 		x.host = u.Host
 	}
 	return x
-}
-
-func (x *exchange) hasConfig(o policy.OAuth2) bool {
-	return x.config.TokenURL == o.TokenURL && slices.Equal(x.config.Scopes, o.Scopes)
 }
 
 // retain forgets the grants of all tokens but these.

@@ -141,7 +141,7 @@ func assignAccount(now time.Time, members []*state, before map[*account]int) {
 // reuseExchange returns the current set's exchange if it has this configuration, otherwise
 // a new one.
 func (p *Pool) reuseExchange(o policy.OAuth2) *exchange {
-	if old := p.set.Load(); old != nil && old.exchange != nil && old.exchange.hasConfig(o) {
+	if old := p.set.Load(); old != nil && old.exchange != nil && old.exchange.config.TokenURL == o.TokenURL && slices.Equal(old.exchange.config.Scopes, o.Scopes) {
 		return old.exchange
 	}
 	return newExchange(o, p.exchanges)

@@ -262,7 +262,7 @@ func (a adminProcess) Refused() *status.RefusedReload {
 	if r.err == nil {
 		return nil
 	}
-	return admin.NewRefusedReload(r.since, r.err)
+	return &status.RefusedReload{Since: r.since.UTC(), Error: status.ErrorLine(r.err), Faults: admin.FaultsOf(r.err)}
 }
 
 // checks are the checks for /readyz, the status and the page. abide serves with the

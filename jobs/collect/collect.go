@@ -157,7 +157,7 @@ func (c *Collector) begin(now time.Time) *target {
 	if c.paused || c.underWay >= c.options.Job.Workers {
 		return nil
 	}
-	for c.schedule.failingFirst(now) && c.failing >= max(c.options.Job.Workers/2, 1) {
+	for due := &c.schedule.due; !due.Empty() && due.Top().failures > 0 && !due.Top().at.After(now) && c.failing >= max(c.options.Job.Workers/2, 1); {
 		c.schedule.miss(c.schedule.begin(now), now) // it must not hold up those behind it
 	}
 	if c.schedule.due.Empty() || c.schedule.due.Top().at.After(now) || c.memory.Full() {

@@ -81,11 +81,6 @@ func (s *schedule) next() (time.Time, bool) {
 	return s.due.Top().at, true
 }
 
-// failingFirst tells whether the target that is due first has failed before.
-func (s *schedule) failingFirst(now time.Time) bool {
-	return !s.due.Empty() && s.due.Top().failures > 0 && !s.due.Top().at.After(now)
-}
-
 // begin is the target that is due first, nil if none is. It is under way until end.
 func (s *schedule) begin(now time.Time) *target {
 	if s.due.Empty() || s.due.Top().at.After(now) {

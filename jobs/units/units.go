@@ -373,7 +373,8 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 		isJSON := json.Valid([]byte(jobfile.ReplacePlaceholders(job.Request.Body, func(string, string) string { return "1" })))
 		r.Body = []byte(jobfile.ReplacePlaceholders(job.Request.Body, func(name, form string) string {
 			if isJSON {
-				return inJSON(value(name, form))
+				text, _ := json.Marshal(value(name, form)) // texts have no error
+				return string(text[1 : len(text)-1])
 			}
 			return value(name, form)
 		}))
@@ -418,12 +419,6 @@ func (r *Request) HTTP(u *url.URL) (*http.Request, error) {
 		sent.Header.Set("Idempotency-Key", hex.EncodeToString(sum[:16]))
 	}
 	return sent, nil
-}
-
-// inJSON is a text as it stands within a text of JSON.
-func inJSON(s string) string {
-	text, _ := json.Marshal(s) // texts have no error
-	return string(text[1 : len(text)-1])
 }
 
 // values are the values of the placeholders of a unit, and the end of its step.

@@ -59,12 +59,9 @@ func needsBody(status int, head []byte, request *Request) bool {
 		return false
 	}
 	var room [most]*Dialect
-	return slices.ContainsFunc(builtin.of(request, room[:0]), func(d *Dialect) bool { return d.readsBody(status) })
-}
-
-// readsBody tells whether a dialect looks at the bodies of a status.
-func (d *Dialect) readsBody(status int) bool {
-	return len(d.Body) > 0 || slices.ContainsFunc(d.Refusals, func(r Refusal) bool { return slices.Contains(r.Status, status) })
+	return slices.ContainsFunc(builtin.of(request, room[:0]), func(d *Dialect) bool {
+		return len(d.Body) > 0 || slices.ContainsFunc(d.Refusals, func(r Refusal) bool { return slices.Contains(r.Status, status) })
+	})
 }
 
 // maxHeaders bounds the limit headers of one response that are read.

@@ -255,11 +255,6 @@ func parseURL(s string) (string, error) {
 // placeholder finds {date}, {date:2006/01} and the like.
 var placeholder = regexp.MustCompile(`\{(date|from|to|item|since)(:[^{}]*)?\}`)
 
-// Placeholders are the names of the placeholders in a text.
-func Placeholders(text string) []string {
-	return lists.Map(placeholder.FindAllStringSubmatch(text, -1), func(found []string) string { return found[1] })
-}
-
 // ReplacePlaceholders replaces each placeholder by what value returns for its name and form, as
 // "date" and "2006/01/02"; the form is "" where there is none.
 func ReplacePlaceholders(text string, value func(name, form string) string) string {

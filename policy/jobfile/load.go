@@ -188,7 +188,8 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	}
 	used := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		for _, name := range Placeholders(texts[key]) {
+		for _, found := range placeholder.FindAllStringSubmatch(texts[key], -1) {
+			name := found[1]
 			of := cmp.Or(map[string]string{"item": "items", "since": "since"}[name], "range")
 			if used[of] = true; set[of] == nil {
 				r.d.Failf(n, key, "has {%s}, and the job has no %s", name, of)

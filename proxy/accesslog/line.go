@@ -99,7 +99,7 @@ func (l *Line) text() []byte {
 	b.WriteString(w.Time)
 	pair := func(name, value string) {
 		b.WriteString(" " + name + "=")
-		if value == "" || strings.ContainsFunc(value, needsQuotes) {
+		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > 0x7e || strings.ContainsRune(`"=\`, r) }) {
 			value = strconv.Quote(value)
 		}
 		b.WriteString(value)
@@ -128,8 +128,4 @@ func (l *Line) text() []byte {
 	pair("sent", strconv.FormatInt(w.Sent, 10))
 	b.WriteString("\n")
 	return []byte(b.String())
-}
-
-func needsQuotes(r rune) bool {
-	return r <= ' ' || r == '"' || r == '=' || r == 0x7f || r == '\\' || r > 0x7e
 }

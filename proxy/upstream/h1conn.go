@@ -251,12 +251,6 @@ func (v *blockableConn) Read(p []byte) (int, error) {
 // NetConn is the connection underneath.
 func (v *blockableConn) NetConn() net.Conn { return v.Conn }
 
-// clearDeadlines removes the deadlines of a connection that is handed over.
-func (c *conn) clearDeadlines() {
-	c.readBy, c.writeBy, c.patience = time.Time{}, time.Time{}, 0
-	c.raw.SetDeadline(time.Time{})
-}
-
 // fail makes an *Error of an error of reading or writing the connection. waiting is the
 // Kind of a timeout at this point.
 func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"time"
 )
 
 // answer holds the parts of one HTTP/1 response, as one allocation.
@@ -200,7 +201,8 @@ func (c *conn) takeOver(stop func() bool, up *upload) (*switched, error) {
 		s.buffered = append([]byte(nil), data...)
 	}
 	c.releaseReader()
-	c.clearDeadlines()
+	c.readBy, c.writeBy, c.patience = time.Time{}, time.Time{}, 0
+	c.raw.SetDeadline(time.Time{})
 	return s, nil
 }
 

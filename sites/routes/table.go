@@ -194,7 +194,7 @@ func (m *Table) announcements(now time.Time, r *route, budget string, sent time.
 	mark, blamed := m.catalog.marks, false
 	for n := range l.Limits[:min(len(l.Limits), mostTold)] {
 		said := &l.Limits[n]
-		if said.Other || isMark(l, said) {
+		if said.Other || l.Concurrency && !said.Limit.Known && said.Unit != learn.Concurrent { // a mark of too many in flight
 			continue
 		}
 		h := observation{now: now, sent: sent, budget: budget, said: said, lesson: l, mark: mark}
@@ -219,11 +219,6 @@ func (m *Table) announcements(now time.Time, r *route, budget string, sent time.
 		told = append(told, t)
 	}
 	return told
-}
-
-// isMark reports whether a limit only marks a refusal of too many requests in flight.
-func isMark(l *learn.Lesson, said *learn.Limit) bool {
-	return l.Concurrency && !said.Limit.Known && said.Unit != learn.Concurrent
 }
 
 // refusedBy reports whether a response was a refusal because of a limit: nothing is
