@@ -21,8 +21,8 @@ func adviseCommand() *cobra.Command {
 		Short: "Say what holds requests back, and which change would help",
 		Long: `Advise asks the running proxy which limits have held requests in the last hour,
 and prints what would change that: one more token, a larger limit, https that is
-opened, a name for each client, a longer time-out where clients give requests up.
-Numbers are what the limits come to.
+opened, a longer time-out where clients give requests up. Numbers are what the
+limits come to.
 
 It finds the proxy, or several, as abide status does. After a reload that changed
 something, and in "abide run", it goes by what was counted since then. If no proxy

@@ -29,6 +29,7 @@ type announcer struct {
 	relative bool          // resets are announced as seconds from now
 	silent   bool          // nothing is announced; requests are only refused
 	think    time.Duration // average pause of a crawler after each request
+	file     string        // the crawlers are processes of one machine with this state file; "": they are a fleet
 
 	mu      sync.Mutex
 	counts  map[string]int       // :: secret → of the present window
@@ -105,10 +106,17 @@ func (a *announcer) serve(rw http.ResponseWriter, r *http.Request) {
 // runFleet runs n dispatchers that share a store, in a bubble.
 func runFleet(t *testing.T, n int, shared store.Store, sites http.HandlerFunc, yaml string, test func(all []rig)) {
 	t.Helper()
+	runTogether(t, n, func(id string) dispatch.Keeping {
+		return dispatch.Keeping{Store: shared, Shared: true, Instance: id, Name: id}
+	}, sites, yaml, test)
+}
+
+// runTogether runs n dispatchers that keep together what keeping returns, in a bubble.
+func runTogether(t *testing.T, n int, keeping func(id string) dispatch.Keeping, sites http.HandlerFunc, yaml string, test func(all []rig)) {
+	t.Helper()
 	var all []rig
 	for i := range n {
-		id := fmt.Sprint("instance ", i)
-		all = append(all, rig{dispatchtest.Start(t, sites, yaml, dispatch.Keeping{Store: shared, Shared: true, Instance: id, Name: id})})
+		all = append(all, rig{dispatchtest.Start(t, sites, yaml, keeping(fmt.Sprint("instance ", i)))})
 	}
 	synctest.Wait()
 	elapse(store.RecoveryTime + time.Second)
@@ -130,7 +138,17 @@ func (a *announcer) crawl(t *testing.T, n, foreign int, yaml string) (late int, 
 	elapse(time.Until(time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC)))
 	shared := &reference.Unreliable{Store: reference.New(nil)}
 	shared.Delay.Store(int64(2 * time.Millisecond))
-	runFleet(t, n, shared, a.serve, yaml, func(all []rig) {
+	keeping := func(id string) dispatch.Keeping {
+		if a.file == "" {
+			return dispatch.Keeping{Store: shared, Shared: true, Instance: id, Name: id}
+		}
+		id = strings.ReplaceAll(id, " ", "")
+		file, err := store.OpenFile(t.Context(), a.file, store.FileOptions{Instance: id, Name: id})
+		must(t, err)
+		t.Cleanup(func() { must(t, file.Close()) })
+		return dispatch.Keeping{Store: file, Documents: file, Memory: file, Instance: id, Name: id}
+	}
+	runTogether(t, n, keeping, a.serve, yaml, func(all []rig) {
 		startOfWindow(a.window)
 		begin, ctx := time.Now(), t.Context()
 		end := begin.Add(time.Duration(a.windows) * a.window)
@@ -197,6 +215,22 @@ func TestAFleetDividesWhatASiteAnnounces(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Processes of one machine divide what a site announces to its address, too.
+func TestProcessesDivideWhatASiteAnnounces(t *testing.T) {
+	for kind := range 4 {
+		first, relative := kind >= 2, kind%2 == 1
+		t.Run(fmt.Sprintf("first %v, relative %v", first, relative), func(t *testing.T) {
+			path := newStatePath(t)
+			synctest.Test(t, func(t *testing.T) {
+				late, used := newAnnouncer(&announcer{file: path, first: first, relative: relative}).crawl(t, 3, 0, "")
+				if late > 5 || used < 0.9 {
+					t.Errorf("%d are refused after the first window, %.1f %% are used", late, 100*used)
+				}
+			})
+		})
 	}
 }
 

@@ -66,8 +66,8 @@ func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
 	s := &storage{gate: c.gate, sites: siteBudgets{&c.current}, log: c.log}
 	s.persistence = sites.NewPersistence(k.Memory, func(err error) { s.budgets.Saved(err) })
 	about := sites.Options{Persistence: s.persistence, Names: s.sites, Dialect: func(site string) string { return s.sites.current.Load().policy.DialectOf(site) }}
-	if k.Shared {
-		about.Share = func(site string, at queue.Scope, m limit.Meter, restored bool) { // the instances of a fleet divide it
+	if k.Store != nil {
+		about.Share = func(site string, at queue.Scope, m limit.Meter, restored bool) {
 			s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.current.Load().policy.RuleOf(site)))
 		}
 	}

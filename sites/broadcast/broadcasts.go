@@ -194,8 +194,8 @@ func leases(ways [][]queue.Limit) bool {
 }
 
 // Share has the instances of a fleet divide a learned limit, by the outage rule of its
-// site. recalled says that the limit was known before a restart. Share is called under the
-// lock of the site.
+// site, and the processes of one machine one that is announced. recalled says that the limit was known before a restart.
+// Share is called under the lock of the site.
 func (b *Broadcasts) Share(site string, at queue.Scope, m limit.Meter, recalled bool, outage lease.Outage) {
 	id, learned := b.o.Learned.ID(at.Limit)
 	whose, ok := b.shares(site, at.Key)
@@ -206,13 +206,16 @@ func (b *Broadcasts) Share(site string, at queue.Scope, m limit.Meter, recalled 
 	if !known {
 		return
 	}
-	account, key := b.o.Keeper.Account(site), store.BudgetKey(b.o.Learned.Slot(name), whose)
-	switch m := m.(type) {
-	case *ledger.Ledger:
-		m.Share(account.Announced(key, outage))
-	case *ledger.HiddenRate:
+	key := store.BudgetKey(b.o.Learned.Slot(name), whose)
+	open := func() *lease.Account { return b.o.Keeper.Account(site) }
+	l, announced := m.(*ledger.Ledger)
+	if announced && !b.o.Keeper.Shared() {
+		l.Share(&lease.OnMachine{Name: key, Open: open, Together: b.o.Keeper.Together})
+	} else if announced {
+		l.Share(open().Announced(key, outage))
+	} else if m, hidden := m.(*ledger.HiddenRate); hidden && b.o.Keeper.Shared() {
 		f, found := b.o.Learned.Finding(site, name, whose)
-		m.Share(account.SharedRate(key, outage), recalled || found, b.o.Keeper.Size())
+		m.Share(open().SharedRate(key, outage), recalled || found, b.o.Keeper.Size())
 		if found {
 			m.AcceptFinding(time.Now(), f)
 		}
@@ -231,11 +234,14 @@ func keyOf(kind, name, whose string) string {
 	return strings.Join([]string{kind, name, whose}, store.Separator)
 }
 
-// shares reports whether a fleet has the learned limit of a key together, and returns the
-// fleet's name of the key.
+// shares reports whether a fleet, or the processes of one machine, have the learned limit of a key together, and returns
+// their name of the key.
 func (b *Broadcasts) shares(site, key string) (whose string, ok bool) {
-	if !b.o.Keeper.Shared() || !b.o.Names.Lasting(key) {
+	switch {
+	case b.o.Keeper == nil || !b.o.Names.Lasting(key):
 		return "", false
+	case !b.o.Keeper.Shared():
+		return b.o.Names.Stable(site, key), true
 	}
 	return b.o.Names.OfFleet(site, key)
 }
@@ -271,7 +277,7 @@ func (b *Broadcasts) tellWindows(all []report) {
 		if !known {
 			continue
 		}
-		if _, ok := b.shares(one.site, one.key); b.o.Keeper.Shared() && !ok {
+		if _, ok := b.shares(one.site, one.key); !ok {
 			continue
 		}
 		of := windowOf{one.site, name, b.o.Names.Stable(one.site, one.key)}

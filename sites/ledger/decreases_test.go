@@ -179,6 +179,7 @@ func (wholeBudget) Give(time.Time, time.Time, int64)                            
 func (wholeBudget) Demand(time.Time, int64)                                       {}
 func (wholeBudget) Asks(time.Time, int64) bool                                    { return false }
 func (wholeBudget) Window(time.Time, int64, int64, time.Duration) (outside int64) { return 0 }
+func (wholeBudget) Used() bool                                                    { return true }
 func (wholeBudget) Said(time.Time, int64, int64, bool)                            {}
 
 // TestSeveralCountersAreNoCosts: routes that are thought to be under one limit may each have

@@ -306,7 +306,7 @@ func (l *Ledger) mayHold(v int64) bool {
 	a := &l.allowance
 	w := &a.window
 	period := cmp.Or(w.period, w.reset-w.opened)
-	return !a.shared && l.sharing.budget == nil && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
+	return !a.shared && !l.sharing.used() && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
 		!w.limitGuessed && !a.cost.varies && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
 		(a.phase.present.step >= second || !a.phase.skew.holds()) && // otherwise it is announced exactly
 		a.phase.usable() && a.phase.opens() && a.phase.tests < maxTests && a.phase.lost < maxLost

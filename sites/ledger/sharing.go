@@ -20,6 +20,9 @@ type sharedUnits interface {
 type Budget interface {
 	sharedUnits
 
+	// Used reports whether there are others to share the limit with.
+	Used() bool
+
 	// Window sets the window: its number, which is the same for all instances, its amount
 	// and length. It returns an upper bound of what clients outside of the fleet used of
 	// the previous window.
@@ -42,6 +45,9 @@ type sharing struct {
 	began     int64 // start of the use of the budget; 0: never
 }
 
+// used reports whether there are others to share the limit with.
+func (s *sharing) used() bool { return s.budget != nil && s.budget.Used() }
+
 // lasted reports whether the limit has been shared for longer than length. In its first
 // window the budget lacks earlier use.
 func (s *sharing) lasted(v, length int64) bool { return s.began > 0 && v-s.began > length }
@@ -59,7 +65,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		return false
 	}
 	number := int64(0)
-	if l.announced.ever && a.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && a.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.free(v) {
+	if s.used() && l.announced.ever && a.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && a.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.free(v) {
 		number = s.numbering.present(v, w)
 	}
 	if number == 0 {

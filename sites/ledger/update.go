@@ -96,7 +96,7 @@ func (l *Ledger) served(r *reading) Surprise {
 	}
 	a.infer(r, first)
 	defer func() {
-		if l.sharing.budget == nil {
+		if !l.sharing.used() {
 			a.inferVaryingCost(r)
 		}
 		l.planProbe(r)

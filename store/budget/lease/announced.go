@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -71,6 +72,45 @@ func (b *Announced) Said(now time.Time, used, answered int64, outside bool) {
 	}
 	b.applyOutsideUse(at)
 }
+
+// Used reports whether the budget is to be used: other instances may always use it, too.
+func (*Announced) Used() bool { return true }
+
+// OnMachine is the budget of a limit that a server announces, for the processes of this machine. Nothing may be taken
+// before Window is called.
+type OnMachine struct {
+	Name     string
+	Open     func() *Account // of its site
+	Together func() bool     // tells whether there are other processes
+
+	number int64
+	*durable
+}
+
+// windowsKept is the number of windows of a limit of which the store has a budget, the oldest of which nobody uses any more.
+const windowsKept = 4
+
+// Used reports whether the budget is to be used: there are other processes.
+func (b *OnMachine) Used() bool { return b.Together() }
+
+// Window sets the current window, as that of Announced does.
+func (b *OnMachine) Window(now time.Time, number, amount int64, period time.Duration) (outside int64) {
+	spec := limit.Spec{As: limit.Rolling, Amount: min(max(amount, 1), maxAmount), Window: 2 * roundedWindow(period)}
+	if b.durable != nil && b.number == number {
+		b.Change(now, spec, nil)
+		return 0
+	}
+	m, err := limit.New(spec)
+	if err != nil {
+		return 0
+	}
+	b.number = number // the budget of the window before still tells what was taken of it
+	b.durable = b.Open().Durable(b.Name+"\x1f"+strconv.FormatInt(number%windowsKept, 10), spec, m, store.Origin{}).(*durable)
+	return 0
+}
+
+// Said does nothing: the ledger itself goes by what the server says is left.
+func (b *OnMachine) Said(time.Time, int64, int64, bool) {}
 
 // roundedWindow rounds a length up, so that instances with slightly different values get
 // the same.

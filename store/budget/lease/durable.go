@@ -59,6 +59,7 @@ type durable struct {
 	rate      rateMeter
 	lastTake  int64
 	waiting   int64 // the largest amount that was not ahead, since the last answer
+	least     int64 // the smallest such amount; 0: none. Estimates ask for more than one request needs
 	demand    int64 // units that wait for the meter
 	takes     takes // that the store does not know
 	unwritten int64 // low: since when the store lacks something; 0: it has all
@@ -145,7 +146,9 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 		return t, true
 	}
 	m.waiting = max(m.waiting, n)
-	m.enoughAt = at.low + max(int64(t.Sub(now)), 0)
+	if m.least == 0 || n <= m.least {
+		m.least, m.enoughAt = n, at.low+max(int64(t.Sub(now)), 0)
+	}
 	if low := m.due(at, false); low > at.low {
 		m.a.schedule(m.src, low)
 	} else {
@@ -383,7 +386,7 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 		ask.State = m.Meter.State()
 	}
 	if waits {
-		ask.Joint.Least = m.waiting
+		ask.Joint.Least = m.least
 	}
 	m.written, m.ahead, m.unwritten = n, min(m.ahead, n), 0
 	return ask
@@ -415,7 +418,7 @@ func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
 		m.pause = min(max(2*m.pause, minPause), maxPause)
 		m.pollAt, m.notBefore = at.low+m.pause, at.low+minPause
 	}
-	m.waiting = 0
+	m.waiting, m.least = 0, 0
 }
 
 // answerLost does not change ahead: it is less than any record has left.
