@@ -114,8 +114,8 @@ func TestARepeatedSignalIsPassedOnOnceUnlessItComesLater(t *testing.T) {
 }
 
 func TestTheCommandEndsWithAnAbideThatIsKilled(t *testing.T) {
-	d := launch(t, t.TempDir(), nil, "run", "--data", "none", "--", "sh", "-c", "echo ready; while :; do read line || exec tail -f /dev/null; done")
-	d.out.await(t, "ready")
+	d := launch(t, t.TempDir(), nil, "run", "--data", "none", "--", "sh", "-c", "sleep 1; echo ready; while :; do read line || exec tail -f /dev/null; done")
+	d.out.await(t, "ready") // a moment after its start, when abide has told the process that watches abide which command it is
 	d.signal(syscall.SIGKILL)
 	d.status() // which waits for the end of the output, so for the command
 }

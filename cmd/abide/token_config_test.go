@@ -68,7 +68,7 @@ sites:
 		d.signal(syscall.SIGHUP)
 		line := d.log.await(t, `not reloaded.*abide\.yaml:\d+`)[0]
 		clean("the log", d.log.String())
-		says(t, run(1, "check"), "abide.yaml:")
+		says(t, run(2, "check"), "abide.yaml:")
 		says(t, run(2, serveArgs...), "abide.yaml:")
 		if line == "" {
 			t.Error("no line is named")
