@@ -155,23 +155,21 @@ func TestAFleetCountsEachRequestAsOne(t *testing.T) {
 // instances use from what clients outside of the fleet use.
 func TestWhatOtherInstancesUseIsNotSaidToBeOfOthers(t *testing.T) {
 	t.Parallel()
-	for _, fleet := range []bool{false, true} {
+	for name, budget := range map[string]Budget{"no other can come": nil, "none is there": wholeBudget{alone: true}, "a fleet": wholeBudget{}} {
 		d := newDriver(t, Options{})
-		if fleet {
-			d.m.(*Ledger).Share(wholeBudget{})
-		}
+		d.m.(*Ledger).Share(budget)
 		for _, left := range []float64{99, 80, 60} {
 			d.hear(d.send(), d.says(100, left, 600-d.v))
 			d.v += 0.1
 		}
-		if s := d.m.(*Ledger).Status(d.now()); (s.Foreign > 0) == fleet {
-			t.Errorf("in a fleet: %v; %d are used by others", fleet, s.Foreign)
+		if s := d.m.(*Ledger).Status(d.now()); (s.Foreign > 0) != (budget == nil || !budget.Used()) {
+			t.Errorf("%s: %d are used by others", name, s.Foreign)
 		}
 	}
 }
 
 // wholeBudget is a fleet's budget of which nobody else takes.
-type wholeBudget struct{}
+type wholeBudget struct{ alone bool }
 
 func (wholeBudget) When(now time.Time, _ int64) (time.Time, bool)                 { return now, true }
 func (wholeBudget) Take(time.Time, int64)                                         {}
@@ -179,7 +177,7 @@ func (wholeBudget) Give(time.Time, time.Time, int64)                            
 func (wholeBudget) Demand(time.Time, int64)                                       {}
 func (wholeBudget) Asks(time.Time, int64) bool                                    { return false }
 func (wholeBudget) Window(time.Time, int64, int64, time.Duration) (outside int64) { return 0 }
-func (wholeBudget) Used() bool                                                    { return true }
+func (b wholeBudget) Used() bool                                                  { return !b.alone }
 func (wholeBudget) Said(time.Time, int64, int64, bool)                            {}
 
 // TestSeveralCountersAreNoCosts: routes that are thought to be under one limit may each have

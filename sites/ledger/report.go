@@ -159,7 +159,7 @@ func (l *Ledger) Status(now time.Time) Status {
 		SoFar: a.window.period > 0 && !a.window.lengthAnnounced && a.window.wholeInRow < 2 && a.kind < refilling,
 		State: "open", Own: a.usage.own + a.usage.ownBefore,
 	}
-	if l.sharing.budget == nil { // else other instances of the fleet may have used them
+	if !l.sharing.used() { // else other instances may have used them
 		s.Foreign = a.usage.foreign + a.usage.foreignBefore
 	}
 	if a.limit > 0 {
