@@ -142,6 +142,9 @@ func TestSinceIsOfEachItem(t *testing.T) {
 		set(10, 5, "")
 		run(0, "a 8", "b 1")
 		run(0, "a 8", "b 3")
+		set(1234567890123456789, 5, "") // as the identifiers of some services, of which a float has 16 digits
+		run(0, "a 8", "b 3")
+		run(0, "a 1234567890123456787", "b 3")
 	}
 	for wrong, want := range map[string]string{"lag: 1h}": "is a number where from is one", "lag: 2}\nrange: {from: 2024-01-01, to: today}": "does not go with range"} {
 		dir := t.TempDir()

@@ -286,7 +286,7 @@ func (d *Output) Greatest(ctx context.Context, job, column string, number bool, 
 		value = fmt.Sprintf(d.dialect.text, quote(column))
 		condition = " WHERE " + value + " <= '" + most + "'"
 	}
-	return d.Query(ctx, "SELECT max("+value+") || '|' || unit FROM "+quote(job)+condition+" GROUP BY unit")
+	return d.Query(ctx, "SELECT max("+value+") || '|' || unit FROM "+quote(job)+condition+" GROUP BY unit HAVING max("+value+") IS NOT NULL")
 }
 
 // TextOf is a value of a column as text.

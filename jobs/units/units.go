@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math/big"
 	"net/http"
 	"net/url"
 	"os"
@@ -132,7 +133,7 @@ func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) 
 	for row, err := range database.Greatest(ctx, job.Name, job.Since.Column, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
 		text, unit, _ := strings.Cut(row, "|")
 		item, _ := itemOf(unit)
-		if err == nil && text != "" {
+		if err == nil {
 			text, err = lessLag(job.Since, text)
 		}
 		if err != nil {
@@ -150,23 +151,23 @@ func isLess(s *jobfile.Since, a, b string) bool {
 	if !s.IsNumber() {
 		return a < b
 	}
-	x, _ := strconv.ParseFloat(a, 64) // the database gave numbers
-	y, _ := strconv.ParseFloat(b, 64)
-	return x < y
+	x, _ := new(big.Rat).SetString(a) // the database gave numbers
+	y, _ := new(big.Rat).SetString(b)
+	return x.Cmp(y) < 0
 }
 
 // lessLag is a value of the column of since less the lag, in the form that it has.
 func lessLag(s *jobfile.Since, text string) (string, error) {
-	if s.IsNumber() {
-		n, err := strconv.ParseFloat(text, 64)
-		return strconv.FormatFloat(n-float64(s.Lag.N), 'f', -1, 64), err
+	if n, ok := new(big.Rat).SetString(text); ok && s.IsNumber() {
+		digits, _ := n.Sub(n, big.NewRat(int64(s.Lag.N), 1)).FloatPrec()
+		return n.FloatString(digits), nil
 	}
 	for _, form := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime} {
 		if at, err := time.Parse(form, text); err == nil {
 			return s.Lag.Before(at).Format(form), nil
 		}
 	}
-	return "", fmt.Errorf("%q is no time such as 2025-01-31T10:00:00Z", text)
+	return "", fmt.Errorf("%q is no number, or no time such as 2025-01-31T10:00:00Z", text)
 }
 
 // FetchedAgain are the keys of the units that a run fetches again: all, if it is told to, and with since, as nothing may
