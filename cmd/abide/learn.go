@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/textproto"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/status"
 )
 
 func learnCommand() *cobra.Command {
@@ -141,49 +143,33 @@ const maxBody = 16 << 10
 
 // readResponse reads the last of one or several responses.
 func readResponse(in io.Reader) (*rawResponse, error) {
-	r := &lineReader{in: bufio.NewReaderSize(in, maxBody)}
+	b := bufio.NewReaderSize(in, maxBody)
 	for {
-		response, err := r.response()
+		response, err := readHead(textproto.NewReader(b))
 		if err != nil {
 			return nil, err
 		}
-		if next, _ := r.in.Peek(len("HTTP/1.1 200")); statusLine.Match(next) {
+		if next, _ := b.Peek(len("HTTP/1.1 200")); statusLine.Match(next) {
 			continue // a redirect, a proxy's response or 100 Continue came first
 		}
-		body, err := io.ReadAll(io.LimitReader(r.in, maxBody))
+		body, err := io.ReadAll(io.LimitReader(b, maxBody))
 		if err != nil {
 			return nil, err
 		}
 		response.body = body
 		// The writer of a pipe is not interrupted.
-		if _, err := io.Copy(io.Discard, r.in); err != nil {
+		if _, err := io.Copy(io.Discard, b); err != nil {
 			return nil, err
 		}
 		return response, nil
 	}
 }
 
-// lineReader reads lines and counts them.
-type lineReader struct {
-	in   *bufio.Reader
-	line int
-}
-
-// next is the next line without its end.
-func (r *lineReader) next() (string, error) {
-	text, err := r.in.ReadString('\n')
-	if text == "" && err != nil {
-		return "", err
-	}
-	r.line++
-	return strings.TrimRight(text, "\r\n"), nil
-}
-
-// response reads a status line and headers, up to the empty line.
-func (r *lineReader) response() (*rawResponse, error) {
-	text, err := r.next()
+// readHead reads a status line and headers, up to the empty line.
+func readHead(r *textproto.Reader) (*rawResponse, error) {
+	text, err := r.ReadLine()
 	for err == nil && text == "" {
-		text, err = r.next()
+		text, err = r.ReadLine()
 	}
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("it is empty; a response begins with a status line, such as HTTP/1.1 200 OK")
@@ -192,33 +178,16 @@ func (r *lineReader) response() (*rawResponse, error) {
 		return nil, err
 	}
 	proto, rest, _ := strings.Cut(text, " ")
-	code, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
-	status, err := strconv.Atoi(code)
-	if !strings.HasPrefix(proto, "HTTP/") || err != nil || status < 100 || status > 999 {
-		return nil, fmt.Errorf("line %d: %q is no status line, such as HTTP/1.1 200 OK", r.line, shorten.To(61, text))
+	number, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	code, err := strconv.Atoi(number)
+	if !strings.HasPrefix(proto, "HTTP/") || err != nil || code < 100 || code > 999 {
+		return nil, fmt.Errorf("%q is no status line, such as HTTP/1.1 200 OK", shorten.To(61, text))
 	}
-	response := &rawResponse{status: status, headers: http.Header{}}
-	last := ""
-	for {
-		text, err := r.next()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if err != nil || text == "" {
-			return response, nil
-		}
-		name, value, ok := strings.Cut(text, ":")
-		switch {
-		case (text[0] == ' ' || text[0] == '\t') && last != "":
-			lines := response.headers[last]
-			lines[len(lines)-1] += " " + strings.TrimSpace(text)
-			continue
-		case !ok || strings.TrimSpace(name) == "":
-			return nil, fmt.Errorf("line %d: %q is no header; an empty line ends them", r.line, shorten.To(61, text))
-		}
-		last = http.CanonicalHeaderKey(strings.TrimSpace(name))
-		response.headers[last] = append(response.headers[last], strings.TrimSpace(value))
+	headers, err := r.ReadMIMEHeader()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s; an empty line ends the headers", status.Line(err.Error()))
 	}
+	return &rawResponse{status: code, headers: http.Header(headers)}, nil
 }
 
 // describe prints a lesson as text.

@@ -90,8 +90,8 @@ func TestLearnSaysWhatIsWrongWithItsInput(t *testing.T) {
 		must  string
 	}{
 		{"", nil, 2, "reading standard input: it is empty"},
-		{"hello\n", nil, 2, `line 1: "hello" is no status line`},
-		{"HTTP/1.1 200 OK\nno colon\n\n", nil, 2, `line 2: "no colon" is no header`},
+		{"hello\n", nil, 2, `"hello" is no status line`},
+		{"HTTP/1.1 200 OK\nno colon\n\n", nil, 2, `missing colon: "no colon"; an empty line ends the headers`},
 		{"HTTP/1.1 99 x\n\n", nil, 2, "no status line"},
 		{"HTTP/1.1 200 OK\n\n", []string{"--time", "noon"}, 2, `--time: "noon" is neither`},
 		{"HTTP/1.1 200 OK\n\n", []string{"--time", "1e99"}, 2, "--time"},
