@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 		o.Warn("%s has no items, so nothing is asked", o.Job.Name)
 	}
 	c.schedule = newSchedule(o.Job.Collect.Every, list, c.now())
-	c.writer = &writer{options: o, free: c.wake.Send, changed: signal.New()}
+	c.writer = &writer{options: o, free: c.wake.Send}
 	c.writer.patience.Log, c.writer.patience.Warn, c.writer.patience.Waits = o.Log, o.Warn, "the collection keeps its records until the output can be written"
 	return c, nil
 }
@@ -105,19 +105,18 @@ func (c *Collector) now() time.Time { return c.began.Round(0).Add(time.Since(c.b
 
 // Run asks targets until ctx is done. Then it writes what it has.
 func (c *Collector) Run(ctx context.Context) error {
-	var asking, writing sync.WaitGroup
+	var asking sync.WaitGroup
 	asked, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 1)
-	writing.Go(func() {
-		if err := c.writer.run(ctx); err != nil {
-			failed <- err
-			stop()
-		}
-	})
 	for asked.Err() == nil {
 		for t := c.begin(c.now()); t != nil; t = c.begin(c.now()) {
-			asking.Go(func() { c.ask(asked, t) })
+			asking.Go(func() {
+				if err := c.ask(asked, t); err != nil {
+					failed <- err // the last of the writer
+					stop()
+				}
+			})
 		}
 		select {
 		case <-time.After(c.rest(c.now())):
@@ -126,8 +125,6 @@ func (c *Collector) Run(ctx context.Context) error {
 		}
 	}
 	asking.Wait()
-	c.writer.close()
-	writing.Wait()
 	select {
 	case err := <-failed:
 		return err
@@ -171,8 +168,8 @@ func (c *Collector) begin(now time.Time) *target {
 	return t
 }
 
-// ask asks a target, and hands its records to the writer.
-func (c *Collector) ask(ctx context.Context, t *target) {
+// ask asks a target, and hands its records to the writer. The error is the writer's.
+func (c *Collector) ask(ctx context.Context, t *target) error {
 	c.mu.Lock()
 	known, wasFailing := c.known[t.key], t.failures > 0
 	c.mu.Unlock()
@@ -210,12 +207,12 @@ func (c *Collector) ask(ctx context.Context, t *target) {
 	if err == nil && wasFailing {
 		c.options.Log("target %s answers again", t.key)
 	}
+	c.wake.Send()
 	if held || ctx.Err() != nil && err != nil {
 		a.Release()
-	} else {
-		c.writer.add(found, next, a)
+		return nil
 	}
-	c.wake.Send()
+	return c.writer.add(ctx, found, next, a)
 }
 
 // Pause has no more targets asked, or lets the collection go on.

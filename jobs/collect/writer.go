@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 )
@@ -13,8 +13,6 @@ import (
 const (
 	// writeEvery is the longest time that a record waits to be written.
 	writeEvery = time.Second
-	// writeAtOnce is about the largest number of records of one transaction.
-	writeAtOnce = 2000
 	// lastWrites bounds the time of the output for what is written at the end.
 	lastWrites = 10 * time.Second
 	// pruneEvery is the time between two deletions of old records, and pruneAtOnce the number
@@ -27,13 +25,13 @@ const (
 type writer struct {
 	options  Options
 	patience output.Patience
-	free     func()        // there may be room again
-	changed  signal.Signal // wakes run
+	free     func() // there may be room again
 
 	mu      sync.Mutex
 	batch   batch
-	written int64 // records
-	closed  bool
+	written int64     // records
+	writing bool      // a call of add writes
+	pruned  time.Time // is that call's
 }
 
 // batch holds what one transaction writes.
@@ -43,24 +41,28 @@ type batch struct {
 	answers []*send.Answer // which the records are parts of; nil where there was none
 }
 
-// add takes the records of an answer.
-func (w *writer) add(list []output.Record, t output.Target, a *send.Answer) {
+// add takes the records of an answer. One call at a time writes, for as long as others add something.
+// The end of ctx ends its waits for an output that is away: then the last batch has lastWrites.
+func (w *writer) add(ctx context.Context, list []output.Record, t output.Target, a *send.Answer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.batch.records = append(w.batch.records, list...)
 	w.batch.targets = append(w.batch.targets, t)
 	w.batch.answers = append(w.batch.answers, a)
-	if len(w.batch.records) >= writeAtOnce {
-		w.changed.Send()
+	if w.writing {
+		return nil
 	}
-}
-
-// close has run write what there is, and end.
-func (w *writer) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	w.changed.Send()
+	for w.writing = true; len(w.batch.targets) > 0; {
+		w.mu.Unlock()
+		_ = clock.Sleep(ctx, writeEvery) // so that a transaction has more
+		err := w.write(ctx, w.take())
+		w.mu.Lock()
+		if err != nil {
+			return err // nothing is written any more
+		}
+	}
+	w.writing = false
+	return nil
 }
 
 func (w *writer) count() int64 {
@@ -70,43 +72,15 @@ func (w *writer) count() int64 {
 }
 
 // take takes what is to be written now.
-func (w *writer) take() (b batch, closed bool) {
+func (w *writer) take() (b batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b, w.batch = w.batch, batch{}
-	return b, w.closed
+	return b
 }
 
-// run writes until close. ctx ends the waits for an output that is away: then the last batch
-// has lastWrites.
-func (w *writer) run(ctx context.Context) error {
-	tick := time.NewTicker(writeEvery)
-	defer tick.Stop()
-	pruned := time.Time{}
-	for {
-		select {
-		case <-tick.C:
-		case <-w.changed:
-		}
-		b, closed := w.take()
-		if err := w.write(ctx, b); err != nil {
-			return err
-		}
-		if closed {
-			return nil
-		}
-		if now := time.Now(); w.options.Job.Collect.Keep > 0 && now.Sub(pruned) >= pruneEvery {
-			pruned = now
-			w.prune(ctx, now)
-		}
-	}
-}
-
-// write writes a batch, again and again while the output is away, and then counts and shows its records.
+// write writes a batch, again and again while the output is away, counts and shows its records, and deletes old ones.
 func (w *writer) write(ctx context.Context, b batch) error {
-	if len(b.records)+len(b.targets) == 0 {
-		return nil
-	}
 	err := w.patience.Write(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
 		defer cancel()
@@ -122,11 +96,12 @@ func (w *writer) write(ctx context.Context, b batch) error {
 	w.written += int64(len(b.records))
 	w.mu.Unlock()
 	w.free()
-	if w.options.Written == nil {
-		return nil
+	if now := time.Now(); w.options.Job.Collect.Keep > 0 && now.Sub(w.pruned) >= pruneEvery {
+		w.pruned = now
+		w.prune(ctx, now)
 	}
 	for i := range b.records {
-		if b.records[i].Rejected != "" {
+		if b.records[i].Rejected != "" || w.options.Written == nil {
 			continue
 		}
 		if err := w.options.Written(&b.records[i]); err != nil {
