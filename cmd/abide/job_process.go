@@ -45,7 +45,7 @@ type jobProcess struct {
 	policy  *policy.Policy
 	log     *logrus.Logger // of the job
 	output  *output.Output
-	records output.Job // of the job, in the output
+	records *output.Job // of the job, in the output
 	sender  send.Sender
 	program *program // nil: requests go through another abide
 	stop    func()   // ends the program

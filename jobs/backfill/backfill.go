@@ -31,7 +31,7 @@ import (
 // Options lists what a backfill works with. Limited and Ends may be nil.
 type Options struct {
 	Job     *jobfile.Job
-	Output  output.Job
+	Output  Output
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error]    // of the job
 	Process string                           // unique among the processes of the job
@@ -39,6 +39,18 @@ type Options struct {
 	Warn    func(format string, args ...any) // a warning in the log
 	Limited func() (string, time.Time)       // what holds the job's requests back now, and until when; "": nothing
 	Ends    func(Work) time.Time             // simulates what is left; zero: unknown
+}
+
+// Output hands out the units of a job and takes their pages, as an output.Job does.
+type Output interface {
+	AddUnits(ctx context.Context, units iter.Seq[output.Unit]) error
+	Counts(ctx context.Context) (output.Counts, error)
+	Claim(ctx context.Context, process string) (*output.Claim, error)
+	Renew(ctx context.Context, c *output.Claim) error
+	Commit(ctx context.Context, c *output.Claim, p output.Page) error
+	PutBack(ctx context.Context, c *output.Claim, from time.Time, reason string) error
+	Release(ctx context.Context, c *output.Claim) error
+	End(ctx context.Context, c *output.Claim, s output.State, reason string) error
 }
 
 // Backfill is one job in this process. Make it with New.

@@ -12,8 +12,6 @@ import (
 
 // memory is an output of one job in memory, with what a test lets go wrong.
 type memory struct {
-	output.Job // what no test asks for
-
 	mu      sync.Mutex
 	units   []*kept
 	records map[string]output.Record

@@ -29,13 +29,20 @@ import (
 // Options lists what a collection works with. Written and Limited may be nil.
 type Options struct {
 	Job     *jobfile.Job
-	Output  output.Job
+	Output  Output
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error]    // the items of the job
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
 	Written func(r *output.Record) error     // is called for each record, after it was written
 	Limited func() (string, time.Time)       // what holds the job's requests back now; "": nothing
+}
+
+// Output keeps records and what is remembered of targets, as an output.Job does.
+type Output interface {
+	Targets(ctx context.Context) (map[string]output.Target, error)
+	Append(ctx context.Context, records []output.Record, targets []output.Target) error
+	Prune(ctx context.Context, before time.Time, replaced bool, n int) (int64, error)
 }
 
 // Collector is one collection. Make it with New.

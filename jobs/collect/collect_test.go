@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a Sender and an output.
 type world struct {
-	output.Job // what no test asks for
+	Output // what no test asks for
 
 	mu      sync.Mutex
 	asked   map[string][]time.Time

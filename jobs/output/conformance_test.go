@@ -60,12 +60,12 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func job(t *testing.T, o *output.Output, d output.Description) output.Job {
+func job(t *testing.T, o *output.Output, d output.Description) *output.Job {
 	t.Helper()
-	return must[output.Job](t)(o.Job(t.Context(), d))
+	return must[*output.Job](t)(o.Job(t.Context(), d))
 }
 
-func add(t *testing.T, j output.Job, keys ...string) {
+func add(t *testing.T, j *output.Job, keys ...string) {
 	t.Helper()
 	units := make([]output.Unit, len(keys))
 	for i, key := range keys {
@@ -81,7 +81,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-func claim(t *testing.T, j output.Job, n int) (list []*output.Claim) {
+func claim(t *testing.T, j *output.Job, n int) (list []*output.Claim) {
 	t.Helper()
 	for range n {
 		if c := must[*output.Claim](t)(j.Claim(t.Context(), "worker")); c != nil {
@@ -99,7 +99,7 @@ func keys(claims []*output.Claim) string {
 	return strings.Join(all, " ")
 }
 
-func counts(t *testing.T, j output.Job) output.Counts {
+func counts(t *testing.T, j *output.Job) output.Counts {
 	t.Helper()
 	return must[output.Counts](t)(j.Counts(t.Context()))
 }
@@ -113,7 +113,7 @@ func record(id, unit string, at time.Duration, columns ...any) output.Record {
 	return output.Record{ID: id, Unit: unit, Fetched: day.Add(at), Body: []byte(`{"id": "` + id + `"}`), Columns: columns}
 }
 
-func read(t *testing.T, j output.Job, since time.Time) (all []output.Record) {
+func read(t *testing.T, j *output.Job, since time.Time) (all []output.Record) {
 	t.Helper()
 	for r, err := range j.Read(t.Context(), since) {
 		ok(t, err)

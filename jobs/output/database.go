@@ -107,7 +107,7 @@ func scanDescription(r *sql.Rows) (d Description, err error) {
 }
 
 // Kept opens a job that the output has; "" names the only one.
-func (d *Output) Kept(ctx context.Context, name string) (Job, error) {
+func (d *Output) Kept(ctx context.Context, name string) (*Job, error) {
 	list, err := d.Jobs(ctx)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (d *Output) Kept(ctx context.Context, name string) (Job, error) {
 
 // Job opens a job, and makes its tables if there are none. The error says what to do if the output has
 // a job of that name with another fingerprint.
-func (d *Output) Job(ctx context.Context, want Description) (Job, error) {
+func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 	if name := strings.ToLower(want.Name); name == "abide_jobs" || strings.HasPrefix(name, "sqlite_") { // policy/jobfile checks all else
 		return nil, d.explain(ctx, fmt.Errorf("a job cannot have the name %q: give it another one", want.Name))
 	}
@@ -304,16 +304,16 @@ func TextOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// job is a Job in SQL.
-type job struct {
+// Job is one job in an output. It is safe for concurrent use.
+type Job struct {
 	engine   *Output
 	is       Description
 	replacer *strings.Replacer
 	insert   string // adds records
 }
 
-func newJob(e *Output, description Description) *job {
-	j := &job{engine: e, is: description, replacer: strings.NewReplacer(append(e.dialect.replacements(),
+func newJob(e *Output, description Description) *Job {
+	j := &Job{engine: e, is: description, replacer: strings.NewReplacer(append(e.dialect.replacements(),
 		"{records}", quote(description.Name), "{units}", quote(description.Name+"_units"), "{targets}", quote(description.Name+"_targets"), "{rejects}", quote(description.Name+"_rejects"),
 		"{fetched}", quote(description.Name+"_fetched"), "{state}", quote(description.Name+"_units_state"),
 	)...)}
@@ -322,14 +322,14 @@ func newJob(e *Output, description Description) *job {
 }
 
 // text is a statement about the tables of the job.
-func (j *job) text(s string) string { return j.replacer.Replace(s) }
+func (j *Job) text(s string) string { return j.replacer.Replace(s) }
 
-// Description returns the description with which the job was opened.
-func (j *job) Description() Description { return j.is }
+// Description returns the description with which the job was opened, or is kept.
+func (j *Job) Description() Description { return j.is }
 
 // insertText is the statement that adds a record to SQLite, and the rows of a JSON array of arrays
 // to PostgreSQL.
-func (j *job) insertText() string {
+func (j *Job) insertText() string {
 	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
 	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
 	key := "id"
@@ -349,8 +349,9 @@ func (j *job) insertText() string {
 		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
 }
 
-// Own makes the caller the only one who collects the job.
-func (j *job) Own(ctx context.Context) (release func(), err error) {
+// Own makes the caller the only one who collects the job, until release or the end of the
+// process. It returns ErrOwned if another process does.
+func (j *Job) Own(ctx context.Context) (release func(), err error) {
 	defer background.Caught(&err)
 	if j.engine.isSQLite() {
 		return j.ownFile()
@@ -378,7 +379,7 @@ func (j *job) Own(ctx context.Context) (release func(), err error) {
 const ownerSuffix = "-collect-"
 
 // ownFile locks a file beside that of SQLite.
-func (j *job) ownFile() (release func(), err error) {
+func (j *Job) ownFile() (release func(), err error) {
 	f, err := os.OpenFile(j.engine.file+ownerSuffix+j.is.Name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

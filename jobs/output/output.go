@@ -25,7 +25,6 @@ package output
 import (
 	"context"
 	"errors"
-	"iter"
 	"sync/atomic"
 	"time"
 
@@ -147,51 +146,6 @@ type Target struct {
 	Failures     int    // in a row
 	Reason       string // of the last failure; "": the last answer was good
 	Asked        time.Time
-}
-
-// Job is one job in an output. It is safe for concurrent use.
-type Job interface {
-	// AddUnits adds units that the job does not have yet.
-	AddUnits(ctx context.Context, units iter.Seq[Unit]) error
-	// Claim hands out the next unit, in their order, or nil. A unit whose lease has ended is
-	// handed out again.
-	Claim(ctx context.Context, process string) (*Claim, error)
-	// Renew prolongs the lease of a claim.
-	Renew(ctx context.Context, c *Claim) error
-	// Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
-	Commit(ctx context.Context, c *Claim, p Page) error
-	// PutBack ends a claim. The unit may be claimed again from a time on, at its checkpoint.
-	PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error
-	// Release ends a claim without counting a try: the process stops.
-	Release(ctx context.Context, c *Claim) error
-	// End ends a claim as Failed or Incomplete.
-	End(ctx context.Context, c *Claim, s State, reason string) error
-	// Retry makes units that failed or are incomplete wait again, and the named ones that are done.
-	// All but those that failed begin anew. One that is incomplete for the 20th time, for another reason
-	// than NotOver, does so once a day.
-	Retry(ctx context.Context, done []string) (int64, error)
-	Counts(ctx context.Context) (Counts, error)
-	// Problems are the units that failed or are incomplete, at most n. Of a collection they are
-	// the targets that fail now.
-	Problems(ctx context.Context, n int) ([]Problem, error)
-
-	// Own makes the caller the only one who collects the job, until release or the end of the
-	// process. It returns ErrOwned if another process does.
-	Own(ctx context.Context) (release func(), err error)
-	// Append adds records and remembers targets, in one transaction.
-	Append(ctx context.Context, records []Record, targets []Target) error
-	// Targets are all that the job remembers.
-	Targets(ctx context.Context) (map[string]Target, error)
-	// Prune deletes records that were fetched before a time, at most n. With replaced it deletes
-	// only those whose next record with the same ID was fetched before that time too, so that
-	// what was valid at any time since is kept.
-	Prune(ctx context.Context, before time.Time, replaced bool, n int) (int64, error)
-
-	// Description returns the description with which the job was opened, or is kept.
-	Description() Description
-	// Read yields all records that were fetched since a time, in the order of fetching. Memory
-	// does not grow with their number.
-	Read(ctx context.Context, since time.Time) iter.Seq2[Record, error]
 }
 
 // Patience writes to an output again and again while that is away. The log says once that the output

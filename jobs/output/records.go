@@ -47,7 +47,7 @@ func goodOf(records []Record) int {
 }
 
 // insertAll adds records, whose keys differ.
-func (j *job) insertAll(t *transaction, records []Record) error {
+func (j *Job) insertAll(t *transaction, records []Record) error {
 	good := goodOf(records)
 	if err := j.reject(t, records[good:]); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (j *job) insertAll(t *transaction, records []Record) error {
 const insertedAtOnce = 1000
 
 // row holds the values of a record in the order of the table's columns. Those of PostgreSQL are texts.
-func (j *job) row(r Record) []any {
+func (j *Job) row(r Record) []any {
 	row := []any{encode(r.ID), encode(r.Unit), Precise(r.Fetched).Format(sqliteTime), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))}
 	for _, v := range r.Columns {
 		if s, isText := v.(string); isText {
@@ -89,7 +89,7 @@ func (j *job) row(r Record) []any {
 }
 
 // reject adds records to the table of those that were rejected.
-func (j *job) reject(t *transaction, rejects []Record) error {
+func (j *Job) reject(t *transaction, rejects []Record) error {
 	if len(rejects) == 0 {
 		return nil
 	}
@@ -107,8 +107,8 @@ func (j *job) reject(t *transaction, rejects []Record) error {
 	return err
 }
 
-// Append adds records and remembers targets.
-func (j *job) Append(ctx context.Context, records []Record, targets []Target) error {
+// Append adds records and remembers targets, in one transaction.
+func (j *Job) Append(ctx context.Context, records []Record, targets []Target) error {
 	records = latest(records, j.is.History)
 	targets = slices.SortedStableFunc(slices.Values(targets), func(a, b Target) int { return cmp.Compare(a.Key, b.Key) })
 	text := ""
@@ -132,7 +132,7 @@ func (j *job) Append(ctx context.Context, records []Record, targets []Target) er
 }
 
 // Targets are all that the job remembers.
-func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
+func (j *Job) Targets(ctx context.Context) (map[string]Target, error) {
 	all := map[string]Target{}
 	err := j.engine.read(ctx, func(r *sql.Rows) error {
 		var target Target
@@ -145,8 +145,10 @@ func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
 	return all, err
 }
 
-// Prune deletes records that were fetched before a time, at most n.
-func (j *job) Prune(ctx context.Context, before time.Time, replaced bool, n int) (deleted int64, err error) {
+// Prune deletes records that were fetched before a time, at most n. With replaced it deletes
+// only those whose next record with the same ID was fetched before that time too, so that
+// what was valid at any time since is kept.
+func (j *Job) Prune(ctx context.Context, before time.Time, replaced bool, n int) (deleted int64, err error) {
 	condition := ""
 	if replaced {
 		condition = " AND EXISTS (SELECT 1 FROM {records} next WHERE next.id = old.id AND next.fetched_at > old.fetched_at AND next.fetched_at < $1)"
@@ -159,8 +161,9 @@ func (j *job) Prune(ctx context.Context, before time.Time, replaced bool, n int)
 	return deleted, err
 }
 
-// Read yields all records that were fetched since a time, in a snapshot of its begin.
-func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error] {
+// Read yields all records that were fetched since a time, in the order of fetching and in a snapshot of
+// its begin. Memory does not grow with their number.
+func (j *Job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if err := j.read(ctx, since, yield); err != nil {
 			yield(Record{}, j.engine.explain(ctx, err))
@@ -168,7 +171,7 @@ func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error
 	}
 }
 
-func (j *job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) (err error) {
+func (j *Job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) (err error) {
 	defer background.Caught(&err)
 	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
 	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))

@@ -118,7 +118,7 @@ func anotherJobIsRefused(t *testing.T, k kept) {
 	wider.Columns = []string{"day", "price"}
 	j := job(t, o, wider)
 	ok(t, j.Append(t.Context(), []output.Record{record("1", "a", 0, "monday", "x")}, nil))
-	if got := read(t, must[output.Job](t)(o.Kept(t.Context(), "orders")), day); len(got) != 1 || got[0].Columns[0] != "x" || got[0].Columns[1] != "monday" {
+	if got := read(t, must[*output.Job](t)(o.Kept(t.Context(), "orders")), day); len(got) != 1 || got[0].Columns[0] != "x" || got[0].Columns[1] != "monday" {
 		t.Errorf("%+v", got)
 	}
 	other := orders

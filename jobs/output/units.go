@@ -17,7 +17,7 @@ import (
 const unitsAtOnce = 5000
 
 // AddUnits adds units that the job does not have yet.
-func (j *job) AddUnits(ctx context.Context, units iter.Seq[Unit]) error {
+func (j *Job) AddUnits(ctx context.Context, units iter.Seq[Unit]) error {
 	for list := range chunks(units, unitsAtOnce) {
 		if err := j.engine.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }); err != nil {
 			return err
@@ -44,7 +44,7 @@ func chunks[T any](all iter.Seq[T], n int) iter.Seq[[]T] {
 	}
 }
 
-func (j *job) addUnits(t *transaction, list []Unit) error {
+func (j *Job) addUnits(t *transaction, list []Unit) error {
 	rows, err := json.Marshal(lists.Map(list, func(u Unit) []any { return []any{encode(u.Key), u.Place} }))
 	if err == nil {
 		_, err = t.exec(j.text("INSERT INTO {units} (key, place) SELECT value->>0, CAST(value->>1 AS BIGINT) FROM {rows} ON CONFLICT DO NOTHING"), string(rows))
@@ -52,8 +52,9 @@ func (j *job) addUnits(t *transaction, list []Unit) error {
 	return err
 }
 
-// Claim hands out the next unit.
-func (j *job) Claim(ctx context.Context, process string) (c *Claim, err error) {
+// Claim hands out the next unit, in their order, or nil. A unit whose lease has ended is
+// handed out again.
+func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 	holder := ""
 	if j.engine.isSQLite() && !j.engine.o.ReadOnly {
 		if holder, err = j.engine.holder.get(); err != nil {
@@ -85,7 +86,7 @@ func (j *job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 }
 
 // freeEnded ends the leases of processes that have ended.
-func (j *job) freeEnded(t *transaction, mine string) error {
+func (j *Job) freeEnded(t *transaction, mine string) error {
 	var others []string
 	err := t.query(func(r *sql.Rows) error {
 		var id string
@@ -108,7 +109,7 @@ func (j *job) freeEnded(t *transaction, mine string) error {
 }
 
 // Renew prolongs the lease of a claim.
-func (j *job) Renew(ctx context.Context, c *Claim) error {
+func (j *Job) Renew(ctx context.Context, c *Claim) error {
 	return j.engine.write(ctx, func(t *transaction) error {
 		n, err := t.exec(j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4"), // that of a unit that is over does not matter
 			j.engine.now(), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease)
@@ -119,8 +120,8 @@ func (j *job) Renew(ctx context.Context, c *Claim) error {
 	})
 }
 
-// Commit adds a page and moves the checkpoint.
-func (j *job) Commit(ctx context.Context, c *Claim, p Page) error {
+// Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
+func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	state := Running
 	if p.Done {
 		state = Done
@@ -153,7 +154,7 @@ func (j *job) Commit(ctx context.Context, c *Claim, p Page) error {
 
 // isRepeated returns nil if a change was made before, by a call whose answer was lost, and
 // else ErrLost.
-func (j *job) isRepeated(t *transaction, c *Claim, state State, pages int64) error {
+func (j *Job) isRepeated(t *transaction, c *Claim, state State, pages int64) error {
 	n := int64(0)
 	err := t.query(func(r *sql.Rows) error { return r.Scan(&n) },
 		j.text("SELECT count(*) FROM {units} WHERE key = $1 AND lease = $2 AND state = $3 AND pages = $4"),
@@ -164,8 +165,8 @@ func (j *job) isRepeated(t *transaction, c *Claim, state State, pages int64) err
 	return err
 }
 
-// PutBack ends a claim. The unit may be claimed again from a time on.
-func (j *job) PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error {
+// PutBack ends a claim. The unit may be claimed again from a time on, at its checkpoint.
+func (j *Job) PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error {
 	delay := max(0, from.Sub(j.engine.here()))
 	return j.end(ctx, c, Waiting, j.text(`UPDATE {units} SET state = 'waiting', tries = tries + 1, reason = $2, not_before = {now} + $3,
 		lease_end = 0, changed = {now} WHERE key = $4 AND lease = $5 AND state = 'running'`),
@@ -173,12 +174,12 @@ func (j *job) PutBack(ctx context.Context, c *Claim, from time.Time, reason stri
 }
 
 // End ends a claim as Failed or Incomplete.
-func (j *job) End(ctx context.Context, c *Claim, s State, reason string) error {
+func (j *Job) End(ctx context.Context, c *Claim, s State, reason string) error {
 	return j.end(ctx, c, s, j.text(`UPDATE {units} SET state = $2, reason = $3, lease_end = 0, changed = {now}
 		WHERE key = $4 AND lease = $5 AND state = 'running'`), string(s), encode(reason))
 }
 
-func (j *job) end(ctx context.Context, c *Claim, s State, text string, args ...any) error {
+func (j *Job) end(ctx context.Context, c *Claim, s State, text string, args ...any) error {
 	return j.engine.write(ctx, func(t *transaction) error {
 		n, err := t.exec(text, slices.Concat([]any{j.engine.now()}, args, []any{encode(c.Key), c.Lease})...)
 		if err == nil && n == 0 {
@@ -188,8 +189,8 @@ func (j *job) end(ctx context.Context, c *Claim, s State, text string, args ...a
 	})
 }
 
-// Release ends a claim without counting a try. One that is lost stays as it is.
-func (j *job) Release(ctx context.Context, c *Claim) error {
+// Release ends a claim without counting a try: the process stops. One that is lost stays as it is.
+func (j *Job) Release(ctx context.Context, c *Claim) error {
 	return j.engine.write(ctx, func(t *transaction) error {
 		_, err := t.exec(j.text("UPDATE {units} SET state = 'waiting', lease_end = 0 WHERE key = $1 AND lease = $2 AND state = 'running'"), encode(c.Key), c.Lease)
 		return err
@@ -200,7 +201,9 @@ func (j *job) Release(ctx context.Context, c *Claim) error {
 const mostAnew, anewEvery = 20, 24 * time.Hour
 
 // Retry makes units that failed or are incomplete wait again, and the named ones that are done.
-func (j *job) Retry(ctx context.Context, done []string) (n int64, err error) {
+// All but those that failed begin anew. One that is incomplete for the 20th time, for another reason
+// than NotOver, does so once a day.
+func (j *Job) Retry(ctx context.Context, done []string) (n int64, err error) {
 	again := j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
 		checkpoint = CASE state WHEN 'failed' THEN checkpoint END,
 		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END,
@@ -223,7 +226,7 @@ func (j *job) Retry(ctx context.Context, done []string) (n int64, err error) {
 }
 
 // Counts sum up the job.
-func (j *job) Counts(ctx context.Context) (Counts, error) {
+func (j *Job) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Units: map[State]int64{}}
 	err := j.engine.read(ctx, func(r *sql.Rows) error { return r.Scan(&c.Rejects) }, j.text("SELECT count(*) FROM {rejects}"))
 	if err != nil && !isMissingTable(err) {
@@ -252,8 +255,9 @@ func (j *job) Counts(ctx context.Context) (Counts, error) {
 	return c, err
 }
 
-// Problems are the units that failed or are incomplete.
-func (j *job) Problems(ctx context.Context, n int) (list []Problem, err error) {
+// Problems are the units that failed or are incomplete, at most n. Of a collection they are
+// the targets that fail now.
+func (j *Job) Problems(ctx context.Context, n int) (list []Problem, err error) {
 	if j.is.Kind == "collect" {
 		return j.failing(ctx, n)
 	}
@@ -269,7 +273,7 @@ func (j *job) Problems(ctx context.Context, n int) (list []Problem, err error) {
 }
 
 // failing are the targets of a collection that fail now. An older release kept no reasons.
-func (j *job) failing(ctx context.Context, n int) (list []Problem, err error) {
+func (j *Job) failing(ctx context.Context, n int) (list []Problem, err error) {
 	for _, reason := range []string{"reason", "''"} {
 		list = nil
 		err = j.engine.read(ctx, func(r *sql.Rows) error {
