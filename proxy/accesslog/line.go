@@ -3,8 +3,11 @@
 package accesslog
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -92,40 +95,38 @@ func (l *Line) json() []byte {
 	return append(text, '\n')
 }
 
+// field is a part of a line: a text or a number.
+type field struct {
+	name  string
+	value any
+}
+
+// fields are the parts of a line behind its time and msg, by their names in JSON.
+func (w written) fields() (list []field) {
+	v := reflect.ValueOf(w)
+	for i := 2; i < v.NumField(); i++ {
+		name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if option != "omitempty" || !v.Field(i).IsZero() {
+			list = append(list, field{name, v.Field(i).Interface()})
+		}
+	}
+	return list
+}
+
 // text is the line as name=value pairs, with its end of line.
 func (l *Line) text() []byte {
 	w := l.written()
-	var b strings.Builder
-	b.WriteString(w.Time)
-	pair := func(name, value string) {
-		b.WriteString(" " + name + "=")
+	b := bytes.NewBufferString(w.Time)
+	for _, f := range w.fields() {
+		value := fmt.Sprint(f.value)
+		if n, isFloat := f.value.(float64); isFloat {
+			value = strconv.FormatFloat(n, 'f', -1, 64)
+		}
 		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > 0x7e || strings.ContainsRune(`"=\`, r) }) {
 			value = strconv.Quote(value)
 		}
-		b.WriteString(value)
+		b.WriteString(" " + f.name + "=" + value)
 	}
-	number := func(name string, n float64) { pair(name, strconv.FormatFloat(n, 'f', -1, 64)) }
-	pair("client", w.Client)
-	pair("priority", strconv.Itoa(w.Priority))
-	pair("method", w.Method)
-	pair("url", w.URL)
-	pair("site", w.Site)
-	pair("status", strconv.Itoa(w.Status))
-	number("ms", w.Took)
-	number("wait", w.Wait)
-	if w.Limit != "" {
-		pair("limit", w.Limit)
-	}
-	pair("attempts", strconv.Itoa(w.Attempts))
-	pair("refusals", strconv.Itoa(w.Refusals))
-	if w.Token != "" {
-		pair("token", w.Token)
-	}
-	if w.Reason != "" {
-		pair("reason", w.Reason)
-	}
-	pair("received", strconv.FormatInt(w.Received, 10))
-	pair("sent", strconv.FormatInt(w.Sent, 10))
-	b.WriteString("\n")
-	return []byte(b.String())
+	b.WriteByte('\n')
+	return b.Bytes()
 }

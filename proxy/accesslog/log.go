@@ -202,16 +202,9 @@ func (w *writer) failed(lines uint64, to string, err error) {
 
 // withLog writes a line with the log of the process.
 func (w *writer) withLog(l *Line) {
-	written := l.written()
-	fields := logrus.Fields{
-		"client": written.Client, "priority": written.Priority, "method": written.Method, "url": written.URL, "site": written.Site,
-		"status": written.Status, "ms": written.Took, "wait": written.Wait, "attempts": written.Attempts, "refusals": written.Refusals,
-		"received": written.Received, "sent": written.Sent,
-	}
-	for name, text := range map[string]string{"limit": written.Limit, "token": written.Token, "reason": written.Reason} {
-		if text != "" {
-			fields[name] = text
-		}
+	fields, written := logrus.Fields{}, l.written()
+	for _, f := range written.fields() {
+		fields[f.name] = f.value
 	}
 	w.log.process.WithTime(l.End).WithFields(fields).Info(written.Message)
 }
