@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/lists"
@@ -281,8 +282,7 @@ type LineLimit struct {
 	Every time.Duration // minimum time between two lines about the same key
 
 	mu   sync.Mutex
-	last map[string]time.Time // :: key → time of the last line
-	full time.Time            // until then no remembered line can be forgotten
+	last *simplelru.LRU[string, time.Time] // :: key → time of the last line, oldest first
 }
 
 // Due tells whether a line about key may be written now: the last is at least Every old. It
@@ -290,32 +290,16 @@ type LineLimit struct {
 func (l *LineLimit) Due(key string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if at, ok := l.last[key]; ok && now.Sub(at) < l.Every {
-		return false
-	}
-	if len(l.last) >= maxLines && !l.forget(now) {
-		return false
-	}
 	if l.last == nil {
-		l.last = map[string]time.Time{}
+		l.last, _ = simplelru.NewLRU[string, time.Time](maxLines, nil) // fails for sizes below 1 only
 	}
-	l.last[key] = now
-	return true
-}
-
-// forget removes lines that are old enough, and tells whether there is room.
-func (l *LineLimit) forget(now time.Time) bool {
-	if now.Before(l.full) {
+	at, known := l.last.Peek(key)
+	if l.last.Len() == maxLines && !known {
+		_, at, known = l.last.GetOldest()
+	}
+	if known && now.Sub(at) < l.Every {
 		return false
 	}
-	oldest := now
-	for key, at := range l.last {
-		if now.Sub(at) >= l.Every {
-			delete(l.last, key)
-		} else if at.Before(oldest) {
-			oldest = at
-		}
-	}
-	l.full = oldest.Add(l.Every)
-	return len(l.last) < maxLines
+	l.last.Add(key, now)
+	return true
 }
