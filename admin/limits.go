@@ -26,18 +26,10 @@ type limits struct {
 }
 
 // show tells what holds for a site.
-func (l *limits) show(w http.ResponseWriter, r *http.Request) {
-	if site, ok := named(w, r); ok {
-		l.answer(w, site)
-	}
-}
+func (l *limits) show(w http.ResponseWriter, _ *http.Request, site string) { l.answer(w, site) }
 
 // set has a site keep other limits, until they are cleared.
-func (l *limits) set(w http.ResponseWriter, r *http.Request) {
-	site, ok := named(w, r)
-	if !ok {
-		return
-	}
+func (l *limits) set(w http.ResponseWriter, r *http.Request, site string) {
 	body, ok := readBody(w, r)
 	if !ok {
 		return
@@ -50,9 +42,8 @@ func (l *limits) set(w http.ResponseWriter, r *http.Request) {
 }
 
 // clear gives a site those of the configuration again.
-func (l *limits) clear(w http.ResponseWriter, r *http.Request) {
-	site, ok := named(w, r)
-	if !ok || !readJSON(w, r, &struct{}{}) {
+func (l *limits) clear(w http.ResponseWriter, r *http.Request, site string) {
+	if !readJSON(w, r, &struct{}{}) {
 		return
 	}
 	switch set, err := l.proxy.ClearLimits(r.Context(), site); {
@@ -66,9 +57,8 @@ func (l *limits) clear(w http.ResponseWriter, r *http.Request) {
 }
 
 // forget forgets what was learned of the sites of a host.
-func (l *limits) forget(w http.ResponseWriter, r *http.Request) {
-	host, ok := named(w, r)
-	if !ok || !readJSON(w, r, &struct{}{}) {
+func (l *limits) forget(w http.ResponseWriter, r *http.Request, host string) {
+	if !readJSON(w, r, &struct{}{}) {
 		return
 	}
 	list, err := l.proxy.Forget(host)
@@ -79,15 +69,15 @@ func (l *limits) forget(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, list)
 }
 
-// named is the site that a path names. It answers the request itself when that cannot
-// be one.
-func named(w http.ResponseWriter, r *http.Request) (string, bool) {
-	site := r.PathValue("site")
-	if !isSite(site) {
-		refuse(w, http.StatusNotFound, "there can be no site of that name")
-		return "", false
+// ofNamed is a handler that gets the site that the path names. A request that names none is refused.
+func ofNamed(answer func(w http.ResponseWriter, r *http.Request, site string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if site := r.PathValue("site"); isSite(site) {
+			answer(w, r, site)
+		} else {
+			refuse(w, http.StatusNotFound, "there can be no site of that name")
+		}
 	}
-	return site, true
 }
 
 // isSite tells whether a site can have a name. None leads out of a path.

@@ -19,19 +19,9 @@ type pauses struct {
 	sites *sites
 }
 
-// pauseAsk is the body of a request for a pause. Both may be missing.
-type pauseAsk struct {
-	Reason string `json:"reason"`
-	For    string `json:"for"` // how long, such as 1h; "": until the site is resumed
-}
-
 // pause lets no request go to a site.
-func (p pauses) pause(w http.ResponseWriter, r *http.Request) {
-	site, ok := named(w, r)
-	if !ok {
-		return
-	}
-	var ask pauseAsk
+func (p pauses) pause(w http.ResponseWriter, r *http.Request, site string) {
+	var ask status.PauseAsk
 	if !readJSON(w, r, &ask) {
 		return
 	}
@@ -42,7 +32,7 @@ func (p pauses) pause(w http.ResponseWriter, r *http.Request) {
 }
 
 // begin pauses a site, or answers the request itself.
-func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask pauseAsk) bool {
+func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask status.PauseAsk) bool {
 	pause := status.Pause{Reason: ask.Reason, Since: time.Now().UTC().Truncate(time.Millisecond)}
 	if ask.For != "" {
 		d, err := policy.ParseDuration(ask.For)
@@ -60,16 +50,16 @@ func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask p
 }
 
 // resume lets requests go to a site again.
-func (p pauses) resume(w http.ResponseWriter, r *http.Request) {
-	if site, ok := named(w, r); ok && readJSON(w, r, &struct{}{}) && p.end(w, r, site) {
+func (p pauses) resume(w http.ResponseWriter, r *http.Request, site string) {
+	if readJSON(w, r, &struct{}{}) && p.end(w, r, site) {
 		p.answer(w, site, "")
 	}
 }
 
 // try has a site that fails asked at once, and answers how it is then.
-func (p pauses) try(w http.ResponseWriter, r *http.Request) {
-	if site, ok := named(w, r); ok && readJSON(w, r, &struct{}{}) && p.ask(w, site) {
-		p.sites.one(w, r)
+func (p pauses) try(w http.ResponseWriter, r *http.Request, site string) {
+	if readJSON(w, r, &struct{}{}) && p.ask(w, site) {
+		p.sites.one(w, r, site)
 	}
 }
 
@@ -108,7 +98,7 @@ func (p pauses) button(w http.ResponseWriter, r *http.Request) {
 	switch r.PostForm.Get("do") {
 	case "pause":
 		reason := cmp.Or(strings.TrimSpace(r.PostForm.Get("reason")), "with the button on the page")
-		done = p.begin(w, r, site, pauseAsk{Reason: reason, For: strings.TrimSpace(r.PostForm.Get("for"))})
+		done = p.begin(w, r, site, status.PauseAsk{Reason: reason, For: strings.TrimSpace(r.PostForm.Get("for"))})
 	case "resume":
 		done = p.end(w, r, site)
 	case "try":

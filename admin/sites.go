@@ -62,11 +62,7 @@ func readSitesQuery(query url.Values) (most int, recorded bool, err error) {
 }
 
 // one tells of a site.
-func (s *sites) one(w http.ResponseWriter, r *http.Request) {
-	name, ok := named(w, r)
-	if !ok {
-		return
-	}
+func (s *sites) one(w http.ResponseWriter, r *http.Request, name string) {
 	site := s.now(r.Context(), name, true)[name]
 	if site == nil {
 		refuse(w, http.StatusNotFound, "nothing is known of a site "+quoted(name))

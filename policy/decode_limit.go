@@ -119,10 +119,14 @@ func (r *limitReading) fields() []Field {
 	d, l := r.d, &r.limit
 	return []Field{
 		Optional("requests", "How many requests, perhaps with their window: 900, 5/s, 5 per minute.", r.amount(Requests, parseAmount, amountPerNode)),
-		Optional("bytes", "How many bytes in both directions, with headers and TLS.", r.amount(Bytes, parseBytes, bytesPerNode)),
+		Optional("bytes", "How many bytes in both directions, with headers and TLS.", r.amount(Bytes, parseBytes, func() Node {
+			return PatternNode(`^\s*`+sizePattern()+`(?:`+perPattern+windowPattern()+`)?\s*$`).suchAs("1MB", "1MB/m").shared("bytes")
+		})),
 		Optional("cost", "How much of what the header Abide-Cost of each request says, 1 if it says nothing.", r.amount(Cost, parseAmount, amountPerNode)),
 		Optional("concurrency", "How many requests at once.", r.amount(Concurrency, parseConcurrency, amountNode)),
-		Optional("per", "The window: a duration, or day, week or month of the calendar.", Parsed(d, &l.Per, parsePeriod, periodNode)),
+		Optional("per", "The window: a duration, or day, week or month of the calendar.", Parsed(d, &l.Per, parsePeriod, func() Node {
+			return PatternNode(`^\s*`+windowPattern()+`\s*$`).suchAs("15m", "day", "month").shared("window")
+		})),
 		Optional("as", "How the limit counts.", Word(d, &l.As, limit.Kinds()...)),
 		Optional("by", "Each client, each route or each token of the pool has the limit for itself.", Word(d, &l.By, "token", "client", "route")),
 		Optional("method", "The method of the requests that are under the limit.", Parsed(d, &l.Method, parseMethod, methodNode)),
@@ -134,7 +138,7 @@ func (r *limitReading) fields() []Field {
 				}
 				l.Path, l.route = s, route
 			}
-		}, routeNode).into(&l.Path)),
+		}, func() Node { return PatternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**") }).into(&l.Path)),
 		Optional("each", "What one request takes, 1 if it is left out.", Parsed(d, &l.Each, parseAmount, amountNode)),
 		Optional("burst", "How many at once; a size where bytes are counted.", NewValue(
 			func(n *yaml.Node, _ string) { r.burst = n },

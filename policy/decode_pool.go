@@ -54,7 +54,9 @@ func poolFields(d *Decoder, p *Pool) []Field {
 		Optional("column", "The column of the file with the secrets.", d.Label(&p.Column)),
 		Optional("label", "The column of the file with the names of the tokens.", d.Label(&p.Label)),
 		Optional("account", "The column of the file with the accounts, whose tokens share one budget.", d.Label(&p.Account)),
-		Optional("put", "Where a token goes: a header, a query parameter or Basic credentials.", Parsed(d, &p.Put, parsePlacement, placementNode)),
+		Optional("put", "Where a token goes: a header, a query parameter or Basic credentials.", Parsed(d, &p.Put, parsePlacement, func() Node {
+			return PatternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
+		})),
 		Optional("oauth2", "Where the secrets, each id:secret, are exchanged for access tokens.", oauth2Value(d, &p.OAuth2)).
 			saying(when(p.OAuth2.TokenURL != "", "each is exchanged at "+p.OAuth2.TokenURL+when(len(p.OAuth2.Scopes) > 0, " for "+strings.Join(p.OAuth2.Scopes, ", ")))),
 		Optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", Parsed(d, &p.Reserve, parseReserve, reserveNode)).
@@ -117,7 +119,7 @@ func tokenFields(d *Decoder, t *Token) []Field {
 // oauth2Value reads the settings with which a pool exchanges its secrets for access tokens.
 func oauth2Value(d *Decoder, to *OAuth2) Value {
 	fields := []Field{
-		Required("token_url", "The address that gives out access tokens.", Parsed(d, &to.TokenURL, parseTokenURL, tokenURLNode)),
+		Required("token_url", "The address that gives out access tokens.", Parsed(d, &to.TokenURL, parseTokenURL, func() Node { return PatternNode("^" + anyCase("https") + "://.") })),
 		Optional("scopes", "What the access tokens are for.", Listed(d, &to.Scopes, "", d.Label)),
 	}
 	return Object(d, fields).into(to)
@@ -135,5 +137,3 @@ func parseTokenURL(s string) (string, error) {
 	}
 	return s, nil
 }
-
-func tokenURLNode() Node { return PatternNode("^" + anyCase("https") + "://.") }

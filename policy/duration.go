@@ -286,11 +286,6 @@ func windowPattern() string {
 	return `(?:` + anyCase("month") + `|` + units + `|` + lengthPattern() + `)`
 }
 
-// periodNode describes the values that parsePeriod reads.
-func periodNode() Node {
-	return PatternNode(`^\s*`+windowPattern()+`\s*$`).suchAs("15m", "day", "month").shared("window")
-}
-
 // ratePerNode is a limit that is a rate alone.
 func ratePerNode() Node {
 	return PatternNode(`^\s*`+positivePattern+perPattern+windowPattern()+`\s*$`).suchAs("5/s", "900 per 15m").shared("rate_alone")
@@ -301,11 +296,6 @@ func amountPerNode() Node {
 	n := Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount)}
 	n["pattern"] = `^\s*` + positivePattern + `(?:` + perPattern + windowPattern() + `)?\s*$`
 	return n.suchAs(900, "5/s").shared("amount")
-}
-
-// bytesPerNode is an amount of bytes that may have its window behind it.
-func bytesPerNode() Node {
-	return PatternNode(`^\s*`+sizePattern()+`(?:`+perPattern+windowPattern()+`)?\s*$`).suchAs("1MB", "1MB/m").shared("bytes")
 }
 
 // rateNode describes the values that parseRate reads.

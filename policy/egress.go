@@ -186,13 +186,3 @@ func (p Ports) text() string {
 	}
 	return strings.Join(lists.Map(p.List, func(port uint16) string { return strconv.Itoa(int(port)) }), ", ")
 }
-
-// portsNode is the schema of egress.ports.
-func portsNode() Node {
-	return ListNode(EitherNode(WordNode("any"), Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": "^[0-9]+$"}))
-}
-
-// nextHopNode is the schema of egress.proxy.
-func nextHopNode() Node {
-	return PatternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")
-}

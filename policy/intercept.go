@@ -45,11 +45,6 @@ func (c *Intercept) text() string {
 	return strings.Join(texts(c.Patterns), ", ")
 }
 
-// interceptNode is the schema of intercept.
-func interceptNode() Node {
-	return EitherNode(WordNode("auto", "all", "none"), hostNode(), SequenceNode(hostNode(), 1))
-}
-
 // KeyPair is a certificate that the operator gives and its key: absolute paths of files in
 // PEM. Both are empty where the operator gives none.
 type KeyPair struct{ Cert, Key string }

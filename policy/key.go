@@ -51,15 +51,21 @@ func settings() []setting {
 			saying("also reachable", "%s"),
 		row("egress.hosts", "hosts", "hosts that may be reached, all others are refused; * for every one", list, func(p *Policy) *[]Pattern { return &p.Egress.Hosts }, func(to *[]Pattern, in *input) { *to = readHosts(in) }, hostsText, hostsNode).
 			saying("hosts", "%s, all others are refused"),
-		row("egress.ports", "ports", "ports that CONNECT may name, any for every one; plain http goes to any port", list, func(p *Policy) *Ports { return &p.Egress.Ports }, (*Ports).read, (*Ports).text, portsNode),
-		row("egress.proxy", "URL", "the next hop", single, func(p *Policy) *Egress { return &p.Egress }, (*Egress).readProxy, (*Egress).proxyText, nextHopNode).
+		row("egress.ports", "ports", "ports that CONNECT may name, any for every one; plain http goes to any port", list, func(p *Policy) *Ports { return &p.Egress.Ports }, (*Ports).read, (*Ports).text, func() Node {
+			return ListNode(EitherNode(WordNode("any"), Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": "^[0-9]+$"}))
+		}),
+		row("egress.proxy", "URL", "the next hop", single, func(p *Policy) *Egress { return &p.Egress }, (*Egress).readProxy, (*Egress).proxyText, func() Node {
+			return PatternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")
+		}).
 			secret(SecretURL).comparing(func(p *Policy) any { return p.Egress.NextHop() }).saying("next hop", "%s"),
 		row("egress.resolve", "map", "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443", pairs, func(p *Policy) *map[string]string { return &p.Egress.Resolve }, readResolve, resolveText, func() Node { return MapNode("", PatternNode(`^[0-9A-Za-z:.%[\]]+$`)) }).
 			saying("resolved here", "%s"),
 		fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }).saying("extra roots", "%s"),
 		switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", func(p *Policy) *bool { return &p.Egress.Shared }).
 			saying("address", "one for all of the fleet"),
-		row("intercept", "auto|all|none|hosts", "whose https is opened to see its requests", list, func(p *Policy) *Intercept { return &p.Intercept }, (*Intercept).read, (*Intercept).text, interceptNode),
+		row("intercept", "auto|all|none|hosts", "whose https is opened to see its requests", list, func(p *Policy) *Intercept { return &p.Intercept }, (*Intercept).read, (*Intercept).text, func() Node {
+			return EitherNode(WordNode("auto", "all", "none"), hostNode(), SequenceNode(hostNode(), 1))
+		}),
 		fileSetting("ca.cert", "the certificate in PEM of a CA of one's own, which abide signs with instead of making one", func(p *Policy) *string { return &p.CA.Cert }).restarts(),
 		fileSetting("ca.key", "the key of ca.cert, ECDSA or RSA in PEM", func(p *Policy) *string { return &p.CA.Key }).restarts(),
 		durationSetting("timeouts.header", "a client's request head, and its first byte after CONNECT", func(p *Policy) *time.Duration { return &p.Timeouts.Header }).restarts(),

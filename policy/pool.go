@@ -147,11 +147,6 @@ func parsePlacement(s string) (Placement, error) {
 	return p, nil
 }
 
-// placementNode describes the values that parsePlacement reads, as far as a pattern tells.
-func placementNode() Node {
-	return PatternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
-}
-
 // variable reads the name of an environment variable, which then counts as used.
 func (d *Decoder) variable(to *string) Value {
 	return NewValue(func(n *yaml.Node, path string) {

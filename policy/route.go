@@ -142,11 +142,6 @@ func sentByte(s string) (c byte, size int) {
 	return s[0], 1
 }
 
-// routeNode describes the values that parseRoute reads, as far as a pattern tells.
-func routeNode() Node {
-	return PatternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**")
-}
-
 // NormalPath returns the canonical spelling of an escaped path, for keys: %74 becomes t and
 // %2f becomes %2F, as in the comparison with a limit's pattern. An escaped slash stays
 // escaped, dot segments stay, and an empty path becomes /. NormalPath does not allocate for

@@ -58,6 +58,7 @@ type Explanation struct {
 	Breaker  string             `json:"breaker,omitempty"`      // closed, failing, half-open, open
 	Tries    time.Time          `json:"breaker_tries,omitzero"` // when an open one lets a request try
 	Failed   string             `json:"breaker_why,omitempty"`  // why the site failed last
+	CanTry   bool               `json:"can_try,omitempty"`      // the site fails, and POST /api/v1/sites/{site}/try ends the pause
 	Backends []ExplainedBackend `json:"backends,omitempty"`
 
 	// What follows from all that, for people. The listener writes them.
@@ -346,9 +347,11 @@ func (e Explanation) wouldChange(now time.Time) []string {
 	case e.Never:
 		return append(list, fmt.Sprintf("raise the limit %q, or have it cost less", e.Limit))
 	case e.broken():
-		return append(list, "the breaker lets one request try, and closes when that is answered; nothing here changes that")
+		return append(list, "the breaker lets one request try, and closes when that is answered; "+e.try())
 	case e.Why != "" && strings.HasPrefix(e.Limit, "token"):
 		list = append(list, fmt.Sprintf("the pause (%s) ends %s; %s", e.Why, soon(e.Until, now), e.allowsMore()))
+	case e.Why != "" && e.CanTry:
+		list = append(list, fmt.Sprintf("the pause (%s) ends %s; %s", e.Why, soon(e.Until, now), e.try()))
 	case e.Why != "" && !e.learned():
 		list = append(list, fmt.Sprintf("the pause (%s) ends %s; nothing here changes that", e.Why, soon(e.Until, now)))
 	case e.Asks:
@@ -383,6 +386,9 @@ func (e Explanation) wouldChange(now time.Time) []string {
 	}
 	return list
 }
+
+// try names the command that asks a site that fails.
+func (e Explanation) try() string { return fmt.Sprintf("%q sends one at once", "abide try "+e.Site) }
 
 // allowsMore says with what the site allows more.
 func (e Explanation) allowsMore() string {

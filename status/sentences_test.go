@@ -150,19 +150,19 @@ func TestAnExplanationInWords(t *testing.T) {
 		},
 		{
 			"a breaker",
-			Explanation{Place: 1, Breaker: "open", Tries: noon.Add(1500 * time.Millisecond)},
+			Explanation{Site: "api.test", Place: 1, Breaker: "open", Tries: noon.Add(1500 * time.Millisecond)},
 			"the breaker of the site is open, because it failed several times in a row: nothing goes, until 12:00:02 UTC (in 2 s), then single requests try it, and others wait for that or get 503",
-			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
+			[]string{"the breaker lets one request try, and closes when that is answered; \"abide try api.test\" sends one at once"},
 		},
 		{"a site that answers all alike", Explanation{Place: 1, Breaker: Failing, Failed: "it answers 403 to all requests"}, "", []string{gone + ", but the site fails: it answers 403 to all requests"}},
 		{"a breaker that tries", Explanation{Place: 1, Breaker: "half-open", Failed: "it answered 503"}, "", []string{"the site failed several times in a row (the last time because it answered 503): the next request tries it, and others wait for its answer"}},
 		{
 			"all backends",
-			Explanation{Place: 1, Backends: []ExplainedBackend{
+			Explanation{Site: "api.test", Place: 1, Backends: []ExplainedBackend{
 				{Backend: "a.test", Breaker: "open", Tries: in10}, {Backend: "b.test", Breaker: "open", Tries: noon.Add(time.Second)},
 			}},
 			"the breakers of all 2 backends are open, because they failed several times in a row: nothing goes, until 12:00:01 UTC (in 1 s), then single requests try them, and others wait for that or get 503",
-			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
+			[]string{"the breaker lets one request try, and closes when that is answered; \"abide try api.test\" sends one at once"},
 		},
 		{
 			"a backend",

@@ -187,6 +187,12 @@ func Past(limit string) string {
 	return limit
 }
 
+// PauseAsk is the body of a request for a pause. Both may be missing.
+type PauseAsk struct {
+	Reason string `json:"reason,omitempty"`
+	For    string `json:"for,omitempty"` // how long, such as 2h; "": until the site is resumed
+}
+
 // SitePause is the API's answer about the pause of a site.
 type SitePause struct {
 	Site   string `json:"site"`

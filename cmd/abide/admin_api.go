@@ -38,12 +38,8 @@ func findRunning(cmd *cobra.Command) ([]registration, adminAPI, error) {
 		return nil, adminAPI{}, err
 	}
 	list, err := running(cmd, p)
-	return list, adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !namesAddress(cmd)}, err
-}
-
-// namesAddress tells whether the command line or the environment names the abides to ask.
-func namesAddress(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed(settingFlags["admin.listen"]) || cmd.Flags().Changed(settingFlags["data"]) || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
+	named := cmd.Flags().Changed(settingFlags["admin.listen"]) || cmd.Flags().Changed(settingFlags["data"]) || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
+	return list, adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !named}, err
 }
 
 // warnGuessed prints on standard error which abides are asked, where the configuration file

@@ -43,6 +43,12 @@ breaker: {failures: 1, pause: 1h}
 			t.Errorf("refused: %v; %s lacks %s:\n%s", refused, path, want, answer)
 		}
 	}
+	if code, out, errs := d.command("try", "ill.test"); code != 0 || !strings.Contains(out, ": ill.test is asked by one request at once\n") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	if code, out, errs := d.command("try", "well.test"); code != 1 || !strings.Contains(errs, `"well.test" does not fail`) {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
 }
 
 // TestABackendThatCannotBeReachedIsSaidAtOnce: clients do not notice it, so that nothing else says it. Failures that follow

@@ -51,11 +51,7 @@ Parquet have the job's columns as well. A file gets its name when it is complete
 		if err != nil {
 			return err
 		}
-		at, name, err := exportSource(cmd, args[0], flags.job)
-		if err != nil {
-			return err
-		}
-		job, o, err := openExported(cmd.Context(), at, name)
+		job, o, err := openNamed(cmd, args[0], flags.job)
 		if err != nil {
 			return err
 		}
@@ -136,6 +132,15 @@ func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string
 	}
 	at, err := list[i].output()
 	return at, cmp.Or(job, named), err
+}
+
+// openNamed opens the job that a command line names. The caller must close the output.
+func openNamed(cmd *cobra.Command, named, job string) (output.Job, *output.Output, error) {
+	at, name, err := exportSource(cmd, named, job)
+	if err != nil {
+		return nil, nil, err
+	}
+	return openExported(cmd.Context(), at, name)
 }
 
 // openExported opens a job in an output, "" for the only one. The caller must close the output.

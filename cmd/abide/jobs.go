@@ -141,11 +141,7 @@ func showJobCommand() *cobra.Command {
 		Short: "List the units of a job that failed or are incomplete, and why",
 		Args:  arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, name, err := exportSource(cmd, args[0], "")
-			if err != nil {
-				return err
-			}
-			kept, o, err := openExported(cmd.Context(), at, name)
+			kept, o, err := openNamed(cmd, args[0], "")
 			if err != nil {
 				return err
 			}

@@ -14,17 +14,11 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// pauseAsk is the body of a request that pauses a site.
-type pauseAsk struct {
-	Reason string `json:"reason,omitempty"`
-	For    string `json:"for,omitempty"` // how long, such as 2h; "": until the site is resumed
-}
-
 // sitePath is the path of the API at which something is done with a site.
 func sitePath(site, what string) string { return "sites/" + url.PathEscape(site) + "/" + what }
 
 func pauseCommand() *cobra.Command {
-	var ask pauseAsk
+	var ask status.PauseAsk
 	cmd := &cobra.Command{
 		Use:   "pause [flags] SITE",
 		Short: "Let no request go to a site until it is resumed",
@@ -48,14 +42,25 @@ status does.`,
 }
 
 func resumeCommand() *cobra.Command {
+	return siteCommand("resume", "Let requests go to a site that was paused",
+		`Resume ends a pause of "abide pause": what waits goes within the limits of the site.
+It ends with 1 where the site is not paused.`)
+}
+
+func tryCommand() *cobra.Command {
+	return siteCommand("try", "Ask a site that fails at once",
+		`Try asks the running proxy to send one request at once to a site that is left alone
+or that answers with a failure to each: the first that waits, or else the next one.
+When it succeeds, the others follow. A pause that the site has asked for (Retry-After)
+stays. It ends with 1 where the site does not fail.`)
+}
+
+// siteCommand is a command that has the running proxy do what it is called with a site.
+func siteCommand(what, short, long string) *cobra.Command {
 	return &cobra.Command{
-		Use:   "resume SITE",
-		Short: "Let requests go to a site that was paused",
-		Long: `Resume ends a pause of "abide pause": what waits goes within the limits of the site.
-It ends with 1 where the site is not paused.`,
-		Example: `  abide resume api.example.com`,
-		Args:    arguments(cobra.ExactArgs(1)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return changePause(cmd, args[0], "resume", nil) },
+		Use: what + " SITE", Short: short, Long: long, Example: "  abide " + what + " api.example.com",
+		Args: arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return changePause(cmd, args[0], what, nil) },
 	}
 }
 
@@ -97,14 +102,14 @@ that the last one has left. It ends with 1 where nothing was learned of the host
 	}
 }
 
-// changePause pauses or resumes a site at each running abide, and prints how the site is then.
+// changePause pauses, resumes or tries a site at each running abide, and prints how the site is then.
 func changePause(cmd *cobra.Command, site, what string, ask any) error {
 	return changeSite(cmd, site, what, "pauses sites", ask, func(w io.Writer, body []byte, of registration) bool {
 		var sitePause status.SitePause
-		if json.Unmarshal(body, &sitePause) != nil || sitePause.Site == "" {
+		if _ = json.Unmarshal(body, &sitePause); sitePause.Site == "" { // try answers with the whole site
 			return false
 		}
-		state := map[string]string{"pause": "is not paused", "resume": "is resumed"}[what] // a short pause may be over
+		state := map[string]string{"pause": "is not paused", "resume": "is resumed", "try": "is asked by one request at once"}[what] // a short pause may be over
 		if sitePause.Paused && sitePause.Pause != nil {
 			state = "is " + sitePause.Title()
 		}

@@ -85,7 +85,7 @@ help config" lists every setting.`,
 		{"run", "Run:", []*cobra.Command{serveCommand(), runCommand(), envCommand(), demoCommand()}},
 		{"jobs", "Fetch without a crawler:", []*cobra.Command{backfillCommand(), collectCommand(), jobsCommand(), exportCommand()}},
 		{"configure", "Configure:", []*cobra.Command{initCommand(), checkCommand(), explainCommand(), schemaCommand(), planCommand(), caCommand()}},
-		{"ask", "Ask a running abide:", []*cobra.Command{statusCommand(), topCommand(), sitesCommand(), reportCommand(), adviseCommand(), pauseCommand(), resumeCommand(), forgetCommand(), reloadCommand(), healthcheckCommand()}},
+		{"ask", "Ask a running abide:", []*cobra.Command{statusCommand(), topCommand(), sitesCommand(), reportCommand(), adviseCommand(), pauseCommand(), resumeCommand(), tryCommand(), forgetCommand(), reloadCommand(), healthcheckCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, one := range group.commands {

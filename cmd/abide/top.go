@@ -126,7 +126,7 @@ func (s topSource) Forecasts(ctx context.Context) ([]status.Forecast, error) {
 }
 
 func (s topSource) Pause(ctx context.Context, site, reason, length string) error {
-	return s.change(ctx, site, "pause", pauseAsk{reason, length})
+	return s.change(ctx, site, "pause", status.PauseAsk{Reason: reason, For: length})
 }
 
 func (s topSource) Resume(ctx context.Context, site string) error {

@@ -94,7 +94,9 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		policy.Optional("range", "The dates of the job. Each step is a unit.", policy.NewValue(r.dates, func() policy.Node {
 			return policy.ObjectNode(r.rangeFields(&Range{}, new(string), new(string)))
 		})),
-		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, r.itemsNode)),
+		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, func() policy.Node {
+			return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1), policy.ObjectNode(r.itemFields(&Items{}, new(string))))
+		})),
 		policy.Optional("since", "The column of the records by which each run goes on, in place of range and items.", policy.NewValue(func(n *yaml.Node, path string) {
 			j.Since = &Since{}
 			r.d.Mapping(n, path, r.sinceFields(j.Since)...)
@@ -157,17 +159,13 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	if j.Collect.Every > 0 && set["workers"] == nil {
 		j.Workers = collectionWorkers
 	}
+	others, are := []string{"range", "since", "paginate", "errors"}, "backfills, which have no every"
 	if j.Collect.Every == 0 {
-		for _, key := range []string{"batch", "store", "keep", "priority"} {
-			if n := set[key]; n != nil {
-				r.d.Failf(n, key, "is for collections, which have every")
-			}
-		}
-	} else {
-		for _, key := range []string{"range", "since", "paginate", "errors"} {
-			if n := set[key]; n != nil {
-				r.d.Failf(n, key, "is for backfills, which have no every")
-			}
+		others, are = []string{"batch", "store", "keep", "priority"}, "collections, which have every"
+	}
+	for _, key := range others {
+		if n := set[key]; n != nil {
+			r.d.Failf(n, key, "is for %s", are)
 		}
 	}
 	for i, e := range j.Errors {

@@ -59,7 +59,7 @@ func (r *reader) sinceFields(to *Since) []policy.Field {
 	return []policy.Field{
 		policy.Required("column", "A column of columns with times, such as 2025-01-31T10:00:00Z, or with numbers.", r.d.Label(&to.Column)),
 		policy.Required("from", "What {since} is while there are no records: a time, or a number for numbers.", r.plain(&to.From)),
-		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h; a number for numbers.", policy.Parsed(r.d, &to.Lag, parseLag, lagNode)),
+		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h; a number for numbers.", policy.Parsed(r.d, &to.Lag, parseLag, func() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,9}\s*(?:h|d|w|mo|y)?\s*$`) })),
 	}
 }
 
@@ -89,8 +89,6 @@ func parseStep(s string) (Step, error) {
 	}
 	return Step{n, found[2]}, nil
 }
-
-func lagNode() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,9}\s*(?:h|d|w|mo|y)?\s*$`) }
 
 // parseLag reads a step, or a number.
 func parseLag(s string) (Step, error) {
@@ -200,11 +198,6 @@ func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
 		policy.Optional("column", "The column with the items.", r.d.Label(&to.Column)),
 		policy.Optional("query", "A SELECT with one column.", r.plain(&to.Query)),
 	}
-}
-
-// itemsNode is the schema of items.
-func (r *reader) itemsNode() policy.Node {
-	return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1), policy.ObjectNode(r.itemFields(&Items{}, new(string))))
 }
 
 // only refuses keys that do not go with another.

@@ -199,11 +199,14 @@ func plainHint(status int, h http.Header, now time.Time) hint {
 	return hint{refused: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
 }
 
+// refusedUntimed is the cause of a pause after a refusal that says no time.
+const refusedUntimed = "refused without a time"
+
 // whyRefused describes the cause of a refusal to people.
 func whyRefused(said bool, h http.Header) string {
 	switch {
 	case !said:
-		return "refused without a time"
+		return refusedUntimed
 	case len(h["Retry-After"]) > 0:
 		return "Retry-After"
 	}

@@ -2,6 +2,8 @@ package dispatch_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +14,7 @@ import (
 
 // TestASiteThatFailsIsTriedAtOnceWhenTheOperatorSaysSo: the requests that wait for the end of its pause go on, one first.
 func TestASiteThatFailsIsTriedAtOnceWhenTheOperatorSaysSo(t *testing.T) {
-	for name, fails := range map[string]int{"out of order": http.StatusBadGateway, "blocks": http.StatusForbidden} {
+	for name, fails := range map[string]int{"out of order": http.StatusBadGateway, "refuses each": http.StatusServiceUnavailable, "blocks": http.StatusForbidden} {
 		t.Run(name, func(t *testing.T) {
 			var down atomic.Bool
 			run(t, func(rw http.ResponseWriter, _ *http.Request) {
@@ -37,6 +39,10 @@ func TestASiteThatFailsIsTriedAtOnceWhenTheOperatorSaysSo(t *testing.T) {
 					})
 				}
 				elapse(90 * time.Second)
+				e, err := dispatch.NewView(w.Dispatcher, nil).Explain("GET", httptest.NewRequest("GET", "http://site.test/", nil).URL, "")
+				if e = e.Normalize(time.Now()); err != nil || !strings.Contains(strings.Join(e.WouldChange, "\n"), `; "abide try site.test" sends one at once`) {
+					t.Errorf("%v %q, %q", err, e.BlockedBy, e.WouldChange)
+				}
 				asked := w.Asked.Load()
 				must(t, operator.TrySite("site.test"))
 				elapse(100 * time.Millisecond)

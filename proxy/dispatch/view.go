@@ -269,6 +269,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	now := v.clock.Now()
 	breaker := v.breakers.Status(x.breaker(), now)
 	e.Breaker, e.Tries, e.Failed = breaker.State, breaker.Until, breaker.Why
+	e.CanTry = breaker.State != "closed" && ownPause(e.Why)
 	if p := x.progress.plan; p != nil {
 		for i := range p.Backends.Hosts {
 			b := &p.Backends.Hosts[i]
@@ -353,14 +354,18 @@ func (o *Operator) TrySite(site string) error {
 		return status.Missing(fmt.Sprintf("%q does not fail, so it is asked anyway", site))
 	}
 	o.sees.breakers.Try(site, o.sees.clock.Now())
-	known := o.sees.storage.learned.Recall(site)
 	o.sees.gate.EndPauses(site, func(now time.Time, why string, m limit.Meter) bool {
-		if p, ok := m.(*ledger.HiddenRate); ok && known != nil && known.Blocks() {
+		if p, ok := m.(*ledger.HiddenRate); ok {
 			p.TryAgain(now)
 		}
-		return why == sitelog.SiteFailed || why == refusesAll || why == failureOf(http.StatusForbidden, nil, false)
+		return ownPause(why)
 	})
 	return nil
+}
+
+// ownPause reports whether abide itself has chosen the length of a pause, by its cause.
+func ownPause(why string) bool {
+	return slices.Contains([]string{sitelog.SiteFailed, refusesAll, refusedUntimed, failureOf(http.StatusForbidden, nil, false)}, why)
 }
 
 // DisableToken takes a token out of use until EnableToken.
