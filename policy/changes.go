@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -31,11 +32,16 @@ func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
 	}
 	list = append(list, changes("client", "client ", old.clients(), next.clients())...)
 	for _, s := range settings() {
-		if !s.same(old, next) {
-			a, b := s.show(old), s.show(next)
-			if s.text != PlainText {
-				a, b = "", ""
-			}
+		if s.same(old, next) {
+			continue
+		}
+		a, b := s.show(old), s.show(next)
+		if s.text != PlainText {
+			a, b = "", ""
+		}
+		if entries := differing(s.Name, a, b); s.shape != single && len(entries) > 0 {
+			list = append(list, entries...)
+		} else {
 			list = append(list, changeText(s.Name, a, b))
 		}
 	}
@@ -43,6 +49,26 @@ func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
 		list = append(list[:mostChanges], fmt.Sprintf("and %d more changes", more))
 	}
 	return list
+}
+
+// differing names the entries that were added to a list, written with commas, or removed; nil where none has stayed.
+func differing(name, old, next string) []string {
+	became, stays := map[string]string{}, false
+	for one := range strings.SplitSeq(old, ", ") {
+		became[one] = name + " " + one + " removed"
+	}
+	for one := range strings.SplitSeq(next, ", ") {
+		if became[one] == "" {
+			became[one] = name + " " + one + " added"
+		} else {
+			delete(became, one)
+			stays = true
+		}
+	}
+	if !stays {
+		return nil
+	}
+	return slices.Sorted(maps.Values(became))
 }
 
 // NeedRestart returns the keys of which a running process cannot change the value: addresses, the

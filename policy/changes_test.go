@@ -55,6 +55,16 @@ func TestChangesAreToldInShortPhrases(t *testing.T) {
 	}
 }
 
+func TestChangesOfListsNameWhatDiffers(t *testing.T) {
+	old := load(t, `egress: {resolve: {"a.test:80": 127.0.0.1, "b.test:80": 127.0.0.1, "c.test:80": 127.0.0.1}, hosts: [a.test, b.test], allow: [10.0.0.0/8]}`)
+	next := load(t, `egress: {resolve: {"a.test:80": 127.0.0.1, "c.test:80": 127.0.0.2, "d.test:80": 127.0.0.1}, hosts: [a.test, b.test, c.test], allow: [10.1.0.0/16]}`)
+	want := "egress.allow 10.0.0.0/8 → 10.1.0.0/16; egress.hosts c.test added; egress.resolve b.test:80 = 127.0.0.1:80 removed; egress.resolve c.test:80 = 127.0.0.1:80 removed; " +
+		"egress.resolve c.test:80 = 127.0.0.2:80 added; egress.resolve d.test:80 = 127.0.0.1:80 added"
+	if got := ChangesText(Changes(old, next, nil, nil)); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
 func TestManyChangesAreSummedUp(t *testing.T) {
 	var many strings.Builder
 	many.WriteString("sites:\n")

@@ -173,7 +173,7 @@ func (a *program) reload() (changes []string, err error) {
 	if err != nil {
 		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
-		a.log.WithField("reason", err).Error(err)
+		a.log.WithField("reason", errors.Unwrap(err)).Error(err)
 		return nil, err
 	}
 	a.systemd.ready("serving on " + a.listener.Addr().String())

@@ -173,7 +173,7 @@ func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 		s    summary
 		want string
 	}{
-		{summary{}, "no request came through abide."},
+		{summary{}, "no request came through abide. The command may have sent none"},
 		{summary{connects: 2, ports: 2}, "refused because egress.ports does not name the port: 2"},
 		{summary{connects: 2, rejected: 1}, "no request came through abide: 1 TLS handshake failed, as a program does not trust abide's CA"},
 		{summary{connects: 2}, "2 connections came through abide, but no request in them"},

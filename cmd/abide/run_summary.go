@@ -184,7 +184,7 @@ func (s *summary) write(w io.Writer) {
 	case s.connects > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countText(int(s.connects), "connection"))
 	default:
-		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21: EnvHttpProxyAgent of undici for fetch, https-proxy-agent for https.get; PHP streams; aiohttp: trust_env=True; urllib3: ProxyManager), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
+		fmt.Fprintln(w, "abide: no request came through abide. The command may have sent none, as when it had nothing left to do. Otherwise it may need more than HTTP_PROXY (Node before 22.21: EnvHttpProxyAgent of undici for fetch, https-proxy-agent for https.get; PHP streams; aiohttp: trust_env=True; urllib3: ProxyManager), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
 }
 

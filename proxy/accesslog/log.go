@@ -115,11 +115,12 @@ func (l *Log) write(ctx context.Context, w *writer) {
 // writer writes lines to where they go. One goroutine uses it.
 type writer struct {
 	log      *Log
-	to       string // what is open; "": nothing
-	file     io.Closer
+	to       string   // what is open; "": nothing
+	file     *os.File // nil: standard output
 	out      *bufio.Writer
 	unsent   uint64    // lines in out
-	broken   bool      // the file may end in the middle of a line
+	whole    int64     // the length of the file before these lines
+	broken   bool      // what is written to may end in the middle of a line
 	complain time.Time // when the log may have the next line about a file
 }
 
@@ -139,6 +140,9 @@ func (w *writer) write(item *entry) {
 	text := item.json()
 	if item.to.Text {
 		text = item.text()
+	}
+	if w.unsent == 0 {
+		w.whole, _ = w.file.Seek(0, io.SeekEnd) // fails where nothing can be taken back: a pipe, standard output
 	}
 	w.unsent++
 	if _, err := w.out.Write(text); err != nil {
@@ -176,10 +180,10 @@ func (w *writer) flush() {
 	w.unsent = 0
 }
 
-// lost counts what is buffered as dropped, and closes the file.
+// lost counts what is buffered as dropped, takes back the part of it that was written, and closes the file.
 func (w *writer) lost(err error) {
 	w.failed(w.unsent, w.to, err)
-	w.broken, w.unsent, w.out = true, 0, nil
+	w.broken, w.unsent, w.out = w.file.Truncate(w.whole) != nil, 0, nil
 	w.close()
 }
 

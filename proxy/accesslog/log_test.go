@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -192,5 +193,36 @@ func TestEveryLineOfManyWritersIsWhole(t *testing.T) {
 	}
 	if uint64(seen)+l.Dropped() != writers*each {
 		t.Errorf("%d lines, %d dropped", seen, l.Dropped())
+	}
+}
+
+// full is a disk that has room for half of what is written.
+type full struct{ *os.File }
+
+func (f full) Write(p []byte) (int, error) {
+	n, _ := f.File.Write(p[:len(p)/2])
+	return n, io.ErrShortWrite
+}
+
+func TestALineThatDidNotFitIsNotLeftInPart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.jsonl")
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	w := &writer{log: New(logger)}
+	line := func(name string) { w.write(&entry{lineOf(name), Target{To: path}}) }
+	line("/1")
+	w.flush()
+	w.out = bufio.NewWriter(full{w.file})
+	line("/2")
+	w.flush()
+	if old := read(t, path); !strings.Contains(old, "/1") || strings.Count(old, "\n") != 1 || !strings.HasSuffix(old, "}\n") || w.log.Dropped() != 1 {
+		t.Errorf("%d dropped: %q", w.log.Dropped(), old)
+	}
+	moved := os.Rename(path, path+".1")
+	w.close()
+	line("/3")
+	w.close()
+	if fresh := read(t, path); moved != nil || !strings.HasPrefix(fresh, "{") || !strings.Contains(fresh, "/3") {
+		t.Errorf("%v %q", moved, fresh)
 	}
 }

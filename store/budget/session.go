@@ -169,14 +169,14 @@ func (s *session) ask(ctx context.Context, batches []store.Batch) ([]store.Reply
 	return replies, err
 }
 
-// rewriteIfNewFile writes all budgets of this machine again if the file is a new one,
-// because the old one was removed or damaged.
+// rewriteIfNewFile writes all budgets of this machine again if the file may lack some: a write has
+// failed, or the file is a new one, because the old one was removed or damaged.
 func (s *session) rewriteIfNewFile(generation string) {
 	old, _ := s.accounts.setGeneration(generation, time.Time{})
 	if old == "" || old == generation {
 		return
 	}
-	s.o.Log.Warn("the state file is another one than before, so everything is written again")
+	s.o.Log.Warn("writing the state file had failed, or the file was replaced: all that this process knows is written into it again")
 	s.o.Gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
 		if kept, ok := at.Meter.(interface{ Lost(now time.Time) }); ok && at.Spec != nil {
 			kept.Lost(now)

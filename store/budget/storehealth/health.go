@@ -169,9 +169,13 @@ func (h *Health) Failing() time.Duration {
 func (h *Health) LostAll(now time.Time) {
 	h.metrics.StoreLost("all")
 	h.mu.Lock()
+	said := h.lost.All > 0 && h.lost.Site == "" && h.lost.Settles(now) // by the line of a loss just before
 	h.setLoss(now, "")
 	h.lost.All++
 	h.mu.Unlock()
+	if said {
+		return
+	}
 	h.log.Warnf("the store has lost what was written down, or may have: it was flushed, was started again, or is another one; what is held is said again, and nothing is asked of it for %v", store.RecoveryTime)
 }
 
@@ -306,7 +310,7 @@ func (h *Health) Fill(s *status.Store) {
 		s.Loss = &loss
 	}
 	s.Warnings = h.warnings
-	s.Since, s.Outages, s.Operations, s.Failures = h.downtimes.since, h.downtimes.count, h.done, h.failed
+	s.Since, s.Outages, s.Operations, s.Failures = h.downtimes.since, h.downtimes.count, h.done+h.failed, h.failed
 	if n := h.done + h.failed; n > 0 {
 		s.Mean = h.took.Seconds() / float64(n)
 	}

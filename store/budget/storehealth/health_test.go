@@ -3,6 +3,7 @@ package storehealth
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,24 @@ func TestTheStoreIsToldAsItIs(t *testing.T) {
 	}
 	before := time.Now()
 	h.Operation("exchange", errors.New("away"), 5*time.Second)
-	if h.Fill(&store); store.Since.Before(before) || store.Err != "away" || store.Operations != 3 || store.Failures != 1 || store.Mean != 2 || store.Outages != 1 {
+	if h.Fill(&store); store.Since.Before(before) || store.Err != "away" || store.Operations != 4 || store.Failures != 1 || store.Mean != 2 || store.Outages != 1 {
 		t.Errorf("%+v", store)
+	}
+}
+
+func TestALossOfAllIsSaidOnce(t *testing.T) {
+	var said strings.Builder
+	log := logrus.New()
+	log.SetOutput(&said)
+	h, now := New(true, uncounted{}, log), time.Now()
+	h.LostSite(now, "api.test")
+	h.LostAll(now)
+	h.LostAll(now.Add(time.Millisecond))
+	if n := strings.Count(said.String(), "the store has lost what was written down"); n != 1 {
+		t.Errorf("%d times: %s", n, said.String())
+	}
+	h.LostAll(now.Add(time.Hour))
+	if n := strings.Count(said.String(), "the store has lost what was written down"); n != 2 {
+		t.Errorf("an hour later: %d times", n)
 	}
 }
