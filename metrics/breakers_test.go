@@ -12,14 +12,16 @@ import (
 )
 
 func TestABreakerThatIsNotClosedHasASeries(t *testing.T) {
-	m := New(3)
+	m := New(4)
 	expect(t, m, 0, "abide_breaker_state") // nobody knows of any
+	m.Site("ill.test")
 	m.Site("api.test")
 	m.Site("nitter.pool")
 	m.Site("well.test")
 	list := []status.Breaker{
 		{Site: "api.test", State: "open"},
 		{Site: "well.test", State: "closed"},
+		{Site: "ill.test", State: status.Failing},
 		{Site: "nitter.pool", Backend: "nitter-a.example", State: "half-open"},
 		{Site: "nitter.pool", Backend: "nitter-b.example", State: "closed"},
 		{Site: "nitter.pool", Backend: "nitter-c.example:8443", State: "open"},
@@ -29,7 +31,7 @@ func TestABreakerThatIsNotClosedHasASeries(t *testing.T) {
 	}
 	m.Breakers.Ask(func() []status.Breaker { return list })
 	want := map[string]float64{
-		"api.test": 2, "nitter.pool/nitter-a.example": 1, "nitter.pool/nitter-c.example:8443": 2, "other": 2,
+		"api.test": 2, "ill.test": 0, "nitter.pool/nitter-a.example": 1, "nitter.pool/nitter-c.example:8443": 2, "other": 2,
 	}
 	got := map[string]float64{}
 	for _, one := range breakersOf(t, m) {

@@ -237,9 +237,9 @@ func seriesOf(name *string, counts map[series]uint64) (list []prometheus.Metric)
 }
 
 var breakerDesc = desc("breaker_state",
-	"Breakers that are not closed: 1 is half-open, 2 is open. That of a backend has site/backend as its site.", "site")
+	"Sites that fail: 0 is asked although each request fails, of 1 the breaker is half-open, of 2 open. A backend has site/backend as its site.", "site")
 
-var breakerStates = map[string]float64{"half-open": 1, "open": 2}
+var breakerStates = map[string]float64{status.Failing: 0, "half-open": 1, "open": 2}
 
 // newBreakers collects breakers. Sites beyond the maximum share the label "other", which
 // shows the worst of them.
@@ -247,7 +247,7 @@ func newBreakers(sites *sites) *asked[[]status.Breaker] {
 	return &asked[[]status.Breaker]{descs: []*prometheus.Desc{breakerDesc}, collect: func(now []status.Breaker, to chan<- prometheus.Metric) {
 		worst := map[string]float64{} // :: label → state
 		for _, one := range now {
-			if state := breakerStates[one.State]; state > 0 {
+			if state, fails := breakerStates[one.State]; fails {
 				at := sites.breakerLabel(one)
 				worst[at] = max(worst[at], state)
 			}

@@ -29,19 +29,20 @@ func newStore() *storeMetrics {
 			"Times that the store began to fail. It fails while it does not answer, or answers with an error."),
 	}
 	s.state = &asked[status.Store]{
-		descs:   []*prometheus.Desc{s.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, damagedDesc},
+		descs:   []*prometheus.Desc{s.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, storeWarningsDesc, damagedDesc},
 		collect: s.collect,
 	}
 	return s
 }
 
 var (
-	storeUpDesc      = desc("store_up", "1 when what keeps budgets answered the last time; 0: limits go by their outage rule.")
-	storeMembersDesc = desc("store_members", "Instances that keep budgets together, this one included.")
-	utilisationDesc  = desc("lease_utilisation_ratio", "The part of what the store has granted to this instance that was used.")
-	storeClockDesc   = desc("store_clock_seconds", "By how much the clock of what keeps budgets is ahead of this machine's.")
-	damagedDesc      = desc("state_damaged", "What was set aside of the state file since the process began, because it was damaged.", "what")
-	permitsDesc      = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
+	storeUpDesc       = desc("store_up", "1 when what keeps budgets answered the last time; 0: limits go by their outage rule.")
+	storeMembersDesc  = desc("store_members", "Instances that keep budgets together, this one included.")
+	utilisationDesc   = desc("lease_utilisation_ratio", "The part of what the store has granted to this instance that was used.")
+	storeClockDesc    = desc("store_clock_seconds", "By how much the clock of what keeps budgets is ahead of this machine's.")
+	storeWarningsDesc = desc("store_warnings", "Settings of what keeps budgets that are to be changed, such as a maxmemory-policy that evicts.")
+	damagedDesc       = desc("state_damaged", "What was set aside of the state file since the process began, because it was damaged.", "what")
+	permitsDesc       = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
 )
 
 func (s *storeMetrics) collect(now status.Store, to chan<- prometheus.Metric) {
@@ -51,6 +52,7 @@ func (s *storeMetrics) collect(now status.Store, to chan<- prometheus.Metric) {
 	}
 	to <- gaugeOf(storeUpDesc, up)
 	to <- gaugeOf(storeMembersDesc, float64(max(now.Count, 1)))
+	to <- gaugeOf(storeWarningsDesc, float64(len(now.Warnings)))
 	if now.Clock != nil {
 		to <- gaugeOf(storeClockDesc, now.Clock.Seconds())
 	}

@@ -45,7 +45,9 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 	if h := scrape(t, m)["abide_store_duration_seconds"].Metric[0].Histogram; h.GetSampleCount() != 4 || math.Abs(h.GetSampleSum()-1.004) > 1e-6 {
 		t.Errorf("%v", h)
 	}
-	storeState = status.Store{Since: time.Now()}
+	expect(t, m, 0, "abide_store_warnings")
+	storeState = status.Store{Since: time.Now(), Warnings: []string{"its maxmemory-policy is allkeys-lru"}}
+	expect(t, m, 1, "abide_store_warnings")
 	expect(t, m, 0, "abide_store_up")
 	if scrape(t, m)["abide_lease_utilisation_ratio"] != nil {
 		t.Error("a utilisation is told where nothing was granted")
