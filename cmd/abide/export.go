@@ -135,7 +135,7 @@ func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string
 }
 
 // openNamed opens the job that a command line names. The caller must close the output.
-func openNamed(cmd *cobra.Command, named, job string) (output.Job, *output.Output, error) {
+func openNamed(cmd *cobra.Command, named, job string) (*output.Job, *output.Output, error) {
 	at, name, err := exportSource(cmd, named, job)
 	if err != nil {
 		return nil, nil, err
