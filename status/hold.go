@@ -244,12 +244,12 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 		more = "more than "
 	}
 	heading(w, more+Number(s.Waiting.N, "request waits", "requests wait"))
-	t := table{numbers: []int{1}}
-	t.add("SITE", "REQUESTS", "FOR", "UNTIL")
+	t := Table{Numbers: []int{1}}
+	t.Add("SITE", "REQUESTS", "FOR", "UNTIL")
 	for _, one := range s.Waiting.List {
-		t.add(one.At(), fmt.Sprint(one.N), one.For(), one.Ends(now))
+		t.Add(one.At(), fmt.Sprint(one.N), one.For(), one.Ends(now))
 	}
-	t.write(w)
+	t.Write(w)
 	if s.Waiting.Turns != "" {
 		say(w, "by priority (3 is usual), then in turn by weight: %s", s.Waiting.Turns)
 	}

@@ -224,11 +224,11 @@ func day(at, now time.Time) string {
 
 // DescribeForecasts writes how long quotas last, as text.
 func DescribeForecasts(w io.Writer, list []Forecast, now time.Time) {
-	t := table{numbers: []int{2}}
-	t.add("SITE", "LIMIT", "USED", "LASTS")
+	t := Table{Numbers: []int{2}}
+	t.Add("SITE", "LIMIT", "USED", "LASTS")
 	for _, one := range list {
 		if one.Long() {
-			t.add(one.Site, one.Name(), one.Percent(), one.Lasts(now))
+			t.Add(one.Site, one.Name(), one.Percent(), one.Lasts(now))
 		}
 	}
 	if len(t.rows) == 1 {
@@ -237,7 +237,7 @@ func DescribeForecasts(w io.Writer, list []Forecast, now time.Time) {
 	heading(w, "quotas")
 	more := len(t.rows) - 1 - MaxListed
 	t.rows = t.rows[:min(len(t.rows), 1+MaxListed)]
-	t.write(w)
+	t.Write(w)
 	rest(w, more, "")
 }
 

@@ -152,14 +152,14 @@ func (s Process) DescribeAdaptive(w io.Writer) {
 		return
 	}
 	heading(w, "adaptive limits")
-	t := table{numbers: []int{2}}
-	t.add("SITE", "LIMIT", "NOW")
+	t := Table{Numbers: []int{2}}
+	t.Add("SITE", "LIMIT", "NOW")
 	for _, one := range s.Adaptive {
 		name := one.Limit
 		if one.Of != "" {
 			name += " of " + one.Of
 		}
-		t.add(one.Site, name, rateText(one.Rate))
+		t.Add(one.Site, name, rateText(one.Rate))
 	}
-	t.write(w)
+	t.Write(w)
 }

@@ -160,19 +160,19 @@ func describeSteps[T any](w io.Writer, r Report, head []string, words int, all s
 	if r.Step != "" {
 		head, words = append([]string{"FROM"}, head...), words+1
 	}
-	t := table{}
-	t.add(head...)
+	t := Table{}
+	t.Add(head...)
 	for column := words; column < len(head); column++ {
-		t.numbers = append(t.numbers, column)
+		t.Numbers = append(t.Numbers, column)
 	}
 	for _, one := range list[:min(len(list), maxReportLines)] {
 		start, cells := row(one)
 		if r.Step != "" {
 			cells = append([]string{start.Format(reportTime)}, cells...)
 		}
-		t.add(cells...)
+		t.Add(cells...)
 	}
-	t.write(w)
+	t.Write(w)
 	rest(w, len(list)-maxReportLines, ", listed by "+all)
 }
 

@@ -118,8 +118,8 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 		say(w, "no request has come yet")
 		return
 	}
-	t := table{numbers: []int{1, 2, 3, 4, 5}}
-	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "STATE")
+	t := Table{Numbers: []int{1, 2, 3, 4, 5}}
+	t.Add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "STATE")
 	for _, one := range l.Sites {
 		state := one.Word()
 		for _, b := range one.Breakers {
@@ -127,9 +127,9 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 				state += ", tries " + In(b.Until, now)
 			}
 		}
-		t.add(one.Name, fmt.Sprint(one.Requests), fmt.Sprint(one.LastMinute), Size(one.In), Size(one.Out), fmt.Sprint(one.Held), cmp.Or(one.LimitedBy, "-"), state)
+		t.Add(one.Name, fmt.Sprint(one.Requests), fmt.Sprint(one.LastMinute), Size(one.In), Size(one.Out), fmt.Sprint(one.Held), cmp.Or(one.LimitedBy, "-"), state)
 	}
-	t.write(w)
+	t.Write(w)
 	rest(w, l.Count-len(l.Sites), "")
 }
 
@@ -139,12 +139,12 @@ func (s Process) DescribeSites(w io.Writer) {
 		return
 	}
 	heading(w, "sites")
-	t := table{numbers: []int{1, 2, 3}}
-	t.add("SITE", "REQUESTS", "RECEIVED", "SENT")
+	t := Table{Numbers: []int{1, 2, 3}}
+	t.Add("SITE", "REQUESTS", "RECEIVED", "SENT")
 	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
-		t.add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
+		t.Add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
 	}
-	t.write(w)
+	t.Write(w)
 	rest(w, s.SiteCount-min(len(s.Sites), mostDescribed), "; abide sites lists them")
 }
 
@@ -293,14 +293,14 @@ func (s Process) DescribeUnread(w io.Writer) {
 		return
 	}
 	heading(w, Number(int(s.Unread.Connections), "https connection", "https connections")+" passed unread; limits of the requests inside are not seen")
-	t := table{numbers: []int{1}}
-	t.add("SITE", "CONNECTIONS", "WHY")
+	t := Table{Numbers: []int{1}}
+	t.Add("SITE", "CONNECTIONS", "WHY")
 	for _, site := range s.Unread.Sites[:min(len(s.Unread.Sites), mostDescribed)] {
 		for _, one := range site.Reasons {
-			t.add(site.Site, fmt.Sprint(one.Connections), one.Why())
+			t.Add(site.Site, fmt.Sprint(one.Connections), one.Why())
 		}
 	}
-	t.write(w)
+	t.Write(w)
 	if more := s.Unread.SiteCount - min(len(s.Unread.Sites), mostDescribed); more > 0 {
 		say(w, "and %s", Number(more, "other site", "other sites"))
 	}

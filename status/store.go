@@ -194,15 +194,15 @@ func (s Process) DescribeStore(w io.Writer, now time.Time) {
 	default:
 		heading(w, Number(s.Store.Count, "instance", "instances"))
 	}
-	t := table{}
-	t.add("INSTANCE", "SEEN", "")
+	t := Table{}
+	t.Add("INSTANCE", "SEEN", "")
 	for _, one := range s.Store.Members {
 		self := ""
 		if one.Self {
 			self = "this one"
 		}
-		t.add(one.Name, Ago(one.Seen, now), self)
+		t.Add(one.Name, Ago(one.Seen, now), self)
 	}
-	t.write(w)
+	t.Write(w)
 	rest(w, s.Store.Count-len(s.Store.Members), "")
 }

@@ -42,13 +42,13 @@ func (t Tokens) Describe(w io.Writer, now time.Time) {
 		return
 	}
 	heading(w, "limits learned without a token")
-	rows := table{}
-	rows.add("SITE", "LIMIT", "LEFT", "RESETS")
+	rows := Table{}
+	rows.Add("SITE", "LIMIT", "LEFT", "RESETS")
 	scarce := slices.SortedStableFunc(slices.Values(t.Limits), func(a, b Announced) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
 	for _, one := range scarce[:min(len(scarce), mostTabled)] {
-		rows.add(append([]string{one.Site}, one.cells(now, "")...)...)
+		rows.Add(append([]string{one.Site}, one.cells(now, "")...)...)
 	}
-	rows.write(w)
+	rows.Write(w)
 	rest(w, len(scarce)-mostTabled, ", of which more is left")
 }
 
@@ -153,8 +153,8 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 		p.describeAccounts(w)
 		return
 	}
-	rows, several := table{numbers: []int{2, 3, 4}}, p.Sites() > 1
-	rows.add("TOKEN", "STATE", "USES", "REFUSED", "DENIED", "LIMIT", "LEFT", "RESETS")
+	rows, several := Table{Numbers: []int{2, 3, 4}}, p.Sites() > 1
+	rows.Add("TOKEN", "STATE", "USES", "REFUSED", "DENIED", "LIMIT", "LEFT", "RESETS")
 	for _, one := range p.Tokens {
 		first := []string{one.Label, standing(one.State, one.Until, one.Reason(), now), fmt.Sprint(one.Uses), fmt.Sprint(one.Refusals), fmt.Sprint(one.Denials)}
 		var lines [][]string
@@ -178,10 +178,10 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 			if i > 0 {
 				first = make([]string, len(first))
 			}
-			rows.add(append(first, line...)...)
+			rows.Add(append(first, line...)...)
 		}
 	}
-	rows.write(w)
+	rows.Write(w)
 	p.describeAccounts(w)
 }
 

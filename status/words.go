@@ -272,14 +272,14 @@ func say(w io.Writer, format string, args ...any) {
 // maxCell bounds the characters of a line of a cell, and maxLines the lines.
 const maxCell, maxLines = 64, 8
 
-// table is rows for people, in columns as wide as what is in them.
-type table struct {
-	numbers []int // columns whose cells stand to the right
+// Table is rows for people, in columns as wide as what is in them.
+type Table struct {
+	Numbers []int // columns whose cells stand to the right
 	rows    [][]string
 }
 
-// add has no cell that can steer a terminal. A long cell takes several lines, but for a name in the first column.
-func (t *table) add(cells ...string) {
+// Add adds a row. It has no cell that can steer a terminal. A long cell takes several lines, but for a name in the first column.
+func (t *Table) Add(cells ...string) {
 	first := len(t.rows)
 	for i, cell := range cells {
 		lines := []string{strings.Map(Printable, strings.ToValidUTF8(cell, "\uFFFD"))}
@@ -298,7 +298,8 @@ func (t *table) add(cells ...string) {
 	}
 }
 
-func (t *table) write(w io.Writer) {
+// Write writes the rows.
+func (t *Table) Write(w io.Writer) {
 	var widths []int
 	for _, row := range t.rows {
 		for i, one := range row {
@@ -313,7 +314,7 @@ func (t *table) write(w io.Writer) {
 		var line strings.Builder
 		for i, one := range row {
 			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(one))
-			if slices.Contains(t.numbers, i) {
+			if slices.Contains(t.Numbers, i) {
 				line.WriteString(space + one)
 			} else {
 				line.WriteString(one + space)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/status"
 )
@@ -171,20 +170,12 @@ func (r *Result) DescribeWhatIfs(w io.Writer) {
 	if len(r.WhatIfs) == 0 {
 		return
 	}
-	rows := [][3]string{{"WHAT IF", "ENDS IN", "DIFFERENCE"}}
+	t := status.Table{}
+	t.Add("WHAT IF", "ENDS IN", "DIFFERENCE")
 	for _, one := range r.WhatIfs {
-		rows = append(rows, [3]string{one.Change, one.ends(), one.difference(r.Seconds)})
+		t.Add(one.Change, one.ends(), one.difference(r.Seconds))
 	}
-	var widths [2]int
-	for _, row := range rows {
-		for i := range widths {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
-		}
-	}
-	for _, row := range rows {
-		text := fmt.Sprintf("%-*s  %-*s  %s", widths[0], row[0], widths[1], row[1], row[2])
-		fmt.Fprintln(w, strings.TrimRight(strings.Map(status.Printable, text), " "))
-	}
+	t.Write(w)
 }
 
 // ends formats the end of the changed scenario.
