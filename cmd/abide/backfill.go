@@ -28,7 +28,7 @@ import (
 
 func backfillCommand() *cobra.Command {
 	var flags struct {
-		dry, again, json, quiet, schema bool
+		dry, try, again, json, quiet, schema bool
 	}
 	cmd := &cobra.Command{
 		Use:   "backfill [flags] JOB.yaml",
@@ -50,6 +50,7 @@ The exit status is 0 when every unit is done, and 1 when some failed or are
 incomplete: "abide jobs show NAME" tells why, and the same command tries these
 again. docs/jobs.md has every form of a job file.`,
 		Example: `  abide backfill --dry-run orders.yaml
+  abide backfill --try orders.yaml
   abide backfill orders.yaml`,
 		Args: arguments(func(cmd *cobra.Command, args []string) error {
 			if flags.schema {
@@ -61,6 +62,7 @@ again. docs/jobs.md has every form of a job file.`,
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of job files")
 	cmd.Flags().BoolVar(&flags.dry, "dry-run", false, "print the plan and the first requests, and send nothing")
 	cmd.Flags().BoolVar(&flags.again, "again", false, "fetch all units again, also those that are done")
+	cmd.Flags().BoolVar(&flags.try, "try", false, "ask for one page, store nothing, and show what the job makes of it")
 	cmd.Flags().Bool("retry-failed", false, "")
 	_ = cmd.Flags().MarkDeprecated("retry-failed", "each run tries units again that failed or are incomplete") // the flag is there
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print the progress as JSON lines on standard output")
@@ -77,6 +79,9 @@ again. docs/jobs.md has every form of a job file.`,
 		}
 		if job.Collect.Every > 0 {
 			return usage(errors.New(args[0] + " has every, so it is for \"abide collect\""))
+		}
+		if flags.try {
+			return tryJob(cmd, job)
 		}
 		if flags.dry {
 			return dryRun(cmd.OutOrStdout(), job)
@@ -108,7 +113,7 @@ const progressEvery = 500 * time.Millisecond
 func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress, all bool) error {
 	caught := catchSignals(cmd.Context())
 	defer caught.close()
-	j, err := openJob(cmd, job, errs)
+	j, err := openJob(cmd, job, errs, true)
 	if err != nil {
 		return err
 	}
@@ -125,10 +130,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	if n > 0 {
 		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
 	}
-	b := backfill.New(backfill.Options{
-		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, j.output),
-		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
-	})
+	b := j.backfill(cmd.Context())
 	j.expose(b)
 	err = runShown(caught.stop, b, show)
 	if errors.Is(err, context.Canceled) && caught.stop.Err() != nil {
@@ -142,6 +144,14 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 			countText(int(last.Units.Failed), "unit"), status.Number(int(last.Units.Incomplete), "is", "are"), last.Units.Total, job.Name)}
 	}
 	return nil
+}
+
+// backfill prepares the backfill of the process.
+func (j *jobProcess) backfill(ctx context.Context) *backfill.Backfill {
+	return backfill.New(backfill.Options{
+		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, j.output),
+		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
+	})
 }
 
 // runShown runs a backfill and shows its progress meanwhile.
@@ -164,6 +174,18 @@ func showWhile(every time.Duration, show func(now time.Time), run func() error) 
 	defer showing.Wait()
 	defer end()
 	return run()
+}
+
+// tryJob asks for one page of a job, and shows what the job makes of it.
+func tryJob(cmd *cobra.Command, job *jobfile.Job) error {
+	caught := catchSignals(cmd.Context())
+	defer caught.close()
+	j, err := openJob(cmd, job, cmd.ErrOrStderr(), false)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	return j.backfill(caught.stop).Try(caught.stop, cmd.OutOrStdout())
 }
 
 // shownRequests is the number of requests that a dry run prints.

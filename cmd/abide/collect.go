@@ -65,7 +65,7 @@ of each target, such as its ETag, outlives a restart.`,
 func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, written func(*output.Record) error) error {
 	caught := catchSignals(cmd.Context())
 	defer caught.close()
-	j, err := openJob(cmd, job, cmd.ErrOrStderr())
+	j, err := openJob(cmd, job, cmd.ErrOrStderr(), true)
 	if err != nil {
 		return err
 	}

@@ -60,9 +60,9 @@ func loadJob(path string) (*jobfile.Job, error) {
 	return jobfile.Load(policy.Source{Path: path, Data: data, Environ: os.Environ()})
 }
 
-// openJob opens what a job needs: its output, and its way to sites. The log goes to errs. The
-// caller must close it.
-func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProcess, err error) {
+// openJob opens what a job needs: its way to sites, and its output if something is to be stored. The
+// log goes to errs. The caller must close it.
+func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) (_ *jobProcess, err error) {
 	s, err := sourceOf(cmd)
 	if err != nil {
 		return nil, err
@@ -90,15 +90,17 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 			j.close()
 		}
 	}()
-	if j.output, err = output.Open(cmd.Context(), job.Output, output.Options{}); err != nil {
-		return nil, err
-	}
-	kind := kindOf(job)
-	j.records, err = j.output.Job(cmd.Context(), output.Description{
-		Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(), History: kind == collects,
-	})
-	if err != nil {
-		return nil, err
+	if stores {
+		if j.output, err = output.Open(cmd.Context(), job.Output, output.Options{}); err != nil {
+			return nil, err
+		}
+		kind := kindOf(job)
+		j.records, err = j.output.Job(cmd.Context(), output.Description{
+			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(), History: kind == collects,
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	roots := rootsOfJob(p)
 	proxy, err := proxyOfJob(cmd, roots)

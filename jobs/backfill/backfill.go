@@ -79,9 +79,8 @@ func New(o Options) *Backfill {
 // errFinished is for a worker when no unit is left.
 var errFinished = errors.New("no unit is left")
 
-// Run works until no unit is left, or until ctx is done. Then it ends its claims, so that
-// another process goes on at their checkpoints. Units that fail are no error.
-func (b *Backfill) Run(ctx context.Context) (err error) {
+// prepare reads the paths of the job.
+func (b *Backfill) prepare() (err error) {
 	if b.extractor, err = records.New(b.options.Job); err != nil {
 		return err
 	}
@@ -90,6 +89,15 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 		if b.paths[i], err = records.ParsePath(rule.Path); err != nil {
 			return fmt.Errorf("errors: %w", err)
 		}
+	}
+	return nil
+}
+
+// Run works until no unit is left, or until ctx is done. Then it ends its claims, so that
+// another process goes on at their checkpoints. Units that fail are no error.
+func (b *Backfill) Run(ctx context.Context) (err error) {
+	if err := b.prepare(); err != nil {
+		return err
 	}
 	if err := b.addUnits(ctx); err != nil {
 		return err

@@ -1,0 +1,90 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A try shows what a job makes of its first page, in each style of pages. It sends one request, shows no secret and
+// stores nothing.
+func TestATryShowsWhatAJobMakesOfItsFirstPage(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		from := 0
+		for _, name := range []string{"cursor", "offset"} {
+			_, _ = fmt.Sscan(r.URL.Query().Get(name), &from)
+		}
+		list := []string{}
+		for i := from; i < min(from+20, 50); i++ {
+			list = append(list, fmt.Sprintf(`{"order_id": %d, "customer": {"name": "n%[1]d"}, "tags": ["x"], "total": 1.5}`, i))
+		}
+		records := "[" + strings.Join(list, ",") + "]"
+		switch r.URL.Path {
+		case "/cursor":
+			next := "null"
+			if from < 40 {
+				next = fmt.Sprintf("%q", fmt.Sprint(from+20))
+			}
+			_, _ = fmt.Fprintf(w, `{"data": {"items": %s, "others": [{"a": 1}]}, "meta": {"next_cursor": %s}}`, records, next)
+		case "/offset":
+			_, _ = fmt.Fprintf(w, `{"results": %s, "total": 50}`, records)
+		case "/link":
+			if from < 40 {
+				w.Header().Set("Link", fmt.Sprintf(`</link?offset=%d>; rel="next"`, from+20))
+			}
+			_, _ = fmt.Fprint(w, records)
+		case "/one":
+			_, _ = fmt.Fprint(w, `{"id": "\u009b31m", "name": "\u001b[2J", "mails": [{"a": 1}, {"a": 2}]}`)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprint(w, `{"message": "bad credentials"}`)
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	run := func(want int, args ...string) *daemon {
+		t.Helper()
+		d := launch(t, dir, nil, append([]string{"backfill"}, args...)...)
+		if d.status() != want {
+			t.Errorf("%q: status %d\n%s%s", args, d.status(), d.out, d.log)
+		}
+		return d
+	}
+	for _, c := range []struct {
+		path, keys string
+		status     int
+		want       string
+	}{
+		{"cursor", "records: data.items\nid: order_id\npaginate: auto", 0, `pages follow by the cursor in "meta.next_cursor", which the parameter "cursor" carries` + "\nthe job finds 20 records, and the next page is /cursor?cursor=20"},
+		{"cursor", "records: data.items\nid: order_id", 1, "the unit would be incomplete: "},
+		{"cursor", "records: items", 1, `page 1 has no "items"`},
+		{"cursor", "records: data.items\nid: nothing", 1, `record 1 of page 1 has no "nothing"`},
+		{"offset", "records: results\nid: order_id\npaginate: offset", 0, "the job finds 20 records, and the next page is /offset?offset=20"},
+		{"offset", "records: results\nid: order_id\npaginate: page", 0, "the next page is /offset?page=2"},
+		{"link", "id: order_id\npaginate: link", 0, "the next page is /link?offset=20"},
+		{"one", "", 0, "the job finds 1 record, and no page follows"},
+		{"one", "errors: [{path: mails, then: skip}]", 0, "errors says: skip"},
+		{"locked", "", 1, "bad credentials"},
+	} {
+		asked.Store(0)
+		write(t, filepath.Join(dir, "job.yaml"), "name: orders\nrequest: {url: http://api.test/"+c.path+", headers: {Authorization: Bearer hunter2}}\n"+c.keys+"\n")
+		d := run(c.status, "--try", "job.yaml")
+		all := d.out.String() + d.log.String()
+		if asked.Load() != 1 || !strings.Contains(all, c.want) || !strings.Contains(all, "Authorization: (hidden)") || strings.Contains(all, "hunter2") || strings.ContainsAny(all, "\u009b\x1b") {
+			t.Errorf("%s, %s: %d requests, want %q\n%s", c.path, c.keys, asked.Load(), c.want, all)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.db*")); len(left) > 0 {
+		t.Errorf("the tries left %q", left)
+	}
+}
