@@ -20,7 +20,7 @@ type pages struct {
 	sites    *sites
 
 	past   cached[page.Past]
-	advice cached[[]status.Advice]
+	advice cached[status.AdviceList]
 	jobs   cached[[]status.Job]
 	store  cached[status.Store]
 }
@@ -48,7 +48,8 @@ func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Fact
 		f.Known = append(f.Known, *one)
 	}
 	f.Past = p.past.get(now, isNew, func() page.Past { return pastOf(ctx, p.o.Process, now) })
-	f.Advice = p.advice.get(now, isNew, func() []status.Advice { return p.o.Process.Advice(now).Advice })
+	advised := p.advice.get(now, isNew, func() status.AdviceList { return p.o.Process.Advice(now) })
+	f.Advice, f.Counted = advised.Advice, advised.Since
 	f.Jobs = p.jobs.get(now, isNew, func() []status.Job { return p.o.Process.Jobs(ctx) })
 	return f
 }

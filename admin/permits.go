@@ -173,15 +173,14 @@ type settlement struct {
 }
 
 func (p *permits) settleOne(id string, end status.PermitEnd) settlement {
-	err := p.from.SettlePermit(id, end)
+	err, code := p.from.SettlePermit(id, end), http.StatusBadRequest
 	var missing status.Missing
-	switch {
-	case err == nil:
+	if err == nil {
 		return settlement{ID: id, Settled: true, Status: http.StatusOK}
-	case errors.As(err, &missing):
-		return settlement{ID: shorten.To(mostQuoted, id), Status: http.StatusNotFound, Detail: status.ErrorLine(err)}
+	} else if errors.As(err, &missing) {
+		code = http.StatusNotFound
 	}
-	return settlement{ID: shorten.To(mostQuoted, id), Status: http.StatusBadRequest, Detail: status.ErrorLine(err)}
+	return settlement{ID: shorten.To(mostQuoted, id), Status: code, Detail: status.ErrorLine(err)}
 }
 
 // settleAll says what became of each of a list.

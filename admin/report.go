@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -36,12 +37,8 @@ func (q ReportQuery) Check(now time.Time) error {
 
 // Encode is the query as that of a URL.
 func (q ReportQuery) Encode() string {
-	values := url.Values{}
-	for name, value := range map[string]string{"by": q.By, "site": q.Site, "since": q.Since, "until": q.Until, "step": q.Step} {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
+	values := url.Values{"by": {q.By}, "site": {q.Site}, "since": {q.Since}, "until": {q.Until}, "step": {q.Step}}
+	maps.DeleteFunc(values, func(_ string, v []string) bool { return v[0] == "" })
 	return values.Encode()
 }
 
@@ -95,9 +92,7 @@ func report(from reporter, w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
 	case r.URL.Path == pastPath:
-		var text strings.Builder
-		all.Describe(&text)
-		show(w, "past", map[string]any{"Site": q.Site, "JSON": template.URL("/api/v1/report?" + q.Encode()), "Text": text.String()})
+		show(w, "past", map[string]any{"Site": q.Site, "JSON": template.URL("/api/v1/report?" + q.Encode()), "Report": all})
 	default:
 		answerJSON(w, all)
 	}

@@ -39,7 +39,7 @@ func TestAReportIsAskedForByItsParts(t *testing.T) {
 	if r := b.get("/past?site=x.test&since=24h"); r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") || !strings.Contains(r.body, "<h2>x.test in the past</h2>") || !strings.Contains(r.body, "3 answers 402") || !strings.Contains(r.body, `href="/api/v1/report?since=24h&amp;site=x.test"`) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
-	if r := b.get("/past?step=2m"); r.StatusCode != 400 || !strings.Contains(r.body, "<h2>Nothing was changed</h2>") {
+	if r := b.get("/past?step=2m"); r.StatusCode != 400 || !strings.Contains(r.body, "<h2>This was not done</h2>") {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
 	if r := b.get("/api/v1/report?site=ill"); r.StatusCode != 503 {

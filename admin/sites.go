@@ -238,12 +238,9 @@ func listHolds(from Proxy, w http.ResponseWriter, r *http.Request) {
 	}
 	list := from.Holds(query.Get("site"), most+1)
 	more := len(list) > most
-	list = list[:min(len(list), most)]
+	list = append([]status.Hold{}, list[:min(len(list), most)]...)
 	for i := range list {
 		list[i].Until, list[i].Expected = list[i].Until.UTC(), list[i].Expected.UTC()
-	}
-	if list == nil {
-		list = []status.Hold{}
 	}
 	answerJSON(w, status.HoldList{Holds: list, More: more})
 }

@@ -27,10 +27,7 @@ func (v *overview) answer(w http.ResponseWriter, r *http.Request) {
 
 // now returns the state of the process, with the requests that wait and the state of the store.
 func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
-	p, checks := v.o.Policy(), v.o.Process.Ready()
-	if checks == nil {
-		checks = []status.Check{}
-	}
+	p, checks := v.o.Policy(), append([]status.Check{}, v.o.Process.Ready()...)
 	s := status.Process{
 		Version: v.o.Version, Go: runtime.Version(),
 		Started: v.o.Started.UTC(), Uptime: time.Since(v.o.Started).Seconds(),
@@ -118,10 +115,7 @@ func reload(by Process, w http.ResponseWriter, r *http.Request) {
 		answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: status.ErrorLine(err), Faults: FaultsOf(err)})
 		return
 	}
-	if changes == nil {
-		changes = []string{}
-	}
-	answerJSON(w, status.Reloaded{Reloaded: true, Changes: changes})
+	answerJSON(w, status.Reloaded{Reloaded: true, Changes: append([]string{}, changes...)})
 }
 
 // jobs are the endpoints about jobs.

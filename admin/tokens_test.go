@@ -298,7 +298,7 @@ func TestThePageShowsTokens(t *testing.T) {
 	for _, want := range []string{
 		`<summary><b>twitter</b> 1 of 4 tokens can go now <span`, `<summary><b>empty</b> 0 of 0 tokens can go now <span`,
 		`<th scope="row">news/ü 1 <small>shares its account with twin</small></th>`, `<span class="t-word ready">ready</span></span></td>`,
-		`12 of 75 left, resets in 9 min `, `>Left of 75 per 15m for GET /2/tweets/*; GET /1</th>`, `<small>others use 25 %</small>`, `<span>learning</span></div>`,
+		`12 of 75 left, <span class="whole">resets in 9 min `, `>Left of 75 per 15m for GET /2/tweets/*; GET /1</th>`, `<small>others use 25 %</small>`, `<span>learning</span></div>`,
 		`<span class="t-word cooling">cooling</span>, ends in 3 min `, `<small>Retry-After</small>`, "<td>1\u202f234</td><td>1</td><td>0</td>",
 		`<small>GET /x: spent, ends in `, `<th scope="row">open.test <small>60 per 1m</small></th>`, ` 59 of 60 left</td>`, "nothing learned yet",
 	} {

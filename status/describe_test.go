@@ -32,7 +32,7 @@ func TestTheStatusIsATableForPeople(t *testing.T) {
 	}
 	var b strings.Builder
 	s.Describe(&b)
-	DescribeTroubles(&b, s.Troubles(all, nil, nil, nil, now))
+	DescribeTroubles(&b, s.Troubles(all, nil, nil, AdviceList{}, now))
 	all.Describe(&b, now)
 	s.DescribeWaiting(&b, now)
 	want := `abide v1.2.3 at 127.0.0.1:3128: not ready, up 1h1m1s
@@ -110,7 +110,7 @@ func TestAFaultOfTheStoreIsToldOnce(t *testing.T) {
 		Store: &Store{Kind: "shared", Since: midday, Err: why},
 	}
 	var b strings.Builder
-	DescribeTroubles(&b, s.Troubles(Tokens{}, nil, nil, nil, midday))
+	DescribeTroubles(&b, s.Troubles(Tokens{}, nil, nil, AdviceList{}, midday))
 	s.DescribeStore(&b, midday.Add(time.Minute))
 	if n := strings.Count(b.String(), why); n != 1 {
 		t.Errorf("it is told %d times: %s", n, b.String())
@@ -140,7 +140,7 @@ func TestSeveralTroublesSayTheFirstTimes(t *testing.T) {
 			"2 limits of q.test: 9 per day is used up: a, b (the first has more in 1 h 00 min)",
 		},
 	} {
-		list := Process{Breakers: c.breakers}.Troubles(Tokens{}, c.forecasts, nil, nil, midday)
+		list := Process{Breakers: c.breakers}.Troubles(Tokens{}, c.forecasts, nil, AdviceList{}, midday)
 		if len(list) != 1 || list[0].String() != c.want {
 			t.Errorf("%v, want %s", list, c.want)
 		}
@@ -159,7 +159,7 @@ func TestManySitesThatWaitAlikeAreOneRow(t *testing.T) {
 		holds = append(holds, Hold{Site: "a.test", Limit: "5 in flight"})
 	}
 	sum := SumWaits(holds)
-	if len(sum.List) != 2 || sum.N != 222 || sum.More || sum.List[0].N != 213 || sum.List[0].Sites != 142 || sum.List[0].At() != "s001.test and 141 more" || sum.List[0].Ends(midday) != "in 1 s" || sum.List[1].At() != "a.test" || sum.Most["s007.test"] != "1 request per 1s" {
+	if len(sum.List) != 2 || sum.N != 222 || sum.More || sum.List[0].N != 213 || sum.List[0].Sites != 142 || sum.List[0].At() != "s001.test and 141 more" || sum.List[0].Ends(midday) != "in 1 s to 2 min 22 s" || sum.List[1].At() != "a.test" || sum.Most["s007.test"] != "1 request per 1s" {
 		t.Errorf("%+v", sum)
 	}
 	holds = nil

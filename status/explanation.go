@@ -423,9 +423,5 @@ func (l ExplainedLimit) name() string { return Forecast{Limit: l.Limit, Of: l.Of
 
 // next says when the limit would let the request go.
 func (l ExplainedLimit) next(now time.Time) string {
-	at := l.Next
-	if l.Cooling.After(at) {
-		at = l.Cooling
-	}
-	return when(at, now)
+	return when(Later(l.Next, l.Cooling), now)
 }

@@ -61,6 +61,8 @@ type Wait struct {
 	Asks  bool      `json:"asks_store,omitempty"`
 	N     int       `json:"requests"`
 	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero: when something is over
+	// Last tells, of many sites, when the first request of the last of them may go; zero: when something is over.
+	Last time.Time `json:"last_until,omitzero"`
 }
 
 // At names the site, and counts the others.
@@ -76,7 +78,11 @@ func (w Wait) Ends(now time.Time) string {
 	if w.Until.IsZero() && IsPause(w.Limit) {
 		return "the site is resumed"
 	}
-	return In(w.Until, now)
+	first, last := In(w.Until, now), Ahead(w.Last, now)
+	if w.Sites > 1 && last != "" && last != first {
+		return first + " to " + strings.TrimPrefix(last, "in ")
+	}
+	return first
 }
 
 // pauses names what holds requests beside limits, by the words of the queue.
@@ -177,9 +183,9 @@ func joined(list []Wait) []Wait {
 		case count[what] < manySites:
 			rows = append(rows, one)
 		case there:
-			rows[i].N, rows[i].Until = rows[i].N+one.N, earlier(rows[i].Until, one.Until)
+			rows[i].N, rows[i].Until, rows[i].Last = rows[i].N+one.N, earlier(rows[i].Until, one.Until), Later(rows[i].Last, one.Until)
 		default:
-			one.Sites, at[what] = count[what], len(rows)
+			one.Sites, one.Last, at[what] = count[what], one.Until, len(rows)
 			rows = append(rows, one)
 		}
 	}

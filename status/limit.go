@@ -58,6 +58,11 @@ func (l Limit) LeftShare() float64 {
 	return float64(l.Left) / float64(whole)
 }
 
+// ScarcestFirst is a copy of limits, sorted by the part that is left.
+func ScarcestFirst[L interface{ LeftShare() float64 }](list []L) []L {
+	return slices.SortedStableFunc(slices.Values(list), func(a, b L) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
+}
+
 // LeftText says how much of the limit is left, in its unit: "40 of 900", or "3.4/s now" for an
 // adaptive limit.
 func (l Limit) LeftText() string {

@@ -92,25 +92,28 @@ const (
 	reportTime     = "2006-01-02 15:04"
 )
 
-// Describe prints the report for people, without rows whose numbers all round to nothing.
+// Period names the time of the report.
+func (r Report) Period() string {
+	return r.Since.UTC().Format(reportTime) + " to " + r.Until.UTC().Format(reportTime) + " UTC"
+}
+
+// Describe prints the report for people.
 func (r Report) Describe(w io.Writer) {
-	r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row ReportRow) bool {
-		return row.Requests+row.Refusals+row.In+row.Out == 0 && seconds(row.Waited) == "0s"
-	})
-	r.Limits = slices.DeleteFunc(slices.Clone(r.Limits), func(b ReportBlocked) bool {
-		return seconds(b.Held) == "0s" && seconds(b.Busy) == "0s"
-	})
-	say(w, "%s to %s UTC", r.Since.UTC().Format(reportTime), r.Until.UTC().Format(reportTime))
-	say(w, "")
-	first, limits := len(r.Rows) > shortReport, len(r.Limits) > 0
-	if limits && first {
-		r.describeLimits(w)
+	say(w, "%s", r.Period())
+	for _, one := range r.Tables() {
 		say(w, "")
-	}
-	r.describeRows(w)
-	if limits && !first {
-		say(w, "")
-		r.describeLimits(w)
+		t := Table{}
+		t.Add(one.Head...)
+		for column := one.Words; column < len(one.Head); column++ {
+			t.Numbers = append(t.Numbers, column)
+		}
+		for _, cells := range one.Rows {
+			t.Add(cells...)
+		}
+		t.Write(w)
+		for _, note := range one.Notes {
+			say(w, "%s", note)
+		}
 	}
 	describeList(w, "failed", r.Sentences("clients"))
 	describeList(w, "denied", r.Denied)
@@ -128,52 +131,73 @@ func describeList[T any](w io.Writer, title string, list []T) {
 	rest(w, len(list)-maxReportLines, "; --json lists all")
 }
 
-func (r Report) describeRows(w io.Writer) {
-	if len(r.Rows) == 0 {
-		say(w, "no request was recorded in this time")
-		return
-	}
+// ReportTable is a part of a report for people. The first Words columns have words, the others numbers.
+type ReportTable struct {
+	Title string
+	Head  []string
+	Words int
+	Rows  [][]string
+	Notes []string
+}
+
+// Tables are the rows and the limits, without those whose numbers all round to nothing: limits are first where there are
+// many rows.
+func (r Report) Tables() []ReportTable {
 	columns := 6 // without SENT, where no request has a body
 	if slices.ContainsFunc(r.Rows, func(row ReportRow) bool { return row.Out > 0 }) {
 		columns++
 	}
-	head := []string{strings.ToUpper(r.By), "REQUESTS", "REFUSED", "WAITED", "PER REQUEST", "RECEIVED", "SENT"}[:columns]
-	describeSteps(w, r, head, 1, "--csv and --json; those that waited longest are above", r.Rows, func(row ReportRow) (time.Time, []string) {
+	rows := tabled(r, ReportTable{Title: "Requests by " + r.By, Head: []string{strings.ToUpper(r.By), "REQUESTS", "REFUSED", "WAITED", "PER REQUEST", "RECEIVED", "SENT"}[:columns], Words: 1}, "--csv and --json; those that waited longest are above", r.Rows, func(row ReportRow) (time.Time, []string) {
 		each := "-"
 		if row.Requests > 0 {
 			each = seconds(row.Waited / float64(row.Requests))
 		}
+		if row.Requests+row.Refusals+row.In+row.Out == 0 && seconds(row.Waited) == "0s" {
+			return row.Start, nil
+		}
 		return row.Start, []string{row.Title(), fmt.Sprint(row.Requests), fmt.Sprint(row.Refusals), seconds(row.Waited), each, Size(uint64(max(row.In, 0))), Size(uint64(max(row.Out, 0)))}[:columns]
 	})
-	say(w, "bytes of bodies; abide status also counts headers and TLS")
-}
-
-func (r Report) describeLimits(w io.Writer) {
-	describeSteps(w, r, []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}, 2, "--json", r.Limits, func(b ReportBlocked) (time.Time, []string) {
+	if rows.Notes = append(rows.Notes, "bytes of bodies; abide status also counts headers and TLS"); len(rows.Rows) == 0 {
+		rows = ReportTable{Title: rows.Title, Notes: []string{"no request was recorded in this time"}}
+	}
+	limits := tabled(r, ReportTable{Title: "What held requests", Head: []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}, Words: 2}, "--json", r.Limits, func(b ReportBlocked) (time.Time, []string) {
+		if seconds(b.Held) == "0s" && seconds(b.Busy) == "0s" {
+			return b.Start, nil
+		}
 		return b.Start, []string{LimitName(b.Limit), b.Site, seconds(b.Held), seconds(b.Busy)}
 	})
+	switch {
+	case len(limits.Rows) == 0:
+		return []ReportTable{rows}
+	case len(rows.Rows) > shortReport:
+		return []ReportTable{limits, rows}
+	}
+	return []ReportTable{rows, limits}
 }
 
-// describeSteps prints the first of a list as a table whose first columns are words, with the start of each where the
-// report has steps. all says where all are listed.
-func describeSteps[T any](w io.Writer, r Report, head []string, words int, all string, list []T, row func(T) (time.Time, []string)) {
+// tabled fills a table with the first of a list, and the start of each where the report has steps. row returns no cells for
+// what is left out; all says where all are listed.
+func tabled[T any](r Report, t ReportTable, all string, list []T, row func(T) (time.Time, []string)) ReportTable {
 	if r.Step != "" {
-		head, words = append([]string{"FROM"}, head...), words+1
+		t.Head, t.Words = append([]string{"FROM"}, t.Head...), t.Words+1
 	}
-	t := Table{}
-	t.Add(head...)
-	for column := words; column < len(head); column++ {
-		t.Numbers = append(t.Numbers, column)
-	}
-	for _, one := range list[:min(len(list), maxReportLines)] {
+	more := 0
+	for _, one := range list {
 		start, cells := row(one)
-		if r.Step != "" {
-			cells = append([]string{start.Format(reportTime)}, cells...)
+		switch {
+		case len(cells) == 0:
+		case len(t.Rows) == maxReportLines:
+			more++
+		case r.Step != "":
+			t.Rows = append(t.Rows, append([]string{start.Format(reportTime)}, cells...))
+		default:
+			t.Rows = append(t.Rows, cells)
 		}
-		t.Add(cells...)
 	}
-	t.Write(w)
-	rest(w, len(list)-maxReportLines, ", listed by "+all)
+	if more > 0 {
+		t.Notes = []string{"and " + Number(more, "other", "others") + ", listed by " + all}
+	}
+	return t
 }
 
 // CSV writes the rows as comma-separated values, with a head.

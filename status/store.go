@@ -145,16 +145,12 @@ func (s Store) Sentence(now time.Time) string {
 	if !s.Fails() {
 		return text
 	}
-	what := "the state file cannot be written"
+	what, end := "the state file cannot be written", LostMeanwhile
 	if s.Kind == StoreShared {
-		what = "the store does not answer"
+		what, end = "the store does not answer", ""
 		if s.Answered {
 			what = "the store does not do what it is asked"
 		}
-	}
-	end := LostMeanwhile
-	if s.Kind == StoreShared {
-		end = ""
 	}
 	return fmt.Sprintf("%s, but %s %s, for %s: %s%s", text, what,
 		Since(s.Since, now), Long(max(now.Sub(s.Since), 0)), cmp.Or(Line(s.Err), "it does not say why"), end)

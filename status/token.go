@@ -123,9 +123,8 @@ func (t *Token) exhausted(now time.Time) (list []Announced) {
 func (t *Token) usedUp(now time.Time) map[Routes]time.Time {
 	used := map[Routes]time.Time{}
 	for _, l := range t.exhausted(now) {
-		if at := (Routes{l.Site, l.Route}); l.Reset.After(used[at]) {
-			used[at] = l.Reset
-		}
+		at := Routes{l.Site, l.Route}
+		used[at] = Later(used[at], l.Reset)
 	}
 	maps.DeleteFunc(used, func(at Routes, _ time.Time) bool { return at.Of != "" && !used[Routes{at.Site, ""}].IsZero() })
 	return used

@@ -45,9 +45,7 @@ func (p Pool) Groups(now time.Time) (list []TokenGroup) {
 		if until.Before(g.First) {
 			g.First = until
 		}
-		if until.After(g.Last) {
-			g.Last = until
-		}
+		g.Last = Later(g.Last, until)
 	}
 	healthy := func(g TokenGroup) int {
 		if g.State == "ready" && g.Reason == "" {

@@ -44,7 +44,7 @@ func (t Tokens) Describe(w io.Writer, now time.Time) {
 	heading(w, "limits learned without a token")
 	rows := Table{}
 	rows.Add("SITE", "LIMIT", "LEFT", "RESETS")
-	scarce := slices.SortedStableFunc(slices.Values(t.Limits), func(a, b Announced) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
+	scarce := ScarcestFirst(t.Limits)
 	for _, one := range scarce[:min(len(scarce), mostTabled)] {
 		rows.Add(append([]string{one.Site}, one.cells(now, "")...)...)
 	}

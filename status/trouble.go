@@ -16,6 +16,7 @@ type Trouble struct {
 	Sites      []string // of each of them, "" for none
 	Of         string   // " of the pool api", "" for none
 	Reason     string
+	Loss       string // what clients lose by it, which changes while it lasts; "" for nothing that is known
 	Until      string
 	Tone       string // class: "bad", or "warm" for what works all the same
 	Site       string // the site that a button resumes, "" for none
@@ -24,6 +25,7 @@ type Trouble struct {
 	at          string    // the site of the first of the things, "" for none
 	verb        string    // what happens to the first of the things at next, such as "tried again "
 	next, since time.Time // the first of such times; zero: none is known
+	answered    uint64    // requests that abide answered itself instead of asking the things
 }
 
 // What names the things.
@@ -40,9 +42,9 @@ func (t Trouble) Key() string { return t.Kind + t.Many + t.Of + t.Site + t.Reaso
 // Why is the reason, with the names of several things.
 func (t Trouble) Why() string {
 	if len(t.Names) < 2 {
-		return t.Reason
+		return t.Reason + t.Loss
 	}
-	return t.Reason + ": " + FirstOf(t.Names, 3)
+	return t.Reason + t.Loss + ": " + FirstOf(t.Names, 3)
 }
 
 // String describes the trouble in a line.
@@ -66,6 +68,9 @@ func (t Trouble) Tried() []string {
 // tried is the verb of what abide asks again.
 const tried = "tried again "
 
+// longPause is the shortest rest of a pause that a site asked for which is told of as wrong: shorter ones are usual.
+const longPause = 2 * time.Minute
+
 // troubles collects what is wrong.
 type troubles struct {
 	list []Trouble
@@ -85,7 +90,7 @@ func (all *troubles) add(name string, t Trouble) {
 	}
 	same := &all.list[i]
 	same.Names, same.Sites, same.Tone = append(same.Names, name), append(same.Sites, t.at), min(same.Tone, t.Tone)
-	same.next, same.since = earlier(same.next, t.next), earlier(same.since, t.since)
+	same.next, same.since, same.answered = earlier(same.next, t.next), earlier(same.since, t.since), same.answered+t.answered
 }
 
 // until says what is next, and since when it is so: of several things, those of the first.
@@ -108,7 +113,7 @@ func (t *Trouble) until(started, now time.Time) string {
 }
 
 // Troubles lists what is wrong, that of abide itself first, then what does not work at all.
-func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advice []Advice, now time.Time) []Trouble {
+func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advised AdviceList, now time.Time) []Trouble {
 	all := &troubles{at: map[string]int{}, now: now}
 	for _, one := range s.Checks {
 		if one.Name == Draining {
@@ -121,7 +126,7 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 			all.add(one.Name, Trouble{Many: "checks", Reason: one.Detail, Tone: "warm"})
 		}
 	}
-	first, waits := len(all.list), cmp.Or(s.Waiting, &Waits{}).List
+	first, waits, advice := len(all.list), cmp.Or(s.Waiting, &Waits{}).List, advised.Advice
 	for _, one := range s.Breakers {
 		tone, many := "bad", "sites"
 		if one.Backend != "" {
@@ -139,7 +144,18 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 		}
 		// A trial is over in a moment, so its row is that of a site that is left alone.
 		state := BreakerWord(strings.TrimPrefix(one.State, "half-"))
-		all.add(one.Name(), Trouble{Many: many, Reason: state + ": " + why, Tone: tone, at: one.Site, verb: tried, next: next, since: one.Since})
+		trouble := Trouble{Many: many, Reason: state + ": " + why, Tone: tone, at: one.Site, verb: tried, next: next, since: one.Since}
+		for _, c := range s.Codes[one.Site] {
+			if one.Backend == "" && strings.HasPrefix(c.Reason, ByAbide) {
+				trouble.answered += c.Answers
+			}
+		}
+		all.add(one.Name(), trouble)
+	}
+	for _, one := range waits {
+		if what := one.For(); what == "a pause: "+one.Why && Later(one.Until, one.Last).Sub(now) >= longPause && !slices.ContainsFunc(s.Breakers, func(b Breaker) bool { return b.Site == one.Site }) {
+			all.add(one.At(), Trouble{Reason: "no request goes, because of " + what, Until: "requests go again " + one.Ends(now), Tone: "warm", at: one.Site})
+		}
 	}
 	told := map[string]bool{} // what is in the row of the limit or pause that causes it
 	lost := func(site, because string) (loss, tone string) {
@@ -153,17 +169,17 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 	for _, one := range forecasts {
 		if one.Long() && one.Left <= 0 {
 			loss, tone := lost(one.Site, one.Limit)
-			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up" + loss, verb: "has more ", next: one.Ends, Tone: tone, at: one.Site})
+			all.add(one.Of, Trouble{Kind: one.Site, Many: "limits of " + one.Site, Reason: one.Limit + " is used up", Loss: loss, verb: "has more ", next: one.Ends, Tone: tone, at: one.Site})
 		}
 	}
 	for _, one := range s.Paused {
 		loss, tone := lost(one.Site, ByPause)
-		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given") + loss, Until: "until it is resumed", verb: "is resumed ", next: one.Until, Tone: tone, Site: one.Site, at: one.Site})
+		all.add(one.Site, Trouble{Reason: "paused " + Ago(one.Since, now) + ": " + cmp.Or(one.Reason, "no reason was given"), Loss: loss, Until: "until it is resumed", verb: "is resumed ", next: one.Until, Tone: tone, Site: one.Site, at: one.Site})
 	}
 	for _, one := range advice {
 		for _, site := range append([]string{one.Site}, one.Others...) {
 			if one.Loses() && !told[one.Text] {
-				all.add(site, Trouble{Many: "sites", Reason: one.said() + " " + one.Change, Until: "in the last hour", Tone: "bad", at: site})
+				all.add(site, Trouble{Many: "sites", Reason: one.said() + " " + one.Change, Until: Since(advised.Since, now), Tone: "bad", at: site})
 			}
 		}
 	}
@@ -184,7 +200,11 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advic
 		}
 	}
 	for i := range all.list {
-		all.list[i].Until = all.list[i].until(s.Started, now)
+		trouble := &all.list[i]
+		trouble.Until = trouble.until(s.Started, now)
+		if trouble.answered > 0 {
+			trouble.Loss = fmt.Sprintf("; abide itself answered %s since the start", Number(int(trouble.answered), "request", "requests"))
+		}
 	}
 	slices.SortStableFunc(all.list[first:], func(a, b Trouble) int { return strings.Compare(a.Tone, b.Tone) })
 	return all.list

@@ -218,6 +218,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // Since says since when something is so, with the date if that is a day or more, "" for zero.
 func Since(at, now time.Time) string {
 	switch {

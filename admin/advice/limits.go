@@ -277,10 +277,7 @@ func (f *Facts) ends(site string, now, then budget) string {
 	if last.IsZero() {
 		return ""
 	}
-	at := last.Add(-sooner)
-	if at.Before(f.Now) {
-		at = f.Now
-	}
+	at := status.Later(last.Add(-sooner), f.Now)
 	return fmt.Sprintf(", and the %d requests that wait now would have gone by %s instead of %s UTC", waits.Held, clock(at, f.Now), clock(last, f.Now))
 }
 
@@ -312,10 +309,7 @@ func belowAnnounced(f *Facts) (list []status.Advice) {
 // leastAnnounced is the lowest rate that a site announces, per second; 0: none is known.
 func leastAnnounced(limits []status.Announced) (lowest float64) {
 	for _, one := range limits {
-		if one.Limit <= 0 || one.Window <= 0 {
-			continue
-		}
-		if perSecond := float64(one.Limit) / one.Window; lowest == 0 || perSecond < lowest {
+		if perSecond := float64(one.Limit) / one.Window; one.Limit > 0 && one.Window > 0 && (lowest == 0 || perSecond < lowest) {
 			lowest = perSecond
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -20,8 +21,6 @@ type recent struct {
 	changed time.Time // when beginAnew was called last
 }
 
-func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
-
 type minute struct {
 	start, from time.Time // of the minute, and of what is counted in it
 	store.History
@@ -31,7 +30,7 @@ type minute struct {
 // add has what was counted in a minute, by a process that began then or before it, and forgets what is too old.
 func (r *recent) add(start, began time.Time, h store.History) {
 	if !h.Empty() {
-		r.minutes = append(r.minutes, minute{start: start, from: later(start, began), History: h})
+		r.minutes = append(r.minutes, minute{start: start, from: status.Later(start, began), History: h})
 	}
 	r.forget(start)
 }

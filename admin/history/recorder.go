@@ -142,9 +142,7 @@ func (r *Recorder) Load(ctx context.Context, now time.Time) {
 	_ = last.UnmarshalText(documents[begun])
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last.After(r.recent.changed) {
-		r.recent.changed = last
-	}
+	r.recent.changed = status.Later(r.recent.changed, last)
 	r.recent.load(h)
 }
 

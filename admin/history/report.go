@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -23,13 +24,13 @@ func (r *Recorder) Recent(now time.Time, over time.Duration) (h store.History, s
 		since = minutes[0].start
 	}
 	if fresh := r.unrecorded(now); !fresh.Empty() {
-		minutes = append(slices.Clone(minutes), minute{start: present, from: later(present, r.began), History: fresh})
+		minutes = append(slices.Clone(minutes), minute{start: present, from: status.Later(present, r.began), History: fresh})
 	}
 	all, counted := sums{}, time.Time{}
 	for _, m := range minutes {
 		all.add(m.History)
 		end := slices.MinFunc([]time.Time{m.start.Add(time.Minute), now}, time.Time.Compare)
-		active += max(end.Sub(later(m.from, counted)), 0) // a minute may be there twice: of the file, and of this process
+		active += max(end.Sub(status.Later(m.from, counted)), 0) // a minute may be there twice: of the file, and of this process
 		counted = end
 	}
 	if changed := r.recent.changed; changed.After(since) {

@@ -31,6 +31,7 @@ type Facts struct {
 	Holds     []status.Hold // those that wait, at most status.MaxHolds
 	Jobs      []status.Job
 	Advice    []status.Advice
+	Counted   time.Time // Advice is from what was counted since then; zero: not known
 	Past      Past
 	Samples   history.Snapshot
 
@@ -85,7 +86,7 @@ func (f *Facts) filtered() *Facts {
 
 // wrong lists what is wrong.
 func (f *Facts) wrong(now time.Time) []status.Trouble {
-	return f.Troubles(f.Tokens, f.Forecasts, f.Jobs, f.Advice, now)
+	return f.Troubles(f.Tokens, f.Forecasts, f.Jobs, status.AdviceList{Since: f.Counted, Advice: f.Advice}, now)
 }
 
 // only returns the items of a list that are wanted.

@@ -21,10 +21,7 @@ type limitBar struct {
 
 // barOf is a limit as a bar.
 func barOf(l *status.Limit) limitBar {
-	b := limitBar{Site: l.Site, Name: l.Limit, Left: leftWords(l.LeftText()), Shared: l.Shared, Used: -1}
-	if l.Of != "" {
-		b.Name += " of " + l.Of
-	}
+	b := limitBar{Site: l.Site, Name: status.Forecast{Limit: l.Limit, Of: l.Of}.Name(), Left: leftWords(l.LeftText()), Shared: l.Shared, Used: -1}
 	if share := l.LeftShare(); share <= 1 {
 		b.Used = 100 - int(100*max(share, 0))
 	}
@@ -37,11 +34,6 @@ func leftWords(text string) string {
 		text += " left"
 	}
 	return text
-}
-
-// scarcestFirst sorts limits by the part that is left.
-func scarcestFirst(list []status.Limit) {
-	slices.SortStableFunc(list, func(a, b status.Limit) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
 }
 
 // limitGroup is limits of one kind.
@@ -166,8 +158,7 @@ func writtenOf(f *Facts, now time.Time) folded[limitBar] {
 			unused = append(unused, status.Limit{Site: site.Name, Limit: "set, and not asked for yet", Left: -1})
 		}
 	}
-	scarcestFirst(all)
-	return fold(append(unused, all...), 0, func(l status.Limit) limitBar {
+	return fold(append(unused, status.ScarcestFirst(all)...), 0, func(l status.Limit) limitBar {
 		bar := barOf(&l)
 		bar.Set, bar.In = set[l.Site], status.Ahead(cmp.Or(l.Reset, ends[limitOf{l.Site, l.Limit, l.Of}]), now)
 		return bar

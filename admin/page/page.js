@@ -123,6 +123,16 @@
 		silence = setTimeout(() => { answered.textContent = ""; }, 8000);
 	}
 
+	// outcome says what became of the try of a site, if that is known within some seconds.
+	async function outcome(site) {
+		for (let asked = 0; asked < 5; asked++) {
+			await new Promise((resolve) => { setTimeout(resolve, 1200); });
+			const { breaker } = await (await fetch(new URL("/api/v1/sites/" + encodeURIComponent(site), location.origin))).json();
+			if (breaker === "open") return answer(site + " was tried, and failed again");
+			if (breaker === "closed") return answer(site + " was tried, and answers again");
+		}
+	}
+
 	fold(document);
 	const sent = sessionStorage.getItem("focus"); // the form after which the page was loaded again
 	sessionStorage.removeItem("focus");
@@ -160,7 +170,9 @@
 		for (const old of [form.lastElementChild, form.nextElementSibling]) {
 			if (old?.classList.contains("refused")) old.remove();
 		}
-		if (refused) {
+		if (refused && source.readyState !== EventSource.OPEN) {
+			answer("Nothing was changed: " + refused); // beside the form it would be faint, as all is that is old
+		} else if (refused) {
 			const text = document.createElement("p");
 			text.className = "refused bad";
 			text.setAttribute("role", "alert");
@@ -174,6 +186,8 @@
 			const button = event.submitter;
 			moved = -Infinity; // what the press has changed is shown at once
 			answer(button?.dataset.done ?? `${button?.ariaLabel ?? button?.textContent}: done`);
+			const tried = form.querySelectorAll("[name=site]");
+			if (button?.value === "try" && tried.length === 1) outcome(tried[0].value).catch(() => {}); // a lost connection is told
 		}
 	});
 

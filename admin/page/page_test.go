@@ -192,13 +192,13 @@ func TestLimitsOfTokensAreNamedOnce(t *testing.T) {
 	others := five
 	others.Foreign = .5
 	f := &Facts{Tokens: status.Tokens{Pools: []status.Pool{{Name: "p", Count: 3, Tokens: []status.Token{
-		{Label: "a", State: "ready", Limits: []status.Announced{five, day}}, {Label: "b", State: "ready", Limits: []status.Announced{day, others}}, {Label: "c", State: "ready", Limits: []status.Announced{{Site: "a.test", Title: "7 per 1m", Limit: 7}}},
+		{Label: "0", State: "ready", Limits: []status.Announced{{Site: "a.test", Title: "5 per 1s, measured", Limit: 5, Remaining: 1}, day}}, {Label: "a", State: "quarantined", Limits: []status.Announced{five, day}}, {Label: "b", State: "ready", Limits: []status.Announced{day, others}}, {Label: "c", State: "ready", Limits: []status.Announced{{Site: "a.test", Title: "7 per 1m", Limit: 7}}},
 	}}}}}
 	text := rendered(t, f)
 	_, text, _ = strings.Cut(text, `<table class="stack tokens">`)
 	text, _, _ = strings.Cut(text, "</table>")
-	inOrder(t, text, "Left of 5 per 1s; 90 per day</th>", ">a</th>", "1 of 5 left</span></div>", "80 of 90 left</span></div>", ">b</th>", "1 of 5 left</span> <small>others use 50 %</small></div>", ">c</th>", "<small>7 per 1m</small>")
-	if strings.Count(text, "5 per 1s") != 1 {
+	inOrder(t, text, "Left of 5 per 1s; 90 per day</th>", ">a</th>", `<div class="limit"><span>1 of 5 left</span></div>`, "80 of 90 left</span></div>", ">0</th>", "<small>5 per 1s, measured</small>", ">b</th>", "1 of 5 left</span> <small>others use 50 %</small></div>", ">c</th>", "<small>7 per 1m</small>")
+	if strings.Count(text, "5 per 1s") != 2 {
 		t.Error("a limit is named in each row")
 	}
 }
@@ -281,7 +281,7 @@ func TestATokenOfWhichAWrittenLimitIsUsedUpIsSpent(t *testing.T) {
 		{Label: "b", State: "spent", Until: noon.Add(5 * time.Second), Why: "nothing is left", Written: tokenLimits(0, noon.Add(5*time.Second))},
 	}}
 	text := rendered(t, &Facts{Tokens: status.Tokens{Pools: []status.Pool{pool}}})
-	inOrder(t, text, "1 of 2 tokens can go now", "1 ready</span>", "1 spent</span>", `<b class="t-word spent">1 spent</b>: 3 requests per 10s by token; free in 5 s; b`, ">b</th>", "0 of 3 left, resets in 5 s", ">a</th>", "1 of 3 left")
+	inOrder(t, text, "1 of 2 tokens can go now", "1 ready</span>", "1 spent</span>", `<b class="t-word spent">1 spent</b>: 3 requests per 10s by token; free in 5 s; b`, ">b</th>", `0 of 3 left, <span class="whole">resets in 5 s</span>`, ">a</th>", "1 of 3 left")
 }
 
 // TestALimitThatHoldsHasTheLengthOfItsWindows: of a limit whose site does not say it, where it was measured.

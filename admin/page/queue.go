@@ -32,7 +32,9 @@ type queueTable struct {
 	N       int
 	More    bool
 	Longest float64   // in seconds
-	Last    time.Time // when the last of them goes; zero: not known
+	Last    time.Time // when the last of those goes of which that is known; zero: of none, or not of all and soon
+	LastAt  string    // its site
+	Known   bool      // when each goes
 }
 
 // queueOf sums up requests that wait, by limit and by site, client and priority: most of them first.
@@ -42,7 +44,8 @@ func queueOf(f *Facts, learnt []*learned, now time.Time) (t queueTable) {
 		priority     int
 	}
 	t.N, t.More = min(len(f.Holds), status.MaxHolds), len(f.Holds) > status.MaxHolds
-	rows, known := map[key]*queueRow{}, !t.More
+	rows := map[key]*queueRow{}
+	t.Known = !t.More
 	for i := range f.Holds[:t.N] {
 		hold := &f.Holds[i]
 		at := key{hold.Site, hold.Client, hold.Priority}
@@ -53,11 +56,12 @@ func queueOf(f *Facts, learnt []*learned, now time.Time) (t queueTable) {
 		}
 		row.N++
 		row.Longest, t.Longest = max(row.Longest, hold.Waited), max(t.Longest, hold.Waited)
-		if known = known && !hold.Expected.IsZero(); known && hold.Expected.After(t.Last) {
-			t.Last = hold.Expected
+		t.Known = t.Known && !hold.Expected.IsZero()
+		if goes := cmp.Or(hold.Expected, hold.Until); goes.After(t.Last) {
+			t.Last, t.LastAt = goes, hold.Site
 		}
 	}
-	if !known {
+	if !t.Known && t.Last.Sub(now) < time.Minute {
 		t.Last = time.Time{}
 	}
 	all := slices.SortedFunc(maps.Values(rows), func(a, b *queueRow) int {

@@ -63,11 +63,11 @@ func sitesOf(f *Facts, wrong []status.Trouble, learnt []*learned, now time.Time)
 	return t
 }
 
-// busier sorts sites of which something is wrong first, in the order of what is wrong, then those where requests wait, then by the requests of the last
+// busier sorts sites of which something is wrong first, in the order of what is wrong and of their names, then those where requests wait, then by the requests of the last
 // minutes, as far as these differ by half, and by what was counted: no rows change places all the time.
 func busier(a, b siteRow) int {
 	return cmp.Or(
-		cmp.Compare(a.wrong, b.wrong), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(math.Ilogb(b.recent), math.Ilogb(a.recent)), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
+		cmp.Compare(a.wrong, b.wrong), min(-a.wrong, 1)*cmp.Compare(a.Name, b.Name), cmp.Compare(min(b.Held, 1), min(a.Held, 1)), cmp.Compare(math.Ilogb(b.recent), math.Ilogb(a.recent)), cmp.Compare(b.Site.Bytes(), a.Site.Bytes()),
 		cmp.Compare(b.Site.Counts.Requests, a.Site.Counts.Requests), cmp.Compare(a.Name, b.Name),
 	)
 }
@@ -76,8 +76,7 @@ func busier(a, b siteRow) int {
 // is used; nil where nothing is. A limit of which each token, client and the like has its own is one
 // bar for all of them.
 func limitingBar(site *status.Site, learnt []*learned, now time.Time) *limitBar {
-	list := summed(site.Limits)
-	scarcestFirst(list)
+	list := status.ScarcestFirst(summed(site.Limits))
 	for i := range list {
 		bar := barOf(&list[i])
 		name, _, _ := strings.Cut(bar.Name, ", ")

@@ -59,7 +59,7 @@ type tokenRow struct {
 type poolView struct {
 	*status.Pool
 	Counts []stateCount
-	Of     []string   // the limits of the first row that has some: other rows do not name them again
+	Of     []string   // the limits of most of the rows, which do not name them again
 	Rows   []tokenRow // those that cannot go first
 	Now    time.Time
 }
@@ -74,7 +74,7 @@ type stateCount struct {
 func poolOf(p *status.Pool, from *history.Snapshot, now time.Time) poolView {
 	v := poolView{Pool: p, Now: now, Counts: countsOf(p.Tokens, now)}
 	end := cmp.Or(from.End, now.Truncate(history.Step).Add(history.Step))
-	several, list := p.Sites() > 1, slices.Clone(p.Tokens)
+	several, list, rows := p.Sites() > 1, slices.Clone(p.Tokens), map[string]int{} // :: limits → rows that have them
 	slices.SortStableFunc(list, func(a, b status.Token) int { return cmp.Compare(history.StateOf(&b, now), history.StateOf(&a, now)) })
 	for _, t := range list[:min(len(list), status.MaxListed)] {
 		row := tokenRow{Token: t, Tone: stateNames[history.StateOf(&t, now)], More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
@@ -85,16 +85,19 @@ func poolOf(p *status.Pool, from *history.Snapshot, now time.Time) poolView {
 			row.Scarce = append(row.Scarce, bar)
 		}
 		slices.SortStableFunc(row.Scarce, func(a, b limitBar) int { return cmp.Compare(a.Name, b.Name) })
-		if len(v.Of) == 0 {
-			v.Of = lists.Map(row.Scarce, func(b limitBar) string { return strings.Split(b.Name, "; ")[0] })
+		names := lists.Map(row.Scarce, func(b limitBar) string { return strings.Split(b.Name, "; ")[0] })
+		if rows[fmt.Sprint(names)] += min(len(names), 1); rows[fmt.Sprint(names)] > rows[fmt.Sprint(v.Of)] {
+			v.Of = names
 		}
+		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], now, end)
+		v.Rows = append(v.Rows, row)
+	}
+	for _, row := range v.Rows {
 		for i, name := range v.Of[:min(len(v.Of), len(row.Scarce))] {
 			if limit, notes, _ := strings.Cut(row.Scarce[i].Name, "; "); limit == name {
 				row.Scarce[i].Name = notes
 			}
 		}
-		row.Timeline = timelineOf(&t, from.Tokens[history.TokenKey{Pool: p.Name, Label: t.Label}], now, end)
-		v.Rows = append(v.Rows, row)
 	}
 	return v
 }
@@ -142,9 +145,7 @@ func lastOf(t *status.Token, now time.Time) time.Time {
 	case "ready":
 		last = t.Partly(now)
 		for _, one := range t.Routes {
-			if one.Until.After(last) {
-				last = one.Until
-			}
+			last = status.Later(last, one.Until)
 		}
 	}
 	return last
@@ -191,8 +192,7 @@ const maxScarce = 2
 
 // scarceOf are the limits of a token that have the least left.
 func scarceOf(limits []status.Announced, several bool, now time.Time) (bars []limitBar) {
-	sorted := slices.SortedStableFunc(slices.Values(limits), func(a, b status.Announced) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
-	for _, one := range sorted[:min(len(sorted), maxScarce)] {
+	for _, one := range status.ScarcestFirst(limits)[:min(len(limits), maxScarce)] {
 		bars = append(bars, announcedBar(&one, several, now))
 	}
 	return bars

@@ -60,8 +60,8 @@ const docs = "https://github.com/abide-proxy/abide/blob/main/docs/"
 // document matches the names of documents in a text.
 var document = regexp.MustCompile(`docs/([a-z0-9-]+\.md)#?([a-z0-9-]*)`)
 
-// columns matches what stands between the columns of a table of text.
-var columns = regexp.MustCompile("  +")
+// days matches a duration of days and hours.
+var days = regexp.MustCompile(`^(\d+)d(\d+)h$`)
 
 // linked is a text in which the names of documents are links.
 func linked(text string) template.HTML {
@@ -99,7 +99,12 @@ var templates = template.Must(template.New("page").Funcs(template.FuncMap{
 	"name": func(name string) template.HTML {
 		return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(name), ".", ".<wbr>")) // a line may end after a dot
 	}, "since": status.Since, "in": status.In, "ago": status.Ago, "ahead": status.Ahead, "docs": func(part string) string { return docs + part },
-	"cells":     func(line string) []string { return columns.Split(strings.TrimSpace(line), -1) },
+	"amount": func(cell string) string { // of a report: "5 001", "4 h 28 min"
+		if strings.Trim(cell, "0123456789") == "" {
+			return status.Grouped(cell)
+		}
+		return status.Spelled(days.ReplaceAllString(cell, "$1 d $2 h"))
+	},
 	"sparkHalf": func(points []float32) spark { return sparkOf(points, 2) },
 }).ParseFS(templateFiles, "*.html"))
 

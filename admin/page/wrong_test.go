@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -160,12 +161,80 @@ func TestNumbersDoNotRunIntoEachOther(t *testing.T) {
 	inOrder(t, rendered(t, f), `>a.test</a> <a href="#h-sites"> and 2 more</a>`, `<b>2</b> <span class="faint small">for up to 49 s</span>`)
 }
 
-// TestAReportIsTables: lines of a report with columns are tables, in which each value has its name.
+// TestAReportIsTables: with a heading each, in which each value has its name, and is written as elsewhere on the page.
 func TestAReportIsTables(t *testing.T) {
-	text := "2026-03-01 12:00 to 2026-03-02 12:00 UTC\n\nSITE    REQUESTS  PER REQUEST\na.test        12         1m3s\n<b>            3           0s\n\nfailed\n\na.test: 2 answers 502\n"
+	long := strings.Repeat("sub.", 30) + "test"
+	r := status.Report{By: "site", Since: noon, Until: noon.Add(24 * time.Hour), Rows: []status.ReportRow{{Name: long, Requests: 5001, Waited: 16083}, {Name: "<b>", Requests: 2, Waited: 4.608}, {Name: "5m", Requests: 1, Waited: 270000}}}
+	r.Limits = []status.ReportBlocked{{Site: "a.test", Limit: "5001 per 1m", Held: 145, Busy: 9}}
+	r.Add("a.test", "499: 5s", 7)
 	var b strings.Builder
-	if err := Show(&b, "past", map[string]any{"Site": "", "JSON": "/", "Text": text}); err != nil {
+	if err := Show(&b, "past", map[string]any{"Site": "", "JSON": "/", "Report": r}); err != nil {
 		t.Fatal(err)
 	}
-	inOrder(t, b.String(), "<p>2026-03-01 12:00 to", `<th scope="col" class="text">SITE</th><th scope="col">REQUESTS</th>`, `<td data-name="SITE" class="text">a.test</td><td data-name="REQUESTS">12</td><td data-name="PER REQUEST">1m3s</td>`, "&lt;b&gt;</td>", "</table>", "<p>failed</p>", "<p>a.test: 2 answers 502</p>")
+	inOrder(t, b.String(), "<p>2026-03-01 12:00 to 2026-03-02 12:00 UTC</p>", "<h3>Requests by site</h3>", `<th scope="col" class="text">SITE</th><th scope="col">REQUESTS</th>`,
+		`<td data-name="SITE" class="text">`+long+`</td><td data-name="REQUESTS">5 001</td><td data-name="REFUSED">0</td><td data-name="WAITED">4 h 28 min</td><td data-name="PER REQUEST">3.216 s</td>`,
+		"&lt;b&gt;</td>", ">2.304 s</td>", ">5m</td>", ">3 d 3 h</td>", "</table>", "<h3>What held requests</h3>", ">5001 per 1m</td>", ">2 min 25 s</td>", "<h3>Failed</h3>", "<p>7 requests given up by clients", "docs time-outs</a>")
+	b.Reset()
+	if err := Show(&b, "past", map[string]any{"Site": "", "JSON": "/", "Report": status.Report{By: "site"}}); err != nil || !strings.Contains(b.String(), "no request was recorded in this time</p>") {
+		t.Error(err, b.String())
+	}
+}
+
+// TestWhatStandsStillForLongIsSaid: in the headline, whatever the rows are, and as wrong, also on the page of the site.
+func TestWhatStandsStillForLongIsSaid(t *testing.T) {
+	f := &Facts{Known: []status.Site{{Counts: status.Counts{Name: "long.test"}}, {Counts: status.Counts{Name: "brief.test"}}}}
+	for i := range 90 {
+		f.Holds = append(f.Holds, status.Hold{Site: fmt.Sprint("s", i%9, ".test"), Limit: fmt.Sprint(i%9, " per 1s"), Expected: noon.Add(3 * time.Second)})
+	}
+	f.Holds = append(f.Holds, status.Hold{Site: "brief.test", Why: "Retry-After", Until: noon.Add(time.Minute)}, status.Hold{Site: "long.test", Why: "Retry-After", Until: noon.Add(19*time.Minute + 4*time.Second)})
+	f.Waiting = status.SumWaits(f.Holds)
+	inOrder(t, rendered(t, f), "abide: 1 thing is wrong", `<a href="/?site=long.test">long.test</a></th><td class="text">no request goes, because of a pause: Retry-After</td><td><span class="whole">requests go again in 19 min 04 s</span>`,
+		`some go only in 19 min 04 s, to <a href="/?site=long.test">long.test</a></p>`)
+	f.Filter = "long.test"
+	inOrder(t, rendered(t, f), "What is wrong with long.test</h2>", "no request goes, because of")
+	f.Filter = "s1.test"
+	inOrder(t, rendered(t, f), `10</b> requests wait, the longest for 1 s; the last goes in 3 s, to`)
+}
+
+// TestPausesThatEndApartAreNotSaidToEndTogether: many sites in one row.
+func TestPausesThatEndApartAreNotSaidToEndTogether(t *testing.T) {
+	f := &Facts{}
+	for i := range 6 {
+		f.Holds = append(f.Holds, status.Hold{Site: fmt.Sprint("s", i, ".test"), Why: "Retry-After", Until: noon.Add(time.Duration(3+i*i*20) * time.Second)})
+	}
+	f.Waiting = status.SumWaits(f.Holds)
+	inOrder(t, rendered(t, f), "s0.test and 5 more</a></th>", "and 5 more</a></td><td>in 3 s to 8 min 23 s</td>")
+}
+
+// TestEquallyWrongSitesKeepTheirPlaces: whatever is counted of them.
+func TestEquallyWrongSitesKeepTheirPlaces(t *testing.T) {
+	f := &Facts{}
+	for i, name := range []string{"c.test", "b.test", "a.test"} {
+		f.Breakers = append(f.Breakers, status.Breaker{Site: name, State: "open", Why: "refused"})
+		f.Known = append(f.Known, status.Site{Counts: status.Counts{Name: name, Requests: uint64(9 - i), In: uint64(9 - i)}, Held: 1 - i%2})
+	}
+	inOrder(t, rendered(t, f), "ordered by", `"/?site=a.test"`, `"/?site=b.test"`, `"/?site=c.test"`)
+}
+
+// TestASiteThatIsDownSaysWhatClientsLose: the row stays the same one while the number grows.
+func TestASiteThatIsDownSaysWhatClientsLose(t *testing.T) {
+	f := &Facts{}
+	key := ""
+	for range 2 {
+		f.Breakers = []status.Breaker{{Site: "a.test", State: "open", Why: "refused"}, {Site: "b.test", State: "open", Why: "refused"}}
+		f.Failures.Add("a.test", "503: by abide: breaker", 102)
+		f.Failures.Add("a.test", "502", 7)
+		f.Failures.Add("b.test", "503: by abide: breaker", 1)
+		key += f.wrong(noon)[0].Key()
+	}
+	inOrder(t, rendered(t, f), `2 sites</th><td class="text">left alone: refused; abide itself answered 206 requests since the start: <a href="/?site=a.test">`)
+	if n := len(key) / 2; key[:n] != key[n:] {
+		t.Error("it is another row", key)
+	}
+}
+
+// TestAdviceSaysSinceWhenItCounts: after a reload it begins anew.
+func TestAdviceSaysSinceWhenItCounts(t *testing.T) {
+	f := &Facts{Counted: noon.Add(-90 * time.Second), Advice: []status.Advice{{Rule: status.GivenUp, Site: "a.test", Weight: 1, Lately: true, Text: "a.test: clients gave up 6 of 9 requests."}, {Rule: "limit", Text: "raise it"}}}
+	inOrder(t, rendered(t, f), "clients gave up 6 of 9 requests.", `<span class="whole">since 11:58:30 UTC</span>`, "Advice <small>from what was counted since 11:58:30 UTC</small>")
 }

@@ -1,13 +1,14 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -104,7 +105,9 @@ func barOf(part float64) string {
 }
 
 func (r *Result) describeCauses(line func(name, format string, args ...any)) {
-	name, several := "limited by", r.severalSites()
+	name := "limited by"
+	sites := slices.DeleteFunc(lists.Map(r.LimitedBy, func(c Cause) string { return c.Site }), func(site string) bool { return site == "" })
+	several := len(sites) > 0 && slices.Max(sites) != slices.Min(sites)
 	for i, c := range r.LimitedBy {
 		if i > 0 && (c.Share < leastShare || i >= mostCauses) {
 			break
@@ -115,18 +118,6 @@ func (r *Result) describeCauses(line func(name, format string, args ...any)) {
 	if name != "" {
 		line(name, "nothing")
 	}
-}
-
-// severalSites tells whether limits of more than one site have kept requests.
-func (r *Result) severalSites() bool {
-	first := ""
-	for _, c := range r.LimitedBy {
-		if c.Site != "" && first != "" && c.Site != first {
-			return true
-		}
-		first = cmp.Or(first, c.Site)
-	}
-	return false
 }
 
 // text is the cause for people.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/heap"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 const (
@@ -160,9 +161,7 @@ func (b *logReader) record(l *line) error {
 	if b.log.Began.IsZero() || began.Before(b.log.Began) {
 		b.log.Began = began
 	}
-	if l.Time.After(b.log.Ended) {
-		b.log.Ended = l.Time
-	}
+	b.log.Ended = status.Later(b.log.Ended, l.Time)
 	b.log.records, b.starts = append(b.log.records, r), append(b.starts, began)
 	return nil
 }

@@ -78,10 +78,8 @@ func (s *Scenario) targets() []policy.Target {
 
 // Pools are the names of the pools whose tokens the requests of the scenario need.
 func (s *Scenario) Pools(p *policy.Policy) (names []string) {
-	seen := map[string]bool{}
 	for _, t := range s.targets() {
-		if rule := p.Match(t).Rule; rule != nil && rule.Pool != "" && !seen[rule.Pool] {
-			seen[rule.Pool] = true
+		if rule := p.Match(t).Rule; rule != nil && rule.Pool != "" && !slices.Contains(names, rule.Pool) {
 			names = append(names, rule.Pool)
 		}
 	}

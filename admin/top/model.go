@@ -59,10 +59,8 @@ func (m *model) rows() []row {
 // siteList is the table of sites for a terminal of a width; 0: as wide as the texts are.
 func (m *model) siteList(rows []row, room int) list {
 	texts, used := siteTexts(rows)
-	var shown []placed
-	if room == 0 {
-		shown = everything(used)
-	} else {
+	shown := everything(used)
+	if room > 0 {
 		shown = layout(room, used)
 	}
 	var l list
@@ -105,7 +103,8 @@ func (m *model) tokenList() list {
 	for _, p := range m.now.tokens.Pools {
 		for _, t := range p.Tokens {
 			left, of, resets := "-", "-", "-"
-			if announced := scarcest(t.Limits); announced != nil {
+			if scarce := status.ScarcestFirst(t.Limits); len(scarce) > 0 {
+				announced := scarce[0]
 				left, of, resets = announced.LeftText(), announced.Site+": "+announced.Label(), cmp.Or(status.Ahead(announced.Reset, m.now.at), "-")
 			}
 			state := status.TokenWord(t.State)
@@ -116,16 +115,6 @@ func (m *model) tokenList() list {
 		}
 	}
 	return l
-}
-
-// scarcest is the limit with the smallest part left, nil without limits.
-func scarcest(limits []status.Announced) (least *status.Announced) {
-	for i := range limits {
-		if least == nil || limits[i].LeftShare() < least.LeftShare() {
-			least = &limits[i]
-		}
-	}
-	return least
 }
 
 // choose sorts by a column.

@@ -57,8 +57,8 @@ func Run(ctx context.Context, o Options) error {
 	on := o.Screen
 	if on == nil {
 		var err error
-		if on, err = newTerminal(); err != nil {
-			return err
+		if on, err = tcell.NewScreen(); err != nil {
+			return unusable(err)
 		}
 	}
 	s.app.SetScreen(&terminal{on, cancel})
@@ -178,20 +178,15 @@ type terminal struct {
 	failed func(err error)
 }
 
-// newTerminal is the terminal of the process.
-func newTerminal() (tcell.Screen, error) {
-	s, err := tcell.NewScreen()
-	if err != nil {
-		return nil, fmt.Errorf("this terminal cannot show the table (%w); --once prints it", err)
-	}
-	return s, nil
+func unusable(err error) error {
+	return fmt.Errorf("this terminal cannot show the table (%w); --once prints it", err)
 }
 
 // Init implements tcell.Screen.
 func (t *terminal) Init() error {
 	err := t.Screen.Init()
 	if err != nil {
-		t.failed(fmt.Errorf("this terminal cannot show the table (%w); --once prints it", err))
+		t.failed(unusable(err))
 	}
 	return err
 }

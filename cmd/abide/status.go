@@ -74,7 +74,7 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	}
 	now := time.Now()
 	said.process.Describe(text)
-	if wrong := said.process.Troubles(said.tokens, said.forecast, said.jobs, said.advice.Advice, now); len(wrong) > 0 {
+	if wrong := said.process.Troubles(said.tokens, said.forecast, said.jobs, said.advice, now); len(wrong) > 0 {
 		status.DescribeTroubles(text, wrong)
 		text.WriteString("\n")
 	}

@@ -351,7 +351,7 @@ func (o *Operator) ResumeSite(ctx context.Context, site string) (bool, error) {
 // ends no pause that a site has asked for. The error is a status.Missing.
 func (o *Operator) TrySite(site string) error {
 	if !slices.ContainsFunc(o.sees.Breakers(), func(b status.Breaker) bool { return b.Site == site && b.State != "closed" }) {
-		return status.Missing(fmt.Sprintf("%q does not fail, so it is asked anyway", site))
+		return status.Missing(fmt.Sprintf("%q does not fail: there is nothing to try, and a pause that it asked for stays", site))
 	}
 	o.sees.breakers.Try(site, o.sees.clock.Now())
 	o.sees.gate.EndPauses(site, func(now time.Time, why string, m limit.Meter) bool {
