@@ -91,16 +91,11 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 			func(n *yaml.Node, path string) { *idempotent = r.request(n, path) },
 			func() policy.Node { return policy.EitherNode(urlNode(), policy.ObjectNode(r.requestFields())) },
 		)),
-		policy.Optional("range", "The dates of the job. Each step is a unit.", policy.NewValue(r.dates, func() policy.Node {
-			return policy.ObjectNode(r.rangeFields(&Range{}, new(string), new(string)))
-		})),
+		policy.Optional("range", "The dates of the job. Each step is a unit.", r.dates()),
 		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, func() policy.Node {
 			return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1), policy.ObjectNode(r.itemFields(&Items{}, new(string))))
 		})),
-		policy.Optional("since", "The column of the records by which each run goes on, in place of range and items.", policy.NewValue(func(n *yaml.Node, path string) {
-			j.Since = &Since{}
-			r.d.Mapping(n, path, r.sinceFields(j.Since)...)
-		}, func() policy.Node { return policy.ObjectNode(r.sinceFields(&Since{})) })),
+		policy.Optional("since", "The column of the records by which each run goes on, in place of range and items.", r.since()),
 		policy.Optional("paginate", "How an answer leads to the next page.", policy.NewValue(r.paginate, func() policy.Node {
 			return policy.EitherNode(policy.WordNode(pageStyles...), policy.ObjectNode(r.pageFields()))
 		})),
@@ -121,15 +116,23 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		})),
 		policy.Optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.outputValue(&j.Output)),
 		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
-		policy.Optional("batch", "Several items in one request.", policy.NewValue(r.batch, func() policy.Node { return policy.ObjectNode(r.batchFields()) })),
+		policy.Optional("batch", "Several items in one request.", r.batch()),
 		policy.Optional("store", "Whether a collection stores what has changed, or all.", r.choice(&j.Collect.All, "changes", "all")),
 		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
 		policy.Optional("memory", "How much is in memory of answers that are not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Memory, policy.ParseSize, policy.SizeNode)),
 		policy.Optional("priority", "The priorities of some items.", policy.Sequence(r.d, &j.Collect.Priority, "", func(p *Priority) policy.Value {
 			p.Priority = policy.DefaultPriority
-			return policy.Object(r.d, r.priorityFields(p))
+			return policy.Object(r.d, []policy.Field{
+				policy.Required("items", "A pattern of items with *.", r.d.Label(&p.Items)),
+				policy.Required("priority", "0, the most urgent, to 7.", r.d.Number(&p.Priority, 0, policy.LowestPriority)),
+			})
 		})),
 	}
+}
+
+// object reads a mapping with some keys, and then calls check with the keys that are set.
+func (r *reader) object(check func(set map[string]*yaml.Node, path string), fields ...policy.Field) policy.Value {
+	return policy.NewValue(func(n *yaml.Node, path string) { check(r.d.Mapping(n, path, fields...), path) }, policy.Object(r.d, fields).Schema)
 }
 
 // choice reads one of two words; set tells whether it is the second.

@@ -16,51 +16,50 @@ import (
 )
 
 // dates reads the range of a job.
-func (r *reader) dates(n *yaml.Node, path string) {
+func (r *reader) dates() policy.Value {
 	to, first, last := &Range{Step: Step{1, "d"}, Zone: time.UTC}, "", ""
-	set := r.d.Mapping(n, path, r.rangeFields(to, &first, &last)...)
-	r.job.Range = to
-	if set["from"] == nil || set["to"] == nil || to.Zone == nil {
-		return
-	}
-	var err error
-	if to.From, err = parseDate(first, to.Zone); err != nil {
-		r.d.Fail(set["from"], path+".from", err)
-		return
-	}
-	now := time.Now().In(to.Zone)
-	last = cmp.Or(map[string]string{
-		"today": now.Format(time.DateOnly), "yesterday": now.AddDate(0, 0, -1).Format(time.DateOnly),
-		"now": to.Step.Before(now).Format("2006-01-02T15:04:05"),
-	}[last], last)
-	if to.To, err = parseDate(last, to.Zone); err != nil {
-		r.d.Fail(set["to"], path+".to", err)
-		return
-	}
-	to.To = to.Step.lastOf(to.To, last)
-	if to.To.Before(to.From) {
-		r.d.Failf(set["to"], path+".to", "is before from")
-	}
-}
-
-// rangeFields are the keys of the range of a job. first and last are its dates as they are written.
-func (r *reader) rangeFields(to *Range, first, last *string) []policy.Field {
-	return []policy.Field{
-		policy.Required("from", "The first date: 2025-01-31, 2025-01 or 2025-01-31T15:00.", r.plain(first)),
-		policy.Required("to", "The last date, which belongs to the range; or today, yesterday, or now for the last step that is over.", r.plain(last)),
+	return r.object(
+		func(set map[string]*yaml.Node, path string) {
+			r.job.Range = to
+			if set["from"] == nil || set["to"] == nil || to.Zone == nil {
+				return
+			}
+			var err error
+			if to.From, err = parseDate(first, to.Zone); err != nil {
+				r.d.Fail(set["from"], path+".from", err)
+				return
+			}
+			now := time.Now().In(to.Zone)
+			last = cmp.Or(map[string]string{
+				"today": now.Format(time.DateOnly), "yesterday": now.AddDate(0, 0, -1).Format(time.DateOnly),
+				"now": to.Step.Before(now).Format("2006-01-02T15:04:05"),
+			}[last], last)
+			if to.To, err = parseDate(last, to.Zone); err != nil {
+				r.d.Fail(set["to"], path+".to", err)
+				return
+			}
+			to.To = to.Step.lastOf(to.To, last)
+			if to.To.Before(to.From) {
+				r.d.Failf(set["to"], path+".to", "is before from")
+			}
+		},
+		policy.Required("from", "The first date: 2025-01-31, 2025-01 or 2025-01-31T15:00.", r.plain(&first)),
+		policy.Required("to", "The last date, which belongs to the range; or today, yesterday, or now for the last step that is over.", r.plain(&last)),
 		policy.Optional("step", "The length of a unit: 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, stepNode)),
 		policy.Optional("again", "The last part of the range, which each run fetches again, such as 3d.", policy.Parsed(r.d, &to.Again, parseStep, stepNode)),
 		policy.Optional("timezone", "The time zone of the dates, such as Europe/Berlin.", policy.Parsed(r.d, &to.Zone, parseZone, policy.TimezoneNode)),
-	}
+	)
 }
 
-// sinceFields are the keys of since.
-func (r *reader) sinceFields(to *Since) []policy.Field {
-	return []policy.Field{
+// since reads from where each run goes on.
+func (r *reader) since() policy.Value {
+	to := &Since{}
+	return r.object(
+		func(map[string]*yaml.Node, string) { r.job.Since = to },
 		policy.Required("column", "A column of columns with times, such as 2025-01-31T10:00:00Z, or with numbers.", r.d.Label(&to.Column)),
 		policy.Required("from", "What {since} is while there are no records: a time, or a number for numbers.", r.plain(&to.From)),
 		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h; a number for numbers.", policy.Parsed(r.d, &to.Lag, parseLag, func() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,9}\s*(?:h|d|w|mo|y)?\s*$`) })),
-	}
+	)
 }
 
 // plain reads a single value as it is.
@@ -243,25 +242,12 @@ func (r *reader) outputValue(to *Output) policy.Value {
 }
 
 // batch reads how several items go into one request.
-func (r *reader) batch(n *yaml.Node, path string) {
-	r.job.Collect.Batch = Batch{Size: 100, Join: ","}
-	r.d.Mapping(n, path, r.batchFields()...)
-}
-
-// batchFields are the keys of batch.
-func (r *reader) batchFields() []policy.Field {
-	to := &r.job.Collect.Batch
-	return []policy.Field{
+func (r *reader) batch() policy.Value {
+	to := Batch{Size: 100, Join: ","}
+	return r.object(
+		func(map[string]*yaml.Node, string) { r.job.Collect.Batch = to },
 		policy.Required("param", "The parameter of the query with the items.", r.d.Label(&to.Param)),
 		policy.Optional("size", "Items of a request, 100 if it is left out.", r.d.Number(&to.Size, 2, 10_000)),
 		policy.Optional("join", "What stands between items, a comma if it is left out.", r.plain(&to.Join)),
-	}
-}
-
-// priorityFields are the keys of a priority of items.
-func (r *reader) priorityFields(to *Priority) []policy.Field {
-	return []policy.Field{
-		policy.Required("items", "A pattern of items with *.", r.d.Label(&to.Items)),
-		policy.Required("priority", "0, the most urgent, to 7.", r.d.Number(&to.Priority, 0, policy.LowestPriority)),
-	}
+	)
 }
