@@ -98,9 +98,6 @@ func exhausted(now time.Time, h *hold) *Refusal {
 			first = b
 		}
 	}
-	if first.resource == nil {
-		return nil
-	}
 	return first.exhausted(now)
 }
 
@@ -174,19 +171,43 @@ func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
 	res.wakeAt(next)
 }
 
-// blockOf is the reason why the first hold of a group, which is on no waitlist, cannot take
+// blockOf is the reason why a hold, the first of a group that is on no waitlist, cannot take
 // needs: the resource that it has to wait for longest, or a resource where others come
-// first, as all do if the group is nil. Its resource is nil if there is none.
-func blockOf(now time.Time, aging time.Duration, g *group, needs []need) block {
+// first, as all do if it is in no group. Its resource is nil if there is none.
+func blockOf(now time.Time, aging time.Duration, h *hold, needs []need) block {
 	if b := longestBlock(now, now, needs); b.resource != nil {
 		return b
 	}
 	for _, n := range needs {
-		if on := n.resource.waitlist; on != nil && (g == nil || on.best(now, aging, g).group != g) {
+		if n.resource.claimed(now, aging, h, n.n) {
 			return block{resource: n.resource, at: n.resource.wake, behind: true}
 		}
 	}
 	return block{}
+}
+
+// claimed tells whether others come before a hold, and the resource does not have n units beside those that
+// the first of them and all of more urgent priorities want.
+func (r *resource) claimed(now time.Time, aging time.Duration, h *hold, n int64) bool {
+	if r.waitlist == nil || h.group == nil {
+		return r.waitlist != nil
+	}
+	first := r.waitlist.best(now, aging, h.group)
+	if first.group == h.group || r.meter == nil {
+		return first.group != h.group
+	}
+	wanted := int64(0)
+	for p := range h.priority {
+		wanted += r.wanted(p)
+	}
+	for _, alternative := range first.hold().needs {
+		for _, other := range alternative {
+			if other.resource == r {
+				wanted = max(wanted, other.n)
+			}
+		}
+	}
+	return r.meter.Left(now) < wanted+n
 }
 
 // blockedTime is the time for which one limit has blocked requests, in all: three requests

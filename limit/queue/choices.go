@@ -119,14 +119,9 @@ func (c *choice) recheck() {
 
 // recheckChoices has all alternatives looked at again that need the resource.
 func (r *resource) recheckChoices() {
-	gone := false
+	r.choices = slices.DeleteFunc(r.choices, (*choice).over)
 	for _, c := range r.choices {
-		if gone = gone || c.over(); !c.over() {
-			c.recheck()
-		}
-	}
-	if gone {
-		r.choices = slices.DeleteFunc(r.choices, (*choice).over)
+		c.recheck()
 	}
 }
 
@@ -183,7 +178,7 @@ func (c *choices) choose(now time.Time, s *scheduler, h *hold) (at int, sure boo
 			c.ready.Put(first)
 			continue
 		}
-		if b := blockOf(now, s.options.aging, h.group, c.needs[first.index]); b.resource != nil {
+		if b := blockOf(now, s.options.aging, h, c.needs[first.index]); b.resource != nil {
 			first.blockBy(now, b)
 			continue
 		}

@@ -255,9 +255,6 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 			first = b
 		}
 	}
-	if first.resource == nil {
-		return Blocker{}, nil
-	}
 	found, res = first.describe(now), first.resource
 	if res.title != res.name && titles[res.title] > 1 {
 		found.Any, found.Title = titles[res.title], res.title

@@ -170,7 +170,8 @@ const mostMisses = 8
 // misses tells whether a hold may reserve the resources that are ready while it waits for
 // the rest. Two meters that other requests empty in turns would block a request that needs
 // both forever. So a hold that has often found one ready and the other not may block the
-// first for other holds, for an eighth of the time that it has waited.
+// first for other holds, for an eighth of the time that it has waited. So may one that only waits for the first
+// answer of its route, which is soon there: less urgent holds would use up what they share meanwhile.
 func (h *hold) misses(now time.Time, only block) bool {
 	if len(h.needs) > 1 || only.behind {
 		return false
@@ -179,7 +180,7 @@ func (h *hold) misses(now time.Time, only block) bool {
 		h.missed++
 	}
 	h.bound = only.resource
-	return h.missed >= mostMisses && only.at.Sub(now) <= now.Sub(h.added)/8
+	return h.missed >= mostMisses && only.at.Sub(now) <= now.Sub(h.added)/8 || only.resource.unknown(now, 1)
 }
 
 // byArrival orders the holds of a client queue.

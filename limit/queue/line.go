@@ -253,14 +253,7 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 		all.holds = append(all.holds, item)
 		all.turns[c] = c.served
 	}
-	for _, g := range s.groups {
-		for p := range g.priorities {
-			for _, h := range g.priorities[p].oldest.Items() {
-				add(h, h.client)
-			}
-		}
-	}
-	for _, h := range s.delayed.Items() {
+	for _, h := range s.all() {
 		add(h, h.client)
 	}
 	if guest != nil {

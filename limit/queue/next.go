@@ -120,7 +120,7 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 func (s *scheduler) look(now time.Time, h *hold, c *choices) {
 	s.ready, s.blocks = s.ready[:0], s.blocks[:0]
 	if c != nil {
-		if b := blockOf(now, s.options.aging, h.group, c.common); b.resource != nil {
+		if b := blockOf(now, s.options.aging, h, c.common); b.resource != nil {
 			s.blocks = append(s.blocks, b)
 			return
 		}
@@ -135,7 +135,7 @@ func (s *scheduler) look(now time.Time, h *hold, c *choices) {
 		}
 	}
 	for i, needs := range h.needs {
-		if b := blockOf(now, s.options.aging, h.group, needs); b.resource != nil {
+		if b := blockOf(now, s.options.aging, h, needs); b.resource != nil {
 			s.blocks = append(s.blocks, b)
 			continue
 		}
@@ -342,14 +342,8 @@ func (s *scheduler) refuseWaiting(now time.Time, h *hold) *Refusal {
 
 func allows(now time.Time, aging time.Duration, h *hold, needs []need) bool {
 	for _, n := range needs {
-		if n.resource.unknown(now, n.n) {
-			continue
-		}
-		if n.resource.when(now, n.n).After(now) {
+		if !n.resource.unknown(now, n.n) && (n.resource.when(now, n.n).After(now) || n.resource.claimed(now, aging, h, n.n)) {
 			return false
-		}
-		if on := n.resource.waitlist; on != nil && (h.group == nil || on.best(now, aging, h.group).group != h.group) {
-			return false // others come first
 		}
 	}
 	return true

@@ -79,9 +79,7 @@ func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
 		l.probe.active, l.probe.sent = false, 0
 	case same:
 		if w.reset == 0 {
-			before := w.before
 			w.adopt(v, announcement{reset: reset, certainEnd: reset + maxSkewLeft + second, slop: maxSkewLeft + second})
-			w.before = before
 		}
 		a.limitLevel(v, left)
 	}
@@ -132,9 +130,8 @@ func (a *allowance) adoptWindow(v, reset int64, left float64) {
 	}
 	a.turn(a.flights.unanswered())
 	a.phase.forget()
-	before := w.reset
 	w.adopt(v, announcement{reset: reset, certainEnd: reset + margin, slop: w.slop})
-	w.before, w.opened, w.hadPrevious = before, v, true
+	w.opened, w.hadPrevious = v, true
 	a.level = max(min(left, a.limit)-a.cost.each*float64(a.flights.unanswered()), -float64(maxAmount))
 	w.lowestLeft, w.lowestLeftAt = left, v
 }

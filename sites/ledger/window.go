@@ -42,12 +42,11 @@ func (w *window) adopt(v int64, h announcement) {
 		h.certainEnd = v + w.period // a window that has begun is over after its length
 	}
 	if w.reset == 0 || h.reset-w.reset > w.tolerance(&h) {
-		if by := h.reset - w.reset; w.reset > 0 && !w.lengthAnnounced && by > w.slop+h.slop {
-			if by <= maxAhead && (w.period == 0 || by < w.period) {
-				w.period = by
-			}
+		before := cmp.Or(w.reset, w.before)
+		if by := h.reset - before; before > 0 && !w.lengthAnnounced && by > w.slop+h.slop && by <= cmp.Or(w.period, maxAhead) {
+			w.period = by
 		}
-		w.before, w.reset, w.over, w.slop, w.earliest = w.reset, h.reset, h.certainEnd, h.slop, h.earliest
+		w.before, w.reset, w.over, w.slop, w.earliest = before, h.reset, h.certainEnd, h.slop, h.earliest
 		return
 	}
 	w.reset, w.over, w.slop, w.earliest = min(w.reset, h.reset), min(w.over, h.certainEnd), max(w.slop, h.slop), min(w.earliest, h.earliest)
@@ -201,6 +200,10 @@ func (w *window) continueByLength() {
 	w.serverDelay -= maxSkewLeft
 }
 
+// farthest returns how far the ends of two windows that begin with their first request may be apart, if requests wait
+// for the end of the first.
+func (w *window) farthest() int64 { return w.longest + maxSkewLeft + second }
+
 // lateResponses returns the units of responses so close to the end of the window that the
 // server may have counted them in the next one. With an announced end there are none.
 func (a *allowance) lateResponses() int64 {
@@ -216,7 +219,6 @@ func (a *allowance) open(r *reading) {
 	a.turn(a.flights.unanswered() + 1)
 	switch {
 	case r.said.reset > 0:
-		w.before = w.reset
 		w.adopt(r.now, r.said)
 		if w.over <= r.now {
 			w.over = r.now + a.backoff // over by its announcement, and not over: rounded, or always so
@@ -247,12 +249,7 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 		return Surprise{}
 	case at == newer && was == 0 && !r.probe && w.opened <= r.sent:
 		// This is the window that began by the clock.
-		before := w.before
 		w.adopt(r.now, r.said)
-		w.before = before
-		if by := r.said.reset - before; before > 0 && !w.lengthAnnounced && by > w.slop && by <= maxAhead && (w.period == 0 || by < w.period) {
-			w.period = by
-		}
 		a.follow(r, true)
 		a.noteFull(r, a.level+a.cost.each*float64(r.own))
 		news, _ := a.clamp(r)
