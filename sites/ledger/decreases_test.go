@@ -168,6 +168,30 @@ func TestWhatOtherInstancesUseIsNotSaidToBeOfOthers(t *testing.T) {
 	}
 }
 
+// TestWhoFindsNothingLeftOfASharedWindowWaitsForTheNext: no answer tells of the present window yet, and other instances
+// have taken all of it. The budget of the next begins long before that of this one has any again.
+func TestWhoFindsNothingLeftOfASharedWindowWaitsForTheNext(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, Options{})
+	d.hear(d.send(), d.says(20, 19, 5))
+	l := d.m.(*Ledger)
+	l.Share(spentBudget{})
+	l.allowance.window.period = 40 * second
+	d.v = 1
+	d.waits(4, 8)
+	d.v = 20
+	d.waits(24, 26)
+	d.v = 70
+	d.waits(14, 16)
+}
+
+// spentBudget is a fleet's budget of which others have taken all.
+type spentBudget struct{ wholeBudget }
+
+func (spentBudget) When(now time.Time, _ int64) (time.Time, bool) {
+	return now.Add(192 * time.Second), true
+}
+
 // wholeBudget is a fleet's budget of which nobody else takes.
 type wholeBudget struct{ alone bool }
 

@@ -119,8 +119,7 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 	if !l.share(now, v) {
 		return now, true
 	}
-	end := l.allowance.window.end()
-	next := l.clock.Time(now, end)
+	next := l.clock.Time(now, l.sharing.numbering.next(v, &l.allowance.window))
 	if l.allowance.mayBeOver(v) {
 		return next, true
 	}
@@ -128,7 +127,7 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 	switch {
 	case !ok || !at.After(now):
 		return now, true
-	case end > v && next.Before(at):
+	case next.Before(at):
 		return next, true // the window of another budget begins
 	}
 	return at, true
@@ -165,15 +164,21 @@ func (n *numbering) present(v int64, w *window) int64 {
 	if w.reset > 0 {
 		n.announce(w.reset, w.period)
 	}
-	switch end := w.end(); {
-	case n.last == 0:
-		return 0
-	case w.reset > 0 && v < end:
+	if n.last == 0 || w.reset > 0 && v < w.end() {
 		return n.last
-	case w.reset == 0 && v < end: // begun by our clock
-		return n.last + max((w.opened-n.end)/w.period+1, 1)
+	}
+	if v < w.end() { // begun by our clock
+		v = w.opened
 	}
 	return n.last + max((v-n.end)/w.period+1, 1)
+}
+
+// next returns when the window after the present one begins.
+func (n *numbering) next(v int64, w *window) int64 {
+	if v < w.end() {
+		return w.end()
+	}
+	return n.end + (max(v-n.end, 0)/w.period+1)*w.period
 }
 
 // isCurrent reports whether the newest number belongs to the window whose end was announced
