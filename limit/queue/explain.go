@@ -248,9 +248,7 @@ func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 			}
 			b = block{resource: needs[i].resource, at: needs[i].resource.wake, behind: true}
 		}
-		if len(h.needs) > 1 {
-			titles[b.resource.title]++
-		}
+		titles[b.resource.title]++
 		if first.resource == nil || !b.at.IsZero() && b.at.Before(first.at) {
 			first = b
 		}
