@@ -81,7 +81,7 @@ func (b *Broadcasts) Run(ctx context.Context) {
 // tellLearned tells of all windows and hidden rates of servers that have changed.
 func (b *Broadcasts) tellLearned() {
 	var reports []report
-	var found []finding
+	var hidden []message
 	b.o.Gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
 		id, learned := b.o.Learned.ID(at.At.Limit)
 		if !learned || !b.o.Names.Lasting(at.At.Key) {
@@ -93,15 +93,20 @@ func (b *Broadcasts) tellLearned() {
 				reports = append(reports, report{at.Site, id, at.At.Key, windowReport})
 			}
 		case *ledger.HiddenRate:
-			if whose, ok := b.shares(at.Site, at.At.Key); ok {
-				if f, news := m.Finding(); news {
-					found = append(found, finding{at.Site, id, whose, f})
-				}
+			whose, ok := b.shares(at.Site, at.At.Key)
+			if !ok {
+				return
+			}
+			if f, news := m.Finding(); news {
+				hidden = append(hidden, message{at.Site, id, whose, f})
+			}
+			if use, ok := m.Use(now); ok {
+				hidden = append(hidden, message{at.Site, id, whose, use})
 			}
 		}
 	})
 	b.tellWindows(reports)
-	b.tellFindings(found)
+	b.tellHidden(hidden)
 }
 
 // Cooled tells the other instances of a cooldown that begins in this one. A learned limit
@@ -117,7 +122,7 @@ func (b *Broadcasts) Cooled(site string, at queue.Scope, until time.Time, why st
 func (b *Broadcasts) Heard(site string, notes []store.Note) {
 	for _, n := range notes {
 		parts := strings.Split(n.Key, store.Separator)
-		if len(parts) != 3 {
+		if len(parts) < 3 {
 			continue
 		}
 		switch kind, name, whose := parts[0], parts[1], parts[2]; kind {
@@ -128,7 +133,9 @@ func (b *Broadcasts) Heard(site string, notes []store.Note) {
 		case noteOfWindow:
 			b.hearWindow(site, name, whose, n)
 		case noteOfFinding:
-			b.hearFinding(site, name, whose, n)
+			b.hearHidden(site, name, whose, "", n)
+		case noteOfUse:
+			b.hearHidden(site, name, whose, parts[len(parts)-1], n)
 		}
 	}
 }
@@ -213,9 +220,9 @@ func (b *Broadcasts) Share(site string, at queue.Scope, m limit.Meter, recalled 
 		l.Share(&lease.OnMachine{Name: key, Open: open, Together: b.o.Keeper.Together})
 	} else if announced {
 		l.Share(open().Announced(key, outage))
-	} else if m, hidden := m.(*ledger.HiddenRate); hidden && b.o.Keeper.Shared() {
+	} else if m, hidden := m.(*ledger.HiddenRate); hidden {
 		f, found := b.o.Learned.Finding(site, name, whose)
-		m.Share(open().SharedRate(key, outage), recalled || found, b.o.Keeper.Size())
+		m.Share(b.o.Keeper.Status().Instance, recalled || found, b.o.Keeper.Size())
 		if found {
 			m.AcceptFinding(time.Now(), f)
 		}
@@ -227,6 +234,7 @@ const (
 	noteOfCooldown = "cool"
 	noteOfWindow   = "tale"
 	noteOfFinding  = "found"
+	noteOfUse      = "used" // of a hidden limit, by one instance
 )
 
 // keyOf returns the key of a note: its kind, its limit, and whose limit that is.
@@ -310,44 +318,49 @@ func (b *Broadcasts) hearWindow(site, name, whose string, n store.Note) {
 // or has changed: as long as an instance knows a limit that is not used.
 const findingLasts = 24 * time.Hour
 
-// finding is a change of a hidden limit.
-type finding struct {
+// message tells the other instances of a hidden limit: a ledger.Finding or a ledger.Use.
+type message struct {
 	site, id, whose string
-	ledger.Finding
+	text            any
 }
 
-// tellFindings tells of hidden limits that have changed.
-func (b *Broadcasts) tellFindings(all []finding) {
+// tellHidden tells of hidden limits.
+func (b *Broadcasts) tellHidden(all []message) {
 	for _, one := range all {
 		name, known := b.o.Learned.Name(one.site, one.id)
-		text, err := json.Marshal(one.Finding)
+		text, err := json.Marshal(one.text)
 		if !known || err != nil {
 			continue
 		}
-		b.o.Learned.SetFinding(one.site, name, one.whose, one.Finding)
-		passes := int64(1)
-		if one.Refused {
-			passes = 0
+		n := store.Note{Key: keyOf(noteOfFinding, name, one.whose), Until: time.Now().Add(findingLasts), Text: string(text)}
+		if f, found := one.text.(ledger.Finding); found {
+			b.o.Learned.SetFinding(one.site, name, one.whose, f)
+			n.N = int64(1e9 - 1000*min(f.Rate, 1e6)) // of two at one time the lower rate counts
+		} else {
+			n.Key = keyOf(noteOfUse, name, one.whose) + store.Separator + b.o.Keeper.Status().Instance
+			n.Until = time.Now().Add(ledger.UseLasts)
 		}
-		b.o.Keeper.Note(one.site, store.Note{
-			Key: keyOf(noteOfFinding, name, one.whose), Until: time.Now().Add(findingLasts), Text: string(text),
-			N: 2*int64(1e9-1000*min(one.Rate, 1e6)) + passes, // of two at one time the lower rate counts
-		})
+		b.o.Keeper.Note(one.site, n)
 	}
 }
 
-// hearFinding takes over another instance's finding of a hidden limit.
-func (b *Broadcasts) hearFinding(site, name, whose string, n store.Note) {
+// hearHidden takes over what another instance tells of a hidden limit; of: the instance, if it tells its use.
+func (b *Broadcasts) hearHidden(site, name, whose, of string, n store.Note) {
 	var finding ledger.Finding
-	if json.Unmarshal([]byte(n.Text), &finding) != nil {
+	var use ledger.Use
+	if of == b.o.Keeper.Status().Instance || json.Unmarshal([]byte(n.Text), &finding) != nil || json.Unmarshal([]byte(n.Text), &use) != nil {
 		return
 	}
-	if version, changed := b.o.Learned.SetFinding(site, name, whose, finding); changed {
-		b.o.Gate.Replan(site, version)
+	if of == "" {
+		if version, changed := b.o.Learned.SetFinding(site, name, whose, finding); changed {
+			b.o.Gate.Replan(site, version)
+		}
 	}
 	b.touch(site, name, whose, func(now time.Time, m limit.Meter) {
-		if p, ok := m.(*ledger.HiddenRate); ok {
+		if p, ok := m.(*ledger.HiddenRate); ok && of == "" {
 			p.AcceptFinding(now, finding)
+		} else if ok {
+			p.OtherUses(now, of, use)
 		}
 	})
 }

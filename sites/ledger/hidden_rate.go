@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -65,7 +66,7 @@ func NewHiddenRate(h History) *HiddenRate {
 func (p *HiddenRate) at(now time.Time) int64 {
 	v := p.clock.At(now)
 	if p.lastUsed == 0 {
-		p.lastUsed, p.search.since, p.made = v, v, v
+		p.lastUsed, p.search.since, p.made, p.sharing.since = v, v, v, v
 		began := p.search.empty.last()
 		began.empty = max(v+began.empty, 0)
 		began.resumed = began.empty
@@ -160,7 +161,7 @@ func (p *HiddenRate) tooMany(v, sent, level, until int64) {
 
 // tooFast takes a refusal because of the requests sent.
 func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
-	named := !r.Block && until-v >= shortestNamed && p.sharing.budget == nil
+	named := !r.Block && until-v >= shortestNamed
 	again := p.stop.active
 	p.stop.single = !again
 	if w := &p.window; p.windowed && named && !again && !r.Pooled && w.limit > 0 && w.accepted > 0 {
@@ -222,8 +223,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 // TryAgain ends the pause of a stop: the next request tells whether the server still refuses.
 func (p *HiddenRate) TryAgain(now time.Time) { p.stop.until = min(p.stop.until, p.at(now)) }
 
-// when returns the result of When without the fleet's budget.
-func (p *HiddenRate) when(now time.Time, n int64) (time.Time, bool) {
+func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 {
 		return now, true
 	}
@@ -242,7 +242,7 @@ func (p *HiddenRate) when(now time.Time, n int64) (time.Time, bool) {
 	case p.atOnce.full():
 		return limit.Unknown, true
 	case p.windowed:
-		at, ok := p.window.next(v, int64(len(p.atOnce.flying)))
+		at, ok := p.window.next(v, int64(len(p.atOnce.flying)), p.windowPart())
 		if !ok {
 			return limit.Unknown, true
 		}
@@ -265,10 +265,8 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	if p.share(now) {
-		p.sharing.budget.Take(now, n)
-	}
-	if len(p.atOnce.flying) == 0 && !p.stop.active && p.failing == 0 {
+	p.sharing.sent += float64(n)
+	if len(p.sharing.others) == 0 && len(p.atOnce.flying) == 0 && !p.stop.active && p.failing == 0 {
 		p.search.idle += idleTime(max(p.nextAt, p.lastUsed), v)
 	}
 	p.atOnce.take(v)
@@ -277,7 +275,7 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	case p.windowed:
 		p.takeInWindow(v)
 	case p.search.rate > 0:
-		p.nextAt = min(max(p.nextAt, v-p.search.late()), limit.FarFuture) + p.search.gap(n)
+		p.nextAt = min(max(p.nextAt, v-p.search.late()), limit.FarFuture) + p.gap(n)
 	}
 	if p.stop.active {
 		p.stop.probeSent = max(v, 1)
@@ -311,16 +309,13 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	if p.sharing.budget != nil && p.sharing.rate > 0 {
-		p.sharing.budget.Give(now, taken, n)
-	}
 	at := p.clock.On(taken)
 	p.failing = cmp.Or(p.failing, at)
 	p.atOnce.end(at)
 	if p.windowed {
 		p.window.taken = max(p.window.taken-1, 0)
 	} else if at >= p.lastSent {
-		p.nextAt = max(p.nextAt-p.search.gap(n), p.lastSent-p.search.late())
+		p.nextAt = max(p.nextAt-p.gap(n), p.lastSent-p.search.late())
 	}
 	if at == p.stop.probeSent {
 		p.stop.probeSent = 0
@@ -361,6 +356,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		}
 		return
 	}
+	p.sharing.accepted++
 	p.answered(at)
 	against := p.doubt(now, at)
 	p.atOnce.took(v - at)
@@ -373,7 +369,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		p.resume(v, at, against)
 	}
 	p.window.answered(v)
-	p.search.succeeded(v, p.weight())
+	p.search.succeeded(v, 1)
 }
 
 // answered notes that a request that was sent at a time succeeds, or is refused by a limit.
@@ -450,7 +446,7 @@ func (p *HiddenRate) emptied(at, recovery int64) {
 	s := &p.search
 	s.empty = s.empty.add(episode{recovery: recovery, empty: p.stop.refused, resumed: at, total: s.total, idle: s.idle})
 	s.lowest = s.rate
-	p.nextAt = max(p.nextAt, at+s.gap(1))
+	p.nextAt = max(p.nextAt, at+p.gap(1))
 }
 
 // Ahead implements queue.Learning.
@@ -458,13 +454,16 @@ func (p *HiddenRate) Ahead(now time.Time) limit.Meter {
 	c := *p
 	c.search.empty = slices.Clone(c.search.empty)
 	c.at(now)
-	c.sharing, c.atOnce.flying, c.stop.probeSent = rateSharing{}, nil, 0
+	c.sharing, c.atOnce.flying, c.stop.probeSent = rateSharing{others: maps.Clone(p.sharing.others)}, nil, 0
+	for id, o := range c.sharing.others {
+		c.sharing.others[id] = other{o.Use, limit.FarFuture}
+	}
 	return &c
 }
 
 // Left returns the requests of one second, or 0 while none may go.
 func (p *HiddenRate) Left(now time.Time) int64 {
-	at, ok := p.when(now, 1)
+	at, ok := p.When(now, 1)
 	switch {
 	case !ok || at.After(now):
 		return 0

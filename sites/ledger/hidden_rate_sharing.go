@@ -1,42 +1,64 @@
 package ledger
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
-// RateBudget is a rate that all instances of a fleet share.
-type RateBudget interface {
-	sharedUnits
-
-	// Rate sets the requests per second for all instances together.
-	Rate(now time.Time, perSecond float64)
-	// Users is the number of instances that use it now, including this one.
-	Users() int64
-}
-
 // Finding is the knowledge about a hidden limit, which instances exchange as JSON.
 type Finding struct {
-	Rate    float64 // in requests per second
-	Bad     float64 `json:",omitempty"` // the lowest rate that was refused; 0: none
-	Fails   int     `json:",omitempty"` // failed attempts above Bad
-	Refused bool    `json:",omitempty"` // no request has succeeded since the refusal, and one instance probes
-
-	Pause time.Duration `json:",omitempty"` // of that, from one try to the next
+	Rate   float64       // in requests per second
+	Bad    float64       `json:",omitempty"` // the lowest rate that was refused; 0: none
+	Fails  int           `json:",omitempty"` // failed attempts above Bad
+	Limit  int64         `json:",omitempty"` // of a window
+	Length time.Duration `json:",omitempty"` // of that; 0: the limit is no window
 }
 
-// rateSharing is the state of a hidden rate that a fleet shares.
+// Use tells the other instances, as JSON, how much of a hidden limit an instance uses.
+type Use struct {
+	Rate     float64 // in requests per second
+	Accepted int64   // requests that the server has accepted
+	Refused  bool    `json:",omitempty"` // the last one was refused, and this instance finds out until when
+}
+
+const (
+	// UseLasts is the time for which a told use counts. It is told again after tellUseEvery.
+	UseLasts, tellUseEvery = 4 * time.Second, second / 2
+	// unused is the time without a request after which an instance does not use the limit.
+	unused = 3 * second
+	// usePast is the least time of whose requests the use is told.
+	usePast = 10 * second
+	// useMargin is by which factor the use of others may have grown since it was told.
+	useMargin = 1.1
+)
+
+// rateSharing is the state of a hidden limit that a fleet, or the processes of a machine, have together. Each instance
+// learns the whole limit, from what all have sent, and uses what the others leave, or an equal part if that is more.
 type rateSharing struct {
-	budget      RateBudget // nil: not shared
-	known       Finding    // last sent or received
-	otherProbes bool       // another instance probes whether refusals have ended
-	rate        float64    // rate set in budget
+	on          bool
+	self        string           // this instance
+	known       Finding          // last sent or received
+	otherProbes bool             // another instance finds out whether refusals have ended
+	refused     bool             // was told
+	others      map[string]other // :: instance →
+	sent        float64          // requests of this instance since a time, without those of long ago
+	since       int64
+	accepted    int64 // of all of this instance
+	told        int64 // when the use was told last
 }
 
-// Share takes units from a rate common to all instances. If found, the rate is already that
-// of all. Otherwise it is that of one of so many instances, assumed to be alike.
-func (p *HiddenRate) Share(b RateBudget, found bool, instances int) {
-	p.sharing.budget = b
+// other is the use of the limit by another instance.
+type other struct {
+	Use
+	heard int64
+}
+
+// Share makes the limit one of all instances. If found, the known limit is already that of all. Otherwise what is known is
+// of one of so many instances, assumed to be alike.
+func (p *HiddenRate) Share(self string, found bool, instances int) {
+	p.sharing.on, p.sharing.self = true, self
 	if !found {
 		p.search.rate = min(p.search.rate*float64(max(instances, 1)), maxRate)
 		p.search.full *= float64(max(instances, 1))
@@ -46,14 +68,13 @@ func (p *HiddenRate) Share(b RateBudget, found bool, instances int) {
 // Finding returns the knowledge about the limit. ok is false if the other instances have it
 // already.
 func (p *HiddenRate) Finding() (Finding, bool) {
-	f := Finding{Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails, Refused: p.stop.active && !p.sharing.otherProbes}
-	if f.Refused {
-		f.Pause = time.Duration(p.stop.pause)
+	f := Finding{Rate: p.Rate(), Bad: p.search.refused, Fails: p.search.fails}
+	if p.windowed {
+		f = Finding{Rate: f.Rate, Limit: p.window.limit, Length: time.Duration(p.window.length)}
 	}
-	s := &p.sharing
-	news := s.budget != nil && f.Rate > 0 && (f.Rate != s.known.Rate || f.Bad != s.known.Bad || !s.otherProbes && (f.Refused != s.known.Refused || f.Pause != s.known.Pause))
+	news := p.sharing.on && f.Rate > 0 && f != p.sharing.known
 	if news {
-		s.known = f
+		p.sharing.known = f
 	}
 	return f, news
 }
@@ -61,14 +82,20 @@ func (p *HiddenRate) Finding() (Finding, bool) {
 // AcceptFinding takes another instance's finding.
 func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	v := p.at(now)
-	if p.sharing.budget == nil || !(f.Rate >= minRate && f.Rate <= maxRate) || !(f.Bad >= 0 && f.Bad <= 2*maxRate) || f.Fails < 0 || f.Fails > 16 {
+	if !p.sharing.on || !(f.Rate >= minRate && f.Rate <= maxRate) || !(f.Bad >= 0 && f.Bad <= 2*maxRate) || f.Fails < 0 || f.Fails > 16 ||
+		f.Limit < 0 || f.Limit > maxAmount || f.Length < 0 || int64(f.Length) > 2*maxAhead || (f.Limit == 0) != (f.Length == 0) {
 		return
 	}
-	if f.Pause = min(max(f.Pause, time.Duration(second)), time.Duration(minute)); !f.Refused {
-		f.Pause = 0
-	}
 	p.sharing.known = f
-	if !f.Refused && p.stop.active && !p.sharing.otherProbes && f.Rate >= p.search.rate {
+	if f.Length > 0 {
+		if p.windowed = true; p.window.length != int64(f.Length) {
+			p.window.length = int64(f.Length)
+			p.window.recent.begin(p.window.length)
+		}
+		p.window.limit = f.Limit
+		return
+	}
+	if p.stop.active && !p.sharing.otherProbes && f.Rate >= p.search.rate {
 		return // it was said before what was refused here
 	}
 	if f.Rate < p.search.rate {
@@ -82,69 +109,93 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 		p.search.restart(v)
 		p.search.cycle = 10 * second
 	}
+	if p.search.trying = f.Bad > 0 && f.Rate > f.Bad; p.search.trying && p.search.rate < f.Bad {
+		p.search.firm = p.search.rate // it has held for long
+	}
 	p.search.rate, p.search.refused, p.search.fails, p.search.full = f.Rate, f.Bad, f.Fails, 0
 	p.windowed = false
-	p.nextAt = min(p.nextAt, v+p.search.gap(1))
-	p.search.trying = f.Bad > 0 && f.Rate > f.Bad
-	switch s := &p.sharing; {
-	case f.Refused:
-		// One instance is enough to see whether it is over, unless it says nothing more.
-		p.stop.pause = int64(f.Pause)
-		p.stop.active, s.otherProbes, p.stop.probeSent, p.stop.rateSince, p.stop.since, p.stop.refused = true, true, 0, v+1, v, v
-		p.stop.until = max(p.stop.until, v+2*p.stop.pause+second)
-	case p.stop.active && s.otherProbes:
-		p.stop.active = false
+	p.nextAt = min(p.nextAt, v+p.gap(1))
+}
+
+// Use returns the use of the limit by this instance. ok is false if there is none, or if it was told lately.
+func (p *HiddenRate) Use(now time.Time) (u Use, ok bool) {
+	v, s := p.at(now), &p.sharing
+	passed, gap := v-s.told, plus(0, p.parts()/max(p.Rate(), minRate))
+	u.Refused = p.stop.active && !s.otherProbes && !p.windowed
+	if !s.on || p.Rate() == 0 || passed < tellUseEvery && u.Refused == s.refused || v-max(p.lastUsed, p.stop.until) > max(unused, 2*gap) {
+		return Use{}, false
+	}
+	if s.told > s.since && (p.stop.active || p.stop.since > s.told) {
+		s.since += passed // what would have been sent is not known
+	}
+	u.Rate, u.Accepted = s.sent/secondsOf(max(v-s.since, second)), s.accepted
+	if v-s.since > max(usePast, 4*gap, 2*p.window.length) {
+		s.sent, s.since = s.sent/2, v-(v-s.since)/2
+	}
+	s.told, s.refused = v, u.Refused
+	return u, true
+}
+
+// OtherUses takes what another instance tells of its use.
+func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
+	v, s := p.at(now), &p.sharing
+	if !s.on || !(u.Rate >= 0 && u.Rate <= maxRate) || u.Accepted < 0 {
+		return
+	}
+	if s.others == nil {
+		s.others = map[string]other{}
+	}
+	was, known := s.others[instance]
+	if !known {
+		was.Accepted = u.Accepted
+	}
+	s.others[instance] = other{u, v}
+	n := min(max(u.Accepted-was.Accepted, 0), maxAmount)
+	p.window.accepted += n
+	p.window.taken += n
+	if p.stop.active {
+		p.search.total += float64(n)
+	} else if n > 0 {
+		p.search.succeeded(v, n)
+	}
+	switch probes := p.stop.active && !s.otherProbes; {
+	case u.Refused && (!probes || instance < s.self):
+		// One instance is enough to see whether it is over, as long as it is heard of.
+		if !p.stop.active {
+			p.stop.active, p.stop.pause, p.stop.rateSince, p.stop.since, p.stop.refused = true, firstPause, v+1, v, v
+		}
+		s.otherProbes, p.stop.probeSent = true, 0
+		p.stop.until = max(p.stop.until, v+int64(UseLasts))
+	case was.Refused && !u.Refused && s.otherProbes:
+		p.stop.active, s.otherProbes = false, false
 		p.stop.until = min(p.stop.until, v)
+		turn, _ := slices.BinarySearch(slices.Sorted(maps.Keys(s.others)), s.self) // one instance after the other
+		p.nextAt = max(p.nextAt, v+p.search.gap(int64(turn)+2))
 	}
 }
 
-// share reports whether the fleet's rate applies, and updates it.
-func (p *HiddenRate) share(now time.Time) bool {
-	s := &p.sharing
-	if s.budget == nil || p.search.rate == 0 {
-		return false
+// parts returns by how much the whole limit is more than the part of it that this instance uses.
+func (p *HiddenRate) parts() float64 {
+	v, all, used := p.clock.Last(), p.Rate(), 0.0
+	maps.DeleteFunc(p.sharing.others, func(_ string, o other) bool { return v-o.heard > int64(UseLasts) })
+	for _, o := range p.sharing.others {
+		used += useMargin * o.Rate
 	}
-	if s.rate != p.search.rate {
-		s.rate = p.search.rate
-		s.budget.Rate(now, p.search.rate)
-	}
-	return true
-}
-
-// weight returns the number of successes of the fleet for which one of this instance counts.
-func (p *HiddenRate) weight() int64 {
-	if p.sharing.budget == nil {
+	if len(p.sharing.others) == 0 || all == 0 {
 		return 1
 	}
-	return max(p.sharing.budget.Users(), 1)
+	return 1 / max(1-used/all, 1/float64(len(p.sharing.others)+1))
 }
 
-// Demand implements queue.Remote.
-func (p *HiddenRate) Demand(now time.Time, units int64) {
-	if p.share(now) {
-		p.sharing.budget.Demand(now, units)
-	}
-}
+// windowPart returns the requests of this instance in a window.
+func (p *HiddenRate) windowPart() int64 { return max(int64(float64(p.window.limit)/p.parts()), 1) }
 
-// Away implements queue.Remote: without a store the instance has the rate for itself.
-func (p *HiddenRate) Away(time.Time) bool { return false }
-
-// Asks implements queue.Remote.
-func (p *HiddenRate) Asks(now time.Time, n int64) bool {
-	t, ok := p.when(now, n)
-	return ok && !t.After(now) && p.share(now) && p.sharing.budget.Asks(now, n)
-}
-
-func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
-	t, ok := p.when(now, n)
-	if !ok || n <= 0 || t.After(now) || !p.share(now) {
-		return t, ok
+// gap returns the time between two requests of this instance.
+func (p *HiddenRate) gap(n int64) int64 {
+	if p.search.rate <= 0 {
+		return 0
 	}
-	// More than the fleet's rate ever has at once goes when the pace allows it.
-	if at, fits := p.sharing.budget.When(now, n); fits {
-		return at, true
-	}
-	return t, ok
+	return plus(0, float64(n)*p.parts()/p.search.rate)
 }
 
 // Found describes a limit that the server does not announce, as far as it is known.

@@ -158,9 +158,9 @@ func (w *hiddenWindow) answered(v int64) {
 	}
 }
 
-// next returns the time at which another request may go, while others are in flight; ok is false
+// next returns the time at which another request of this instance, which has a part of the limit, may go, while others of it are in flight; ok is false
 // if one of these has to be answered first.
-func (w *hiddenWindow) next(v, flying int64) (at int64, ok bool) {
+func (w *hiddenWindow) next(v, flying, part int64) (at int64, ok bool) {
 	if w.limit == 0 || w.start == 0 {
 		return v, true
 	}
@@ -168,10 +168,10 @@ func (w *hiddenWindow) next(v, flying int64) (at int64, ok bool) {
 		return w.start + w.taken*(w.length/(trialFactor*w.limit)), true
 	}
 	w.recent.expire(v)
-	if flying >= w.limit || flying > w.accepted || w.held == 0 && flying > w.accepted/slowStartWindow {
+	if flying >= part || flying > w.accepted || w.held == 0 && flying > w.accepted/slowStartWindow {
 		return v, false // the first requests of a window may be the last of the one before
 	}
-	at = w.recent.free(v, w.limit-1-flying)
+	at = w.recent.free(v, part-1-flying)
 	if w.even {
 		at = max(at, w.start+w.taken*(w.length/w.limit))
 	}

@@ -6,19 +6,14 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// sharedUnits is a fleet's budget. Its methods are those of limit.Meter and of the queue's
-// optional interfaces.
-type sharedUnits interface {
+// Budget is a budget of several instances for the windows of a server's limit. Its first methods are those of limit.Meter
+// and of the queue's optional interfaces.
+type Budget interface {
 	When(now time.Time, n int64) (time.Time, bool)
 	Take(now time.Time, n int64)
 	Give(now, taken time.Time, n int64)
 	Demand(now time.Time, units int64)
 	Asks(now time.Time, n int64) bool
-}
-
-// Budget is a fleet's budget for the windows of a server's limit.
-type Budget interface {
-	sharedUnits
 
 	// Used reports whether there are others to share the limit with.
 	Used() bool

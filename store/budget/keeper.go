@@ -105,7 +105,7 @@ func (k *Keeper) Joinable() bool { return k != nil && (k.o.Shared || k.members.L
 
 // Size returns the number of instances that share the budgets.
 func (k *Keeper) Size() int {
-	if !k.Shared() {
+	if k == nil {
 		return 1
 	}
 	return k.members.Size()

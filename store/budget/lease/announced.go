@@ -49,8 +49,8 @@ func (b *Announced) Window(now time.Time, number, amount int64, period time.Dura
 			b.a.remove(c.src)
 		}
 	}
-	item := rollingBudget(min(max(amount, 1), maxAmount), 2*roundedWindow(period), 2)
-	item.once = true
+	item := budget{kind: store.Rolling, amount: min(max(amount, 1), maxAmount), window: 2 * roundedWindow(period), slots: 2, once: true}
+	item.width = int64(store.Width(&store.Ask{Kind: item.kind, Window: item.window, Slots: item.slots}))
 	b.number = number
 	b.shared = newShared(b.a, b.a.source(b.name+"\x1f"+strconv.FormatInt(number, 10)), item, b.outage)
 	b.outside.amount = item.amount

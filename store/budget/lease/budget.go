@@ -197,9 +197,3 @@ type Loan struct {
 	N, Amount int64
 	Away      time.Duration // how long the store had been away
 }
-
-// rollingBudget makes the budget of a rolling window with so many slots.
-func rollingBudget(amount int64, window time.Duration, slots int) budget {
-	width := store.Width(&store.Ask{Kind: store.Rolling, Window: window, Slots: slots})
-	return budget{kind: store.Rolling, amount: amount, window: window, slots: slots, width: int64(width)}
-}

@@ -1,0 +1,132 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/reference"
+)
+
+// silent is a site that announces nothing: it accepts so many requests in each window of a length, or so many a second, of
+// which it saves those of a second.
+type silent struct {
+	amount float64
+	window time.Duration // 0: it is a rate
+
+	mu                sync.Mutex
+	level             float64 // that is left
+	at                time.Time
+	accepted, refused int
+}
+
+func (s *silent) serve(rw http.ResponseWriter, _ *http.Request) {
+	elapse(10 * time.Millisecond)
+	s.mu.Lock()
+	now := time.Now()
+	if s.window == 0 {
+		s.level = min(s.level+now.Sub(s.at).Seconds()*s.amount, s.amount)
+		s.at = now
+	} else if began := now.Truncate(s.window); began.After(s.at) {
+		s.level, s.at = s.amount, began
+	}
+	fits := s.level >= 1
+	if fits {
+		s.level--
+		s.accepted++
+	} else {
+		s.refused++
+	}
+	s.mu.Unlock()
+	elapse(20 * time.Millisecond)
+	if !fits {
+		rw.WriteHeader(http.StatusTooManyRequests)
+	}
+}
+
+// ideal is the least time of so many requests.
+func (s *silent) ideal(requests int) time.Duration {
+	return time.Duration(float64(requests) / s.amount * float64(max(s.window, time.Second)))
+}
+
+// crawlTogether runs proxies, each with eight clients that send so many requests together, and returns the time.
+func crawlTogether(t *testing.T, s *silent, proxies, requests int, keeping func(id string) dispatch.Keeping) (took time.Duration) {
+	t.Helper()
+	const yaml = "pools: {p: {tokens: [{label: a, secret: a-secret}]}}\nsites: [{host: site.test, insecure: true, pool: p}]"
+	runTogether(t, proxies, keeping, s.serve, yaml, func(all []rig) {
+		began := time.Now()
+		var clients sync.WaitGroup
+		for _, w := range all {
+			left := atomic.Int64{}
+			left.Store(int64(requests / proxies))
+			for range 8 {
+				clients.Go(func() {
+					for left.Add(-1) >= 0 {
+						if a := w.Get("http://site.test/"); a.Status != http.StatusOK {
+							t.Errorf("a request is answered %d: %s", a.Status, a.Body)
+							return
+						}
+					}
+				})
+			}
+		}
+		clients.Wait()
+		took = time.Since(began)
+	})
+	return took
+}
+
+// Several proxies learn a hidden limit together, as fast as one would, and one that comes later uses all of it.
+func TestWhatASiteHidesIsLearnedTogether(t *testing.T) {
+	for name, one := range map[string]*silent{
+		"10 a second":     {amount: 10},
+		"2 a second":      {amount: 2},
+		"20 in 5 seconds": {amount: 20, window: 5 * time.Second},
+	} {
+		for _, proxies := range []int{1, 2, 4} {
+			for kept, inFile := range map[string]bool{"a file": true, "a shared store": false} {
+				if proxies == 4 && one.amount == 2 || proxies == 1 && !inFile {
+					continue // half a request a second for each: the search takes longer than this test
+				}
+				t.Run(fmt.Sprintf("%s, %d proxies with %s", name, proxies, kept), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s, path := &silent{amount: one.amount, window: one.window}, newStatePath(t)
+						shared := &reference.Unreliable{Store: reference.New(nil)}
+						shared.Delay.Store(int64(2 * time.Millisecond))
+						keeping := func(id string) dispatch.Keeping {
+							if !inFile {
+								return dispatch.Keeping{Store: shared, Shared: true, Instance: id, Name: id}
+							}
+							id = strings.ReplaceAll(id, " ", "") + fmt.Sprint("at", time.Now().Unix())
+							file, err := store.OpenFile(t.Context(), path, store.FileOptions{Instance: id, Name: id})
+							must(t, err)
+							t.Cleanup(func() { must(t, file.Close()) })
+							budgets, err := file.Recall(t.Context())
+							must(t, err)
+							return dispatch.Keeping{Store: file, Documents: file, Memory: file, Budgets: budgets, Instance: id, Name: id}
+						}
+						together := crawlTogether(t, s, proxies, 300, keeping)
+						refused := s.refused
+						alone := crawlTogether(t, s, 1, 150, keeping)
+						t.Logf("together %.2f times as long as needed, %d refused; alone afterwards %.2f", together.Seconds()/s.ideal(300).Seconds(),
+							refused, alone.Seconds()/s.ideal(150).Seconds())
+						most := 1.8
+						if one.amount == 2 {
+							most = 3 // few requests tell little
+						}
+						if together.Seconds() > most*s.ideal(300).Seconds() || refused > 60 || alone.Seconds() > most*s.ideal(150).Seconds() {
+							t.Error("that is too much")
+						}
+					})
+				})
+			}
+		}
+	}
+}
