@@ -84,7 +84,7 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 	write(t, file, strings.Replace(good, "5", "6", 1))
 	d.log.await(t, reloaded+": limits of api.test changed")
 	for _, path := range []string{"/readyz", "/", "/api/v1/status"} {
-		if code, body := d.ask(path); code != 200 || strings.Contains(body, "refused") {
+		if code, body := d.ask(path); code != 200 || strings.Contains(body, "reload was refused") {
 			t.Errorf("%s after a good file: %d %s", path, code, body)
 		}
 	}

@@ -328,7 +328,7 @@ func (s *rateSearch) succeeded(v, n int64) {
 		}
 		s.set(v, s.rate*gain)
 		s.trying = true
-	case s.rate < s.refused*settled*0.999:
+	case s.searches():
 		next := s.rate * math.Pow(s.refused/s.rate, bisect)
 		if next > s.refused*0.95 {
 			next = s.refused * settled
@@ -350,6 +350,9 @@ func (s *rateSearch) succeeded(v, n int64) {
 		s.trying = true
 	}
 }
+
+// searches reports whether a rate between one that held and one that was refused, or above all, is still to be tried.
+func (s *rateSearch) searches() bool { return s.refused == 0 || s.rate < s.refused*settled*0.999 }
 
 // began returns when the requests began that were refused.
 func (s *rateSearch) began() int64 {
