@@ -203,26 +203,15 @@ func (f WhatIf) difference(whole float64) string {
 // lengthOf is a length of time in seconds, for people: "11 d 13 h".
 func lengthOf(seconds float64) string {
 	d := status.DurationOf(seconds).Round(time.Second)
-	parts := func(large time.Duration, largeUnit string, small time.Duration, smallUnit string) string {
-		text := fmt.Sprintf("%d %s", d/large, largeUnit)
-		if rest := d % large / small; rest > 0 {
-			text += fmt.Sprintf(" %d %s", rest, smallUnit)
-		}
-		return text
-	}
 	switch {
 	case seconds < 0.9995:
 		return fmt.Sprintf("%.0f ms", math.Round(1000*seconds))
 	case seconds < 9.95:
 		return fmt.Sprintf("%.2g s", seconds)
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < time.Hour:
-		return parts(time.Minute, "min", time.Second, "s")
-	case d < day:
-		return parts(time.Hour, "h", time.Minute, "min")
+	case d >= day:
+		return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
 	}
-	return parts(day, "d", time.Hour, "h")
+	return status.Long(d)
 }
 
 // rateOf is a rate for people: "3.8/s", or "12 per hour".

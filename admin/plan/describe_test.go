@@ -26,7 +26,7 @@ func TestAResultIsDescribedInAFewLines(t *testing.T) {
             1 000 000 requests
 throughput  1/s on average
             █ ▄
-            each bar is 6 h, a full one 2/s
+            each bar is 6 h 00 min, a full one 2/s
 limited by   98 %  900 requests per 15m
               2 %  the time that answers take
 waits       20 s on average, 14 min 59 s at most
@@ -35,7 +35,7 @@ note        one two
 WHAT IF             ENDS IN           DIFFERENCE
 one more token (5)  8 d 8 h           3 d 5 h sooner (28 %)
 never               not all answered
-worse               11 d 14 h         2 h later
+worse               11 d 14 h         2 h 00 min later
 `
 	if got := strings.ReplaceAll(b.String(), "\u202f", " "); got != want {
 		t.Errorf("\n%s", got)
@@ -44,7 +44,7 @@ worse               11 d 14 h         2 h later
 
 func TestLengthsOfTimeAreForPeople(t *testing.T) {
 	for seconds, want := range map[float64]string{
-		0: "0 ms", .0004: "0 ms", .3: "300 ms", 1.04: "1 s", 9.4: "9.4 s", 59.2: "59 s", 60: "1 min", 61: "1 min 1 s", 3600: "1 h", 86400 * 11: "11 d", 86400 + 7200: "1 d 2 h",
+		0: "0 ms", .0004: "0 ms", .3: "300 ms", 1.04: "1 s", 9.4: "9.4 s", 59.2: "59 s", 60: "1 min 00 s", 61: "1 min 01 s", 3600: "1 h 00 min", 86400 * 11: "11 d 0 h", 86400 + 7200: "1 d 2 h",
 	} {
 		if got := lengthOf(seconds); got != want {
 			t.Errorf("%v s: %q", seconds, got)

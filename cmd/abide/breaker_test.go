@@ -154,7 +154,7 @@ queue: {wait: 5s}
 	d.get("http://wall.test/")
 	d.log.await(t, `wall\.test fails: it answers 403 to all requests`)
 	for path, want := range map[string]string{
-		"/":                       `class="bad"><a href="/?site=wall.test">wall.<wbr>test</a></th><td class="text">failing: it answers 403 to all requests, so it may block this crawler</td><td><span class="whole">since at least `,
+		"/":                       `class="bad"><a href="/?site=wall.test">wall.<wbr>test</a></th><td class="text">failing: it answers 403 to all requests, so it may block this crawler; abide itself answered 1 request since the start</td><td><span class="whole">since at least `,
 		"/?site=wall.test":        `class="bad"><a href="/?site=wall.test">wall.<wbr>test</a></th><td class="text">failing: `,
 		"/api/v1/status":          `"breakers":[{"site":"wall.test","state":"failing","why":"it answers 403 to all requests","since":"`,
 		"/api/v1/sites/wall.test": `"breaker":"failing"`,
@@ -163,7 +163,7 @@ queue: {wait: 5s}
 			t.Errorf("%s lacks %s:\n%s", path, want, answer)
 		}
 	}
-	if _, out, _ := d.command("status"); !strings.Contains(out, "wall.test: failing: it answers 403 to all requests, so it may block this crawler (since at least ") {
+	if _, out, _ := d.command("status"); !strings.Contains(out, "wall.test: failing: it answers 403 to all requests, so it may block this crawler; abide itself answered 1 request since the start (since at least ") {
 		t.Error(out)
 	}
 }

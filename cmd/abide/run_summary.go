@@ -48,7 +48,8 @@ type summary struct {
 	tokens   []tokenUse
 	denied   []status.DeniedToken // of the pools of these sites, also those that an earlier process has put away
 	failures status.Failures
-	broken   []status.Breaker // sites that are left alone, or fail each request
+	broken   []status.Breaker         // sites that are left alone, or fail each request
+	outages  map[string]time.Duration // :: site → length of its outages that are over
 }
 
 // limitSource tells how a learned limit became known. Its text has all of that, and found the value of a limit
@@ -73,7 +74,8 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	ofBrowser := a.policy.Load().OfBrowser
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers())}
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages}
+	maps.DeleteFunc(s.outages, func(site string, lasted time.Duration) bool { return lasted < shortHold || ofBrowser(site) })
 	delete(s.failures.Own, status.Draining) // the end of abide is that of the command, and no failure
 	for reason, n := range a.ofBrowser.all() {
 		if s.failures.Own[reason] -= min(n, s.failures.Own[reason]); s.failures.Own[reason] == 0 {
@@ -247,7 +249,8 @@ func (s *summary) table(w io.Writer) {
 	}
 	name := "failed"
 	why := func(b status.Breaker) string { return b.Name() + " failed: " + b.Why }
-	for _, sentence := range slices.Concat(s.failures.Sentences("the command"), named(s.broken, shownLimits, why)) {
+	over := func(at string) string { return at + " answers again after " + sitelog.InSeconds(s.outages[at]) }
+	for _, sentence := range slices.Concat(s.failures.Sentences("the command"), named(s.broken, shownLimits, why), named(slices.Sorted(maps.Keys(s.outages)), shownLimits, over)) {
 		fmt.Fprintf(t, "%s\t%s\n", name, sentence)
 		name = ""
 	}
@@ -287,7 +290,7 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	switch {
 	case h.Limit == "":
 		return h.Site + " (the command did not wait for it)"
-	case h.Limit == "cooldown" && s.failed(h.Site):
+	case s.failed(h) && (h.Limit == "cooldown" || h.Limit == "retry"):
 		return h.Site + " failed"
 	}
 	if text := s.sources[[2]string{h.Site, h.Limit}].text; text != "" {
@@ -299,9 +302,9 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	return h.Site + ", limit: " + h.Limit
 }
 
-// failed reports whether a site is left alone, or fails each request.
-func (s *summary) failed(site string) bool {
-	return slices.ContainsFunc(s.broken, func(b status.Breaker) bool { return b.Site == site })
+// failed reports whether a site is left alone, fails each request, or has paused requests in an outage that is over.
+func (s *summary) failed(h sitelog.HeldTime) bool {
+	return s.outages[h.Site] > 0 && (h.Limit == "cooldown" || h.Limit == "retry") || slices.ContainsFunc(s.broken, func(b status.Breaker) bool { return b.Site == h.Site })
 }
 
 // named names the first of all, and counts those that are too many to be named.
@@ -320,7 +323,7 @@ func (s *summary) advice() string {
 		return ""
 	}
 	most := s.held[0]
-	if most.Limit == "" || s.raise == "" || s.failed(most.Site) {
+	if most.Limit == "" || s.raise == "" || s.failed(most) {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

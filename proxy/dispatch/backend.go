@@ -229,7 +229,10 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 			}
 			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Log(sitelog.Worst(x.Snapshot.policy, x.site), text)
 		}
-		lasted = cmp.Or(lasted, ended)
+		lasted = max(lasted, ended)
+	}
+	if lasted > 0 && how != backends.Ill {
+		x.Snapshot.activity.Recovered(x.site, lasted)
 	}
 	if lasted > 0 && s.Loggable() {
 		text := fmt.Sprintf("%s answers again after %s", name, sitelog.InSeconds(lasted))

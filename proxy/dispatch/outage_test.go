@@ -104,6 +104,9 @@ func TestALongOutageIsSaidAgain(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		down.Store(false)
 		all.Wait()
+		if lasted := w.Activity().Outages["site.test"]; lasted < 9*time.Minute || lasted > 15*time.Minute {
+			t.Errorf("an outage of %v is counted", lasted)
+		}
 		var said []string
 		for _, line := range w.Log.AllEntries() {
 			if strings.Contains(line.Message, "site.test still fails, after ") || strings.HasPrefix(line.Message, "site.test answers again after ") {

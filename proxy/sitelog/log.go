@@ -6,6 +6,7 @@ package sitelog
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -43,9 +44,10 @@ type Log struct {
 
 // Summary counts refusals and waits since the start.
 type Summary struct {
-	Refusals int        // answers that refused a request because of a limit
-	Replayed int        // of these, those whose request was sent again
-	Held     []HeldTime // for what requests were held, the longest in all first
+	Refusals int                      // answers that refused a request because of a limit
+	Replayed int                      // of these, those whose request was sent again
+	Held     []HeldTime               // for what requests were held, the longest in all first
+	Outages  map[string]time.Duration // :: site → length of its outages that are over
 }
 
 // HeldTime counts the time for which requests were held for one limit of a site.
@@ -63,7 +65,7 @@ const mostHeldTimes = 1000
 
 // New makes a Log that writes to a logger. Its lines about sites are written by Run.
 func New(to *logrus.Logger) *Log {
-	return &Log{to: to, wake: signal.New(), Left: LineLimit{Every: time.Second}, held: map[heldKey]*HeldTime{}}
+	return &Log{to: to, wake: signal.New(), Left: LineLimit{Every: time.Second}, held: map[heldKey]*HeldTime{}, counts: Summary{Outages: map[string]time.Duration{}}}
 }
 
 // Wake makes Run check waiting requests and refusing sites. Run works at every log level:
@@ -129,6 +131,15 @@ func (l *Log) Accepted(site string, sent time.Time) {
 	}
 	l.mu.Unlock()
 	l.Wake()
+}
+
+// Recovered records the end of an outage of a site.
+func (l *Log) Recovered(site string, lasted time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.counts.Outages) < mostHeldTimes {
+		l.counts.Outages[site] += lasted
+	}
 }
 
 // Run writes lines until ctx is done. It sleeps while no request waits and no site
@@ -201,6 +212,7 @@ func (l *Log) Summary() Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.counts
+	now.Outages = maps.Clone(l.counts.Outages)
 	for _, h := range l.held {
 		now.Held = append(now.Held, *h)
 	}

@@ -242,7 +242,7 @@ func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
 	case p.atOnce.full():
 		return limit.Unknown, true
 	case p.windowed:
-		at, ok := p.window.next(v, int64(len(p.atOnce.flying)), p.windowPart())
+		at, ok := p.window.next(v, int64(len(p.atOnce.flying)), max(int64(float64(p.window.limit)/p.parts()), 1))
 		if !ok {
 			return limit.Unknown, true
 		}

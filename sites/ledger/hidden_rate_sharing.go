@@ -187,9 +187,6 @@ func (p *HiddenRate) parts() float64 {
 	return 1 / max(1-used/all, 1/float64(len(p.sharing.others)+1))
 }
 
-// windowPart returns the requests of this instance in a window.
-func (p *HiddenRate) windowPart() int64 { return max(int64(float64(p.window.limit)/p.parts()), 1) }
-
 // gap returns the time between two requests of this instance.
 func (p *HiddenRate) gap(n int64) int64 {
 	if p.search.rate <= 0 {
