@@ -29,7 +29,7 @@ breaker: {failures: 1, pause: 1h}
 	for path, want := range map[string]string{
 		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
 		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
-		"/":              `class="bad"><a href="/?site=ill.test">ill.<wbr>test</a></th><td class="text">left alone: the host closed the connection before it answered</td><td><span class="whole">tried again in `,
+		"/":              `class="bad"><a href="/?site=ill.test">ill.<wbr>test</a></th><td class="text">left alone: the host closed the connection before it answered; abide itself answered `,
 	} {
 		// The circuit is open for a second, and then again for longer.
 		shown, refused, answer := false, false, ""
