@@ -56,11 +56,24 @@ func (s *silent) ideal(requests int) time.Duration {
 	return time.Duration(float64(requests) / s.amount * float64(max(s.window, time.Second)))
 }
 
+const oneToken = "pools: {p: {tokens: [{label: a, secret: a-secret}]}}\nsites: [{host: site.test, insecure: true, pool: p}]"
+
+// keptIn is what a process keeps in a state file.
+func keptIn(t *testing.T, path, id string) dispatch.Keeping {
+	t.Helper()
+	id = strings.ReplaceAll(id, " ", "") + fmt.Sprint("at", time.Now().Unix())
+	file, err := store.OpenFile(t.Context(), path, store.FileOptions{Instance: id, Name: id})
+	must(t, err)
+	t.Cleanup(func() { must(t, file.Close()) })
+	budgets, err := file.Recall(t.Context())
+	must(t, err)
+	return dispatch.Keeping{Store: file, Documents: file, Memory: file, Budgets: budgets, Instance: id, Name: id}
+}
+
 // crawlTogether runs proxies, each with eight clients that send so many requests together, and returns the time.
 func crawlTogether(t *testing.T, s *silent, proxies, requests int, keeping func(id string) dispatch.Keeping) (took time.Duration) {
 	t.Helper()
-	const yaml = "pools: {p: {tokens: [{label: a, secret: a-secret}]}}\nsites: [{host: site.test, insecure: true, pool: p}]"
-	runTogether(t, proxies, keeping, s.serve, yaml, func(all []rig) {
+	runTogether(t, proxies, keeping, s.serve, oneToken, func(all []rig) {
 		began := time.Now()
 		var clients sync.WaitGroup
 		for _, w := range all {
@@ -104,13 +117,7 @@ func TestWhatASiteHidesIsLearnedTogether(t *testing.T) {
 							if !inFile {
 								return dispatch.Keeping{Store: shared, Shared: true, Instance: id, Name: id}
 							}
-							id = strings.ReplaceAll(id, " ", "") + fmt.Sprint("at", time.Now().Unix())
-							file, err := store.OpenFile(t.Context(), path, store.FileOptions{Instance: id, Name: id})
-							must(t, err)
-							t.Cleanup(func() { must(t, file.Close()) })
-							budgets, err := file.Recall(t.Context())
-							must(t, err)
-							return dispatch.Keeping{Store: file, Documents: file, Memory: file, Budgets: budgets, Instance: id, Name: id}
+							return keptIn(t, path, id)
 						}
 						together := crawlTogether(t, s, proxies, 300, keeping)
 						refused := s.refused
@@ -127,6 +134,54 @@ func TestWhatASiteHidesIsLearnedTogether(t *testing.T) {
 					})
 				})
 			}
+		}
+	}
+}
+
+// A process with the same state file that does not use a site changes nothing: neither the rate at which a limit is looked
+// for, nor the margins of windows that are announced in whole seconds.
+func TestAProcessThatDoesNotUseASiteChangesNothing(t *testing.T) {
+	sites := map[string]func() (serve http.HandlerFunc, refused func() int){
+		"hidden": func() (http.HandlerFunc, func() int) {
+			s := &silent{amount: 20, window: 5 * time.Second}
+			return s.serve, func() int { return s.refused }
+		},
+		"announced": func() (http.HandlerFunc, func() int) {
+			a := newAnnouncer(&announcer{first: true})
+			a.amount, a.window = 10, 5*time.Second
+			return a.serve, a.refusals
+		},
+	}
+	for name, site := range sites { // alone, and beside three others
+		var took [2]time.Duration
+		var refusals [2]int
+		for idle := range took {
+			synctest.Test(t, func(t *testing.T) {
+				elapse(time.Until(time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC))) // resets are announced as Unix times
+				path := newStatePath(t)
+				serve, refused := site()
+				keeping := func(id string) dispatch.Keeping { return keptIn(t, path, id) }
+				runTogether(t, 1+3*idle, keeping, serve, oneToken, func(all []rig) {
+					began := time.Now()
+					var clients sync.WaitGroup
+					for range 6 {
+						clients.Go(func() {
+							for range 40 {
+								if a := all[0].Get("http://site.test/"); a.Status != http.StatusOK {
+									t.Errorf("%s: a request is answered %d: %s", name, a.Status, a.Body)
+									return
+								}
+							}
+						})
+					}
+					clients.Wait()
+					took[idle], refusals[idle] = time.Since(began), refused()
+				})
+			})
+		}
+		t.Logf("%s: %v, %d refused", name, took, refusals)
+		if took[1] > took[0]*11/10 || refusals[1] > refusals[0]+3 {
+			t.Errorf("%s: an idle process changes something", name)
 		}
 	}
 }

@@ -201,6 +201,7 @@ func (wholeBudget) Give(time.Time, time.Time, int64)                            
 func (wholeBudget) Demand(time.Time, int64)                                       {}
 func (wholeBudget) Asks(time.Time, int64) bool                                    { return false }
 func (wholeBudget) Window(time.Time, int64, int64, time.Duration) (outside int64) { return 0 }
+func (wholeBudget) OthersUse() bool                                               { return true }
 func (b wholeBudget) Used() bool                                                  { return !b.alone }
 func (wholeBudget) Said(time.Time, int64, int64, bool)                            {}
 

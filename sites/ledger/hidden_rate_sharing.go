@@ -27,9 +27,8 @@ const (
 	// UseLasts is the time for which a told use counts. It is told again after tellUseEvery.
 	UseLasts, tellUseEvery = 4 * time.Second, second / 2
 	// unused is the time without a request after which an instance does not use the limit.
-	unused = 3 * second
-	// usePast is the least time of whose requests the use is told.
-	usePast = 10 * second
+	unused  = 3 * second
+	usePast = 10 * second // the least time of whose requests the use is told
 	// useMargin is by which factor the use of others may have grown since it was told.
 	useMargin = 1.1
 )

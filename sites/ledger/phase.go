@@ -309,7 +309,7 @@ func (l *Ledger) mayHold(v int64) bool {
 	a := &l.allowance
 	w := &a.window
 	period := cmp.Or(w.period, w.reset-w.opened)
-	return !a.shared && !l.sharing.used() && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
+	return !a.shared && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
 		!w.limitGuessed && !a.cost.varies && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
 		w.opened-w.before <= w.farthest() && // otherwise something else keeps requests for longer
 		(a.phase.present.step >= second || !a.phase.skew.holds()) && // otherwise it is announced exactly

@@ -27,7 +27,7 @@ func (l *Ledger) Report(now time.Time) (WindowReport, bool) {
 		return WindowReport{}, false
 	}
 	number := int64(0)
-	if a.shared {
+	if l.sharing.number != 0 {
 		number = l.sharing.numbering.present(v, w)
 	}
 	return WindowReport{

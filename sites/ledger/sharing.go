@@ -15,8 +15,9 @@ type Budget interface {
 	Demand(now time.Time, units int64)
 	Asks(now time.Time, n int64) bool
 
-	// Used reports whether there are others to share the limit with.
+	// Used reports whether there are others to share the limit with, and OthersUse whether they use it now.
 	Used() bool
+	OthersUse() bool
 
 	// Window sets the window: its number, which is the same for all instances, its amount
 	// and length. It returns an upper bound of what clients outside of the fleet used of
@@ -71,7 +72,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		l.shareSaid(now, v)
 	}
 	amount := max(whole((a.limit-a.reserve())/a.cost.each), 1)
-	if number == s.number && amount == s.amount {
+	if a.shared = a.shared || s.budget.OthersUse(); number == s.number && amount == s.amount {
 		return true
 	}
 	taken := int64(0)
@@ -87,7 +88,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.lasted(v, 2*w.period) {
 		a.usage.foreignAt = max(v, 1)
 	}
-	s.number, s.amount, a.shared = number, amount, true
+	s.number, s.amount = number, amount
 	if taken > 0 {
 		s.budget.Take(now, taken)
 	}
@@ -111,7 +112,7 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 		return at, ok
 	}
 	v := l.clock.Last()
-	if !l.share(now, v) {
+	if !l.share(now, v) || !l.allowance.shared {
 		return now, true
 	}
 	next := l.clock.Time(now, l.sharing.numbering.next(v, &l.allowance.window))
@@ -144,7 +145,7 @@ func (l *Ledger) Asks(now time.Time, n int64) bool {
 		return false
 	}
 	t, ok := l.when(now, n)
-	return ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.allowance.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
+	return ok && !t.After(now) && l.share(now, l.clock.Last()) && l.allowance.shared && !l.allowance.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
 }
 
 // numbering numbers the windows of a limit alike in all instances of a fleet. The zero

@@ -103,9 +103,9 @@ func (k *Keeper) Together() bool { return k != nil && k.members.Together() }
 // Joinable tells whether other processes may begin to use the budgets.
 func (k *Keeper) Joinable() bool { return k != nil && (k.o.Shared || k.members.Local()) }
 
-// Size returns the number of instances that share the budgets.
+// Size returns the number of instances of the fleet that shares the budgets.
 func (k *Keeper) Size() int {
-	if k == nil {
+	if !k.Shared() {
 		return 1
 	}
 	return k.members.Size()

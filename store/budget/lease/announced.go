@@ -76,6 +76,9 @@ func (b *Announced) Said(now time.Time, used, answered int64, outside bool) {
 // Used reports whether the budget is to be used: other instances may always use it, too.
 func (*Announced) Used() bool { return true }
 
+// OthersUse is true: the margins of windows are those of a fleet.
+func (*Announced) OthersUse() bool { return true }
+
 // OnMachine is the budget of a limit that a server announces, for the processes of this machine. Nothing may be taken
 // before Window is called.
 type OnMachine struct {
@@ -92,6 +95,9 @@ const windowsKept = 4
 
 // Used reports whether the budget is to be used: there are other processes.
 func (b *OnMachine) Used() bool { return b.Together() }
+
+// OthersUse reports whether other processes use the budget now.
+func (b *OnMachine) OthersUse() bool { return b.durable != nil && b.durable.OthersUse() }
 
 // Window sets the current window, as that of Announced does.
 func (b *OnMachine) Window(now time.Time, number, amount int64, period time.Duration) (outside int64) {
