@@ -225,9 +225,11 @@ func TestAnOutputThatIsAwayHoldsTheCollectionBackAndLosesNothing(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { w.mu.Lock(); w.away = true; w.mu.Unlock() })
 		time.AfterFunc(hour-10*time.Minute, func() {
 			held := 0
+			c.writer.mu.Lock()
 			for _, r := range c.writer.batch.records {
 				held += len(r.Body)
 			}
+			c.writer.mu.Unlock()
 			if held < 4_000_000 || held > 6_000_000 {
 				t.Errorf("%d bytes are held", held)
 			}

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // TestASiteThatFailsIsTriedAtOnceWhenTheOperatorSaysSo: the requests that wait for the end of its pause go on, one first.
@@ -22,7 +20,7 @@ func TestASiteThatFailsIsTriedAtOnceWhenTheOperatorSaysSo(t *testing.T) {
 					rw.WriteHeader(fails)
 				}
 			}, "queue: {wait: 1h}", func(w rig) {
-				operator := dispatch.NewOperator(w.Dispatcher)
+				operator := w.Operator
 				for range 30 { // what succeeds usually
 					w.Get("http://site.test/")
 				}
@@ -39,7 +37,7 @@ func TestASiteThatFailsIsTriedAtOnceWhenTheOperatorSaysSo(t *testing.T) {
 					})
 				}
 				elapse(90 * time.Second)
-				e, err := dispatch.NewView(w.Dispatcher, nil).Explain("GET", httptest.NewRequest("GET", "http://site.test/", nil).URL, "")
+				e, err := w.Explain("GET", httptest.NewRequest("GET", "http://site.test/", nil).URL, "")
 				if e = e.Normalize(time.Now()); err != nil || !strings.Contains(strings.Join(e.WouldChange, "\n"), `; "abide try site.test" sends one at once`) {
 					t.Errorf("%v %q, %q", err, e.BlockedBy, e.WouldChange)
 				}
