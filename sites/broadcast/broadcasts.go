@@ -344,23 +344,23 @@ func (b *Broadcasts) tellHidden(all []message) {
 	}
 }
 
-// hearHidden takes over what another instance tells of a hidden limit; of: the instance, if it tells its use.
-func (b *Broadcasts) hearHidden(site, name, whose, of string, n store.Note) {
+// hearHidden takes over what another instance tells of a hidden limit. instance is its name if it tells its use, else "".
+func (b *Broadcasts) hearHidden(site, name, whose, instance string, n store.Note) {
 	var finding ledger.Finding
 	var use ledger.Use
-	if of == b.o.Keeper.Status().Instance || json.Unmarshal([]byte(n.Text), &finding) != nil || json.Unmarshal([]byte(n.Text), &use) != nil {
+	if instance == b.o.Keeper.Status().Instance || json.Unmarshal([]byte(n.Text), &finding) != nil || json.Unmarshal([]byte(n.Text), &use) != nil {
 		return
 	}
-	if of == "" {
+	if instance == "" {
 		if version, changed := b.o.Learned.SetFinding(site, name, whose, finding); changed {
 			b.o.Gate.Replan(site, version)
 		}
 	}
 	b.touch(site, name, whose, func(now time.Time, m limit.Meter) {
-		if p, ok := m.(*ledger.HiddenRate); ok && of == "" {
+		if p, ok := m.(*ledger.HiddenRate); ok && instance == "" {
 			p.AcceptFinding(now, finding)
 		} else if ok {
-			p.OtherUses(now, of, use)
+			p.OtherUses(now, instance, use)
 		}
 	})
 }

@@ -40,8 +40,8 @@ type rateSharing struct {
 	self        string           // this instance
 	known       Finding          // last sent or received
 	otherProbes bool             // another instance finds out whether refusals have ended
-	refused     bool             // was told
-	others      map[string]other // :: instance →
+	refused     bool             // the last told use says so
+	others      map[string]other // :: name of an instance →
 	sent        float64          // requests of this instance since a time, without those of long ago
 	since       int64
 	accepted    int64 // of all of this instance

@@ -158,8 +158,8 @@ func (w *hiddenWindow) answered(v int64) {
 	}
 }
 
-// next returns the time at which another request of this instance, which has a part of the limit, may go, while others of it are in flight; ok is false
-// if one of these has to be answered first.
+// next returns the time at which another request of this instance may go, which has a part of the limit, while others of
+// it are in flight; ok is false if one of these has to be answered first.
 func (w *hiddenWindow) next(v, flying, part int64) (at int64, ok bool) {
 	if w.limit == 0 || w.start == 0 {
 		return v, true
