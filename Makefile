@@ -124,6 +124,8 @@ worth: toolchain
 # Crawls of 54 kinds of services on loopback, in real time, through the built binary with its
 # defaults and beside urllib3's Retry; within ten minutes. One crawl:
 #   go -C bench run ./services kit -only notion -clients 8 -keep /tmp/kit
+# Each crawl ten times in virtual time, within a minute:
+#   go -C bench run ./services kit -virtual 10
 .PHONY: services
 services: toolchain
 	go -C bench run ./services kit

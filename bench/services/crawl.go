@@ -16,6 +16,7 @@ import (
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // usualLatency is the mean time of an answer.
@@ -39,6 +40,7 @@ type run struct {
 	began  time.Time
 	clock  *clock.Virtual
 	site   *site
+	kind   *kitKind // of the kit; nil: none
 	random *rand.Rand
 	sent   int // requests that clients have begun
 	done   int // requests that have ended, for clients
@@ -117,7 +119,11 @@ func (r *run) send(token, path string, n int, answered func(status int, h http.H
 	trip := r.roundTrip()
 	r.clock.AfterFunc(trip/2, func() {
 		status, h, body, left := r.site.answer(r.clock.Now(), token, path, n)
-		r.clock.AfterFunc(trip-trip/2, func() {
+		rest := trip - trip/2
+		if r.kind != nil {
+			body, rest = r.kind.shape(status, h, n, body, rest)
+		}
+		r.clock.AfterFunc(rest, func() {
 			left()
 			answered(status, h, body)
 		})
@@ -133,6 +139,10 @@ func (r *run) abide() (result, error) {
 	answering := func(n int) dispatch.Answering {
 		return func(q *http.Request, answer func(*http.Response, error)) {
 			r.send(q.Header.Get("Authorization"), q.URL.Path, n, func(status int, h http.Header, body string) {
+				if status == 0 {
+					answer(nil, &upstream.Error{Kind: upstream.Closed, Sent: true, Err: io.EOF})
+					return
+				}
 				answer(&http.Response{
 					StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: q,
 					Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -146,7 +156,7 @@ func (r *run) abide() (result, error) {
 		if err != nil {
 			panic(err)
 		}
-		if r.tokens == 1 {
+		if r.kind == nil && r.tokens == 1 {
 			q.Header.Set("Authorization", "Bearer t0")
 		}
 		x, err := d.NewRequest(q)
@@ -154,8 +164,14 @@ func (r *run) abide() (result, error) {
 			panic(err)
 		}
 		x.Address = fmt.Sprintf("192.0.2.%d", client+1)
+		asked := r.clock.Now()
 		d.Start(context.Background(), x, answering(n), func(resp *http.Response, err error) {
 			d.End(x, 0)
+			if r.kind != nil && r.clock.Now().Sub(asked) > patience && err == nil {
+				resp.Body.Close()
+				answered(0, "after the patience of a client")
+				return
+			}
 			if err != nil {
 				answered(0, err.Error())
 				return

@@ -46,6 +46,7 @@ func runKit(args []string) error {
 	only := flags.String("only", "", "comma-separated `names` of kinds; all by default")
 	clients := flags.Int("clients", 0, "`number` of clients; 1, 8 and 32 by default")
 	out := flags.String("out", "", "`file` for the table (bench/KIT.md for a whole run)")
+	simulated := flags.Int("virtual", 0, "`times` that each crawl is simulated in virtual time, in place of real time; with -keep each crawl is printed")
 	k := &kit{clients: []int{1, 8, 32}}
 	flags.StringVar(&k.abide, "abide", "", "a built `binary`; by default ./cmd/abide is built")
 	flags.DurationVar(&k.longest, "longest", 170*time.Second, "`time` after which the crawls of one number of clients are cut")
@@ -63,6 +64,9 @@ func runKit(args []string) error {
 	}
 	if len(k.kinds) == 0 || flags.NArg() > 0 {
 		return errors.New("kit: there is no such kind; -only has names of the table in bench/KIT.md")
+	}
+	if *simulated > 0 {
+		return k.simulate(*simulated)
 	}
 	return process.Run(10*time.Minute, func(ctx context.Context) error {
 		root, err := process.RepositoryRoot(ctx)

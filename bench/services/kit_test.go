@@ -55,6 +55,25 @@ func TestTheKitCrawlsThroughTheBuiltBinary(t *testing.T) {
 	}
 }
 
+// TestTheKitIsCrawledInVirtualTime: every kind but the one whose client is blocked ends.
+func TestTheKitIsCrawledInVirtualTime(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kitKinds() {
+		if kind.blocked {
+			continue
+		}
+		sized := kind.sized(8)
+		sized.host = kind.through()
+		sum, err := sized.simulate(8, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(sum.ratios) != 1 || sum.ratios[0] <= 0 || sum.ratios[0] > 20 {
+			t.Errorf("%s: times the ideal: %v", kind.name, sum.ratios)
+		}
+	}
+}
+
 func TestTheBoundsOfTheKit(t *testing.T) {
 	hidden, announced := &kitKind{bound: bound{amounts: 1}}, &kitKind{}
 	hidden.requests, announced.requests = 300, 300

@@ -9,20 +9,23 @@ import (
 
 // urllib3 crawls as clients with urllib3's Retry(total=10, backoff_factor=1,
 // status_forcelist=[429, 500, 502, 503, 504]) do: each for itself, with the tokens in turn.
-func (r *run) urllib3() result {
-	const total, longestBackoff = 10, 120 * time.Second
+func (r *run) urllib3() result { return r.retries(10, time.Second) }
+
+// retries crawls as urllib3's Retry does with a total and a backoff factor.
+func (r *run) retries(total int, factor time.Duration) result {
+	const longestBackoff = 120 * time.Second
 	return r.crawl(func(_, n int, answered func(int, string)) {
 		var try func(failed int)
 		try = func(failed int) {
 			r.send(r.token(n+failed), r.site.path(n), n, func(status int, h http.Header, _ string) {
-				forced := status == 429 || status >= 500 && status != 501 && status <= 504
+				forced := status == 0 || status == 429 || status >= 500 && status != 501 && status <= 504
 				if !forced || failed >= total {
 					answered(seen(status, h), "")
 					return
 				}
 				wait := time.Duration(0)
 				if failed > 0 {
-					wait = min(time.Second<<failed, longestBackoff)
+					wait = min(factor<<failed, longestBackoff)
 				}
 				if after, ok := retryAfter(h, r.clock.Now()); ok {
 					wait = after
