@@ -155,9 +155,9 @@ func SortNotes(notes []Note) []Note {
 	return notes
 }
 
-// recentUse is the time for which an instance counts as a user of a budget after it has
-// wanted or used units.
-const recentUse = 2 * time.Second
+// An instance counts as a user of a budget for recentUse after it has wanted or used units. For activeUse it is expected
+// to want more.
+const recentUse, activeUse = 2 * time.Second, 300 * time.Millisecond
 
 // sharedState is the record of a Count that several instances use. It is saved as JSON.
 type sharedState struct {
@@ -235,8 +235,8 @@ func (r *JointRow) common(a *Ask) sharedState {
 func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives func(instance string) bool) (granted, others int64) {
 	mine, rivals, lapsed := c.Parts[instance], int64(0), int64(0)
 	for id, p := range c.Parts {
-		past := now - p.At
-		recent := past >= 0 && past < int64(recentUse/time.Microsecond)
+		past := microseconds(now - p.At)
+		recent := past >= 0 && past < recentUse
 		switch {
 		case id == instance:
 			continue
@@ -247,7 +247,7 @@ func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives 
 		case p.Ahead == 0 && !recent:
 			delete(c.Parts, id)
 			continue
-		case p.Lacks && recent:
+		case recent && (p.Lacks || past < activeUse):
 			rivals++
 		}
 		others += p.Ahead
@@ -255,7 +255,7 @@ func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives 
 	uses := slices.DeleteFunc(slices.Clone(j.Uses), func(u Use) bool { return u.Seq <= mine.Seq })
 	next, left := j.Merge(time.UnixMicro(now), c.State, uses, lapsed, others)
 	least := max(j.Least, 1)
-	// Other waiting instances get as much, or at least a useful amount.
+	// Other instances that want some get as much, or at least a useful amount.
 	fair := max((left+rivals)/(rivals+1), least)
 	granted = min(clamp(a.Want), left, fair)
 	if granted < least {

@@ -247,3 +247,28 @@ func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
 		t.Errorf("%v", granted)
 	}
 }
+
+// Who has got all that it asked for a moment ago is expected to want more, so that the first that asks for much does not
+// get all.
+func TestWhoAskedAMomentAgoGetsAPart(t *testing.T) {
+	for after, most := range map[time.Duration]int64{time.Millisecond: 6, time.Second: 16} {
+		var r *JointRow
+		at, seq := time.UnixMicro(1e15), uint64(0)
+		ask := func(who string, want int64) int64 {
+			seq++
+			j := &Joint{Least: 1, Waits: true, Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64) {
+				return []byte("x"), 20 - others
+			}}
+			var said Answer
+			r, said = AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: seq, Want: want, Joint: j}, who, at, func(string) bool { return true })
+			return said.Granted
+		}
+		for _, who := range []string{"a", "b", "c"} {
+			ask(who, 1)
+		}
+		at = at.Add(after)
+		if granted := ask("a", 16); granted != most {
+			t.Errorf("after %v: %d", after, granted)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand"
@@ -39,7 +40,7 @@ type announcer struct {
 }
 
 func newAnnouncer(a *announcer) *announcer {
-	a.amount, a.window, a.windows = 60, 20*time.Second, max(a.windows, 8)
+	a.amount, a.window, a.windows = 60, cmp.Or(a.window, 20*time.Second), max(a.windows, 8)
 	a.counts, a.ends, a.total = map[string]int{}, map[string]time.Time{}, map[string]map[time.Time]int{}
 	return a
 }
@@ -228,6 +229,21 @@ func TestProcessesDivideWhatASiteAnnounces(t *testing.T) {
 				late, used := newAnnouncer(&announcer{file: path, first: first, relative: relative}).crawl(t, 3, 0, "")
 				if late > 5 || used < 0.9 {
 					t.Errorf("%d are refused after the first window, %.1f %% are used", late, 100*used)
+				}
+			})
+		})
+	}
+}
+
+// Whatever the length of its windows, no window of a site stays empty while processes have requests for it. The store
+// counts a window for up to eight times its length.
+func TestProcessesUseEachWindowThatASiteAnnounces(t *testing.T) {
+	for _, length := range []time.Duration{10 * time.Second, 30 * time.Second} {
+		t.Run(length.String(), func(t *testing.T) {
+			path := newStatePath(t)
+			synctest.Test(t, func(t *testing.T) {
+				if _, used := newAnnouncer(&announcer{file: path, window: length, windows: 12}).crawl(t, 3, 0, ""); used < 0.9 {
+					t.Errorf("%.1f %% are used", 100*used)
 				}
 			})
 		})

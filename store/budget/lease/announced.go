@@ -90,8 +90,8 @@ type OnMachine struct {
 	*durable
 }
 
-// windowsKept is the number of windows of a limit of which the store has a budget, the oldest of which nobody uses any more.
-const windowsKept = 4
+// windowsKept is the number of windows of a limit that have a budget in the store, which counts for up to eight lengths of a window.
+const windowsKept = 9
 
 // Used reports whether the budget is to be used: there are other processes.
 func (b *OnMachine) Used() bool { return b.Together() }
