@@ -225,6 +225,7 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLin
 	s.due[kind] = now.Add(lineEvery)
 	switch kind {
 	case holdBegins, refusalBegins:
+		s.due[kind+1] = time.Time{} // the end of what was said is said at once
 		if n := s.skipped[kind]; n > 0 {
 			line.text += fmt.Sprintf("; that has happened %s more since the last such line", times(n))
 		}
