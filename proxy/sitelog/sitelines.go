@@ -26,10 +26,9 @@ const (
 	refusalForgotten = time.Minute
 	// mostSites bounds the sites of siteLines. What more sites do has no lines.
 	mostSites = 1000
+	// mostCauses bounds the causes of one hold that have a line each.
+	mostCauses = 8
 )
-
-// mostCauses bounds the causes of one hold that have a line each.
-const mostCauses = 8
 
 // lineKind is the kind of a line. Each kind has its own lineEvery.
 type lineKind uint8
