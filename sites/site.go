@@ -125,7 +125,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	defer s.mu.Unlock()
 	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
 		s.succeeded(a.At, a.Sent, a.Budget, a.Origin)
-		if s.block.succeeded(a.Class.Route); s.block.successes%knownLasts == 0 {
+		if s.block.succeeded(); s.block.successes%knownLasts == 0 {
 			s.known.Store(false)
 		}
 	}
@@ -177,20 +177,28 @@ func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 // End notes that a request is answered, or will not be.
 func (s *Site) End() { s.flying.Add(-1) }
 
-// Forbidden takes an answer 403 to a request of a host and a route, of which no header and no text says
-// more, and returns its meaning.
-func (s *Site) Forbidden(now time.Time, host, route string, page Page) Access {
+// Forbidden takes an answer 403 to a request of a host, of which no header and no text says
+// more, or a success that may be a refusal, and returns its meaning. again: the request was refused before.
+func (s *Site) Forbidden(now time.Time, host string, page Page, again bool) Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.block.forbidden(now, host, route, page)
+	return s.block.forbidden(now, host, page, again)
 }
 
-// Verified says whether the site refuses a request that succeeded before.
-func (s *Site) Verified(now time.Time, blocked bool) {
+// Alike reports whether a page that is the answer to a URL may be a refusal: see block.alike.
+func (s *Site) Alike(url string, page Page) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.block.verified(now, blocked)
-	s.blocks.Store(blocked)
+	return s.block.alike(url, page)
+}
+
+// Verified takes whether a request that succeeded before seems to be refused, and reports whether it is.
+func (s *Site) Verified(now time.Time, refused bool) (blocked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block.verified(now, refused)
+	s.blocks.Store(s.block.blocked)
+	return s.block.blocked
 }
 
 // Misjudged takes back that what was verified is the site's own answer.
@@ -206,6 +214,7 @@ func (s *Site) Succeeded(now, sent time.Time, budget, origin string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.succeeded(now, sent, budget, origin)
+	s.block.streak = 0
 }
 
 // acceptedAfter reports whether a request that was sent after a time has succeeded.
@@ -239,11 +248,11 @@ func (s *Site) Blocks() bool { return s.blocks.Load() }
 // takes no lock.
 func (s *Site) WantsKnown() bool { return !s.known.Load() }
 
-// SetKnown sets the URL, without its host, of a request that has succeeded.
-func (s *Site) SetKnown(host, url string) {
+// SetKnown sets the URL, without its host, of a request that has succeeded, and the look of the answer.
+func (s *Site) SetKnown(host, url string, page Page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.block.host, s.block.known = host, url
+	s.block.host, s.block.known, s.block.knownPage = host, url, page
 	s.known.Store(true)
 }
 

@@ -236,8 +236,8 @@ func inNumberRange(text, span string) bool {
 	return n.Known && from.Known && to.Known && from.N <= n.N && n.N <= to.N
 }
 
-// SpeaksOfRate tells whether a short body has the words of a refusal that is about a rate.
-func SpeaksOfRate(body []byte) bool {
+// SpeaksOfRefusal tells whether a short body has the words of a refusal.
+func SpeaksOfRefusal(body []byte) bool {
 	text := bytes.ToLower(body)
 	return slices.ContainsFunc(servedWords, func(word string) bool { return indexOf(text, word) >= 0 })
 }
@@ -245,6 +245,7 @@ func SpeaksOfRate(body []byte) bool {
 // servedWords are words of refusals with the status of a success, in lower case.
 var servedWords = []string{
 	"rate limit", "ratelimit", "rate_limit", "too many requests", "limit reached", "limit exceeded", "call frequency", "requests per ", "throttl",
+	"captcha", "a robot", "are human", "unusual traffic", "automated ",
 }
 
 // wait returns the time that a refusal asks to wait.

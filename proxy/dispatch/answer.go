@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/sites"
 )
 
 const (
@@ -48,12 +51,18 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	return shown, decoded(resp.Header, body.peek())
 }
 
-// mostShort bounds the body of a success that may be a refusal, in bytes.
-const mostShort = 1 << 10
+// isShort reports whether an answer may be a refusal that has the status of a success: JSON, or a page.
+func isShort(resp *http.Response) (short, page bool) {
+	kind := resp.Header.Get("Content-Type")
+	page = strings.HasPrefix(kind, "text/html")
+	return resp.StatusCode == http.StatusOK && resp.ContentLength > 0 && resp.ContentLength <= mostPeek && (page || strings.Contains(kind, "json")), page
+}
 
-// isShortJSON reports whether an answer may be a refusal that has the status of a success.
-func isShortJSON(resp *http.Response) bool {
-	return resp.StatusCode == http.StatusOK && resp.ContentLength > 0 && resp.ContentLength <= mostShort && strings.Contains(resp.Header.Get("Content-Type"), "json")
+// lookOf returns the look of an answer; text is that of a page with the status of a success.
+func lookOf(resp *http.Response, text []byte) sites.Page {
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%s\n%s\n%d\n%s", resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength, text)
+	return sites.Page{Sum: sum.Sum64(), Text: len(text) > 0}
 }
 
 // wholeOf reads a short body. It stays whole in the answer.

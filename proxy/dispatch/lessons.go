@@ -199,9 +199,12 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, er
 		resp, head = headOf(resp)
 	}
 	lesson := learn.Read(resp.StatusCode, resp.Header, head, request, x.answered)
-	if head == nil && r.Method == http.MethodGet && isShortJSON(resp) && !lesson.Throttled {
+	if short, page := isShort(resp); head == nil && short && r.Method == http.MethodGet && !lesson.Throttled {
 		resp, head = wholeOf(resp)
-		t.learned.masked = learn.SpeaksOfRate(decoded(resp.Header, head))
+		if page {
+			t.learned.page = lookOf(resp, head)
+		}
+		t.learned.masked = page && x.subject.Known.Alike(r.URL.RequestURI(), t.learned.page) || learn.SpeaksOfRefusal(decoded(resp.Header, head))
 	}
 	hideTokenInNames(r, &lesson, x.progress.shown)
 	s.apply(x, resp.StatusCode, resp.Header, &lesson, false)
@@ -272,7 +275,7 @@ const refusesAll = "the site refuses everything"
 const probePause = time.Second
 
 // probe finds out the meaning of an answer 403 that says nothing more, or of a short success that
-// speaks of a rate. Where requests have succeeded before, one that did is sent again: if the site
+// speaks of a refusal or is a page that another URL has, too. Where requests have succeeded before, one that did is sent again: if the site
 // refuses it, too, the site blocks this client, and nothing is sent for a while. The request itself is sent again after that.
 func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
 	known, t := x.subject.Known, &x.progress
@@ -284,8 +287,7 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 	case t.probing && v.refused:
 		return v // for another reason
 	case t.probing:
-		known.Verified(x.answered, suspect)
-		if suspect {
+		if known.Verified(x.answered, suspect) {
 			return s.blocked(x, r, resp)
 		}
 		t.probe = probed
@@ -297,19 +299,22 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 		return v
 	case !suspect && status == http.StatusOK && r.Method == http.MethodGet:
 		if known.WantsKnown() && r.URL.Path != robots.Path { // who blocks a crawler may still answer robots.txt
-			known.SetKnown(x.Target.HostPort(), r.URL.RequestURI())
+			known.SetKnown(x.Target.HostPort(), r.URL.RequestURI(), t.learned.page)
 		}
 		return v
 	case !suspect:
 		return v
 	}
-	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
-	switch known.Forbidden(x.answered, x.Target.HostPort(), x.subject.Class.Route, page) {
+	page := t.learned.page
+	if !page.Text {
+		page = lookOf(resp, nil)
+	}
+	switch known.Forbidden(x.answered, x.Target.HostPort(), page, t.refusals > 0) {
 	case sites.Verify:
 		t.probe = probeNext
-		return verdict{again: true, reason: "verified"}
+		return verdict{again: true, unclear: true, reason: "verified"}
 	case sites.Verifying:
-		return verdict{again: true, reason: "verified", pause: probePause}
+		return verdict{again: true, unclear: true, reason: "verified", pause: probePause}
 	case sites.Blocked:
 		return s.blocked(x, r, resp)
 	case sites.Forbidden:
@@ -348,11 +353,8 @@ func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
 // beginProbe makes the attempt a probe, if the site may block.
 func beginProbe(x *Request) {
 	t := &x.progress
-	t.probing = false
-	if x.subject.Known == nil || x.Caller.HasBody() || t.probe != probeNext && !x.subject.Known.Blocks() {
-		return
-	}
-	t.probing = x.subject.Known.Known(x.Target.HostPort()) != ""
+	known := x.subject.Known
+	t.probing = known != nil && !x.Caller.HasBody() && (t.probe == probeNext || known.Blocks()) && known.Known(x.Target.HostPort()) != ""
 	if t.probe == probeNext {
 		t.probe = 0
 	}

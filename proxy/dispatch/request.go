@@ -20,6 +20,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/tokens"
 )
 
@@ -405,7 +406,8 @@ const leastWait = 250 * time.Millisecond
 // learned describes a refusal by the last answer; the zero value is none.
 type learned struct {
 	refusal hint
-	masked  bool        // it is a success that speaks of a rate
+	masked  bool        // it is a success that may be a refusal
+	page    sites.Page  // its look, if that may be
 	denial  string      // why the token is not accepted, if the answer says so
 	at      queue.Scope // what the refusal is about
 	word    string      // the kind of scope, for the metrics

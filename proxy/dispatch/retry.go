@@ -3,11 +3,10 @@ package dispatch
 import (
 	"errors"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/upstream"
@@ -41,6 +40,7 @@ func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
 type verdict struct {
 	again   bool
 	refused bool          // by the site, because of a limit
+	unclear bool          // whether it is refused is verified first
 	denied  bool          // by the site, because of the token: another may be accepted
 	token   time.Time     // denied: the end of the token's quarantine; zero: it has none
 	reason  string        // of replays_total
@@ -152,23 +152,17 @@ func overloadPause(longest time.Duration, row int, part float64) time.Duration {
 }
 
 // unsent reports whether nothing of a request that failed has reached its site.
-func unsent(err error) bool {
-	var e *upstream.Error
-	return errors.As(err, &e) && !e.Sent
-}
+func unsent(err error) bool { e := (*upstream.Error)(nil); return errors.As(err, &e) && !e.Sent }
 
 // stale reports whether a request failed because its idle connection had been closed.
-func stale(err error) bool {
-	var e *upstream.Error
-	return errors.As(err, &e) && e.Stale
-}
+func stale(err error) bool { e := (*upstream.Error)(nil); return errors.As(err, &e) && e.Stale }
 
 // outcomeOf returns the outcome of an attempt for limits that adapt.
 func outcomeOf(status int, err error, v verdict) limit.Outcome {
 	switch {
 	case v.refused:
 		return limit.Refused
-	case err != nil && backends.Blame(err) != backends.Ill:
+	case err != nil && backends.Blame(err) != backends.Ill, v.unclear:
 		return limit.Abandoned
 	case err != nil || status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
 		return limit.Failed
@@ -217,38 +211,10 @@ func whyRefused(said bool, h http.Header) string {
 // site again.
 const longestRetryAfter = 24 * time.Hour
 
-// RetryAfter reads the header in seconds, fractions allowed, or as a date. A date
-// is taken relative to the site's own clock, if it tells it. Of several the longest
-// counts.
+// RetryAfter reads the header alone, as answers of sites are read.
 func RetryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
-	for _, text := range h["Retry-After"] {
-		if when, ok := retryAfterOne(strings.TrimSpace(text), h, now); ok {
-			wait, said = max(wait, when), true
-		}
-	}
-	return wait, said
-}
-
-func retryAfterOne(text string, h http.Header, now time.Time) (wait time.Duration, said bool) {
-	if text == "" {
-		return 0, false
-	}
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		if strings.Trim(text, "0123456789.") != "" || text[0] == '.' || text[len(text)-1] == '.' {
-			return 0, false // a number, but not as HTTP writes any
-		}
-		return min(time.Duration(min(seconds, longestRetryAfter.Seconds())*float64(time.Second)), longestRetryAfter), true
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0, false
-	}
-	from := now
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		from = date
-	}
-	// Dates have whole seconds: the next one is the first that is surely past.
-	return min(max(at.Sub(from), 0)+time.Second, longestRetryAfter), true
+	l := learn.Read(http.StatusTooManyRequests, http.Header{"Retry-After": h["Retry-After"], "Date": h["Date"]}, nil, learn.Request{}, now)
+	return min(max(l.RetryAt.Sub(now), 0), longestRetryAfter), l.Named
 }
 
 // repeatable reports whether a request may be sent twice (RFC 9110, 9.2.2).

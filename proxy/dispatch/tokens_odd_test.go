@@ -61,7 +61,7 @@ func TestAForbiddenPageDoesNotCostTheOnlyTokenThatIsReady(t *testing.T) {
 		if got := w.Get("http://site.test/forbidden"); got.Status != 403 || got.At > time.Minute {
 			t.Errorf("%d after %v", got.Status, got.At)
 		}
-		if n := asked["/forbidden a-secret"]; n > 2 {
+		if n := asked["/forbidden a-secret"]; n > 3 {
 			t.Errorf("it was asked %d times with one token", n)
 		}
 		if got := w.stateOf("a"); got != "ready" {

@@ -168,8 +168,8 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 		p.noise.counted(w.accepted, w.limit)
 	}
 	switch {
-	case r.Block && !again:
-		p.search.block(v, sent)
+	case r.Block && again && v-p.stop.since >= blockPause && p.search.from != blocked:
+		p.search.block(v, p.stop.since)
 		p.windowed = false
 	case r.Block, p.windowed && p.noise.against && p.noise.row == 1:
 	case named && p.search.rate == 0:
@@ -183,7 +183,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	case again && !r.Block && p.noise.usual():
 		p.stop.pause = firstPause
 	case again:
-		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began()), true
+		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began(), p.search.from == blocked), true
 		if (p.stop.failure || p.told) && r.Failure {
 			p.stop.pause = min(p.stop.pause, max(v-p.stop.since, firstPause)) // a failure has no usual length
 		}
@@ -196,7 +196,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 			}
 		}
 		p.stop.rateSince = v + 1
-		if r.Block {
+		if r.Block && (p.search.rate == 0 || p.search.fails == mostFails) {
 			p.stop.pause = max(p.stop.pause, blockPause)
 		}
 	}

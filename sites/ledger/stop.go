@@ -5,8 +5,8 @@ const (
 	leastPause  = second / 4      // after any other
 	longerPause = 1.5             // of the time since the first refusal is the next pause
 	maxPause    = 15 * minute
-	blockPause  = 10 * second // the first after a block
-	lateProbe   = 65          // 64ths of a usual time after which the probe goes
+	blockPause  = 5 * second // the first after a block; one that is over then was none
+	lateProbe   = 65         // 64ths of a usual time after which the probe goes
 )
 
 // stop is the time after a refusal in which only single probes go.
@@ -34,9 +34,12 @@ var (
 )
 
 // next returns the pause after another refusal of a single request: until a window of a usual length
-// ends that began at a time, if that is neither very soon nor very late.
-func (s *stop) next(v, began int64) int64 {
+// ends that began at a time, if that is neither very soon nor very late. Each request prolongs a block.
+func (s *stop) next(v, began int64, block bool) int64 {
 	elapsed := max(v-s.since, leastPause)
+	if block {
+		elapsed *= 4
+	}
 	for _, length := range usualProbes {
 		if pause := began + length*second*lateProbe/64 - v; pause >= elapsed/2 && pause <= 5*elapsed {
 			return min(pause, maxPause)
