@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,8 @@ are seen, and the log is at level warn.
 
 While requests are held for 5 seconds or longer, a line on the terminal says
 until when, and for which limit. Without a terminal the log says so, at most
-once a minute. At the end a summary on standard error says how many requests
+once a minute: again when that time is over, and when the hold has lasted twice
+as long. At the end a summary on standard error says how many requests
 there were to how many sites, which refusals the command did not see, which
 answers were errors, for how long requests were held and for which limits, and
 which tokens were used and denied. When no request came through abide, it says
@@ -390,8 +392,6 @@ const (
 	holdShown = 5 * time.Second
 	// holdLookEvery is the time between two looks at the requests that wait.
 	holdLookEvery = time.Second
-	// holdLineEvery is the least time between two lines where there is no terminal.
-	holdLineEvery = time.Minute
 )
 
 // waitingSite is a site that holds requests of the command.
@@ -408,9 +408,9 @@ type waitingSite struct {
 // clock.
 type holdReport struct {
 	terminal bool      // output is a terminal with a status line
-	holding  bool      // requests were held at the last update
-	unsaid   bool      // these held requests have had no line yet
-	next     time.Time // without a terminal: time of the next line at the earliest
+	since    time.Time // requests are held since then; zero: none is
+	said     time.Time // without a terminal: time of the last line
+	until    time.Time // the end that it named, zero for none
 }
 
 // update returns the status line for a terminal, or without a terminal a line for the log;
@@ -427,10 +427,11 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 			first = site
 		}
 	}
-	h.unsaid = first != nil && (h.unsaid || !h.holding)
-	if h.holding = first != nil; !h.holding {
+	if first == nil {
+		h.since = time.Time{}
 		return ""
 	}
+	h.since = cmp.Or(h.since, first.since)
 	text := fmt.Sprintf("abide holds %s to %s%s", countText(first.held, "request"), first.site, first.until)
 	if more > 1 {
 		text += fmt.Sprintf("; and to %s", countText(more-1, "other site"))
@@ -440,14 +441,14 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 		return "" // erased before the command continues and writes after it
 	case h.terminal:
 		return text
-	case !h.unsaid || now.Before(h.next):
+	case !sitelog.Outdated(now, h.since, h.said, h.until):
 		return ""
 	}
 	last := first.last()
 	if !last.IsZero() && last.Sub(now) < holdLookEvery {
 		return "" // all go before anybody reads it
 	}
-	h.unsaid, h.next = false, now.Add(holdLineEvery)
+	h.said, h.until = now, first.goes
 	if first.held > 1 {
 		text += sitelog.LastText(now, last)
 	}

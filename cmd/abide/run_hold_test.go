@@ -95,8 +95,27 @@ func TestWithoutATerminalThereIsALineForAHoldAndAtMostOneAMinute(t *testing.T) {
 			said = append(said, now)
 		}
 	}
-	if !slices.Equal(said, []int{5, 161, 221, 281}) {
+	if !slices.Equal(said, []int{5, 65, 130, 191, 251}) {
 		t.Errorf("lines at %v", said)
+	}
+}
+
+// TestWithoutATerminalALineThatIsNotTrueAnyMoreIsFollowedByAnother: as where each pause ends with another refusal. What
+// stays true is said again whenever the hold lasts twice as long.
+func TestWithoutATerminalALineThatIsNotTrueAnyMoreIsFollowedByAnother(t *testing.T) {
+	for pause, want := range map[int][]int{10: {1, 61, 121, 181, 241, 301, 361, 421, 481, 541}, 100: {1, 61, 121, 200, 300, 400, 500}, 3600: {1, 61, 122, 244, 488}} {
+		var report holdReport
+		var said []int
+		for now := 1; now < 600; now++ {
+			waiting := waitingSince(0)
+			waiting[0].goes = second(now - now%pause + pause)
+			if report.update(second(now), waiting) != "" {
+				said = append(said, now)
+			}
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("of pauses of %d s lines at %v, want %v", pause, said, want)
+		}
 	}
 }
 

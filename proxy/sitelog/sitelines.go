@@ -59,8 +59,7 @@ type siteLine struct {
 
 // state is the state of a site, nil if there are too many of them.
 func (l *siteLines) state(now time.Time, site string) *siteState {
-	s := l.sites[site]
-	if s != nil {
+	if s := l.sites[site]; s != nil {
 		return s
 	}
 	if len(l.sites) >= mostSites {
@@ -73,7 +72,7 @@ func (l *siteLines) state(now time.Time, site string) *siteState {
 		l.sites = map[string]*siteState{}
 	}
 	l.number++
-	s = &siteState{number: l.number}
+	s := &siteState{number: l.number}
 	l.sites[site] = s
 	return s
 }
@@ -132,9 +131,7 @@ func (l *siteLines) refused(now time.Time, r Refusal) (begins bool) {
 	if !r.Again {
 		s.shown++
 	}
-	if r.Until.After(s.until) {
-		s.until = r.Until
-	}
+	s.until = status.Later(s.until, r.Until)
 	if s.refusing {
 		return false
 	}
@@ -163,8 +160,8 @@ func (l *siteLines) pass(now time.Time) (forgotten int) {
 		case s.holding && now.Sub(s.seen) > holdsOver:
 			s.holding = false
 			l.say(now, s, holdEnds, s.ends(name))
-		case s.holding && s.skipped[holdBegins] > 0 && !s.due[holdBegins].After(now):
-			s.skipped[holdBegins]-- // the line of this very hold
+		case s.holding && s.seen.Equal(now) && (s.skipped[holdBegins] > 0 && !s.due[holdBegins].After(now) || Outdated(now, s.since, s.due[holdBegins].Add(-lineEvery), s.told)):
+			s.skipped[holdBegins] = max(s.skipped[holdBegins]-1, 0) // the line of this very hold
 			l.say(now, s, holdBegins, s.begins(now))
 		case !s.holding && s.skipped[holdEnds] > 0 && !s.due[holdEnds].After(now):
 			s.skipped[holdEnds]--
@@ -192,17 +189,10 @@ func (l *siteLines) pass(now time.Time) (forgotten int) {
 
 // finish adds the remaining lines when abide stops.
 func (l *siteLines) finish(now time.Time) {
-	for name, s := range l.sites {
+	for _, s := range l.sites {
 		s.due = [lineKinds]time.Time{}
-		if s.holding || s.skipped[holdEnds] > 0 {
-			s.holding, s.skipped[holdEnds] = false, 0
-			l.say(now, s, holdEnds, s.ends(name))
-		}
-		if !s.refusing && s.skipped[refusalEnds] > 0 {
-			s.skipped[refusalEnds] = 0
-			l.say(now, s, refusalEnds, s.accepts(name))
-		}
 	}
+	l.pass(now.Add(2 * holdsOver))
 }
 
 // idle tells whether time alone changes nothing.
@@ -223,7 +213,10 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLin
 	}
 	s.due[kind] = now.Add(lineEvery)
 	switch kind {
-	case holdBegins, refusalBegins:
+	case holdBegins:
+		s.told = s.holds.Until
+		fallthrough
+	case refusalBegins:
 		s.due[kind+1] = time.Time{} // the end of what was said is said at once
 		if n := s.skipped[kind]; n > 0 {
 			line.text += fmt.Sprintf("; that has happened %s more since the last such line", times(n))
@@ -244,7 +237,8 @@ type siteState struct {
 	holding  bool
 	since    time.Time     // when that began
 	seen     time.Time     // when a long hold was last seen
-	causes   []string      // what the lines about its begin have named
+	causes   []string      // what the lines about it have named
+	told     time.Time     // the end that the last of these lines has named, zero for none
 	episodes int           // times that it held requests, since the last line that said so
 	held     int           // requests held for longHold since the last such line
 	longest  time.Duration // longest hold of one of these
@@ -288,12 +282,11 @@ func (s *siteState) begins(now time.Time) siteLine {
 
 // ends is the line of a site that holds requests no more.
 func (s *siteState) ends(site string) siteLine {
-	took := max(s.seen.Sub(s.since), s.longest)
 	text := fmt.Sprintf("%s: no request is held any more", site)
 	if s.episodes > 1 {
 		text += fmt.Sprintf("; requests were held %s since the last such line", times(s.episodes))
 	} else {
-		text += ", after " + InSeconds(took)
+		text += ", after " + InSeconds(max(s.seen.Sub(s.since), s.longest))
 	}
 	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", status.Number(s.held, "request", "requests"), InSeconds(s.longest))
 	return siteLine{text, logrus.Fields{"site": site}, nil}
@@ -374,6 +367,12 @@ func heldRequests(h *queue.SiteWaiting) string {
 		whose = " of " + h.Client
 	}
 	return status.Number(h.Held, "request", "requests") + whose + " " + verb + " held"
+}
+
+// Outdated tells whether a line about held requests is to be followed by another: it is a minute old, and either the end
+// is over that it named (zero for none), or the hold has lasted twice as long as then.
+func Outdated(now, since, said, end time.Time) bool {
+	return now.Sub(said) >= lineEvery && (!end.IsZero() && !now.Before(end) || now.Sub(since) >= 2*said.Sub(since))
 }
 
 // HeldUntil continues a text about n held requests: until when the first is held, and why.

@@ -285,7 +285,23 @@ func TestAnotherCauseOfAHoldHasALineOfItsOwn(t *testing.T) {
 			}
 		}
 	}
-	if said != 2 {
-		t.Errorf("%d lines, not one for each limit", said)
+	if said != 5 {
+		t.Errorf("%d lines, not one for each limit and whenever the hold lasts twice as long", said)
+	}
+}
+
+func TestAHoldWhoseTimeIsOverHasAnotherLine(t *testing.T) {
+	var l siteLines
+	var said []int
+	for now := 2; now < 400; now++ {
+		look(&l, float64(now), heldAt(0, float64(now-now%10+10), 4))
+		for _, line := range texts(t, &l) {
+			if said = append(said, now); strings.Contains(line, "more since") {
+				t.Error(line)
+			}
+		}
+	}
+	if !slices.Equal(said, []int{2, 62, 122, 182, 242, 302, 362}) {
+		t.Errorf("lines at %v", said)
 	}
 }
