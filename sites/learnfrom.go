@@ -62,7 +62,7 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 		sent, named := a.Sent, a.Lesson.Named
 		list[i] = queue.Update{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
-				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: announcement.Limit, Refused: announcement.Refused, RetryAt: announcement.RetryAt, Named: named})
+				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: announcement.Limit, Denied: a.Lesson.Throttled, Refused: announcement.Refused, RetryAt: announcement.RetryAt, Named: named})
 			}
 		}}
 	}

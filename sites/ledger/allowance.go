@@ -259,10 +259,7 @@ func (a *allowance) addForeignUse(v int64, n float64, news *Surprise) {
 	if a.shared || a.unit != learn.Requests || a.cost.each != 1 || n < 1 || a.window.limitGuessed {
 		return
 	}
-	switch w := &a.window; {
-	case a.kind == fixed || a.kind == refilling && a.refill.announced:
-	case a.kind == undecided && !w.hadPrevious:
-	default:
+	if a.kind != fixed && !(a.kind == refilling && a.refill.announced) && (a.kind != undecided || a.window.hadPrevious) {
 		return // the limit may be of another kind
 	}
 	news.Foreign = whole(math.Floor(n))

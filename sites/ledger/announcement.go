@@ -28,6 +28,7 @@ type announcement struct {
 type reading struct {
 	now, sent int64
 	own       int64 // units of its request that were not counted as answered before
+	denied    bool  // it was refused because of another limit
 	probe     bool  // its request was the probe
 	probing   bool  // a later request is the probe
 	bounds    bounds

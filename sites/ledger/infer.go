@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
@@ -12,6 +14,8 @@ type sample struct {
 	earliest  int64 // of the reset
 	used      float64
 	blur      int64
+	last      int64 // the newest reset
+	moves     int   // times that the reset has moved on since
 }
 
 // minEvidence more announcements must indicate a kind than any other.
@@ -44,17 +48,20 @@ func (a *allowance) inferCost(r *reading) {
 	if a.shared || r.said.reset > 0 && a.kind < refilling && a.window.place(&r.said) != same {
 		return
 	}
+	n := a.counted(r)
 	var fill float64
 	if a.kind >= refilling {
 		fill = a.refill.rate
 		if a.limit > 0 && a.cost.left+fill*float64(r.now-a.cost.at)/float64(second) >= a.limit {
-			a.cost.forget() // the bucket may have been full meanwhile
+			// The bucket may have been full meanwhile.
+			if a.cost.left, a.cost.at = a.limit, r.now; n != a.cost.answered+1 {
+				a.cost.forget()
+			}
 		}
 	}
 	if a.unit != learn.Requests && a.cost.decreases.highest() > 0 {
 		return // costs of single requests are known
 	}
-	n := a.counted(r)
 	off := float64(max(r.bounds.uncounted, a.cost.uncertain)) / float64(max(n-a.cost.answered, 1))
 	x, n, ok := a.cost.sample(r.now, n, r.said.left, r.bounds.uncounted, fill, a.unit != learn.Requests)
 	if !ok {
@@ -104,7 +111,7 @@ func (a *allowance) inferVaryingCost(r *reading) {
 	}
 	idle := r.sent-c.decreases.at > longestIdle
 	c.decreases.at = r.now
-	if outside := r.own == 0 || a.window.place(&r.said) != same; idle || outside {
+	if outside := r.own == 0 || r.denied || a.window.place(&r.said) != same; idle || outside {
 		if c.decreases.interrupt(); outside {
 			return
 		}
@@ -180,12 +187,17 @@ func (a *allowance) inferRate(r *reading) {
 // inferKind learns the kind of the limit: each kind predicts the reset of a later
 // announcement from an earlier one.
 func (a *allowance) inferKind(r *reading) {
-	now := sample{at: r.now, reset: r.said.reset, earliest: r.said.earliest, used: a.limit - r.said.left, blur: r.said.blur}
-	old := a.evidence.sample
-	if now.used < 1 || now.at >= now.earliest {
-		return // the window may be over
+	now := sample{at: r.now, reset: r.said.reset, earliest: r.said.earliest, used: a.limit - r.said.left, blur: r.said.blur, last: r.said.reset}
+	old := &a.evidence.sample
+	if now.reset-old.last > now.blur/2 {
+		old.last, old.moves = now.reset, old.moves+1
 	}
-	if old.at == 0 || now.at >= old.earliest {
+	// Of two windows that have ended the second lasted for half of what the reset has moved on, at least.
+	two := old.moves > 1 && 2*(now.at-old.at) < now.reset-old.reset-now.blur
+	switch over := now.at >= old.earliest && !two; {
+	case now.used < 1, over && old.moves < 2 && now.at-old.at < now.blur/2:
+		return // it may move on again
+	case over, old.at == 0:
 		a.evidence.sample = now
 		return
 	}
@@ -194,7 +206,7 @@ func (a *allowance) inferKind(r *reading) {
 	errors[fixed] = math.Abs(float64(now.reset - old.reset))
 	errors[sliding] = math.Abs(float64((now.reset - now.at) - (old.reset - old.at)))
 	// The announcement with more use tells the rate more exactly.
-	few, many := old, now
+	few, many := *old, now
 	if few.used > many.used {
 		few, many = many, few
 	}
@@ -204,17 +216,9 @@ func (a *allowance) inferKind(r *reading) {
 	if errors[fixed] <= slop && errors[refilling] >= 2*slop {
 		a.evidence.steadyResets = min(a.evidence.steadyResets+1, 8)
 	}
-	best, second := fixed, math.Inf(1)
-	for k := fixed; k <= sliding; k++ {
-		if errors[k] < errors[best] {
-			best = k
-		}
-	}
-	for k := fixed; k <= sliding; k++ {
-		if k != best {
-			second = min(second, errors[k])
-		}
-	}
+	kinds := [...]refillKind{fixed, refilling, sliding}
+	slices.SortStableFunc(kinds[:], func(x, y refillKind) int { return cmp.Compare(errors[x], errors[y]) })
+	best, second := kinds[0], errors[kinds[1]]
 	if errors[best] > slop || second < 1.5*slop || best == refilling && second < 2*each {
 		return
 	}
@@ -225,11 +229,9 @@ func (a *allowance) inferKind(r *reading) {
 	}
 	a.evidence.scores[best] = min(a.evidence.scores[best]+more, 8)
 	others := int8(0)
-	for k := fixed; k <= sliding; k++ {
-		if k != best {
-			a.evidence.scores[k] = max(a.evidence.scores[k]-1, 0)
-			others = max(others, a.evidence.scores[k])
-		}
+	for _, k := range kinds[1:] {
+		a.evidence.scores[k] = max(a.evidence.scores[k]-1, 0)
+		others = max(others, a.evidence.scores[k])
 	}
 	if a.evidence.scores[best] < others+minEvidence || a.kind == best {
 		return

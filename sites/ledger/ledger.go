@@ -309,10 +309,6 @@ func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		return
 	}
 	late := a.flights.done(v, at, n)
-	if o == limit.Refused && late < n {
-		// Another limit refused the request, so this one may not have counted it.
-		a.uncounted += n - late
-	}
 	if late == 0 {
 		return
 	}

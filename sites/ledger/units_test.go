@@ -136,3 +136,18 @@ func (o *percent) arrive(at float64) reply {
 	r.used, r.limit, r.left = math.Ceil(100-r.left/10), -1, -1
 	return r
 }
+
+// A request that is thought to cost all that a bucket has waits until it is full. What it costs is known then, too.
+func TestACostOfAWholeBucketIsNotBelievedForever(t *testing.T) {
+	t.Parallel()
+	o := &costly{drip: drip{limit: 3000, rate: 1500}, cost: func() float64 { return 600 }}
+	l := New(Options{Unit: learn.Tokens})
+	s := run{origin: o, meter: l, flying: 8, fastest: 0.09, slowest: 0.11, length: 20, random: dice(3)}
+	s.do()
+	l.allowance.cost.begin()
+	l.allowance.cost.each, l.allowance.cost.mean, l.allowance.cost.peak = o.limit, o.limit, o.limit
+	s.begin, s.length = 20, 60
+	if r := s.do(); float64(r.served)*600 < 0.9*o.rate*s.length {
+		t.Errorf("%d requests are served in %v s, and one is thought to cost %.0f", r.served, s.length, l.allowance.cost.each)
+	}
+}

@@ -12,6 +12,7 @@ type Answer struct {
 	Units int64     // what it took of this limit; 0 is nothing, which nobody expected
 
 	Limit   learn.Limit // the zero value is no word on it
+	Denied  bool        // it was refused, so the server may not have counted it
 	Refused bool        // it was refused because of this limit
 	RetryAt time.Time   // of a refusal; zero is not said
 	Named   bool        // the server named RetryAt; otherwise it follows from the announced limit
@@ -36,6 +37,9 @@ func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
 	n := amount(answer.Units)
 	units := a.flights.answer(v, sent, n)
 	a.finished(v, units)
+	if answer.Denied || answer.Refused {
+		a.uncounted += units
+	}
 	h, said := l.read(v, v-sent, &answer.Limit)
 	if !said && !answer.Refused {
 		l.unannounced(v, sent, units)
@@ -57,7 +61,7 @@ func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
 		l.refuse(v, sent, units, &answer, &h)
 		news.Until = l.clock.Time(now, l.refusals.until)
 	} else {
-		news = l.served(&reading{now: v, sent: sent, own: units, said: h})
+		news = l.served(&reading{now: v, sent: sent, own: units, denied: answer.Denied, said: h})
 	}
 	a.level = min(max(a.level, -float64(maxAmount)), float64(maxAmount))
 	a.refill.rate = min(a.refill.rate, float64(maxAmount))
@@ -131,7 +135,6 @@ func (l *Ledger) planProbe(r *reading) {
 // refuse handles a refusal because of this limit.
 func (l *Ledger) refuse(v, sent, units int64, answer *Answer, h *announcement) {
 	a := &l.allowance
-	a.uncounted += units
 	a.resize(h)
 	l.start(v)
 	late := l.refusals.at > 0 && sent < l.refusals.at // sent before the last refusal was known

@@ -31,3 +31,22 @@ func TestABucketThatMayBeAWindowIsNotEmptied(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that is full again after seconds, and says by a date in whole seconds when, is not taken for windows: its date moves on
+// too often within too short a time.
+func TestABucketThatIsSoonFullIsNotTakenForWindows(t *testing.T) {
+	t.Parallel()
+	for _, o := range []drip{{limit: 10, rate: 2}, {limit: 40, rate: 10}} {
+		for _, flying := range []int{8, 32} {
+			for _, slow := range []float64{0.02, 0.1} {
+				o := o
+				o.resolution, o.absolute, o.whole = 1, true, true
+				s := run{origin: &o, meter: New(Options{}), flying: flying, fastest: 0.9 * slow, slowest: slow, length: 20 * o.limit / o.rate, random: dice(2)}
+				r := s.do()
+				if all := o.limit + o.rate*s.length; float64(r.served) < 0.95*all || r.refused > 0 {
+					t.Errorf("%v with %v a second, %d in flight, answers in %v s: %d of %v served, %d refused", o.limit, o.rate, flying, slow, r.served, all, r.refused)
+				}
+			}
+		}
+	}
+}

@@ -104,12 +104,9 @@ func (w *window) place(h *announcement) position {
 	switch {
 	case h.reset == 0:
 		return same
-	case w.reset == 0:
-		if w.before > 0 && h.reset-w.before <= t {
-			return older
-		}
-		return newer
-	case h.reset-w.reset > t:
+	case w.reset == 0 && w.before > 0 && h.reset-w.before <= t:
+		return older
+	case w.reset == 0 || h.reset-w.reset > t:
 		return newer
 	case w.reset-h.reset > t:
 		return older
@@ -148,7 +145,10 @@ func (a *allowance) beginWindow(v int64) {
 func (a *allowance) turn(taken int64) {
 	a.usage.newWindow(taken)
 	a.unexplained = 0
-	a.evidence.sample, a.window.lowestLeftAt, a.window.uncounted = sample{}, 0, a.uncounted
+	a.window.lowestLeftAt, a.window.uncounted = 0, a.uncounted
+	if a.evidence.sample.at < a.levelAt { // otherwise it is of the window that begins
+		a.evidence.sample = sample{}
+	}
 	a.cost.forget()
 }
 
