@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -83,10 +84,7 @@ type evidence struct {
 func (a *allowance) refillsContinuously() bool { return a.refill.rate > 0 && a.kind >= refilling }
 
 func (a *allowance) cap(level float64) float64 {
-	if a.limit > 0 {
-		return min(level, a.limit)
-	}
-	return min(level, float64(maxAmount))
+	return min(level, cmp.Or(a.limit, float64(maxAmount)))
 }
 
 // spend returns the units that may be taken now.

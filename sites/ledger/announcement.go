@@ -44,10 +44,8 @@ func (l *Ledger) read(v, rtt int64, s *learn.Limit) (h announcement, said bool) 
 	h.roundTrip = rtt
 	h.limit, h.left = number(s.Limit.N, s.Limit.Known), number(s.Remaining.N, s.Remaining.Known)
 	used := number(s.Used.N, s.Used.Known)
-	if l.options.Unit == learn.Percent && h.limit < 0 {
-		if used >= 0 || h.left >= 0 {
-			h.limit = 100
-		}
+	if l.options.Unit == learn.Percent && h.limit < 0 && (used >= 0 || h.left >= 0) {
+		h.limit = 100
 	}
 	if h.left < 0 && used >= 0 && h.limit > 0 {
 		h.left = max(h.limit-used, 0)
@@ -68,10 +66,8 @@ func (l *Ledger) read(v, rtt int64, s *learn.Limit) (h announcement, said bool) 
 	if h.period > 0 && h.reset > 0 && 2*h.coarse >= h.period && l.allowance.kind < refilling {
 		h.reset, h.certainEnd = 0, 0 // rounded too coarsely to distinguish two windows
 	}
-	if !s.Next.IsZero() {
-		if at := l.clock.On(s.Next); at > v && at-v <= maxAhead {
-			h.next = at
-		}
+	if at := l.clock.On(s.Next); !s.Next.IsZero() && at > v && at-v <= maxAhead {
+		h.next = at
 	}
 	return h, h.limit >= 0 || h.left >= 0 || h.reset > 0 || h.rate > 0
 }

@@ -103,17 +103,15 @@ func (c *cost) variable(least, most float64) {
 
 // constant estimates the cost of requests, which count once or a fixed number of times. Use
 // by others varies more. off is the possible error of x.
-func (c *cost) constant(x, limit float64, weight int, off float64) {
+func (c *cost) constant(x, limit, off float64) {
 	n := min(math.Round(x), max(limit, 1))
 	switch {
-	case n < 1 || math.Abs(x-n) > 0.07+off:
-		c.contradictions = 0
-	case n == c.each:
+	case n < 1 || math.Abs(x-n) > 0.07+off, n == c.each:
 		c.contradictions = 0
 	case n != c.contradictingCost:
-		c.contradictions, c.contradictingCost = weight, n
+		c.contradictions, c.contradictingCost = 1, n
 	default:
-		if c.contradictions += weight; c.contradictions >= samplesForCertainty {
+		if c.contradictions++; c.contradictions >= samplesForCertainty {
 			c.each, c.contradictions = n, 0
 		}
 	}

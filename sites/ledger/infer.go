@@ -72,7 +72,7 @@ func (a *allowance) inferCost(r *reading) {
 		if a.cost.add(x, n); a.cost.varies {
 			return
 		}
-		a.cost.constant(x, a.limit, 1, min(off, 0.15))
+		a.cost.constant(x, a.limit, min(off, 0.15))
 	} else {
 		a.cost.add(x, n)
 		a.expectCost()

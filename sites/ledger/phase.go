@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -33,7 +34,7 @@ const (
 // While both are possible, the later end counts. What contradicts itself is dropped.
 //
 // Windows that follow each other at once may fit both for ever. So the last unit of some windows is held back until the
-// next window may have begun. If it had, twice, one request opens each window as early, and its answer lets the others go.
+// next window may have begun. If it had, twice, or once and later than any window of a clock ends, one request opens each window as early, and its answer lets the others go.
 type phase struct {
 	skew    supposition // local clock − server's clock, by Date
 	offset  supposition // end − announced end
@@ -47,6 +48,7 @@ type phase struct {
 	openings int   // windows whose first request is known
 	tests    int   // windows whose last unit was held back
 	lost     int   // of these, windows that had ended when it was sent
+	sure     int64 // time from the first answer of a window until the next has begun, of a clock or not; 0: unknown
 	present  present
 	hold     hold
 }
@@ -151,6 +153,10 @@ func (p *phase) close(r *reading) {
 			at := r.now + was.opening.high - was.opening.low - 7*p.shortest/4
 			p.early.learn(r.now, span{-forever, at - was.opening.high})
 			p.late.learn(r.now, span{-forever, at - was.announced.high})
+			// So long are windows of a clock at most. What comes as long after their first request as this comes after their end.
+			if longest := r.said.nominal.high - was.announced.low; r.said.reset > 0 && p.restarts == 0 && longest-longest%second <= r.sent-was.opening.high {
+				p.sure = min(cmp.Or(p.sure, forever), at-was.opening.high)
+			}
 		}
 		if p.present.exact || p.present.step < second {
 			p.offset.learn(r.now, span{p.present.last - was.announced.high, r.now - was.announced.low})
@@ -180,8 +186,10 @@ func (p *phase) known(by int64) span {
 }
 
 // tried reports whether windows begin with their first request, as far as is known, and units that were held back have
-// opened two: one alone may have met the end of a window of a clock. One request goes at early and late then, not all.
-func (p *phase) tried() bool { return p.lost > 1 && p.present.opening.high > 0 && p.length.holds() }
+// opened two, or one that no window of a clock would have outlasted: it may have met the end of such a window. One request goes at early and late then, not all.
+func (p *phase) tried() bool {
+	return (p.lost > 1 || p.lost > 0 && p.sure > 0) && p.opens() && p.length.begun
+}
 
 // end returns the end of the present window; at most by, the latest end without a phase.
 func (p *phase) end(by int64) span {
@@ -206,7 +214,10 @@ func (p *phase) end(by int64) span {
 		end = span{min(end.low, item.low), max(end.high, item.high)}
 	}
 	if p.tried() {
-		end.atMost(max(p.present.opening.high+p.early.span.high, p.present.announced.high+p.late.span.high))
+		if p.lost > 1 {
+			end.atMost(max(p.present.opening.high+p.early.span.high, p.present.announced.high+p.late.span.high))
+		}
+		end.atMost(p.present.opening.high + cmp.Or(p.sure, forever))
 	}
 	end.atLeast(p.present.last)
 	end.atMost(by)
@@ -341,6 +352,9 @@ func (p *phase) likely() [3]int64 {
 	}
 	length := p.present.announced.high + skew - p.present.opening.high
 	length = fullSecond(length)
+	if n := length / second; slices.Contains(usualWindows[:], n-1) && !slices.Contains(usualWindows[:], n) {
+		return [3]int64{length - second, length, length + second}
+	}
 	return [3]int64{length, length - second, length + second}
 }
 

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -52,14 +53,8 @@ func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
 	v := l.clock.At(now)
 	l.advance(v)
 	reset := l.clock.On(t.Reset)
-	if t.Reset.IsZero() || reset <= v || reset-v > maxAhead || t.Used < 0 || t.Limit < 0 || !l.reportsToOthers() {
-		return
-	}
-	size := a.limit
-	if t.Limit > 0 {
-		size = float64(amount(t.Limit))
-	}
-	if size <= 0 {
+	size := cmp.Or(float64(amount(t.Limit)), a.limit)
+	if t.Reset.IsZero() || reset <= v || reset-v > maxAhead || t.Used < 0 || t.Limit < 0 || size <= 0 || !l.reportsToOthers() {
 		return
 	}
 	if l.sharing.budget != nil {
@@ -162,11 +157,10 @@ func (l *Ledger) Status(now time.Time) Status {
 	if a.limit > 0 {
 		s.Limit = whole(a.limit)
 	}
-	if l.options.Unit == learn.Concurrent {
-		if a.limit > 0 {
-			s.Remaining = max(s.Limit-a.flights.busy, 0)
-		}
-	} else if level := l.remaining(v); l.announced.ever && !math.IsInf(level, 0) {
+	switch level := l.remaining(v); {
+	case l.options.Unit == learn.Concurrent && a.limit > 0:
+		s.Remaining = max(s.Limit-a.flights.busy, 0)
+	case l.options.Unit != learn.Concurrent && l.announced.ever && !math.IsInf(level, 0):
 		s.Remaining = max(whole(level), 0)
 	}
 	if a.kind < refilling && a.window.end() > v {
