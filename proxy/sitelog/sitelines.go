@@ -160,7 +160,7 @@ func (l *siteLines) pass(now time.Time) (forgotten int) {
 		case s.holding && now.Sub(s.seen) > holdsOver:
 			s.holding = false
 			l.say(now, s, holdEnds, s.ends(name))
-		case s.holding && s.seen.Equal(now) && (s.skipped[holdBegins] > 0 && !s.due[holdBegins].After(now) || Outdated(now, s.since, s.due[holdBegins].Add(-lineEvery), s.told)):
+		case s.holding && s.seen.Equal(now) && (s.skipped[holdBegins] > 0 && !s.due[holdBegins].After(now) || Outdated(now, s.since, s.due[holdBegins].Add(-lineEvery), time.Time{})):
 			s.skipped[holdBegins] = max(s.skipped[holdBegins]-1, 0) // the line of this very hold
 			l.say(now, s, holdBegins, s.begins(now))
 		case !s.holding && s.skipped[holdEnds] > 0 && !s.due[holdEnds].After(now):
@@ -213,10 +213,7 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLin
 	}
 	s.due[kind] = now.Add(lineEvery)
 	switch kind {
-	case holdBegins:
-		s.told = s.holds.Until
-		fallthrough
-	case refusalBegins:
+	case holdBegins, refusalBegins:
 		s.due[kind+1] = time.Time{} // the end of what was said is said at once
 		if n := s.skipped[kind]; n > 0 {
 			line.text += fmt.Sprintf("; that has happened %s more since the last such line", times(n))
@@ -238,7 +235,6 @@ type siteState struct {
 	since    time.Time     // when that began
 	seen     time.Time     // when a long hold was last seen
 	causes   []string      // what the lines about it have named
-	told     time.Time     // the end that the last of these lines has named, zero for none
 	episodes int           // times that it held requests, since the last line that said so
 	held     int           // requests held for longHold since the last such line
 	longest  time.Duration // longest hold of one of these
