@@ -51,11 +51,14 @@ type events struct {
 
 // latest returns the snapshot of this second, and the one before, or nil, while another reader makes it.
 func (e *events) latest(ctx context.Context) *snapshot {
-	last, now := e.last.Load(), time.Now()
-	if last != nil && now.Sub(last.at) < eventEvery*3/4 || !e.making.CompareAndSwap(false, true) {
-		return last
+	if !e.making.CompareAndSwap(false, true) {
+		return e.last.Load()
 	}
 	defer e.making.Store(false)
+	last, now := e.last.Load(), time.Now()
+	if last != nil && now.Sub(last.at) < eventEvery*3/4 {
+		return last
+	}
 	if fresh := e.snapshot(ctx, now); fresh != nil {
 		e.last.Store(fresh)
 	}

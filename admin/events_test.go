@@ -230,7 +230,7 @@ func TestOneSnapshotIsMadeForAllReaders(t *testing.T) {
 		made := b.made.Load()
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
-		if n := b.made.Load() - made; n < 19 || n > 21 { // one may be due at either end
+		if n := b.made.Load() - made; n != 20 {
 			t.Errorf("%d snapshots in 20 seconds", n)
 		}
 	})

@@ -368,7 +368,7 @@ func heldRequests(h *queue.SiteWaiting) string {
 // Outdated tells whether a line about held requests is to be followed by another: it is a minute old, and either the end
 // is over that it named (zero for none), or the hold has lasted twice as long as then.
 func Outdated(now, since, said, end time.Time) bool {
-	return now.Sub(said) >= lineEvery && (!end.IsZero() && !now.Before(end) || now.Sub(since) >= 2*said.Sub(since))
+	return now.Sub(said) >= lineEvery && (!end.IsZero() && !now.Before(end) || now.Sub(said) >= said.Sub(since))
 }
 
 // HeldUntil continues a text about n held requests: until when the first is held, and why.
