@@ -23,7 +23,7 @@ type attempt struct {
 	refusals int   // earlier ones
 	row      int   // cooldowns of what refused it, in a row, without a success
 
-	comesBack bool // the site has answered before, and is expected to answer again
+	comesBack bool // the site has answered before, and is expected to answer again, or this was to find out whether it does
 }
 
 // again reports whether a failure is not the last one: while the site is expected to come back, failures do not count.

@@ -131,8 +131,11 @@ func (s *Breakers) ComesBack(of Key, rule policy.Breaker, now time.Time) bool {
 	return b.answered && !b.circuit.closed() && now.Sub(b.circuit.began) < outage*rule.Pause
 }
 
-// NeverCame reports whether a site has failed through all shorter pauses and has not answered yet, as a
-// host whose name does not resolve.
+// givenUp is the number of openings, in 40 seconds, after which a site that has never answered is given up.
+const givenUp = 12
+
+// NeverCame reports whether a site has failed through so many openings and has not answered yet, as a host whose name does not
+// resolve.
 func (s *Breakers) NeverCame(of Key, rule policy.Breaker) bool {
 	b := s.find(of, rule)
 	if b == nil {
@@ -140,7 +143,7 @@ func (s *Breakers) NeverCame(of Key, rule policy.Breaker) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.answered && b.circuit.openings > len(pauses)
+	return !b.answered && b.circuit.openings > givenUp
 }
 
 func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
@@ -361,7 +364,7 @@ func (b *breaker) closed() bool {
 }
 
 // fewestOpenings is the number of openings from which the log says that an outage goes on, at each power of two.
-const fewestOpenings = 8
+const fewestOpenings = 16
 
 // outage returns for how long a site has failed whose breaker has opened least times, or where least is not 0 a larger
 // power of two; else 0.
@@ -382,7 +385,7 @@ func (b *breaker) begin(now time.Time) (Pass, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	may := b.circuit.begin(now)
-	return Pass{b, b.circuit.changes}, may
+	return Pass{b, b.circuit.changes, !b.circuit.closed()}, may
 }
 
 // fail notes the cause of a failure. It reports whether the breaker is closed.
@@ -398,7 +401,11 @@ func (b *breaker) fail(cause string, answered bool) (closed bool) {
 type Pass struct {
 	of      *breaker
 	changes uint64
+	probe   bool
 }
+
+// Probes reports whether the attempt tries the site for all others: its failure is not that of its request.
+func (p Pass) Probes() bool { return p.probe }
 
 // Cancel ends an attempt that says nothing about its site.
 func (p Pass) Cancel() { p.end(Unknown, time.Time{}) }
@@ -415,7 +422,8 @@ func (p Pass) end(how Health, now time.Time) {
 
 // circuit decides whether attempts may be made. It is closed until failures follow each
 // other, open for a pause after that, and half-open then: one attempt is made as a probe,
-// which closes or opens it. Each pause in a row is longer. It is pure, and not safe for concurrent use.
+// which closes or opens it. A pause is a third of the time since the first opening in a row, so an outage lasts longer by at most
+// a third. It is pure, and not safe for concurrent use.
 type circuit struct {
 	most  int           // failures that follow each other
 	pause time.Duration // the longest for which it is open
@@ -423,20 +431,10 @@ type circuit struct {
 	failures int       // that follow each other
 	began    time.Time // the first of these
 	openings int       // that follow each other
+	opened   time.Time // the first of these
 	until    time.Time // when it becomes half-open; zero is closed
 	probing  bool      // a probe is on its way
 	changes  uint64    // of its state: an attempt from before the last change does not count
-}
-
-// pauses are the pauses of a circuit that opens again and again, up to its longest pause.
-var pauses = [...]time.Duration{time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second}
-
-// next returns the pause of another opening.
-func (c *circuit) next() time.Duration {
-	if c.openings < len(pauses) {
-		return min(pauses[c.openings], c.pause)
-	}
-	return c.pause
 }
 
 // closed reports whether every attempt may be made.
@@ -492,8 +490,10 @@ func (c *circuit) end(changes uint64, how Health, now time.Time) {
 			c.began = now
 		}
 		if c.failures++; c.failures >= c.most || !c.closed() {
-			c.until = now.Add(c.next())
-			c.openings++
+			if c.openings++; c.openings == 1 {
+				c.opened = now
+			}
+			c.until = now.Add(min(max(now.Sub(c.opened)/3, time.Second), c.pause))
 			c.changes++
 		}
 	}

@@ -89,7 +89,7 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 		if !again.IsZero() {
 			t.Fatal("no second probe")
 		}
-		if until = s.leaveUntil(who, rule, done, Ill, time.Now()); time.Until(until) != 2*time.Second {
+		if until = s.leaveUntil(who, rule, done, Ill, time.Now()); time.Until(until) != time.Second {
 			t.Fatalf("a probe that fails opens it again for %v", time.Until(until))
 		}
 		time.Sleep(time.Until(until))
@@ -105,6 +105,27 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 		}
 		if !s.leaveUntil(who, policy.Breaker{}, Pass{}, Ill, time.Now()).IsZero() || s.n.Load() != 0 {
 			t.Fatal("a breaker that is off counts")
+		}
+	})
+}
+
+// TestAnOutageLastsLongerByAThirdAtMost: the next try follows soon after the site is back, and a dead site is asked rarely.
+func TestAnOutageLastsLongerByAThirdAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule, who, began := policy.Breaker{Failures: 1, Pause: 30 * time.Second}, Key{Site: "a"}, time.Now()
+		var s Breakers
+		tries, until := 0, s.leaveUntil(who, rule, Pass{}, Ill, time.Now())
+		for time.Since(began) < time.Hour {
+			last := max(time.Since(began), 3*time.Second)
+			time.Sleep(time.Until(until))
+			if now := time.Since(began); now > last*4/3+time.Millisecond && now != last+rule.Pause {
+				t.Errorf("no try from %v to %v", last, now)
+			}
+			if tries++; tries > 16 && time.Since(began) < 2*time.Minute || tries > 136 {
+				t.Fatalf("%d tries within %v", tries, time.Since(began))
+			}
+			pass, _ := s.Enter(who, rule, time.Now())
+			until = s.leaveUntil(who, rule, pass, Ill, time.Now())
 		}
 	})
 }
