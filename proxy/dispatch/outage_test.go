@@ -119,6 +119,28 @@ func TestALongOutageIsSaidAgain(t *testing.T) {
 	})
 }
 
+// TestWhoWaitsForASiteThatStaysAwayHearsOfItInTheEnd: after several tries for others, too.
+func TestWhoWaitsForASiteThatStaysAwayHearsOfItInTheEnd(t *testing.T) {
+	var down atomic.Bool
+	run(t, func(rw http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			rw.WriteHeader(http.StatusBadGateway)
+		}
+	}, "queue: {wait: 24h}\nbreaker: {failures: 3}\n", func(w rig) {
+		w.Get("http://site.test/")
+		down.Store(true)
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if a := w.Get("http://site.test/"); a.Status == http.StatusOK || a.At > 30*time.Minute {
+					t.Errorf("%d after %v", a.Status, a.At)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
 // A site that has answered nothing but 403 is asked rarely, and at its usual speed as soon as it answers something else.
 func TestASiteThatForbidsAllFromTheStartIsAskedRarely(t *testing.T) {
 	var opens atomic.Bool

@@ -385,7 +385,7 @@ func (b *breaker) begin(now time.Time) (Pass, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	may := b.circuit.begin(now)
-	return Pass{b, b.circuit.changes, !b.circuit.closed()}, may
+	return Pass{b, b.circuit.changes, !b.circuit.closed() && b.circuit.openings <= givenUp}, may
 }
 
 // fail notes the cause of a failure. It reports whether the breaker is closed.
@@ -404,7 +404,7 @@ type Pass struct {
 	probe   bool
 }
 
-// Probes reports whether the attempt tries the site for all others: its failure is not that of its request.
+// Probes reports whether the attempt tries for all others a site that has not failed for long: its failure is not its request's.
 func (p Pass) Probes() bool { return p.probe }
 
 // Cancel ends an attempt that says nothing about its site.
