@@ -7,6 +7,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/sites/routes"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Answer is an answer of a site, with the request it answers.
@@ -33,9 +34,9 @@ type updater interface {
 	Update(list []queue.Update)
 }
 
-// whose returns the key of the ledger that the announcement belongs to.
-func (a *Answer) whose(announcement *routes.Announcement) string {
-	if announcement.Site && !a.Backend {
+// whose returns the key of the ledger of a limit, which counts all credentials together if site is true.
+func (a *Answer) whose(site bool) string {
+	if site && !a.Backend {
 		return ""
 	}
 	return a.Budget
@@ -44,127 +45,138 @@ func (a *Answer) whose(announcement *routes.Announcement) string {
 const (
 	// longestBreak is the time without successes that ends a site's activity.
 	longestBreak = time.Minute
+	// together is the longest time between refusals of two tokens on one route, if it is not the
+	// tokens that are limited.
+	together = 10 * time.Second
+	// certain is the number by which more refusals must speak for a limit of all budgets than against it.
+	certain = 3
+	// A route is taken to have a limit of its own if it is as improbable that one of all routes has refused it alone: at the first refusal
+	// of a site, and later. So many requests more than were accepted of the route are counted as such, so that few say little.
+	unlikeAtFirst, unlikeFor, fewAccepted = 0.5, 0.04, 4
+	// mostNames bounds the budgets, routes and origins that are counted: strangers choose their names.
+	mostNames = 256
 )
 
-// answers counts a site's successes. The zero value has counted none.
+// answers counts a site's successes, and finds out from its refusals whether all budgets share one limit, and whether a route has one of
+// its own. The zero value has counted none.
 type answers struct {
 	successes  int64
 	latest     time.Time // the last success
 	latestSent time.Time // the latest request that succeeded
 
-	// since requests began, without long breaks
-	active map[string]int64 // :: budget → successes
-	began  time.Time
+	budgets map[string]*use // :: budget →
+	routes  map[string]*use // :: template of a route →
+	began   time.Time       // when requests began, without long breaks; zero: with the next success
 
-	origins map[string]*unavailable // :: Answer.Origin → whether it is unavailable
+	score  int     // by how much more refusals speak for a limit of all budgets than against it
+	alone  string  // the template of the routes that were refused last
+	runs   int     // how often that was another template than before
+	chance float64 // the probability that in so many runs a limit of all routes refuses none but these so often
+	whose  string  // the budget that was refused last
+	at     time.Time
+
+	origins map[string]*unavailable // :: Answer.Origin → whether it is unavailable: others do not count for it
 }
 
-// origin returns what is known of whether an origin is unavailable: others do not count for it.
-func (a *answers) origin(name string) *unavailable {
-	u := a.origins[name]
-	if u == nil {
-		if a.origins == nil || len(a.origins) >= mostBudgets {
-			a.origins = map[string]*unavailable{}
+// use counts the requests of a budget, or of the routes of a template.
+type use struct {
+	accepted int64     // without long breaks
+	sent     time.Time // when the latest that succeeded was sent
+	refused  time.Time // the last refusal
+	shared   bool      // it was refused although it had waited, because others have succeeded meanwhile
+}
+
+// of returns what is known of a name.
+func of[T any](all *map[string]*T, name string) *T {
+	known := (*all)[name]
+	if known == nil {
+		if *all == nil || len(*all) >= mostNames {
+			*all = map[string]*T{}
 		}
-		u = &unavailable{}
-		a.origins[name] = u
+		known = new(T)
+		(*all)[name] = known
 	}
-	return u
+	return known
 }
 
-// add counts a success of a request that was sent at a time to an origin.
-func (a *answers) add(now, sent time.Time, budget, origin string) {
-	if a.active == nil || sent.Sub(a.latest) > longestBreak {
-		a.active, a.began = map[string]int64{}, sent
+// add counts a success of a request of a route that was sent at a time to an origin.
+func (a *answers) add(now, sent time.Time, route, budget, origin string) {
+	if a.began.IsZero() || sent.Sub(a.latest) > longestBreak {
+		a.began = sent
+		for _, all := range []map[string]*use{a.budgets, a.routes} {
+			for _, u := range all {
+				u.accepted = 0
+			}
+		}
 	}
 	a.successes++
-	if a.active[budget]++; len(a.active) > mostBudgets {
-		delete(a.active, budget)
+	for _, u := range []*use{of(&a.budgets, budget), of(&a.routes, route)} {
+		u.accepted, u.sent = u.accepted+1, status.Later(u.sent, sent)
 	}
-	a.latest = now
-	if sent.After(a.latestSent) {
-		a.latestSent = sent
-	}
-	a.origin(origin).succeeded(now, sent)
+	a.latest, a.latestSent = now, status.Later(a.latestSent, sent)
+	of(&a.origins, origin).succeeded(now, sent)
 }
 
 // history counts the requests that a limit of a budget that is found now has accepted so far; of
-// all budgets together if together is true.
-func (a *answers) history(now time.Time, budget string, together bool) ledger.History {
-	if now.Sub(a.latest) > longestBreak {
+// all budgets together if together is true, and of the routes of a template, unless that is empty.
+func (a *answers) history(now time.Time, route, budget string, together bool) ledger.History {
+	if a.began.IsZero() || now.Sub(a.latest) > longestBreak {
 		return ledger.History{}
 	}
-	n := a.active[budget]
-	if together {
-		n = 0
-		for _, one := range a.active {
-			n += one
+	n := int64(0)
+	for name, u := range a.budgets {
+		if together || name == budget {
+			n += u.accepted
 		}
+	}
+	if route != "" {
+		n = min(n, of(&a.routes, route).accepted)
 	}
 	return ledger.History{Accepted: n, Lasted: now.Sub(a.began)}
 }
 
-const (
-	// certain is the number by which more refusals must speak for a common limit than against it.
-	certain = 3
-	// mostBudgets bounds the budgets that are counted, and the origins.
-	mostBudgets = 256
-)
-
-// common finds out whether the budgets of a site share one limit: a budget is then refused
-// although it has waited, because others have succeeded meanwhile. The zero value has seen
-// nothing.
-type common struct {
-	budgets map[string]*usage // :: budget → its use, of those that were refused
-	latest  time.Time         // when the latest request was sent that succeeded
-	score   int
-	by      int // budgets that have raised it
-}
-
-// usage records the last refusal of a budget, and a success since.
-type usage struct {
-	succeeded bool      // since its last refusal
-	refusedAt time.Time // its last refusal
-	shared    bool      // it was refused although it had waited
-}
-
-// succeeded counts a success of a request that was sent at a time.
-func (c *common) succeeded(sent time.Time, budget string) {
-	if sent.After(c.latest) {
-		c.latest = sent
+// refused takes a refusal of a request that was sent at a time. all: all budgets share the limit: they are refused although they have
+// waited; near: another was refused on the same route just now, so that it may be.
+func (a *answers) refused(now, sent time.Time, route, budget string) (all, near bool) {
+	u, again := of(&a.routes, route), a.alone == route
+	near = again && a.whose != budget && now.Sub(a.at) <= together
+	a.whose, a.at = budget, now
+	others, sum := time.Time{}, int64(fewAccepted)
+	for _, o := range a.routes {
+		if sum += o.accepted; o != u {
+			others = status.Later(others, o.sent)
+		}
 	}
-	if u := c.budgets[budget]; u != nil && sent.After(u.refusedAt) {
-		u.succeeded = true
-	}
-}
-
-// refused takes a refusal of a request that was sent at a time, and reports whether all
-// budgets share the limit.
-func (c *common) refused(now, sent time.Time, budget string) bool {
-	u := c.budgets[budget]
+	share := float64(u.accepted+fewAccepted) / float64(sum)
 	switch {
-	case u == nil:
-		if c.budgets == nil || len(c.budgets) >= mostBudgets {
-			c.budgets, c.by = map[string]*usage{}, 0
-		}
-		u = &usage{}
-		c.budgets[budget] = u
-	case !sent.After(u.refusedAt): // of the same crowd of requests
-		return c.found()
-	case u.succeeded:
-		c.score = max(c.score-1, 0)
-	case c.latest.After(u.refusedAt):
-		if c.score++; !u.shared {
-			u.shared = true
-			c.by++
+	case !again:
+		a.runs++
+		a.alone, a.chance, u.refused = route, share*float64(a.runs), now
+	case sent.After(u.refused) && others.After(u.refused):
+		a.chance, u.refused = a.chance*share, now
+	}
+	u = of(&a.budgets, budget)
+	switch {
+	case u.refused.IsZero(), !sent.After(u.refused): // the first, or of the same crowd of requests
+	case u.sent.After(u.refused):
+		a.score = max(a.score-1, 0)
+	case a.latestSent.After(u.refused):
+		a.score, u.shared = a.score+1, true
+	}
+	if sent.After(u.refused) {
+		u.refused = now
+	}
+	by := 0 // one budget alone may be refused for itself
+	for _, o := range a.budgets {
+		if o.shared {
+			by++
 		}
 	}
-	u.refusedAt, u.succeeded = now, false
-	return c.found()
+	return a.score >= certain && by > 1, near
 }
 
-// found reports whether all budgets share the limit. One budget alone may be refused for itself.
-func (c *common) found() bool { return c.score >= certain && c.by > 1 }
+// ofRoute reports whether the route that was refused last has a limit of its own, by the probability of one of all routes.
+func (a *answers) ofRoute(chance float64) bool { return a.alone != "" && a.chance <= chance }
 
 const (
 	// longestAnswering is the time after a success in which a site that is unavailable may
@@ -224,35 +236,4 @@ func (u *unavailable) refuses(now, sent time.Time) bool {
 		u.at = now
 	}
 	return u.inRow <= mostUnavailable
-}
-
-const (
-	// together is the longest time between refusals of two tokens on one route, if it is not the
-	// tokens that are limited.
-	together = 10 * time.Second
-	// mostRefusals bounds the refusals of routes, whose names strangers choose.
-	mostRefusals = 256
-)
-
-// refusals are a site's refusals that no announced limit explains. The zero value is empty.
-// It is not safe for concurrent use.
-type refusals struct {
-	last map[string]refusal // :: route → the last refusal
-}
-
-// refusal is the last refusal of a route.
-type refusal struct {
-	budget string
-	at     time.Time
-}
-
-// shared records that a route was refused with a budget, and reports whether another budget
-// was refused shortly before: then the limit may not be the token's.
-func (r *refusals) shared(now time.Time, route, budget string) bool {
-	last, ok := r.last[route]
-	if r.last == nil || len(r.last) >= mostRefusals {
-		r.last = map[string]refusal{}
-	}
-	r.last[route] = refusal{budget, now}
-	return ok && last.budget != budget && now.Sub(last.at) <= together
 }

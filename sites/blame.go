@@ -43,7 +43,7 @@ type blame struct {
 func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater) blame {
 	for i := range learned.Announcements {
 		if announcement := &learned.Announcements[i]; announcement.Refused {
-			b := blame{At: queue.Scope{Limit: learnedPrefix + announcement.ID, Key: a.whose(announcement)}, Word: "route", Until: announcement.Until}
+			b := blame{At: queue.Scope{Limit: learnedPrefix + announcement.ID, Key: a.whose(announcement.Site)}, Word: "route", Until: announcement.Until}
 			switch {
 			case announcement.Site:
 				b.Word = "site"
@@ -54,27 +54,30 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 		}
 	}
 	b := blame{At: r.Narrowest, Word: r.Word}
-	together := r.Signed && s.sharedRefusal(a.At, a.Class.Route, a.Budget)
+	all := a.Lesson.Scope == learn.Site || a.Lesson.Documented == learn.Site || a.Lesson.Overload
 	switch {
-	case a.Lesson.Scope == learn.Site, a.Lesson.Documented == learn.Site, together:
+	case all:
 		b.At, b.Word = r.Whole, "site"
 	case r.Pooled && r.Word == "site":
 		b.At, b.Word = r.Token, "token"
 	}
-	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.acceptedAfter(r.Since)
+	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.acceptedAfter(r.Since, a.Class)
 	if b.Alone = b.Odd; a.Lesson.Overload || b.Odd {
 		return b
 	}
-	found, changed := s.hidden(a, r.Signed && a.Lesson.Scope == learn.Site)
-	b.Changed = changed
-	l := s.Limit(&found, a.Reserve)
-	if !found.Site || a.Backend {
-		l.Key = a.Budget
+	h := s.hidden(a, r.Signed && a.Lesson.Scope == learn.Site, all || a.Lesson.Block || a.Lesson.Concurrency)
+	b.Changed = h.changed
+	l := s.Limit(&h.limit, a.Reserve)
+	l.Key = a.whose(h.limit.Site)
+	switch at := (queue.Scope{Limit: l.Name, Key: l.Key}); {
+	case h.alone:
+		b.At, b.Word = at, "route" // until others show that it is the site's
+	case h.near && r.Signed:
+		b.At, b.Word = r.Whole, "site"
+	case r.Own && !h.limit.Site && b.Word == "site" && !all:
+		b.At, b.Word = at, "token"
 	}
-	if r.Own && !found.Site && b.Word == "site" && a.Lesson.Scope != learn.Site && a.Lesson.Documented != learn.Site {
-		b.At, b.Word = queue.Scope{Limit: l.Name, Key: l.Key}, "token" // until others show that it is the site's
-	}
-	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, Pooled: r.Pooled, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block, Failure: a.Unavailable && !a.Closed, Again: a.Closed}
+	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, Pooled: r.Pooled, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block, Failure: a.Unavailable && !a.Closed, Again: a.Closed || h.again}
 	to.Update([]queue.Update{{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 		if p, ok := m.(*ledger.HiddenRate); ok {
 			b.Until, b.Alone = p.Refused(now, refusal)

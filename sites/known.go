@@ -103,7 +103,7 @@ func (s *Site) forget(dialect string) (known bool, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known = s.routes.Forget(dialect); known {
-		s.refused, s.common, s.block, s.answers = refusals{}, common{}, block{}, answers{}
+		s.block, s.answers = block{}, answers{}
 		s.history, s.findings = nil, nil
 		s.slow.Store(false)
 		s.blocks.Store(false)

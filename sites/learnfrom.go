@@ -27,7 +27,9 @@ func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 		if announcement.Refused && !surprises[i].Until.IsZero() {
 			announcement.Until = surprises[i].Until
 		}
-		all.Changed = s.explain(a.At, a.Class, a.whose(announcement), announcement.ID, a.Sent, surprises[i]) || all.Changed
+		s.mu.Lock()
+		all.Changed = s.routes.Explain(a.At, a.Class, a.whose(announcement.Site), announcement.ID, a.Sent, surprises[i]) || all.Changed
+		s.mu.Unlock()
 	}
 	return all
 }
@@ -38,9 +40,19 @@ func (s *Site) Unavailable(a *Answer) bool {
 	if !a.Failed || a.Unavailable && a.Lesson.Throttled {
 		return false
 	}
-	refuses, first := s.unavailable(a)
-	if !refuses {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := of(&s.answers.origins, a.Origin)
+	if !a.Unavailable {
+		u.failed(a.At)
 		return false
+	}
+	if !u.refuses(a.At, a.Sent) {
+		return false
+	}
+	first := a.Closed && u.closes(a.At) // that says nothing of a rate: see unavailable
+	if first {
+		s.answers.began = time.Time{} // what follows is counted anew
 	}
 	a.Lesson.Throttled, a.Lesson.Scope, a.Lesson.Overload = true, learn.Site, a.Lesson.Overload || first
 	return true
@@ -54,7 +66,7 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 	for i := range all {
 		announcement := &all[i]
 		l := s.Limit(&routes.Limit{ID: announcement.ID, Title: announcement.Title, Entity: announcement.Entity, Unit: announcement.Limit.Unit}, a.Reserve)
-		l.Key = a.whose(announcement)
+		l.Key = a.whose(announcement.Site)
 		took := int64(0)
 		if slices.ContainsFunc(a.Class.Limits, func(l routes.Limit) bool { return l.ID == announcement.ID }) {
 			took = 1
@@ -82,9 +94,7 @@ func (s *Site) unannounced(a *Answer, said []routes.Announcement) (list []queue.
 			continue
 		}
 		l := s.Limit(item, a.Reserve)
-		if !item.Site || a.Backend {
-			l.Key = a.Budget
-		}
+		l.Key = a.whose(item.Site)
 		list = append(list, queue.Update{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
 				l.Update(now, ledger.Answer{Sent: a.Sent, Units: 1})

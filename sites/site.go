@@ -29,8 +29,6 @@ type Site struct {
 	mu       sync.Mutex
 	routes   *routes.Table
 	saved    uint64 // version that was saved
-	refused  refusals
-	common   common
 	block    block
 	answers  answers
 	history  map[string]ledger.History // :: ID of a hidden limit → accepted requests before the last refusal
@@ -124,7 +122,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
-		s.succeeded(a.At, a.Sent, a.Budget, a.Origin)
+		s.answers.add(a.At, a.Sent, a.Class.Template, a.Budget, a.Origin)
 		if s.block.succeeded(); s.block.successes%knownLasts == 0 {
 			s.known.Store(false)
 		}
@@ -134,34 +132,38 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	return learned
 }
 
-// explain applies the surprise of a limit's ledger about an answer.
-func (s *Site) explain(now time.Time, c *routes.Class, budget, id string, sent time.Time, n ledger.Surprise) (changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.routes.Explain(now, c, budget, id, sent, n)
+// hidden is a limit that no announcement explains, as far as a refusal shows it.
+type hidden struct {
+	limit   routes.Limit
+	alone   bool // it is the route's, though the site announces nothing
+	near    bool // see answers.refused
+	again   bool // the same limit has refused another route before
+	changed bool // the limits of some routes
 }
 
-// sharedRefusal records that a route was refused with a budget, and reports whether the limit
-// is common to several budgets: see refusals.shared.
-func (s *Site) sharedRefusal(now time.Time, route, budget string) bool {
+// hidden makes a hidden limit for a refusal that no announced limit explains. It is one of the route if the site announces
+// limits, or seems to refuse no other. site: it is certainly one of the site; together: of all credentials.
+func (s *Site) hidden(a *Answer, together, site bool) (h hidden) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.refused.shared(now, route, budget)
-}
-
-// hidden makes a hidden limit for a refusal that no announced limit explains: of the route,
-// or of the whole site if nothing is announced. If together is true, it is one of all
-// credentials together. It returns the limit, and whether it is new.
-func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id, changed := s.routes.AddHidden(a.Class, s.routes.Silent())
-	united, joined := s.routes.Unite(id, s.common.refused(a.At, a.Sent, a.Budget) || together)
+	route, proved := a.Class.Template, s.answers.ofRoute(unlikeFor)
+	all, near := s.answers.refused(a.At, a.Sent, route, a.Budget)
+	if s.routes.Silent() {
+		has, any := s.routes.HiddenOf(a.Class)
+		h.alone = !site && (has || s.answers.ofRoute(unlikeFor) || !any && s.answers.ofRoute(unlikeAtFirst))
+		if !h.alone {
+			h.again, route = !proved && s.routes.Withdraw(), "" // what has refused the other route refuses this one
+		}
+	}
+	id, added := s.routes.AddHidden(a.Class, route == "")
+	united, joined := s.routes.Unite(id, together || all && !h.alone)
 	if s.history == nil {
 		s.history = map[string]ledger.History{}
 	}
-	s.history[id] = s.answers.history(a.At, a.Budget, united)
-	return routes.Limit{ID: id, Title: status.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || joined
+	s.history[id] = s.answers.history(a.At, route, a.Budget, united)
+	h.limit, h.near = routes.Limit{ID: id, Title: status.HiddenTitle, Kind: routes.Hidden, Site: united}, near
+	h.changed = h.again || added || joined
+	return h
 }
 
 // successes returns the number of requests that have succeeded.
@@ -210,23 +212,21 @@ func (s *Site) Misjudged() {
 }
 
 // Succeeded counts a success that looked like a refusal.
-func (s *Site) Succeeded(now, sent time.Time, budget, origin string) {
+func (s *Site) Succeeded(now, sent time.Time, route, budget, origin string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.succeeded(now, sent, budget, origin)
+	s.answers.add(now, sent, route, budget, origin)
 	s.block.streak = 0
 }
 
-// acceptedAfter reports whether a request that was sent after a time has succeeded.
-func (s *Site) acceptedAfter(at time.Time) bool {
+// acceptedAfter reports whether a request that was sent after a time has succeeded, under the hidden limit of a class.
+func (s *Site) acceptedAfter(at time.Time, c *routes.Class) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if limited, _ := s.routes.HiddenOf(c); limited {
+		return of(&s.answers.routes, c.Template).sent.After(at)
+	}
 	return s.answers.latestSent.After(at)
-}
-
-func (s *Site) succeeded(now, sent time.Time, budget, origin string) {
-	s.answers.add(now, sent, budget, origin)
-	s.common.succeeded(sent, budget)
 }
 
 // Known returns the URL, without its host, of a request to a host that succeeded before; "" if
@@ -256,29 +256,12 @@ func (s *Site) SetKnown(host, url string, page Page) {
 	s.known.Store(true)
 }
 
-// unavailable takes an answer that says nothing but that the site is unavailable, and reports
-// whether it is a refusal, and whether that says nothing of a rate: see unavailable.
-func (s *Site) unavailable(a *Answer) (refuses, first bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u := s.answers.origin(a.Origin)
-	if !a.Unavailable {
-		u.failed(a.At)
-		return false, false
-	}
-	refuses = u.refuses(a.At, a.Sent)
-	if first = refuses && a.Closed && u.closes(a.At); first {
-		s.answers.active = nil // what follows is counted anew
-	}
-	return refuses, first
-}
-
 // Closes reports whether an origin of the site has refused requests by closing connections lately: an idle connection that is closed
 // then may be a refusal.
 func (s *Site) Closes(now time.Time, origin string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := s.answers.origin(origin)
+	u := of(&s.answers.origins, origin)
 	return u.closings > 0 && now.Sub(u.closedAt) < longestAnswering
 }
 

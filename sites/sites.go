@@ -183,7 +183,7 @@ func (s *Sites) SetFinding(site, name, whose string, f ledger.Finding) (version 
 	item := s.Open(site)
 	item.mu.Lock()
 	defer item.mu.Unlock()
-	if item.findings == nil || len(item.findings) >= mostRefusals {
+	if item.findings == nil || len(item.findings) >= mostNames {
 		item.findings = map[string]ledger.Finding{}
 	}
 	item.findings[name+store.Separator+whose] = f

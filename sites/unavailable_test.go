@@ -66,18 +66,18 @@ func TestSuccessesOfAnotherOriginSayNothing(t *testing.T) {
 	var a answers
 	for i := range 3 * mostUnavailable {
 		now := noon.Add(time.Duration(i) * time.Second)
-		a.add(now, now, "", "well")
+		a.add(now, now, "", "", "well")
 		if i < mostUnavailable {
-			a.add(now, now, "", "broke")
+			a.add(now, now, "", "", "broke")
 		}
-		if a.origin("never").refuses(now, now) {
+		if of(&a.origins, "never").refuses(now, now) {
 			t.Fatalf("%d: an origin that has answered nothing else refuses", i)
 		}
-		if refuses := a.origin("broke").refuses(now, now.Add(time.Millisecond)); i >= 2*mostUnavailable && refuses {
+		if refuses := of(&a.origins, "broke").refuses(now, now.Add(time.Millisecond)); i >= 2*mostUnavailable && refuses {
 			t.Fatalf("%d: an origin that broke refuses", i)
 		}
-		a.origin("fails").failed(now)
-		if !a.origin("well").refuses(now, now) {
+		of(&a.origins, "fails").failed(now)
+		if !of(&a.origins, "well").refuses(now, now) {
 			t.Fatalf("%d: an origin fails because another does", i)
 		}
 	}

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // estimate returns the time at which n more units will have passed, one after the other. The zero time is
@@ -10,10 +12,7 @@ func (r *resource) estimate(now time.Time, n int64) time.Time {
 	if r.cooldown.awaitsAnswer(now) {
 		return time.Time{}
 	}
-	at := now
-	if r.cooldown.until.After(at) {
-		at = r.cooldown.until
-	}
+	at := status.Later(r.cooldown.until, now)
 	p := r.measure(now)
 	if r.meter == nil || n <= 0 || p.whole == 0 && r.fresh != nil {
 		return at
@@ -29,9 +28,7 @@ func (r *resource) estimate(now time.Time, n int64) time.Time {
 	if !ok || t.Sub(now) > far || n > first && p.each == 0 {
 		return time.Time{}
 	}
-	if t.After(at) {
-		at = t
-	}
+	at = status.Later(t, at)
 	behind := time.Duration(n-first) * p.each
 	if n > first && (behind/p.each != time.Duration(n-first) || behind > far) {
 		behind = far

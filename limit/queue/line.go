@@ -130,9 +130,7 @@ func (s *site) last() (last time.Time) {
 		if w.ETA.IsZero() {
 			return time.Time{}
 		}
-		if w.ETA.After(last) {
-			last = w.ETA
-		}
+		last = status.Later(last, w.ETA)
 	}
 	return last
 }

@@ -319,7 +319,7 @@ func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verd
 		return s.blocked(x, r, resp)
 	case sites.Forbidden:
 		if t.learned.masked {
-			known.Succeeded(x.answered, t.permit.Granted(), x.budget(), x.breaker().Backend)
+			known.Succeeded(x.answered, t.permit.Granted(), x.subject.Class.Template, x.budget(), x.breaker().Backend)
 		}
 	}
 	return v

@@ -277,9 +277,7 @@ func (v *View) Named() func(site, limit string) string {
 
 // cool puts the reset after a pause.
 func (l *LimitStatus) cool(until time.Time) {
-	if until.After(l.Reset) {
-		l.Reset = until
-	}
+	l.Reset = status.Later(l.Reset, until)
 }
 
 // read sets what the meter of a learned limit knows. It returns false for other meters.

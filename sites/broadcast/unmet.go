@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -78,9 +79,7 @@ func (u *unmetSites) drop() {
 	for site, notes := range u.told {
 		last := time.Time{}
 		for _, n := range notes {
-			if n.Until.After(last) {
-				last = n.Until
-			}
+			last = status.Later(last, n.Until)
 		}
 		if seen == 0 || last.Before(over) {
 			first, over = site, last

@@ -93,6 +93,31 @@ func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
 	return r.hidden.id, m.dirty
 }
 
+// HiddenOf reports whether a class has a hidden limit that is not the site's, and whether there is any.
+func (m *Table) HiddenOf(c *Class) (own, any bool) {
+	return m.routeOf(c).hidden != nil, len(m.catalog.hidden) > 0
+}
+
+// Withdraw removes the hidden limits of routes, unless the site has one beside them: they were the site's.
+func (m *Table) Withdraw() (changed bool) {
+	m.dirty = false
+	if m.siteWide != nil {
+		return false
+	}
+	for _, r := range m.tree.known {
+		if r.hidden != nil {
+			r.hidden = nil
+			m.rebuild(r)
+		}
+	}
+	for _, g := range m.catalog.hidden {
+		delete(m.catalog.groups, g.id)
+	}
+	m.catalog.hidden = nil
+	clear(m.catalog.hiddenOf)
+	return m.dirty
+}
+
 // Unite makes a hidden limit one of all credentials together, if together is true. It reports
 // whether the limit is one, and whether that is new.
 func (m *Table) Unite(id string, together bool) (united, changed bool) {

@@ -10,16 +10,16 @@ import (
 func TestALimitOfAllTokensIsFound(t *testing.T) {
 	t.Parallel()
 	for _, together := range []bool{true, false} {
-		var c common
+		var c answers
 		found := false
 		for i := range 20 {
 			now, budget := noon.Add(time.Duration(i)*time.Minute), []string{"a", "c"}[i%2]
-			c.refused(now, now.Add(-time.Second), budget)
-			c.succeeded(now.Add(time.Second), "b")
+			c.refused(now, now.Add(-time.Second), "", budget)
+			c.add(now.Add(time.Second), now.Add(time.Second), "", "b", "")
 			if !together {
-				c.succeeded(now.Add(time.Second), budget) // its own limit has more again
+				c.add(now.Add(time.Second), now.Add(time.Second), "", budget, "") // its own limit has more again
 			}
-			found = c.refused(now.Add(3*time.Second), now.Add(2*time.Second), budget)
+			found, _ = c.refused(now.Add(3*time.Second), now.Add(2*time.Second), "", budget)
 		}
 		if found != together {
 			t.Errorf("one limit of all: %v, found: %v", together, found)
@@ -30,11 +30,11 @@ func TestALimitOfAllTokensIsFound(t *testing.T) {
 // TestOneBudgetAloneSaysNothingOfTheOthers, however often it is refused while others succeed.
 func TestOneBudgetAloneSaysNothingOfTheOthers(t *testing.T) {
 	t.Parallel()
-	var c common
+	var c answers
 	for i := range 20 {
 		now := noon.Add(time.Duration(i) * time.Minute)
-		c.succeeded(now, "b")
-		if c.refused(now.Add(2*time.Second), now.Add(time.Second), "a") {
+		c.add(now, now, "", "b", "")
+		if all, _ := c.refused(now.Add(2*time.Second), now.Add(time.Second), "", "a"); all {
 			t.Fatalf("after %d refusals of one budget the limit is taken for one of all", i+1)
 		}
 	}
@@ -43,14 +43,13 @@ func TestOneBudgetAloneSaysNothingOfTheOthers(t *testing.T) {
 // TestBudgetsAreBounded however many are refused.
 func TestBudgetsAreBounded(t *testing.T) {
 	t.Parallel()
-	var c common
 	var a answers
-	for i := range 3 * mostBudgets {
+	for i := range 3 * mostNames {
 		budget := fmt.Sprint(i)
-		c.refused(noon, noon, budget)
-		a.add(noon, noon, budget, budget)
+		a.refused(noon, noon, budget, budget)
+		a.add(noon, noon, budget, budget, budget)
 	}
-	if len(c.budgets) > mostBudgets || len(a.active) > mostBudgets || len(a.origins) > mostBudgets {
-		t.Errorf("%d and %d budgets", len(c.budgets), len(a.active))
+	if len(a.budgets) > mostNames || len(a.routes) > mostNames || len(a.origins) > mostNames {
+		t.Errorf("%d budgets and %d routes", len(a.budgets), len(a.routes))
 	}
 }
