@@ -50,12 +50,16 @@ func (m *Table) generalise(p *node) {
 	for _, one := range taken {
 		r := one.route
 		delete(m.tree.known, r.name)
-		to := m.ensure(p.host, one.path, r.place.entity)
+		hidden, to := m.hiddenOf(r), m.ensure(p.host, one.path, r.place.entity)
 		if same := to.at(r.method); same != nil {
 			m.unite(same, r)
-			continue
+			r = same
+		} else {
+			m.tree.put(r, to)
 		}
-		m.tree.put(r, to)
+		if hidden != nil {
+			m.hide(r.template(), hidden)
+		}
 		m.rebuild(r)
 	}
 }
@@ -74,13 +78,9 @@ func (m *Table) unite(r, o *route) {
 	}
 	r.answered = r.answered || o.answered
 	r.used = max(r.used, o.used)
-	if r.hidden == nil {
-		r.hidden = o.hidden
-	}
 	if len(r.members) > 0 {
 		r.guessing, r.guessed = false, nil
 	}
-	m.rebuild(r)
 }
 
 // evict removes the routes that were used longest ago.

@@ -17,8 +17,8 @@ type catalog struct {
 	plain      map[nameKey]*candidates // announced limits without a bucket
 	partitions map[bucketKey][]string  // :: a limit without its partition → its partitions
 	common     []*group                // announced limits of no entity; the last also stands for those beyond the maximum
-	hidden     []*group                // limits of Kind Hidden, except for that of the whole site
-	hiddenOf   map[string]*group       // :: template → the hidden limit of the routes of all entities
+	hidden     []*group                // limits of Kind Hidden
+	hiddenOf   map[string]*group       // :: template → the hidden limit of its routes; "": that of the whole site
 	made       uint64                  // groups so far
 	marks      uint64                  // number of responses that announced a limit
 	numbered   bool                    // all IDs have a number, so that none is one from before Table.Forget

@@ -28,7 +28,6 @@ type route struct {
 	guessing bool         // the limits are guessed from related routes
 	guessed  []*group     // the guessed groups
 	members  []membership // groups that its responses have shown
-	hidden   *group
 }
 
 // membership is a route's membership in a group.

@@ -66,8 +66,8 @@ type routeState struct {
 // State returns what is known of routes that have responses, for Restore.
 func (m *Table) State() []byte {
 	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.catalog.made, Numbered: m.catalog.numbered, Dialect: m.dialect}
-	if m.siteWide != nil {
-		s.Wide = m.siteWide.id
+	if g := m.catalog.hiddenOf[""]; g != nil {
+		s.Wide = g.id
 	}
 	for _, g := range m.catalog.groups {
 		item := groupState{
@@ -82,12 +82,13 @@ func (m *Table) State() []byte {
 	}
 	slices.SortFunc(s.Groups, func(a, b groupState) int { return int(a.Number) - int(b.Number) })
 	for _, r := range m.tree.byUse() {
-		if !r.answered && r.hidden == nil {
+		g := m.hiddenOf(r)
+		if !r.answered && g == nil {
 			continue
 		}
 		item := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text, Apart: r.place.entity.segment, Part: r.place.entity.name}
-		if r.hidden != nil {
-			item.Hidden = r.hidden.id
+		if g != nil {
+			item.Hidden = g.id
 		}
 		for p := r.place; p.up != nil; p = p.up {
 			if p == p.up.star && p.up.generalised {
@@ -131,8 +132,10 @@ func (m *Table) Restore(text []byte) error {
 		}
 	}
 	n.catalog.made, n.catalog.numbered = max(n.catalog.made, min(s.Made, 1<<53)), s.Numbered
-	if n.siteWide = n.catalog.groups[s.Wide]; n.siteWide != nil && n.siteWide.kind != Hidden {
+	if g := n.catalog.groups[s.Wide]; g != nil && g.kind != Hidden {
 		return fmt.Errorf("%w: the limit of the site is no hidden one", errState)
+	} else if g != nil {
+		n.hide("", g)
 	}
 	// The routes used longest ago come first.
 	routes := s.Routes[max(len(s.Routes)-mostRoutes, 0):]
@@ -197,11 +200,8 @@ func (m *Table) restoreRoute(s *routeState) {
 	for p := r.place; p.up != nil; p = p.up {
 		p.up.generalised = p.up.generalised || slices.Contains(s.Any, p.depth)
 	}
-	if g := m.catalog.groups[s.Hidden]; g != nil && g.kind == Hidden && r.hidden == nil {
-		r.hidden = g
-		if r.place.entity.segment > 0 {
-			m.catalog.hiddenOf[r.template()] = g
-		}
+	if g := m.catalog.groups[s.Hidden]; g != nil && g.kind == Hidden && m.hiddenOf(r) == nil {
+		m.catalog.hiddenOf[r.template()] = g
 	}
 	for n, id := range s.Limits {
 		g := m.catalog.groups[id]
@@ -210,9 +210,7 @@ func (m *Table) restoreRoute(s *routeState) {
 		}
 		if n < len(s.Seen) && s.Seen[n] > 0 && s.Seen[n] < 1<<40 {
 			r.in(g).seen = time.Unix(s.Seen[n], 0)
-			if g.seen.Before(r.in(g).seen) {
-				g.seen = r.in(g).seen
-			}
+			g.seen = status.Later(g.seen, r.in(g).seen)
 		}
 	}
 }

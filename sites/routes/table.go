@@ -28,11 +28,10 @@ import (
 //	… update the ledger of each of learned.Announcements, and for its surprise …
 //	table.Explain(now, class, budget, announcement.ID, sent, surprise)
 type Table struct {
-	tree     tree
-	catalog  catalog
-	version  uint64
-	dirty    bool   // version has grown in the present call
-	siteWide *group // the hidden limit of the whole site
+	tree    tree
+	catalog catalog
+	version uint64
+	dirty   bool // version has grown in the present call
 
 	lists     lists
 	answers   int // responses so far, up to 2
@@ -127,9 +126,6 @@ func (m *Table) add(method, host, path string, of entity) *route {
 	m.tree.count++
 	r := &route{number: m.tree.count, method: strings.Clone(method), guessing: true}
 	m.tree.put(r, p)
-	if p.entity.segment > 0 {
-		r.hidden = m.catalog.hiddenOf[r.template()]
-	}
 	m.guess(r)
 	r.class = r.classOf(m.limits(r), !m.Silent(), m.version)
 	r.at = m.version
@@ -284,7 +280,7 @@ func (m *Table) Describe(id string) (bucket string, routes []string) {
 		return g.bucket, nil
 	}
 	for _, r := range m.tree.known {
-		if r.in(g) != nil || r.hidden == g {
+		if r.in(g) != nil || m.hiddenOf(r) == g {
 			routes = append(routes, r.name)
 		}
 	}
@@ -300,7 +296,7 @@ func (m *Table) Identity(id string) string {
 	switch {
 	case g == nil:
 		return ""
-	case g.kind == Hidden && g == m.siteWide:
+	case g.kind == Hidden && g == m.catalog.hiddenOf[""]:
 		return hiddenIdentity
 	case g.kind == Hidden:
 		return hiddenIdentity + "/" + g.covers
@@ -410,11 +406,10 @@ func (m *Table) limits(r *route) []Limit {
 			}
 		}
 	}
-	if r.hidden != nil {
-		l.picked = append(l.picked, r.hidden)
-	}
-	if m.siteWide != nil {
-		l.picked = append(l.picked, m.siteWide)
+	for _, g := range []*group{m.hiddenOf(r), m.catalog.hiddenOf[""]} {
+		if g != nil {
+			l.picked = append(l.picked, g)
+		}
 	}
 	return l.of(l.picked)
 }

@@ -387,3 +387,22 @@ func TestHiddenLimits(t *testing.T) {
 		t.Error("an answer makes it another")
 	}
 }
+
+// TestAHiddenLimitHoldsWhereItsRouteIsOneOfManyNames: then its template has another name. Withdrawn, it holds nothing.
+func TestAHiddenLimitHoldsWhereItsRouteIsOneOfManyNames(t *testing.T) {
+	v := visiting(t, "quiet.test")
+	v.ask("", "GET /a/limited 200")
+	id, _ := v.m.AddHidden(v.class("GET /a/limited"), false)
+	for n := range 2 * mostKids {
+		v.ask("", "GET /a/"+word(n)+" 200")
+	}
+	if !slices.Equal(v.ids("GET /a/limited"), []string{id}) || !slices.Equal(v.ids("GET /a/other"), []string{id}) {
+		t.Errorf("%v and %v, not %s", v.ids("GET /a/limited"), v.ids("GET /a/other"), id)
+	}
+	if limited, any := v.m.HiddenOf(v.class("GET /a/other")); !limited || !any {
+		t.Errorf("it has one: %v, there is any: %v", limited, any)
+	}
+	if !v.m.Withdraw() || v.m.Withdraw() || len(v.ids("GET /a/other")) != 0 || v.m.Limited() {
+		t.Errorf("withdrawn, it holds %v", v.ids("GET /a/other"))
+	}
+}

@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/status"
 )
 
 // update records a route's announcement of the limit of a group, and returns its group: a
@@ -34,9 +36,7 @@ func (m *Table) update(r *route, g *group, h *observation) *group {
 		}
 	}
 	g.seen = h.now
-	if said.Reset.After(g.until) {
-		g.until = said.Reset
-	}
+	g.until = status.Later(g.until, said.Reset)
 	m.complete(g, said)
 	if same := k.sameReset(said.Reset, said.Resolution); same || !old {
 		if !same {
@@ -82,39 +82,39 @@ func (m *Table) complete(g *group, said *learn.Limit) {
 // each call.
 func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
 	m.dirty = false
-	if wide {
-		changed = m.AdoptHidden(hiddenIdentity)
-		return m.siteWide.id, changed
+	covers := ""
+	if !wide {
+		covers = m.routeOf(c).template()
 	}
-	r := m.routeOf(c)
-	if r.hidden == nil {
-		m.hide(r)
-	}
-	return r.hidden.id, m.dirty
+	return m.hide(covers, nil).id, m.dirty
 }
 
 // HiddenOf reports whether a class has a hidden limit that is not the site's, and whether there is any.
-func (m *Table) HiddenOf(c *Class) (own, any bool) {
-	return m.routeOf(c).hidden != nil, len(m.catalog.hidden) > 0
+func (m *Table) HiddenOf(c *Class) (limited, any bool) {
+	return m.hiddenOf(m.routeOf(c)) != nil, len(m.catalog.hiddenOf) > 0
+}
+
+// hiddenOf returns the hidden limit of a route, and of those that differ only in their entity: refusals are
+// spread over many entities. nil: there is none but that of the site.
+func (m *Table) hiddenOf(r *route) *group {
+	if len(m.catalog.hiddenOf) == 0 {
+		return nil
+	}
+	return m.catalog.hiddenOf[r.template()]
 }
 
 // Withdraw removes the hidden limits of routes, unless the site has one beside them: they were the site's.
 func (m *Table) Withdraw() (changed bool) {
 	m.dirty = false
-	if m.siteWide != nil {
+	if m.catalog.hiddenOf[""] != nil {
 		return false
-	}
-	for _, r := range m.tree.known {
-		if r.hidden != nil {
-			r.hidden = nil
-			m.rebuild(r)
-		}
 	}
 	for _, g := range m.catalog.hidden {
 		delete(m.catalog.groups, g.id)
 	}
 	m.catalog.hidden = nil
 	clear(m.catalog.hiddenOf)
+	m.rebuildAll()
 	return m.dirty
 }
 
@@ -132,25 +132,21 @@ func (m *Table) Unite(id string, together bool) (united, changed bool) {
 	return true, m.dirty
 }
 
-// hide puts a route under a hidden limit, and with it the routes that differ only in
-// their entity: refusals are spread over many entities.
-func (m *Table) hide(r *route) {
-	what := r.template()
-	g := m.catalog.newHidden(what)
-	if r.place.entity.segment == 0 {
-		r.hidden = g
-		m.rebuild(r)
-		return
+// hide puts the routes of a template under a hidden limit, unless they are: a new one if g is nil. It returns their limit.
+func (m *Table) hide(template string, g *group) *group {
+	all := m.catalog.hiddenOf
+	if known := all[template]; known != nil {
+		return known
 	}
-	if len(m.catalog.hiddenOf) < mostRoutes {
-		m.catalog.hiddenOf[what] = g
+	if g == nil {
+		g = m.catalog.newHidden(template)
 	}
-	for _, o := range m.tree.known {
-		if o.hidden == nil && o.place.entity.segment > 0 && o.template() == what {
-			o.hidden = g
-			m.rebuild(o)
-		}
+	if len(all) >= mostRoutes {
+		maps.DeleteFunc(all, func(template string, _ *group) bool { return template != "" })
 	}
+	all[template] = g
+	m.rebuildAll()
+	return g
 }
 
 // AdoptHidden puts routes under a hidden limit that another process has found, by its
@@ -158,19 +154,13 @@ func (m *Table) hide(r *route) {
 func (m *Table) AdoptHidden(identity string) (changed bool) {
 	m.dirty = false
 	if identity == hiddenIdentity {
-		if m.siteWide == nil {
-			m.siteWide = m.catalog.newHidden("")
-			m.rebuildAll()
-		}
-		return m.dirty
+		m.hide("", nil)
 	}
-	covers, hidden := strings.CutPrefix(identity, hiddenIdentity+"/")
-	if !hidden {
-		return false
-	}
-	for _, r := range m.tree.known {
-		if r.hidden == nil && bound(r.template(), longestTitle) == covers {
-			m.hide(r)
+	if covers, of := strings.CutPrefix(identity, hiddenIdentity+"/"); of {
+		for _, r := range m.tree.known {
+			if bound(r.template(), longestTitle) == covers {
+				m.hide(r.template(), nil)
+			}
 		}
 	}
 	return m.dirty
@@ -288,9 +278,7 @@ func (m *Table) merge(a, b *group) *group {
 		}
 	}
 	a.double = double{}
-	if b.until.After(a.until) {
-		a.until = b.until
-	}
+	a.until = status.Later(a.until, b.until)
 	m.catalog.remove(b)
 	m.changed()
 	m.rebuildOf(a)
