@@ -427,7 +427,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		s.compare(p.stop.since, tried)
 		p.noise.odds = min(p.noise.odds, suspected) // until now, all may have come too fast
 	case s.rate == 0 && p.stop.failure:
-		s.guess(p.stop.since, tried)
+		s.guess(min(p.noise.head, p.stop.since), tried, p.stop.probed)
 	case s.rate > 0 && !p.stop.told && !p.stop.outage && (p.told || p.stop.failure && p.stop.probed && recovery > s.cycle*3/2):
 		p.stop.outage = true // so far, the rate stays
 		s.set(v, s.rate)

@@ -74,6 +74,24 @@ func TestAHiddenRateIsFound(t *testing.T) {
 	}
 }
 
+// TestTheRateBeforeAnOutageGoesOn: a site that fails soon after the beginning is not crawled slowly afterwards.
+func TestTheRateBeforeAnOutageGoesOn(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{Accepted: 4, Lasted: time.Second})
+	for _, at := range []float64{1, 2, 5, 13} {
+		now := seconds(at)
+		p.Take(now, 1)
+		p.Refused(now, Refusal{Sent: now, Failure: true})
+		p.Done(now, now, 1, limit.Refused)
+	}
+	now := seconds(25)
+	p.Take(now, 1)
+	p.Done(now, now, 1, limit.Success)
+	if rate := p.Rate(); rate < 3.5 || rate > 5 {
+		t.Errorf("%.2f a second after an outage, and 4 before", rate)
+	}
+}
+
 // TestAnOutageIsNoTimeThatRequestsNeed: while connections fail, no request can be accepted, so the next refusal does not
 // tell that fewer are.
 func TestAnOutageIsNoTimeThatRequestsNeed(t *testing.T) {

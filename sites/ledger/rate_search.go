@@ -132,13 +132,15 @@ func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
 	s.set(v, n/secondsOf(v-began))
 }
 
-// guess sets a rate after refusals that may have been failures of the server: half of the one
-// before, as a limit would refuse half of it less often, and more as soon as that holds.
-func (s *rateSearch) guess(first, v int64) {
+// guess sets a rate after refusals that may have been failures of the server, which say nothing of a rate: the one before,
+// which a limit refuses soon again, or half of it if the first probe succeeded.
+func (s *rateSearch) guess(first, v int64, probed bool) {
 	n, began := max(s.full, 1), s.empty[0].empty
 	rate := n / secondsOf(v-began)
-	if n >= manyUnits {
-		rate = max(rate, n/secondsOf(first-began)/2)
+	if before := n / secondsOf(first-began); probed && n >= fewUnits {
+		rate = before
+	} else if n >= manyUnits {
+		rate = max(rate, before/2)
 	}
 	s.set(v, rate)
 	s.cycle, s.full, s.from = second, 0, guessed

@@ -134,8 +134,7 @@ func (s *Breakers) ComesBack(of Key, rule policy.Breaker, now time.Time) bool {
 // givenUp is the number of openings, in 40 seconds, after which a site that has never answered is given up.
 const givenUp = 12
 
-// NeverCame reports whether a site has failed through so many openings and has not answered yet, as a host whose name does not
-// resolve.
+// NeverCame reports whether a site has failed through so many openings and has not answered yet, as an unknown host.
 func (s *Breakers) NeverCame(of Key, rule policy.Breaker) bool {
 	b := s.find(of, rule)
 	if b == nil {
@@ -422,8 +421,7 @@ func (p Pass) end(how Health, now time.Time) {
 
 // circuit decides whether attempts may be made. It is closed until failures follow each
 // other, open for a pause after that, and half-open then: one attempt is made as a probe,
-// which closes or opens it. A pause is a third of the time since the first opening in a row, so an outage lasts longer by at most
-// a third. It is pure, and not safe for concurrent use.
+// which closes or opens it. A pause is a third of the time since it opened. It is pure, and not safe for concurrent use.
 type circuit struct {
 	most  int           // failures that follow each other
 	pause time.Duration // the longest for which it is open
