@@ -139,7 +139,7 @@ var kitHidden = []*kitKind{
 	{service: service{name: "growing-bans", requests: 300, rules: alone(func() rule { return &growing{rule: within(2*second, 10), length: 2 * second} }), refuse: refusing(429, "banned")}, bound: bound{amounts: 1, ratio: 2}},
 	{service: service{name: "tarpit", requests: 225, rules: alone(func() rule { return every(3*second, 15) }), refuse: refusing(200, "")}, tarpit: 3 * second, dawdling: true, bound: bound{chance: true, share: 1}},
 
-	{service: service{name: "503-for-30-percent", requests: 3200, noise: 0.3, overdone: failing(503, "")}, pages: 100, pausing: true, bound: bound{share: 0.55, ratio: 1.25, chance: true}},
+	{service: service{name: "503-for-30-percent", requests: 3200, noise: 0.3, overdone: failing(503, "")}, pages: 100, pausing: true, bound: bound{share: 0.5, refused: 20, ratio: 1.25, chance: true}},
 	{service: service{name: "429-for-1-percent", requests: 6400, latency: 100 * time.Millisecond, noise: 0.01, overdone: failing(429, "", "Retry-After", "1")}, pages: 300, pausing: true, tls: true, bound: bound{share: 0.02, refused: 5, ratio: 1.25, chance: true}},
 	{service: service{name: "503-for-5-percent-and-20-in-4s", requests: 300, noise: 0.05, overdone: failing(503, ""), rules: alone(func() rule { return every(4*second, 20) }), refuse: refusing(429, "")}, pausing: true, bound: bound{amounts: 1, share: 0.1, ratio: 1.25, chance: true}},
 	{service: service{name: "outage-of-10s", requests: 4000, latency: 200 * time.Millisecond, overload: between(8*second, 18*second), overdone: failing(503, "Service Unavailable")}, pages: 125, bound: bound{refused: 60, ratio: 1.5, chance: true}},

@@ -25,11 +25,12 @@ func (k *kitKind) shape(status int, h http.Header, n int, body string, rest time
 }
 
 // virtualRun prepares a crawl of the kind in virtual time. Crawls with different numbers begin at
-// different times of a window, and their answers take other times.
+// different times of a window, their answers take other times, and others are refused at random.
 func (k *kitKind) virtualRun(clients, number int) *run {
-	c := setting{clients: clients, tokens: max(k.tokens, 1)}
-	r := newRunAt(&k.service, c, start.Add(time.Duration(number)*377*time.Millisecond))
-	r.kind, r.random = k, rand.New(rand.NewPCG(uint64(clients), uint64(number)))
+	c, kind := setting{clients: clients, tokens: max(k.tokens, 1)}, *k
+	kind.seed = uint64(number)
+	r := newRunAt(&kind.service, c, start.Add(time.Duration(number)*377*time.Millisecond))
+	r.kind, r.random = &kind, rand.New(rand.NewPCG(uint64(clients), uint64(number)))
 	return r
 }
 
