@@ -42,7 +42,7 @@ var rules = []struct {
 // Advise is all advice, faults first, then that about most of the time, and of the same time in the order of the rules.
 // Of a site that does not work, its faults alone are told.
 func Advise(f Facts) status.AdviceList {
-	f.usage = usageBy(&f, siteOf)
+	f.usage = usageBy(&f, func(k store.Usage) string { return k.Site })
 	list := []status.Advice{}
 	for _, rule := range rules {
 		found := rule.of(&f)

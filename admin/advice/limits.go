@@ -109,8 +109,6 @@ func usageBy[K comparable](f *Facts, part func(store.Usage) K) map[K]store.Usage
 	return by
 }
 
-func siteOf(k store.Usage) string { return k.Site }
-
 // changeWritten describes the effect of a larger limit in the configuration.
 func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	limit := limits[0]

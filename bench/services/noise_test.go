@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 )
@@ -26,6 +27,27 @@ func TestRefusalsAtRandomDoNotStopACrawl(t *testing.T) {
 		t.Logf("%s, %d clients: %.2f of the speed of clients that pause, %d refused", c.service.name, c.clients, c.speed(), c.abide.refused)
 		if c.abide.errors > 0 || c.speed() < 0.7 {
 			t.Errorf("%s, %d clients: %v, where clients that pause need %v; %d errors", c.service.name, c.clients, c.abide.took, c.pausing.took, c.abide.errors)
+		}
+	}
+}
+
+// TestRefusalsAtRandomCostLittleInEachCrawl: two refusals one after the other once slowed one crawl of twenty down to a fourteenth.
+func TestRefusalsAtRandomCostLittleInEachCrawl(t *testing.T) {
+	t.Parallel()
+	for _, kind := range kitKinds() {
+		if !kind.pausing {
+			continue
+		}
+		sized := kind.sized(8)
+		sized.host = kind.through()
+		sum, err := sized.simulate(8, 20, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst := slices.Max(sum.ratios)
+		t.Logf("%s: %.2f × the time of clients that pause in the worst of 20 crawls", kind.name, worst)
+		if worst > 3 || sum.errors > 3 {
+			t.Errorf("%s: %.2f × the time of clients that pause, %d errors", kind.name, worst, sum.errors)
 		}
 	}
 }

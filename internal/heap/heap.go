@@ -81,12 +81,7 @@ func (h *Heap[T, O]) Remove(item T) {
 			h.up(at)
 		}
 	}
-	h.shrink()
-}
-
-// shrink lets go of memory that a long queue has left behind.
-func (h *Heap[T, O]) shrink() {
-	if n := len(h.items); cap(h.items) > 64 && n < cap(h.items)/4 {
+	if n := len(h.items); cap(h.items) > 64 && n < cap(h.items)/4 { // a long queue has left memory behind
 		h.items = append(make([]T, 0, 2*n), h.items...)
 	}
 }

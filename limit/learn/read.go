@@ -3,6 +3,7 @@ package learn
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -150,7 +151,7 @@ func (s *reading) finishGroups(status int) {
 	// response reveals.
 	if h := &s.hints.after; h.is == good && h.relative {
 		for _, g := range s.groups {
-			if n := h.number.float(); g.after > 0 && n >= 100 && abs(n-1000*g.after.Seconds()) <= 1 {
+			if n := h.number.float(); g.after > 0 && n >= 100 && math.Abs(n-1000*g.after.Seconds()) <= 1 {
 				h.ahead = g.after
 				h.at = s.clock.now.Add(h.ahead)
 				break
@@ -158,8 +159,6 @@ func (s *reading) finishGroups(status int) {
 		}
 	}
 }
-
-func abs(n float64) float64 { return max(n, -n) }
 
 // maxBodyBytes is the largest part of a body that is read.
 const maxBodyBytes = 4096

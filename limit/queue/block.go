@@ -115,11 +115,6 @@ func (list blocks) soonest() block {
 	return first
 }
 
-// stuck tells whether no alternative will be available by the passing of time alone.
-func (list blocks) stuck(now time.Time) bool {
-	return !slices.ContainsFunc(list, func(b block) bool { return b.behind || b.at.Sub(now) <= far })
-}
-
 // spent tells whether each alternative is blocked by a limit with Limit.Refuse.
 func (list blocks) spent(now time.Time) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(b block) bool { return !b.spent(now) })

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -241,7 +242,7 @@ func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
 func (g *Gate) changeAll(at Scope, change func(now time.Time, r *resource)) {
 	bound := Scope{at.Limit, boundKey(at.Key)}
 	g.everywhere(func(*site) {}, func(item *storedSite) {
-		if item.has(bound) {
+		if slices.ContainsFunc(item.resources, func(r storedResource) bool { return r.at() == bound }) {
 			g.lock(item.name).mu.Unlock()
 		}
 	})

@@ -98,7 +98,7 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 	switch {
 	case len(s.ready) > 0:
 		s.grant(now, h)
-	case s.blocks.stuck(now) && neverFits(now, h.needs) != nil: // its limit has become smaller
+	case !slices.ContainsFunc(s.blocks, func(b block) bool { return b.behind || b.at.Sub(now) <= far }) && neverFits(now, h.needs) != nil: // its limit has become smaller
 		s.refuse(h, neverFits(now, h.needs))
 	case s.blocks.spent(now):
 		s.refuse(h, s.blocks.soonest().exhausted(now))

@@ -337,11 +337,6 @@ func (s *storedSite) bytes() int {
 	return n
 }
 
-// has tells whether a resource of that scope is stored.
-func (s *storedSite) has(at Scope) bool {
-	return slices.ContainsFunc(s.resources, func(r storedResource) bool { return r.at() == at })
-}
-
 // cooldowns visits what cools at the site.
 func (s *storedSite) cooldowns(now, began time.Time, visit func(site string, at Scope, until time.Time, why string)) {
 	for i := range s.resources {

@@ -54,13 +54,6 @@ func (d *destination) addHealth(how backends.Health, err error, took time.Durati
 	}
 }
 
-// addAbandoned tells the load of the backend that the client left before there was an answer.
-func (d *destination) addAbandoned(took time.Duration, now time.Time) {
-	if d.backend != nil {
-		d.backend.Load.AddAbandoned(took, now)
-	}
-}
-
 // backend returns the backend of the request's permit, nil if the request goes to its target.
 func (x *Request) backend() *backends.Backend {
 	t := &x.progress

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +68,7 @@ func (c *configuration) start(p *policy.Policy) error {
 // load reads the tokens of a policy through the outbound that it returns: that of the old
 // snapshot, if both policies reach upstreams alike. It changes nothing; old may be nil.
 func (c *configuration) load(p *policy.Policy, old *Snapshot) (out *outbound, loaded map[string]*tokens.Loaded, err error) {
-	if old != nil && sameOutbound(old.policy, p) {
+	if old != nil && old.policy.Listen == p.Listen && old.policy.Open == p.Open && old.policy.Timeouts == p.Timeouts && old.policy.Bounds == p.Bounds && reflect.DeepEqual(old.policy.Egress, p.Egress) {
 		out = old.outbound
 		out.upstream.Login.Reset()
 	} else if out, err = c.newOutbound(p); err != nil {

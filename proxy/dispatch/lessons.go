@@ -36,8 +36,8 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	t := &x.progress
 	t.result = queue.Result{Outcome: outcomeOf(status, err, v), Unsent: err != nil && unsent(err)}
 	how, took := backends.HealthOf(status, err, v.refused), x.answered.Sub(x.sent)
-	if upstream.KindOf(err) == upstream.Canceled {
-		t.to.addAbandoned(took, x.answered)
+	if t.to.backend != nil && upstream.KindOf(err) == upstream.Canceled { // the client left
+		t.to.backend.Load.AddAbandoned(took, x.answered)
 	}
 	t.to.addHealth(how, err, took, x.answered)
 	known := x.subject.Known
@@ -67,7 +67,8 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 				v.pause = 0
 			}
 		}
-		v.again = t.inTime(v, broken, x.answered)
+		// The queue knows when a site that refuses is ready. The answer of a failure that cannot be repaired in time is better than none.
+		v.again = v.refused || !x.answered.Add(v.pause).After(t.until) && !broken.After(t.until)
 	}
 	if v.refused {
 		if err == nil {

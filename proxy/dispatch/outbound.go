@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,11 +75,6 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 		st.sends = c.changeUpstream(st.upstream)
 	}
 	return st, nil
-}
-
-// sameOutbound reports whether two policies reach upstreams alike.
-func sameOutbound(a, b *policy.Policy) bool {
-	return a.Listen == b.Listen && a.Open == b.Open && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
 }
 
 // mayForward checks the target of a request that goes to a next hop without a tunnel: abide

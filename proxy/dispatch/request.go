@@ -188,13 +188,6 @@ const (
 	probed                         // it does not
 )
 
-// inTime reports whether a request can be sent again before its patience ends. If a failure
-// cannot be repaired in time, its answer is better than none. A refusal is left to the
-// queue, which knows when the site is ready. broken is the time when the breaker is open no more.
-func (t *progress) inTime(v verdict, broken, now time.Time) bool {
-	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
-}
-
 // noteWaits copies from the permits what the answer to the client says of the waits.
 func (x *Request) noteWaits() {
 	t := &x.progress

@@ -34,6 +34,8 @@ type HiddenRate struct {
 	lastUsed int64 // last request or response
 	failing  int64 // the first request since the last success that was not answered; 0: none
 	told     bool  // refusals that cannot be failures of the server have shown a rate
+	before   flow  // before the first refusal
+	hurries  bool  // a limit is not proved, and the search for it has cost too much time
 
 	sharing rateSharing
 }
@@ -115,10 +117,14 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	switch {
 	case r.Block:
 		p.noise, against = noise{}, false
-	case excused:
+	case excused, p.hurries && p.noise.usual():
 		return now, true
 	case certain:
 		p.search.unmeasured()
+	}
+	if p.search.rate == 0 && p.before.rate == 0 {
+		flying := float64(max(r.Level, 1))
+		p.before = flow{rate: flying / secondsOf(v-sent), flying: flying, accepted: p.search.total}
 	}
 	first := p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
 	if until-v < shortestNamed && (first || against && p.search.from == compared) {
@@ -191,7 +197,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down = v, firstPause, false, true, false, 0
 		if p.search.rate > 0 {
 			p.stop.pause = p.search.pause(sent)
-			if !p.noise.limited && p.noise.odds > 0 {
+			if p.hurries || !p.noise.limited && p.noise.odds > 0 {
 				p.stop.pause = min(p.stop.pause, firstPause) // an answer soon after a refusal tells more
 			}
 		}
@@ -359,6 +365,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	p.sharing.accepted++
 	p.answered(at)
 	against := p.doubt(now, at)
+	p.hurries = p.tooSlow(v)
 	p.atOnce.took(v - at)
 	p.atOnce.succeeded(level)
 	switch {

@@ -188,7 +188,7 @@ func (p *HiddenRate) parts() float64 {
 
 // gap returns the time between two requests of this instance.
 func (p *HiddenRate) gap(n int64) int64 {
-	if p.search.rate <= 0 {
+	if p.search.rate <= 0 || p.hurries {
 		return 0
 	}
 	return plus(0, float64(n)*p.parts()/p.search.rate)

@@ -26,8 +26,11 @@ const (
 	// mostShare bounds the share of the requests that noise is said to refuse: mostBeside where answers have shown a limit,
 	// of one route, maybe. Rows are judged by usualShare at most, and leastShare is so little that it is none.
 	mostShare, mostBeside, usualShare, leastShare = 0.5, 0.15, 0.35, 0.001
+	// mostLost is the part of the time that the search for a limit may cost before the limit is proved, beyond leastLost
+	// seconds, where no more than a bearable share of the requests was refused.
+	mostLost, leastLost, bearable = 0.2, 8, 0.02
 	// remembered is the number of refusals to be expected after which the share is measured again.
-	remembered = 64
+	remembered = 16
 )
 
 // noise finds out whether refusals come at random, whatever the rate is.
@@ -42,9 +45,17 @@ type noise struct {
 	all     tally   // at any rate
 	odds    float64 // logarithm of how many times likelier the answers are without a limit
 	limited bool    // the answers have shown a limit
+	proved  bool    // the answers were much likelier with a limit once
 
 	share float64 // of the requests, that noise refuses; 0: no noise is known
 	seen  tally   // requests since it was measured
+}
+
+// flow tells how requests went.
+type flow struct {
+	rate     float64 // a second; 0: not known
+	flying   float64 // at once
+	accepted float64 // of them
 }
 
 // tally counts refusals and requests that were accepted.
@@ -93,7 +104,7 @@ func (n *noise) refused(sent int64, slow bool, pass float64) (excused, limit boo
 		return false, false
 	}
 	if limit = n.row > 1 && n.odds < limiting; limit {
-		*n = noise{head: n.head, row: n.row, all: n.all, limited: true}
+		*n = noise{head: n.head, row: n.row, all: n.all, limited: true, proved: true}
 	}
 	return false, limit
 }
@@ -135,30 +146,27 @@ func (n *noise) scattered(since float64) bool {
 // possible reports whether there are enough heads to find out whether they are noise, and nothing has shown a limit.
 func (n *noise) possible() bool { return n.share == 0 && !n.limited && n.all.refused >= heads }
 
-// usual reports whether so many refusals in a row are no surprise, as far as the share of refusals
-// is known. Where refusals are scattered among successes they may be frequent, so longer rows are no surprise.
-func (n *noise) usual() bool {
-	least := surprising
-	if n.possible() {
-		least = oncePer
-	}
-	return !n.limited && n.chanceOfRow() >= least
-}
+// usual reports whether so many refusals in a row are no surprise, as far as the share of refusals is known.
+func (n *noise) usual() bool { return (!n.limited || n.odds >= noisy) && n.chanceOfRow() >= surprising }
 
-// chanceOfRow returns about the probability of so many refusals in a row, if they come at random.
+// chanceOfRow returns about the probability that one of all rows has so many refusals, if they come at random.
 func (n *noise) chanceOfRow() float64 {
-	return math.Pow(max(n.all.likely(), n.share), float64(n.row-1))
+	return math.Pow(max(n.all.likely(), n.share), float64(n.row-1)) * max(n.all.refused, 1)
 }
 
 // judge reports whether refusals turn out to be noise. No limit is shown by successes at rates that no limit refuses, so
 // the question is asked anew.
 func (n *noise) judge() (random, again bool) {
 	again = n.odds < limiting
-	random = n.share == 0 && n.odds >= noisy && n.all.refused >= heads && (!n.limited || n.all.likely() < mostBeside)
+	limited, enough := n.limited, noisy
+	if limited && n.all.likely() >= mostBeside { // so much is no noise beside a limit: the limit is disproved
+		limited, enough = false, 2*noisy
+	}
+	random = n.share == 0 && n.odds >= enough && n.all.refused >= heads
 	if again {
-		*n = noise{head: n.head, all: n.all, limited: n.limited || n.share > 0}
+		*n = noise{head: n.head, all: n.all, limited: n.limited || n.share > 0, proved: true}
 	} else if random {
-		*n = noise{head: n.head, share: n.all.likely(), limited: n.limited}
+		*n = noise{head: n.head, share: n.all.likely(), limited: limited, proved: limited}
 	}
 	return random, again
 }
@@ -168,14 +176,16 @@ func (p *HiddenRate) slow() bool {
 	if p.windowed {
 		return 10*p.window.accepted < 9*p.window.limit && !p.search.pooled
 	}
-	return p.search.rate > 0 && p.search.rate <= p.search.floor
+	return p.search.rate > 0 && p.search.rate <= p.search.floor && !p.hurries
 }
 
 // pass returns about the probability that a limit lets a request pass that is sent at a time, after refusals.
 func (p *HiddenRate) pass(sent int64, refused bool) float64 {
 	switch {
-	case refused && (p.search.pooled || p.search.rate == 0):
+	case refused && p.search.pooled:
 		return perhaps
+	case refused && p.search.rate == 0: // where single requests were refused before, others in flight are often refused with one
+		return max(perhaps, 1-float64(p.noise.row+1)/(p.noise.all.refused+1))
 	case p.search.pooled || p.search.rate == 0:
 		return 1 - p.noise.part() // another request may have ended, or the limit is that of another token: it says nothing
 	}
@@ -197,4 +207,16 @@ func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
 		p.Forget(now)
 	}
 	return against || random
+}
+
+// tooSlow reports whether clients that pause for a second after each refusal would have been so much faster that the search for a
+// limit does not go on at its rate: it is not proved.
+func (p *HiddenRate) tooSlow(v int64) bool {
+	n := &p.noise
+	if n.proved && n.odds < noisy || n.share > 0 || n.all.refused < heads || n.all.likely() > bearable || p.before.rate == 0 || p.search.rate == 0 || p.search.pooled || p.windowed || p.search.from == blocked {
+		return false
+	}
+	took := secondsOf(v - p.made - p.search.idle)
+	paused := (p.search.total-p.before.accepted)/p.before.rate + n.all.refused/p.before.flying
+	return took-paused > max(leastLost, took*mostLost)
 }
