@@ -161,8 +161,7 @@ func (s *Site) hidden(a *Answer, together, site bool) (h hidden) {
 		s.history = map[string]ledger.History{}
 	}
 	s.history[id] = s.answers.history(a.At, route, a.Budget, united)
-	h.limit, h.near = routes.Limit{ID: id, Title: status.HiddenTitle, Kind: routes.Hidden, Site: united}, near
-	h.changed = h.again || added || joined
+	h.limit, h.near, h.changed = routes.Limit{ID: id, Title: status.HiddenTitle, Kind: routes.Hidden, Site: united}, near, h.again || added || joined
 	return h
 }
 

@@ -172,7 +172,7 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	r.answered = true
 	m.rebuild(r)
 	if silent != m.Silent() {
-		m.rebuildAll()
+		m.withdraw() // what was refused before the site is known to be silent says nothing of a route
 	}
 	return Learned{Announcements: told, Changed: m.dirty}
 }

@@ -392,6 +392,7 @@ func TestHiddenLimits(t *testing.T) {
 func TestAHiddenLimitHoldsWhereItsRouteIsOneOfManyNames(t *testing.T) {
 	v := visiting(t, "quiet.test")
 	v.ask("", "GET /a/limited 200")
+	v.ask("", "GET /a/limited 200")
 	id, _ := v.m.AddHidden(v.class("GET /a/limited"), false)
 	for n := range 2 * mostKids {
 		v.ask("", "GET /a/"+word(n)+" 200")
@@ -404,5 +405,16 @@ func TestAHiddenLimitHoldsWhereItsRouteIsOneOfManyNames(t *testing.T) {
 	}
 	if !v.m.Withdraw() || v.m.Withdraw() || len(v.ids("GET /a/other")) != 0 || v.m.Limited() {
 		t.Errorf("withdrawn, it holds %v", v.ids("GET /a/other"))
+	}
+}
+
+// TestARefusalBeforeASiteIsKnownToBeSilentSaysNothingOfItsRoute: what was refused first may be refused at random.
+func TestARefusalBeforeASiteIsKnownToBeSilentSaysNothingOfItsRoute(t *testing.T) {
+	v := visiting(t, "quiet.test")
+	v.m.AddHidden(v.class("GET /a"), false)
+	v.ask("", "GET /a 429")
+	v.ask("", "GET /a 200")
+	if limited, any := v.m.HiddenOf(v.class("GET /a")); limited || any {
+		t.Errorf("it has a limit: %v, there is any: %v", limited, any)
 	}
 }

@@ -106,16 +106,17 @@ func (m *Table) hiddenOf(r *route) *group {
 // Withdraw removes the hidden limits of routes, unless the site has one beside them: they were the site's.
 func (m *Table) Withdraw() (changed bool) {
 	m.dirty = false
-	if m.catalog.hiddenOf[""] != nil {
-		return false
-	}
-	for _, g := range m.catalog.hidden {
-		delete(m.catalog.groups, g.id)
-	}
-	m.catalog.hidden = nil
-	clear(m.catalog.hiddenOf)
-	m.rebuildAll()
+	m.withdraw()
 	return m.dirty
+}
+
+func (m *Table) withdraw() {
+	if m.Silent() && m.catalog.hiddenOf[""] == nil {
+		maps.DeleteFunc(m.catalog.groups, func(_ string, g *group) bool { return g.kind == Hidden })
+		m.catalog.hidden = nil
+		clear(m.catalog.hiddenOf)
+	}
+	m.rebuildAll()
 }
 
 // Unite makes a hidden limit one of all credentials together, if together is true. It reports
