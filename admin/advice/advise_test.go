@@ -105,6 +105,11 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, "900 requests per 15m by token", .92), limits(perToken(0)...), pool(site, three), waiting(site, 3600, 25*time.Minute)},
 			[]string{"has held requests for 92 % of the time, 55 min 12 s of 1 h 00 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:10:00 instead of 12:25:00 UTC"},
 		},
+		"a daily quota of the site is spent": {
+			status.OwnAnswers,
+			[]func(*Facts){failed(site, "wait", 20), lately(site, "wait"), used(site, "a", 3, 80, 0, 0, 0), announced(status.Announced{Site: site, Title: "60 requests", Limit: 60, Remaining: 0, Reset: noon.Add(3*time.Hour + 2*time.Second)})},
+			[]string{"most waited for 60 requests", "No wait is long enough: it has more from 15:00:02 UTC on; until then, send fewer requests in all"},
+		},
 		"the store is slower than the limit":              {"limit", []func(*Facts){blocked(site, "store", .5), blocked(site, second.Limit, .05), limits(second), used(site, "a", 3, 1800, 0, 0, 0)}, []string{"the time in which abide stores its counts has held requests for 50 % of the time", "Look at the disk"}},
 		"the limit is reached although the store is slow": {"limit", []func(*Facts){blocked(site, "store", .5), blocked(site, second.Limit, .05), limits(second), used(site, "a", 3, 3500, 0, 0, 0)}, nil},
 		"another limit holds for longer than the store":   {"limit", []func(*Facts){blocked(site, "store", .2), blocked(site, "paused by the operator", .3), used(site, "a", 3, 1800, 0, 0, 0)}, nil},

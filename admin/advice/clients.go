@@ -57,7 +57,7 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 			continue
 		}
 		held := ""
-		because, long := f.holding(one.Site)
+		because, long, more := f.holding(one.Site)
 		if mean := f.usage[one.Site].Waited / time.Duration(all); mean >= time.Second {
 			held = fmt.Sprintf("; a request waited for %s on average", status.Long(mean))
 		}
@@ -68,7 +68,7 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 			text = strings.Replace(text, "may block", "may have blocked", 1)
 		}
 		if long && what == "wait" {
-			change = "No wait is long enough: send fewer requests in all, or get a larger limit."
+			change = "No wait is long enough: " + more + "send fewer requests in all, or get a larger limit."
 		}
 		if _, paused := f.Paused[one.Site]; paused && what == "wait" {
 			because = status.ByPause
@@ -84,9 +84,9 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 	return list
 }
 
-// holding names the limit that has held requests of a site for the longest time, of those that it has now, or a written one
-// that is used up; "" for none. long: its windows are so long that nobody waits for the next one.
-func (f *Facts) holding(site string) (name string, long bool) {
+// holding names the limit that has held requests of a site for the longest time, of those that it has now, or one that is
+// used up; "" for none. long: nobody waits for its next window, as windows are that long, or as more says when it begins.
+func (f *Facts) holding(site string) (name string, long bool, more string) {
 	var most store.Blocked
 	for _, b := range f.History.Blocked {
 		if b.Site == site && b.Held > most.Held && len(f.limits(site, b.Limit))+len(f.announced(site, b.Limit)) > 0 {
@@ -98,8 +98,13 @@ func (f *Facts) holding(site string) (name string, long bool) {
 			most.Limit = l.Limit
 		}
 	}
+	for _, l := range f.announced(site, "") {
+		if l.Reset.Sub(f.Now) >= time.Hour && !slices.ContainsFunc(f.announced(site, l.Name()), func(of status.Announced) bool { return of.Remaining != 0 }) {
+			return l.Name(), true, "it has more from " + clock(l.Reset, f.Now) + " UTC on; until then, "
+		}
+	}
 	written := f.limits(site, most.Limit)
-	return most.Limit, len(written) > 0 && status.DurationOf(written[0].Window) >= time.Hour
+	return most.Limit, len(written) > 0 && status.DurationOf(written[0].Window) >= time.Hour, ""
 }
 
 // Lately is the time of Facts.Failed, which Advice calls the last minutes.

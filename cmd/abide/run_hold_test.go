@@ -252,3 +252,15 @@ func TestASummarySaysHowALimitBecameKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestASummaryNamesTheLimitThatLetsNoMoreGo: where abide answered requests itself, as their wait would be too long.
+func TestASummaryNamesTheLimitThatLetsNoMoreGo(t *testing.T) {
+	s := summary{requests: 80, sites: 1, ended: noon, spent: []status.Announced{{Site: "api.test", Title: "60 requests", Limit: 60, Reset: noon.Add(3 * time.Hour)}}}
+	if got := written(s); !strings.Contains(got, "failed  api.test: 60 requests, all used until 15:00:00 (in 3h0m0s)\n") {
+		t.Error(got)
+	}
+	var file bytes.Buffer
+	if err := s.writeJSON(&file); err != nil || !strings.Contains(file.String(), `"spent":[{"site":"api.test","title":"60 requests"`) {
+		t.Errorf("%s %v", &file, err)
+	}
+}

@@ -50,6 +50,8 @@ type summary struct {
 	failures status.Failures
 	broken   []status.Breaker         // sites that are left alone, or fail each request
 	outages  map[string]time.Duration // :: site → length of its outages that are over
+	ended    time.Time
+	spent    []status.Announced // limits with more only later than a request may wait, where abide answered such requests
 }
 
 // limitSource tells how a learned limit became known. Its text has all of that, and found the value of a limit
@@ -74,14 +76,12 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	ofBrowser := a.policy.Load().OfBrowser
-	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages}
+	s := summary{took: took, ended: time.Now(), connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages}
 	maps.DeleteFunc(s.outages, func(site string, lasted time.Duration) bool { return lasted < shortHold || ofBrowser(site) })
-	delete(s.failures.Own, status.Draining) // the end of abide is that of the command, and no failure
 	for reason, n := range a.ofBrowser.all() {
-		if s.failures.Own[reason] -= min(n, s.failures.Own[reason]); s.failures.Own[reason] == 0 {
-			delete(s.failures.Own, reason)
-		}
+		s.failures.Own[reason] -= min(n, s.failures.Own[reason])
 	}
+	maps.DeleteFunc(s.failures.Own, func(reason string, n uint64) bool { return n == 0 || reason == status.Draining }) // the end of abide is that of the command, and no failure
 	maps.DeleteFunc(s.failures.Codes, func(site string, _ []status.CodeCount) bool { return ofBrowser(site) })
 	for site, codes := range s.failures.Codes {
 		codes = slices.DeleteFunc(codes, func(c status.CodeCount) bool { return c.Reason == status.Draining })
@@ -135,6 +135,9 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	slices.SortFunc(s.tokens, func(a, b tokenUse) int {
 		return cmp.Or(cmp.Compare(b.Uses, a.Uses), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Label, b.Label))
 	})
+	s.spent = slices.DeleteFunc(a.proxy.Learned(), func(l status.Announced) bool {
+		return l.Remaining != 0 || l.Reset.Sub(s.ended) < shortHold || !slices.ContainsFunc(s.failures.Codes[l.Site], func(c status.CodeCount) bool { return c.Reason == status.ByAbide+"wait" })
+	})
 	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold || ofBrowser(h.Site) })
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
@@ -146,26 +149,21 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 func (a *program) sources() map[[2]string]limitSource {
 	list := map[[2]string]limitSource{}
 	for _, l := range a.proxy.Limits() {
-		var source limitSource
-		source.text, source.source, source.found = l.Source()
-		list[[2]string{l.Site, l.Title}] = source
+		text, source, found := l.Source()
+		list[[2]string{l.Site, l.Title}] = limitSource{text, source, found}
 	}
 	return list
 }
 
 // waitingSites lists the sites that hold requests, but for those of browsers themselves.
 func (a *program) waitingSites(now time.Time) []waitingSite {
-	waiting := a.proxy.Waiting()
-	if len(waiting) == 0 {
-		return nil
-	}
-	named := a.proxy.Named()
+	named := sync.OnceValue(a.proxy.Named)
 	var list []waitingSite
-	for _, one := range waiting {
+	for _, one := range a.proxy.Waiting() {
 		if a.policy.Load().OfBrowser(one.Site) {
 			continue
 		}
-		until := strings.Replace(sitelog.HeldUntil(now, one.Held, one.Blocker), "limit: "+one.Limit, named(one.Site, one.Limit), 1)
+		until := strings.Replace(sitelog.HeldUntil(now, one.Held, one.Blocker), "limit: "+one.Limit, named()(one.Site, one.Limit), 1)
 		list = append(list, waitingSite{one.Site, one.Held, one.Since, until, one.Until, one.Last})
 	}
 	return list
@@ -217,7 +215,7 @@ func (s *summary) writeJSON(w io.Writer) error {
 	}
 	return json.NewEncoder(w).Encode(map[string]any{
 		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "browser_requests": s.browser, "https_unread": s.unread,
-		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
+		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "spent": append([]status.Announced{}, s.spent...), "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
 		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "denied": append([]status.DeniedToken{}, s.denied...), "faster": s.advice(),
 	})
 }
@@ -247,24 +245,25 @@ func (s *summary) table(w io.Writer) {
 	if s.rejected > 0 {
 		fmt.Fprintf(t, "https\t"+untrusted+"\n", countText(int(s.rejected), "TLS handshake"))
 	}
-	name := "failed"
-	why := func(b status.Breaker) string { return b.Name() + " failed: " + b.Why }
-	over := func(at string) string { return at + " answers again after " + sitelog.InSeconds(s.outages[at]) }
-	for _, sentence := range slices.Concat(s.failures.Sentences("the command"), named(s.broken, shownLimits, why), named(slices.Sorted(maps.Keys(s.outages)), shownLimits, over)) {
-		fmt.Fprintf(t, "%s\t%s\n", name, sentence)
-		name = ""
-	}
-	for i, h := range s.held {
-		name := "held"
-		if i > 0 {
+	rows := func(name string, list []string) {
+		for _, text := range list {
+			fmt.Fprintf(t, "%s\t%s\n", name, text)
 			name = ""
 		}
-		if i == shownLimits && len(s.held) > i+1 {
-			fmt.Fprintf(t, "%s\tand for %s: --summary FILE lists all\n", name, countText(len(s.held)-i, "other limit"))
-			break
-		}
-		fmt.Fprintf(t, "%s\t%s, %s: %s\n", name, countText(h.Requests, "request"), heldTimes(h), s.heldFor(h))
 	}
+	why := func(b status.Breaker) string { return b.Name() + " failed: " + b.Why }
+	over := func(at string) string { return at + " answers again after " + sitelog.InSeconds(s.outages[at]) }
+	spent := func(l status.Announced) string {
+		return l.Site + ": " + l.Label() + ", all used" + sitelog.Until(s.ended, l.Reset)
+	}
+	rows("failed", slices.Concat(s.failures.Sentences("the command"), named(s.spent, shownLimits, spent), named(s.broken, shownLimits, why), named(slices.Sorted(maps.Keys(s.outages)), shownLimits, over)))
+	held := lists.Map(s.held, func(h sitelog.HeldTime) string {
+		return fmt.Sprintf("%s, %s: %s", countText(h.Requests, "request"), heldTimes(h), s.heldFor(h))
+	})
+	if more := len(held) - shownLimits; more > 1 {
+		held = append(held[:shownLimits], fmt.Sprintf("and for %s: --summary FILE lists all", countText(more, "other limit")))
+	}
+	rows("held", held)
 	if len(s.tokens) > 0 {
 		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(named(s.tokens, shownTokens, tokenUse.String), ", "))
 	}
@@ -319,11 +318,7 @@ func named[T any](all []T, most int, text func(T) string) []string {
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
-	if len(s.held) == 0 || s.held[0].Longest < shortHold {
-		return ""
-	}
-	most := s.held[0]
-	if most.Limit == "" || s.raise == "" || s.failed(most) {
+	if len(s.held) == 0 || s.held[0].Longest < shortHold || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

@@ -124,7 +124,7 @@ func New(o Options) (*Dispatcher, error) {
 
 // connect makes the parts that a request passes.
 func (s *Dispatcher) connect() {
-	s.problems = &problems{gate: s.gate, log: s.log, clock: s.clock, tlsLines: sitelog.LineLimit{Every: tlsSilence}}
+	s.problems = &problems{gate: s.gate, log: s.log, clock: s.clock, lines: sitelog.LineLimit{Every: lineEvery}}
 	breakers := &siteBreakers{backends.NewBreakers(), func() policy.Breaker { return s.Policy().Breaker }, s.clock, s.log, s.gate}
 	*s.admission = admission{
 		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,

@@ -19,10 +19,10 @@ import (
 
 // problems turns refusals and failures into answers of abide.
 type problems struct {
-	gate     *queue.Gate
-	log      *logrus.Logger
-	tlsLines sitelog.LineLimit
-	clock    clock.Clock
+	gate  *queue.Gate
+	log   *logrus.Logger
+	lines sitelog.LineLimit // about failures of TLS and waits that would be too long
+	clock clock.Clock
 }
 
 // ofRefusal turns a refusal of the queue into an answer of abide.
@@ -63,6 +63,9 @@ func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 	if ours.Retry == 0 && refusal.Reason != queue.Never {
 		ours.Retry = time.Second // the time is not known, but waiting helps
 	}
+	if ours.Reason == problem.TooLong.Reason && s.lines.Due(ours.Reason+" "+x.site, time.Now()) {
+		s.log.WithFields(logrus.Fields{"site": x.site, "limit": ours.Limit}).Warnf("%s: abide answers a request with %d, as its wait%s would be too long (queue.wait, Abide-Max-Wait), limit: %s", x.site, ours.Status, sitelog.Until(s.clock.Now(), refusal.RetryAt), ours.Limit)
+	}
 	return ours
 }
 
@@ -94,13 +97,13 @@ func (s *problems) ofFailure(x *Request, err error) *problem.Problem {
 	return a
 }
 
-// tlsSilence is the time in which a TLS failure of one kind at one site is not logged again.
-const tlsSilence = time.Minute
+// lineEvery is the time in which a failure of one kind at one site is not logged again.
+const lineEvery = time.Minute
 
 // logTLS logs that TLS with a host of a site, or with the next hop on the way to it, failed.
 func (s *problems) logTLS(site, host string, err error, a *problem.Problem) {
 	f := upstream.TLSFailureOf(err)
-	if f == nil || !s.tlsLines.Due(site+" "+a.Reason+" "+f.Fault.String(), time.Now()) {
+	if f == nil || !s.lines.Due(site+" "+a.Reason+" "+f.Fault.String(), time.Now()) {
 		return
 	}
 	issuer := ""

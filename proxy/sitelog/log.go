@@ -39,7 +39,7 @@ type Log struct {
 	mu     sync.Mutex // guards the fields below; nothing is written to the log under it
 	sites  siteLines
 	counts Summary
-	held   map[heldKey]*HeldTime
+	held   map[[2]string]*HeldTime // :: site and limit
 }
 
 // Summary counts refusals and waits since the start.
@@ -58,14 +58,12 @@ type HeldTime struct {
 	Longest     time.Duration // of one request, summed over its waits for the limit
 }
 
-type heldKey struct{ site, limit string }
-
 // mostHeldTimes bounds the limits that are counted separately. Others count as "other".
 const mostHeldTimes = 1000
 
 // New makes a Log that writes to a logger. Its lines about sites are written by Run.
 func New(to *logrus.Logger) *Log {
-	return &Log{to: to, wake: signal.New(), Left: LineLimit{Every: time.Second}, held: map[heldKey]*HeldTime{}, counts: Summary{Outages: map[string]time.Duration{}}}
+	return &Log{to: to, wake: signal.New(), Left: LineLimit{Every: time.Second}, held: map[[2]string]*HeldTime{}, counts: Summary{Outages: map[string]time.Duration{}}}
 }
 
 // Wake makes Run check waiting requests and refusing sites. Run works at every log level:
@@ -86,16 +84,14 @@ func (l *Log) Released(r *Request, site, limit string, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sites.released(now, site, waited, &r.line)
-	key := heldKey{site, limit}
+	key := [2]string{site, limit}
+	if l.held[key] == nil && len(l.held) >= mostHeldTimes {
+		key = [2]string{"other", "other"}
+	}
+	if l.held[key] == nil {
+		l.held[key] = &HeldTime{Site: key[0], Limit: key[1]}
+	}
 	h := l.held[key]
-	if h == nil && len(l.held) >= mostHeldTimes {
-		key = heldKey{"other", "other"}
-		h = l.held[key]
-	}
-	if h == nil {
-		h = &HeldTime{Site: key.site, Limit: key.limit}
-		l.held[key] = h
-	}
 	h.Total += waited
 	if wait := r.wait(limit); wait != nil {
 		if !wait.counted {

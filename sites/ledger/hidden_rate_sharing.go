@@ -199,7 +199,7 @@ type Found struct {
 	Limit    int64         // requests in a window, or in flight if there is no window; 0: not known
 	Window   time.Duration // 0: the limit is of requests in flight
 	Left     int64         // -1: not known
-	SoFar    bool          // no rate has held, or a higher one is searched
+	SoFar    bool          // no rate has held, or a higher one is searched; of requests in flight: one more was never refused
 	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
 }
 
@@ -230,7 +230,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 			f.Limit, f.Window = 0, 0
 		}
 	case p.atOnce.limit > 0:
-		f.Limit, f.Left = p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
+		f.SoFar, f.Limit, f.Left = f.SoFar || p.atOnce.fails == 0, p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
 	}
 	return f
 }
