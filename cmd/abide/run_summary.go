@@ -18,11 +18,8 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// shownLimits is the number of limits that a summary names.
-const shownLimits = 3
-
 // untrusted describes handshakes in which a program refused abide's certificate.
-const untrusted = "%s failed, as a program does not trust abide's CA: Chromium needs --browsers, see docs/clients.md#https"
+const untrusted = "%s failed, as a program does not trust abide's CA: in Python leave out verify=\"ca.pem\" and start it by REQUESTS_CA_BUNDLE=ca.pem abide run, Chromium needs --browsers, see docs/clients.md#certificates"
 
 // shortHold is the length up to which holds are not worth a line, nor advice.
 const shortHold = time.Second
@@ -213,15 +210,16 @@ func (s *summary) writeJSON(w io.Writer) error {
 		learned := s.sources[[2]string{h.Site, h.Limit}]
 		held = append(held, heldJSON{h.Site, h.Limit, learned.source, learned.found, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
 	}
+	outages := append([]map[string]any{}, lists.Map(slices.Sorted(maps.Keys(s.outages)), func(at string) map[string]any { return map[string]any{"site": at, "seconds": s.outages[at].Seconds()} })...)
 	return json.NewEncoder(w).Encode(map[string]any{
 		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "browser_requests": s.browser, "https_unread": s.unread,
-		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "spent": append([]status.Announced{}, s.spent...), "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
+		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "spent": append([]status.Announced{}, s.spent...), "outages": outages, "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
 		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "denied": append([]status.DeniedToken{}, s.denied...), "faster": s.advice(),
 	})
 }
 
-// shownUnread is the number of tunnelled sites that a summary names, and shownTokens that of tokens.
-const shownUnread, shownTokens = 3, 8
+// shownLimits is the number of limits that a summary names, shownUnread that of tunnelled sites, and shownTokens of tokens.
+const shownLimits, shownUnread, shownTokens = 3, 3, 8
 
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -258,7 +256,11 @@ func (s *summary) table(w io.Writer) {
 	}
 	rows("failed", slices.Concat(s.failures.Sentences("the command"), named(s.spent, shownLimits, spent), named(s.broken, shownLimits, why), named(slices.Sorted(maps.Keys(s.outages)), shownLimits, over)))
 	held := lists.Map(s.held, func(h sitelog.HeldTime) string {
-		return fmt.Sprintf("%s, %s: %s", countText(h.Requests, "request"), heldTimes(h), s.heldFor(h))
+		times := sitelog.InSeconds(h.Longest)
+		if h.Requests > 1 {
+			times = fmt.Sprintf("%s each on average, the longest %s", sitelog.InSeconds(h.Total/time.Duration(h.Requests)), times)
+		}
+		return fmt.Sprintf("%s, %s: %s", countText(h.Requests, "request"), times, s.heldFor(h))
 	})
 	if more := len(held) - shownLimits; more > 1 {
 		held = append(held[:shownLimits], fmt.Sprintf("and for %s: --summary FILE lists all", countText(more, "other limit")))
@@ -274,14 +276,6 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "faster\t%s\n", text)
 	}
 	t.Flush()
-}
-
-// heldTimes describes the mean and the longest time of requests that were held.
-func heldTimes(h sitelog.HeldTime) string {
-	if h.Requests < 2 {
-		return sitelog.InSeconds(h.Longest)
-	}
-	return fmt.Sprintf("%s each on average, the longest %s", sitelog.InSeconds(h.Total/time.Duration(h.Requests)), sitelog.InSeconds(h.Longest))
 }
 
 // heldFor describes why requests were held.
