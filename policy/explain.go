@@ -80,9 +80,9 @@ func (p *Policy) explainPool(b *parts, rule *Site, t Target) {
 		line(b, "pool", "%s: a token goes with each request, as %s", pool.Name, pool.Put)
 		line(b, "", "%s", pool.exhaustedText())
 	case t.Scheme == "http" && !rule.Insecure:
-		line(b, "pool", "%s, but no token goes over plain http, as the rule does not say insecure: true", pool.Name)
+		line(b, "pool", "%s, but requests get 403, as no token goes over plain http where the rule does not say insecure: true", pool.Name)
 	default:
-		line(b, "pool", "%s, but no token goes to port %d, which the rule does not name", pool.Name, t.Port)
+		line(b, "pool", "%s, but requests get 403, as no token goes to port %d, which the rule does not name", pool.Name, t.Port)
 	}
 }
 

@@ -170,8 +170,8 @@ sites:
 	}
 	for url, want := range map[string]string{
 		"https://a.test":      "pool            a: a token goes with each request, as Authorization: Bearer {token}\n                when none is usable, requests are refused\nCONNECT         intercepted",
-		"http://a.test":       "pool            a, but no token goes over plain http, as the rule does not say insecure: true\n",
-		"https://a.test:444":  "pool            a, but no token goes to port 444, which the rule does not name\n",
+		"http://a.test":       "pool            a, but requests get 403, as no token goes over plain http where the rule does not say insecure: true\n",
+		"https://a.test:444":  "pool            a, but requests get 403, as no token goes to port 444, which the rule does not name\n",
 		"http://b.test":       "pool            b: a token goes with each request, as query: key={token}\n                when none is usable, requests go without\n",
 		"https://b.test":      "learn           no limits are learned there\n",
 		"https://nobody.test": "learn           no limits are learned there\n",

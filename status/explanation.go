@@ -144,6 +144,7 @@ func (e Explanation) Normalize(now time.Time) Explanation {
 // terminal.
 func (e Explanation) Describe(w io.Writer, now time.Time) {
 	var b strings.Builder
+	defer func() { _, _ = io.WriteString(w, b.String()) }()
 	line := func(name, format string, args ...any) {
 		text := strings.Map(Printable, fmt.Sprintf(format, args...))
 		fmt.Fprintf(&b, "%-15s %s\n", name, text)
@@ -160,7 +161,6 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 	}
 	if e.Refused != "" {
 		line("refused", "with 403: %s", e.Refused)
-		_, _ = io.WriteString(w, b.String())
 		return
 	}
 	if strings.HasPrefix(e.Target, "https:") {
@@ -214,7 +214,6 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		line(name, "%s: %s, %d in flight", one.Backend, BreakerWord(one.Breaker), one.InFlight)
 		name = ""
 	}
-	_, _ = io.WriteString(w, b.String())
 }
 
 // https says what becomes of the https of the request.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -16,6 +17,21 @@ type unopened struct{}
 
 func (unopened) Unread(*policy.Policy, policy.Target, *dispatch.Request) (policy.Unread, time.Time) {
 	return policy.UnreadAuto, time.Time{}
+}
+
+// TestAnExplanationSaysWhereNoTokenMayGo: the proxy answers 403 there, and the explanation said that the request goes at once.
+func TestAnExplanationSaysWhereNoTokenMayGo(t *testing.T) {
+	run(t, echoing, `
+pools: {p: {tokens: [{label: a, secret: abc}]}}
+sites: [{host: site.test, pool: p}]
+`, func(w rig) {
+		w.View = dispatch.NewView(w.Dispatcher, unopened{})
+		for u, want := range map[string]string{"http://site.test/": problem.Insecure.Detail, "https://site.test/": ""} {
+			if e, err := w.Explain("", parseURL(u), "me"); err != nil || e.Refused != want {
+				t.Errorf("%s: %q, want %q, %v", u, e.Refused, want, err)
+			}
+		}
+	})
 }
 
 func TestALiveExplanation(t *testing.T) {

@@ -231,11 +231,14 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	x := &Request{Caller: NoCaller{}, Snapshot: st, Target: target, HTTP: &http.Request{Method: method, URL: u}, Options: RequestOptions{Client: name}}
 	x.site, x.rule, x.explained = match.Site, match.Rule, true
 	x.Client = st.policy.Client(name)
-	if refused := st.Forbidden(x.Client, target); refused != nil {
+	x.subject.Prior = crawlDelay(x, x.HTTP, v.robots)
+	q, refused := v.ask(x, x.HTTP), st.Forbidden(x.Client, target)
+	if refused == nil && !x.maySign() {
+		refused = &problem.Insecure
+	}
+	if refused != nil {
 		return status.Explanation{Target: target.Scheme + "://" + target.HostPort(), Site: match.Site, Client: name, ClientGuessed: guessed, Refused: refused.Detail}, nil
 	}
-	x.subject.Prior = crawlDelay(x, x.HTTP, v.robots)
-	q := v.ask(x, x.HTTP)
 	ofClient, limited := x.clientQuestion()
 	if limited {
 		v.storage.preload(ofClient)

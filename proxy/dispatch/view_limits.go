@@ -144,8 +144,7 @@ func (u *limitUse) usedBefore(l *written) int64 {
 	if !known {
 		return 0
 	}
-	before := written{shown: status.Limit{Amount: l.spec.Amount, Left: left}, spec: l.spec}
-	return before.used()
+	return (&written{shown: status.Limit{Amount: l.spec.Amount, Left: left}, spec: l.spec}).used()
 }
 
 // rateOf returns the rate at which a limit is used lately, per second, and for how many seconds it
