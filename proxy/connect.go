@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -105,8 +107,7 @@ func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, c
 	case r.ContentLength != 0:
 		return &problem.ConnectBody
 	case !snapshot.Policy().Egress.Ports.Allows(to.Port):
-		h.portRefused(snapshot.Policy(), to)
-		return &problem.Port
+		return h.portRefused(snapshot.Policy(), to)
 	case snapshot.Passed(r.Header["Via"]):
 		return &problem.Loop
 	case !validOptions:
@@ -126,11 +127,14 @@ func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, c
 }
 
 // portRefused counts and logs a CONNECT to a port that egress.ports does not name.
-func (h *connectHandler) portRefused(p *policy.Policy, to policy.Target) {
+func (h *connectHandler) portRefused(p *policy.Policy, to policy.Target) *problem.Problem {
 	h.refusedPorts.Add(1)
+	allowed := strings.Trim(strings.ReplaceAll(fmt.Sprint(append(slices.Clone(p.Egress.Ports.List), to.Port)), " ", ","), "[]")
+	why := fmt.Sprintf("egress.ports does not name port %d; add it there, or start abide with ABIDE_EGRESS_PORTS=%s", to.Port, allowed)
 	if h.portLines.Due(to.HostPort(), time.Now()) {
-		h.log.WithField("site", p.Match(to).Site).Warnf("CONNECT to %s is refused, since egress.ports does not name port %d; add it there to allow it", to.HostPort(), to.Port)
+		h.log.WithField("site", p.Match(to).Site).Warnf("CONNECT to %s is refused, since %s", to.HostPort(), why)
 	}
+	return problem.Port.With(why)
 }
 
 // opening is one CONNECT that was not refused.

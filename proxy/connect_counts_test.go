@@ -18,7 +18,7 @@ func TestAConnectToAPortThatIsNotAllowedIsLoggedOnce(t *testing.T) {
 		}
 		conn.Close()
 	}
-	want := "CONNECT to " + host + ":6379 is refused, since egress.ports does not name port 6379"
+	want := "CONNECT to " + host + ":6379 is refused, since egress.ports does not name port 6379; add it there, or start abide with ABIDE_EGRESS_PORTS=443,6379"
 	if n := strings.Count(b.log.String(), want); n != 1 {
 		t.Errorf("%d lines:\n%s", n, b.log)
 	}
