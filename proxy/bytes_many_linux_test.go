@@ -37,13 +37,16 @@ func TestManyBodiesAtOnceKeepALimitOfBytes(t *testing.T) {
 			w := newByteTest(t, k.speaks, "intercept: "+k.intercept, limitsOf("{bytes: 200kB, per: 500ms}"))
 			from := time.Now()
 			k.begin(w)
-			w.measure(time.Now().Add(6 * someTime))
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			last := w.samples[len(w.samples)-1]
+			last := sample{}
+			for n := 0; n < 20 && last.all < someBytes; n++ { // a busy machine takes long for handshakes
+				w.measure(time.Now().Add(6 * someTime))
+				w.mu.Lock()
+				last = w.samples[len(w.samples)-1]
+				w.mu.Unlock()
+			}
 			windows := 1 + int64(last.to.Truncate(someTime).Sub(from.Truncate(someTime))/someTime)
 			most := windows * someBytes * 103 / 100
-			t.Logf("%d connections, %d bytes of %d in %d windows", len(w.conns), last.all, windows*someBytes, windows)
+			t.Logf("%d bytes of %d in %d windows", last.all, windows*someBytes, windows)
 			if last.all > most {
 				t.Errorf("%d bytes came in %d windows, and at most %d may", last.all, windows, most)
 			}
