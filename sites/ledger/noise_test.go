@@ -3,6 +3,8 @@ package ledger
 import (
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // random refuses a share of the requests, whatever the rate is, and those that another origin refuses.
@@ -60,5 +62,26 @@ func TestRefusalsAtRandomAreToldFromALimit(t *testing.T) {
 				t.Errorf("refusals of a limit, %v, are taken for noise", limited)
 			}
 		}
+	}
+}
+
+// TestAnOutageAfterTheFirstAnswerSaysNothingOfARate: robots.txt was answered, and then nothing for 20 s. The rate was found from
+// that one answer and the length of the outage.
+func TestAnOutageAfterTheFirstAnswerSaysNothingOfARate(t *testing.T) {
+	p := NewHiddenRate(History{Accepted: 1, Lasted: 100 * time.Millisecond})
+	sent := seconds(0)
+	p.Refused(sent, Refusal{Sent: sent, Failure: true})
+	for {
+		sent, _ = p.When(sent, 1)
+		p.Take(sent, 1)
+		if sent.After(seconds(20)) {
+			break
+		}
+		p.Refused(sent, Refusal{Sent: sent, Failure: true})
+		p.Done(sent, sent, 1, limit.Refused)
+	}
+	p.Done(sent, sent, 1, limit.Success)
+	if rate := p.Rate(); rate > 0 && rate < 5 {
+		t.Errorf("%.3f requests a second after an outage", rate)
 	}
 }

@@ -137,7 +137,7 @@ func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
 func (s *rateSearch) guess(first, v int64, probed bool) {
 	n, began := max(s.full, 1), s.empty[0].empty
 	rate := n / secondsOf(v-began)
-	if before := n / secondsOf(first-began); probed && n >= fewUnits {
+	if before := n / secondsOf(first-began); probed {
 		rate = before
 	} else if n >= manyUnits {
 		rate = max(rate, before/2)
