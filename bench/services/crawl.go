@@ -114,13 +114,21 @@ func (r *run) roundTrip() time.Duration {
 	return time.Duration(float64(r.latency) * (0.9 + 0.2*r.random.Float64()))
 }
 
-// send sends a request to the service, which decides after half of the round trip.
+// send sends a request to the service, which decides after half of the round trip. One of the kit is as near as in real time.
 func (r *run) send(token, path string, n int, answered func(status int, h http.Header, body string)) {
 	trip := r.roundTrip()
-	r.clock.AfterFunc(trip/2, func() {
+	way := trip / 2
+	if r.kind != nil {
+		way = min(way, quick/2)
+	}
+	r.clock.AfterFunc(way, func() {
 		status, h, body, left := r.site.answer(r.clock.Now(), token, path, n)
-		rest := trip - trip/2
+		rest := trip - way
 		if r.kind != nil {
+			if h.Get(refusedHeader) != "" { // no work is done for it
+				left()
+				left, rest = func() {}, way
+			}
 			body, rest = r.kind.shape(status, h, n, body, rest)
 		}
 		r.clock.AfterFunc(rest, func() {
