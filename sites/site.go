@@ -175,8 +175,8 @@ func (s *Site) successes() int64 {
 // Begin notes that a request is sent, and returns the number in flight with it. End must follow.
 func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 
-// End notes that a request is answered, or will not be.
-func (s *Site) End() { s.flying.Add(-1) }
+// End notes that a request is answered, or will not be, and returns the number of requests in flight with it.
+func (s *Site) End() (level int64) { return s.flying.Add(-1) + 1 }
 
 // Forbidden takes an answer 403 to a request of a host, of which no header and no text says
 // more, or a success that may be a refusal, and returns its meaning. again: the request was refused before.

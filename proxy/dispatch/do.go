@@ -168,7 +168,7 @@ func (s *Dispatcher) beginAttempt(x *Request) {
 func (s *Dispatcher) endAttempt(x *Request) {
 	x.answered = s.clock.Now()
 	if x.subject.Known != nil {
-		x.subject.Known.End()
+		x.progress.level = max(x.progress.level, x.subject.Known.End())
 	}
 	if x.bytes != nil {
 		x.progress.permit.Unreserve() // from here on its bytes are taken as they come

@@ -42,7 +42,7 @@ func (a *atOnce) take(v int64) {
 	a.sent = v
 }
 
-// next returns the time at which another request may go, unless full.
+// next returns the time at which another request may go, if the number in flight lets it go.
 func (a *atOnce) next() int64 {
 	if a.limit == 0 {
 		return 0
@@ -86,9 +86,6 @@ func (a *atOnce) postpone(at, v int64) {
 		a.flying[i].at = v
 	}
 }
-
-// full reports whether no other request may be sent until one is answered.
-func (a *atOnce) full() bool { return a.limit > 0 && int64(len(a.flying)) >= a.limit }
 
 // suspects reports whether a refusal may be due to the requests in flight: never before were
 // as many in flight.

@@ -33,6 +33,24 @@ func TestRequestsInFlightAtTheFirstRefusalCount(t *testing.T) {
 	}
 }
 
+// TestRequestsThatTheMeterDoesNotKnowHoldOthers: their end is not seen, so that a request that goes at once is refused, too.
+func TestRequestsThatTheMeterDoesNotKnowHoldOthers(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{Accepted: 100, Lasted: 2 * time.Second})
+	now := seconds(10.1)
+	_, alone := p.Refused(now, Refusal{Sent: seconds(10), Level: 9, Concurrency: true})
+	if at, _ := p.When(now, 1); alone || at.Sub(now) < time.Second/2 {
+		t.Fatalf("the next request goes after %s; the refusal says nothing of others: %t", at.Sub(now), alone)
+	}
+	now = seconds(12)
+	for range 8 {
+		p.Take(now, 1)
+	}
+	if _, alone = p.Refused(now, Refusal{Sent: now, Level: 8, Concurrency: true}); !alone {
+		t.Fatal("all others in flight are known, and a refusal holds more than their number does")
+	}
+}
+
 // TestMoreInFlightAreTriedLessOftenAfterEachRefusal: what a try costs is known.
 func TestMoreInFlightAreTriedLessOftenAfterEachRefusal(t *testing.T) {
 	t.Parallel()

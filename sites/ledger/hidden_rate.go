@@ -139,7 +139,17 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	}
 	switch {
 	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
-		p.tooMany(v, sent, level, until)
+		p.atOnce.refused(level)
+		if level > int64(len(p.atOnce.flying)) {
+			until = max(until, v+firstPause) // the end of the others is not seen
+		}
+		p.stop.until, p.stop.rateSince = max(p.stop.until, until), v+1
+		if p.stop.active && sent >= p.stop.probeSent {
+			p.stop.probeSent = 0
+		}
+		if r.Concurrency && p.stop.until <= v {
+			return now, true // the number in flight holds the others
+		}
 	case sent < p.stop.rateSince && !p.stop.active: // it was in flight when others were refused
 		p.stop.until = max(p.stop.until, until)
 	default:
@@ -153,16 +163,6 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		return now, true
 	}
 	return p.clock.Time(now, max(p.stop.until, v)), false
-}
-
-// tooMany takes a refusal because of the requests in flight.
-func (p *HiddenRate) tooMany(v, sent, level, until int64) {
-	p.atOnce.refused(level)
-	p.stop.until = max(p.stop.until, until)
-	p.stop.rateSince = v + 1
-	if p.stop.active && sent >= p.stop.probeSent {
-		p.stop.probeSent = 0
-	}
 }
 
 // tooFast takes a refusal because of the requests sent.
@@ -245,7 +245,7 @@ func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
 			return limit.Unknown, true
 		}
 		return now, true
-	case p.atOnce.full():
+	case p.atOnce.limit > 0 && int64(len(p.atOnce.flying)) >= p.atOnce.limit:
 		return limit.Unknown, true
 	case p.windowed:
 		at, ok := p.window.next(v, int64(len(p.atOnce.flying)), max(int64(float64(p.window.limit)/p.parts()), 1))
