@@ -1,6 +1,7 @@
 package sites
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -182,9 +183,8 @@ const (
 	// longestAnswering is the time after a success in which a site that is unavailable may
 	// refuse instead.
 	longestAnswering = 10 * time.Minute
-	// mostUnavailable times in a row, without a success, a site may be unavailable before that is
-	// an outage.
-	mostUnavailable = 10
+	// longestUnavailable is the time without a success in which a site may be unavailable before that is an outage.
+	longestUnavailable = 5 * time.Minute
 	// failureLasts is the time after another failure for which a site is unavailable because it fails.
 	failureLasts = 30 * time.Second
 )
@@ -193,7 +193,7 @@ const (
 // order. Refusals that come whatever the rate is are told apart later. The zero value has seen nothing.
 type unavailable struct {
 	latest  time.Time // the last success
-	inRow   int       // such answers since then
+	since   time.Time // the first such answer since then; zero: none
 	at      time.Time // the last of these
 	failsTo time.Time // until then the answers are failures
 
@@ -207,7 +207,7 @@ func (u *unavailable) closes(now time.Time) (first bool) {
 	switch {
 	case now.Sub(u.closedAt) > longestAnswering:
 		u.closings = 1
-	case u.inRow == 1 && u.at.Equal(now) && !u.closedAt.Equal(now): // the first of its row
+	case u.since.Equal(now) && !u.closedAt.Equal(now): // the first of its row
 		u.closings++
 	}
 	u.closedAt = now
@@ -218,7 +218,7 @@ func (u *unavailable) closes(now time.Time) (first bool) {
 func (u *unavailable) succeeded(now, sent time.Time) {
 	u.latest = now
 	if sent.After(u.at) {
-		u.inRow = 0
+		u.since = time.Time{}
 	}
 }
 
@@ -228,12 +228,11 @@ func (u *unavailable) failed(now time.Time) { u.failsTo = now.Add(failureLasts) 
 // refuses takes an answer to a request that was sent at a time, and reports whether it is a
 // refusal.
 func (u *unavailable) refuses(now, sent time.Time) bool {
-	if now.Before(u.failsTo) || u.latest.IsZero() || u.inRow == 0 && now.Sub(u.latest) > longestAnswering {
+	if now.Before(u.failsTo) || u.latest.IsZero() || u.since.IsZero() && now.Sub(u.latest) > longestAnswering {
 		return false
 	}
 	if sent.After(u.at) {
-		u.inRow++
-		u.at = now
+		u.since, u.at = cmp.Or(u.since, now), now
 	}
-	return u.inRow <= mostUnavailable
+	return now.Sub(u.since) <= longestUnavailable
 }

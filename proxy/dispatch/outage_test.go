@@ -101,10 +101,10 @@ func TestALongOutageIsSaidAgain(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(15 * time.Minute)
+		time.Sleep(30 * time.Minute)
 		down.Store(false)
 		all.Wait()
-		if lasted := w.Activity().Outages["site.test"]; lasted < 14*time.Minute || lasted > 20*time.Minute {
+		if lasted := w.Activity().Outages["site.test"]; lasted < 29*time.Minute || lasted > 35*time.Minute {
 			t.Errorf("an outage of %v is counted", lasted)
 		}
 		var said []string

@@ -191,7 +191,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	case again:
 		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began(), p.search.from == blocked), true
 		if (p.stop.failure || p.told) && r.Failure {
-			p.stop.pause = min(p.stop.pause, max(v-p.stop.since, firstPause)) // a failure has no usual length
+			p.stop.pause = min(p.stop.pause, max((v-p.stop.since)/downPart, firstPause)) // a failure has no usual length
 		}
 	default:
 		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down = v, firstPause, false, true, false, 0

@@ -128,3 +128,23 @@ func TestAnOutageIsNoTimeThatRequestsNeed(t *testing.T) {
 		t.Errorf("%.2f a second, and %.2f before the outage", p.Rate(), before)
 	}
 }
+
+// TestAServerThatMayHaveFailedIsAskedSoonAfterItIsBack: an outage of a minute lasts no more than a third longer.
+func TestAServerThatMayHaveFailedIsAskedSoonAfterItIsBack(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{Accepted: 200, Lasted: 10 * time.Second})
+	began, asked := seconds(20), 0
+	now := began
+	for now.Sub(began) < time.Minute {
+		p.Take(now, 1)
+		p.Refused(now, Refusal{Sent: now, Failure: true})
+		p.Done(now, now, 1, limit.Refused)
+		now, _ = p.When(now, 1)
+		if asked++; asked > 30 {
+			t.Fatalf("asked %d times in %s", asked, now.Sub(began))
+		}
+	}
+	if late := now.Sub(began) - time.Minute; late > 21*time.Second {
+		t.Errorf("asked %s after the end", late)
+	}
+}
