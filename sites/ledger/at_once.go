@@ -80,13 +80,6 @@ func (a *atOnce) level(at int64) int64 {
 	return 0
 }
 
-// postpone moves a request to a later time.
-func (a *atOnce) postpone(at, v int64) {
-	if i := a.index(at); i >= 0 {
-		a.flying[i].at = v
-	}
-}
-
 // suspects reports whether a refusal may be due to the requests in flight: never before were
 // as many in flight.
 func (a *atOnce) suspects(level int64) bool {

@@ -334,7 +334,9 @@ func (p *HiddenRate) Postpone(now, taken time.Time, n int64) {
 	if n <= 0 {
 		return
 	}
-	p.atOnce.postpone(at, v)
+	if i := p.atOnce.index(at); i >= 0 {
+		p.atOnce.flying[i].at = v
+	}
 	if p.stop.probeSent > 0 && at == p.stop.probeSent {
 		p.stop.probeSent = v
 	}

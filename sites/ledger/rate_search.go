@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -277,11 +278,12 @@ func (s *rateSearch) unmeasured() { s.floor, s.cameBack, s.seconds, s.intervals 
 // block takes a block of a client that sent a request at a time. It ends the search: each
 // block costs too much to find the rate more exactly.
 func (s *rateSearch) block(v, sent int64) {
-	rate := s.rate
-	if rate == 0 {
-		rate = max(s.full, 1) / max(secondsOf(sent-s.empty[0].empty), 1)
+	n, took := max(s.accepted(), 1), max(sent-s.began(), second)
+	rate := cmp.Or(s.rate, n/secondsOf(took)) * afterBlock
+	if window, length, _ := windowRate(n, 2*took-1, 3*took); length > 0 { // in which it may accept so many
+		rate = min(rate, window*settled)
 	}
-	s.set(v, rate*afterBlock)
+	s.set(v, rate)
 	s.refused, s.good, s.full, s.fails = s.rate/settled, 0, 0, mostFails
 	s.cycle, s.from = max(s.cycle, second), blocked
 }
