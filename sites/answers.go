@@ -183,7 +183,8 @@ const (
 	// longestAnswering is the time after a success in which a site that is unavailable may
 	// refuse instead.
 	longestAnswering = 10 * time.Minute
-	// longestUnavailable is the time without a success in which a site may be unavailable before that is an outage.
+	// longestUnavailable is the time after the first such answer in a row in which the next ones may be refusals. Later ones are
+	// those of an outage.
 	longestUnavailable = 5 * time.Minute
 	// failureLasts is the time after another failure for which a site is unavailable because it fails.
 	failureLasts = 30 * time.Second

@@ -114,7 +114,8 @@ func (r *run) roundTrip() time.Duration {
 	return time.Duration(float64(r.latency) * (0.9 + 0.2*r.random.Float64()))
 }
 
-// send sends a request to the service, which decides after half of the round trip. One of the kit is as near as in real time.
+// send sends a request to the service, which decides after half of the round trip. A service of the kit decides as soon as it does
+// in real time, and a request that it refuses is not in flight any more.
 func (r *run) send(token, path string, n int, answered func(status int, h http.Header, body string)) {
 	trip := r.roundTrip()
 	way := trip / 2
@@ -125,7 +126,7 @@ func (r *run) send(token, path string, n int, answered func(status int, h http.H
 		status, h, body, left := r.site.answer(r.clock.Now(), token, path, n)
 		rest := trip - way
 		if r.kind != nil {
-			if h.Get(refusedHeader) != "" { // no work is done for it
+			if h.Get(refusedHeader) != "" {
 				left()
 				left, rest = func() {}, way
 			}

@@ -42,7 +42,7 @@ func (a *atOnce) take(v int64) {
 	a.sent = v
 }
 
-// next returns the time at which another request may go, if the number in flight lets it go.
+// next returns the time at which another request may go, if fewer than the limit are in flight.
 func (a *atOnce) next() int64 {
 	if a.limit == 0 {
 		return 0

@@ -33,7 +33,8 @@ func TestRequestsInFlightAtTheFirstRefusalCount(t *testing.T) {
 	}
 }
 
-// TestRequestsThatTheMeterDoesNotKnowHoldOthers: their end is not seen, so that a request that goes at once is refused, too.
+// TestRequestsThatTheMeterDoesNotKnowHoldOthers: the meter does not see when they end, so a request that goes at once may be
+// refused, too.
 func TestRequestsThatTheMeterDoesNotKnowHoldOthers(t *testing.T) {
 	t.Parallel()
 	p := NewHiddenRate(History{Accepted: 100, Lasted: 2 * time.Second})
@@ -47,7 +48,7 @@ func TestRequestsThatTheMeterDoesNotKnowHoldOthers(t *testing.T) {
 		p.Take(now, 1)
 	}
 	if _, alone = p.Refused(now, Refusal{Sent: now, Level: 8, Concurrency: true}); !alone {
-		t.Fatal("all others in flight are known, and a refusal holds more than their number does")
+		t.Fatal("the meter knows all that are in flight, and the refusal stops others all the same")
 	}
 }
 

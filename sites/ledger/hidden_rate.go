@@ -141,14 +141,14 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
 		p.atOnce.refused(level)
 		if level > int64(len(p.atOnce.flying)) {
-			until = max(until, v+firstPause) // the end of the others is not seen
+			until = max(until, v+firstPause) // the meter does not know the others, and so not when they end
 		}
 		p.stop.until, p.stop.rateSince = max(p.stop.until, until), v+1
 		if p.stop.active && sent >= p.stop.probeSent {
 			p.stop.probeSent = 0
 		}
 		if r.Concurrency && p.stop.until <= v {
-			return now, true // the number in flight holds the others
+			return now, true // others wait until fewer are in flight, and for nothing else
 		}
 	case sent < p.stop.rateSince && !p.stop.active: // it was in flight when others were refused
 		p.stop.until = max(p.stop.until, until)
@@ -191,7 +191,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	case again:
 		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began(), p.search.from == blocked), true
 		if (p.stop.failure || p.told) && r.Failure {
-			p.stop.pause = min(p.stop.pause, max((v-p.stop.since)/downPart, firstPause)) // a failure has no usual length
+			p.stop.pause = min(p.stop.pause, max((v-p.stop.since)/downPart, firstPause), downPause) // a failure has no usual length
 		}
 	default:
 		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down = v, firstPause, false, true, false, 0

@@ -4,7 +4,8 @@ const (
 	firstPause  = second * 9 / 10 // after the first refusal of a limit
 	leastPause  = second / 4      // after any other
 	longerPause = 1.5             // of the time since the first refusal is the next pause
-	downPart    = 3               // such a part of it at most, while the server may have failed
+	downPart    = 3               // of that time is the next pause while the server may have failed: a third
+	downPause   = 30 * second     // and at most
 	maxPause    = 15 * minute
 	blockPause  = 5 * second // the first after a block; one that is over then was none
 	lateProbe   = 65         // 64ths of a usual time after which the probe goes
