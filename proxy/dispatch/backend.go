@@ -259,7 +259,7 @@ func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 		}
 	}
 	key, until := s.FirstOpen(keys, s.rule(), now)
-	if until.IsZero() || until.Sub(now) < patience(x) && s.ComesBack(key, s.rule(), now) {
+	if until.IsZero() || until.Sub(now) < patience(x) && s.ComesBack(key, s.rule(), false, now) {
 		return nil
 	}
 	return problem.Broken.Until(sitelog.SiteFailed, until, now).LastCause(s.Status(key, now).Why)

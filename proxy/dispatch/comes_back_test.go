@@ -1,11 +1,14 @@
 package dispatch_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // An outage of ten seconds costs no client an answer, and no longer than it takes to notice its end.
@@ -43,6 +46,30 @@ func TestAnOutageOfTenSecondsLosesNothing(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// TestConnectionsThatAreRefusedForSecondsLoseNothing: with so few clients that their attempts are used up before the breaker opens.
+func TestConnectionsThatAreRefusedForSecondsLoseNothing(t *testing.T) {
+	for _, clients := range []int{1, 2, 4} {
+		t.Run(fmt.Sprint(clients), func(t *testing.T) {
+			run(t, func(http.ResponseWriter, *http.Request) { elapse(50 * time.Millisecond) }, "", func(w rig) {
+				w.Send = func(r *http.Request) (*http.Response, error) {
+					if at := time.Since(w.Began); at > 5*time.Second && at < 25*time.Second {
+						return nil, &upstream.Error{Kind: upstream.Refused}
+					}
+					return w.Answer(r)
+				}
+				w.requestTogether(clients, func(int) (last result) {
+					for last.At < 40*time.Second {
+						if last = w.Get("http://site.test/"); last.Status != 200 {
+							t.Errorf("%d after %v: %s", last.Status, last.At, last.Body)
+						}
+					}
+					return last
+				})
+			})
+		})
+	}
 }
 
 // A site that does not come back fails requests at once after some minutes.

@@ -90,7 +90,7 @@ func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response,
 func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Response, err error, jitter float64) (*http.Response, verdict) {
 	resp = s.lessons.learnFrom(x, r, resp, err)
 	a := x.attempt(r, resp, err)
-	a.comesBack = x.progress.pass.Probes() || s.admission.breakers.ComesBack(x.breaker(), s.admission.breakers.rule(), x.answered)
+	a.comesBack = x.progress.pass.Probes() || s.admission.breakers.ComesBack(x.breaker(), s.admission.breakers.rule(), unsent(err), x.answered)
 	v := judge(x.Snapshot.policy.Retry, a, x.answered, jitter)
 	v = s.lessons.judgeToken(x, r, resp, v)
 	v = s.lessons.probe(x, r, resp, v)

@@ -120,15 +120,15 @@ func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (firs
 const outage = 5
 
 // ComesBack reports whether a site, or a backend, that fails is expected to come back soon: it has
-// answered before, and has not failed for long.
-func (s *Breakers) ComesBack(of Key, rule policy.Breaker, now time.Time) bool {
+// answered before, and has not failed for long. unreached: no connection was made, so the failure is not the request's.
+func (s *Breakers) ComesBack(of Key, rule policy.Breaker, unreached bool, now time.Time) bool {
 	b := s.find(of, rule)
 	if b == nil {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.answered && !b.circuit.closed() && now.Sub(b.circuit.began) < outage*rule.Pause
+	return b.answered && (unreached || !b.circuit.closed()) && now.Sub(b.circuit.began) < outage*rule.Pause
 }
 
 // givenUp is the number of openings, in 40 seconds, after which a site that has never answered is given up.
