@@ -14,6 +14,7 @@ import (
 // and in larger steps while that succeeds. It is not safe for concurrent use.
 type atOnce struct {
 	limit   int64 // 0: none is known
+	before  int64 // the limit at the last success
 	flying  []flying
 	most    int64 // most requests in flight of which the last succeeded
 	highest int64 // the same, if that has happened twice
@@ -102,7 +103,7 @@ func (a *atOnce) refused(level int64) {
 // succeeded counts a success of a request that was sent with so many in flight, and tries more
 // after many of them.
 func (a *atOnce) succeeded(level int64) {
-	a.highest, a.most = max(a.highest, min(level, a.most)), max(a.most, level)
+	a.highest, a.most, a.before = max(a.highest, min(level, a.most)), max(a.most, level), a.limit
 	if a.limit == 0 || level < a.limit {
 		return
 	}

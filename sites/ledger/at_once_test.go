@@ -3,6 +3,8 @@ package ledger
 import (
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // TestABucketOfOneUnitIsNotTakenForALimitInFlight: two requests that are sent together are
@@ -66,5 +68,61 @@ func TestMoreInFlightAreTriedLessOftenAfterEachRefusal(t *testing.T) {
 	}
 	if a.limit != 8 || tries < 2 || tries > 4 {
 		t.Errorf("%d tries, and %d may be in flight", tries, a.limit)
+	}
+}
+
+// TestAnOutageSaysNothingOfTheNumberInFlight: all that are in flight when it begins are refused, and so is each single request
+// after them. The number before goes on.
+func TestAnOutageSaysNothingOfTheNumberInFlight(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		known int64 // in flight
+		since int   // successes since the first refusal
+	}{{0, 0}, {0, 20}, {8, 20}} {
+		p := NewHiddenRate(History{Accepted: 200, Lasted: 10 * time.Second})
+		now := seconds(20)
+		p.Refused(now, Refusal{Sent: now, Failure: true})
+		p.atOnce.limit = c.known
+		for range c.since {
+			now = now.Add(time.Second)
+			p.Take(now, 1)
+			p.Done(now, now, 1, limit.Success)
+		}
+		began := now.Add(time.Second)
+		refuse := func(n int) {
+			sent := make([]time.Time, n)
+			for i := range sent {
+				now = now.Add(time.Millisecond)
+				sent[i] = now
+				p.Take(now, 1)
+			}
+			now = now.Add(50 * time.Millisecond)
+			for _, at := range sent {
+				p.Refused(now, Refusal{Sent: at, Failure: true})
+				p.Done(now, at, 1, limit.Refused)
+			}
+		}
+		for now = began; now.Sub(began) < time.Minute; {
+			n := 0
+			for at := now; !at.After(now) && n < 8; n++ {
+				p.Take(now, 1)
+				at, _ = p.When(now, 1)
+			}
+			for range n {
+				p.Give(now, now, 1)
+			}
+			refuse(n)
+			if at, _ := p.When(now, 1); at.After(now) {
+				if f := p.Found(now); f.Left > 0 {
+					t.Errorf("%d of %d are left in a pause of %s", f.Left, f.Limit, at.Sub(now))
+				}
+				now = at
+			}
+		}
+		p.Take(now, 1)
+		p.Done(now.Add(50*time.Millisecond), now, 1, limit.Success)
+		if f := p.Found(now); f.Limit != c.known {
+			t.Errorf("%d in flight may be after an outage, and %d before, after %d successes", f.Limit, c.known, c.since)
+		}
 	}
 }

@@ -153,7 +153,9 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	case sent < p.stop.rateSince && !p.stop.active: // it was in flight when others were refused
 		p.stop.until = max(p.stop.until, until)
 	default:
-		if p.atOnce.limit > 0 && level > 0 && level <= p.atOnce.highest {
+		if r.Failure && p.stop.active && max(level, r.Level) == 1 {
+			p.atOnce.limit = p.atOnce.before // one alone is refused, so their number is not the cause
+		} else if !r.Failure && p.atOnce.limit > 0 && level > 0 && level <= p.atOnce.highest {
 			p.atOnce.ruled, p.atOnce.limit = true, 0
 		}
 		p.tooFast(v, sent, until, &r)

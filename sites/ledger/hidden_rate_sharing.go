@@ -216,8 +216,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 	inFlight := f.SoFar && p.atOnce.limit > 0 && 2*p.search.rate*secondsOf(p.atOnce.latency) >= float64(p.atOnce.limit)
 	switch {
 	case p.windowed && p.window.limit > 0 && p.window.length > 0:
-		f.SoFar, f.Limit, f.Window = false, p.window.limit, time.Duration(p.window.length).Round(time.Second)
-		f.Left = max(f.Limit-p.window.taken, 0)
+		f.SoFar, f.Limit, f.Window, f.Left = false, p.window.limit, time.Duration(p.window.length).Round(time.Second), p.Left(now)
 	case rate > 0 && !p.windowed && p.search.from != guessed && !inFlight:
 		f.Window = time.Second
 		for _, longer := range []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute, time.Hour} {
@@ -230,7 +229,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 			f.Limit, f.Window = 0, 0
 		}
 	case p.atOnce.limit > 0:
-		f.SoFar, f.Limit, f.Left = f.SoFar || p.atOnce.fails == 0, p.atOnce.limit, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
+		f.SoFar, f.Limit, f.Left = f.SoFar || p.atOnce.fails == 0, p.atOnce.limit, min(max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0), p.Left(now))
 	}
 	return f
 }

@@ -3,7 +3,6 @@ package backends
 import (
 	"maps"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -247,17 +246,11 @@ func (s *Breakers) Failing(of Key, now time.Time) bool {
 // All returns the states of all breakers: of the sites and backends that failed lately.
 func (s *Breakers) All(now time.Time) []status.Breaker {
 	var list []status.Breaker
-	s.known.Range(func(at, _ any) bool {
-		list = append(list, s.Status(at.(Key), now))
-		return true
-	})
 	s.mu.Lock()
-	keys := slices.Collect(maps.Keys(s.streaks))
+	keys := maps.Clone(s.streaks)
 	s.mu.Unlock()
-	for _, of := range keys {
-		if _, listed := s.known.Load(of); listed {
-			continue
-		}
+	s.known.Range(func(at, _ any) bool { keys[at.(Key)] = streak{}; return true })
+	for of := range keys {
 		if b := s.Status(of, now); b.State != "" {
 			list = append(list, b)
 		}
