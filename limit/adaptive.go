@@ -211,13 +211,8 @@ func (m *adaptive) Restore(now time.Time, state []byte) error {
 	return nil
 }
 
-func (m *adaptive) past(now time.Time) ([]Spent, int64, int64) {
-	return m.spent.spent(m.at(now)), 0, 0
-}
-
-func (m *adaptive) carry(now time.Time, list []Spent) {
-	v := m.at(now)
-	if m.spent.takeAll(v, list); len(list) > 0 {
+func (m *adaptive) replay(v int64, list []Spent) {
+	if len(list) > 0 {
 		m.last = v - int64(list[len(list)-1].Ago)
 		each, _ := m.gap(1, m.long)
 		m.nextAt, m.used = m.last+each, v
@@ -225,10 +220,7 @@ func (m *adaptive) carry(now time.Time, list []Spent) {
 }
 
 func (m *adaptive) become(_ time.Time, to Meter, _ []Spent) Meter {
-	fresh, same := to.(*adaptive)
-	if !same {
-		return nil
-	}
+	fresh := to.(*adaptive)
 	m.min, m.max, m.window = fresh.min, fresh.max, fresh.window
 	m.adopt(min(max(m.rate, m.min), m.max))
 	return m

@@ -10,8 +10,7 @@ import (
 //
 // It counts in floating point, so a request may go some millionths of a unit early.
 type bucket struct {
-	clock   Clock
-	spent   history // all takes, also for another kind of limit after a reload: see meter in move.go
+	record
 	burst   int64
 	refill  float64 // units per second
 	slop    float64 // counts as rounding error of a whole unit
@@ -123,8 +122,6 @@ func (m *bucket) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *bucket) Done(_, _ time.Time, _ int64, _ Outcome) {}
-
 func (m *bucket) Left(now time.Time) int64 {
 	v := m.clock.At(now)
 	return int64(max(math.Floor(m.server.left(v, m.level(v))+m.slop), 0))
@@ -171,28 +168,16 @@ func (m *bucket) replay(v int64, list []Spent) {
 	m.carried = v
 }
 
-// past is for Move to another kind. The units that count are the missing ones, whenever they were taken.
-func (m *bucket) past(now time.Time) ([]Spent, int64, int64) {
-	v := m.clock.At(now)
-	return m.spent.spent(v), FarFuture, int64(math.Ceil(float64(m.burst) - m.level(v)))
-}
-
-// carry is for a bucket that replaces a limit of another kind.
-func (m *bucket) carry(now time.Time, list []Spent) {
-	v := m.clock.At(now)
-	m.spent.takeAll(v, list)
-	m.replay(v, list)
+// counted is the missing units, whenever they were taken.
+func (m *bucket) counted(v int64) (within, units int64) {
+	return FarFuture, int64(math.Ceil(float64(m.burst) - m.level(v)))
 }
 
 // become is for a bucket that replaces a bucket with other numbers.
 func (m *bucket) become(now time.Time, to Meter, list []Spent) Meter {
-	fresh, same := to.(*bucket)
-	if !same {
-		return nil
-	}
-	v := m.clock.At(now)
+	fresh, v := to.(*bucket), m.at(now)
 	level := m.level(v)
-	fresh.clock, fresh.spent = m.clock, m.spent
+	fresh.record = m.record
 	fresh.replay(v, list)
 	fresh.set(v, min(level, fresh.level(v)))
 	return fresh

@@ -58,15 +58,15 @@ func (m *concurrency) Restore(_ time.Time, state []byte) error {
 
 func (m *concurrency) Idle(time.Time) bool { return m.inFlight == 0 }
 
-func (m *concurrency) past(time.Time) ([]Spent, int64, int64) { return nil, 0, 0 }
+func (m *concurrency) at(time.Time) int64 { return 0 }
 
-func (m *concurrency) carry(time.Time, []Spent) {}
+func (m *concurrency) past() *history { return new(history) }
+
+func (m *concurrency) counted(int64) (within, units int64) { return 0, 0 }
+
+func (m *concurrency) replay(int64, []Spent) {}
 
 func (m *concurrency) become(_ time.Time, to Meter, _ []Spent) Meter {
-	fresh, same := to.(*concurrency)
-	if !same {
-		return nil
-	}
-	m.amount = fresh.amount
+	m.amount = to.(*concurrency).amount
 	return m
 }

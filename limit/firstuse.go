@@ -8,8 +8,7 @@ import "time"
 // A window with openedWith 0 holds debts only: the next take opens it again, and the debts
 // count in it.
 type firstUse struct {
-	clock         Clock
-	spent         history
+	record
 	amount        int64
 	window        int64
 	used          int64 // may exceed amount: the following windows owe the rest
@@ -153,8 +152,6 @@ func (m *firstUse) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *firstUse) Done(_, _ time.Time, _ int64, _ Outcome) {}
-
 func (m *firstUse) Left(now time.Time) int64 {
 	m.at(now)
 	if m.closed {
@@ -219,21 +216,12 @@ func (m *firstUse) replay(v int64, list []Spent) {
 	m.used, m.openedWith, m.start, m.end = min(n, m.amount), 0, m.lastTake, m.lastTake+m.window
 }
 
-func (m *firstUse) past(now time.Time) ([]Spent, int64, int64) {
-	v := m.at(now)
-	return m.spent.spent(v), v - m.start + 1, m.used
-}
-
-func (m *firstUse) carry(now time.Time, list []Spent) {
-	v := m.at(now)
-	m.spent.takeAll(v, list)
-	m.replay(v, list)
-}
+func (m *firstUse) counted(v int64) (within, units int64) { return v - m.start + 1, m.used }
 
 // become keeps the open window if its length did not grow.
 func (m *firstUse) become(now time.Time, to Meter, list []Spent) Meter {
-	fresh, same := to.(*firstUse)
-	if !same || m.at(now) >= m.end && fresh.window > m.window {
+	fresh := to.(*firstUse)
+	if m.at(now) >= m.end && fresh.window > m.window {
 		return nil
 	}
 	m.used = max(usedAfterChange(m.used, m.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))

@@ -251,14 +251,11 @@ func (m *fixed) from(now time.Time, old *fixed) {
 	}
 }
 
-func (m *fixed) past(now time.Time) ([]Spent, int64, int64) {
-	v := m.at(now)
-	return m.spent.spent(v), v - m.begins(v) + 1, m.used
-}
+func (m *fixed) past() *history { return &m.spent }
 
-func (m *fixed) carry(now time.Time, list []Spent) {
-	v := m.at(now)
-	m.spent.takeAll(v, list)
+func (m *fixed) counted(v int64) (within, units int64) { return v - m.begins(v) + 1, m.used }
+
+func (m *fixed) replay(v int64, list []Spent) {
 	m.used = min(sum(list, v-m.begins(v)+1), m.amount)
 	m.opened = v // earlier units cannot be given back
 	if v >= m.end-margin(m.width) {
@@ -267,8 +264,8 @@ func (m *fixed) carry(now time.Time, list []Spent) {
 }
 
 func (m *fixed) become(now time.Time, to Meter, list []Spent) Meter {
-	fresh, same := to.(*fixed)
-	if !same || m.as != fresh.as {
+	fresh := to.(*fixed)
+	if m.as != fresh.as {
 		return nil
 	}
 	fresh.from(now, m)

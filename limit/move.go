@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // meter is a Meter of this package, with what Move needs: a configuration that is reloaded may change
 // a limit to another kind, and what was taken stays taken. A meter has a history, to which Take and
@@ -8,18 +11,35 @@ import "time"
 type meter interface {
 	Meter
 
-	// past lists the remembered takes, oldest first, and how many units count within a
-	// length of time, remembered or not.
-	past(now time.Time) (list []Spent, within, counts int64)
+	// at is the time on the meter's clock, with everything done that is due by then.
+	at(now time.Time) int64
 
-	// carry makes a new meter count the takes of another, and adds them to its history.
-	carry(now time.Time, list []Spent)
+	// past is the history.
+	past() *history
 
-	// become changes the meter to the numbers of to, a new meter. It returns nil if both
-	// are too different. list is the meter's own past. Earlier takes can still be given
-	// back and settled.
+	// counted returns how many units count at v within a length of time, remembered or not.
+	counted(v int64) (within, units int64)
+
+	// replay makes a new meter count the takes of another, which are in its history.
+	replay(v int64, list []Spent)
+
+	// become changes the meter to the numbers of to, a new meter of its type. It returns nil
+	// if both are too different. list is the meter's own past. Earlier takes can still be
+	// given back and settled.
 	become(now time.Time, to Meter, list []Spent) Meter
 }
+
+// record is the clock and the history of a meter that measures lengths of time.
+type record struct {
+	clock Clock
+	spent history
+}
+
+func (r *record) at(now time.Time) int64 { return r.clock.At(now) }
+
+func (r *record) past() *history { return &r.spent }
+
+func (r *record) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
 // meters make a meter of each kind. They are separate from kinds, which some of them use.
 var meters = map[As]func(Spec) meter{
@@ -55,7 +75,7 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 		return nil, err
 	}
 	list := PastOf(now, from)
-	if old, ours := from.(meter); ours {
+	if old, ours := from.(meter); ours && reflect.TypeOf(old) == reflect.TypeOf(fresh) {
 		if m := old.become(now, fresh, list); m != nil {
 			return m, nil
 		}
@@ -73,14 +93,11 @@ func PastOf(now time.Time, m Meter) []Spent {
 		}
 		return nil
 	}
-	list, within, counts := local.past(now)
-	for _, s := range list {
-		if int64(s.Ago) < within {
-			counts -= s.N
-		}
-	}
-	if counts > 0 {
-		list = append(list, Spent{0, counts})
+	v := local.at(now)
+	list := local.past().spent(v)
+	within, units := local.counted(v)
+	if units -= sum(list, within); units > 0 {
+		list = append(list, Spent{0, units})
 	}
 	return list
 }
@@ -93,6 +110,8 @@ func Carry(now time.Time, list []Spent, to Spec) (Meter, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.carry(now, list)
+	v := m.at(now)
+	m.past().takeAll(v, list)
+	m.replay(v, list)
 	return m, nil
 }

@@ -89,6 +89,13 @@ func (m *spacing) Settle(now, taken time.Time, estimate, actual int64) {
 
 func (m *spacing) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
+func (m *spacing) at(now time.Time) int64 { return m.clock.At(now) }
+
+func (m *spacing) past() *history { return &m.spent }
+
+// counted is nothing: only the time until the next unit counts.
+func (m *spacing) counted(int64) (within, units int64) { return 0, 0 }
+
 // Left is the whole amount if the next unit may be taken now: all may go at once, and the
 // following units wait for it.
 func (m *paced) Left(now time.Time) int64 {
@@ -123,7 +130,7 @@ func (m *paced) Restore(now time.Time, state []byte) error {
 }
 
 // replay waits as long as the takes would have required, but at most the window.
-func (m *paced) replay() {
+func (m *paced) replay(int64, []Spent) {
 	m.last, m.nextAt = 0, 0
 	for i := range m.spent.count {
 		t := m.spent.at(i)
@@ -132,23 +139,11 @@ func (m *paced) replay() {
 	}
 }
 
-func (m *paced) past(now time.Time) ([]Spent, int64, int64) {
-	return m.spent.spent(m.clock.At(now)), 0, 0
-}
-
-func (m *paced) carry(now time.Time, list []Spent) {
-	m.spent.takeAll(m.clock.At(now), list)
-	m.replay()
-}
-
-func (m *paced) become(_ time.Time, to Meter, list []Spent) Meter {
-	fresh, same := to.(*paced)
-	if !same {
-		return nil
-	}
+func (m *paced) become(now time.Time, to Meter, list []Spent) Meter {
+	fresh := to.(*paced)
 	m.most, m.units, m.long, m.lastLong = fresh.most, fresh.units, fresh.long, fresh.long
 	if len(list) > 0 {
-		m.replay()
+		m.replay(m.at(now), list)
 	}
 	return m
 }

@@ -21,8 +21,7 @@ const (
 // Debts, from costs above the units left, are taken as soon as there are units, before
 // anything else: so used exceeds amount only after the limit was lowered.
 type rolling struct {
-	clock      Clock
-	spent      history
+	record
 	amount     int64
 	window     int64
 	nextChange int64 // no take ends or leaves the window before
@@ -33,12 +32,18 @@ type rolling struct {
 	takes      ring  // the others, by the time from which they count
 }
 
+// at is the time, with takes moved as expire does.
+func (m *rolling) at(now time.Time) int64 {
+	v := m.clock.At(now)
+	m.expire(v)
+	return v
+}
+
 func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 || n > m.amount {
 		return now, n <= 0
 	}
-	v := m.clock.At(now)
-	m.expire(v)
+	v := m.at(now)
 	at := v
 	if free := m.used + m.owed + n - m.amount; free > 0 {
 		at = m.freed(free)
@@ -153,8 +158,7 @@ func (m *rolling) Take(now time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	v := m.clock.At(now)
-	m.expire(v)
+	v := m.at(now)
 	m.add(v, n, (*rolling).addInFlight)
 	m.spent.add(v, n)
 }
@@ -222,8 +226,7 @@ func (m *rolling) repay(v int64) {
 func (m *rolling) slice() int64 { return max(m.window/maxSlices, 1) }
 
 func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.clock.At(now)
-	m.expire(v)
+	v := m.at(now)
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
 		m.add(v, more, (*rolling).addArrived)
@@ -238,8 +241,7 @@ func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
 
 // Done counts a take from now on: its request has arrived.
 func (m *rolling) Done(now, taken time.Time, n int64, o Outcome) {
-	v := m.clock.At(now)
-	m.expire(v)
+	v := m.at(now)
 	at, known := m.clock.past(taken)
 	if !known || !o.arrived() {
 		return
@@ -253,14 +255,12 @@ func (m *rolling) Done(now, taken time.Time, n int64, o Outcome) {
 }
 
 func (m *rolling) Left(now time.Time) int64 {
-	v := m.clock.At(now)
-	m.expire(v)
+	m.at(now)
 	return max(m.amount-m.used-m.owed, 0)
 }
 
 func (m *rolling) Idle(now time.Time) bool {
-	v := m.clock.At(now)
-	m.expire(v)
+	m.at(now)
 	return m.used == 0 && m.owed == 0
 }
 
@@ -311,22 +311,12 @@ func (m *rolling) replay(v int64, list []Spent) {
 	}
 }
 
-func (m *rolling) past(now time.Time) ([]Spent, int64, int64) {
-	v := m.clock.At(now)
-	m.expire(v)
-	return m.spent.spent(v), m.window, m.used + m.owed
-}
-
-func (m *rolling) carry(now time.Time, list []Spent) {
-	v := m.clock.At(now)
-	m.spent.takeAll(v, list)
-	m.replay(v, list)
-}
+func (m *rolling) counted(int64) (within, units int64) { return m.window, m.used + m.owed }
 
 // become keeps the meter if the window did not grow: takes are remembered for long enough.
 func (m *rolling) become(now time.Time, to Meter, _ []Spent) Meter {
-	fresh, same := to.(*rolling)
-	if !same || fresh.window > m.window {
+	fresh := to.(*rolling)
+	if fresh.window > m.window {
 		return nil
 	}
 	m.amount, m.window, m.nextChange = fresh.amount, fresh.window, 0
