@@ -71,7 +71,7 @@ func poolFields(d *Decoder, p *Pool) []Field {
 }
 
 // sourceFields returns the keys that name the source of a pool's tokens. If you add one, also add
-// its case to sourceOf in package tokens.
+// its case to the loader of package tokens.
 func sourceFields(d *Decoder, p *Pool) []Field {
 	as := " as " + p.Put.String()
 	text := func(of, source string) string { return when(source != "", "tokens "+of+source+as) }

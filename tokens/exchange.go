@@ -123,7 +123,7 @@ func (x *exchange) credential(ctx context.Context, t *Token) (policy.Secret, err
 		running, ok := x.running.Begin()
 		if !ok {
 			x.mu.Unlock()
-			return policy.Secret{}, &ExchangeError{Label: t.label, Host: x.host, RetryAt: now.Add(time.Second)}
+			return policy.Secret{}, &ExchangeError{Label: t.shown, Host: x.host, RetryAt: now.Add(time.Second)}
 		}
 		g.pending = f
 		go func() {
@@ -174,7 +174,7 @@ func (x *exchange) perform(ctx context.Context, t *Token, g *grant, f *pendingEx
 	g.pending = nil
 	if err != nil {
 		g.failures++
-		g.lastError = x.failure(now, t.label, err, g.failures)
+		g.lastError = x.failure(now, t.shown, err, g.failures)
 		f.err = g.lastError
 		return
 	}

@@ -48,7 +48,7 @@ type Loaded struct {
 // line, and contains no secret.
 func Load(ctx context.Context, p policy.Pool, at Surroundings) (*Loaded, error) {
 	l := newLoader(p)
-	sourceOf(p, at).read(ctx, l)
+	l.read(ctx, at)
 	if err := ctx.Err(); err != nil {
 		l.fail(0, "reading the tokens of %s took too long: %v", p.Name, err)
 	}
@@ -91,6 +91,60 @@ func FaultsAt(p *policy.Policy, pool *policy.Pool, err error) policy.Faults {
 		}
 		return fault
 	})
+}
+
+// read adds a token for each that the source has, and faults. If you add a source, give it a case
+// here, a row in sourceFields of package policy, and a row in docs/tokens.md. A source that is a
+// server sends through Surroundings.Transport, and ends with ctx: it may not answer.
+func (l *loader) read(ctx context.Context, at Surroundings) {
+	p := &l.pool
+	l.source = cmp.Or(p.File, p.Env, p.Dir, at.Config)
+	switch {
+	case p.File != "":
+		l.file()
+	case p.Env != "":
+		l.env(at.Lookup)
+	case p.Dir != "":
+		l.dir(ctx)
+	default:
+		l.config()
+	}
+}
+
+// env reads an environment variable with comma separated secrets. lookup is nil where there is no
+// environment.
+func (l *loader) env(lookup func(name string) (string, bool)) {
+	value, ok, err := "", false, error(nil)
+	if lookup != nil {
+		value, ok, err = policy.LookupSecret(lookup, l.source)
+	}
+	if err != nil {
+		l.fail(0, "%v, and the pool %s has its tokens from there", err, l.pool.Name)
+		return
+	}
+	if !ok || trim(value) == "" {
+		l.fail(0, "the variable is not set or empty, and the pool %s has its tokens from there", l.pool.Name)
+		return
+	}
+	n := 0
+	for s := range strings.SplitSeq(value, ",") {
+		if s = trim(s); s != "" {
+			n++
+			l.add(rawToken{secret: s, describedAs: fmt.Sprintf("secret %d", n)})
+		}
+	}
+}
+
+// config reads the tokens that are written in the configuration, which may have no path.
+func (l *loader) config() {
+	for i, t := range l.pool.Tokens {
+		line := t.Line
+		if l.source == "" {
+			line = 0
+		}
+		what := fmt.Sprintf("pools.%s.tokens[%d].secret", l.pool.Name, i)
+		l.add(rawToken{label: t.Label, account: t.Account, secret: trim(t.Secret.Reveal()), line: line, describedAs: what})
+	}
 }
 
 // loader collects the tokens, faults and warnings of one pool's source. It is not safe for

@@ -15,14 +15,9 @@ import (
 	"strings"
 )
 
-// fileSource reads a file: a CSV table if the pool names a column, otherwise one secret per
-// line. The value is the path.
-type fileSource string
-
-func (f fileSource) read(_ context.Context, l *loader) {
-	path := string(f)
-	l.source = path
-	data, open, err := readFile(path, maxFileBytes)
+// file reads a file: a CSV table if the pool names a column, otherwise one secret per line.
+func (l *loader) file() {
+	data, open, err := readFile(l.source, maxFileBytes)
 	if err != nil {
 		l.fail(0, "%v", err)
 		return
@@ -63,13 +58,9 @@ func parseLines(data []byte) []rawToken {
 	return rows
 }
 
-// dirSource reads a directory with one secret per file, as Kubernetes and Docker make it.
-// The value is the path.
-type dirSource string
-
-func (d dirSource) read(ctx context.Context, l *loader) {
-	path := string(d)
-	l.source = path
+// dir reads a directory with one secret per file, as Kubernetes and Docker make it.
+func (l *loader) dir(ctx context.Context) {
+	path := l.source
 	files, err := os.ReadDir(path)
 	if err != nil {
 		l.fail(0, "%v", withoutPath(err))

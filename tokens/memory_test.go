@@ -223,7 +223,7 @@ func TestAnyMemoryOnlyTightens(t *testing.T) {
 			}
 			before := map[string]availability{}
 			for _, s := range p.all {
-				before[s.label] = s.state.availability(now, "")
+				before[s.shown] = s.state.availability(now, "")
 			}
 			if rapid.Bool().Draw(t, "hear") {
 				p.ApplyQuarantine(now, m)
@@ -236,7 +236,7 @@ func TestAnyMemoryOnlyTightens(t *testing.T) {
 				}
 			}
 			for _, token := range p.all {
-				was, s := before[token.label], token.state.availability(now, "")
+				was, s := before[token.shown], token.state.availability(now, "")
 				if s.State < was.State || s.State == Quarantined && (s.Until.Before(was.Until) || s.Until.Sub(now) > longestQuarantine) {
 					t.Fatalf("%s was %+v and is %+v", token, was, s)
 				}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -22,7 +21,7 @@ import (
 // concurrent use; nothing waits under its lock. New makes a pool; a request begins with
 // Set.
 type Pool struct {
-	name      string
+	name
 	set       atomic.Pointer[Set]
 	uses      atomic.Uint64 // counts all uses of tokens
 	exchanges *exchanges
@@ -40,6 +39,7 @@ type Pool struct {
 
 // Set is the list of enabled tokens between two changes of the pool. It is immutable.
 type Set struct {
+	name      // of the pool
 	pool      *Pool
 	number    uint64 // grows with each set of the pool that offers other tokens
 	tokens    []*Token
@@ -51,7 +51,7 @@ type Set struct {
 // New makes a pool of loaded tokens. The transport is used to exchange client credentials;
 // without oauth2 it may be nil.
 func New(now time.Time, config policy.Pool, l *Loaded, transport http.RoundTripper) (*Pool, error) {
-	p := &Pool{name: config.Name, states: map[id]*state{}, byStable: map[string]*state{}, refusing: map[string]refusals{}, restored: map[string]SavedState{}, exchanges: newExchanges(transport)}
+	p := &Pool{name: name{config.Name}, states: map[id]*state{}, byStable: map[string]*state{}, refusing: map[string]refusals{}, restored: map[string]SavedState{}, exchanges: newExchanges(transport)}
 	if _, err := p.Reload(now, config, l); err != nil {
 		return nil, err
 	}
@@ -62,16 +62,10 @@ func New(now time.Time, config policy.Pool, l *Loaded, transport http.RoundTripp
 func (p *Pool) Close() { p.exchanges.End() }
 
 // Name is the pool's name in the configuration.
-func (p *Pool) Name() string { return p.name }
+func (p *Pool) Name() string { return p.shown }
 
 // Set returns the current tokens.
 func (p *Pool) Set() *Set { return p.set.Load() }
-
-// Format prints the pool's name only.
-func (p *Pool) Format(f fmt.State, verb rune) { formatName(f, verb, p.name) }
-
-// MarshalText encodes the pool's name only, also in JSON and YAML.
-func (p *Pool) MarshalText() ([]byte, error) { return []byte(p.name), nil }
 
 // Tokens are the enabled tokens. The slice may not be changed.
 func (s *Set) Tokens() []*Token { return s.tokens }
@@ -94,12 +88,6 @@ func (s *Set) Credential(ctx context.Context, t *Token) (policy.Secret, error) {
 func (s *Set) Renew(now time.Time, t *Token, refused policy.Secret) bool {
 	return s.exchange != nil && s.exchange.invalidate(now, t, refused)
 }
-
-// Format prints the pool's name only.
-func (s *Set) Format(f fmt.State, verb rune) { formatName(f, verb, s.pool.name) }
-
-// MarshalText encodes the pool's name only, also in JSON and YAML.
-func (s *Set) MarshalText() ([]byte, error) { return []byte(s.pool.name), nil }
 
 // Cool records that a server has refused an account until a time: for one route, or for all
 // if route is "". It never shortens a pause.
@@ -203,7 +191,7 @@ func (p *Pool) Find(label string) *Token {
 }
 
 func (p *Pool) find(label string) *Token {
-	return p.first(func(t *Token) bool { return t.label == label })
+	return p.first(func(t *Token) bool { return t.shown == label })
 }
 
 // first returns the first token that fits, or nil. The caller holds the lock.
@@ -217,7 +205,7 @@ func (p *Pool) first(fits func(*Token) bool) *Token {
 // publish makes a new set from p.all. Placement and exchange are those of like, or of the
 // old set if like is nil.
 func (p *Pool) publish(like *Set) {
-	next := &Set{pool: p, number: 1}
+	next := &Set{name: p.name, pool: p, number: 1}
 	if old := p.set.Load(); old != nil {
 		*next = *old
 		next.number++
@@ -240,12 +228,12 @@ func (p *Pool) Status(now time.Time) status.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	by := p.byAccount()
-	pool := status.Pool{Name: p.name, Tokens: make([]status.Token, 0, len(p.all))}
+	pool := status.Pool{Name: p.shown, Tokens: make([]status.Token, 0, len(p.all))}
 	for _, t := range slices.SortedFunc(slices.Values(p.all), byLabel) {
 		s := t.state
 		a, of := s.account.Load(), s.availability(now, "")
 		shown := status.Token{
-			Label: t.label, State: of.State.String(), Until: of.Until, Why: of.Why, DeniedBy: of.Site, Fingerprint: t.id.String(),
+			Label: t.shown, State: of.State.String(), Until: of.Until, Why: of.Why, DeniedBy: of.Site, Fingerprint: t.id.String(),
 			Uses: s.uses, Refusals: s.refusals, Denials: s.denials, Accepted: s.accepted,
 		}
 		if at := a.throttledAt.Load(); at != 0 {
@@ -253,7 +241,7 @@ func (p *Pool) Status(now time.Time) status.Pool {
 		}
 		for _, twin := range by[a] {
 			if twin != t {
-				shown.Twins = append(shown.Twins, twin.label)
+				shown.Twins = append(shown.Twins, twin.shown)
 			}
 		}
 		for _, route := range slices.Sorted(maps.Keys(a.routes)) {

@@ -26,10 +26,10 @@ type reloadChange struct {
 func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (reloadChange, error) {
 	put, err := newPlacement(config.Put)
 	if err != nil {
-		return reloadChange{}, fmt.Errorf("the pool %s: %w", p.name, err)
+		return reloadChange{}, fmt.Errorf("the pool %s: %w", p.shown, err)
 	}
 	if l == nil || len(l.Entries) == 0 {
-		return reloadChange{}, errors.New("the pool " + p.name + " has no tokens")
+		return reloadChange{}, errors.New("the pool " + p.shown + " has no tokens")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,18 +44,17 @@ func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (reloadChang
 		t := &Token{id: hashOf(e.Secret), secret: e.Secret, labelIsNumber: e.Label == ""}
 		before := old[t.id]
 		if names.label(t, e, before); before != nil {
-			c.Kept = append(c.Kept, t.label)
+			c.Kept = append(c.Kept, t.shown)
 		} else {
-			c.Added = append(c.Added, t.label)
+			c.Added = append(c.Added, t.shown)
 		}
 		t.state = p.stateOf(now, t, names)
-		t.key, t.stable = t.state.key, t.state.stable
 		p.all = append(p.all, t)
 		delete(old, t.id)
 	}
 	for _, t := range old {
 		t.state.leftAt = now
-		c.Removed = append(c.Removed, t.label)
+		c.Removed = append(c.Removed, t.shown)
 	}
 	p.forget(now)
 	p.assignAccounts(now, l.Entries)
@@ -76,7 +75,7 @@ func (p *Pool) stateOf(now time.Time, t *Token, n names) *state {
 		s.leftAt = time.Time{}
 		return s
 	}
-	s := &state{key: n.newKey(t.label), stable: stable(p.name, t.secret)}
+	s := &state{key: n.newKey(t.shown), stable: stable(p.shown, t.secret)}
 	s.account.Store(&account{key: s.key, stable: s.stable})
 	p.states[t.id], p.byStable[s.stable] = s, s
 	if m, kept := p.restored[s.stable]; kept {
@@ -166,8 +165,8 @@ func (p *Pool) names(l *Loaded, old map[id]*Token) names {
 	}
 	for _, e := range l.Entries {
 		t := old[hashOf(e.Secret)]
-		if t != nil && e.Label == "" && t.labelIsNumber && !n.labels[t.label] {
-			n.labels[t.label], n.keepNumber[t.id] = true, true
+		if t != nil && e.Label == "" && t.labelIsNumber && !n.labels[t.shown] {
+			n.labels[t.shown], n.keepNumber[t.id] = true, true
 		}
 	}
 	for _, s := range p.states {
@@ -181,17 +180,17 @@ func (p *Pool) names(l *Loaded, old map[id]*Token) names {
 func (n names) label(t *Token, e entry, before *Token) {
 	switch {
 	case e.Label != "":
-		t.label = e.Label
+		t.shown = e.Label
 	case n.keepNumber[t.id]:
-		t.label = before.label
+		t.shown = before.shown
 	default:
 		for i := e.Number; ; i++ {
-			if t.label = strconv.Itoa(i); !n.labels[t.label] {
+			if t.shown = strconv.Itoa(i); !n.labels[t.shown] {
 				break
 			}
 		}
 	}
-	n.labels[t.label] = true
+	n.labels[t.shown] = true
 }
 
 // newKey returns an unused key for a new token.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -232,9 +233,7 @@ func (s *state) reject(r rejection) (news bool) {
 // Token is one credential of a pool. It is immutable; its state belongs to the pool.
 // However a token is printed or encoded, it shows as its label.
 type Token struct {
-	label         string
-	key           string
-	stable        string
+	name               // the label
 	labelIsNumber bool // the source has no label for it
 	secret        policy.Secret
 	id            id
@@ -242,38 +241,34 @@ type Token struct {
 }
 
 // Label is the token's name for operators. No two tokens of a pool have the same label.
-func (t *Token) Label() string { return t.label }
+func (t *Token) Label() string { return t.shown }
 
 // Key names the token's meters in this process: the label at its first load, made unique. A
 // reload that changes the label keeps the key. For names across processes see Stable.
-func (t *Token) Key() string { return t.key }
+func (t *Token) Key() string { return t.state.key }
 
 // Stable names the secret in every process that has it in a pool of this name. It is for
 // stores and files and is never shown to users: by this name a guess of the secret could be
 // confirmed.
-func (t *Token) Stable() string { return t.stable }
+func (t *Token) Stable() string { return t.state.stable }
 
 // Budget is the key of the token's account: tokens of one account share one budget.
 func (t *Token) Budget() string { return t.state.account.Load().key }
 
-func (t Token) String() string { return t.label }
+// name has the text by which a value that holds secrets is printed and encoded, whatever else it has.
+type name struct{ shown string }
 
-// GoString implements %#v.
-func (t Token) GoString() string { return fmt.Sprintf("%q", t.String()) }
-
-// Format implements every other verb.
-func (t Token) Format(f fmt.State, verb rune) { formatName(f, verb, t.String()) }
+// Format prints the name alone.
+func (n name) Format(f fmt.State, verb rune) {
+	text := n.shown
+	if verb == 'q' || f.Flag('#') {
+		text = strconv.Quote(text)
+	}
+	_, _ = io.WriteString(f, text)
+}
 
 // MarshalText implements JSON, XML, YAML and every other text encoding.
-func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
-
-// formatName prints a value that holds secrets as its name.
-func formatName(f fmt.State, verb rune, name string) {
-	if verb == 'q' || f.Flag('#') {
-		name = fmt.Sprintf("%q", name)
-	}
-	_, _ = io.WriteString(f, name)
-}
+func (n name) MarshalText() ([]byte, error) { return []byte(n.shown), nil }
 
 // stable hashes a secret to its name, the same in every process.
 func stable(pool string, secret policy.Secret) string {
@@ -309,4 +304,4 @@ func hashOf(secret policy.Secret) id {
 }
 
 // byLabel sorts tokens by label.
-func byLabel(a, b *Token) int { return cmp.Compare(a.label, b.label) }
+func byLabel(a, b *Token) int { return cmp.Compare(a.shown, b.shown) }

@@ -8,7 +8,7 @@ import (
 // TestTheLatestSwitchHoldsInAllProcesses: whoever was told last, whatever the clocks say.
 func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 	a, b := many(t, 2).pool, many(t, 2).pool
-	label := a.all[0].label
+	label := a.all[0].shown
 	tell := func(from, to *Pool) (changed bool) {
 		for _, one := range from.Switches() {
 			token, _ := to.ApplySwitch(time.Now(), one)
