@@ -199,30 +199,26 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 		cause = causeOf(code, err)
 	}
 	of, name, rule := x.breaker(), x.site, s.rule()
-	until, opened, lasted := s.Leave(of, rule, pass, how, cause, answered, now)
 	switch {
 	case x.backend() != nil:
 		name += ", backend " + of.Backend
 	case of.Backend != "":
 		name = of.Backend // a host of a group
 	}
+	failure, unreached := failureOf(code, err, limited), err != nil && unsent(err) && (of.Backend != "" || answered)
+	began, ended := false, time.Duration(0)
 	if how != backends.Unknown {
-		failure := failureOf(code, err, limited)
-		unreached := err != nil && unsent(err) && (of.Backend != "" || answered)
-		certain := blocked || unreached
-		if code == http.StatusForbidden {
-			n, _ := s.Streak(of, now)
-			certain = certain || n+1 >= manyForbidden
+		n, _ := s.Streak(of, now)
+		began, ended = s.Answered(of, failure, blocked || unreached || code == http.StatusForbidden && n+1 >= manyForbidden, now)
+	}
+	until, opened, lasted := s.Leave(of, rule, pass, how, cause, answered, now)
+	lasted = max(lasted, ended)
+	if began && until.IsZero() && s.Loggable() {
+		text := fmt.Sprintf("%s fails: %s", name, failure)
+		if unreached {
+			text = fmt.Sprintf("%s cannot be reached: %s; after %s in a row it is left alone for a while", name, failure, status.Number(rule.Failures, "failure", "failures"))
 		}
-		began, ended := s.Answered(of, failure, certain, now)
-		if began && until.IsZero() && s.Loggable() {
-			text := fmt.Sprintf("%s fails: %s", name, failure)
-			if unreached {
-				text = fmt.Sprintf("%s cannot be reached: %s; after %s in a row it is left alone for a while", name, failure, status.Number(rule.Failures, "failure", "failures"))
-			}
-			s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Log(sitelog.Worst(x.Snapshot.policy, x.site), text)
-		}
-		lasted = max(lasted, ended)
+		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Log(sitelog.Worst(x.Snapshot.policy, x.site), text)
 	}
 	if lasted > 0 && how != backends.Ill {
 		x.Snapshot.activity.Recovered(x.site, lasted)

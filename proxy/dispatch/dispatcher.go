@@ -156,7 +156,9 @@ func (s *Dispatcher) Reload(p *policy.Policy) error {
 	if err := s.config.reload(p); err != nil {
 		return err
 	}
-	s.admission.breakers.Reload(p.Breaker)
+	if p.Breaker != before.Breaker {
+		s.admission.breakers.Forget()
+	}
 	for _, site := range s.storage.learned.Known(math.MaxInt) {
 		if before.DialectOf(site) == p.DialectOf(site) {
 			continue

@@ -119,6 +119,44 @@ func TestALongOutageIsSaidAgain(t *testing.T) {
 	})
 }
 
+// TestALongOutageIsOneOutage: 503 may be a refusal for five minutes, and is a failure after them. The site is asked no more often
+// then, and is left alone since the first of them.
+func TestALongOutageIsOneOutage(t *testing.T) {
+	var down atomic.Bool
+	run(t, func(rw http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}, "", func(w rig) {
+		for range 20 {
+			w.Get("http://site.test/")
+		}
+		down.Store(true)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for w.Get("http://site.test/").Status != http.StatusOK {
+					time.Sleep(10 * time.Second)
+				}
+			})
+		}
+		time.Sleep(290 * time.Second)
+		before := w.Asked.Load()
+		time.Sleep(2 * time.Minute)
+		if asked := w.Asked.Load() - before; asked < 3 || asked > 6 {
+			t.Errorf("%d requests in two minutes to a site that has failed for five", asked)
+		}
+		if b := w.Breakers(); len(b) != 1 || b[0].State != "open" && b[0].State != "half-open" || time.Since(b[0].Since) < 400*time.Second {
+			t.Errorf("%+v", b)
+		}
+		down.Store(false)
+		all.Wait()
+		if lasted := w.Activity().Outages["site.test"]; lasted < 410*time.Second || lasted > 450*time.Second {
+			t.Errorf("an outage of %v is counted", lasted)
+		}
+	})
+}
+
 // TestWhoWaitsForASiteThatStaysAwayHearsOfItInTheEnd: after several tries for others, too.
 func TestWhoWaitsForASiteThatStaysAwayHearsOfItInTheEnd(t *testing.T) {
 	var down atomic.Bool

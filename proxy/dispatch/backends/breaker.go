@@ -1,7 +1,6 @@
 package backends
 
 import (
-	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -23,15 +22,11 @@ type Breakers struct {
 	known sync.Map // :: Key → *breaker
 	n     atomic.Int64
 	lines *rate.Limiter // for the log: a crawl of dead hosts must not fill it
-
-	failing atomic.Int64 // streaks
-	mu      sync.Mutex   // guards streaks
-	streaks map[Key]streak
 }
 
 // NewBreakers makes Breakers of which none is open.
 func NewBreakers() *Breakers {
-	return &Breakers{lines: rate.NewLimiter(1, 20), streaks: map[Key]streak{}}
+	return &Breakers{lines: rate.NewLimiter(1, 20)}
 }
 
 // mostBreakers bounds the breakers that a crawl of dead hosts leaves behind.
@@ -68,18 +63,17 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 	if how != Ill {
 		outage := b.outage(now, 0)
 		pass.end(how, now)
-		if how == Well && b != nil && b.closed() {
-			s.forget(of)
+		if how == Well && b != nil && b.works() {
 			lasted = outage
 		}
 		return time.Time{}, false, lasted
 	}
 	if b == nil {
-		if b = s.make(of, rule); b == nil {
+		if b = s.make(of); b == nil {
 			return time.Time{}, false, 0
 		}
 	}
-	worked := b.fail(cause, answered)
+	worked := b.fail(cause, answered, rule)
 	if pass.of == nil {
 		var may bool
 		if pass, may = b.begin(now); !may {
@@ -148,17 +142,17 @@ func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
 	if rule.Failures == 0 || s.n.Load() == 0 {
 		return nil
 	}
-	if known, ok := s.known.Load(of); ok {
-		if b := known.(*breaker); b.rule == rule {
-			return b
-		}
-		s.forget(of) // by other rules
-	}
-	return nil
+	return s.load(of)
+}
+
+func (s *Breakers) load(of Key) *breaker {
+	known, _ := s.known.Load(of)
+	b, _ := known.(*breaker)
+	return b
 }
 
 // make adds the breaker of a site that begins to fail; nil when there is no room.
-func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
+func (s *Breakers) make(of Key) *breaker {
 	if s.n.Load() >= mostBreakers {
 		s.known.Range(func(at, value any) bool {
 			if value.(*breaker).closed() {
@@ -170,7 +164,7 @@ func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
 			return nil
 		}
 	}
-	known, was := s.known.LoadOrStore(of, &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}})
+	known, was := s.known.LoadOrStore(of, &breaker{})
 	if !was {
 		s.n.Add(1)
 	}
@@ -183,14 +177,9 @@ func (s *Breakers) forget(of Key) {
 	}
 }
 
-// Reload forgets the breakers that go by other rules than the new one.
-func (s *Breakers) Reload(rule policy.Breaker) {
-	s.known.Range(func(at, value any) bool {
-		if value.(*breaker).rule != rule {
-			s.forget(at.(Key))
-		}
-		return true
-	})
+// Forget forgets all breakers: another rule holds.
+func (s *Breakers) Forget() {
+	s.known.Range(func(at, _ any) bool { s.forget(at.(Key)); return true })
 }
 
 // Try has the breakers of a site that are open let an attempt through at once.
@@ -214,27 +203,24 @@ func (s *Breakers) Loggable() bool { return s.lines.Allow() }
 // Status returns the state of one breaker, "failing" for a closed one whose site cannot be reached or
 // fails each request. It is "" where there is none.
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
-	b := status.Breaker{Site: of.Site, Backend: of.Backend}
-	if known, ok := s.known.Load(of); ok {
-		item := known.(*breaker)
-		item.mu.Lock()
-		b.State, b.Until, b.Why = item.circuit.state(now), item.circuit.open(now), item.cause
-		if !item.circuit.closed() {
-			b.Since = item.circuit.began
-		}
-		item.mu.Unlock()
+	shown, b := status.Breaker{Site: of.Site, Backend: of.Backend}, s.load(of)
+	if b == nil {
+		return shown
 	}
-	if s.failing.Load() == 0 {
-		return b
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.streaks[of]; t.outage && now.Sub(t.latest) < streakLasts {
-		if b.Since = t.since; b.State == "" || b.State == "closed" {
-			b.State, b.Why = status.Failing, t.cause
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := &b.circuit; c.failures > 0 || !c.closed() {
+		shown.State, shown.Until, shown.Why = c.state(now), c.open(now), b.cause
+		if !c.closed() {
+			shown.Since = c.began
 		}
 	}
-	return b
+	if t := b.streak; t.outage && now.Sub(t.latest) < streakLasts {
+		if shown.Since = t.since; shown.State == "" || shown.State == "closed" {
+			shown.State, shown.Why = status.Failing, t.cause
+		}
+	}
+	return shown
 }
 
 // Failing reports whether a site or backend is left alone, or fails each request.
@@ -246,50 +232,50 @@ func (s *Breakers) Failing(of Key, now time.Time) bool {
 // All returns the states of all breakers: of the sites and backends that failed lately.
 func (s *Breakers) All(now time.Time) []status.Breaker {
 	var list []status.Breaker
-	s.mu.Lock()
-	keys := maps.Clone(s.streaks)
-	s.mu.Unlock()
-	s.known.Range(func(at, _ any) bool { keys[at.(Key)] = streak{}; return true })
-	for of := range keys {
-		if b := s.Status(of, now); b.State != "" {
+	s.known.Range(func(at, _ any) bool {
+		if b := s.Status(at.(Key), now); b.State != "" {
 			list = append(list, b)
 		}
-	}
+		return true
+	})
 	return list
 }
 
 // Answered notes an answer by the cause of its failure, "" for a sign of life. certain: it is an outage
 // already. began tells that an outage begins with it. An outage that it ends had lasted for ended; 0: none ends.
 func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (began bool, ended time.Duration) {
-	if cause == "" && s.failing.Load() == 0 {
+	b := s.load(of)
+	if b == nil && cause != "" {
+		b = s.make(of)
+	}
+	if b == nil {
 		return false, 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, there := s.streaks[of]
-	after := before.add(cause, certain, now)
-	switch {
-	case cause == "" && now.Sub(after.latest) >= remembered:
-		delete(s.streaks, of)
-	case cause != "" || there:
-		if !there && len(s.streaks) >= mostBreakers {
-			clear(s.streaks)
-		}
-		s.streaks[of] = after
-	}
-	s.failing.Store(int64(len(s.streaks)))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.streak
+	b.streak = before.add(cause, certain, now)
 	if before.outage && cause == "" {
 		ended = now.Sub(before.since)
 	}
-	return after.outage && !before.outage, ended
+	began = b.streak.outage && !before.outage
+	if cause == "" && now.Sub(b.streak.latest) >= remembered {
+		if b.streak = (streak{}); b.circuit.failures == 0 && b.circuit.closed() {
+			s.forget(of)
+		}
+	}
+	return began, ended
 }
 
 // Streak returns the number of answers in a row that failed alike, and the time since the first of these.
 func (s *Breakers) Streak(of Key, now time.Time) (n int, lasts time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.streaks[of]
-	return t.n, now.Sub(t.since)
+	b := s.load(of)
+	if b == nil {
+		return 0, 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.streak.n, now.Sub(b.streak.since)
 }
 
 const (
@@ -334,10 +320,9 @@ func (t streak) add(cause string, certain bool, now time.Time) streak {
 
 // breaker is the breaker of one site, or of one backend of the site.
 type breaker struct {
-	rule policy.Breaker
-
 	mu       sync.Mutex // guards the fields below
 	circuit  circuit
+	streak   streak
 	cause    string // of the last failure
 	answered bool   // the site has succeeded before
 }
@@ -380,11 +365,24 @@ func (b *breaker) begin(now time.Time) (Pass, bool) {
 	return Pass{b, b.circuit.changes, !b.circuit.closed() && b.circuit.openings <= givenUp}, may
 }
 
-// fail notes the cause of a failure. It reports whether the breaker is closed.
-func (b *breaker) fail(cause string, answered bool) (closed bool) {
+// works notes a success, and reports whether the breaker is closed.
+func (b *breaker) works() (closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cause, b.answered = cause, answered
+	if closed = b.circuit.closed(); closed {
+		b.circuit.failures = 0
+	}
+	return closed
+}
+
+// fail notes the cause of a failure. It reports whether the breaker is closed.
+func (b *breaker) fail(cause string, answered bool, rule policy.Breaker) (closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cause, b.answered, b.circuit.most, b.circuit.pause = cause, answered, rule.Failures, rule.Pause
+	if t, c := &b.streak, &b.circuit; t.outage && c.closed() && t.n > c.failures+1 { // so far they were taken for refusals
+		c.failures, c.began, c.openings, c.opened = t.n-1, t.since, 1, t.since
+	}
 	return b.circuit.closed()
 }
 

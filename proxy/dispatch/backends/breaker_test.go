@@ -59,8 +59,8 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 		}
 		// A success between them begins anew, and leaves nothing behind.
 		s.leaveUntil(who, rule, Pass{}, Well, time.Now())
-		if s.n.Load() != 0 {
-			t.Fatal("a breaker that is closed is remembered")
+		if b := s.Status(who, time.Now()); b.State != "" {
+			t.Fatalf("after a success: %+v", b)
 		}
 		fail()
 		s.leaveUntil(who, rule, Pass{}, Unknown, time.Now())
@@ -95,12 +95,12 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 		time.Sleep(time.Until(until))
 		done, _ = s.Enter(who, rule, time.Now())
 		s.leaveUntil(who, rule, done, Well, time.Now())
-		if s.n.Load() != 0 {
-			t.Fatal("it did not close")
+		if b := s.Status(who, time.Now()); b.State != "" {
+			t.Fatalf("it did not close: %+v", b)
 		}
 		// Another rule after a reload begins anew; none is none.
 		fail()
-		if s.find(who, policy.Breaker{Failures: 9, Pause: time.Second}) != nil || s.n.Load() != 0 {
+		if s.Forget(); s.find(who, rule) != nil || s.n.Load() != 0 {
 			t.Fatal("the old rule holds")
 		}
 		if !s.leaveUntil(who, policy.Breaker{}, Pass{}, Ill, time.Now()).IsZero() || s.n.Load() != 0 {

@@ -47,7 +47,7 @@ func TestASiteThatAnswersAlikeForTenSecondsFails(t *testing.T) {
 			t.Errorf("%s: long after: %+v", c.name, b)
 		}
 		if _, ended := s.Answered(of, "", false, now.Add(time.Minute)); (ended > 0) != c.failing || s.Failing(of, now) {
-			t.Errorf("%s: after a success: %v %v", c.name, ended, s.streaks)
+			t.Errorf("%s: after a success: %v %v", c.name, ended, s.All(now))
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestFailingSitesAreBounded(t *testing.T) {
 	for i := range 2 * mostBreakers {
 		s.Answered(Key{Site: fmt.Sprint(i)}, "it failed", false, time.Unix(0, 0))
 	}
-	if len(s.streaks) > mostBreakers {
-		t.Error(len(s.streaks))
+	if n := s.Len(); n > mostBreakers {
+		t.Errorf("%d are remembered", n)
 	}
 }
