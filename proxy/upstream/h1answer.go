@@ -183,21 +183,15 @@ func parseStatus(line string) (minor, code int, status string, err error) {
 	if minor != 0 && minor != 1 {
 		return 0, 0, "", errNotHTTP
 	}
-	for i := 9; i < 12; i++ {
-		d := int(line[i]) - '0'
-		if d < 0 || d > 9 {
-			return 0, 0, "", errNotHTTP
-		}
-		code = code*10 + d
-	}
-	if code < 100 {
+	n, err := strconv.ParseUint(line[9:12], 10, 16) // which takes digits only
+	if err != nil || n < 100 {
 		return 0, 0, "", errNotHTTP
 	}
 	status = line[9:]
 	if !httpguts.ValidHeaderFieldValue(status) {
 		return 0, 0, "", errValue
 	}
-	return minor, code, status, nil
+	return minor, int(n), status, nil
 }
 
 // framing collects header fields that tell where the body ends.

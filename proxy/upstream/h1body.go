@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 )
@@ -193,24 +194,13 @@ func parseChunkLine(line []byte) (size int64, err error) {
 	if len(line) < 2 || line[len(line)-2] != '\r' {
 		return 0, errChunkLine
 	}
-	line = line[:len(line)-2]
-	digits := 0
-	for ; digits < len(line); digits++ {
-		v := unhex(line[digits])
-		if v < 0 {
-			break
-		}
-		if digits == 16 || size > (1<<63-1)>>4 {
-			return 0, errChunkSize
-		}
-		size = size<<4 | int64(v)
+	digits, rest := line[:len(line)-2], []byte(nil)
+	if i := bytes.IndexAny(digits, " \t;"); i >= 0 {
+		// Some servers pad the size with spaces. They are harmless before the line's end.
+		digits, rest = digits[:i], bytes.TrimLeft(digits[i:], " \t")
 	}
-	if digits == 0 {
-		return 0, errChunkSize
-	}
-	// Some servers pad the size with spaces. They are harmless before the line's end.
-	rest := bytes.TrimLeft(line[digits:], " \t")
-	if len(rest) > 0 && rest[0] != ';' {
+	n, err := strconv.ParseUint(string(digits), 16, 63) // which takes digits only
+	if err != nil || len(digits) > 16 || len(rest) > 0 && rest[0] != ';' {
 		return 0, errChunkSize
 	}
 	for _, c := range rest {
@@ -218,19 +208,7 @@ func parseChunkLine(line []byte) (size int64, err error) {
 			return 0, errChunkLine
 		}
 	}
-	return size, nil
-}
-
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
+	return int64(n), nil
 }
 
 func (b *body) readTrailers() error {

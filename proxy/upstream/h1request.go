@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -307,7 +308,10 @@ func (o *outgoing) measure(ctx context.Context) *Error {
 		switch {
 		case n > 0:
 			o.length = -1
-			o.body = &prefixed{first: first, ReadCloser: body}
+			o.body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(bytes.NewReader(first[:]), body), body}
 			return nil
 		case err == io.EOF:
 			body.Close()
@@ -321,22 +325,6 @@ func (o *outgoing) measure(ctx context.Context) *Error {
 			return &Error{Kind: Upload, Err: &requestBodyError{err}}
 		}
 	}
-}
-
-// prefixed is a body whose first byte has been read.
-type prefixed struct {
-	first [1]byte
-	given bool
-	io.ReadCloser
-}
-
-func (p *prefixed) Read(b []byte) (int, error) {
-	if p.given || len(b) == 0 {
-		return p.ReadCloser.Read(b)
-	}
-	p.given = true
-	b[0] = p.first[0]
-	return 1, nil
 }
 
 // requestBodyError is a failure to read the request's body from the caller. The origin is
