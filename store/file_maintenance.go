@@ -24,8 +24,6 @@ type maintenance struct {
 	halvedAt   time.Time // last change of halved
 	rollUpDone bool      // all due roll-ups are done
 
-	excess map[string]int // :: kind → documents still to be dropped; nil: not counted
-
 	oldest atomic.Int64 // Counts saved before are in excess, in microseconds since 1970
 	site   string       // position of the search for them
 	key    string
@@ -102,29 +100,19 @@ func (c *maintenance) adjustRetention(d *database, now time.Time) error {
 // dropExcessDocuments drops a part of the documents beyond the maximum of their kind, those
 // that expire first.
 func (c *maintenance) dropExcessDocuments(d *database) (more bool, err error) {
-	if c.excess == nil {
-		c.excess = map[string]int{}
-		for kind, most := range c.o.Most {
-			n := 0
-			if err := d.row("SELECT count(*) FROM documents WHERE kind = ?", []any{kind}, &n); err != nil {
-				return false, err
-			}
-			if n > most {
-				c.excess[kind] = n - most
-			}
+	for kind, most := range c.o.Most {
+		n := 0
+		if err := d.row("SELECT count(*) FROM documents WHERE kind = ?", []any{kind}, &n); err != nil {
+			return false, err
 		}
-	}
-	for kind, n := range c.excess {
-		gone, err := d.change("DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE until > 0 AND kind = ? ORDER BY until LIMIT ?)", kind, min(n, maxRowsPerStep))
+		if n <= most {
+			continue
+		}
+		gone, err := d.change("DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE until > 0 AND kind = ? ORDER BY until LIMIT ?)", kind, min(n-most, maxRowsPerStep))
 		if err != nil {
 			return false, err
 		}
-		if c.excess[kind] -= int(gone); c.excess[kind] <= 0 || gone == 0 {
-			delete(c.excess, kind)
-		}
-	}
-	if more = len(c.excess) > 0; !more {
-		c.excess = nil
+		more = more || gone > 0 && int(gone) < n-most // those that never expire stay
 	}
 	return more, nil
 }
