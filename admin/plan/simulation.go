@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
@@ -52,7 +53,7 @@ func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
 			series: series{start: s.Start}, last: s.Start,
 			blocked: map[blame]time.Duration{}, refusals: map[refusalKey]int{}, nevers: map[string]int{},
 		},
-		site: site{limit: s.SiteLimit, silent: s.Silent, windows: map[windowKey]*window{}},
+		site: site{limit: s.SiteLimit, silent: s.Silent, windows: map[windowKey]limit.Meter{}},
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)

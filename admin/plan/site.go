@@ -11,20 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/policy"
 )
-
-// window counts the requests of one host or token under a SiteLimit.
-type window struct {
-	used int64
-	ends time.Time
-}
 
 // site answers all requests of a simulation, as far as its limit lets it.
 type site struct {
 	limit   *SiteLimit // nil: none
 	silent  bool
-	windows map[windowKey]*window
+	windows map[windowKey]limit.Meter
 	refused int
 }
 
@@ -42,15 +37,13 @@ func (s *site) answer(now time.Time, r *http.Request, token string, bytes int64)
 	}
 	w := s.windows[key]
 	if w == nil {
-		w = &window{}
+		w = s.limit.meter()
 		s.windows[key] = w
 	}
-	if !now.Before(w.ends) {
-		w.used, w.ends = 0, s.limit.ends(now)
-	}
-	fits := w.used < s.limit.Amount
+	fits := w.Left(now) > 0
 	if fits {
-		w.used++
+		w.Take(now, 1)
+		w.Done(now, now, 1, limit.Success) // it has arrived
 	} else {
 		s.refused++
 	}
@@ -62,14 +55,15 @@ func (s *site) answer(now time.Time, r *http.Request, token string, bytes int64)
 }
 
 // head returns the headers by which the site announces its limit.
-func (s *site) head(w *window, now time.Time, fits bool) http.Header {
+func (s *site) head(w limit.Meter, now time.Time, fits bool) http.Header {
 	if s.silent {
 		return http.Header{}
 	}
-	reset := []string{strconv.Itoa(int(math.Ceil(w.ends.Sub(now).Seconds())))}
+	ends, _ := w.When(now, s.limit.Amount) // when all may be taken
+	reset := []string{strconv.Itoa(int(math.Ceil(ends.Sub(now).Seconds())))}
 	head := http.Header{
 		"X-Ratelimit-Limit":     {strconv.FormatInt(s.limit.Amount, 10)},
-		"X-Ratelimit-Remaining": {strconv.FormatInt(s.limit.Amount-w.used, 10)},
+		"X-Ratelimit-Remaining": {strconv.FormatInt(w.Left(now), 10)},
 		"X-Ratelimit-Reset":     reset,
 	}
 	if !fits {
@@ -126,18 +120,15 @@ func (l *SiteLimit) String() string {
 	return text
 }
 
-// ends returns the end of a window that a request opens now.
-func (l *SiteLimit) ends(now time.Time) time.Time {
-	year, month, day := now.UTC().Date()
-	switch l.Per.Calendar {
-	case "day":
-		day++
-	case "week":
-		day += 7 - int(now.UTC().Weekday()+6)%7
-	case "month":
-		month, day = month+1, 1
-	default:
-		return now.Add(l.Per.Length)
+// meter counts the requests of one host or token.
+func (l *SiteLimit) meter() limit.Meter {
+	spec := limit.Spec{As: limit.FirstUse, Amount: min(l.Amount, 1<<50), Window: l.Per.Length, Period: l.Per.Calendar} // a meter counts no more
+	if spec.Period != "" {
+		spec.As = limit.Quota
 	}
-	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+	m, err := limit.New(spec)
+	if err != nil {
+		panic(err) // ParseSiteLimit has read it
+	}
+	return m
 }
