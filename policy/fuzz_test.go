@@ -81,7 +81,7 @@ func FuzzLoad(f *testing.F) {
 		for i := range p.Sites {
 			for _, one := range p.Sites[i].Hosts {
 				if host := one.Host; host != "" {
-					if again, err := canonicalHost(host); err != nil || again != host {
+					if again, err := CanonicalHost(host); err != nil || again != host {
 						t.Fatalf("%q is %q, %v", host, again, err)
 					}
 				}

@@ -47,13 +47,13 @@ var lookup = idna.New(
 	idna.CheckHyphens(false),
 )
 
-// canonicalHost is the one spelling of a host that policy, certificates, limits
+// CanonicalHost is the one spelling of a host that policy, certificates, limits
 // and dialing share: a name in lower case and in ASCII without trailing dot, an
 // IPv4 address as four decimal numbers whatever its spelling (127.1, 0x7f.1,
 // 2130706433, ::ffff:127.0.0.1), an IPv6 address as RFC 5952 writes it, without
 // brackets. It is idempotent, and does not allocate for a name or an address
 // that is canonical already, unless it has xn-- labels, which are checked anew.
-func canonicalHost(s string) (string, error) {
+func CanonicalHost(s string) (string, error) {
 	if s == "" {
 		return "", errHostEmpty
 	}

@@ -46,7 +46,7 @@ func TestHostNormalisation(t *testing.T) {
 		{"::FFFF:127.0.0.1", "127.0.0.1"},
 		{"1.2.3.4.example", "1.2.3.4.example"},
 	} {
-		got, err := canonicalHost(one.spelt)
+		got, err := CanonicalHost(one.spelt)
 		if err != nil || got != one.want {
 			t.Errorf("%q is %q, %v; want %q", one.spelt, got, err, one.want)
 		}
@@ -57,7 +57,7 @@ func TestHostNormalisation(t *testing.T) {
 		"256.256.256.256", "1.2.3.4.5", "1.2.3.256", "08.1", "0x7g.1.", "\ufffd.test", "1..2", "4294967296", "xn--a", "xn--", "a.xn--zzzzzzzzz99999.test", "a\u200db.test", "\u00ad",
 		strings.Repeat("a", 64) + ".test", name253 + "a", strings.Repeat("a.", 128), strings.Repeat("x", 100_000), "a.\xff.test", "*", "*.a.test",
 	} {
-		if got, err := canonicalHost(bad); err == nil {
+		if got, err := CanonicalHost(bad); err == nil {
 			t.Errorf("%q became %q", short(bad), got)
 		}
 	}
@@ -120,7 +120,7 @@ func TestAnAuthorityIsAHostAndAPort(t *testing.T) {
 
 func TestACanonicalHostCostsNoAllocation(t *testing.T) {
 	for _, host := range []string{"www.example.com", "127.0.0.1", "2001:db8::1"} {
-		if n := testing.AllocsPerRun(100, func() { _, _ = canonicalHost(host) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { _, _ = CanonicalHost(host) }); n != 0 {
 			t.Errorf("%s: %v allocations", host, n)
 		}
 	}
@@ -137,11 +137,11 @@ func FuzzCanonicalHost(f *testing.F) {
 		if _, _, err := ParseHostPort(s, 443); err != nil && len(err.Error()) > 500 {
 			t.Fatalf("a fault of %d bytes", len(err.Error()))
 		}
-		host, err := canonicalHost(s)
+		host, err := CanonicalHost(s)
 		if err != nil {
 			return
 		}
-		again, err := canonicalHost(host)
+		again, err := CanonicalHost(host)
 		if err != nil || again != host {
 			t.Fatalf("%q is %q, which is %q, %v", s, host, again, err)
 		}

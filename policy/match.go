@@ -308,7 +308,7 @@ func splitPattern(s string) (Pattern, error) {
 	if strings.Contains(rest, "*") {
 		return p, errPatternStar
 	}
-	name, err := canonicalHost(rest)
+	name, err := CanonicalHost(rest)
 	if err != nil {
 		return p, err
 	}

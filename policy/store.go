@@ -184,7 +184,7 @@ func (s *Store) hosts(authority string) error {
 	for one := range strings.SplitSeq(authority, ",") {
 		host, port, err := splitHostPort(strings.TrimSpace(one), usual)
 		if err == nil {
-			host, err = canonicalHost(host)
+			host, err = CanonicalHost(host)
 		}
 		if err != nil {
 			return fmt.Errorf("has a host that %w; write one such as %s", err, s.example())

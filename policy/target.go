@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Target is the destination of a request. Host is canonical (see canonicalHost), so two
+// Target is the destination of a request. Host is canonical (see CanonicalHost), so two
 // Targets mean the same destination exactly if they are equal. Scheme is http, https or,
 // for a tunnel with unknown content, empty.
 type Target struct {
@@ -78,7 +78,7 @@ func ParseTarget(scheme, hostport string) (Target, error) {
 // with an empty one ("a.test:"), it is defaultPort; 0 there makes it a must.
 func ParseHostPort(s string, defaultPort uint16) (host string, port uint16, err error) {
 	if host, port, err = splitHostPort(s, defaultPort); err == nil {
-		host, err = canonicalHost(host)
+		host, err = CanonicalHost(host)
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("host %s %w", Quote(s), err)

@@ -2,7 +2,6 @@ package ca
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/internal/shorten"
+	"github.com/abide-proxy/abide/policy"
 )
 
 // unusedName is a name that cannot exist (RFC 6761): a list of permitted names needs an
@@ -171,48 +171,13 @@ func (c constraints) list() []string {
 	return append(names, prefixes...)
 }
 
-// maxHost is the longest name that DNS has.
-const maxHost = 253
-
-var errHost = errors.New("not a host that a certificate can be made for")
-
 // parseHost normalises a host for a certificate. The address is valid if the host is an
 // address.
 func parseHost(s string) (string, netip.Addr, error) {
-	bare := s
-	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
-		bare = s[1 : len(s)-1]
+	host, err := policy.CanonicalHost(s)
+	if err != nil {
+		return "", netip.Addr{}, fmt.Errorf("%q %w, so no certificate can be made for it", shorten.To(81, s), err)
 	}
-	if addr, err := netip.ParseAddr(bare); err == nil {
-		if addr.Zone() != "" {
-			return "", netip.Addr{}, fmt.Errorf("%q: %w: it has a zone", shorten.To(81, s), errHost)
-		}
-		addr = addr.Unmap()
-		return addr.String(), addr, nil
-	}
-	name := strings.TrimSuffix(strings.ToLower(s), ".")
-	if !validName(name) {
-		return "", netip.Addr{}, fmt.Errorf("%q: %w", shorten.To(81, s), errHost)
-	}
-	return name, netip.Addr{}, nil
-}
-
-// validName rejects names that verifiers could not parse; policy has checked the name
-// before.
-func validName(name string) bool {
-	if name == "" || len(name) > maxHost {
-		return false
-	}
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 {
-			return false
-		}
-		for i := 0; i < len(label); i++ {
-			c := label[i]
-			if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
-				return false
-			}
-		}
-	}
-	return true
+	addr, _ := netip.ParseAddr(host) // of a name it is not valid
+	return host, addr, nil
 }
