@@ -14,28 +14,23 @@ import (
 var (
 	TooManyConnections = Problem{
 		Reason: "connections", Status: 503, Title: "too many connections",
-		Detail: "abide has as many client connections as bounds.connections allows; close some or raise it",
-		proxy:  "http_request_denied", Retry: time.Second, Close: true,
+		Detail: "abide has as many client connections as bounds.connections allows; close some or raise it", Retry: time.Second, Close: true,
 	}
 	TooManyFromClient = Problem{
 		Reason: "connections_per_client", Status: 429, Title: "too many connections from this address",
-		Detail: "this address has as many connections as bounds.per_client allows; close some or raise it",
-		proxy:  "http_request_denied", Retry: time.Second, Close: true,
+		Detail: "this address has as many connections as bounds.per_client allows; close some or raise it", Retry: time.Second, Close: true,
 	}
 	Stranger = Problem{
 		Reason: "access_from", Status: 403, Title: "not allowed to connect",
-		Detail: "access.from does not name this client's address",
-		proxy:  "http_request_denied", Close: true,
+		Detail: "access.from does not name this client's address", Close: true,
 	}
 	Revoked = Problem{
 		Reason: "revoked", Status: 403, Title: "no longer allowed",
-		Detail: "access.clients has changed since this connection was opened; open another",
-		proxy:  "http_request_denied", Close: true,
+		Detail: "access.clients has changed since this connection was opened; open another", Close: true,
 	}
 	Authenticate = Problem{
 		Reason: "proxy_authentication", Status: 407, Title: "proxy authentication required",
-		Detail: "send Proxy-Authorization with a name and secret of access.clients, as in http://NAME:SECRET@HOST:PORT",
-		proxy:  "http_request_denied", Header: [2]string{"Proxy-Authenticate", `Basic realm="abide", charset="UTF-8"`},
+		Detail: "send Proxy-Authorization with a name and secret of access.clients, as in http://NAME:SECRET@HOST:PORT", Header: [2]string{"Proxy-Authenticate", `Basic realm="abide", charset="UTF-8"`},
 	}
 )
 
@@ -44,81 +39,66 @@ var (
 	NotAProxyRequest = Problem{
 		Reason: "not_a_proxy_request", Status: 400, Title: "this is a proxy",
 		Detail: "send it requests with a whole URL, or CONNECT; clients do so when HTTP_PROXY and HTTPS_PROXY name it",
-		proxy:  "http_request_error",
 	}
 	BadTarget = Problem{
 		Reason: "bad_target", Status: 400, Title: "the target is not a host name or address",
-		Detail: "the URL, authority or Host header cannot be read as a host and port",
-		proxy:  "http_request_error", Close: true,
+		Detail: "the URL, authority or Host header cannot be read as a host and port", Close: true,
 	}
 	Userinfo = Problem{
 		Reason: "userinfo", Status: 400, Title: "the URL carries a user and password",
 		Detail: "send them in an Authorization header",
-		proxy:  "http_request_error",
 	}
 	Scheme = Problem{
 		Reason: "scheme", Status: 501, Title: "this scheme is not proxied",
 		Detail: "abide proxies http and https",
-		proxy:  "http_request_error",
 	}
 	Version = Problem{
 		Reason: "version", Status: 505, Title: "this version of HTTP is not spoken",
-		Detail: "speak HTTP/1.0, HTTP/1.1 or, when intercepted, HTTP/2",
-		proxy:  "http_request_error", Close: true,
+		Detail: "speak HTTP/1.0, HTTP/1.1 or, when intercepted, HTTP/2", Close: true,
 	}
 	Trace = Problem{
 		Reason: "method", Status: 405, Title: "this method is refused",
-		Detail: "TRACE and TRACK echo a request with the credentials in it",
-		proxy:  "http_request_denied", Header: [2]string{"Allow", AllowedMethods},
+		Detail: "TRACE and TRACK echo a request with the credentials in it", Header: [2]string{"Allow", AllowedMethods},
 	}
 	Method = Problem{
 		Reason: "method", Status: 501, Title: "this method is not known",
 		Detail: "methods are upper case and registered",
-		proxy:  "http_request_error",
 	}
 	Expectation = Problem{
 		Reason: "expectation", Status: 417, Title: "this expectation cannot be met",
 		Detail: "Expect may say 100-continue",
-		proxy:  "http_request_error",
 	}
 	LengthRequired = Problem{
 		Reason: "length", Status: 400, Title: "this request needs a Content-Length",
-		Detail: "HTTP/1.0 has no other way to say where a body ends",
-		proxy:  "http_request_error", Close: true,
+		Detail: "HTTP/1.0 has no other way to say where a body ends", Close: true,
 	}
 	Trailers = Problem{
 		Reason: "trailers", Status: 400, Title: "too many trailers",
-		Detail: "a request may announce 64", proxy: "http_request_error", Close: true,
+		Detail: "a request may announce 64", Close: true,
 	}
 	Misdirected = Problem{
 		Reason: "misdirected", Status: 421, Title: "Host differs from the CONNECT target",
-		Detail: "one tunnel reaches one host; open another for the other host",
-		proxy:  "http_request_error", Close: true,
+		Detail: "one tunnel reaches one host; open another for the other host", Close: true,
 	}
 	Cleartext = Problem{
 		Reason: "cleartext", Status: 400, Title: "cleartext where TLS was expected",
-		Detail: "this CONNECT target is intercepted as https; send plain http as GET http://…, or CONNECT to port 80",
-		proxy:  "http_request_error", Close: true,
+		Detail: "this CONNECT target is intercepted as https; send plain http as GET http://…, or CONNECT to port 80", Close: true,
 	}
 	PlainHTTP = Problem{
 		Reason: "plain_http", Status: 400, Title: "plain http where the proxy speaks TLS",
-		Detail: "listen_cert is set, so clients name this proxy with https://, as in curl --proxy https://HOST:PORT",
-		proxy:  "http_request_error", Close: true,
+		Detail: "listen_cert is set, so clients name this proxy with https://, as in curl --proxy https://HOST:PORT", Close: true,
 	}
 	ConnectBody = Problem{
 		Reason: "connect_body", Status: 400, Title: "CONNECT with a body",
-		Detail: "a CONNECT has no content",
-		proxy:  "http_request_error", Close: true,
+		Detail: "a CONNECT has no content", Close: true,
 	}
 	Port = Problem{
 		Reason: "port", Status: 403, Title: "CONNECT to this port is not allowed",
 		Detail: "egress.ports does not name it",
-		proxy:  "http_request_denied",
 	}
 	Forbidden = Problem{
 		Reason: "forbidden", Status: 403, Title: "the operator does not allow this",
 		Detail: "egress.hosts, or an entry of access.clients, does not allow it; the operator can change them",
-		proxy:  "http_request_denied",
 	}
 	Loop = Problem{
 		Reason: "loop", Status: 508, Title: "the request came back",
@@ -127,18 +107,15 @@ var (
 	}
 	BadBody = Problem{
 		Reason: "bad_body", Status: 400, Title: "the request's body cannot be read",
-		Detail: "it broke off or its framing is wrong",
-		proxy:  "http_request_error", Close: true,
+		Detail: "it broke off or its framing is wrong", Close: true,
 	}
 	SlowBody = Problem{
 		Reason: "slow_body", Status: 408, Title: "the request's body came too slowly",
-		Detail: "it made no progress within timeouts.stall, or took longer than timeouts.upload",
-		proxy:  "http_request_error", Close: true,
+		Detail: "it made no progress within timeouts.stall, or took longer than timeouts.upload", Close: true,
 	}
 	LargeBody = Problem{
 		Reason: "large_body", Status: 413, Title: "the request's body is too large",
-		Detail: "bounds.upload allows less",
-		proxy:  "http_request_error", Close: true,
+		Detail: "bounds.upload allows less", Close: true,
 	}
 	Upgrade = Problem{
 		Reason: "upgrade", Status: 502, Title: "the upstream's upgrade could not be relayed",
@@ -157,22 +134,18 @@ var (
 	Wish = Problem{
 		Reason: "wish", Status: 400, Title: "an Abide- header makes no sense",
 		Detail: "Abide-Priority is 0 to 7, Abide-Max-Wait a duration such as 30s (0s: now or not at all), Abide-Cost a number from 1, Abide-Client a name of up to 64 bytes, Abide-Retry the word none; each once",
-		proxy:  "http_request_error",
 	}
 	TooLong = Problem{
 		Reason: "wait", Status: 429, Title: "the wait would be too long",
 		Detail: "the limit named here keeps the request for longer than queue.wait or Abide-Max-Wait allow",
-		proxy:  "http_request_denied",
 	}
 	Never = Problem{
 		Reason: "never", Status: 429, Title: "the request is larger than its limit",
 		Detail: "its cost is more than the limit named here ever allows at once",
-		proxy:  "http_request_denied",
 	}
 	LongBody = Problem{
 		Reason: "bytes", Status: 429, Title: "the answer is too long for its limit of bytes",
 		Detail: "its announced length could not pass without standing still for longer than the limit's stall; ask again when there is room, raise the limit or its stall, or ask for a part",
-		proxy:  "http_request_denied",
 	}
 	StandsStill = Problem{
 		Reason: "stall", Status: 504, Title: "a limit of bytes kept the answer still for too long",
@@ -186,33 +159,27 @@ var (
 	}
 	Permits = Problem{
 		Reason: "permits", Status: 503, Title: "too many permits are out",
-		Detail: "settle those that are over; one that nobody settles is out for a minute",
-		proxy:  "http_request_denied", Retry: time.Second,
+		Detail: "settle those that are over; one that nobody settles is out for a minute", Retry: time.Second,
 	}
 	QueueFull = Problem{
 		Reason: "queue", Status: 503, Title: "the queue is full",
-		Detail: "as many requests wait as queue.max or queue.per_site allow",
-		proxy:  "http_request_denied", Retry: 5 * time.Second,
+		Detail: "as many requests wait as queue.max or queue.per_site allow", Retry: 5 * time.Second,
 	}
 	Away = Problem{
 		Reason: "store", Status: 503, Title: "the store does not answer",
-		Detail: "the limit named here is kept in the store, and its outage rule lets nothing go without it; look at abide status",
-		proxy:  "http_request_denied", Retry: 5 * time.Second,
+		Detail: "the limit named here is kept in the store, and its outage rule lets nothing go without it; look at abide status", Retry: 5 * time.Second,
 	}
 	Insecure = Problem{
 		Reason: "insecure", Status: 403, Title: "no token may go there",
 		Detail: "the site's rule has a pool, whose tokens go to https on port 443 and to ports that the rule names, and over plain http only with insecure: true",
-		proxy:  "http_request_denied",
 	}
 	Exhausted = Problem{
 		Reason: "exhausted", Status: 503, Title: "no token can go now",
-		Detail: "the pool says exhausted: refuse; with wait the request would be held until the time named here",
-		proxy:  "http_request_denied", Retry: 5 * time.Second,
+		Detail: "the pool says exhausted: refuse; with wait the request would be held until the time named here", Retry: 5 * time.Second,
 	}
 	Draining = Problem{
 		Reason: "draining", Status: 503, Title: "abide is stopping",
-		Detail: "it takes no new requests; those that it had were given timeouts.drain",
-		proxy:  "http_request_denied", Retry: 5 * time.Second, Close: true,
+		Detail: "it takes no new requests; those that it had were given timeouts.drain", Retry: 5 * time.Second, Close: true,
 	}
 )
 
@@ -251,18 +218,15 @@ var Left = ofUpstream[upstream.Canceled]
 var (
 	Malformed = Problem{
 		Reason: "malformed", Status: 400, Title: "this is no request of HTTP",
-		Detail: "its first line, a header or its framing breaks the rules",
-		proxy:  "http_request_error", Close: true,
+		Detail: "its first line, a header or its framing breaks the rules", Close: true,
 	}
 	LargeHead = Problem{
 		Reason: "large_head", Status: 431, Title: "the head of the request is too large",
-		Detail: "request line and headers may have 64 KiB",
-		proxy:  "http_request_error", Close: true,
+		Detail: "request line and headers may have 64 KiB", Close: true,
 	}
 	Coding = Problem{
 		Reason: "coding", Status: 501, Title: "this Transfer-Encoding is not known",
-		Detail: "a request may say chunked, once",
-		proxy:  "http_request_error", Close: true,
+		Detail: "a request may say chunked, once", Close: true,
 	}
 )
 

@@ -4,6 +4,7 @@ package problem
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ type Problem struct {
 	Status int
 	Title  string
 	Detail string        // what the reader can do about it
-	proxy  string        // the error type of Proxy-Status (RFC 9209), where one fits
+	proxy  string        // the error type of Proxy-Status (RFC 9209), "": the usual one of its status
 	Retry  time.Duration // Retry-After, where waiting helps
 	Header [2]string     // one more header
 	Close  bool          // the connection cannot be used any further
@@ -85,16 +86,21 @@ func (a *Problem) body(site string) []byte {
 	return b.Bytes()
 }
 
+// errorType is the error type of Proxy-Status (RFC 9209): that of the problem, or the usual one of its status.
+func (a *Problem) errorType() string {
+	switch a.Status {
+	case http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return cmp.Or(a.proxy, "http_request_denied")
+	}
+	return cmp.Or(a.proxy, "http_request_error")
+}
+
 // headers fills h. Connection has a meaning in HTTP/1 only; over HTTP/2 net/http
 // would end the connection, and other requests with it.
 func (a *Problem) headers(h http.Header, major int) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	status := "abide"
-	if a.proxy != "" {
-		status += "; error=" + a.proxy
-	}
-	h.Set("Proxy-Status", status+`; details="`+a.Reason+`"`)
+	h.Set("Proxy-Status", `abide; error=`+a.errorType()+`; details="`+a.Reason+`"`)
 	if a.Retry > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(a.Retry/time.Second)))
 	}
