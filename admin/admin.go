@@ -73,6 +73,8 @@ type Proxy interface {
 	// Holds are the requests that wait, at most so many: of one site, or "" for all.
 	Holds(site string, most int) []status.Hold
 	Breakers() []status.Breaker
+	// Cooldowns are the pauses after refusals that go on for so long at least, the longest of each site.
+	Cooldowns(least time.Duration) []status.Cooldown
 	// LearnedSites are sites of which something was learned and is kept.
 	LearnedSites(most int) []string
 	// WrittenLimits tells what is left of the limits that are written, and Overrides which limits

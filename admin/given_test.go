@@ -26,6 +26,7 @@ type given struct {
 	SetLimits       func(ctx context.Context, site string, body []byte) error
 	ClearLimits     func(ctx context.Context, site string) (bool, error)
 	Forget          func(host string) ([]status.Forgotten, error)
+	Cooldowns       func(time.Duration) []status.Cooldown
 	Pauses          func() map[string]status.Pause
 	PauseSite       func(site string, p status.Pause) error
 	ResumeSite      func(site string) (bool, error)
@@ -89,6 +90,13 @@ func (p givenProxy) ClearLimits(ctx context.Context, site string) (bool, error) 
 }
 
 func (p givenProxy) Forget(host string) ([]status.Forgotten, error) { return p.g.Forget(host) }
+
+func (p givenProxy) Cooldowns(least time.Duration) (list []status.Cooldown) {
+	if p.g.Cooldowns != nil {
+		list = p.g.Cooldowns(least)
+	}
+	return list
+}
 
 func (p givenProxy) Pauses() map[string]status.Pause { return none(p.g.Pauses) }
 func (p givenProxy) PauseSite(_ context.Context, site string, pause status.Pause) error {

@@ -33,7 +33,7 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 		Started: v.o.Started.UTC(), Uptime: time.Since(v.o.Started).Seconds(),
 		Ready: ready(checks), Checks: checks,
 		Listen: cmp.Or(v.o.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
-		Breakers: status.NotClosed(v.o.Proxy.Breakers()), Adaptive: status.AdaptiveOf(v.limits.now("")),
+		Breakers: status.NotClosed(v.o.Proxy.Breakers()), Cooldowns: v.o.Proxy.Cooldowns(status.LongPause), Adaptive: status.AdaptiveOf(v.limits.now("")),
 		Waiting: status.SumWaits(holds), Reload: v.o.Process.Refused(),
 	}
 	s.Waiting.Turns = p.Turns()

@@ -60,13 +60,20 @@ type AdviceList struct {
 	Advice []Advice  `json:"advice"`
 }
 
-// Describe prints the advice for people.
-func (l AdviceList) Describe(w io.Writer) {
+// mostAdvice is the number of pieces of advice that people are told of at once.
+const mostAdvice = 5
+
+// Describe prints the advice for people: that with the largest weight, or all of it.
+func (l AdviceList) Describe(w io.Writer, all bool) {
 	if len(l.Advice) == 0 {
 		say(w, "nothing to advise: no limit has held requests for long since %s UTC", l.Since.UTC().Format("15:04"))
 		return
 	}
 	for i, one := range l.Advice {
+		if more := len(l.Advice) - i; i == mostAdvice && more > 1 && !all {
+			say(w, "%d more matter less: abide advise --all", more)
+			break
+		}
 		say(w, "%d. %s", i+1, one.Text)
 		if one.Change != "" {
 			say(w, "   %s", one.Change)

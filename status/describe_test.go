@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,19 @@ func TestAWindowThatTheSiteDoesNotSayIsCalledMeasured(t *testing.T) {
 	} {
 		if got := a.Label(); got != want {
 			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestMuchAdviceIsNotPrintedAtOnce: one piece more than the bound is.
+func TestMuchAdviceIsNotPrintedAtOnce(t *testing.T) {
+	for n, want := range map[int]string{5: "", 6: "6. ", 7: "2 more matter less: abide advise --all\n"} {
+		var short, whole strings.Builder
+		list := AdviceList{Advice: slices.Repeat([]Advice{{Text: "Wait."}}, n)}
+		list.Describe(&short, false)
+		list.Describe(&whole, true)
+		if strings.Count(short.String(), "Wait.") != min(n, 6)-max(n-6, 0) || !strings.Contains(short.String(), want) || strings.Count(whole.String(), "Wait.") != n {
+			t.Errorf("%d: %s", n, short.String())
 		}
 	}
 }

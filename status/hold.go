@@ -130,6 +130,23 @@ type Waits struct {
 	Most map[string]string `json:"-"` // :: site → what most of its requests wait for
 }
 
+// Cooldown is a pause in the requests to a site after it has refused some.
+type Cooldown struct {
+	Site  string    `json:"site"`
+	Until time.Time `json:"until"`
+	Why   string    `json:"why,omitempty"`
+	Part  bool      `json:"part,omitempty"` // some requests pause, those of a route or a credential
+}
+
+// Text says which requests pause and why.
+func (c Cooldown) Text() string {
+	which := "no request goes"
+	if c.Part {
+		which = "some requests wait"
+	}
+	return which + ", because of a pause: " + c.Why
+}
+
 // manySites is the number of sites from which on those that wait for limits of the same name are one row.
 const manySites = 4
 

@@ -59,6 +59,8 @@ type Process struct {
 	Breakers []Breaker `json:"breakers,omitempty"`
 	// Paused are the sites that the operator has paused, at most as many as sites.
 	Paused []SitePause `json:"paused,omitempty"`
+	// Cooldowns are long pauses after refusals, at most as many as sites.
+	Cooldowns []Cooldown `json:"cooldowns,omitempty"`
 	// Adaptive are the adaptive limits with their present rates, at most as many as sites.
 	Adaptive []Adaptive `json:"adaptive,omitempty"`
 	// Waiting is nil where nobody knows what waits.

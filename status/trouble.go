@@ -68,8 +68,8 @@ func (t Trouble) Tried() []string {
 // tried is the verb of what abide asks again.
 const tried = "tried again "
 
-// longPause is the shortest rest of a pause that a site asked for which is told of as wrong: shorter ones are usual.
-const longPause = 2 * time.Minute
+// LongPause is the shortest rest of a pause after refusals which is told of as wrong: shorter ones are usual.
+const LongPause = 2 * time.Minute
 
 // troubles collects what is wrong.
 type troubles struct {
@@ -152,9 +152,9 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advis
 		}
 		all.add(one.Name(), trouble)
 	}
-	for _, one := range waits {
-		if what := one.For(); what == "a pause: "+one.Why && Later(one.Until, one.Last).Sub(now) >= longPause && !slices.ContainsFunc(s.Breakers, func(b Breaker) bool { return b.Site == one.Site }) {
-			all.add(one.At(), Trouble{Reason: "no request goes, because of " + what, Until: "requests go again " + one.Ends(now), Tone: "warm", at: one.Site})
+	for _, one := range s.Cooldowns {
+		if !slices.ContainsFunc(s.Breakers, func(b Breaker) bool { return b.Site == one.Site }) {
+			all.add(one.Site, Trouble{Many: "sites", Reason: one.Text(), verb: "requests go again ", next: one.Until, Tone: "warm", at: one.Site})
 		}
 	}
 	told := map[string]bool{} // what is in the row of the limit or pause that causes it

@@ -63,6 +63,16 @@ func Advise(f Facts) status.AdviceList {
 	return status.AdviceList{Since: f.Since.UTC(), Until: f.Now.UTC(), Advice: list[:min(len(list), most)]}
 }
 
+// cooldown is the pause of a site after refusals, as a sentence, and what helps; "" for none.
+func (f *Facts) cooldown(site string) (text, change string) {
+	i := slices.IndexFunc(f.Cooldowns, func(c status.Cooldown) bool { return c.Site == site })
+	if i < 0 {
+		return "", ""
+	}
+	until := clock(f.Cooldowns[i].Until, f.Now)
+	return f.Cooldowns[i].Text(), "It is asked again at " + until + " UTC: until then, send fewer requests in all, or get a larger limit."
+}
+
 // broken reports whether a site does not work.
 func (f *Facts) broken(site string) bool {
 	return slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == site && b.Backend == "" })
@@ -129,19 +139,20 @@ func clock(at, now time.Time) string {
 
 // Facts are the numbers from which advice is computed.
 type Facts struct {
-	Now     time.Time
-	Since   time.Time       // when History begins
-	Active  time.Duration   // of the minutes in which anything was counted
-	History store.History   // all of it together
-	Failed  []store.Failure // the part of it that is of the last minutes, see Lately
-	Limits  []status.Limit
-	Tokens  status.Tokens
-	Pools   map[string]string            // :: site → its pool, "" for none
-	Waiting map[string]queue.SiteWaiting // :: site → the requests that wait
-	Unread  []status.SiteUnread
-	Broken  []status.Breaker        // those that are not closed
-	Paused  map[string]status.Pause // :: site → its pause
-	usage   map[string]store.Usage  // :: site → what became of its requests
+	Now       time.Time
+	Since     time.Time       // when History begins
+	Active    time.Duration   // of the minutes in which anything was counted
+	History   store.History   // all of it together
+	Failed    []store.Failure // the part of it that is of the last minutes, see Lately
+	Limits    []status.Limit
+	Tokens    status.Tokens
+	Pools     map[string]string            // :: site → its pool, "" for none
+	Waiting   map[string]queue.SiteWaiting // :: site → the requests that wait
+	Unread    []status.SiteUnread
+	Broken    []status.Breaker        // those that are not closed
+	Paused    map[string]status.Pause // :: site → its pause
+	Cooldowns []status.Cooldown
+	usage     map[string]store.Usage // :: site → what became of its requests
 }
 
 // least is the least time that advice goes by: of less, too little is known.

@@ -94,6 +94,9 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		return status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1, Foreign: share, Reset: reset}
 	}
 	hiddenLimit := status.Announced{Site: site, Title: status.HiddenTitle, State: status.Hidden, Limit: 20, Remaining: -1, Window: 1}
+	cooling := func(f *Facts) {
+		f.Cooldowns = []status.Cooldown{{Site: site, Until: noon.Add(30 * time.Hour), Why: `Retry-After: 429, "Five a day"`}}
+	}
 	three := []string{"a", "b", "c"}
 	for name, c := range map[string]struct {
 		rule  string
@@ -193,6 +196,9 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"abide answers itself by a quota":  {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 1260), limits(status.Limit{Site: site, Limit: "5000 requests per month", Amount: 5000, Unit: "requests", Window: 30 * 86400})}, []string{"; most waited for 5000 requests per month.", "No wait is long enough: send fewer requests in all, or get a larger limit."}},
 		"an outage is over":                {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "breaker", 1260)}, []string{"api.test failed for a time: abide itself answered 1260 of 2000 requests meanwhile.", "No limit is the reason: see docs/troubleshooting.md#breaker."}},
 		"a backend is still failing":       {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "breaker", 1260), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, []string{"abide itself answered 1260 of 2000 requests with \"the site is being left alone\"."}},
+		"a certificate is not trusted":     {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "tls_issuer", 1260), blocked(site, "1MB per 1m", .6), limits(bytes)}, []string{"not trusted\"."}},
+		"a pause goes on until tomorrow":   {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 1260), cooling}, []string{`; now no request goes, because of a pause: Retry-After: 429, "Five a day".`, "It is asked again at 2026-"}},
+		"refusals until tomorrow":          {"refusals", []func(*Facts){used(site, "a", 3, 70, 30, 0, 0), cooling, announced(hiddenLimit)}, []string{`Now no request goes, because of a pause: Retry-After: 429, "Five a day".`, "It is asked again at 2026-"}},
 		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
 		"a dead backend is named once":     {"limit", []func(*Facts){blocked(site, "backend", .5), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, nil},
 		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after refusals or failures has held requests for 50 %"}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/status"
@@ -140,15 +141,16 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 	if len(limits) == 0 {
 		return ""
 	}
+	_, of, _ := strings.Cut(limits[0].Title, status.HiddenTitle) // its routes
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":
 		return site + " refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."
 	case found == "":
 		return fmt.Sprintf("%s refused requests, and no limit is known that explains it: more requests will tell whether it has one, or refuses some at random.", site)
 	case limits[0].SoFar:
-		return fmt.Sprintf("%s accepts %s, or refuses some requests at random: more requests will tell which.", site, found)
+		return fmt.Sprintf("%s accepts %s, or refuses some requests at random: more requests will tell which.", site, found+of)
 	case f.usable(f.Pools[site]) == 0:
-		return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found)
+		return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found+of)
 	}
 	return f.changeAnnounced(site, limits)
 }

@@ -52,7 +52,11 @@ func refusals(f *Facts) (list []status.Advice) {
 		if held[site] >= busyShare {
 			text += fmt.Sprintf(" Requests were held for %s of the time because of that.", percent(held[site]))
 		}
-		list = append(list, status.Advice{Site: site, Weight: max(share, held[site]), Text: text, Change: f.changeRefused(site)})
+		pause, change := f.cooldown(site)
+		if pause != "" {
+			text += " Now " + pause + "."
+		}
+		list = append(list, status.Advice{Site: site, Weight: max(share, held[site]), Text: text, Change: cmp.Or(change, f.changeRefused(site))})
 	}
 	return list
 }

@@ -187,6 +187,7 @@ func TestWhatStandsStillForLongIsSaid(t *testing.T) {
 		f.Holds = append(f.Holds, status.Hold{Site: fmt.Sprint("s", i%9, ".test"), Limit: fmt.Sprint(i%9, " per 1s"), Expected: noon.Add(3 * time.Second)})
 	}
 	f.Holds = append(f.Holds, status.Hold{Site: "brief.test", Why: "Retry-After", Until: noon.Add(time.Minute)}, status.Hold{Site: "long.test", Why: "Retry-After", Until: noon.Add(19*time.Minute + 4*time.Second)})
+	f.Cooldowns = []status.Cooldown{{Site: "long.test", Why: "Retry-After", Until: noon.Add(19*time.Minute + 4*time.Second)}}
 	f.Waiting = status.SumWaits(f.Holds)
 	inOrder(t, rendered(t, f), "abide: 1 thing is wrong", `<a href="/?site=long.test">long.test</a></th><td class="text">no request goes, because of a pause: Retry-After</td><td><span class="whole">requests go again in 19 min 04 s</span>`,
 		`some go only in 19 min 04 s, to <a href="/?site=long.test">long.test</a></p>`)
@@ -203,7 +204,10 @@ func TestPausesThatEndApartAreNotSaidToEndTogether(t *testing.T) {
 		f.Holds = append(f.Holds, status.Hold{Site: fmt.Sprint("s", i, ".test"), Why: "Retry-After", Until: noon.Add(time.Duration(3+i*i*20) * time.Second)})
 	}
 	f.Waiting = status.SumWaits(f.Holds)
-	inOrder(t, rendered(t, f), "s0.test and 5 more</a></th>", "and 5 more</a></td><td>in 3 s to 8 min 23 s</td>")
+	for _, one := range f.Holds {
+		f.Cooldowns = append(f.Cooldowns, status.Cooldown{Site: one.Site, Why: one.Why, Until: one.Until})
+	}
+	inOrder(t, rendered(t, f), "6 sites</th>", "no request goes", "the first requests go again", "and 5 more</a></td><td>in 3 s to 8 min 23 s</td>")
 }
 
 // TestEquallyWrongSitesKeepTheirPlaces: whatever is counted of them.

@@ -15,7 +15,7 @@ import (
 )
 
 func adviseCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	cmd := &cobra.Command{
 		Use:   "advise",
 		Short: "Say what holds requests back, and which change would help",
@@ -32,7 +32,7 @@ runs, it does so by the state file that the last one has left.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			known := func(l status.AdviceList) bool { return l.Advice != nil }
-			err := printAnswers(cmd, asJSON, "advice", "gives advice", known, func(l status.AdviceList, w io.Writer) { l.Describe(w) })
+			err := printAnswers(cmd, asJSON, "advice", "gives advice", known, func(l status.AdviceList, w io.Writer) { l.Describe(w, all) })
 			return orSaved(cmd, err, false, func(a adminProcess) error {
 				now := time.Now()
 				a.history.Load(cmd.Context(), now)
@@ -40,11 +40,12 @@ runs, it does so by the state file that the last one has left.`,
 				if asJSON {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(list)
 				}
-				list.Describe(cmd.OutOrStdout())
+				list.Describe(cmd.OutOrStdout(), all)
 				return nil
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&all, "all", false, "print what matters less, too")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")
 	return cmd
 }
@@ -73,6 +74,7 @@ func (a *program) adviceFacts(now time.Time) advice.Facts {
 	f := advice.Facts{
 		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(),
 		Pools: map[string]string{}, Waiting: map[string]queue.SiteWaiting{}, Broken: status.NotClosed(a.proxy.Breakers()), Paused: a.proxy.Pauses(),
+		Cooldowns: a.proxy.Cooldowns(status.LongPause),
 	}
 	for _, one := range a.proxy.Waiting() {
 		f.Waiting[one.Site] = one

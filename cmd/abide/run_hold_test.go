@@ -164,7 +164,7 @@ denied   carol of p (402: no credit): replace each or remove it from its pool
 	s.failures.Open, s.failures.At, s.rejected = 9, []string{"api.test"}, 2
 	want = strings.Replace(want, "9 requests given up by the command before the end of the answer: stopped, or at a time-out, see", "9 requests to api.test still open when the command ended (stopped, or at its time-out: see", 1)
 	want = strings.Replace(want, "#time-outs\n", "#time-outs)\n", 1)
-	want = strings.Replace(want, "failed ", "https    2 TLS handshakes failed, as a program does not trust abide's CA: in Python leave out verify=\"ca.pem\" and start it by REQUESTS_CA_BUNDLE=ca.pem abide run, Chromium needs --browsers, see docs/clients.md#certificates\nfailed ", 1)
+	want = strings.Replace(want, "failed ", "https    2 TLS handshakes failed, as a program does not trust abide's CA: in Python leave out verify=FILE and start it by REQUESTS_CA_BUNDLE=FILE abide run, Chromium needs --browsers, see docs/clients.md#certificates\nfailed ", 1)
 	s.raise = "One more token in the pool p would raise 2/s to 3/s."
 	want += "faster   first what is denied; then one more token in the pool p would raise 2/s to 3/s\n"
 	if got := written(s); got != want {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -125,6 +126,35 @@ func TestTheReasonOfFailedAnswersIsSaid(t *testing.T) {
 	}
 	if report := launch(t, dir, nil, "report"); report.status() != 0 || !strings.Contains(report.out.String(), want) {
 		t.Errorf("the report says\n%s%s", report.out.String(), report.log.String())
+	}
+}
+
+// TestAQuotaWithoutAnAnnouncementIsNamed: by what the site said, in the summary, its file, and the advice from the state file.
+func TestAQuotaWithoutAnAnnouncementIsNamed(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 5 {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Retry-After", "40000")
+			w.WriteHeader(http.StatusTooManyRequests)
+			io.WriteString(w, `{"error": "Five calls a day."}`)
+		}
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "egress: {resolve: {\"api.test:80\": \""+site.Listener.Addr().String()+"\"}}\n")
+	d := launch(t, dir, nil, "run", "--summary", "summary.json", "--", "sh", "-c", "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do curl -s http://api.test/; done")
+	const want = `no request goes, because of a pause: Retry-After: 429, "Five calls a day."`
+	if d.status(); !strings.Contains(d.log.String(), "api.test: "+want+", until ") {
+		t.Errorf("the summary is\n%s", d.log.String())
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil || !strings.Contains(string(text), `"why":"Retry-After: 429, \"Five calls a day.\""`) {
+		t.Errorf("%v %s", err, text)
+	}
+	if advice := launch(t, dir, nil, "advise"); advice.status() != 0 || !strings.Contains(advice.out.String(), want) || !strings.Contains(advice.out.String(), "It is asked again at ") || strings.Contains(advice.out.String(), "longer wait") {
+		t.Errorf("the advice is\n%s%s", advice.out.String(), advice.log.String())
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // untrusted describes handshakes in which a program refused abide's certificate.
-const untrusted = "%s failed, as a program does not trust abide's CA: in Python leave out verify=\"ca.pem\" and start it by REQUESTS_CA_BUNDLE=ca.pem abide run, Chromium needs --browsers, see docs/clients.md#certificates"
+const untrusted = "%s failed, as a program does not trust abide's CA: in Python leave out verify=FILE and start it by REQUESTS_CA_BUNDLE=FILE abide run, Chromium needs --browsers, see docs/clients.md#certificates"
 
 // shortHold is the length up to which holds are not worth a line, nor advice.
 const shortHold = time.Second
@@ -48,6 +48,7 @@ type summary struct {
 	broken   []status.Breaker         // sites that are left alone, or fail each request
 	outages  map[string]time.Duration // :: site → length of its outages that are over
 	ended    time.Time
+	pauses   []status.Cooldown  // after refusals, those that went on
 	spent    []status.Announced // limits with more only later than a request may wait, where abide answered such requests
 }
 
@@ -73,7 +74,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	ofBrowser := a.policy.Load().OfBrowser
-	s := summary{took: took, ended: time.Now(), connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages}
+	s := summary{took: took, ended: time.Now(), connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages, pauses: a.proxy.Cooldowns(shortHold)}
 	maps.DeleteFunc(s.outages, func(site string, lasted time.Duration) bool { return lasted < shortHold || ofBrowser(site) })
 	for reason, n := range a.ofBrowser.all() {
 		s.failures.Own[reason] -= min(n, s.failures.Own[reason])
@@ -213,7 +214,7 @@ func (s *summary) writeJSON(w io.Writer) error {
 	outages := append([]map[string]any{}, lists.Map(slices.Sorted(maps.Keys(s.outages)), func(at string) map[string]any { return map[string]any{"site": at, "seconds": s.outages[at].Seconds()} })...)
 	return json.NewEncoder(w).Encode(map[string]any{
 		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "browser_requests": s.browser, "https_unread": s.unread,
-		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "spent": append([]status.Announced{}, s.spent...), "outages": outages, "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
+		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "spent": append([]status.Announced{}, s.spent...), "outages": outages, "pauses": append([]status.Cooldown{}, s.pauses...), "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
 		"held": held, "tokens": append([]tokenUse{}, s.tokens...), "denied": append([]status.DeniedToken{}, s.denied...), "faster": s.advice(),
 	})
 }
@@ -254,7 +255,11 @@ func (s *summary) table(w io.Writer) {
 	spent := func(l status.Announced) string {
 		return l.Site + ": " + l.Label() + ", all used" + sitelog.Until(s.ended, l.Reset)
 	}
-	rows("failed", slices.Concat(s.failures.Sentences("the command"), named(s.spent, shownLimits, spent), named(s.broken, shownLimits, why), named(slices.Sorted(maps.Keys(s.outages)), shownLimits, over)))
+	long := slices.DeleteFunc(slices.Clone(s.pauses), func(c status.Cooldown) bool { return c.Until.Sub(s.ended) < status.LongPause })
+	pause := func(c status.Cooldown) string {
+		return c.Site + ": " + c.Text() + "," + sitelog.Until(s.ended, c.Until)
+	}
+	rows("failed", slices.Concat(s.failures.Sentences("the command"), named(s.spent, shownLimits, spent), named(long, shownLimits, pause), named(s.broken, shownLimits, why), named(slices.Sorted(maps.Keys(s.outages)), shownLimits, over)))
 	held := lists.Map(s.held, func(h sitelog.HeldTime) string {
 		times := sitelog.InSeconds(h.Longest)
 		if h.Requests > 1 {
@@ -290,9 +295,17 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 		return h.Site + ", " + text
 	}
 	if name := status.LimitName(h.Limit); name != h.Limit {
+		if pause := s.pause(h); pause != nil {
+			name += " (" + pause.Why + ")"
+		}
 		return h.Site + ", " + name
 	}
 	return h.Site + ", limit: " + h.Limit
+}
+
+// pause is the pause of a site after refusals that has held requests and goes on, nil for none.
+func (s *summary) pause(h sitelog.HeldTime) *status.Cooldown {
+	return lists.Find(s.pauses, func(c *status.Cooldown) bool { return c.Site == h.Site && h.Limit == "cooldown" })
 }
 
 // failed reports whether a site is left alone, fails each request, or has paused requests in an outage that is over.
@@ -312,7 +325,7 @@ func named[T any](all []T, most int, text func(T) string) []string {
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
-	if len(s.held) == 0 || s.held[0].Longest < shortHold || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) {
+	if len(s.held) == 0 || s.held[0].Longest < shortHold || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) || s.pause(s.held[0]) != nil {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

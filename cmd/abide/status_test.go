@@ -64,6 +64,7 @@ type someProxy struct {
 }
 
 func (someProxy) Breakers() []status.Breaker                   { return nil }
+func (someProxy) Cooldowns(time.Duration) []status.Cooldown    { return nil }
 func (someProxy) Pauses() map[string]status.Pause              { return nil }
 func (someProxy) WrittenLimits() []status.Limit                { return nil }
 func (p someProxy) Tokens() status.Tokens                      { return p.tokens() }

@@ -2,12 +2,14 @@ package dispatch
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -20,9 +22,11 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/status"
 )
 
 const (
@@ -234,6 +238,31 @@ func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 			*name, _ = finder.Name(*name, "{"+nameHash(*name)+"}")
 		}
 	}
+}
+
+// mostWords bounds the characters of a refusal that are shown to people.
+const mostWords = 80
+
+// wordsOf returns the first words of a refusal without credentials, as one short line; "" if it is a page. Of JSON these
+// are those of its longest text.
+func wordsOf(r *http.Request, head []byte, shown *redact.Finder) string {
+	text := strings.ToValidUTF8(string(head), " ")
+	longest, parts := "", json.NewDecoder(bytes.NewReader(head))
+	for part, err := parts.Token(); err == nil; part, err = parts.Token() {
+		if value, ok := part.(string); ok && strings.Contains(value, " ") && len(value) > len(longest) {
+			longest = value
+		}
+	}
+	words := strings.Fields(strings.Map(status.Printable, cmp.Or(longest, text)))
+	for i, one := range words {
+		words[i] = redact.Path(one, InPlaceOfToken)
+	}
+	text, _ = shown.Name(strings.Join(words, " "), InPlaceOfToken)
+	text, _ = redact.New(credentialsOf(r, mostPeek)...).Name(text, InPlaceOfToken)
+	if strings.HasPrefix(text, "<") {
+		return ""
+	}
+	return shorten.To(mostWords, text)
 }
 
 // leastCredential is the length of the shortest value that is taken for a secret.

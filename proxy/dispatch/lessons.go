@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -209,6 +210,9 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, er
 	}
 	hideTokenInNames(r, &lesson, x.progress.shown)
 	s.apply(x, resp.StatusCode, resp.Header, &lesson, false)
+	if words := wordsOf(r, head, x.progress.shown); words != "" && t.learned.refusal.why != "" {
+		t.learned.refusal.why += fmt.Sprintf(": %d, \"%s\"", resp.StatusCode, words)
+	}
 	return resp
 }
 

@@ -44,7 +44,7 @@ func scopeOfToken(t *tokens.Token) queue.Scope {
 }
 
 // ownPrefix begins the names of the budgets of clients' own credentials.
-const ownPrefix = "own "
+const ownPrefix = "credential "
 
 // fingerprints is random, so that no fingerprint leads back to a credential.
 var fingerprints = maphash.MakeSeed()

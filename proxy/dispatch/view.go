@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/dispatch/robots"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
@@ -116,6 +118,19 @@ func (v *View) Observed() []status.BlockedTime { return v.gate.Observed() }
 
 // Breakers returns the breakers of sites and backends that failed lately.
 func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
+
+// Cooldowns returns the pauses after refusals that go on for so long at least, the longest of each site, without those of the
+// tokens of pools.
+func (v *View) Cooldowns(least time.Duration) []status.Cooldown {
+	longest, now := map[string]status.Cooldown{}, v.clock.Now()
+	v.gate.VisitCooldowns(func(site string, at queue.Scope, until time.Time, why string) {
+		if at.Limit != plans.TokenLimit && why != sitelog.SiteFailed && until.Sub(now) >= least && until.After(longest[site].Until) {
+			longest[site] = status.Cooldown{Site: site, Until: until.UTC(), Why: why, Part: at != queue.Scope{}}
+		}
+	})
+	list := slices.SortedFunc(maps.Values(longest), func(a, b status.Cooldown) int { return cmp.Compare(a.Site, b.Site) })
+	return list[:min(len(list), status.MaxListed)]
+}
 
 // failing returns the sites that answer each request with the same failure: site → the failure.
 func (v *View) failing() map[string]string {
@@ -368,7 +383,7 @@ func (o *Operator) TrySite(site string) error {
 
 // ownPause reports whether abide itself has chosen the length of a pause, by its cause.
 func ownPause(why string) bool {
-	return slices.Contains([]string{sitelog.SiteFailed, refusesAll, refusedUntimed, failureOf(http.StatusForbidden, nil, false)}, why)
+	return strings.HasPrefix(why, refusedUntimed) || slices.Contains([]string{sitelog.SiteFailed, refusesAll, failureOf(http.StatusForbidden, nil, false)}, why)
 }
 
 // DisableToken takes a token out of use until EnableToken.
