@@ -92,6 +92,7 @@ var pauses = map[string]string{
 	"token":    "a pause of all tokens",
 	"no token": "a pause of all tokens",
 	"store":    "the time in which abide stores its counts",
+	"outage":   "an outage or a ban that is over",
 }
 
 // LimitName names for people what the queue calls a limit, with whose it is.

@@ -205,6 +205,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"backends failed":                  {"limit", []func(*Facts){blocked(site, "backend", .5)}, nil},
 		"the operator has paused the site": {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
 
+		"a site was out of order":            {"limit", []func(*Facts){blocked(site, "outage", .5)}, []string{site + ": an outage or a ban that is over has held requests for 50 % of the time, 30 min 00 s of 1 h 00 min", "Look at the site"}},
 		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, second.Limit, .5), limits(second), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},
 		"a limit is above the announced one": {"limit-below-announced", []func(*Facts){blocked(site, "9 requests per 1s", .5), limits(status.Limit{Site: site, Limit: "9 requests per 1s", Amount: 9, Unit: "requests", Window: 1}), announced(five)}, nil},
 		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, second.Limit, .001), limits(second), announced(five)}, nil},

@@ -38,7 +38,7 @@ func busyLimits(f *Facts) (list []status.Advice) {
 // "" where nothing can be said.
 func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	switch {
-	case b.Limit == "retry", b.Limit == "cooldown":
+	case b.Limit == "retry", b.Limit == "cooldown", b.Limit == "outage":
 		return status.LimitName(b.Limit), "Look at the site: the log and abide status say how it refuses or fails."
 	case b.Limit == "token", b.Limit == "no token":
 		return status.LimitName(b.Limit), f.moreTokens(b.Site)

@@ -58,7 +58,7 @@ func (r *Recorder) blockedSince() (list []store.Blocked) {
 		now[blockedKey{one.Site, one.Limit}] = metrics.Sums{one.Seconds, one.Busy}
 	}
 	for of, grown := range r.growth.Since(now) {
-		if grown[0] > 0 {
+		if grown[0]+grown[1] > 0 {
 			list = append(list, store.Blocked{Site: of.site, Limit: of.limit, Held: status.DurationOf(grown[0]), Busy: status.DurationOf(grown[1])})
 		}
 	}

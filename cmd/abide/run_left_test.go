@@ -228,3 +228,25 @@ shows first; echo second >> tokens.csv; shows second; echo now; shows fourth; fo
 		t.Errorf("it ended with %d", code)
 	}
 }
+
+// TestAnOutageThatIsOverIsReported: with its length, by the report of the state file, as by the summary of the run.
+func TestAnOutageThatIsOverIsReported(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if at := time.Since(began); at > 2*time.Second && at < 5*time.Second {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: kept\nbreaker: {failures: 2}\negress: {resolve: {\"api.test:80\": \""+site.Listener.Addr().String()+"\"}}\n")
+	d := launch(t, dir, nil, "run", "--", "sh", "-c", "for n in $(seq 60); do curl -s http://api.test/ && sleep 0.1; done")
+	d.status()
+	if said := d.log.String(); !strings.Contains(said, "api.test answers again after ") {
+		t.Fatalf("there was no outage:\n%s", said)
+	}
+	if report := launch(t, dir, nil, "report"); report.status() != 0 || !regexp.MustCompile(`an outage or a ban that is over +api\.test +0s +[2-9]\.\d+s`).MatchString(report.out.String()) {
+		t.Errorf("the report says\n%s%s", report.out.String(), report.log.String())
+	}
+}

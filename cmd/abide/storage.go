@@ -250,7 +250,7 @@ func (a *program) storeMetrics() status.Store {
 
 // newHistory returns a recorder of what is counted. Tokens and waiting requests are sampled for the console alone.
 func (a *program) newHistory() *history.Recorder {
-	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []status.BlockedTime { return a.proxy.Blocked() }, Log: a.log}
+	o := history.Options{Sites: a.metrics.Sites, Blocked: a.blocked, Log: a.log}
 	if a.admin != nil {
 		o.Tokens, o.Waiting = func() status.Tokens { return a.proxy.Tokens() }, a.waiting
 	}
@@ -258,6 +258,15 @@ func (a *program) newHistory() *history.Recorder {
 		o.File = a.kept.file
 	}
 	return history.New(o)
+}
+
+// blocked tells how long limits have held requests, and how long outages that are over have lasted.
+func (a *program) blocked() []status.BlockedTime {
+	list := a.proxy.Blocked()
+	for site, lasted := range a.proxy.Activity().Outages {
+		list = append(list, status.BlockedTime{Site: site, Limit: "outage", Busy: lasted.Seconds()})
+	}
+	return list
 }
 
 // endings name the ends of requests and tunnels in the log.

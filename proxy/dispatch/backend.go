@@ -249,10 +249,7 @@ func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 	}
 	keys, now := []backends.Key{x.breaker()}, s.clock.Now()
 	if p := x.Snapshot.plans[x.rule]; p != nil && len(p.Backends.Hosts) > 0 {
-		keys = keys[:0]
-		for i := range p.Backends.Hosts {
-			keys = append(keys, breakerOf(x.site, &p.Backends.Hosts[i]))
-		}
+		keys = lists.Map(p.Backends.Hosts, func(b backends.Backend) backends.Key { return breakerOf(x.site, &b) })
 	}
 	key, until := s.FirstOpen(keys, s.rule(), now)
 	if until.IsZero() || until.Sub(now) < patience(x) && s.ComesBack(key, s.rule(), false, now) {

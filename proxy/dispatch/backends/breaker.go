@@ -155,7 +155,7 @@ func (s *Breakers) load(of Key) *breaker {
 func (s *Breakers) make(of Key) *breaker {
 	if s.n.Load() >= mostBreakers {
 		s.known.Range(func(at, value any) bool {
-			if value.(*breaker).closed() {
+			if value.(*breaker).works() {
 				s.forget(at.(Key))
 			}
 			return true
@@ -258,13 +258,12 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (
 	if before.outage && cause == "" {
 		ended = now.Sub(before.since)
 	}
-	began = b.streak.outage && !before.outage
 	if cause == "" && now.Sub(b.streak.latest) >= remembered {
 		if b.streak = (streak{}); b.circuit.failures == 0 && b.circuit.closed() {
 			s.forget(of)
 		}
 	}
-	return began, ended
+	return b.streak.outage && !before.outage, ended
 }
 
 // Streak returns the number of answers in a row that failed alike, and the time since the first of these.
@@ -334,24 +333,18 @@ func (b *breaker) open(now time.Time) time.Time {
 	return b.circuit.open(now)
 }
 
-func (b *breaker) closed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.circuit.closed()
-}
-
 // fewestOpenings is the number of openings from which the log says that an outage goes on, at each power of two.
 const fewestOpenings = 16
 
 // outage returns for how long a site has failed whose breaker has opened least times, or where least is not 0 a larger
 // power of two; else 0.
 func (b *breaker) outage(now time.Time, least int) time.Duration {
-	if b == nil || b.closed() {
+	if b == nil {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := b.circuit.openings; n < least || least > 0 && n&(n-1) != 0 {
+	if n := b.circuit.openings; b.circuit.closed() || n < least || least > 0 && n&(n-1) != 0 {
 		return 0
 	}
 	return now.Sub(b.circuit.began)
@@ -365,7 +358,7 @@ func (b *breaker) begin(now time.Time) (Pass, bool) {
 	return Pass{b, b.circuit.changes, !b.circuit.closed() && b.circuit.openings <= givenUp}, may
 }
 
-// works notes a success, and reports whether the breaker is closed.
+// works forgets the failures of a breaker that is closed, and reports whether it is.
 func (b *breaker) works() (closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
