@@ -26,9 +26,9 @@ const (
 	// mostShare bounds the share of the requests that noise is said to refuse: mostBeside where answers have shown a limit,
 	// of one route, maybe. Rows are judged by usualShare at most, and leastShare is so little that it is none.
 	mostShare, mostBeside, usualShare, leastShare = 0.5, 0.15, 0.35, 0.001
-	// mostLost is the part of the time that the search for a limit may cost before the limit is proved, beyond leastLost
-	// seconds, where no more than a bearable share of the requests was refused.
-	mostLost, leastLost, bearable = 0.2, 8, 0.02
+	// mostLost is the part of the time that the search for a limit may cost, beyond leastLost seconds, where the answers do not
+	// speak for one.
+	mostLost, leastLost = 0.2, 5
 	// remembered is the number of refusals to be expected after which the share is measured again.
 	remembered = 16
 )
@@ -209,11 +209,11 @@ func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
 	return against || random
 }
 
-// tooSlow reports whether clients that pause for a second after each refusal would have been so much faster that the search for a
-// limit does not go on at its rate: it is not proved.
+// tooSlow reports whether the search for a limit does not go on at its rate: clients that pause for a second after each refusal would
+// have been so much faster, and the answers do not speak for a limit, or speak clearly for noise where they have proved one.
 func (p *HiddenRate) tooSlow(v int64) bool {
 	n := &p.noise
-	if n.proved && n.odds < noisy || n.share > 0 || n.all.refused < heads || n.all.likely() > bearable || p.before.rate == 0 || p.search.rate == 0 || p.search.pooled || p.windowed || p.search.from == blocked {
+	if !n.possible() || n.odds < 0 || n.proved && n.odds < noisy || p.search.pooled || p.windowed {
 		return false
 	}
 	took := secondsOf(v - p.made - p.search.idle)

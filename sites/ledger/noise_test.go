@@ -27,38 +27,44 @@ func TestRefusalsAtRandomAreToldFromALimit(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0, 0.01, 0.05, 0.3} {
 		for _, limited := range []bool{false, true} {
-			dice := dice(5)
-			o := random{share: share, next: dice.Float64}
-			if limited {
-				o.origin = &drip{limit: 20, rate: 5}
-			}
-			p := NewHiddenRate(History{})
-			s := run{origin: o, meter: p, flying: 8, fastest: .045, slowest: .055, length: 1000, random: dice}
-			s.hear = func(now, sent time.Time, r reply) {
-				if r.refused {
-					p.Refused(now, Refusal{Sent: sent})
+			served, refused, wrongly := 0, 0, false
+			const crawls, length = 4, 500.
+			for seed := range uint64(crawls) {
+				dice := dice(3 + seed)
+				o := random{share: share, next: dice.Float64}
+				if limited {
+					o.origin = &drip{limit: 20, rate: 5}
 				}
-			}
-			r := s.do()
-			served := 0
-			for _, at := range r.times {
-				if at > s.length/2 {
-					served++
+				p := NewHiddenRate(History{})
+				s := run{origin: o, meter: p, flying: 8, fastest: .045, slowest: .055, length: length, random: dice}
+				s.hear = func(now, sent time.Time, r reply) {
+					if r.refused {
+						p.Refused(now, Refusal{Sent: sent})
+					}
 				}
+				r := s.do()
+				for _, at := range r.times {
+					if at > length/2 {
+						served++
+					}
+				}
+				refused += r.refused
+				wrongly = wrongly || share == 0 && p.Found(seconds(length)).AtRandom > 0
 			}
 			most := 160 * (1 - share) // eight at once, of which each takes 50 ms
 			if limited {
 				most = 5
 			}
-			t.Logf("%g %% at random, a limit %v: %.2f of what is possible, %d refused, found %+v", 100*share, limited, float64(served)/(most*s.length/2), r.refused, p.Found(seconds(s.length)))
+			most *= crawls * length / 2
+			t.Logf("%g %% at random, a limit %v: %.2f of what is possible, %d refused", 100*share, limited, float64(served)/most, refused)
 			part := 0.5
 			if share > 0.1 {
 				part = 0.1
 			}
-			if least := part * most * s.length / 2; float64(served) < least {
+			if least := part * most; float64(served) < least {
 				t.Errorf("%g %% at random, a limit %v: %d served in the second half, and at least %.0f are expected", 100*share, limited, served, least)
 			}
-			if share == 0 && p.Found(seconds(s.length)).AtRandom > 0 {
+			if wrongly {
 				t.Errorf("refusals of a limit, %v, are taken for noise", limited)
 			}
 		}
