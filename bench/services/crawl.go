@@ -47,6 +47,7 @@ type run struct {
 	errors int // of these, with an answer that is no success
 	end    time.Time
 	failed []string // the first of these
+	seed   uint64   // of the pauses of abide
 }
 
 // result is what came of a run.
@@ -208,7 +209,7 @@ func (r *run) dispatcher() (*dispatch.Dispatcher, error) {
 	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	return dispatch.New(dispatch.Options{Policy: p, Metrics: metrics.New(100), Log: log, Clock: r.clock})
+	return dispatch.New(dispatch.Options{Policy: p, Metrics: metrics.New(100), Log: log, Clock: r.clock, Jitter: rand.New(rand.NewPCG(r.seed, uint64(r.clients))).Float64})
 }
 
 // result is what came of the run.

@@ -30,7 +30,7 @@ func (k *kitKind) virtualRun(clients, number int) *run {
 	c, kind := setting{clients: clients, tokens: max(k.tokens, 1)}, *k
 	kind.seed = uint64(number)
 	r := newRunAt(&kind.service, c, start.Add(time.Duration(number)*377*time.Millisecond))
-	r.kind, r.random = &kind, rand.New(rand.NewPCG(uint64(clients), uint64(number)))
+	r.kind, r.seed, r.random = &kind, uint64(number), rand.New(rand.NewPCG(uint64(clients), uint64(number)))
 	return r
 }
 

@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -50,7 +51,8 @@ type Options struct {
 	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
 	Keeping Keeping                          // the zero value stores and shares nothing
 
-	Clock clock.Clock // nil: the computer's
+	Clock  clock.Clock    // nil: the computer's
+	Jitter func() float64 // numbers from 0 to 1; nil: random ones
 	// Upstream changes what reaches sites; nil changes nothing.
 	Upstream func(*upstream.Transport) http.RoundTripper
 
@@ -88,10 +90,7 @@ type Dispatcher struct {
 
 // New prepares a dispatcher; it starts nothing.
 func New(o Options) (*Dispatcher, error) {
-	now := o.Clock
-	if now == nil {
-		now = clock.System
-	}
+	now := cmp.Or(o.Clock, clock.System)
 	s := &Dispatcher{metrics: o.Metrics, log: o.Log, clock: now, activity: sitelog.New(o.Log), admission: &admission{}, ended: o.Ended}
 	s.robots = robots.New(s.sendOwn, func(t policy.Target) string { return s.Policy().Match(t).Site }, o.Log)
 	s.gate = queue.NewGateWithClock(now, boundsOf(o.Policy), hooks{s.admission})
@@ -111,6 +110,9 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	s.bytes.wake = s.housekeeper.wake
 	s.connect()
+	if o.Jitter != nil {
+		s.lessons.jitter = o.Jitter
+	}
 	if err := s.storage.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {
 		return nil, err
 	}
@@ -130,7 +132,7 @@ func (s *Dispatcher) connect() {
 		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,
 		activity: s.activity, clock: s.clock, log: s.log, wake: s.housekeeper.wake,
 	}
-	s.lessons = &lessons{gate: s.gate, breakers: breakers, activity: s.activity, log: s.log, denials: &sitelog.LineLimit{Every: time.Minute}}
+	s.lessons = &lessons{gate: s.gate, breakers: breakers, activity: s.activity, log: s.log, denials: &sitelog.LineLimit{Every: time.Minute}, jitter: rand.Float64}
 	s.coalescing.Log, s.coalescing.send, s.coalescing.finish = s.log, s.sendUntilDone, s.End
 }
 

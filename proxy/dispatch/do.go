@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 
 	"github.com/abide-proxy/abide/limit"
@@ -75,7 +74,7 @@ func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response,
 	for {
 		resp, err := s.send(x, r)
 		hideToken(resp, x.progress.shown)
-		resp, v := s.learnAndJudge(x, r, resp, err, rand.Float64())
+		resp, v := s.learnAndJudge(x, r, resp, err)
 		if !v.again {
 			return s.result(x, resp, err)
 		}
@@ -86,12 +85,12 @@ func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response,
 }
 
 // learnAndJudge learns from the answer to an attempt, and decides whether there is another
-// attempt. If there is, the answer is closed. jitter is a number from 0 to 1.
-func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Response, err error, jitter float64) (*http.Response, verdict) {
+// attempt. If there is, the answer is closed.
+func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Response, err error) (*http.Response, verdict) {
 	resp = s.lessons.learnFrom(x, r, resp, err)
 	a := x.attempt(r, resp, err)
 	a.comesBack = x.progress.pass.Probes() || s.admission.breakers.ComesBack(x.breaker(), s.admission.breakers.rule(), unsent(err), x.answered)
-	v := judge(x.Snapshot.policy.Retry, a, x.answered, jitter)
+	v := judge(x.Snapshot.policy.Retry, a, x.answered, s.lessons.jitter())
 	v = s.lessons.judgeToken(x, r, resp, v)
 	v = s.lessons.probe(x, r, resp, v)
 	v = s.lessons.tellAll(x, statusOf(resp), err, v)

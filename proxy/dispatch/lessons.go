@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
@@ -29,6 +28,7 @@ type lessons struct {
 	activity *sitelog.Log
 	log      *logrus.Logger
 	denials  *sitelog.LineLimit // of the lines about denied tokens
+	jitter   func() float64     // numbers from 0 to 1
 }
 
 // tellAll tells the queue, the breaker and the load of the backend how an attempt ended. If
@@ -340,7 +340,7 @@ func (s *lessons) blocked(x *Request, r *http.Request, resp *http.Response) verd
 	until := s.blame(x, &a, &routes.Learned{})
 	if t.learned.masked {
 		t.learned.refusal.refused = true
-		return judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, rand.Float64())
+		return judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, s.jitter())
 	}
 	return verdict{refused: true, again: true, reason: "refused", until: until, why: refusesAll}
 }

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/http"
 
 	"github.com/abide-proxy/abide/limit/queue"
@@ -159,7 +158,7 @@ func (p *virtualRequest) wait(again queue.Retry) {
 // answered learns from an answer, and ends the request or sends it again.
 func (p *virtualRequest) answered(resp *http.Response, err error) {
 	p.of.endAttempt(p.x)
-	resp, v := p.of.learnAndJudge(p.x, p.r, resp, err, rand.Float64())
+	resp, v := p.of.learnAndJudge(p.x, p.r, resp, err)
 	if v.again {
 		p.reason = v.reason
 		p.wait(p.of.admission.retryOf(p.x, v))

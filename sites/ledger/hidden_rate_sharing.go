@@ -57,7 +57,7 @@ type other struct {
 // Share makes the limit one of all instances. If found, the known limit is already that of all. Otherwise what is known is
 // of one of so many instances, assumed to be alike.
 func (p *HiddenRate) Share(self string, found bool, instances int) {
-	p.sharing.on, p.sharing.self = true, self
+	p.sharing.on, p.sharing.self, p.sharing.others = true, self, map[string]other{}
 	if !found {
 		p.search.rate = min(p.search.rate*float64(max(instances, 1)), maxRate)
 		p.search.full *= float64(max(instances, 1))
@@ -140,9 +140,6 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 	v, s := p.at(now), &p.sharing
 	if !s.on || !(u.Rate >= 0 && u.Rate <= maxRate) || u.Accepted < 0 {
 		return
-	}
-	if s.others == nil {
-		s.others = map[string]other{}
 	}
 	was, known := s.others[instance]
 	if !known {

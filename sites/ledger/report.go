@@ -27,15 +27,11 @@ func (l *Ledger) Report(now time.Time) (WindowReport, bool) {
 	if !l.reportsToOthers() || w.reset <= v || w.lowestLeftAt == 0 || w.limitGuessed || a.limit <= 0 {
 		return WindowReport{}, false
 	}
-	number := int64(0)
+	t := WindowReport{Limit: whole(a.limit), Used: max(whole(a.limit-w.lowestLeft), 0), Reset: l.clock.Time(now, w.reset), Window: time.Duration(w.period)}
 	if l.sharing.number != 0 {
-		number = l.sharing.numbering.present(v, w)
+		t.Number = l.sharing.numbering.present(v, w)
 	}
-	return WindowReport{
-		Number: number,
-		Limit:  whole(a.limit), Used: max(whole(a.limit-w.lowestLeft), 0), Reset: l.clock.Time(now, w.reset),
-		Window: time.Duration(w.period),
-	}, true
+	return t, true
 }
 
 // reportsToOthers reports whether announcements are the same for all instances.
@@ -171,10 +167,7 @@ func (l *Ledger) Status(now time.Time) Status {
 		s.State = "unknown"
 	case v < l.refusals.until:
 		s.State = "spent"
-		s.Remaining = min(s.Remaining, 0)
-		if s.Reset.IsZero() {
-			s.Reset = l.clock.Time(now, l.refusals.until)
-		}
+		s.Remaining, s.Reset = min(s.Remaining, 0), cmp.Or(s.Reset, l.clock.Time(now, l.refusals.until))
 	case l.free(v):
 	case l.probe.active:
 		s.State = "probing"
