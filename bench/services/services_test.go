@@ -73,6 +73,24 @@ func serviceOf(t *testing.T, name string) *service {
 	return nil
 }
 
+// TestALimitInFlightIsFoundWhateverThePausesAre: the order of requests in flight depends on the pauses after refusals, which are
+// random.
+func TestALimitInFlightIsFoundWhateverThePausesAre(t *testing.T) {
+	t.Parallel()
+	s, c := serviceOf(t, "5 in flight, without a word"), setting{clients: 8, tokens: 1}
+	goal := s.goalOf(c.tokens)
+	inParallel(60, func(seed int) {
+		r := newRun(s, c)
+		r.seed = uint64(seed)
+		result, err := r.abide()
+		if err != nil {
+			t.Error(err)
+		} else if result.early > goal.early || result.late > goal.late(s.requests) {
+			t.Errorf("pauses %d: %d refused until the limit was found, and %d after that", seed, result.early, result.late)
+		}
+	})
+}
+
 func TestEachServiceIsCrawledAsFastAsItAllows(t *testing.T) {
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {

@@ -167,8 +167,8 @@ func (a *allowance) resize(h *announcement) {
 		} else {
 			a.level = max(size-a.cost.each*float64(a.flights.unanswered()), -float64(maxAmount))
 		}
-		a.limit = size
-		a.cost.reset()
+		a.limit, a.cost.set = size, false
+		a.cost.decreases.interrupt()
 	}
 	if h.period > 0 {
 		a.window.period, a.window.lengthAnnounced = h.period, true

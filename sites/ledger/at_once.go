@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -25,6 +26,9 @@ type atOnce struct {
 	tried   bool  // the limit is a try
 	latency int64 // mean time of an answer
 	sent    int64 // the last request
+	least   int64 // in flight with a request that was refused at random, maybe
+
+	refusals, all, fewer float64 // since then; successes since, and those of them with fewer in flight
 }
 
 // flying is a request in flight.
@@ -35,6 +39,9 @@ const (
 	latestTry    = 1 << 15 // and at most
 	nextTry      = 16      // successes before more are tried after a try that succeeded
 	spacingShare = 0.9     // of the time of an answer, over which requests are spaced
+	leastExcused = 3       // refusals tell whether they come at random
+	mostExcused  = 16      // of them are remembered
+	noChance     = 5       // logarithm of how unlikely it is that they do
 )
 
 // take notes a request.
@@ -49,13 +56,6 @@ func (a *atOnce) next() int64 {
 		return 0
 	}
 	return a.sent + int64(spacingShare*float64(a.latency)/float64(a.limit))
-}
-
-// took notes the time of an answer.
-func (a *atOnce) took(d int64) {
-	d = min(max(d, 1), minute)
-	a.latency = cmp.Or(a.latency, d)
-	a.latency += (d - a.latency) / 8
 }
 
 // end removes a request, and returns the number in flight with it when it was sent; 0 if it is
@@ -94,15 +94,34 @@ func (a *atOnce) refused(level int64) {
 	}
 	a.tried, a.served = false, 0
 	a.after = min(firstTry<<(2*a.fails), latestTry)
-	if next := max(level-1, 1); a.limit == 0 || next < a.limit {
-		a.limit = next
-	}
+	a.limit = min(cmp.Or(a.limit, level), max(level-1, 1))
 	a.highest = min(a.highest, a.limit)
+}
+
+// excused takes a refusal that may have come at random. It limits the number in flight if chance hardly explains that all
+// such refusals came with many in flight, and none with fewer.
+func (a *atOnce) excused(level int64) {
+	if a.least == 0 || level < a.least {
+		a.least, a.refusals, a.fewer, a.all = level, 0, 0, 0
+		return
+	}
+	if a.refusals++; a.refusals > mostExcused {
+		a.refusals, a.fewer, a.all = a.refusals/2, a.fewer/2, a.all/2
+	}
+	if !a.ruled && a.refusals >= leastExcused && a.refusals*math.Log(a.all/max(a.all-a.fewer, 1)) > noChance {
+		a.refused(a.least)
+	}
 }
 
 // succeeded counts a success of a request that was sent with so many in flight, and tries more
 // after many of them.
-func (a *atOnce) succeeded(level int64) {
+func (a *atOnce) succeeded(level, took int64) {
+	took = min(max(took, 1), minute)
+	a.latency = cmp.Or(a.latency, took)
+	a.latency += (took - a.latency) / 8
+	if a.all++; level < a.least {
+		a.fewer++
+	}
 	a.highest, a.most, a.before = max(a.highest, min(level, a.most)), max(a.most, level), a.limit
 	if a.limit == 0 || level < a.limit {
 		return

@@ -36,11 +36,6 @@ func (c *cost) forget() {
 	c.decreases.next()
 }
 
-func (c *cost) reset() {
-	c.set = false
-	c.decreases.interrupt()
-}
-
 // begin restarts the estimate.
 func (c *cost) begin() { c.set, c.count, c.alike, c.contradictions = false, 0, 0, 0 }
 

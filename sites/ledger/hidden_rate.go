@@ -127,15 +127,16 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		p.before = flow{rate: flying / secondsOf(v-sent), flying: flying, accepted: p.search.total}
 	}
 	first := p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
+	level := p.atOnce.level(sent)
+	if level == 0 || sent-p.made < unknownFlights {
+		level = max(level, r.Level) // others are in flight that did not take from this meter
+	}
 	if until-v < shortestNamed && (first || against && p.search.from == compared) {
 		if p.noise.all.refused == 1 {
 			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: sent, total: p.search.total, idle: p.search.idle})
 		}
+		p.atOnce.excused(level)
 		return now, true // the next request tells whether that was a limit
-	}
-	level := p.atOnce.level(sent)
-	if level == 0 || sent-p.made < unknownFlights {
-		level = max(level, r.Level) // others are in flight that did not take from this meter
 	}
 	switch {
 	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
@@ -356,8 +357,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	p.lastUsed = v
 	at := p.clock.On(taken)
 	level := p.atOnce.end(at)
-	probe := at == p.stop.probeSent
-	if probe {
+	if at == p.stop.probeSent {
 		p.stop.probeSent = 0
 	}
 	if o != limit.Success {
@@ -370,8 +370,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	p.answered(at)
 	against := p.doubt(now, at)
 	p.hurries = p.tooSlow(v)
-	p.atOnce.took(v - at)
-	p.atOnce.succeeded(level)
+	p.atOnce.succeeded(level, v-at)
 	switch {
 	case at < p.stop.rateSince && (p.stop.active || p.search.rate == 0):
 		p.succeededBefore(v)

@@ -168,9 +168,6 @@ func (p *phase) close(r *reading) {
 	}
 }
 
-// fullSecond rounds a time up to a second.
-func fullSecond(v int64) int64 { return v + (second-v%second)%second }
-
 // known returns the end of the window by its announcement; at most by, the end without a phase.
 func (p *phase) known(by int64) span {
 	skew, round := span{-maxSkewLeft, maxSkewLeft}, span{-p.present.step, p.present.step}
@@ -351,7 +348,7 @@ func (p *phase) likely() [3]int64 {
 		skew = p.skew.span.low + (p.skew.span.high-p.skew.span.low)/2
 	}
 	length := p.present.announced.high + skew - p.present.opening.high
-	length = fullSecond(length)
+	length += (second - length%second) % second
 	if n := length / second; slices.Contains(usualWindows[:], n-1) && !slices.Contains(usualWindows[:], n) {
 		return [3]int64{length - second, length, length + second}
 	}
