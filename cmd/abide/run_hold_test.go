@@ -186,7 +186,7 @@ func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
 	s.outages, s.raise = map[string]time.Duration{"a.test": 30 * time.Second}, "More requests would tell."
-	want = "abide   1 request to 1 site in 1m0s\nfailed  a.test answers again after 30s\nheld    1 request, 38s: a.test failed\n"
+	want = "abide   1 request to 1 site in 1m0s\nfailed  a.test let no request succeed for 30s\nheld    1 request, 38s: a.test failed\n"
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}

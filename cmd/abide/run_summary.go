@@ -251,7 +251,7 @@ func (s *summary) table(w io.Writer) {
 		}
 	}
 	why := func(b status.Breaker) string { return b.Name() + " failed: " + b.Why }
-	over := func(at string) string { return at + " answers again after " + sitelog.InSeconds(s.outages[at]) }
+	over := func(at string) string { return at + " let no request succeed for " + sitelog.InSeconds(s.outages[at]) }
 	spent := func(l status.Announced) string {
 		return l.Site + ": " + l.Label() + ", all used" + sitelog.Until(s.ended, l.Reset)
 	}
