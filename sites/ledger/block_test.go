@@ -36,4 +36,7 @@ func TestASecondBanShowsTheWindow(t *testing.T) {
 	if bans != 2 || rate < 2.5 {
 		t.Errorf("%d bans, and %.1f a second where 4 are allowed", bans, rate)
 	}
+	if f := p.Found(now); f.Limit == 0 || !f.SoFar {
+		t.Errorf("%+v: a higher rate was never tried", f)
+	}
 }

@@ -196,7 +196,7 @@ type Found struct {
 	Limit    int64         // requests in a window, or in flight if there is no window; 0: not known
 	Window   time.Duration // 0: the limit is of requests in flight
 	Left     int64         // -1: not known
-	SoFar    bool          // no rate has held, or a higher one is searched; of requests in flight: one more was never refused
+	SoFar    bool          // no rate has held, a higher one is searched, or none is tried after a block; of requests in flight: one more was never refused
 	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
 }
 
@@ -207,7 +207,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 	p.at(now)
 	f := Found{Left: -1, AtRandom: p.noise.share}
 	rate := p.search.rate
-	if f.SoFar = rate > 0 && (p.search.good == 0 || p.search.searches()); f.SoFar && p.search.good > 0 {
+	if f.SoFar = rate > 0 && (p.search.good == 0 || p.search.searches() || p.search.fails == mostFails); f.SoFar && p.search.good > 0 {
 		rate = p.search.good
 	}
 	inFlight := f.SoFar && p.atOnce.limit > 0 && 2*p.search.rate*secondsOf(p.atOnce.latency) >= float64(p.atOnce.limit)
