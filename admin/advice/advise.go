@@ -69,8 +69,7 @@ func (f *Facts) cooldown(site string) (text, change string) {
 	if i < 0 {
 		return "", ""
 	}
-	until := clock(f.Cooldowns[i].Until, f.Now)
-	return f.Cooldowns[i].Text(), "It is asked again at " + until + " UTC: until then, send fewer requests in all, or get a larger limit."
+	return f.Cooldowns[i].Text(), "It is asked again at " + clock(f.Cooldowns[i].Until, f.Now) + " UTC: until then, send fewer requests in all, or get a larger limit."
 }
 
 // broken reports whether a site does not work.

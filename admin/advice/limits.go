@@ -148,7 +148,7 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 	case found == "":
 		return fmt.Sprintf("%s refused requests, and no limit is known that explains it: more requests will tell whether it has one, or refuses some at random.", site)
 	case limits[0].SoFar:
-		return fmt.Sprintf("%s accepts %s, or refuses some requests at random: more requests will tell which.", site, found+of)
+		return fmt.Sprintf("%s accepts %s: it may accept more, or refuse some requests at random.", site, found+of)
 	case f.usable(f.Pools[site]) == 0:
 		return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found+of)
 	}

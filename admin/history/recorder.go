@@ -62,19 +62,15 @@ type Recorder struct {
 
 // New is a Recorder that has counted nothing.
 func New(o Options) *Recorder {
-	if o.Sites == nil {
-		o.Sites = func() []metrics.SiteCount { return nil }
-	}
-	if o.Blocked == nil {
-		o.Blocked = func() []status.BlockedTime { return nil }
-	}
-	if o.Tokens == nil {
-		o.Tokens = func() (none status.Tokens) { return none }
-	}
-	if o.Waiting == nil {
-		o.Waiting = func() int { return 0 }
-	}
 	return &Recorder{options: o, began: time.Now(), rings: rings{sites: map[string]*course{}, tokens: map[TokenKey]*timeline{}}}
+}
+
+// answer calls one of the functions of Options, which may be nil.
+func answer[T any](f func() T) (v T) {
+	if f != nil {
+		v = f()
+	}
+	return v
 }
 
 // Count adds requests of a client. It is quick.
@@ -168,10 +164,10 @@ func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Dur
 
 // Take takes a sample. Those of tokens take a fiftieth of the time at most, but there is one in each Step.
 func (r *Recorder) Take(now time.Time) {
-	due, began, waiting := now.UnixNano() >= r.tokensAt.Load(), time.Now(), r.options.Waiting()
+	due, began, waiting := now.UnixNano() >= r.tokensAt.Load(), time.Now(), answer(r.options.Waiting)
 	var tokens status.Tokens
 	if due {
-		tokens = r.options.Tokens()
+		tokens = answer(r.options.Tokens)
 		r.tokensAt.Store(now.Add(min(50*time.Since(began), Step/2)).UnixNano())
 	}
 	r.mu.Lock()
@@ -185,7 +181,7 @@ func (r *Recorder) Take(now time.Time) {
 
 // takeSites adds what was counted of sites since the last call. Most of that is of the half a second before.
 func (r *Recorder) takeSites(now time.Time) {
-	grown := r.tally.since(r.options.Sites())
+	grown := r.tally.since(answer(r.options.Sites))
 	r.rings.takeSites(now.Add(-time.Second/2), r.tally.seen, grown)
 	r.counted.add(store.History{Traffic: grown})
 }

@@ -54,7 +54,7 @@ type blockedKey struct{ site, limit string }
 // blockedSince returns how long limits have held requests since the last call.
 func (r *Recorder) blockedSince() (list []store.Blocked) {
 	now := map[blockedKey]metrics.Sums{}
-	for _, one := range r.options.Blocked() {
+	for _, one := range answer(r.options.Blocked) {
 		now[blockedKey{one.Site, one.Limit}] = metrics.Sums{one.Seconds, one.Busy}
 	}
 	for of, grown := range r.growth.Since(now) {

@@ -176,7 +176,7 @@ denied   carol of p (402: no credit): replace each or remove it from its pool
 func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 	h := sitelog.HeldTime{Site: "a.test", Limit: "cooldown", Requests: 1, Total: 38 * time.Second, Longest: 38 * time.Second}
 	s := summary{took: time.Minute, requests: 1, sites: 1, held: []sitelog.HeldTime{h}, broken: []status.Breaker{{Site: "a.test", Why: "the host name does not resolve"}}}
-	want := "abide   1 request to 1 site in 1m0s\nfailed  a.test failed: the host name does not resolve\nheld    1 request, 38s: a.test failed\n"
+	want := "abide   1 request to 1 site in 1m0s\nfailed  a.test failed: the host name does not resolve\nheld    1 request, 38s: a.test let no request succeed\n"
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
@@ -186,7 +186,7 @@ func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
 	s.outages, s.raise = map[string]time.Duration{"a.test": 30 * time.Second}, "More requests would tell."
-	want = "abide   1 request to 1 site in 1m0s\nfailed  a.test let no request succeed for 30s\nheld    1 request, 38s: a.test failed\n"
+	want = "abide   1 request to 1 site in 1m0s\nfailed  a.test let no request succeed for 30s\nheld    1 request, 38s: a.test let no request succeed\n"
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}

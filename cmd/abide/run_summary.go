@@ -260,7 +260,12 @@ func (s *summary) table(w io.Writer) {
 		return c.Site + ": " + c.Text() + "," + sitelog.Until(s.ended, c.Until)
 	}
 	rows("failed", slices.Concat(s.failures.Sentences("the command"), named(s.spent, shownLimits, spent), named(long, shownLimits, pause), named(s.broken, shownLimits, why), named(slices.Sorted(maps.Keys(s.outages)), shownLimits, over)))
-	held := lists.Map(s.held, func(h sitelog.HeldTime) string {
+	told := map[string]int{} // :: why requests were held → the times; the pauses of an outage are one row
+	causes := slices.DeleteFunc(slices.Clone(s.held), func(h sitelog.HeldTime) bool {
+		told[s.heldFor(h)]++
+		return told[s.heldFor(h)] > 1
+	})
+	held := lists.Map(causes, func(h sitelog.HeldTime) string {
 		times := sitelog.InSeconds(h.Longest)
 		if h.Requests > 1 {
 			times = fmt.Sprintf("%s each on average, the longest %s", sitelog.InSeconds(h.Total/time.Duration(h.Requests)), times)
@@ -289,7 +294,7 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	case h.Limit == "":
 		return h.Site + " (the command did not wait for it)"
 	case s.failed(h) && (h.Limit == "cooldown" || h.Limit == "retry"):
-		return h.Site + " failed"
+		return h.Site + " let no request succeed"
 	}
 	if text := s.sources[[2]string{h.Site, h.Limit}].text; text != "" {
 		return h.Site + ", " + text
@@ -308,9 +313,10 @@ func (s *summary) pause(h sitelog.HeldTime) *status.Cooldown {
 	return lists.Find(s.pauses, func(c *status.Cooldown) bool { return c.Site == h.Site && h.Limit == "cooldown" })
 }
 
-// failed reports whether a site is left alone, fails each request, or has paused requests in an outage that is over.
+// failed reports whether a site is left alone, fails each request, or has paused requests in an outage that is over: for
+// about as long as that lasted.
 func (s *summary) failed(h sitelog.HeldTime) bool {
-	return s.outages[h.Site] > 0 && (h.Limit == "cooldown" || h.Limit == "retry") || slices.ContainsFunc(s.broken, func(b status.Breaker) bool { return b.Site == h.Site })
+	return s.outages[h.Site] > h.Longest*3/4 && (h.Limit == "cooldown" || h.Limit == "retry") || slices.ContainsFunc(s.broken, func(b status.Breaker) bool { return b.Site == h.Site })
 }
 
 // named names the first of all, and counts those that are too many to be named.
