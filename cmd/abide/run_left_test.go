@@ -158,6 +158,19 @@ func TestAQuotaWithoutAnAnnouncementIsNamed(t *testing.T) {
 	}
 }
 
+// TestManyShortHoldsAreTold: those of a crawl with one client that is as fast as a limit allows.
+func TestManyShortHoldsAreTold(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.NotFoundHandler())
+	defer site.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "sites: [{host: api.test, limits: [{requests: 2, per: 1s, as: paced}]}]\negress: {resolve: {\"api.test:80\": \""+site.Listener.Addr().String()+"\"}}\n")
+	d := launch(t, dir, nil, "run", "--", "sh", "-c", "curl -s $(printf 'http://api.test/%d ' $(seq 12))")
+	if d.status(); !strings.Contains(d.log.String(), ": api.test, limit: 2 requests per 1s") {
+		t.Errorf("the summary is\n%s", d.log.String())
+	}
+}
+
 // TestALongHoldSaysHowItsLimitBecameKnown: at its begin.
 func TestALongHoldSaysHowItsLimitBecameKnown(t *testing.T) {
 	dir := t.TempDir()

@@ -136,7 +136,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	s.spent = slices.DeleteFunc(a.proxy.Learned(), func(l status.Announced) bool {
 		return l.Remaining != 0 || l.Reset.Sub(s.ended) < shortHold || !slices.ContainsFunc(s.failures.Codes[l.Site], func(c status.CodeCount) bool { return c.Reason == status.ByAbide+"wait" })
 	})
-	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold || ofBrowser(h.Site) })
+	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold && h.Total < took/2 || ofBrowser(h.Site) })
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 	}
@@ -331,7 +331,7 @@ func named[T any](all []T, most int, text func(T) string) []string {
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
-	if len(s.held) == 0 || s.held[0].Longest < shortHold || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) || s.pause(s.held[0]) != nil {
+	if len(s.held) == 0 || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) || s.pause(s.held[0]) != nil {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

@@ -246,18 +246,17 @@ const mostWords = 80
 // wordsOf returns the first words of a refusal without credentials, as one short line; "" if it is a page. Of JSON these
 // are those of its longest text.
 func wordsOf(r *http.Request, head []byte, shown *redact.Finder) string {
-	text := strings.ToValidUTF8(string(head), " ")
 	longest, parts := "", json.NewDecoder(bytes.NewReader(head))
 	for part, err := parts.Token(); err == nil; part, err = parts.Token() {
 		if value, ok := part.(string); ok && strings.Contains(value, " ") && len(value) > len(longest) {
 			longest = value
 		}
 	}
-	words := strings.Fields(strings.Map(status.Printable, cmp.Or(longest, text)))
+	words := strings.Fields(strings.Map(status.Printable, cmp.Or(longest, strings.ToValidUTF8(string(head), " "))))
 	for i, one := range words {
 		words[i] = redact.Path(one, InPlaceOfToken)
 	}
-	text, _ = shown.Name(strings.Join(words, " "), InPlaceOfToken)
+	text, _ := shown.Name(strings.Join(words, " "), InPlaceOfToken)
 	text, _ = redact.New(credentialsOf(r, mostPeek)...).Name(text, InPlaceOfToken)
 	if strings.HasPrefix(text, "<") {
 		return ""

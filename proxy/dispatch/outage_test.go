@@ -40,7 +40,7 @@ func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
 			t.Errorf("%d requests to a site that is down", asked)
 		}
 		began := time.Now()
-		a := w.Get("http://site.test/new")
+		a := w.Get("http://site.test/new", "Abide-Max-Wait", "0s")
 		if a.Status != 503 || a.Header.Get("Retry-After") == "" || time.Since(began) > time.Second || w.Asked.Load() != asked {
 			t.Errorf("a new request: %d after %v: %v %s", a.Status, time.Since(began), a.Header, a.Body)
 		}
@@ -81,6 +81,32 @@ func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
 			t.Errorf("the log says %d times that the site answers again", again)
 		}
 	})
+}
+
+// TestAnOutageFromTheStartLosesLittle: what comes while the site is left alone waits like what has failed, until the site is
+// given up. With one client, two requests use up their attempts before the site is left alone.
+func TestAnOutageFromTheStartLosesLittle(t *testing.T) {
+	for clients, lost := range map[int]int{1: 2, 8: 0, 32: 0} {
+		run(t, func(rw http.ResponseWriter, _ *http.Request) {
+			if time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) < 20*time.Second {
+				rw.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}, "", func(w rig) {
+			var left, failed atomic.Int64
+			left.Store(200)
+			w.requestTogether(clients, func(int) (last result) {
+				for left.Add(-1) >= 0 {
+					if last = w.Get("http://site.test/"); last.Status != http.StatusOK {
+						failed.Add(1)
+					}
+				}
+				return last
+			})
+			if took := time.Since(w.Began); int(failed.Load()) > lost || took > 40*time.Second {
+				t.Errorf("%d clients: %d of 200 requests failed in %v", clients, failed.Load(), took)
+			}
+		})
+	}
 }
 
 // TestALongOutageIsSaidAgain: at growing intervals, with what waits, and when it is over.

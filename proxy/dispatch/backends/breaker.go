@@ -112,8 +112,8 @@ func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (firs
 // come back, in pauses of its breaker.
 const outage = 5
 
-// ComesBack reports whether a site, or a backend, that fails is expected to come back soon: it has
-// answered before, and has not failed for long. unreached: no connection was made, so the failure is not the request's.
+// ComesBack reports whether a site, or a backend, that fails is expected to come back soon: it has not failed for long, and
+// for less time where it has never answered. unreached: no connection was made, so the failure is not the request's.
 func (s *Breakers) ComesBack(of Key, rule policy.Breaker, unreached bool, now time.Time) bool {
 	b := s.find(of, rule)
 	if b == nil {
@@ -121,7 +121,8 @@ func (s *Breakers) ComesBack(of Key, rule policy.Breaker, unreached bool, now ti
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.answered && (unreached || !b.circuit.closed()) && now.Sub(b.circuit.began) < outage*rule.Pause
+	soon := b.answered && now.Sub(b.circuit.began) < outage*rule.Pause || !b.answered && of.Backend == "" && b.circuit.openings <= givenUp
+	return soon && (b.answered && unreached || !b.circuit.closed())
 }
 
 // givenUp is the number of openings, in 40 seconds, after which a site that has never answered is given up.
