@@ -22,6 +22,7 @@ type announcement struct {
 	dated       bool    // the response told the server's time
 	skew        int64   // local clock − server's clock, at most
 	roundTrip   int64   // time from the request to its response
+	renewed     bool    // all units are back, and a later end is announced
 }
 
 // reading is one response about a limit.

@@ -154,7 +154,7 @@ func (p *phase) close(r *reading) {
 			p.early.learn(r.now, span{-forever, at - was.opening.high})
 			p.late.learn(r.now, span{-forever, at - was.announced.high})
 			// So long are windows of a clock at most. What comes as long after their first request as this comes after their end.
-			if longest := r.said.nominal.high - was.announced.low; r.said.reset > 0 && p.restarts == 0 && longest-longest%second <= r.sent-was.opening.high {
+			if longest := r.said.nominal.high - was.announced.low; r.said.reset > 0 && p.restarts == 0 && longest >= 2*was.step && longest-longest%second <= r.sent-was.opening.high {
 				p.sure = min(cmp.Or(p.sure, forever), at-was.opening.high)
 			}
 		}
@@ -184,7 +184,11 @@ func (p *phase) known(by int64) span {
 
 // tried reports whether windows begin with their first request, as far as is known, and units that were held back have
 // opened two, or one that no window of a clock would have outlasted: it may have met the end of such a window. One request goes at early and late then, not all.
+// Of windows of a clock one request goes at late if a window, or half of it, would be missed until the latest end.
 func (p *phase) tried() bool {
+	if known := p.known(forever); p.length.refuted {
+		return p.lost > 0 && !p.offset.refuted && p.late.begun && !p.present.exact && 2*(known.high-known.low) >= known.high-p.present.opening.high
+	}
 	return (p.lost > 1 || p.lost > 0 && p.sure > 0) && p.opens() && p.length.begun
 }
 
@@ -210,7 +214,11 @@ func (p *phase) end(by int64) span {
 		}
 		end = span{min(end.low, item.low), max(end.high, item.high)}
 	}
-	if p.tried() {
+	switch {
+	case !p.tried():
+	case p.length.refuted:
+		end.atMost(p.present.announced.high + p.late.span.high)
+	default:
 		if p.lost > 1 {
 			end.atMost(max(p.present.opening.high+p.early.span.high, p.present.announced.high+p.late.span.high))
 		}
@@ -333,7 +341,7 @@ func (p *phase) testAt(windowEnd int64) int64 {
 	}
 	enough := max((end.high-p.present.opening.low)/30, 2*p.present.roundTrip)
 	for _, length := range p.likely() {
-		if at := p.present.opening.high + length + phaseMargin; length >= 2*p.present.step && at > end.low && end.high-at > enough {
+		if at := p.present.opening.high + length + phaseMargin; length >= p.present.step && length > p.length.span.low && at > end.low && end.high-at > enough {
 			return at
 		}
 	}
@@ -359,10 +367,7 @@ func (p *phase) likely() [3]int64 {
 func (l *Ledger) sendLast(v int64) {
 	a := &l.allowance
 	h := &a.phase.hold
-	if h.since == 0 || h.done || a.spend() >= 2*a.cost.each || !l.mayHold(v) {
-		return
-	}
-	if at := a.phase.testAt(a.window.end()); at > v {
+	if h.since == 0 || h.done || a.spend() >= 2*a.cost.each || !l.mayHold(v) || a.phase.testAt(a.window.end()) > v {
 		return
 	}
 	h.done, h.sent = true, v

@@ -95,3 +95,23 @@ func TestTheEndOfWindowsOfWholeSecondsCostsOneUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsAsShortAsTheRoundingOfTheirEndsAreUsed: waiting for the latest end of each, every second window of a second would be
+// missed, and never its length be known.
+func TestWindowsAsShortAsTheRoundingOfTheirEndsAreUsed(t *testing.T) {
+	t.Parallel()
+	for i := range 3 * 2 * 3 * 3 * 2 {
+		o := &fixedOrigin{
+			limit: 10, window: float64(1 + i%3), resolution: 1, aligned: i/3%2 > 0, rounding: []string{"floor", "ceil", "round"}[i/6%3],
+			relative: i/18%3 == 0, dated: i/18%3 == 1,
+		}
+		l := New(Options{})
+		s := run{origin: o, meter: l, begin: 123.37, flying: 1 + i/54*7, fastest: 0.002, slowest: 0.006, length: 40 * o.window, waiting: i / 54 * 8, random: dice(1)}
+		if r := s.do(); r.refused > 0 || float64(r.served) < 0.6*o.limit*40 {
+			t.Errorf("%v s, on the clock %v, rounded by %s, seconds left %v, with Date %v: %d served, %d refused", o.window, o.aligned, o.rounding, o.relative, o.dated, r.served, r.refused)
+		}
+		if length := l.allowance.window.shown(); o.dated && o.aligned && o.window < 3 && length != int64(o.window)*second {
+			t.Errorf("%v s, rounded by %s: its time is %v", o.window, o.rounding, length)
+		}
+	}
+}

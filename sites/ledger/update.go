@@ -86,6 +86,7 @@ func (l *Ledger) served(r *reading) Surprise {
 	a.resize(&r.said)
 	l.start(r.now)
 	r.bounds = a.bounds(r.sent, r.own, &r.said)
+	r.said.renewed = a.renewed(r)
 	r.probe = l.probe.active && r.sent >= l.probe.from
 	r.probing = l.probe.active && !r.probe
 	if l.options.Unit == learn.Concurrent {

@@ -41,9 +41,9 @@ func (w *window) adopt(v int64, h announcement) {
 	if w.lengthAnnounced && v+w.period < h.certainEnd {
 		h.certainEnd = v + w.period // a window that has begun is over after its length
 	}
-	if w.reset == 0 || h.reset-w.reset > w.tolerance(&h) {
+	if w.reset == 0 || h.renewed || h.reset-w.reset > w.tolerance(&h) {
 		before := cmp.Or(w.reset, w.before)
-		if by := h.reset - before; before > 0 && !w.lengthAnnounced && by > w.slop+h.slop && by <= cmp.Or(w.period, maxAhead) {
+		if by := h.reset - before; before > 0 && !w.lengthAnnounced && (h.renewed || by > w.slop+h.slop) && by <= cmp.Or(w.period, maxAhead) {
 			w.period = by
 		}
 		w.before, w.reset, w.over, w.slop, w.earliest = before, h.reset, h.certainEnd, h.slop, h.earliest
@@ -58,9 +58,7 @@ func (w *window) adopt(v int64, h announcement) {
 func (w *window) move(v int64, h announcement) {
 	period := w.period
 	w.adopt(v, h)
-	if !w.lengthAnnounced {
-		w.period = period
-	}
+	w.period = period
 	w.wholeInRow, w.notWholeInRow = 0, 0
 }
 
@@ -74,20 +72,12 @@ func (w *window) end() int64 {
 
 // delay raises the margin for a server whose windows end later than announced.
 func (w *window) delay() {
-	most := 5 * second
-	if w.period > 0 {
-		most = min(most, max(w.period/4, second/4))
-	}
-	w.serverDelay = min(2*w.serverDelay+second/4, most)
+	w.serverDelay = min(2*w.serverDelay+second/4, 5*second, max(cmp.Or(w.period, forever)/4, second/4))
 }
 
 // tolerance returns how much two resets of one window can differ.
 func (w *window) tolerance(h *announcement) int64 {
-	t := max(w.slop, h.slop)
-	if w.period > 0 {
-		t = min(t, w.period/2)
-	}
-	return t
+	return min(max(w.slop, h.slop), cmp.Or(w.period, forever)/2)
 }
 
 // position compares an announced window with the present one.
@@ -104,6 +94,8 @@ func (w *window) place(h *announcement) position {
 	switch {
 	case h.reset == 0:
 		return same
+	case h.renewed:
+		return newer
 	case w.reset == 0 && w.before > 0 && h.reset-w.before <= t:
 		return older
 	case w.reset == 0 || h.reset-w.reset > t:
@@ -112,6 +104,13 @@ func (w *window) place(h *announcement) position {
 		return older
 	}
 	return same
+}
+
+// renewed reports whether a response is the first of the next window. Its end may be announced hardly later, as windows may be as short as the rounding.
+func (a *allowance) renewed(r *reading) bool {
+	w := &a.window
+	return a.kind < refilling && r.bounds.known && a.limit > 0 && w.reset > 0 && r.now >= w.earliest && r.said.reset-w.reset > r.said.slop-r.said.step &&
+		w.lowestLeftAt > 0 && r.sent >= w.lowestLeftAt && r.said.left > w.lowestLeft && r.said.left >= a.limit-a.cost.each*float64(max(r.own, 1))
 }
 
 // expire ends a window that has ended by the clock.
@@ -129,9 +128,7 @@ func (l *Ledger) expire(v int64) {
 func (a *allowance) beginWindow(v int64) {
 	w := &a.window
 	taken := a.flights.unanswered() + a.lateResponses()
-	if w.reset > 0 {
-		w.before = w.reset
-	}
+	w.before = cmp.Or(w.reset, w.before)
 	w.reset, w.opened, w.hadPrevious = 0, v, true
 	w.over = v + max(w.period, second) + maxSkewLeft
 	if w.period == 0 {
@@ -263,9 +260,7 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 		a.phase.forget()
 		w.hadPrevious = true
 		return Surprise{}
-	case at == newer:
-		return a.newWindow(r)
-	case r.said.reset == 0 && r.probe:
+	case at == newer, r.said.reset == 0 && r.probe:
 		return a.newWindow(r)
 	case r.said.reset == 0 && r.sent < w.opened:
 		a.unexplained += float64(r.own) // counted in this window or in the one before
@@ -412,9 +407,7 @@ func (a *allowance) noteFull(r *reading, level float64) (sure bool) {
 			return sure
 		}
 		a.becomeSliding(r.now, w.period)
-		if r.bounds.known {
-			a.level = r.bounds.low
-		}
+		a.level = r.bounds.low
 	}
 	return sure
 }
