@@ -132,7 +132,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	}
 	b := j.backfill(cmd.Context())
 	j.expose(b)
-	err = runShown(caught.stop, b, show)
+	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(caught.stop) })
+	now := time.Now()
+	show.close(b.Status(now), now)
 	if errors.Is(err, context.Canceled) && caught.stop.Err() != nil {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
 	}
@@ -152,14 +154,6 @@ func (j *jobProcess) backfill(ctx context.Context) *backfill.Backfill {
 		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, j.output),
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
-}
-
-// runShown runs a backfill and shows its progress meanwhile.
-func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) error {
-	err := showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(ctx) })
-	now := time.Now()
-	show.close(b.Status(now), now)
-	return err
 }
 
 // showWhile calls show again and again while run runs.

@@ -97,18 +97,13 @@ func pathLine() string {
 	if err != nil {
 		return ""
 	}
-	if found, err := exec.LookPath("abide"); err == nil && sameFile(found, program) {
+	found, err := exec.LookPath("abide")
+	info, _ := os.Stat(found) // a file that is not there has no info, which is the same as no other
+	if running, _ := os.Stat(program); err == nil && os.SameFile(info, running) {
 		return ""
 	}
 	dir := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(filepath.Dir(program))
 	return `  export PATH="` + dir + ":$PATH\"\n"
-}
-
-// sameFile reports whether two paths lead to one file.
-func sameFile(a, b string) bool {
-	info, _ := os.Stat(a) // a file that is not there has no info, which is the same as no other
-	other, _ := os.Stat(b)
-	return os.SameFile(info, other)
 }
 
 // crawlerAddress is the listener on which abide opens the most https of crawlers.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,9 +36,7 @@ func usage(err error) error { return &exit{code: exitUsage, err: err} }
 // detachedValue is an error where a word is the value of a switch, such as --log-access, and
 // stands apart from the switch; else nil.
 func detachedValue(flags *pflag.FlagSet, word string) error {
-	switch word {
-	case "on", "off", "true", "false":
-	default:
+	if !slices.Contains([]string{"on", "off", "true", "false"}, word) {
 		return nil
 	}
 	var err error

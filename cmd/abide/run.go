@@ -10,11 +10,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -95,12 +95,15 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	caught := &childSignals{arrivals: arrivalsOf(append(slices.Clone(forwardedSignals), syscall.SIGPIPE))}
 	defer caught.close()
 
-	path, err := findCommand(args[0])
+	path, err := exec.LookPath(args[0])
+	if errors.Is(err, exec.ErrDot) {
+		err = nil
+	}
 	if apart := detachedValue(cmd.Flags(), args[0]); apart != nil && (err != nil || cmd.ArgsLenAtDash() > 0) {
 		return apart
 	}
 	if err != nil {
-		return err
+		return notStarted(args[0], err)
 	}
 	if dir := filepath.Dir(o.summary); o.summary != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -117,8 +120,10 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	}
 	defer os.RemoveAll(files)
 	var user *url.Userinfo
+	var drain atomic.Int64
 	s.defaults = runDefaults
 	s.fit = func(p *policy.Policy) (*policy.Policy, error) {
+		drain.Store(int64(min(p.Timeouts.Drain, heldDrain)))
 		p, err := s.onFreePorts(p)
 		if err != nil {
 			return nil, err
@@ -192,6 +197,16 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 		console.show("") // the command may write now
 		once.Do(func() { settled, stopped = a.settled.all(), bySignal })
 	}
+	caught.asked = func() {
+		if _, held := a.proxy.Gate().Len(); held == 0 {
+			return // a shell, or a notebook, goes on after Ctrl-C
+		}
+		in := time.Duration(drain.Swap(0)) // the second time, they end at once
+		refused, waiting := a.proxy.Gate().EndHolds(time.Now().Add(in))
+		if in > 0 && !o.quiet {
+			fmt.Fprintf(errs, "abide: asked to stop: requests that are held end in %v at the latest, %d of %d at once as their turn is later; press Ctrl-C again to end all now\n", in, refused, refused+waiting)
+		}
+	}
 	child := exec.CommandContext(ctx, path, args[1:]...)
 	child.Args[0] = args[0]
 	child.Env = env
@@ -228,6 +243,9 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	}
 	return err
 }
+
+// heldDrain bounds timeouts.drain for the requests that are held when the command is asked to stop: its threads wait for them.
+const heldDrain = 10 * time.Second
 
 // gaveUpStatus is the exit status of a command that succeeded without all answers: EX_TEMPFAIL of
 // sysexits.h.
@@ -308,15 +326,6 @@ const (
 	exitNotFound      = 127
 )
 
-// findCommand finds the command's program before anything is started.
-func findCommand(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err == nil || errors.Is(err, exec.ErrDot) {
-		return path, nil
-	}
-	return "", notStarted(name, err)
-}
-
 func notStarted(name string, err error) error {
 	code := exitNotExecutable
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -347,6 +356,9 @@ func statusOfChild(name string, child *exec.Cmd, err error) error {
 	return nil
 }
 
+// endingTime is the time before the end of a command in which it closes its connections.
+const endingTime = time.Second
+
 // runChild starts a command and waits for its end.
 func runChild(child *exec.Cmd, caught *childSignals) error {
 	group := groupFor(child)
@@ -361,30 +373,6 @@ func runChild(child *exec.Cmd, caught *childSignals) error {
 	started(child.Process.Pid)
 	caught.forward(child.Process, group)
 	return child.Wait()
-}
-
-// childSignals forwards signals to a command. Those that come before forward is called wait until then.
-type childSignals struct {
-	*arrivals
-	ending func(bySignal bool) // called when the command begins to end, for the first of its signals or without one
-}
-
-// endingTime is the time before the end of a command in which it closes its connections.
-const endingTime = time.Second
-
-// forward sends the signals that have come, and later ones, to the command.
-func (s *childSignals) forward(child *os.Process, group childGroup) {
-	if more := group.jobSignals(); len(more) > 0 {
-		signal.Notify(s.arriving, more...)
-	}
-	s.each(func(sig os.Signal, now time.Time) {
-		if sig == syscall.SIGINT || sig == syscall.SIGTERM {
-			s.ending(true)
-		}
-		if !s.repeats.again(sig, now) {
-			group.forward(child, sig)
-		}
-	})
 }
 
 const (

@@ -94,7 +94,7 @@ func TestASignalToTheWholeGroupReachesTheCommandOnce(t *testing.T) {
 
 func TestARepeatedSignalIsPassedOnOnceUnlessItComesLater(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-	var seen repeats
+	seen := repeats{}
 	for i, c := range []struct {
 		sig   os.Signal
 		after time.Duration

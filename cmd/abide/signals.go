@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	wake "github.com/abide-proxy/abide/internal/signal"
 )
 
 // signals are the signals that serve handles. The first SIGINT or SIGTERM ends abide after
@@ -20,7 +22,7 @@ import (
 type signals struct {
 	stop   context.Context // done after the first SIGINT or SIGTERM
 	again  chan os.Signal  // receives the second
-	reload chan struct{}   // one value for any number of SIGHUPs in a row
+	reload wake.Signal     // one value for any number of SIGHUPs in a row
 
 	reopen atomic.Pointer[func()] // opens the access log again; nil: there is none yet
 
@@ -34,7 +36,7 @@ func catchSignals(ctx context.Context) *signals {
 	stop, end := context.WithCancel(ctx)
 	// SIGPIPE is caught and not ignored: a child inherits ignored signals.
 	caught := append(reopenSignals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	s := &signals{stop: stop, end: end, again: make(chan os.Signal, 1), reload: make(chan struct{}, 1), arrivals: arrivalsOf(caught)}
+	s := &signals{stop: stop, end: end, again: make(chan os.Signal, 1), reload: wake.New(), arrivals: arrivalsOf(caught)}
 	s.each(s.take)
 	return s
 }
@@ -49,7 +51,7 @@ type arrivals struct {
 
 // arrivalsOf catches some signals from now on.
 func arrivalsOf(caught []os.Signal) *arrivals {
-	a := &arrivals{arriving: make(chan os.Signal, 64), closing: make(chan struct{})}
+	a := &arrivals{arriving: make(chan os.Signal, 64), closing: make(chan struct{}), repeats: repeats{}}
 	signal.Notify(a.arriving, caught...)
 	return a
 }
@@ -85,10 +87,7 @@ func (s *signals) take(sig os.Signal, now time.Time) {
 	switch sig {
 	case syscall.SIGPIPE:
 	case syscall.SIGHUP:
-		select {
-		case s.reload <- struct{}{}:
-		default:
-		}
+		s.reload.Send()
 	default:
 		if s.repeats.again(sig, now) {
 			return
@@ -108,17 +107,14 @@ func (s *signals) take(sig os.Signal, now time.Time) {
 type repeats map[os.Signal]time.Time
 
 // again tells whether a signal that ends a command repeats one within sameSignal.
-func (r *repeats) again(sig os.Signal, now time.Time) bool {
+func (r repeats) again(sig os.Signal, now time.Time) bool {
 	if sig != syscall.SIGTERM && sig != syscall.SIGINT && sig != syscall.SIGHUP && sig != syscall.SIGQUIT {
 		return false
 	}
-	if *r == nil {
-		*r = repeats{}
-	}
-	if first, known := (*r)[sig]; known && now.Sub(first) < sameSignal {
+	if first, known := r[sig]; known && now.Sub(first) < sameSignal {
 		return true
 	}
-	(*r)[sig] = now
+	r[sig] = now
 	return false
 }
 
@@ -126,6 +122,33 @@ func (r *repeats) again(sig os.Signal, now time.Time) bool {
 func (s *signals) close() {
 	s.arrivals.close()
 	s.end()
+}
+
+// childSignals forwards signals to a command. Those that come before forward is called wait until then.
+type childSignals struct {
+	*arrivals
+	ending func(bySignal bool) // called when the command begins to end, for the first of its signals or without one
+	asked  func()              // called after each SIGINT or SIGTERM to the command
+}
+
+// forward sends the signals that have come, and later ones, to the command.
+func (s *childSignals) forward(child *os.Process, group childGroup) {
+	if more := group.jobSignals(); len(more) > 0 {
+		signal.Notify(s.arriving, more...)
+	}
+	s.each(func(sig os.Signal, now time.Time) {
+		ends := sig == syscall.SIGINT || sig == syscall.SIGTERM
+		if ends {
+			s.ending(true)
+		}
+		if s.repeats.again(sig, now) {
+			return
+		}
+		group.forward(child, sig)
+		if ends {
+			s.asked()
+		}
+	})
 }
 
 // statusOf is the exit status that a shell shows for a process that a signal ended.

@@ -178,11 +178,8 @@ func (k *storage) damage() *status.Damage {
 
 // instanceName is the name of this process for people.
 func instanceName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())
 }
 
 // Store is the state of the store and the state file.

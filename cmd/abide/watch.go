@@ -206,17 +206,13 @@ type tokenWatches struct {
 
 // follow watches the files that a policy names, and stops watching others.
 func (t *tokenWatches) follow(p *policy.Policy) {
-	named := map[string]bool{}
-	for _, path := range []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key} {
+	named, paths := map[string]bool{}, []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key}
+	for i := range p.Pools {
+		paths = append(paths, p.Pools[i].File, p.Pools[i].Dir)
+	}
+	for _, path := range paths {
 		if path != "" {
 			named[path] = true
-		}
-	}
-	for i := range p.Pools {
-		for _, path := range []string{p.Pools[i].File, p.Pools[i].Dir} {
-			if path != "" {
-				named[path] = true
-			}
 		}
 	}
 	for path, end := range t.running {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
@@ -39,8 +40,8 @@ type Gate struct {
 
 	// Drain:
 	draining atomic.Bool               // new requests are refused
-	drainEnd atomic.Pointer[time.Time] // see StartDrain; nil before that
-	over     atomic.Bool               // requests that come back are refused too
+	drainEnd atomic.Pointer[time.Time] // see EndHolds; nil before that
+	over     atomic.Bool               // bytes are refused too
 
 	seed   maphash.Seed
 	shards [shards]shard
@@ -88,13 +89,14 @@ func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
 // called under the lock of the site, so it only notes the call, and sometimes twice. A wait
 // whose ctx has ended must be ended with Permit.Leave.
 func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, held bool, err error) {
-	if g.draining.Load() {
-		return nil, false, &Refusal{Reason: Draining}
-	}
 	s := g.lock(r.Site)
-	if g.draining.Load() { // since, and Drain has counted this site already
+	if g.draining.Load() { // Drain may have counted this site already
 		s.mu.Unlock()
 		return nil, false, &Refusal{Reason: Draining}
+	}
+	ending := g.drainEnd.Load() != nil
+	if ending {
+		r.Now, r.Wait = true, time.Second
 	}
 	p = &Permit{request: r, ctx: ctx, asked: g.clock.Now(), site: s}
 	if woken != nil {
@@ -102,6 +104,9 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 	}
 	p.hold = hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost, order: r.Order, owner: p}
 	if held, err = s.enter(p); err != nil {
+		if refusal, ok := errors.AsType[*Refusal](err); ok && ending && refusal.Reason == TooLong {
+			err = &Refusal{Reason: Draining}
+		}
 		return nil, false, err
 	}
 	if held {
@@ -200,19 +205,21 @@ func (g *Gate) AskAgain(name string) {
 	}
 }
 
-// StartDrain refuses new requests from now on, and at once those waiting requests that
-// surely go after the end. It answers how many it has refused, and how many still wait.
+// StartDrain is EndHolds, and refuses all new requests.
 func (g *Gate) StartDrain(end time.Time) (refused, waiting int) {
-	g.drainEnd.Store(&end)
 	g.draining.Store(true)
+	return g.EndHolds(end)
+}
+
+// EndHolds refuses, until the end, new requests that cannot go at once, at once those waiting ones that surely go after
+// the end, and at the end all others that wait. It answers how many it has refused, and how many still wait.
+func (g *Gate) EndHolds(end time.Time) (refused, waiting int) {
+	g.drainEnd.Store(&end)
+	g.clock.AfterFunc(end.Sub(g.clock.Now()), func() { g.refuseHolds(); g.drainEnd.CompareAndSwap(&end, nil) })
 	for _, s := range g.sites() {
 		refused += s.refuseAfter(end)
-		s.mu.Lock()
-		held, _ := s.sched.size()
-		s.mu.Unlock()
-		waiting += held
 	}
-	return refused, waiting
+	return refused, int(g.held.Load())
 }
 
 // Drain refuses new requests and waits until those that are held or granted are
@@ -243,8 +250,13 @@ func (g *Gate) Drain(ctx context.Context) error {
 func (g *Gate) Close() {
 	g.draining.Store(true)
 	g.over.Store(true)
-	g.each(func(s *site) { s.refuseAll() })
+	now := g.clock.Now()
+	g.drainEnd.Store(&now)
+	g.each(func(s *site) { s.sched.byteQueue.refuse(now, nil, &Refusal{Reason: Draining}) })
+	g.refuseHolds()
 }
+
+func (g *Gate) refuseHolds() { g.each(func(s *site) { s.refuseHeld(Refusal{Reason: Draining}) }) }
 
 // Len returns the number of sites remembered and the number of requests that wait.
 func (g *Gate) Len() (sites, held int) {

@@ -302,7 +302,7 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 // there.
 func (s *site) stops(now time.Time, h *hold) error {
 	var refusal *Refusal
-	if s.gate.over.Load() {
+	if end := s.gate.drainEnd.Load(); end != nil && !now.Before(*end) {
 		refusal = &Refusal{Reason: Draining}
 	} else if refusal = exhausted(now, h); refusal == nil {
 		return nil

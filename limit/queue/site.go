@@ -80,12 +80,6 @@ func (s *site) onTimer() {
 	}
 }
 
-// refuseAll empties the queue.
-func (s *site) refuseAll() {
-	s.sched.byteQueue.refuse(s.gate.clock.Now(), nil, &Refusal{Reason: Draining})
-	s.refuseHeld(Refusal{Reason: Draining})
-}
-
 // refuseHeld refuses all requests that wait.
 func (s *site) refuseHeld(r Refusal) {
 	now := s.gate.clock.Now()

@@ -179,7 +179,7 @@ var (
 	}
 	Draining = Problem{
 		Reason: "draining", Status: 503, Title: "abide is stopping",
-		Detail: "it takes no new requests; those that it had were given timeouts.drain", Retry: 5 * time.Second, Close: true,
+		Detail: "it holds no new requests; those that it had were given timeouts.drain", Retry: 5 * time.Second, Close: true,
 	}
 )
 
