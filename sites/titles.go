@@ -42,7 +42,7 @@ func (t *titles) of(all *routes.Table, id, other string) string {
 
 // name returns the server's name of the limit, if any. Otherwise it contains a route if the site
 // has several limits and the route identifies it: it covers that route alone, or another
-// limit has the same amount. A limit that the site does not announce has the name of its one route, none if it is of all.
+// limit has the same amount. A limit of every route that the site does not announce has no other name.
 func (t *titles) name(all *routes.Table, id, other string) string {
 	amount := cmp.Or(all.Title(id), other)
 	bucket, under := all.Describe(id)
@@ -51,7 +51,7 @@ func (t *titles) name(all *routes.Table, id, other string) string {
 		return amount
 	case bucket != "" || amount == "" || len(under) == 0:
 		return policy.LearnedTitle(amount, routeOf(all, id))
-	case len(under) == 1 && (t.limits > 1 || amount == status.HiddenTitle):
+	case len(under) == 1 && t.limits > 1:
 		return policy.LearnedTitle(amount, under[0])
 	case t.same[amount] > 1:
 		return policy.LearnedTitle(amount, under[0]+" and others")

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/abide-proxy/abide/status"
 )
 
 // TestALimitOfOneRouteHoldsNoOthers: a service that announces nothing allows 4 searches in 4 seconds, and everything else. Its
@@ -49,13 +47,6 @@ func TestALimitOfOneRouteHoldsNoOthers(t *testing.T) {
 					})
 				}
 				clients.Wait()
-				of := " for GET /search/*"
-				if one.all {
-					of = ""
-				}
-				if known := w.Learned(); len(known) == 0 || known[0].Title != status.HiddenTitle+of {
-					t.Errorf("it is known as %+v", known)
-				}
 				took, ideal := time.Since(began), one.s.ideal(one.s.accepted)
 				if took > ideal*3/2 || one.s.refused > one.refused {
 					t.Errorf("%v, %d refused; the least is %v", took, one.s.refused, ideal)
