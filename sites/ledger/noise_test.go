@@ -28,7 +28,7 @@ func TestRefusalsAtRandomAreToldFromALimit(t *testing.T) {
 	for _, share := range []float64{0, 0.01, 0.05, 0.3} {
 		for _, limited := range []bool{false, true} {
 			served, refused, wrongly := 0, 0, false
-			const crawls, length = 4, 500.
+			const crawls, length = 4, 1000.
 			for seed := range uint64(crawls) {
 				dice := dice(3 + seed)
 				o := random{share: share, next: dice.Float64}
