@@ -70,12 +70,11 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 		if long && what == "wait" {
 			change = "No wait is long enough: " + more + "send fewer requests in all, or get a larger limit."
 		}
-		if pause, until := f.cooldown(one.Site); pause != "" && what == "wait" {
-			held, change = "; now "+pause, until
-		}
 		if _, paused := f.Paused[one.Site]; paused && what == "wait" {
 			because = status.ByPause
 			held, change = ", because it is "+because, "Resume it: abide resume "+one.Site+"."
+		} else if pause, until := f.cooldown(one.Site); pause != "" && what == "wait" {
+			held, change = "; now "+pause, until
 		} else if code, _ := status.ReadFailure(what); because != "" && (what == "wait" || what == "queue" || code == status.ClientLeft) {
 			held += "; most waited for " + because
 		}

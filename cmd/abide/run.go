@@ -197,14 +197,17 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 		console.show("") // the command may write now
 		once.Do(func() { settled, stopped = a.settled.all(), bySignal })
 	}
-	caught.asked = func() {
-		if _, held := a.proxy.Gate().Len(); held == 0 {
-			return // a shell, or a notebook, goes on after Ctrl-C
-		}
-		in := time.Duration(drain.Swap(0)) // the second time, they end at once
-		refused, waiting := a.proxy.Gate().EndHolds(time.Now().Add(in))
-		if in > 0 && !o.quiet {
-			fmt.Fprintf(errs, "abide: asked to stop: requests that are held end in %v at the latest, %d of %d at once as their turn is later; press Ctrl-C again to end all now\n", in, refused, refused+waiting)
+	var holdsEnd time.Time
+	caught.asked = func(now time.Time) {
+		if _, held := a.proxy.Gate().Len(); held > 0 { // a shell, or a notebook, goes on after Ctrl-C
+			first := holdsEnd.Before(now)
+			if holdsEnd = now; first {
+				holdsEnd = now.Add(time.Duration(drain.Load()))
+			}
+			refused, waiting := a.proxy.Gate().EndHolds(holdsEnd)
+			if first && !o.quiet {
+				fmt.Fprintf(errs, "abide: asked to stop: requests that are held end in %v at the latest, %d of %d at once as their turn is later; press Ctrl-C again to end all now\n", holdsEnd.Sub(now), refused, refused+waiting)
+			}
 		}
 	}
 	child := exec.CommandContext(ctx, path, args[1:]...)

@@ -128,7 +128,7 @@ func (s *signals) close() {
 type childSignals struct {
 	*arrivals
 	ending func(bySignal bool) // called when the command begins to end, for the first of its signals or without one
-	asked  func()              // called after each SIGINT or SIGTERM to the command
+	asked  func(now time.Time) // called after each SIGINT or SIGTERM to the command
 }
 
 // forward sends the signals that have come, and later ones, to the command.
@@ -146,7 +146,7 @@ func (s *childSignals) forward(child *os.Process, group childGroup) {
 		}
 		group.forward(child, sig)
 		if ends {
-			s.asked()
+			s.asked(now)
 		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/internal/signal"
@@ -243,25 +244,23 @@ func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 // mostWords bounds the characters of a refusal that are shown to people.
 const mostWords = 80
 
-// wordsOf returns the first words of a refusal without credentials, as one short line; "" if it is a page. Of JSON these
+// wordsOf returns the status and the first words of a refusal without credentials, for people; "" if it is a page. Of JSON these
 // are those of its longest text.
-func wordsOf(r *http.Request, head []byte, shown *redact.Finder) string {
+func wordsOf(r *http.Request, code int, head []byte, shown *redact.Finder) string {
 	longest, parts := "", json.NewDecoder(bytes.NewReader(head))
 	for part, err := parts.Token(); err == nil; part, err = parts.Token() {
 		if value, ok := part.(string); ok && strings.Contains(value, " ") && len(value) > len(longest) {
 			longest = value
 		}
 	}
-	words := strings.Fields(strings.Map(status.Printable, cmp.Or(longest, strings.ToValidUTF8(string(head), " "))))
-	for i, one := range words {
-		words[i] = redact.Path(one, InPlaceOfToken)
-	}
-	text, _ := shown.Name(strings.Join(words, " "), InPlaceOfToken)
+	text := strings.Map(status.Printable, cmp.Or(longest, strings.ToValidUTF8(string(head), " ")))
+	words := lists.Map(strings.Fields(text), func(word string) string { return redact.Path(word, InPlaceOfToken) })
+	text, _ = shown.Name(strings.Join(words, " "), InPlaceOfToken)
 	text, _ = redact.New(credentialsOf(r, mostPeek)...).Name(text, InPlaceOfToken)
-	if strings.HasPrefix(text, "<") {
+	if text == "" || strings.HasPrefix(text, "<") {
 		return ""
 	}
-	return shorten.To(mostWords, text)
+	return fmt.Sprintf(": %d, \"%s\"", code, shorten.To(mostWords, text))
 }
 
 // leastCredential is the length of the shortest value that is taken for a secret.

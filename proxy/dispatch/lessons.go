@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -210,8 +209,8 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, er
 	}
 	hideTokenInNames(r, &lesson, x.progress.shown)
 	s.apply(x, resp.StatusCode, resp.Header, &lesson, false)
-	if words := wordsOf(r, head, x.progress.shown); words != "" && t.learned.refusal.why != "" {
-		t.learned.refusal.why += fmt.Sprintf(": %d, \"%s\"", resp.StatusCode, words)
+	if why := &t.learned.refusal.why; *why != "" {
+		*why += wordsOf(r, resp.StatusCode, head, x.progress.shown)
 	}
 	return resp
 }
