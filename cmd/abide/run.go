@@ -199,7 +199,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	}
 	var holdsEnd time.Time
 	caught.asked = func(now time.Time) {
-		if _, held := a.proxy.Gate().Len(); held > 0 { // a shell, or a notebook, goes on after Ctrl-C
+		if _, held := a.proxy.Gate().Len(); held > 0 { // where nothing is held nothing ends: a shell goes on after Ctrl-C
 			first := holdsEnd.Before(now)
 			if holdsEnd = now; first {
 				holdsEnd = now.Add(time.Duration(drain.Load()))
