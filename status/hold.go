@@ -201,7 +201,7 @@ func joined(list []Wait) []Wait {
 		case count[what] < manySites:
 			rows = append(rows, one)
 		case there:
-			rows[i].N, rows[i].Until, rows[i].Last = rows[i].N+one.N, earlier(rows[i].Until, one.Until), Later(rows[i].Last, one.Until)
+			rows[i].N, rows[i].Until, rows[i].Last = rows[i].N+one.N, Earlier(rows[i].Until, one.Until), Later(rows[i].Last, one.Until)
 		default:
 			one.Sites, one.Last, at[what] = count[what], one.Until, len(rows)
 			rows = append(rows, one)
@@ -213,7 +213,7 @@ func joined(list []Wait) []Wait {
 
 func (w *Wait) add(hold Hold) {
 	w.N++
-	w.Until = earlier(w.Until, hold.Until)
+	w.Until = Earlier(w.Until, hold.Until)
 }
 
 // Failing is the state of a breaker that is closed although the site, or backend, could not be reached last, or answers

@@ -144,7 +144,7 @@ func (t *Token) UsedUp(routes map[Routes]bool, now time.Time) (first time.Time) 
 		if until.IsZero() {
 			return until
 		}
-		first = earlier(first, until)
+		first = Earlier(first, until)
 	}
 	return first
 }

@@ -89,7 +89,7 @@ func (p Pool) Can(now time.Time) string {
 	}
 	sooner := func(a, b time.Time) time.Time {
 		if b.After(now) {
-			return earlier(a, b)
+			return Earlier(a, b)
 		}
 		return a
 	}

@@ -90,7 +90,7 @@ func (all *troubles) add(name string, t Trouble) {
 	}
 	same := &all.list[i]
 	same.Names, same.Sites, same.Tone = append(same.Names, name), append(same.Sites, t.at), min(same.Tone, t.Tone)
-	same.next, same.since, same.answered = earlier(same.next, t.next), earlier(same.since, t.since), same.answered+t.answered
+	same.next, same.since, same.answered = Earlier(same.next, t.next), Earlier(same.since, t.since), same.answered+t.answered
 }
 
 // until says what is next, and since when it is so: of several things, those of the first.

@@ -210,8 +210,8 @@ func when(at, now time.Time) string {
 	return at.Add(time.Second-1).UTC().Format("15:04:05 UTC") + " (" + In(at, now) + ")"
 }
 
-// earlier returns the earlier of two times. A zero time is not known.
-func earlier(a, b time.Time) time.Time {
+// Earlier returns the earlier of two times. A zero time is not known.
+func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -147,20 +147,18 @@ func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
 	if next.Sub(now) > far {
 		next = time.Time{}
 	}
-	if res.first == g && !res.wake.IsZero() && (next.IsZero() || res.wake.Before(next)) {
-		next = res.wake // another alternative of the same group ends sooner
+	if res.first == g {
+		next = status.Earlier(next, res.wake) // another alternative of the same group ends sooner
 	}
 	if m, ok := res.meter.(Learning); ok && next.IsZero() {
-		next = m.Patience(now)
-	}
-	if res.cooldown.awaitsAnswer(now) {
-		if other := res.cooldown.slowStart.latest.Add(probeWait); next.IsZero() || other.Before(next) {
-			next = other
+		if next = m.Patience(now); !next.After(now) { // the group waits for another resource
+			next = time.Time{}
 		}
 	}
-	if ages := res.waitlist.nextAging(now, aging); !ages.IsZero() && (next.IsZero() || ages.Before(next)) {
-		next = ages
+	if res.cooldown.awaitsAnswer(now) {
+		next = status.Earlier(next, res.cooldown.slowStart.latest.Add(probeWait))
 	}
+	next = status.Earlier(next, res.waitlist.nextAging(now, aging))
 	res.first = g
 	res.markClean()
 	res.wakeAt(next)

@@ -251,3 +251,50 @@ func TestAWaitForAMadeMeterIsForeseen(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// learner is a budget that lets another go after a time without an answer.
+type learner struct {
+	*budget
+	patience time.Time
+	asked    int
+}
+
+func (l *learner) Ahead(time.Time) limit.Meter { return newBudget(l.whole, l.window) }
+
+func (l *learner) Unknown(now time.Time, n int64) bool {
+	at, ok := l.When(now, n)
+	return ok && at.After(now)
+}
+
+func (l *learner) Patience(now time.Time) time.Time {
+	if l.asked++; l.asked > 1000 {
+		panic("it is asked without an end")
+	}
+	if l.patience.Before(now) {
+		return now
+	}
+	return l.patience
+}
+
+// One limit waits for its first answer and the other no longer does. A request that needs both
+// keeps its place at both, and the second, which has enough, does not wake it at once again and again.
+func TestPatienceThatIsOverWakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{}, nil)
+		route, all := &learner{budget: newBudget(5, time.Hour)}, &learner{budget: newBudget(5, time.Hour)}
+		route.alone, route.patience = true, time.Now().Add(time.Minute)
+		r := made("a", nil)
+		for name, l := range map[string]*learner{"route": route, "all": all} {
+			r.Limits[0] = append(r.Limits[0], Limit{Name: name, Source: makeFunc(func() limit.Meter { return l }), N: 1})
+		}
+		r.Limits[0] = r.Limits[0][1:]
+		first := allow(t, g, r)
+		time.AfterFunc(10*time.Second, func() { first.Finish(Result{Outcome: limit.Success}) })
+		second := allow(t, g, r)
+		if second.Waited() != 10*time.Second {
+			t.Errorf("it waited for %v", second.Waited())
+		}
+		second.Finish(Result{Outcome: limit.Success})
+		nobodyWaits(t, g)
+	})
+}

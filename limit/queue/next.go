@@ -3,6 +3,8 @@ package queue
 import (
 	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // next grants all that may go now, in order, and answers when to ask again. Call it after
@@ -65,23 +67,15 @@ func (s *scheduler) runUntilStable(now time.Time) {
 
 // nextAt returns the time at which time alone changes something.
 func (s *scheduler) nextAt() time.Time {
-	var next time.Time
-	sooner := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
-	if !s.byteQueue.recheckAt.IsZero() {
-		sooner(s.byteQueue.recheckAt)
-	}
+	next := s.byteQueue.recheckAt
 	if !s.delayed.Empty() {
-		sooner(s.delayed.Top().later)
+		next = status.Earlier(next, s.delayed.Top().later)
 	}
 	if !s.agenda.wakes.Empty() {
-		sooner(s.agenda.wakes.Top().wake)
+		next = status.Earlier(next, s.agenda.wakes.Top().wake)
 	}
 	if !s.ends.Empty() {
-		sooner(s.ends.Top().ends())
+		next = status.Earlier(next, s.ends.Top().ends())
 	}
 	return next
 }

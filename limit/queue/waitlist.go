@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
+	"github.com/abide-proxy/abide/status"
 )
 
 // waitlist is the order of the groups that one resource blocks. Priorities are kept apart,
@@ -202,10 +203,7 @@ func (w *waitlist) nextAging(now time.Time, aging time.Duration) time.Time {
 			continue
 		}
 		waited := max(now.Sub(oldest), 0)
-		at := oldest.Add((waited/aging + 1) * aging)
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
+		next = status.Earlier(next, oldest.Add((waited/aging+1)*aging))
 	}
 	if mixed < 2 {
 		return time.Time{}
