@@ -186,8 +186,11 @@ func (o *outcome) reached(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, done := s.done[idOf(r)]
-	return done && !s.shares && !o.excused && time.Since(o.began) < 9*time.Second
+	return done && !s.shares && !o.excused && !o.ends()
 }
+
+// ends reports whether the abide may cut the request, since it stops and timeouts.drain is nearly over.
+func (o *outcome) ends() bool { return o.restarted && time.Since(o.began) >= 9*time.Second }
 
 // missing checks a request that has no answer.
 func (o *outcome) missing(r *http.Request, err error, late bool) {
@@ -209,7 +212,7 @@ func (o *outcome) check(r *http.Request, a answer) {
 	case strings.HasPrefix(a.Header.Get("Proxy-Status"), "abide"):
 		o.refused(r, a)
 	case a.err != nil:
-		if !o.excused {
+		if !o.excused && !o.ends() {
 			o.complain(r, "the answer is not whole: %v", a.err)
 		}
 	case a.StatusCode == http.StatusOK:
