@@ -84,7 +84,7 @@ const patientRefusals = 3
 
 // judgeRefusal decides about a refusal because of a limit. If the site refuses again after the
 // time that it named, all requests wait longer with each refusal in a row, and this request
-// longer with each refusal of its own: it may be that no other request is refused.
+// longer with each refusal of its own: it may be that no other request is refused. An overload is that of all.
 func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
 	v.again = a.possible && (a.safe || !a.refusal.unsafe || a.err != nil && unsent(a.err)) && a.refusals < p.Refusals
@@ -97,7 +97,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 		return v
 	case a.refusal.exact:
 	case !a.refusal.said && a.refusal.overload:
-		wait = overloadPause(p.Max, a.row, 0.5+jitter/2)
+		wait = overloadPause(min(p.Max, 30*time.Second), a.row, 0.5+jitter/2)
 	case !a.refusal.said:
 		// Nobody says for how long: longer each time, so that a site that means it
 		// is left alone.
@@ -106,7 +106,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 		wait = max(wait, backoff(patienceStep, p.Max, a.row-1, 1))
 	}
 	v.until = now.Add(wait)
-	if a.refusals > 0 {
+	if a.refusals > 0 && !a.refusal.overload {
 		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
 	}
 	return v

@@ -100,14 +100,14 @@ func TestWhatIsSentAgain(t *testing.T) {
 }
 
 // TestTheEndOfAnOverloadIsNoticedSoon: no pause is longer than three quarters of the time since the
-// overload began.
+// overload began, nor than 30 s, however often the same request was refused.
 func TestTheEndOfAnOverloadIsNoticedSoon(t *testing.T) {
 	now := time.Now()
 	lasted := time.Duration(0)
 	for row := range 100 {
-		v := judge(usualRetry, attempt{status: 529, safe: true, possible: true, row: row, refusal: hint{refused: true, overload: true}}, now, 1)
-		pause := v.until.Sub(now)
-		if pause <= 0 || pause > usualRetry.Max || row > 2 && pause > lasted*3/4 {
+		v := judge(usualRetry, attempt{status: 529, safe: true, possible: true, row: row, refusals: row, refusal: hint{refused: true, overload: true}}, now, 1)
+		pause := max(v.until.Sub(now), v.pause)
+		if pause <= 0 || pause > 30*time.Second || row > 2 && pause > lasted*3/4 {
 			t.Errorf("after %v it is left alone for %v", lasted, pause)
 		}
 		lasted += pause
