@@ -262,7 +262,7 @@ func (s *lessons) blame(x *Request, a *sites.Answer, found *routes.Learned) (unt
 	b := x.subject.Known.Blame(a, found, x.refused(), t.permit)
 	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
 	if hint := &t.learned.refusal; b.Alone {
-		hint.alone = true
+		hint.alone, hint.wait = true, max(hint.wait, b.Until.Sub(x.answered))
 	} else if !b.Until.IsZero() {
 		hint.said, hint.exact, hint.wait = true, true, max(b.Until.Sub(x.answered), 0)
 	}

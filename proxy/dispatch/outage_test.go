@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -143,7 +144,8 @@ func TestALongOutageIsSaidAgain(t *testing.T) {
 				said = append(said, line.Message)
 			}
 		}
-		if len(said) != 3 || !strings.Contains(said[0], "it answered 503; 4 requests wait, and it is tried again at ") || !strings.Contains(said[2], "answers again after ") {
+		// One request tries, and one client may pause after an answer.
+		if len(said) != 3 || !regexp.MustCompile("it answered 503; [34] requests wait, and it is tried again at ").MatchString(said[0]) || !strings.Contains(said[2], "answers again after ") {
 			t.Errorf("the log says %s", strings.Join(said, "\n"))
 		}
 	})

@@ -92,7 +92,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	case a.refusal.alone:
 		v.alone, v.until, v.pause = true, now, wait
 		if !a.refusal.said || a.refusals > 0 {
-			v.pause = max(wait, backoff(time.Second, p.Max, max(a.refusals-patientRefusals, 0), 0.75+jitter/2))
+			v.pause = max(wait, backoff(p.Base, p.Max, max(a.refusals-patientRefusals, 0), 0.75+jitter/2))
 		}
 		return v
 	case a.refusal.exact:

@@ -136,7 +136,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: sent, total: p.search.total, idle: p.search.idle})
 		}
 		p.atOnce.excused(level)
-		return now, true // the next request tells whether that was a limit
+		return p.clock.Time(now, v+firstPause), true // the next request tells whether that was a limit
 	}
 	switch {
 	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
@@ -163,7 +163,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	}
 	if against {
 		p.stop.until = min(p.stop.until, v+max(p.search.gap(1), leastPause)) // the next request tells more
-		return now, true
+		return p.clock.Time(now, v+firstPause), true
 	}
 	return p.clock.Time(now, max(p.stop.until, v)), false
 }
