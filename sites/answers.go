@@ -2,6 +2,7 @@ package sites
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -44,8 +45,6 @@ func (a *Answer) whose(site bool) string {
 }
 
 const (
-	// longestBreak is the time without successes that ends a site's activity.
-	longestBreak = time.Minute
 	// together is the longest time between refusals of two tokens on one route, if it is not the
 	// tokens that are limited.
 	together = 10 * time.Second
@@ -61,13 +60,13 @@ const (
 // answers counts a site's successes, and finds out from its refusals whether all budgets share one limit, and whether a route has one of
 // its own. The zero value has counted none.
 type answers struct {
-	successes  int64
-	latest     time.Time // the last success
-	latestSent time.Time // the latest request that succeeded
+	successes int64
+	latest    time.Time // the last success
+	anew      time.Time // what was accepted before says nothing of a rate
 
+	all     use
 	budgets map[string]*use // :: budget →
 	routes  map[string]*use // :: template of a route →
-	began   time.Time       // when requests began, without long breaks; zero: with the next success
 
 	score  int     // by how much more refusals speak for a limit of all budgets than against it
 	alone  string  // the template of the routes that were refused last
@@ -81,7 +80,8 @@ type answers struct {
 
 // use counts the requests of a budget, or of the routes of a template.
 type use struct {
-	accepted int64     // without long breaks
+	accepted int64 // without long breaks
+	starts   ledger.Starts
 	sent     time.Time // when the latest that succeeded was sent
 	refused  time.Time // the last refusal
 	shared   bool      // it was refused although it had waited, because others have succeeded meanwhile
@@ -102,38 +102,32 @@ func of[T any](all *map[string]*T, name string) *T {
 
 // add counts a success of a request of a route that was sent at a time to an origin.
 func (a *answers) add(now, sent time.Time, route, budget, origin string) {
-	if a.began.IsZero() || sent.Sub(a.latest) > longestBreak {
-		a.began = sent
-		for _, all := range []map[string]*use{a.budgets, a.routes} {
-			for _, u := range all {
-				u.accepted = 0
-			}
+	for _, u := range []*use{&a.all, of(&a.budgets, budget), of(&a.routes, route)} {
+		if !u.sent.After(a.anew) {
+			u.accepted, u.starts = 0, nil
 		}
-	}
-	a.successes++
-	for _, u := range []*use{of(&a.budgets, budget), of(&a.routes, route)} {
+		u.starts = u.starts.Add(ledger.Start{At: sent, Before: u.accepted}, u.sent)
 		u.accepted, u.sent = u.accepted+1, status.Later(u.sent, sent)
 	}
-	a.latest, a.latestSent = now, status.Later(a.latestSent, sent)
+	a.successes++
+	a.latest = now
 	of(&a.origins, origin).succeeded(now, sent)
 }
 
 // history counts the requests that a limit of a budget that is found now has accepted so far; of
 // all budgets together if together is true, and of the routes of a template, unless that is empty.
 func (a *answers) history(now time.Time, route, budget string, together bool) ledger.History {
-	if a.began.IsZero() || now.Sub(a.latest) > longestBreak {
+	u := &a.all
+	if !together {
+		u = of(&a.budgets, budget)
+	}
+	if r := of(&a.routes, route); route != "" && r.accepted < u.accepted {
+		u = r
+	}
+	if len(u.starts) == 0 {
 		return ledger.History{}
 	}
-	n := int64(0)
-	for name, u := range a.budgets {
-		if together || name == budget {
-			n += u.accepted
-		}
-	}
-	if route != "" {
-		n = min(n, of(&a.routes, route).accepted)
-	}
-	return ledger.History{Accepted: n, Lasted: now.Sub(a.began)}
+	return ledger.History{Accepted: u.accepted, Lasted: now.Sub(u.starts[0].At), Starts: slices.Clone(u.starts)}
 }
 
 // refused takes a refusal of a request that was sent at a time. all: all budgets share the limit: they are refused although they have
@@ -161,7 +155,7 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 	case u.refused.IsZero(), !sent.After(u.refused): // the first, or of the same crowd of requests
 	case u.sent.After(u.refused):
 		a.score = max(a.score-1, 0)
-	case a.latestSent.After(u.refused):
+	case a.all.sent.After(u.refused):
 		a.score, u.shared = a.score+1, true
 	}
 	if sent.After(u.refused) {

@@ -52,7 +52,7 @@ func (s *Site) Unavailable(a *Answer) bool {
 	}
 	first := a.Closed && u.closes(a.At) // that says nothing of a rate: see unavailable
 	if first {
-		s.answers.began = time.Time{} // what follows is counted anew
+		s.answers.anew = a.At
 	}
 	a.Lesson.Throttled, a.Lesson.Scope, a.Lesson.Overload = true, learn.Site, a.Lesson.Overload || first
 	return true

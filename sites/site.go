@@ -225,7 +225,7 @@ func (s *Site) acceptedAfter(at time.Time, c *routes.Class) bool {
 	if limited, _ := s.routes.HiddenOf(c); limited {
 		return of(&s.answers.routes, c.Template).sent.After(at)
 	}
-	return s.answers.latestSent.After(at)
+	return s.answers.all.sent.After(at)
 }
 
 // Known returns the URL, without its host, of a request to a host that succeeded before; "" if

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"slices"
+	"time"
 
 	"github.com/abide-proxy/abide/limit"
 )
@@ -52,6 +53,65 @@ func (e episodes) like(recovery int64) *episode {
 		}
 	}
 	return &e[0]
+}
+
+// History counts the requests that a server has accepted before it refused for the first time.
+type History struct {
+	Accepted int64
+	Lasted   time.Duration // since the first of them
+	Starts   Starts
+}
+
+// Start is a time from which requests came after a pause, and how many were accepted before.
+type Start struct {
+	At     time.Time
+	Before int64
+}
+
+// Starts are the first request and those after pauses, as far as more came in a time after each than after the one
+// before: a limit that allows more than what was asked in all has begun at one of them.
+type Starts []Start
+
+const (
+	leastBreak = time.Second // without a request
+	mostStarts = 8
+)
+
+// Add notes a request if there was none before, or the latest was sent long ago.
+func (s Starts) Add(next Start, latest time.Time) Starts {
+	if len(s) > 0 && next.At.Sub(latest) < leastBreak {
+		return s
+	}
+	for len(s) > 1 && s[len(s)-2].rate(s[len(s)-1]) >= s[len(s)-1].rate(next) {
+		s = s[:len(s)-1]
+	}
+	if len(s) == mostStarts {
+		s = slices.Delete(s, 1, 2)
+	}
+	return append(s, next)
+}
+
+// rate is that of the requests from one start to another.
+func (s Start) rate(next Start) float64 {
+	return float64(next.Before-s.Before) / max(next.At.Sub(s.At).Seconds(), 1e-3)
+}
+
+// choose counts only the requests since the start from which half as many more of them came in the time until v, when
+// requests are accepted again, than since the first. The pauses before are no time that the limit needed.
+func (p *HiddenRate) choose(v int64) {
+	s := &p.search
+	if len(s.starts) == 0 {
+		return
+	}
+	all, first := s.full, s.empty[0]
+	for _, start := range s.starts {
+		before, at := float64(start.Before), p.clock.On(start.At)
+		if n := all - before; at < v && 2*n*secondsOf(v-s.empty[0].empty) > 3*s.full*secondsOf(v-at) {
+			s.full, s.empty[0].empty, s.empty[0].resumed, s.empty[0].total = n, at, at, first.total+before
+		}
+	}
+	p.window.begin(s.empty[0].empty, int64(s.full))
+	s.starts = nil
 }
 
 // idleTime returns the time in which no request was waiting, where one could have gone at a time and

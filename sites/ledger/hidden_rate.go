@@ -47,19 +47,12 @@ const (
 
 var _ limit.Meter = (*HiddenRate)(nil)
 
-// History counts the requests that a server has accepted before it refused for the first time:
-// since requests began, without long breaks.
-type History struct {
-	Accepted int64
-	Lasted   time.Duration
-}
-
 // NewHiddenRate returns a meter without a limit. h counts the requests before the refusal that
 // follows.
 func NewHiddenRate(h History) *HiddenRate {
 	p := &HiddenRate{stop: stop{pause: firstPause}}
 	p.noise.all.accepted = float64(amount(h.Accepted))
-	p.search.full, p.search.step = float64(amount(h.Accepted)), firstStep
+	p.search.full, p.search.step, p.search.starts = float64(amount(h.Accepted)), firstStep, h.Starts
 	p.search.restart(-min(max(int64(h.Lasted), 0), maxAhead)) // before the first time
 	p.search.total = p.search.full
 	return p
@@ -183,6 +176,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 	case r.Block, p.windowed && p.noise.against && p.noise.row == 1:
 	case named && p.search.rate == 0:
 		p.windowed = true
+		p.choose(until)
 		p.window.refused(v, until, (until-v)%second == 0)
 	case p.windowed:
 		p.window.refused(v, max(until, v+leastPause), (until-v)%second == 0)
@@ -419,6 +413,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 	p.stop.until = min(p.stop.until, v)
 	others := p.sharing.otherProbes
 	p.sharing.otherProbes = false
+	p.choose(tried)
 	switch {
 	case p.windowed && p.window.several():
 		p.paced, p.windowed, s.cycle = true, false, recovery

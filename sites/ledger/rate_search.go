@@ -52,6 +52,7 @@ type rateSearch struct {
 	from    source // of the rate
 
 	total     float64  // requests accepted
+	starts    Starts   // before the first refusal
 	idle      int64    // time in which no request was waiting, and so no more were accepted
 	empty     episodes // at whose ends nothing was left
 	lowest    float64  // the lowest rate since the last
