@@ -81,7 +81,8 @@ again. docs/jobs.md has every form of a job file.`,
 			return usage(errors.New(args[0] + " has every, so it is for \"abide collect\""))
 		}
 		if flags.try {
-			return tryJob(cmd, job)
+			_, err = tryJob(cmd, job, cmd.OutOrStdout(), false)
+			return err
 		}
 		if flags.dry {
 			return dryRun(cmd.OutOrStdout(), job)
@@ -111,8 +112,6 @@ func addProxyFlag(cmd *cobra.Command) {
 const progressEvery = 500 * time.Millisecond
 
 func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress, all bool) error {
-	caught := catchSignals(cmd.Context())
-	defer caught.close()
 	j, err := openJob(cmd, job, errs, true)
 	if err != nil {
 		return err
@@ -132,10 +131,10 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	}
 	b := j.backfill(cmd.Context())
 	j.expose(b)
-	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(caught.stop) })
+	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(j.caught.stop) })
 	now := time.Now()
 	show.close(b.Status(now), now)
-	if errors.Is(err, context.Canceled) && caught.stop.Err() != nil {
+	if errors.Is(err, context.Canceled) && j.caught.stop.Err() != nil {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
 	}
 	if err != nil {
@@ -170,16 +169,14 @@ func showWhile(every time.Duration, show func(now time.Time), run func() error) 
 	return run()
 }
 
-// tryJob asks for one page of a job, and shows what the job makes of it.
-func tryJob(cmd *cobra.Command, job *jobfile.Job) error {
-	caught := catchSignals(cmd.Context())
-	defer caught.close()
+// tryJob asks for one page of a job, and shows what the job makes of it. With drafts it returns the keys that it proposes.
+func tryJob(cmd *cobra.Command, job *jobfile.Job, w io.Writer, drafts bool) (*jobfile.Draft, error) {
 	j, err := openJob(cmd, job, cmd.ErrOrStderr(), false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer j.close()
-	return j.backfill(caught.stop).Try(caught.stop, cmd.OutOrStdout())
+	return j.backfill(j.caught.stop).Try(j.caught.stop, w, drafts)
 }
 
 // shownRequests is the number of requests that a dry run prints.
@@ -272,10 +269,7 @@ func (p *jobProgress) close(s status.Job, now time.Time) {
 
 // jobBar is a progress bar.
 func jobBar(s status.Job) string {
-	full := 0
-	if s.Units.Total > 0 {
-		full = int(barWidth * (s.Units.Total - s.Units.Left()) / s.Units.Total)
-	}
+	full := int(barWidth * (s.Units.Total - s.Units.Left()) / max(s.Units.Total, 1))
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "]"
 }
 

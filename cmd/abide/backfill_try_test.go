@@ -42,11 +42,15 @@ func TestATryShowsWhatAJobMakesOfItsFirstPage(t *testing.T) {
 				w.Header().Set("Link", fmt.Sprintf(`</link?offset=%d>; rel="next"`, from+20))
 			}
 			_, _ = fmt.Fprint(w, records)
+		case "/empty":
+			_, _ = fmt.Fprint(w, `{"data": [], "total": 0}`)
+		case "/page":
+			_, _ = fmt.Fprint(w, "<html><p>Hello</p></html>")
 		case "/one":
 			_, _ = fmt.Fprint(w, `{"id": "\u009b31m", "name": "\u001b[2J", "mails": [{"a": 1}, {"a": 2}]}`)
 		default:
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = fmt.Fprint(w, `{"message": "bad credentials"}`)
+			_, _ = fmt.Fprintf(w, `{"message": "bad credentials", "sent": %q}`, r.Header.Get("Authorization"))
 		}
 	}))
 	defer server.Close()
@@ -65,16 +69,25 @@ func TestATryShowsWhatAJobMakesOfItsFirstPage(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"cursor", "records: data.items\nid: order_id\npaginate: auto", 0, `pages follow by the cursor in "meta.next_cursor", which the parameter "cursor" carries` + "\nthe job finds 20 records, and the next page is /cursor?cursor=20"},
+		{"cursor", "records: data.items\nid: order_id\npaginate: auto", 0, `pages follow by the cursor in "meta.next_cursor", which the parameter "cursor" carries` + "\n"},
+		{"cursor", "records: data.items\nid: order_id\npaginate: auto", 0, "the job finds 20 records, and the next page is /cursor?cursor=20\n\nfrom this answer abide proposes\n" +
+			"paginate: {style: cursor, param: cursor, next: meta.next_cursor}\ncolumns: [customer.name, total]\n"},
+		{"cursor", "paginate: auto", 0, `lists: "data.items" with 20 elements, "data.others" with 1 element; the longest is taken unless records names another` + "\n"},
+		{"cursor", "paginate: auto\ncolumns: [customer.name]", 0, "\nrecords: data.items\nid: [order_id]\n"},
 		{"cursor", "records: data.items\nid: order_id", 1, "the unit would be incomplete: "},
 		{"cursor", "records: items", 1, `page 1 has no "items"`},
+		{"cursor", "records: items", 1, "\nrecords: data.items\nid: [order_id]\n"},
 		{"cursor", "records: data.items\nid: nothing", 1, `record 1 of page 1 has no "nothing"`},
+		{"cursor", "records: data.items\nid: nothing", 1, "\nid: [order_id]\n"},
 		{"offset", "records: results\nid: order_id\npaginate: offset", 0, "the job finds 20 records, and the next page is /offset?offset=20"},
 		{"offset", "records: results\nid: order_id\npaginate: page", 0, "the next page is /offset?page=2"},
 		{"link", "id: order_id\npaginate: link", 0, "the next page is /link?offset=20"},
 		{"one", "", 0, "the job finds 1 record, and no page follows"},
 		{"one", "errors: [{path: mails, then: skip}]", 0, "errors says: skip"},
+		{"empty", "records: data", 0, "there are no records, so nothing can be proposed"},
+		{"page", "", 1, "it is a web page, so check the URL"},
 		{"locked", "", 1, "bad credentials"},
+		{"locked", "", 1, "it needs a credential"},
 	} {
 		asked.Store(0)
 		write(t, filepath.Join(dir, "job.yaml"), "name: orders\nrequest: {url: http://api.test/"+c.path+", headers: {Authorization: Bearer hunter2}}\n"+c.keys+"\n")

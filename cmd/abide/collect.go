@@ -63,8 +63,6 @@ of each target, such as its ETag, outlives a restart.`,
 }
 
 func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, written func(*output.Record) error) error {
-	caught := catchSignals(cmd.Context())
-	defer caught.close()
 	j, err := openJob(cmd, job, cmd.ErrOrStderr(), true)
 	if err != nil {
 		return err
@@ -83,9 +81,9 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 		return err
 	}
 	j.expose(c)
-	ctx, stop := context.WithCancel(caught.stop)
+	ctx, stop := context.WithCancel(j.caught.stop)
 	if rounds > 0 {
-		ctx, stop = context.WithTimeout(caught.stop, time.Duration(rounds)*job.Collect.Every)
+		ctx, stop = context.WithTimeout(j.caught.stop, time.Duration(rounds)*job.Collect.Every)
 	}
 	defer stop()
 	tell := func(now time.Time) {

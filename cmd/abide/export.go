@@ -145,11 +145,6 @@ func openNamed(cmd *cobra.Command, named, job string) (*output.Job, *output.Outp
 
 // openExported opens a job in an output, "" for the only one. The caller must close the output.
 func openExported(ctx context.Context, at jobfile.Output, name string) (*output.Job, *output.Output, error) {
-	if at.File != "" {
-		if _, err := os.Stat(at.File); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("its output %s is gone", at.File)
-		}
-	}
 	o, err := output.Open(ctx, at, output.Options{ReadOnly: true})
 	if err != nil {
 		return nil, nil, err

@@ -49,6 +49,7 @@ type jobProcess struct {
 	sender  send.Sender
 	program *program // nil: requests go through another abide
 	stop    func()   // ends the program
+	caught  *signals
 }
 
 // loadJob reads a job file.
@@ -63,6 +64,12 @@ func loadJob(path string) (*jobfile.Job, error) {
 // openJob opens what a job needs: its way to sites, and its output if something is to be stored. The
 // log goes to errs. The caller must close it.
 func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) (_ *jobProcess, err error) {
+	j := &jobProcess{job: job, caught: catchSignals(cmd.Context())}
+	defer func() {
+		if err != nil {
+			j.close()
+		}
+	}()
 	s, err := sourceOf(cmd)
 	if err != nil {
 		return nil, err
@@ -81,15 +88,10 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) 
 	if p.Shard.Of > 0 {
 		return nil, usage(errors.New("shard is for the requests of crawlers, and would leave out a part of this job; name a --config without it: processes share the units of a job by its output"))
 	}
-	j := &jobProcess{job: job, policy: p, log: newLog(errs, p.Log)}
+	j.policy, j.log = p, newLog(errs, p.Log)
 	if j.log.GetLevel() < logrus.InfoLevel {
 		j.log.SetLevel(logrus.InfoLevel) // the lines of the job itself
 	}
-	defer func() {
-		if err != nil {
-			j.close()
-		}
-	}()
 	if stores {
 		if j.output, err = output.Open(cmd.Context(), job.Output, output.Options{}); err != nil {
 			return nil, err
@@ -163,8 +165,9 @@ func (j *jobProcess) remember() {
 	}
 }
 
-// close ends the program and closes the output.
+// close ends the program, closes the output, and no longer catches signals.
 func (j *jobProcess) close() {
+	defer j.caught.close()
 	if j.sender != nil {
 		j.sender.Close()
 	}

@@ -43,7 +43,7 @@ type Options struct {
 
 // Output hands out the units of a job and takes their pages, as an output.Job does.
 type Output interface {
-	AddUnits(ctx context.Context, units iter.Seq[output.Unit]) error
+	AddUnits(ctx context.Context, units iter.Seq2[output.Unit, error]) error
 	Counts(ctx context.Context) (output.Counts, error)
 	Claim(ctx context.Context, process string) (*output.Claim, error)
 	Renew(ctx context.Context, c *output.Claim) error
@@ -99,7 +99,7 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	if err := b.prepare(); err != nil {
 		return err
 	}
-	if err := b.addUnits(ctx); err != nil {
+	if err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.AddUnits(ctx, b.options.Units) }); err != nil {
 		return err
 	}
 	if err := b.count(ctx); err != nil {
@@ -136,25 +136,6 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 		b.options.Log("nothing was left to fetch; --again fetches all units again")
 	}
 	return counting
-}
-
-// addUnits adds the units of the job that the output does not have yet.
-func (b *Backfill) addUnits(ctx context.Context) error {
-	return b.persist(ctx, func(ctx context.Context) error {
-		var faulty error
-		err := b.options.Output.AddUnits(ctx, func(yield func(output.Unit) bool) {
-			for u, err := range b.options.Units {
-				if err != nil {
-					faulty = err
-					return
-				}
-				if !yield(u) {
-					return
-				}
-			}
-		})
-		return errors.Join(faulty, err)
-	})
 }
 
 // Pause has the workers of this process wait before their next request, or lets them go on.

@@ -50,10 +50,13 @@ func (m *memory) find(c *output.Claim) (*kept, error) {
 	return nil, output.ErrLost
 }
 
-func (m *memory) AddUnits(_ context.Context, units iter.Seq[output.Unit]) error {
+func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for u := range units {
+	for u, err := range units {
+		if err != nil {
+			return err
+		}
 		if !slices.ContainsFunc(m.units, func(k *kept) bool { return k.Key == u.Key }) {
 			m.units = append(m.units, &kept{Claim: output.Claim{Unit: u}, state: output.Waiting})
 		}

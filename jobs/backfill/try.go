@@ -1,56 +1,188 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/abide-proxy/abide/internal/lists"
+	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/paginate"
+	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy/jobfile"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 )
 
 // Try asks for the first page of the first unit, and stores nothing. It writes to w the request without the
-// values of its headers, the answer, and what the job makes of it. The error says why the page is no good one.
-func (b *Backfill) Try(ctx context.Context, w io.Writer) error {
-	if b.options.Job.Paginate.First == jobfile.UnknownFirst { // page 0 may be none
-		job := *b.options.Job
-		job.Paginate.First, b.options.Job = 1, &job
+// values of its headers, the answer, what the job makes of it, and keys that it lacks. The error says why the page
+// is no good one. With drafts these keys are the job's before the answer is judged, and Try returns them, unless there are
+// no records.
+func (b *Backfill) Try(ctx context.Context, w io.Writer, drafts bool) (*jobfile.Draft, error) {
+	job := *b.options.Job
+	if b.options.Job = &job; job.Paginate.First == jobfile.UnknownFirst { // page 0 may be none
+		job.Paginate.First = 1
 	}
 	c, err := &output.Claim{}, errors.New("the job has no units")
 	for c.Unit, err = range b.options.Units {
 		break
 	}
-	if err = errors.Join(err, b.prepare()); err != nil {
-		return err
+	t := &try{to: w}
+	if err = errors.Join(err, b.prepare()); err == nil {
+		t.walk, err = b.walk(c)
 	}
-	walk, err := b.walk(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Fprintf(w, "%s %s\n", walk.first.Method, walk.pages.Next())
-	for _, h := range b.options.Job.Request.Headers {
-		fmt.Fprintf(w, "%s: (hidden)\n", h.Name)
-	}
-	fmt.Fprintf(w, "%s\n", shorten.To(mostOfAnswer, string(walk.first.Body)))
-	a, err := b.ask(ctx, walk)
+	a, err := t.ask(ctx, b)
 	defer a.Release()
 	var f *send.Failure
-	if errors.As(err, &f) {
-		fmt.Fprintf(w, "%s\n%s\n", f.Text, shorten.To(mostOfAnswer, status.Line(f.Body)))
-	} else if err != nil {
-		return err
-	} else {
-		fmt.Fprintf(w, "%d, %d bytes: %s\n", a.Status, len(a.Body), shorten.To(mostOfAnswer, status.Line(string(a.Body))))
+	if err != nil && !errors.As(err, &f) {
+		return nil, err
 	}
 	if rule, _ := b.ruleOf(a, f); rule.Then != "" {
-		fmt.Fprintf(w, "\nerrors says: %s\n", rule.Then)
-		return nil
+		t.say("\nerrors says: %s\n", rule.Then)
+		return nil, nil
 	}
-	next, err := walk.move(a, f)
+	keys, err := t.propose(&job, a)
+	switch {
+	case err != nil && drafts:
+		return nil, err
+	case err != nil:
+		t.say("%v\n", err)
+	case drafts:
+		job.Paginate, job.Records, job.ID, job.Columns = keys.Paginate, keys.Records, keys.ID, keys.Columns
+		if err = b.prepare(); err == nil {
+			t.walk, err = b.walk(c)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err = t.judge(a, f); errors.As(err, &f) && drafts {
+		keys = nil
+	} else if text := keys.Text(); !drafts && text != "" {
+		t.say("\nfrom this answer abide proposes\n%s", text)
+	}
+	if err == nil {
+		return keys, nil
+	}
+	text := t.hide(err.Error())
+	if f != nil && f.Status == http.StatusUnauthorized {
+		text += ": it needs a credential, by a header of the request or a pool of the configuration (docs/tokens.md)"
+	}
+	return keys, errors.New(text)
+}
+
+// try is a request for a page, and what it shows.
+type try struct {
+	to      io.Writer
+	walk    *walk
+	secrets []*redact.Finder
+}
+
+// mostShown bounds the begin of an answer in which credentials are looked for, and a credential.
+const mostShown = 16 << 10
+
+// hide is a text without the credentials of the request.
+func (t *try) hide(text string) string {
+	for _, f := range t.secrets {
+		text, _ = f.Text(text, "(hidden)")
+	}
+	return text
+}
+
+// say writes to the person who tries the job.
+func (t *try) say(format string, args ...any) { fmt.Fprint(t.to, t.hide(fmt.Sprintf(format, args...))) }
+
+// begins is the begin of a body.
+func (t *try) begins(body string) string {
+	return shorten.To(mostOfAnswer, status.Line(t.hide(body[:min(len(body), mostShown)])))
+}
+
+// ask shows the request, sends it, and shows the answer.
+func (t *try) ask(ctx context.Context, b *Backfill) (*send.Answer, error) {
+	r, err := t.walk.request()
+	if err != nil {
+		return nil, err
+	}
+	t.secrets = []*redact.Finder{redact.New(dispatch.CredentialsOf(r, mostShown)...)}
+	t.say("%s %s\n", r.Method, r.URL)
+	for _, h := range b.options.Job.Request.Headers {
+		t.say("%s: (hidden)\n", h.Name)
+	}
+	t.say("%s\n", t.begins(string(t.walk.first.Body)))
+	a, err := b.ask(ctx, t.walk)
+	var f *send.Failure
+	switch {
+	case err == nil:
+		t.secrets = append(t.secrets, a.Token)
+		t.say("%d, %d bytes: %s\n", a.Status, len(a.Body), t.begins(string(a.Body)))
+	case errors.As(err, &f):
+		t.say("%s\n%s\n", f.Text, t.begins(f.Body))
+		f.Text = t.hide(f.Text)
+	}
+	return a, err
+}
+
+// propose returns the keys that a job lacks, or that lead nowhere, as the answer shows them. It has none, and judge says
+// why, where there is no answer that can be read. The error says that there are no records.
+func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) {
+	keys := &jobfile.Draft{}
+	if a == nil {
+		return keys, nil
+	}
+	body, err := read(a)
+	if err != nil {
+		return keys, nil
+	}
+	all := records.Lists(body)
+	taken := "list: %s\n"
+	if len(all) != 1 {
+		taken = "lists: %s; the longest is taken unless records names another\n"
+	}
+	t.say("\n"+taken, cmp.Or(strings.Join(lists.Map(all, func(l records.List) string {
+		return strconv.Quote(cmp.Or(l.Path, "the answer itself")) + " with " + status.Number(len(l.Elements), "element", "elements")
+	}), ", "), "none"))
+	list, given := records.Elements(body, job.Records)
+	if len(all) > 0 && all[0].Path != "" && (job.Records == "" || !given) {
+		keys.Records, list = all[0].Path, all[0].Elements
+	}
+	if len(list) == 0 {
+		return keys, errors.New("there are no records, so nothing can be proposed: ask for something that has some now")
+	}
+	if slices.ContainsFunc(job.ID, func(path string) bool { _, has := records.Elements(list[0], path); return !has }) || len(job.ID) == 0 {
+		keys.ID = records.ProposeID(list)
+	}
+	if len(job.Columns) == 0 {
+		keys.Columns = records.ProposeColumns(list, slices.Concat(job.ID, keys.ID))
+	}
+	if job.Paginate.Style == jobfile.NoPages || job.Paginate.Style == jobfile.AutoPages {
+		var how string
+		given := jobfile.Pagination{Size: job.Paginate.Size, SizeParam: job.Paginate.SizeParam}
+		keys.Paginate, how = paginate.Recognise(given, t.walk.first.URL, paginate.Page{URL: t.walk.pages.Next(), Header: a.Header, Body: body, Records: len(list)})
+		t.say("%s\n", how)
+		if keys.Paginate.Style == jobfile.LinkPages {
+			keys.Paginate.More, keys.Paginate.Total = "", ""
+		} else if keys.Paginate.Style == jobfile.NoPages {
+			keys.Paginate = jobfile.Pagination{}
+		}
+	}
+	return keys, nil
+}
+
+// judge shows what the job makes of an answer. The error says why it is no good one.
+func (t *try) judge(a *send.Answer, f *send.Failure) error {
+	next, err := t.walk.move(a, f)
 	if next.cut != "" {
 		err = errors.New("the unit would be incomplete: " + next.cut)
 	}
@@ -60,15 +192,15 @@ func (b *Backfill) Try(ctx context.Context, w io.Writer) error {
 		}
 	}
 	if len(next.page.Records) > 0 {
-		fmt.Fprintf(w, "\nthe first record is %s\n", status.Line(string(next.page.Records[0].Body)))
+		t.say("the first record is %s\n", t.begins(string(next.page.Records[0].Body)))
 	}
 	if err != nil {
 		return err
 	}
 	follows := "no page follows"
-	if u := walk.pages.Next(); u != nil {
+	if u := t.walk.pages.Next(); u != nil {
 		follows = "the next page is " + u.RequestURI()
 	}
-	fmt.Fprintf(w, "%s\nthe job finds %s, and %s\n", next.note, status.Number(len(next.page.Records), "record", "records"), follows)
+	t.say("the job finds %s, and %s\n", status.Number(len(next.page.Records), "record", "records"), follows)
 	return nil
 }

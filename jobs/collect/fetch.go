@@ -123,7 +123,7 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	}
 	if left := leftOut(t.items, list); left != t.left {
 		if t.left = left; left != "" {
-			c.options.Warn("the answer about %d items leaves out %s", len(t.items), shorten.To(mostLeftOut, left))
+			c.options.Warn("the answer about %d items leaves out %s", len(t.items), shorten.To(300, left))
 		}
 	}
 	before, now := digests(known.Hash), map[digest]digest{}
@@ -140,9 +140,6 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	known.ETag, known.LastModified, known.Hash = a.Header.Get("ETag"), a.Header.Get("Last-Modified"), digestText(now)
 	return known, fresh, a, nil
 }
-
-// mostLeftOut is the longest list of items in a warning.
-const mostLeftOut = 300
 
 // leftOut lists the items of a batch that no record has as its ID, or counts them where IDs are
 // something else.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -39,7 +40,8 @@ func Write(w io.Writer, f Format, about output.Description, records iter.Seq2[ou
 	var to sink
 	switch f {
 	case CSV:
-		to, err = newTable(buffered, about)
+		t := &table{writer: csv.NewWriter(buffered)}
+		to, err = t, t.writer.Write(slices.Concat([]string{"id", "unit", "fetched_at"}, about.Columns, []string{"body"}))
 	case Parquet:
 		to = newColumns(buffered, about)
 	default:
@@ -101,11 +103,6 @@ func (l *Lines) close() error { return nil }
 type table struct {
 	writer *csv.Writer
 	row    []string
-}
-
-func newTable(w io.Writer, about output.Description) (*table, error) {
-	t := &table{writer: csv.NewWriter(w)}
-	return t, t.writer.Write(append(append([]string{"id", "unit", "fetched_at"}, about.Columns...), "body"))
 }
 
 // Add writes a record.

@@ -3,7 +3,6 @@ package output_test
 import (
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +70,13 @@ func add(t *testing.T, j *output.Job, keys ...string) {
 	for i, key := range keys {
 		units[i] = output.Unit{Key: key, Place: int64(i)}
 	}
-	ok(t, j.AddUnits(t.Context(), slices.Values(units)))
+	ok(t, j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
+		for _, u := range units {
+			if !yield(u, nil) {
+				return
+			}
+		}
+	}))
 }
 
 func ok(t *testing.T, err error) {

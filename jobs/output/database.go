@@ -186,7 +186,7 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 				continue
 			}
 			columns = append(columns, c)
-			if _, err := t.exec("ALTER TABLE " + quote(want.Name) + " ADD COLUMN " + quote(c) + " " + d.dialect.column); err != nil {
+			if _, err := t.exec("ALTER TABLE " + Quote(want.Name) + " ADD COLUMN " + Quote(c) + " " + d.dialect.column); err != nil {
 				return err
 			}
 		}
@@ -213,7 +213,7 @@ func (d *Output) makeTables(t *transaction, want Description) error {
 	}
 	var columns strings.Builder
 	for _, c := range want.Columns {
-		columns.WriteString(", " + quote(c) + " {column}")
+		columns.WriteString(", " + Quote(c) + " {column}")
 	}
 	texts := []string{
 		"CREATE TABLE {records} (id TEXT NOT NULL, unit TEXT NOT NULL, fetched_at {time} NOT NULL, body {json} NOT NULL" +
@@ -281,12 +281,12 @@ func (d *Output) query(ctx context.Context, query string, yield func(string, err
 // Greatest yields for each unit of a job its greatest number, or text up to most, in a column, with a bar and the unit
 // behind it.
 func (d *Output) Greatest(ctx context.Context, job, column string, number bool, most string) iter.Seq2[string, error] {
-	value, condition := fmt.Sprintf(d.dialect.number, quote(column)), ""
+	value, condition := fmt.Sprintf(d.dialect.number, Quote(column)), ""
 	if !number {
-		value = fmt.Sprintf(d.dialect.text, quote(column))
+		value = fmt.Sprintf(d.dialect.text, Quote(column))
 		condition = " WHERE " + value + " <= '" + most + "'"
 	}
-	return d.Query(ctx, "SELECT max("+value+") || '|' || unit FROM "+quote(job)+condition+" GROUP BY unit HAVING max("+value+") IS NOT NULL")
+	return d.Query(ctx, "SELECT max("+value+") || '|' || unit FROM "+Quote(job)+condition+" GROUP BY unit HAVING max("+value+") IS NOT NULL")
 }
 
 // TextOf is a value of a column as text.
@@ -314,8 +314,8 @@ type Job struct {
 
 func newJob(e *Output, description Description) *Job {
 	j := &Job{engine: e, is: description, replacer: strings.NewReplacer(append(e.dialect.replacements(),
-		"{records}", quote(description.Name), "{units}", quote(description.Name+"_units"), "{targets}", quote(description.Name+"_targets"), "{rejects}", quote(description.Name+"_rejects"),
-		"{fetched}", quote(description.Name+"_fetched"), "{state}", quote(description.Name+"_units_state"),
+		"{records}", Quote(description.Name), "{units}", Quote(description.Name+"_units"), "{targets}", Quote(description.Name+"_targets"), "{rejects}", Quote(description.Name+"_rejects"),
+		"{fetched}", Quote(description.Name+"_fetched"), "{state}", Quote(description.Name+"_units_state"),
 	)...)}
 	j.insert = j.insertText()
 	return j
@@ -330,7 +330,7 @@ func (j *Job) Description() Description { return j.is }
 // insertText is the statement that adds a record to SQLite, and the rows of a JSON array of arrays
 // to PostgreSQL.
 func (j *Job) insertText() string {
-	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
+	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, Quote)...)
 	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
 	key := "id"
 	if j.is.History {

@@ -78,8 +78,8 @@ func encode(s string) string {
 
 func decode(s string) string { return withNUL.Replace(s) }
 
-// quote makes an identifier of SQL.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+// Quote makes an identifier of SQL.
+func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // sqliteTime is the layout of times in SQLite: texts of one length, whose order is that of the
 // times.

@@ -173,7 +173,7 @@ func (j *Job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error
 
 func (j *Job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) (err error) {
 	defer background.Caught(&err)
-	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, quote)...)
+	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, Quote)...)
 	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
 	if err != nil {
 		return err

@@ -16,32 +16,19 @@ import (
 // unitsAtOnce is the number of units that a transaction adds.
 const unitsAtOnce = 5000
 
-// AddUnits adds units that the job does not have yet.
-func (j *Job) AddUnits(ctx context.Context, units iter.Seq[Unit]) error {
-	for list := range chunks(units, unitsAtOnce) {
-		if err := j.engine.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }); err != nil {
+// AddUnits adds units that the job does not have yet. An error among them ends them, and is returned.
+func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error {
+	list := make([]Unit, 0, unitsAtOnce)
+	add := func() error { return j.engine.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }) }
+	for u, err := range units {
+		if list = append(list, u); err == nil && len(list) == unitsAtOnce {
+			err, list = add(), list[:0]
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// chunks yields parts of a sequence. A part is valid until the next one.
-func chunks[T any](all iter.Seq[T], n int) iter.Seq[[]T] {
-	return func(yield func([]T) bool) {
-		var list []T
-		for one := range all {
-			if list = append(list, one); len(list) == n {
-				if !yield(list) {
-					return
-				}
-				list = list[:0]
-			}
-		}
-		if len(list) > 0 {
-			yield(list)
-		}
-	}
+	return add()
 }
 
 func (j *Job) addUnits(t *transaction, list []Unit) error {

@@ -69,9 +69,6 @@ func origin(u *url.URL) string {
 // address returns what tells a URL from others: its origin, path and query.
 func address(u *url.URL) string { return origin(u) + " " + u.RequestURI() }
 
-// mostOrigin is the longest origin in a reason.
-const mostOrigin = 100
-
 // follow is the URL that a page names as the next one. The walk stays at the origin of its
 // first page.
 func follow(first, page *url.URL, text string) (*url.URL, error) {
@@ -85,7 +82,7 @@ func follow(first, page *url.URL, text string) (*url.URL, error) {
 	u.Fragment, u.RawFragment = "", ""
 	switch {
 	case origin(u) != origin(first):
-		return nil, fmt.Errorf("the next page is at %s, another origin than %s: abide sends no credentials there", shorten.To(mostOrigin, u.Scheme+"://"+u.Host), first.Scheme+"://"+first.Host)
+		return nil, fmt.Errorf("the next page is at %s, another origin than %s: abide sends no credentials there", shorten.To(100, u.Scheme+"://"+u.Host), first.Scheme+"://"+first.Host)
 	case u.User != nil && (first.User == nil || *u.User != *first.User):
 		return nil, errors.New("the URL of the next page has a user name")
 	}
@@ -94,11 +91,8 @@ func follow(first, page *url.URL, text string) (*url.URL, error) {
 
 // at is the URL of a path and query at the origin of the first page.
 func at(first *url.URL, text string) (*url.URL, error) {
-	if len(text) > maxNext || !strings.HasPrefix(text, "/") {
-		return nil, errors.New("the next page has no readable URL")
-	}
 	u, err := url.Parse(first.Scheme + "://" + first.Host + text)
-	if err != nil {
+	if err != nil || len(text) > maxNext || !strings.HasPrefix(text, "/") {
 		return nil, errors.New("the next page has no readable URL")
 	}
 	u.User, u.Fragment, u.RawFragment = first.User, "", ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 // counts.
 var (
 	urlNames = []string{
-		"next", "next_url", "nextUrl", "next_page_url", "nextPageUrl", "next_page", "nextLink", `"@odata.nextLink"`,
+		"next", "next_url", "nextUrl", "next_page_url", "nextPageUrl", "next_page", "nextLink", "@odata.nextLink",
 		"links.next", "links.next.href", "_links.next", "_links.next.href", "paging.next", "pagination.next", "pagination.next_url",
 		"pagination.next_page_url", "meta.next", "meta.next_url", "info.next", "page.next",
 	}
@@ -55,7 +56,7 @@ var (
 		"pagination.has_more", "pagination.hasMore", "pagination.has_next", "paging.has_more", "page_info.has_next_page", "pageInfo.hasNextPage",
 	}
 	totalNames = []string{
-		"total", "total_count", "totalCount", "total_results", "totalResults", "total_records", "totalRecords", "totalElements", `"@odata.count"`,
+		"total", "total_count", "totalCount", "total_results", "totalResults", "total_records", "totalRecords", "totalElements", "@odata.count",
 		"meta.total", "meta.total_count", "pagination.total", "pagination.total_count", "paging.total", "page.totalElements",
 	}
 )
@@ -64,7 +65,7 @@ var (
 // there is more: it ends no walk.
 func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 	p.Body = p.Body.Outline()
-	known, how := recognise(jobfile.Pagination{Style: jobfile.AutoPages, Unchecked: true}, first, p)
+	known, how := Recognise(jobfile.Pagination{Style: jobfile.AutoPages, Unchecked: true}, first, p)
 	usual, err := ruleOf(known)
 	if err != nil {
 		return
@@ -85,7 +86,7 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 		s.more, s.by = yes, how
 	case !p.Whole:
 		for _, name := range p.Body.Leaves(mostThere) {
-			v, _ := valueAt(p.Body, name)
+			v, _ := p.Body.Get(name)
 			text, has := v.Text()
 			n, err := count(v)
 			switch {
@@ -105,32 +106,31 @@ var (
 	pageCounts = regexp.MustCompile(`(?i)(total|last|num).?pages?$|pages?.?count$|^pages$`)
 )
 
-// recognise returns the pagination that a server's first answer shows, and a sentence about it.
-// The style stays auto if nothing
-// leads to another page.
-func recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Pagination, string) {
+// Recognise returns the pagination that a server's first answer shows, and a sentence about it.
+// The style stays what it is if nothing leads to another page.
+func Recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Pagination, string) {
+	page.Body = page.Body.Outline()
 	p.More = nameOf(page.Body, moreNames, func(v records.Value) bool { _, err := truth(v); return err == nil })
 	p.Total = nameOf(page.Body, totalNames, func(v records.Value) bool { _, err := count(v); return err == nil && v.Number() })
 	if _, has := nextLink(page.Header, page.URL); has {
 		p.Style = jobfile.LinkPages
 		return p, `pages follow by the header Link with rel="next"`
 	}
-	if name := nextURLName(page.Body); name != "" {
+	name := nameOf(page.Body, urlNames, func(v records.Value) bool {
+		text, ok := v.Text()
+		return ok && (strings.Contains(text, "://") || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "?"))
+	})
+	if name != "" {
 		p.Style, p.Next = jobfile.NextPages, name
 		return p, fmt.Sprintf("pages follow by the URL in %q", name)
 	}
-	byCursor := func(known jobfile.Pagination) (jobfile.Pagination, string) {
-		return known, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", known.Next, known.Param)
-	}
 	cursor, named, has := cursorIn(p, page)
-	if has {
-		return byCursor(cursor)
-	}
-	if known, has := countedBy(p, first, page.Records); has {
-		return known, fmt.Sprintf("pages follow by the parameter %q, from %d", known.Param, known.First)
-	}
-	if named {
-		return byCursor(cursor)
+	counted, hasParam := countedBy(p, first, page.Records)
+	switch {
+	case has, named && !hasParam:
+		return cursor, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", cursor.Next, cursor.Param)
+	case hasParam:
+		return counted, fmt.Sprintf("pages follow by the parameter %q, from %d", counted.Param, counted.First)
 	}
 	return p, "nothing in the answer leads to another page"
 }
@@ -138,26 +138,11 @@ func recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Paginat
 // nameOf is the first of some paths whose value is as it should be, "" if there is none.
 func nameOf(body records.Value, names []string, accepts func(records.Value) bool) string {
 	for _, name := range names {
-		if v, ok := valueAt(body, name); ok && !v.Null() && accepts(v) {
+		if v, ok := body.Get(name); ok && !v.Null() && accepts(v) {
 			return name
 		}
 	}
 	return ""
-}
-
-func valueAt(body records.Value, name string) (records.Value, bool) {
-	path, err := records.ParsePath(name)
-	if err != nil {
-		return nil, false
-	}
-	return body.At(path)
-}
-
-func nextURLName(body records.Value) string {
-	return nameOf(body, urlNames, func(v records.Value) bool {
-		text, ok := v.Text()
-		return ok && (strings.Contains(text, "://") || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "?"))
-	})
 }
 
 // cursorIn is the rule of a cursor that an answer names, and maybe has: it may be null.
@@ -165,7 +150,7 @@ func cursorIn(p jobfile.Pagination, page Page) (known jobfile.Pagination, named,
 	known = p
 	known.Style = jobfile.CursorPages
 	for _, name := range cursorNames {
-		v, ok := valueAt(page.Body, name[0])
+		v, ok := page.Body.Get(name[0])
 		cursor, err := reference(v)
 		if !ok || err != nil || named && cursor == "" {
 			continue
@@ -185,27 +170,20 @@ func cursorIn(p jobfile.Pagination, page Page) (known jobfile.Pagination, named,
 // countedBy is the rule of an offset or a number of a page in the URL of the first page.
 func countedBy(p jobfile.Pagination, first *url.URL, n int) (jobfile.Pagination, bool) {
 	query := first.Query()
-	find := func(names []string) (string, int, bool) {
-		for _, name := range names {
-			if number, err := strconv.Atoi(query.Get(name)); err == nil && number >= 0 {
-				return name, number, true
+	for i, name := range slices.Concat(offsetParams, pageParams) {
+		number, err := strconv.Atoi(query.Get(name))
+		if err != nil || number < 0 {
+			continue
+		}
+		if p.Style, p.Param, p.First = jobfile.OffsetPages, name, number; i >= len(offsetParams) {
+			p.Style = jobfile.PagePages
+		}
+		for _, size := range sizeParams {
+			if full, err := strconv.Atoi(query.Get(size)); err == nil && full > 0 && p.Size == 0 && n > 0 {
+				p.Size = full
 			}
 		}
-		return "", 0, false
+		return p, true
 	}
-	name, number, has := find(offsetParams)
-	p.Style = jobfile.OffsetPages
-	if !has {
-		if name, number, has = find(pageParams); !has {
-			return p, false
-		}
-		p.Style = jobfile.PagePages
-	}
-	p.Param, p.First = name, number
-	for _, size := range sizeParams {
-		if full, err := strconv.Atoi(query.Get(size)); err == nil && full > 0 && p.Size == 0 && n > 0 {
-			p.Size = full
-		}
-	}
-	return p, true
+	return p, false
 }

@@ -216,9 +216,7 @@ func (w *Walk) Answer(p Page) (Step, error) {
 	at, r, found := w.at, w.rule, ""
 	if r.Style == jobfile.AutoPages {
 		var known jobfile.Pagination
-		outlined := p
-		outlined.Body = p.Body.Outline()
-		known, found = recognise(w.given, w.first, outlined)
+		known, found = Recognise(w.given, w.first, p)
 		var err error
 		if r, err = ruleOf(known); err != nil {
 			return Step{}, err

@@ -53,6 +53,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
@@ -69,26 +70,18 @@ type Extractor struct {
 
 // New is the Extractor of a job.
 func New(job *jobfile.Job) (*Extractor, error) {
-	x := &Extractor{}
-	var err error
-	if x.records, err = ParsePath(job.Records); err != nil {
-		return nil, fmt.Errorf("records: %w", err)
-	}
-	for _, text := range job.ID {
+	var faults []error
+	parse := func(key, text string) Path {
 		p, err := ParsePath(text)
 		if err != nil {
-			return nil, fmt.Errorf("id: %w", err)
+			faults = append(faults, fmt.Errorf("%s: %w", key, err))
 		}
-		x.id = append(x.id, p)
+		return p
 	}
-	for _, column := range job.Columns {
-		p, err := ParsePath(column.Path)
-		if err != nil {
-			return nil, fmt.Errorf("columns: %s: %w", column.Name, err)
-		}
-		x.columns = append(x.columns, p)
-	}
-	return x, nil
+	x := &Extractor{records: parse("records", job.Records)}
+	x.id = lists.Map(job.ID, func(text string) Path { return parse("id", text) })
+	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path { return parse("columns: "+c.Name, c.Path) })
+	return x, errors.Join(faults...)
 }
 
 // ErrNoList is for an answer without records where the job says that they are.
@@ -240,27 +233,19 @@ func Digest(list []output.Record) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// mostInError is the longest text of an answer in an error.
-const mostInError = 41
+// mostInError is the longest text of an answer in an error, and mostThere that of a list of paths.
+const mostInError, mostThere = 41, 300
 
-// thereIs says what a value has, for errors.
+// thereIs says which lists and other values a value has, for errors.
 func thereIs(v Value) string {
-	const most = 10
-	var names []string
-	v.each(func(name, _ Value) {
-		if text, ok := name.Text(); ok && len(names) <= most {
-			names = append(names, shorten.To(mostInError, text))
-		}
-	})
-	switch {
-	case v.kind() == '[':
+	if v.kind() == '[' {
 		return ", but is an array"
-	case len(names) == 0:
-		return ""
-	case len(names) > most:
-		names[most] = "…"
 	}
-	return " (there is " + strings.Join(names, ", ") + ")"
+	names := append(lists.Map(Lists(v), func(l List) string { return l.Path }), v.Leaves(mostPaths)...)
+	if len(names) == 0 {
+		return ""
+	}
+	return " (there is " + shorten.To(mostThere, strings.Join(names, ", ")) + ")"
 }
 
 // Read is the value of a body of a content type: JSON, or the array of what JSON lines or the
@@ -349,27 +334,25 @@ func readCSV(to *bytes.Buffer, body []byte) error {
 			return fmt.Errorf("the answer is no CSV: %w", err)
 		}
 		if names == nil {
-			if names, err = columnNames(row); err != nil {
-				return err
+			names = quoted(row)
+			sorted := slices.Sorted(slices.Values(row)) // a row has a column
+			for i, name := range sorted[1:] {
+				if name == sorted[i] {
+					return fmt.Errorf("the answer is a CSV with two columns named %q", name)
+				}
 			}
 			continue
 		}
 		if to.Len() > 1 {
 			to.WriteByte(',')
 		}
-		for i, value := range row {
-			separator := byte(',')
-			if i == 0 {
-				separator = '{'
-			}
-			text, err := json.Marshal(value)
-			if err != nil {
-				return err
-			}
+		separator := byte('{')
+		for i, text := range quoted(row) {
 			to.WriteByte(separator)
 			to.Write(names[i])
 			to.WriteByte(':')
 			to.Write(text)
+			separator = ','
 		}
 		to.WriteByte('}')
 	}
@@ -377,18 +360,10 @@ func readCSV(to *bytes.Buffer, body []byte) error {
 	return nil
 }
 
-func columnNames(row []string) (names [][]byte, err error) {
-	seen := map[string]bool{}
-	for _, name := range row {
-		if seen[name] {
-			return nil, fmt.Errorf("the answer is a CSV with two columns named %q", name)
-		}
-		seen[name] = true
-		text, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, text)
-	}
-	return names, nil
+// quoted are texts as JSON.
+func quoted(row []string) [][]byte {
+	return lists.Map(row, func(text string) []byte {
+		b, _ := json.Marshal(text) // texts have no error
+		return b
+	})
 }

@@ -17,6 +17,15 @@ type Value []byte
 // @odata.nextLink leads to the member "@odata.nextLink" if there is no "@odata".
 func (v Value) At(p Path) (Value, bool) { return v.at(p.steps) }
 
+// Get is the part that the text of a path leads to.
+func (v Value) Get(text string) (Value, bool) {
+	p, err := ParsePath(text)
+	if err != nil {
+		return nil, false
+	}
+	return v.At(p)
+}
+
 func (v Value) at(steps []string) (Value, bool) {
 	if len(steps) == 0 {
 		return v, len(v) > 0

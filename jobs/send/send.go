@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
@@ -169,7 +170,7 @@ func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
 	x.RewriteRedirects(resp.Header)
 	resp.Header.Set(attemptsHeader, strconv.Itoa(x.Report().Attempts))
 	resp.Request = r
-	resp.Body = &countedBody{ReadCloser: resp.Body, end: func(n int64) {
+	resp.Body = &countedBody{ReadCloser: resp.Body, token: x.Token(), end: func(n int64) {
 		s.dispatcher.End(x, n)
 		count(resp.StatusCode)
 	}}
@@ -203,6 +204,7 @@ func (c caller) Attempt(r *http.Request) *http.Request {
 // countedBody is the body of an answer. Its request ends with it.
 type countedBody struct {
 	io.ReadCloser
+	token  *redact.Finder
 	end    func(n int64)
 	n      int64
 	closed bool
@@ -256,8 +258,9 @@ type Answer struct {
 	Status   int
 	Header   http.Header
 	Body     []byte
-	URL      *url.URL // after redirects
-	Attempts int      // how often the request was sent
+	URL      *url.URL       // after redirects
+	Attempts int            // how often the request was sent
+	Token    *redact.Finder // of the credential that abide has sent; nil: none, or another abide has
 
 	from   io.Reader // of the body
 	memory *Memory
@@ -324,7 +327,7 @@ func (m *Memory) Read(resp *http.Response, err error, now time.Time) (*Answer, e
 	if f := failureOf(resp, now); f != nil {
 		return nil, f
 	}
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Attempts: attempts(resp), memory: m}
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Attempts: attempts(resp), Token: tokenOf(resp), memory: m}
 	err = a.read(resp)
 	if err != nil {
 		a.Release()
@@ -386,7 +389,7 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 		f.Text, f.Permanent = fmt.Sprintf("the site answered %s and leads to another origin or in a circle, to %s; write the URL that it leads to", statusText(status), leadsTo(resp)), true
 	default:
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what cannot be read says nothing
-		f.Body = string(body)
+		f.Body, _ = tokenOf(resp).Text(string(body), dispatch.InPlaceOfToken)
 		f.Text = "the site answered " + statusText(status)
 		f.Permanent = status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests ||
 			status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
@@ -401,6 +404,14 @@ func leadsTo(resp *http.Response) string {
 		return "no place"
 	}
 	return at.Scheme + "://" + at.Host + at.EscapedPath()
+}
+
+// tokenOf finds the credential that was sent for an answer in texts.
+func tokenOf(resp *http.Response) *redact.Finder {
+	if body, ok := resp.Body.(*countedBody); ok {
+		return body.token
+	}
+	return nil
 }
 
 func statusText(status int) string {

@@ -328,11 +328,8 @@ func queryOf(ctx context.Context, o *output.Output, items *jobfile.Items) (strin
 	if there := append([]string{"id", "unit", "fetched_at", "body"}, d.Columns...); !slices.Contains(there, items.Column) {
 		return "", fmt.Errorf("the job %s in %s has no column %q; there are %s", d.Name, items.Job, items.Column, strings.Join(there, ", "))
 	}
-	return "SELECT DISTINCT " + quote(items.Column) + " FROM " + quote(d.Name) + " ORDER BY 1", nil
+	return "SELECT DISTINCT " + output.Quote(items.Column) + " FROM " + output.Quote(d.Name) + " ORDER BY 1", nil
 }
-
-// quote makes an identifier of SQL.
-func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // Request is the request of a unit.
 type Request struct {

@@ -133,17 +133,17 @@ const (
 
 // Pagination describes the way from an answer to the next page.
 type Pagination struct {
-	Style     string // see the constants
-	Param     string // query parameter that carries the offset, the number of the page or the cursor
-	SizeParam string // query parameter that carries Size; "": none
-	Size      int    // records of a full page; 0: unknown
-	First     int    // number of the first page or the first offset; UnknownFirst: page 0 or 1
-	Next      string // path of the cursor or of the URL of the next page in the body
-	Header    string // header that has the cursor, in place of Next
-	More      string // path of a truth value in the body that says whether there is another page; "": none
-	Total     string // path of the number of all records in the body; "": none
-	MaxPages  int    // a walk of more pages is incomplete
-	Unchecked bool   // what answers say of further pages counts only where the style follows it
+	Style     string `yaml:"style"`                // see the constants
+	Param     string `yaml:"param,omitempty"`      // query parameter that carries the offset, the number of the page or the cursor
+	SizeParam string `yaml:"size_param,omitempty"` // query parameter that carries Size; "": none
+	Size      int    `yaml:"size,omitempty"`       // records of a full page; 0: unknown
+	First     int    `yaml:"first,omitempty"`      // number of the first page or the first offset; UnknownFirst: page 0 or 1
+	Next      string `yaml:"next,omitempty"`       // path of the cursor or of the URL of the next page in the body
+	Header    string `yaml:"header,omitempty"`     // header that has the cursor, in place of Next
+	More      string `yaml:"more,omitempty"`       // path of a truth value in the body that says whether there is another page; "": none
+	Total     string `yaml:"total,omitempty"`      // path of the number of all records in the body; "": none
+	MaxPages  int    `yaml:"-"`                    // a walk of more pages is incomplete
+	Unchecked bool   `yaml:"-"`                    // what answers say of further pages counts only where the style follows it
 }
 
 // UnknownFirst is Pagination.First where the job does not say whether the server counts its pages
@@ -154,6 +154,33 @@ const UnknownFirst = -1
 type Column struct {
 	Name string
 	Path string
+}
+
+// MarshalYAML writes a column that ColumnOf has named.
+func (c Column) MarshalYAML() (any, error) { return c.Path, nil }
+
+// ColumnOf returns the column of a path that has no name of its own. ok is false if its last part
+// cannot be the name of a column.
+func ColumnOf(path string) (c Column, ok bool) {
+	c = Column{Name: path[strings.LastIndex(path, ".")+1:], Path: path}
+	return c, columnName.MatchString(c.Name) && !slices.Contains(ownColumns, strings.ToLower(c.Name))
+}
+
+// Draft is a part of a job file: the keys about an answer. Those that are empty are left out.
+type Draft struct {
+	Paginate Pagination `yaml:"paginate,omitempty,flow"`
+	Records  string     `yaml:"records,omitempty"`
+	ID       []string   `yaml:"id,omitempty,flow"`
+	Columns  []Column   `yaml:"columns,omitempty,flow"` // of ColumnOf
+}
+
+// Text is the part of the file.
+func (d *Draft) Text() string {
+	text, err := yaml.Marshal(d)
+	if err != nil {
+		panic(err) // it has texts and numbers alone
+	}
+	return strings.TrimPrefix(string(text), "{}\n")
 }
 
 // Output names the place that records go to. One of both is set.
@@ -400,17 +427,20 @@ func (r *reader) paginate(n *yaml.Node, path string) {
 
 var columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
+// ownColumns are the columns of every table of records.
+var ownColumns = []string{"id", "unit", "fetched_at", "body"}
+
 // columns reads the columns of the table of records: names with paths, or paths alone.
 func (r *reader) columns(n *yaml.Node, path string) {
-	seen := map[string]bool{"id": true, "unit": true, "fetched_at": true, "body": true}
+	seen := slices.Clone(ownColumns)
 	add := func(n *yaml.Node, path string, c Column) {
 		switch {
 		case !columnName.MatchString(c.Name):
 			r.d.Failf(n, path, "%s is no name of a column: a letter or _, then letters, digits and _", policy.Quote(c.Name))
-		case seen[strings.ToLower(c.Name)]:
+		case slices.Contains(seen, strings.ToLower(c.Name)):
 			r.d.Failf(n, path, "%s is a column of every table of records, or is there twice; choose another name", policy.Quote(c.Name))
 		}
-		seen[strings.ToLower(c.Name)] = true
+		seen = append(seen, strings.ToLower(c.Name))
 		r.job.Columns = append(r.job.Columns, c)
 	}
 	if policy.IsMapping(n) {
@@ -422,9 +452,9 @@ func (r *reader) columns(n *yaml.Node, path string) {
 		return
 	}
 	r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
-		c := Column{}
-		r.jsonPath(&c.Path).Read(n, path)
-		c.Name = c.Path[strings.LastIndex(c.Path, ".")+1:]
+		text := ""
+		r.jsonPath(&text).Read(n, path)
+		c, _ := ColumnOf(text)
 		add(n, path, c)
 	})
 }

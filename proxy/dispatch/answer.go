@@ -232,7 +232,7 @@ func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 	if longest == 0 {
 		return
 	}
-	finder := redact.New(credentialsOf(r, longest)...)
+	finder := redact.New(CredentialsOf(r, longest)...)
 	for _, name := range names {
 		*name, _ = shown.Name(*name, InPlaceOfToken)
 		if _, found := finder.Name(*name, ""); found {
@@ -256,7 +256,7 @@ func wordsOf(r *http.Request, code int, head []byte, shown *redact.Finder) strin
 	text := strings.Map(status.Printable, cmp.Or(longest, strings.ToValidUTF8(string(head), " ")))
 	words := lists.Map(strings.Fields(text), func(word string) string { return redact.Path(word, InPlaceOfToken) })
 	text, _ = shown.Name(strings.Join(words, " "), InPlaceOfToken)
-	text, _ = redact.New(credentialsOf(r, mostPeek)...).Name(text, InPlaceOfToken)
+	text, _ = redact.New(CredentialsOf(r, mostPeek)...).Name(text, InPlaceOfToken)
 	if text == "" || strings.HasPrefix(text, "<") {
 		return ""
 	}
@@ -266,9 +266,9 @@ func wordsOf(r *http.Request, code int, head []byte, shown *redact.Finder) strin
 // leastCredential is the length of the shortest value that is taken for a secret.
 const leastCredential = 6
 
-// credentialsOf returns the secrets with which a client authenticates a request, those that are
+// CredentialsOf returns the secrets with which a client authenticates a request, those that are
 // no longer than room.
-func credentialsOf(r *http.Request, room int) []string {
+func CredentialsOf(r *http.Request, room int) []string {
 	if room < leastCredential {
 		return nil
 	}
