@@ -98,7 +98,7 @@ func TestSpansAreShort(t *testing.T) {
 		1: "1s", time.Minute: "1m", time.Hour: "1h", time.Hour + time.Minute: "1h1m", time.Hour + time.Second: "1h0m1s", 10 * time.Minute: "10m",
 		10 * time.Hour: "10h", 192 * time.Second: "3m12s", 47 * time.Hour: "47h", 49 * time.Hour: "2d1h", 20 * time.Second: "20s",
 	} {
-		if got := span(d); got != want {
+		if got := Span(d); got != want {
 			t.Errorf("%v is %s, not %s", d, got, want)
 		}
 	}

@@ -232,5 +232,5 @@ func seconds(n float64) string {
 	if d < 10*time.Second {
 		return d.Round(time.Millisecond).String()
 	}
-	return span(d)
+	return Span(d)
 }

@@ -19,7 +19,7 @@ func (a Announced) cells(now time.Time, site string) []string {
 	}
 	reset := "-"
 	if a.Reset.After(now) {
-		reset = "in " + span(a.Reset.Sub(now))
+		reset = "in " + Span(a.Reset.Sub(now))
 	}
 	return []string{name, a.LeftText(), reset}
 }
@@ -276,7 +276,7 @@ func (a Announced) Measured() bool {
 
 // WindowText is the length of windows that was measured: "about 5s", "about 5s so far" by a first estimate.
 func (a Announced) WindowText() string {
-	return "about " + span(time.Duration(max(math.Round(a.Window), min(a.Window, 1))*float64(time.Second))) + a.soFar()
+	return "about " + Span(time.Duration(max(math.Round(a.Window), min(a.Window, 1))*float64(time.Second))) + a.soFar()
 }
 
 // FoundText says what was found of a limit that the server does not announce: "about 20 in 1s",
@@ -286,7 +286,7 @@ func (a Announced) FoundText() string {
 	case a.State != Hidden || a.Limit <= 0:
 		return ""
 	case a.Window > 0:
-		return fmt.Sprintf("about %d in %s%s", a.Limit, span(time.Duration(a.Window*float64(time.Second))), a.soFar())
+		return fmt.Sprintf("about %d in %s%s", a.Limit, Span(time.Duration(a.Window*float64(time.Second))), a.soFar())
 	}
 	return fmt.Sprintf("%d at once%s", a.Limit, a.soFar())
 }

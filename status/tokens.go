@@ -210,7 +210,7 @@ func (p Pool) describeAccounts(w io.Writer) {
 func standing(state string, until time.Time, why string, now time.Time) string {
 	state = TokenWord(state)
 	if until.After(now) {
-		state += " for " + span(until.Sub(now))
+		state += " for " + Span(until.Sub(now))
 	}
 	if why != "" {
 		state += " (" + why + ")"

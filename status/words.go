@@ -21,8 +21,8 @@ func Number(n int, singular, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// span is a duration rounded up to seconds: "1h5m", "2d3h".
-func span(d time.Duration) string {
+// Span is a duration rounded up to seconds: "1h5m", "2d3h".
+func Span(d time.Duration) string {
 	d = (d + time.Second - 1).Truncate(time.Second)
 	if days := d / (24 * time.Hour); days >= 2 {
 		return fmt.Sprintf("%dd%dh", days, d%(24*time.Hour)/time.Hour)

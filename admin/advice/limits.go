@@ -142,15 +142,20 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 		return ""
 	}
 	_, of, _ := strings.Cut(limits[0].Title, status.HiddenTitle) // its routes
+	rule := fmt.Sprintf("{concurrency: %d}", limits[0].Limit)
+	if limits[0].Window > 0 {
+		rule = fmt.Sprintf("{requests: %d, per: %s}", limits[0].Limit, status.Span(status.DurationOf(limits[0].Window)))
+	}
+	write := fmt.Sprintf(" If you know its limit, write it under sites, such as limits: [%s]: then nothing is refused to find it.", rule)
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":
 		return site + " refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."
 	case found == "":
 		return fmt.Sprintf("%s refused requests, and no limit is known that explains it: more requests will tell whether it has one, or refuses some at random.", site)
 	case limits[0].SoFar:
-		return fmt.Sprintf("%s accepts %s: it may accept more, or refuse some requests at random.", site, found+of)
+		return fmt.Sprintf("%s accepts %s: it may accept more, or refuse some requests at random.", site, found+of) + write
 	case f.usable(f.Pools[site]) == 0:
-		return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found+of)
+		return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found+of) + write
 	}
 	return f.changeAnnounced(site, limits)
 }
