@@ -136,13 +136,16 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 	u, again := of(&a.routes, route), a.alone == route
 	near = again && a.whose != budget && now.Sub(a.at) <= together
 	a.whose, a.at = budget, now
-	others, sum := time.Time{}, int64(fewAccepted)
+	others, sum, alike := time.Time{}, int64(fewAccepted), fewAccepted+u.accepted
 	for _, o := range a.routes {
-		if sum += o.accepted; o != u {
-			others = status.Later(others, o.sent)
+		if sum += o.accepted; o == u {
+			continue
+		}
+		if others = status.Later(others, o.sent); max(o.accepted, u.accepted) < fewAccepted {
+			alike += o.accepted // as of URLs that are asked for once each: the limit may have met any of them
 		}
 	}
-	share := float64(u.accepted+fewAccepted) / float64(sum)
+	share := float64(alike) / float64(sum)
 	switch {
 	case !again:
 		a.runs++

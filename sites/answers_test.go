@@ -53,3 +53,23 @@ func TestBudgetsAreBounded(t *testing.T) {
 		t.Errorf("%d budgets and %d routes", len(a.budgets), len(a.routes))
 	}
 }
+
+// TestURLsThatAreAskedForOnceAreNoRoutesWithLimits: a limit of the site may have met any of them, but not the one rare route
+// beside a frequent one.
+func TestURLsThatAreAskedForOnceAreNoRoutesWithLimits(t *testing.T) {
+	t.Parallel()
+	for frequent, alone := range map[string]bool{"": false, "/p": true} {
+		var a answers
+		for i := range 20 {
+			route := frequent
+			if route == "" {
+				route = fmt.Sprint("/article-", i)
+			}
+			a.add(noon, noon, route, "", "")
+		}
+		a.refused(noon, noon, "/article-20", "")
+		if got := a.ofRoute(unlikeAtFirst); got != alone {
+			t.Errorf("beside %q: the route has a limit of its own: %v", frequent, got)
+		}
+	}
+}
