@@ -185,8 +185,8 @@ func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
-	s.outages, s.raise = map[string]time.Duration{"a.test": 30 * time.Second}, "More requests would tell."
-	want = "abide   1 request to 1 site in 1m0s\nfailed  a.test let no request succeed for 30s\nheld    1 request, 38s: a.test let no request succeed\n"
+	s.outages, s.raise = map[string]sitelog.Outages{"a.test": {Times: 2, Lasted: 30 * time.Second, Why: "it answered 403"}}, "More requests would tell."
+	want = "abide   1 request to 1 site in 1m0s\nfailed  a.test let no request succeed for 30s in all, 2 times; the last: it answered 403\nheld    1 request, 38s: a.test let no request succeed\n"
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
@@ -263,7 +263,7 @@ func TestASummaryNamesTheLimitThatLetsNoMoreGo(t *testing.T) {
 	if err := s.writeJSON(&file); err != nil || !strings.Contains(file.String(), `"spent":[{"site":"api.test","title":"60 requests"`) {
 		t.Errorf("%s %v", &file, err)
 	}
-	if s.outages = map[string]time.Duration{"down.test": time.Minute}; s.writeJSON(&file) != nil || !strings.Contains(file.String(), `"outages":[{"seconds":60,"site":"down.test"}]`) {
+	if s.outages = map[string]sitelog.Outages{"down.test": {Times: 1, Lasted: time.Minute, Why: "it answered 503"}}; s.writeJSON(&file) != nil || !strings.Contains(file.String(), `"outages":[{"seconds":60,"site":"down.test","times":1,"why":"it answered 503"}]`) {
 		t.Errorf("%s", &file)
 	}
 }

@@ -45,8 +45,8 @@ type summary struct {
 	tokens   []tokenUse
 	denied   []status.DeniedToken // of the pools of these sites, also those that an earlier process has put away
 	failures status.Failures
-	broken   []status.Breaker         // sites that are left alone, or fail each request
-	outages  map[string]time.Duration // :: site → length of its outages that are over
+	broken   []status.Breaker // sites that are left alone, or fail each request
+	outages  map[string]sitelog.Outages
 	ended    time.Time
 	pauses   []status.Cooldown  // after refusals, those that went on
 	spent    []status.Announced // limits with more only later than a request may wait, where abide answered such requests
@@ -75,7 +75,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	connects, ports := a.proxy.Connects()
 	ofBrowser := a.policy.Load().OfBrowser
 	s := summary{took: took, ended: time.Now(), connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages, pauses: a.proxy.Cooldowns(shortHold)}
-	maps.DeleteFunc(s.outages, func(site string, lasted time.Duration) bool { return lasted < shortHold || ofBrowser(site) })
+	maps.DeleteFunc(s.outages, func(site string, o sitelog.Outages) bool { return o.Lasted < shortHold || ofBrowser(site) })
 	for reason, n := range a.ofBrowser.all() {
 		s.failures.Own[reason] -= min(n, s.failures.Own[reason])
 	}
@@ -211,7 +211,9 @@ func (s *summary) writeJSON(w io.Writer) error {
 		learned := s.sources[[2]string{h.Site, h.Limit}]
 		held = append(held, heldJSON{h.Site, h.Limit, learned.source, learned.found, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
 	}
-	outages := append([]map[string]any{}, lists.Map(slices.Sorted(maps.Keys(s.outages)), func(at string) map[string]any { return map[string]any{"site": at, "seconds": s.outages[at].Seconds()} })...)
+	outages := append([]map[string]any{}, lists.Map(slices.Sorted(maps.Keys(s.outages)), func(at string) map[string]any {
+		return map[string]any{"site": at, "seconds": s.outages[at].Lasted.Seconds(), "times": s.outages[at].Times, "why": s.outages[at].Why}
+	})...)
 	return json.NewEncoder(w).Encode(map[string]any{
 		"seconds": s.took.Seconds(), "requests": s.requests, "sites": s.sites, "browser_requests": s.browser, "https_unread": s.unread,
 		"refused": s.refusals, "refused_seen": s.refusals - s.unseen, "failed": s.failures.Codes, "spent": append([]status.Announced{}, s.spent...), "outages": outages, "pauses": append([]status.Cooldown{}, s.pauses...), "own_answers": s.failures.Own, "open_at_end": s.failures.Open, "certificate_refused": s.rejected,
@@ -251,7 +253,7 @@ func (s *summary) table(w io.Writer) {
 		}
 	}
 	why := func(b status.Breaker) string { return b.Name() + " failed: " + b.Why }
-	over := func(at string) string { return at + " let no request succeed for " + sitelog.InSeconds(s.outages[at]) }
+	over := func(at string) string { return at + " let no request succeed for " + s.outages[at].String() }
 	spent := func(l status.Announced) string {
 		return l.Site + ": " + l.Label() + ", all used" + sitelog.Until(s.ended, l.Reset)
 	}
@@ -316,7 +318,7 @@ func (s *summary) pause(h sitelog.HeldTime) *status.Cooldown {
 // failed reports whether a site is left alone, fails each request, or has paused requests in an outage that is over: for
 // about as long as that lasted.
 func (s *summary) failed(h sitelog.HeldTime) bool {
-	return s.outages[h.Site] > h.Longest*3/4 && (h.Limit == "cooldown" || h.Limit == "retry") || slices.ContainsFunc(s.broken, func(b status.Breaker) bool { return b.Site == h.Site })
+	return s.outages[h.Site].Lasted > h.Longest*3/4 && (h.Limit == "cooldown" || h.Limit == "retry") || slices.ContainsFunc(s.broken, func(b status.Breaker) bool { return b.Site == h.Site })
 }
 
 // named names the first of all, and counts those that are too many to be named.

@@ -260,8 +260,8 @@ func (a *program) newHistory() *history.Recorder {
 // blocked tells how long limits have held requests, and how long outages that are over have lasted.
 func (a *program) blocked() []status.BlockedTime {
 	list := a.proxy.Blocked()
-	for site, lasted := range a.proxy.Activity().Outages {
-		list = append(list, status.BlockedTime{Site: site, Limit: "outage", Busy: lasted.Seconds()})
+	for site, o := range a.proxy.Activity().Outages {
+		list = append(list, status.BlockedTime{Site: site, Limit: "outage", Busy: o.Lasted.Seconds()})
 	}
 	return list
 }

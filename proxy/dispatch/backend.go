@@ -206,7 +206,7 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 		name = of.Backend // a host of a group
 	}
 	failure, unreached := failureOf(code, err, limited), err != nil && unsent(err) && (of.Backend != "" || answered)
-	began, ended := false, time.Duration(0)
+	began, ended, was := false, time.Duration(0), s.Status(of, now)
 	if how != backends.Unknown {
 		n, _ := s.Streak(of, now)
 		began, ended = s.Answered(of, failure, blocked || unreached || code == http.StatusForbidden && n+1 >= manyForbidden, now)
@@ -221,7 +221,7 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": failure}).Log(sitelog.Worst(x.Snapshot.policy, x.site), text)
 	}
 	if lasted > 0 && how != backends.Ill {
-		x.Snapshot.activity.Recovered(x.site, lasted)
+		x.Snapshot.activity.Recovered(x.site, lasted, was.Why)
 	}
 	if lasted > 0 && s.Loggable() {
 		text := fmt.Sprintf("%s answers again after %s", name, sitelog.InSeconds(lasted))

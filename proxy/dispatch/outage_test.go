@@ -135,7 +135,7 @@ func TestALongOutageIsSaidAgain(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		down.Store(false)
 		all.Wait()
-		if lasted := w.Activity().Outages["site.test"]; lasted < 29*time.Minute || lasted > 35*time.Minute {
+		if lasted := w.Activity().Outages["site.test"].Lasted; lasted < 29*time.Minute || lasted > 35*time.Minute {
 			t.Errorf("an outage of %v is counted", lasted)
 		}
 		var said []string
@@ -183,7 +183,7 @@ func TestALongOutageIsOneOutage(t *testing.T) {
 		}
 		down.Store(false)
 		all.Wait()
-		if lasted := w.Activity().Outages["site.test"]; lasted < 410*time.Second || lasted > 450*time.Second {
+		if lasted := w.Activity().Outages["site.test"].Lasted; lasted < 410*time.Second || lasted > 450*time.Second {
 			t.Errorf("an outage of %v is counted", lasted)
 		}
 	})

@@ -44,10 +44,26 @@ type Log struct {
 
 // Summary counts refusals and waits since the start.
 type Summary struct {
-	Refusals int                      // answers that refused a request because of a limit
-	Replayed int                      // of these, those whose request was sent again
-	Held     []HeldTime               // for what requests were held, the longest in all first
-	Outages  map[string]time.Duration // :: site → length of its outages that are over
+	Refusals int                // answers that refused a request because of a limit
+	Replayed int                // of these, those whose request was sent again
+	Held     []HeldTime         // for what requests were held, the longest in all first
+	Outages  map[string]Outages // :: site → its outages that are over
+}
+
+// Outages are the times in which a site let no request succeed.
+type Outages struct {
+	Times  int
+	Lasted time.Duration // in all
+	Why    string        // how the site failed in the last
+}
+
+// String is "1m2s: it answered 503", or "1m2s in all, 3 times; the last: it answered 503".
+func (o Outages) String() string {
+	times := ": "
+	if o.Times > 1 {
+		times = fmt.Sprintf(" in all, %d times; the last: ", o.Times)
+	}
+	return strings.TrimSuffix(InSeconds(o.Lasted)+times+o.Why, ": ")
 }
 
 // HeldTime counts the time for which requests were held for one limit of a site.
@@ -63,7 +79,7 @@ const mostHeldTimes = 1000
 
 // New makes a Log that writes to a logger. Its lines about sites are written by Run.
 func New(to *logrus.Logger) *Log {
-	return &Log{to: to, wake: signal.New(), Left: LineLimit{Every: time.Second}, held: map[[2]string]*HeldTime{}, counts: Summary{Outages: map[string]time.Duration{}}}
+	return &Log{to: to, wake: signal.New(), Left: LineLimit{Every: time.Second}, held: map[[2]string]*HeldTime{}, counts: Summary{Outages: map[string]Outages{}}}
 }
 
 // Wake makes Run check waiting requests and refusing sites. Run works at every log level:
@@ -130,11 +146,11 @@ func (l *Log) Accepted(site string, sent time.Time) {
 }
 
 // Recovered records the end of an outage of a site.
-func (l *Log) Recovered(site string, lasted time.Duration) {
+func (l *Log) Recovered(site string, lasted time.Duration, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.counts.Outages) < mostHeldTimes {
-		l.counts.Outages[site] += lasted
+	if o := l.counts.Outages[site]; len(l.counts.Outages) < mostHeldTimes {
+		l.counts.Outages[site] = Outages{o.Times + 1, o.Lasted + lasted, why}
 	}
 }
 
