@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sirupsen/logrus"
@@ -152,7 +153,7 @@ func (a *program) envCommand(p *policy.Policy) string {
 }
 
 // envFlags are the flags with which abide env finds this process from another shell, which
-// does not have this process's flags. Each begins with a space.
+// does not have this process's flags and variables. Each begins with a space.
 func (a *program) envFlags(p *policy.Policy) string {
 	// The settings that abide env finds without flags.
 	found := policy.Defaults()
@@ -162,7 +163,8 @@ func (a *program) envFlags(p *policy.Policy) string {
 		if path, err := filepath.Abs(p.File); err == nil {
 			add("config", path)
 		}
-		if plain, err := (&source{path: p.File, name: p.File, environ: a.source.environ}).load(); err == nil {
+		shared := slices.DeleteFunc(slices.Clone(a.source.environ), func(one string) bool { return strings.HasPrefix(one, "ABIDE_") })
+		if plain, err := (&source{path: p.File, name: p.File, environ: shared}).load(); err == nil {
 			found = plain
 		}
 	}

@@ -68,6 +68,21 @@ func TestTheLineToCopyWorks(t *testing.T) {
 	}
 }
 
+// TestTheLineToCopyWorksWithoutTheVariablesOfServe: another shell does not have them.
+func TestTheLineToCopyWorksWithoutTheVariablesOfServe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mine.yaml")
+	if err := os.WriteFile(file, []byte("log: {level: info}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := serveIn(t, dir, []string{newOrigin(t).named(), "ABIDE_DATA=" + filepath.Join(dir, "else where")}, "--config", file)
+	line := d.out.await(t, `In the shell of the crawler:\n\n +(eval .*)\n`)[1]
+	if got, err := shell(dir, line+"\ncurl -sS http://api.test/"); err != nil || got != "from the origin" { // and no word of another CA
+		t.Errorf("%v: %s\n%s", err, got, line)
+	}
+}
+
 // TestTheLinesToCopyWorkWhereAbideIsNotInThePath starts abide by its path, as make run does, in a
 // directory with a name that a shell would change.
 func TestTheLinesToCopyWorkWhereAbideIsNotInThePath(t *testing.T) {
