@@ -163,7 +163,7 @@ func (a *program) envFlags(p *policy.Policy) string {
 		if path, err := filepath.Abs(p.File); err == nil {
 			add("config", path)
 		}
-		shared := slices.DeleteFunc(slices.Clone(a.source.environ), func(one string) bool { return strings.HasPrefix(one, "ABIDE_") })
+		shared := slices.DeleteFunc(slices.Clone(a.source.environ), func(variable string) bool { return strings.HasPrefix(variable, "ABIDE_") })
 		if plain, err := (&source{path: p.File, name: p.File, environ: shared}).load(); err == nil {
 			found = plain
 		}
