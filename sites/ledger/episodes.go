@@ -68,8 +68,8 @@ type Start struct {
 	Before int64
 }
 
-// Starts are the first request and those after pauses, as far as more came in a time after each than after the one
-// before: a limit that allows more than what was asked in all has begun at one of them.
+// Starts are the first request and those that came after a pause, without those that were followed by fewer requests in
+// relation to the time than the start before. A limit that refuses at last may have counted from any of them.
 type Starts []Start
 
 const (
@@ -96,8 +96,8 @@ func (s Start) rate(next Start) float64 {
 	return float64(next.Before-s.Before) / max(next.At.Sub(s.At).Seconds(), 1e-3)
 }
 
-// choose counts only the requests since the start from which half as many more of them came in the time until v, when
-// requests are accepted again, than since the first. The pauses before are no time that the limit needed.
+// choose counts only the requests since a later start if their rate until v, when requests are accepted again, is more
+// than 1.5 times that of all. The limit did not need the pauses before that start.
 func (p *HiddenRate) choose(v int64) {
 	s := &p.search
 	if len(s.starts) == 0 {
