@@ -2,6 +2,7 @@ package sites
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"time"
 
@@ -137,12 +138,13 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 	near = again && a.whose != budget && now.Sub(a.at) <= together
 	a.whose, a.at = budget, now
 	others, sum, alike := time.Time{}, int64(fewAccepted), fewAccepted+u.accepted
-	for _, o := range a.routes {
+	for name, o := range a.routes {
 		if sum += o.accepted; o == u {
 			continue
 		}
-		if others = status.Later(others, o.sent); max(o.accepted, u.accepted) < fewAccepted {
-			alike += o.accepted // as of URLs that are asked for once each: the limit may have met any of them
+		others = status.Later(others, o.sent)
+		if within, _ := path.Match(route, name); within || max(o.accepted, u.accepted) < 2 {
+			alike += o.accepted // a name that has become this route, or a URL that was asked for once, as this one: the limit may have met any
 		}
 	}
 	share := float64(alike) / float64(sum)

@@ -2,6 +2,7 @@ package sites
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -55,21 +56,38 @@ func TestBudgetsAreBounded(t *testing.T) {
 }
 
 // TestURLsThatAreAskedForOnceAreNoRoutesWithLimits: a limit of the site may have met any of them, but not the one rare route
-// beside a frequent one.
+// beside a frequent one. Many names below one node become one route, which counts what was accepted of them before.
 func TestURLsThatAreAskedForOnceAreNoRoutesWithLimits(t *testing.T) {
 	t.Parallel()
-	for frequent, alone := range map[string]bool{"": false, "/p": true} {
+	for _, c := range []struct {
+		accepted string // %d is the number of the request
+		many     string // the route of later ones, once there are many names
+		refused  string
+		rare     int // requests of what is refused, before the others
+		alone    bool
+	}{
+		{"GET /article-%d", "", "GET /article-20", 0, false},
+		{"GET /p", "", "GET /article-20", 0, true},
+		{"GET /article-%d", "GET /*", "GET /*", 0, false},
+		{"GET /u%d/article-%d", "GET /*/*", "GET /*/*", 0, false},
+		{"GET /article-%d", "", "GET /search", 2, true},
+		{"GET /article-%d", "GET /*", "GET /a/search", 2, true},
+	} {
 		var a answers
-		for i := range 20 {
-			route := frequent
-			if route == "" {
-				route = fmt.Sprint("/article-", i)
-			}
-			a.add(noon, noon, route, "", "")
+		for range c.rare {
+			a.add(noon, noon, c.refused, "", "")
 		}
-		a.refused(noon, noon, "/article-20", "")
-		if got := a.ofRoute(unlikeAtFirst); got != alone {
-			t.Errorf("beside %q: the route has a limit of its own: %v", frequent, got)
+		for i := range 20 {
+			a.add(noon, noon, strings.ReplaceAll(c.accepted, "%d", fmt.Sprint(i)), "", "")
+		}
+		for range 8 {
+			if c.many != "" {
+				a.add(noon, noon, c.many, "", "")
+			}
+		}
+		a.refused(noon, noon, c.refused, "")
+		if got := a.ofRoute(unlikeAtFirst); got != c.alone {
+			t.Errorf("%s beside %s and %q: the route has a limit of its own: %v", c.refused, c.accepted, c.many, got)
 		}
 	}
 }

@@ -79,18 +79,13 @@ func (s *Site) Limit(l *routes.Limit, reserve ledger.Reserve) queue.Limit {
 // First returns the limit that lets one request of an unknown route go alone; of the whole site
 // if nothing is known.
 func (s *Site) First(c *routes.Class) queue.Limit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key := c.Route
-	if len(c.Limits) == 0 && s.fresh() {
+	if len(c.Limits) == 0 && s.routes.Fresh() {
 		key = ""
 	}
 	return queue.Limit{Name: FirstRequest, Title: "the first request of a route goes alone", Key: key, N: 1, Source: brief(func() limit.Meter { return ledger.NewUnknownRoute() })}
-}
-
-// fresh reports whether the site has never answered.
-func (s *Site) fresh() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.routes.Fresh()
 }
 
 // Answered reports whether a request to the site has succeeded since the start.
