@@ -146,7 +146,10 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 	if limits[0].Window > 0 {
 		rule = fmt.Sprintf("{requests: %d, per: %s}", limits[0].Limit, status.Span(status.DurationOf(limits[0].Window)))
 	}
-	write := fmt.Sprintf(" If you know its limit, write it under sites, such as limits: [%s]: then nothing is refused to find it.", rule)
+	write := ""
+	if of == "" { // the limit of a route would hold the whole site
+		write = fmt.Sprintf(" If you know its limit, write it under sites, such as limits: [%s]: then nothing is refused to find it.", rule)
+	}
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":
 		return site + " refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."

@@ -32,7 +32,7 @@ func TestARateIsSaidWhereItIsKnown(t *testing.T) {
 		{[]func(*Facts){announced(status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.05})}, "cooldown", "api.test refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."},
 		{[]func(*Facts){announced(soFar)}, "retry", "api.test accepts about 20 in 1s so far: it may accept more, or refuse some requests at random. If you know its limit, write it under sites, such as limits: [{requests: 20, per: 1s}]: then nothing is refused to find it."},
 		{[]func(*Facts){pool(site, []string{"a"}, hidden(20, 1))}, "hidden", "One more token in the pool x would raise 20/s to 40/s."},
-		{[]func(*Facts){announced(status.Announced{Site: site, Title: status.HiddenTitle + " for GET /a", State: status.Hidden, Limit: 5, Remaining: -1, Window: 5})}, "cooldown", "api.test accepts about 5 in 5s for GET /a, and does not say so: fewer requests, or an account of which it allows more, would help. If you know its limit, write it under sites, such as limits: [{requests: 5, per: 5s}]: then nothing is refused to find it."},
+		{[]func(*Facts){announced(status.Announced{Site: site, Title: status.HiddenTitle + " for GET /a", State: status.Hidden, Limit: 5, Remaining: -1, Window: 5})}, "cooldown", "api.test accepts about 5 in 5s for GET /a, and does not say so: fewer requests, or an account of which it allows more, would help."},
 		{nil, "cooldown", ""},
 	} {
 		if got := Raise(factsOf(c.facts...), site, c.name); got != c.want {
