@@ -3,6 +3,7 @@ package top
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ func (c *canned) rate(site status.Site) status.Rate {
 	return status.Rate{Requests: n, Own: n / 4, In: 1000 * n, Out: 100 * n}
 }
 
-func (c *canned) Status(ctx context.Context) (status.Process, error) {
+func (c *canned) status(ctx context.Context) (status.Process, error) {
 	if err := c.answer(ctx); err != nil {
 		return status.Process{}, err
 	}
@@ -75,7 +76,7 @@ func (c *canned) Status(ctx context.Context) (status.Process, error) {
 	return p, nil
 }
 
-func (c *canned) Sites(ctx context.Context) (status.SiteList, error) {
+func (c *canned) list(ctx context.Context) (status.SiteList, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := status.SiteList{Count: len(c.sites)}
@@ -86,32 +87,38 @@ func (c *canned) Sites(ctx context.Context) (status.SiteList, error) {
 	return list, ctx.Err()
 }
 
-func (c *canned) Holds(ctx context.Context, site string) (l status.HoldList, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, one := range c.holds {
-		if one.Site == site {
-			l.Holds = append(l.Holds, one)
-		}
+func (c *canned) Get(ctx context.Context, path string, to any) (err error) {
+	switch to := to.(type) {
+	case *status.Process:
+		*to, err = c.status(ctx)
+		return err
+	case *status.SiteList:
+		*to, err = c.list(ctx)
+		return err
 	}
-	return l, ctx.Err()
-}
-
-func (c *canned) Tokens(ctx context.Context) (status.Tokens, error) { return c.tokens, ctx.Err() }
-
-func (c *canned) Forecasts(ctx context.Context) ([]status.Forecast, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forecast++
-	return c.forecasts, ctx.Err()
+	switch to := to.(type) {
+	case *status.HoldList:
+		for _, one := range c.holds {
+			if path == "holds?"+(url.Values{"site": {one.Site}}).Encode() {
+				to.Holds = append(to.Holds, one)
+			}
+		}
+	case *status.Tokens:
+		*to = c.tokens
+	case *[]status.Forecast:
+		c.forecast++
+		*to = c.forecasts
+	}
+	return ctx.Err()
 }
 
-func (c *canned) Pause(ctx context.Context, site, reason, length string) error {
-	return c.change(ctx, fmt.Sprintf("pause %s %q %q", site, reason, length), site, &status.Pause{Reason: reason})
-}
-
-func (c *canned) Resume(ctx context.Context, site string) error {
-	return c.change(ctx, "resume "+site, site, nil)
+func (c *canned) Change(ctx context.Context, site, what string, ask any) error {
+	if ask, pauses := ask.(status.PauseAsk); pauses {
+		return c.change(ctx, fmt.Sprintf("pause %s %q %q", site, ask.Reason, ask.For), site, &status.Pause{Reason: ask.Reason})
+	}
+	return c.change(ctx, what+" "+site, site, nil)
 }
 
 func (c *canned) change(ctx context.Context, text, site string, pause *status.Pause) error {

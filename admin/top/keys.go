@@ -7,6 +7,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // anyKey is called with each key, before the part of the screen that has the focus.
@@ -109,7 +111,9 @@ func (s *screen) pauseOrResume() {
 	switch {
 	case !ok:
 	case r.paused:
-		s.askResume(r.site)
+		s.openForm(tview.NewForm(), "Resume "+r.site+"?", "Resume", func() {
+			s.send(change{"resuming " + r.site, r.site + " is resumed", func(ctx context.Context) error { return s.poller.from.Change(ctx, r.site, "resume", nil) }})
+		})
 	default:
 		s.askPause(r.site)
 	}
@@ -139,14 +143,9 @@ func (s *screen) askPause(site string) {
 	text := func(i int) string { return strings.TrimSpace(form.GetFormItem(i).(*tview.InputField).GetText()) }
 	s.openForm(form, "Pause "+site+"?", "Pause", func() {
 		reason, length := text(0), text(1)
-		s.send(change{"pausing " + site, site + " is paused", func(ctx context.Context) error { return s.poller.from.Pause(ctx, site, reason, length) }})
-	})
-}
-
-// askResume asks whether to resume a site.
-func (s *screen) askResume(site string) {
-	s.openForm(tview.NewForm(), "Resume "+site+"?", "Resume", func() {
-		s.send(change{"resuming " + site, site + " is resumed", func(ctx context.Context) error { return s.poller.from.Resume(ctx, site) }})
+		s.send(change{"pausing " + site, site + " is paused", func(ctx context.Context) error {
+			return s.poller.from.Change(ctx, site, "pause", status.PauseAsk{Reason: reason, For: length})
+		}})
 	})
 }
 

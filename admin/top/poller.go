@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -91,18 +92,12 @@ func (p *poller) send(c change) bool {
 	}
 }
 
-// Source is the abide that is shown.
+// Source is the API of the abide that is shown.
 type Source interface {
-	Status(ctx context.Context) (status.Process, error)
-	Sites(ctx context.Context) (status.SiteList, error)
-	// Holds are the requests that wait at a site.
-	Holds(ctx context.Context, site string) (status.HoldList, error)
-	// Tokens and Forecasts are empty where the abide has none.
-	Tokens(ctx context.Context) (status.Tokens, error)
-	Forecasts(ctx context.Context) ([]status.Forecast, error)
-	// Pause pauses a site. length is a duration such as 2h; "": until the site is resumed.
-	Pause(ctx context.Context, site, reason, length string) error
-	Resume(ctx context.Context, site string) error
+	// Get reads the answer for a path. An abide that has nothing to say there leaves to as it is.
+	Get(ctx context.Context, path string, to any) error
+	// Change has a site "pause", as ask says, or "resume".
+	Change(ctx context.Context, site, what string, ask any) error
 }
 
 // sample is the answers of an abide at one time.
@@ -136,36 +131,21 @@ type sampler struct {
 // take asks for all that a sample has.
 func (a *sampler) take(ctx context.Context, about subject) (s sample, err error) {
 	s.about = about
-	if s.process, err = a.from.Status(ctx); err != nil {
-		return s, err
+	if err = a.from.Get(ctx, "status", &s.process); err == nil {
+		err = a.from.Get(ctx, "sites?recorded=false", &s.sites) // the state file is not read each second
 	}
-	if s.sites, err = a.from.Sites(ctx); err != nil {
-		return s, err
-	}
-	s.at = time.Now()
-	if err = a.takeForecasts(ctx, s.at); err != nil {
-		return s, err
-	}
-	s.forecasts = a.forecasts
-	if about.site != "" {
-		if s.holds, err = a.from.Holds(ctx, about.site); err != nil {
-			return s, err
+	if s.at = time.Now(); err == nil && !s.at.Before(a.due) {
+		a.forecasts = nil
+		if err = a.from.Get(ctx, "forecast", &a.forecasts); err == nil {
+			a.due = s.at.Add(forecastEvery)
 		}
 	}
-	if about.tokens {
-		s.tokens, err = a.from.Tokens(ctx)
+	s.forecasts = a.forecasts
+	if err == nil && about.site != "" {
+		err = a.from.Get(ctx, "holds?"+url.Values{"site": {about.site}}.Encode(), &s.holds)
+	}
+	if err == nil && about.tokens {
+		err = a.from.Get(ctx, "tokens", &s.tokens)
 	}
 	return s, err
-}
-
-func (a *sampler) takeForecasts(ctx context.Context, now time.Time) error {
-	if now.Before(a.due) {
-		return nil
-	}
-	list, err := a.from.Forecasts(ctx)
-	if err != nil {
-		return err
-	}
-	a.forecasts, a.due = list, now.Add(forecastEvery)
-	return nil
 }

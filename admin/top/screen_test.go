@@ -288,10 +288,12 @@ func TestAPanicRestoresTheTerminalFirst(t *testing.T) {
 // later panics when it is asked for its status again.
 type later struct{ *canned }
 
-func (l *later) Status(ctx context.Context) (status.Process, error) {
-	p, err := l.canned.Status(ctx)
-	l.set(func(c *canned) { c.panics = true })
-	return p, err
+func (l *later) Get(ctx context.Context, path string, to any) error {
+	err := l.canned.Get(ctx, path, to)
+	if path == "status" {
+		l.set(func(c *canned) { c.panics = true })
+	}
+	return err
 }
 
 func TestTheEndOfTheContextEndsTheTable(t *testing.T) {

@@ -113,7 +113,8 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
-	about, err := askFor[status.Process](ctx, topSource{adminAPI{token: p.Admin.Token}, address}, "status")
+	var about status.Process
+	err = topSource{adminAPI{token: p.Admin.Token}, address}.Get(ctx, "status", &about)
 	var none notRunning
 	if err == nil && about.Listen == "" {
 		err = notAbide(address, "tells its status")

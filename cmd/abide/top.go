@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -90,50 +90,25 @@ type topSource struct {
 	address string
 }
 
-// askFor reads the answer for a path of the API of s. An abide that has no such path, or
-// nothing to say there, has the zero value.
-func askFor[T any](ctx context.Context, s topSource, path string) (v T, err error) {
+// Get reads the answer for a path of the API. An abide that has no such path, or nothing to say there,
+// leaves to as it is.
+func (s topSource) Get(ctx context.Context, path string, to any) error {
 	const does = "tells its status"
-	v, _, err = answerOf(ctx, s.api, s.address, path, does, func(T) bool { return true })
+	body, err := s.api.get(ctx, s.address, path, does)
 	if isAbsent(err) {
-		err = nil
+		body, err = []byte("null"), nil
 	}
-	return v, err
-}
-
-func (s topSource) Status(ctx context.Context) (status.Process, error) {
-	p, err := askFor[status.Process](ctx, s, "status")
-	if err == nil && p.Started.IsZero() {
-		err = notAbide(s.address, "tells its status")
+	if err != nil {
+		return err
 	}
-	return p, err
+	err = json.Unmarshal(body, to)
+	if p, isStatus := to.(*status.Process); err != nil || isStatus && p.Started.IsZero() {
+		return notAbide(s.address, does)
+	}
+	return nil
 }
 
-func (s topSource) Sites(ctx context.Context) (status.SiteList, error) {
-	return askFor[status.SiteList](ctx, s, "sites?recorded=false") // the state file is not read each second
-}
-
-func (s topSource) Holds(ctx context.Context, site string) (status.HoldList, error) {
-	return askFor[status.HoldList](ctx, s, "holds?"+url.Values{"site": {site}}.Encode())
-}
-
-func (s topSource) Tokens(ctx context.Context) (status.Tokens, error) {
-	return askFor[status.Tokens](ctx, s, "tokens")
-}
-
-func (s topSource) Forecasts(ctx context.Context) ([]status.Forecast, error) {
-	return askFor[[]status.Forecast](ctx, s, "forecast")
-}
-
-func (s topSource) Pause(ctx context.Context, site, reason, length string) error {
-	return s.change(ctx, site, "pause", status.PauseAsk{Reason: reason, For: length})
-}
-
-func (s topSource) Resume(ctx context.Context, site string) error {
-	return s.change(ctx, site, "resume", nil)
-}
-
-func (s topSource) change(ctx context.Context, site, what string, ask any) error {
+func (s topSource) Change(ctx context.Context, site, what string, ask any) error {
 	_, err := s.api.post(ctx, s.address, sitePath(site, what), ask, "pauses sites")
 	return err
 }
