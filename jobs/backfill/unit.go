@@ -352,6 +352,7 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 	}
 	for i := range list {
 		list[i].Unit, list[i].Fetched = w.unit, now
+		w.first.Complete(&list[i])
 	}
 	before := w.pages.Checkpoint()
 	moved, err := w.pages.Answer(paginate.Page{

@@ -41,7 +41,7 @@ func targetsOf(job *jobfile.Job, all iter.Seq2[output.Unit, error]) ([]*target, 
 				continue
 			}
 		}
-		list = append(list, &target{items: []string{u.Key}})
+		list = append(list, &target{items: []string{u.Key}, unit: u})
 	}
 	for _, t := range list {
 		t.key = t.items[0]
@@ -50,7 +50,7 @@ func targetsOf(job *jobfile.Job, all iter.Seq2[output.Unit, error]) ([]*target, 
 			t.key = "batch " + hex.EncodeToString(sum[:8])
 		}
 		t.priority = priorityOf(job, t.items[0])
-		filled, err := units.Fill(job, output.Unit{Key: t.items[0]})
+		filled, err := units.Fill(job, t.unit)
 		if err != nil {
 			return nil, err
 		}
@@ -69,12 +69,8 @@ func priorityOf(job *jobfile.Job, item string) int {
 	return job.Request.Priority
 }
 
-// request is the request for a target.
-func request(job *jobfile.Job, t *target, known output.Target) (*http.Request, error) {
-	filled, err := units.Fill(job, output.Unit{Key: t.items[0]})
-	if err != nil {
-		return nil, err
-	}
+// request is the request for a target, as it is sent.
+func request(job *jobfile.Job, t *target, filled *units.Request, known output.Target) (*http.Request, error) {
 	if b := job.Collect.Batch; b.Param != "" {
 		q, err := url.ParseQuery(filled.URL.RawQuery)
 		if err != nil {
@@ -101,7 +97,11 @@ func request(job *jobfile.Job, t *target, known output.Target) (*http.Request, e
 func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (output.Target, []output.Record, *send.Answer, error) {
 	job, began := c.options.Job, time.Now()
 	known.Key, known.Asked = t.key, began
-	r, err := request(job, t, known)
+	filled, err := units.Fill(job, t.unit)
+	if err != nil {
+		return known, nil, nil, err
+	}
+	r, err := request(job, t, filled, known)
 	if err != nil {
 		return known, nil, nil, err
 	}
@@ -131,6 +131,7 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	for i := range list {
 		record := &list[i]
 		record.Unit, record.Fetched = t.key, output.Precise(began)
+		filled.Complete(record)
 		id, sum := digestOf([]byte(record.ID)), digestOf(record.Body)
 		now[id] = sum
 		if was, ok := before[id]; job.Collect.All || !ok || was != sum {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
+	"github.com/abide-proxy/abide/jobs/output"
 )
 
 // slowest bounds the rounds between two requests to a target that keeps failing.
@@ -29,6 +30,7 @@ type schedule struct {
 type target struct {
 	key      string
 	items    []string
+	unit     output.Unit // of the first item
 	host     string
 	priority int
 	place    time.Duration // in each round

@@ -45,7 +45,7 @@ func Write(w io.Writer, f Format, about output.Description, records iter.Seq2[ou
 	case Parquet:
 		to = newColumns(buffered, about)
 	default:
-		to = NewLines(buffered)
+		to = NewLines(buffered, about.Columns)
 	}
 	if err != nil {
 		return 0, err
@@ -72,26 +72,34 @@ type sink interface {
 }
 
 // Lines writes a JSON object a line.
-type Lines struct{ encoder *json.Encoder }
+type Lines struct {
+	encoder *json.Encoder
+	names   []string // of the columns
+}
 
 // NewLines writes to w, without a buffer.
-func NewLines(w io.Writer) *Lines {
-	l := &Lines{json.NewEncoder(w)}
+func NewLines(w io.Writer, names []string) *Lines {
+	l := &Lines{json.NewEncoder(w), names}
 	l.encoder.SetEscapeHTML(false) // a body stays as it came
 	return l
 }
 
-// line is a record as a JSON object. Columns are parts of the body, so they are left out.
+// line is a record as a JSON object.
 type line struct {
 	ID      string          `json:"id"`
 	Unit    string          `json:"unit"`
 	Fetched time.Time       `json:"fetched_at"`
+	Columns map[string]any  `json:"columns,omitempty"`
 	Body    json.RawMessage `json:"body"`
 }
 
 // Add writes a record.
 func (l *Lines) Add(r *output.Record) error {
-	if err := l.encoder.Encode(line{r.ID, r.Unit, r.Fetched.UTC(), r.Body}); err != nil {
+	next := line{ID: r.ID, Unit: r.Unit, Fetched: r.Fetched.UTC(), Columns: map[string]any{}, Body: r.Body}
+	for i, name := range l.names {
+		next.Columns[name] = r.Columns[i]
+	}
+	if err := l.encoder.Encode(next); err != nil {
 		return fmt.Errorf("writing the record %q: %w", r.ID, err)
 	}
 	return nil

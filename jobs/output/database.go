@@ -135,9 +135,15 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, lacks := d.readers.ExecContext(ctx, j.text("SELECT reason FROM {targets} LIMIT 0")); want.Kind == "collect" && lacks != nil { // of an older release
+	added := "{units} item TEXT NOT NULL DEFAULT 'null'" // which a table of an older release lacks
+	if want.Kind == "collect" {
+		added = "{targets} reason TEXT NOT NULL DEFAULT ''"
+	}
+	table, column, _ := strings.Cut(added, " ")
+	name, _, _ := strings.Cut(column, " ")
+	if _, lacks := d.readers.ExecContext(ctx, j.text("SELECT "+name+" FROM "+table+" LIMIT 0")); lacks != nil {
 		err = d.write(ctx, func(t *transaction) error {
-			_, err := t.exec(j.text("ALTER TABLE {targets} ADD COLUMN reason TEXT NOT NULL DEFAULT ''"))
+			_, err := t.exec(j.text("ALTER TABLE " + table + " ADD COLUMN " + column))
 			return err
 		})
 	}
@@ -224,7 +230,7 @@ func (d *Output) makeTables(t *transaction, want Description) error {
 		texts = append(texts, `CREATE TABLE {targets} (key TEXT PRIMARY KEY, etag TEXT NOT NULL, last_modified TEXT NOT NULL,
 			hash TEXT NOT NULL, failures BIGINT NOT NULL, asked {time} NOT NULL, reason TEXT NOT NULL DEFAULT '')`)
 	} else {
-		texts = append(texts, `CREATE TABLE {units} (key TEXT PRIMARY KEY, place BIGINT NOT NULL, state TEXT NOT NULL DEFAULT 'waiting',
+		texts = append(texts, `CREATE TABLE {units} (key TEXT PRIMARY KEY, place BIGINT NOT NULL, item TEXT NOT NULL DEFAULT 'null', state TEXT NOT NULL DEFAULT 'waiting',
 			checkpoint {blob}, pages BIGINT NOT NULL DEFAULT 0, records BIGINT NOT NULL DEFAULT 0,
 			tries BIGINT NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', lease BIGINT NOT NULL DEFAULT 0,
 			owner TEXT NOT NULL DEFAULT '', holder TEXT NOT NULL DEFAULT '', lease_end BIGINT NOT NULL DEFAULT 0,
@@ -240,16 +246,17 @@ func (d *Output) makeTables(t *transaction, want Description) error {
 	return nil
 }
 
-// Query runs a SELECT with one column, and yields its values as text. A value that is NULL is left out.
-func (d *Output) Query(ctx context.Context, query string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if err := d.query(ctx, query, yield); err != nil {
-			yield("", d.explain(ctx, err))
+// Query runs a SELECT, and yields for each row as texts the first column and those with the names. A row whose first
+// column is NULL is left out.
+func (d *Output) Query(ctx context.Context, query string, names ...string) iter.Seq2[[]string, error] {
+	return func(yield func([]string, error) bool) {
+		if err := d.query(ctx, query, names, yield); err != nil {
+			yield(nil, d.explain(ctx, err))
 		}
 	}
 }
 
-func (d *Output) query(ctx context.Context, query string, yield func(string, error) bool) (err error) {
+func (d *Output) query(ctx context.Context, query string, names []string, yield func([]string, error) bool) (err error) {
 	defer background.Caught(&err)
 	query = strings.TrimRight(strings.TrimSpace(query), "; \t\n")
 	tx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -263,35 +270,46 @@ func (d *Output) query(ctx context.Context, query string, yield func(string, err
 		return fmt.Errorf("the query: %w", err)
 	}
 	defer rows.Close()
-	if names, err := rows.Columns(); err != nil || len(names) != 1 {
-		return errors.Join(err, fmt.Errorf("the query has %d columns: select one", len(names)))
+	there, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	row, into, wanted := make([]any, len(there)), make([]any, len(there)), []int{0}
+	for i := range row {
+		into[i] = &row[i]
+	}
+	for _, name := range names {
+		wanted = append(wanted, slices.Index(there, name))
+		if wanted[len(wanted)-1] < 0 {
+			return fmt.Errorf("the query has no column %q; there are %s", name, strings.Join(there, ", "))
+		}
 	}
 	for rows.Next() {
-		var v any
-		if err := rows.Scan(&v); err != nil {
+		if err := rows.Scan(into...); err != nil {
 			return err
 		}
-		if v != nil && !yield(TextOf(v), nil) {
+		if row[0] != nil && !yield(lists.Map(wanted, func(i int) string { return TextOf(row[i]) }), nil) {
 			return nil
 		}
 	}
 	return rows.Err()
 }
 
-// Greatest yields for each unit of a job its greatest number, or text up to most, in a column, with a bar and the unit
-// behind it.
-func (d *Output) Greatest(ctx context.Context, job, column string, number bool, most string) iter.Seq2[string, error] {
+// Greatest yields for each unit of a job its greatest number, or text up to most, in a column, and the unit.
+func (d *Output) Greatest(ctx context.Context, job, column string, number bool, most string) iter.Seq2[[]string, error] {
 	value, condition := fmt.Sprintf(d.dialect.number, Quote(column)), ""
 	if !number {
 		value = fmt.Sprintf(d.dialect.text, Quote(column))
 		condition = " WHERE " + value + " <= '" + most + "'"
 	}
-	return d.Query(ctx, "SELECT max("+value+") || '|' || unit FROM "+Quote(job)+condition+" GROUP BY unit HAVING max("+value+") IS NOT NULL")
+	return d.Query(ctx, "SELECT CAST(max("+value+") AS TEXT), unit FROM "+Quote(job)+condition+" GROUP BY unit", "unit")
 }
 
 // TextOf is a value of a column as text.
 func TextOf(v any) string {
 	switch v := v.(type) {
+	case nil:
+		return ""
 	case string:
 		return decode(v)
 	case []byte:

@@ -69,8 +69,9 @@ type Description struct {
 
 // Unit is one part of a job: a step of its range, or an item.
 type Unit struct {
-	Key   string // unique in the job
-	Place int64  // units are handed out in this order
+	Key    string            // unique in the job
+	Place  int64             // units are handed out in this order
+	Values map[string]string // of an item, besides itself
 }
 
 // Claim is a unit that a process works on.

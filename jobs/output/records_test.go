@@ -47,7 +47,7 @@ func rejectedRecordsAreKeptApart(t *testing.T, k kept) {
 		t.Errorf("%q, %+v", got, n)
 	}
 	for v, err := range o.Query(t.Context(), "SELECT reason || ' ' || body FROM orders_rejects") {
-		if ok(t, err); v != "it has no \x00 id {\"a\":\"\uFFFD\"}" {
+		if ok(t, err); v[0] != "it has no \x00 id {\"a\":\"\uFFFD\"}" {
 			t.Errorf("%q", v)
 		}
 	}
@@ -89,19 +89,25 @@ func aQueryOnlyReads(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	j := job(t, o, orders)
 	ok(t, j.Append(t.Context(), []output.Record{record("1", "a", 0, "x"), record("2", "a", 0)}, nil))
-	ask := func(query string) (all []string, err error) {
-		for v, err := range o.Query(t.Context(), query) {
+	ask := func(query string, names ...string) (all []string, err error) {
+		for v, err := range o.Query(t.Context(), query, names...) {
 			if err != nil {
 				return all, err
 			}
-			all = append(all, v)
+			all = append(all, v...)
 		}
 		return all, nil
 	}
 	if got, err := ask("SELECT price FROM orders ORDER BY id;"); err != nil || fmt.Sprint(got) != "[x]" {
 		t.Errorf("%v %v", got, err)
 	}
-	for _, query := range []string{"", "DELETE FROM orders", "SELECT id, unit FROM orders", "WITH a AS (DELETE FROM orders RETURNING id) SELECT id FROM a", "SELECT 1) AS a; DELETE FROM orders; SELECT * FROM (SELECT 1"} {
+	if got, err := ask("SELECT id, body, unit, price FROM orders ORDER BY id", "price", "unit"); err != nil || fmt.Sprintf("%q", got) != `["1" "x" "a" "2" "" "a"]` {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, err := ask("SELECT id FROM orders", "price"); err == nil || !strings.Contains(err.Error(), `no column "price"; there are id`) {
+		t.Error(err)
+	}
+	for _, query := range []string{"", "DELETE FROM orders", "WITH a AS (DELETE FROM orders RETURNING id) SELECT id FROM a", "SELECT 1) AS a; DELETE FROM orders; SELECT * FROM (SELECT 1"} {
 		if _, err := ask(query); err == nil {
 			t.Errorf("%q is run", query)
 		}
@@ -209,4 +215,30 @@ func TestTheFileOfAnotherProgramIsRefused(t *testing.T) {
 	if string(must[[]byte](t)(os.ReadFile(path))) != string(before) {
 		t.Error("it was changed")
 	}
+}
+
+// TestTablesOfAnOlderReleaseGetTheirNewColumn: units had no values, and targets no reasons.
+func TestTablesOfAnOlderReleaseGetTheirNewColumn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "items.db")
+	k := kept{jobfile.Output{File: path}}
+	o := k.open(t, output.Options{})
+	prices := output.Description{Name: "prices", Kind: "collect", History: true}
+	add(t, job(t, o, orders), "a")
+	job(t, o, prices)
+	ok(t, o.Close())
+	db := must[*sql.DB](t)(sql.Open("sqlite", path))
+	for _, text := range []string{"ALTER TABLE orders_units DROP COLUMN item", "ALTER TABLE prices_targets DROP COLUMN reason"} {
+		_, err := db.Exec(text)
+		ok(t, err)
+	}
+	ok(t, db.Close())
+	o = k.open(t, output.Options{})
+	j := job(t, o, orders)
+	ok(t, j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
+		yield(output.Unit{Key: "a", Values: map[string]string{"name": "\x00ä"}}, nil)
+	}))
+	if c := claim(t, j, 1); len(c) != 1 || c[0].Key != "a" || c[0].Values["name"] != "\x00ä" {
+		t.Errorf("%+v", c)
+	}
+	ok(t, job(t, o, prices).Append(t.Context(), nil, []output.Target{{Key: "x", Reason: "away", Asked: day}}))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -32,9 +33,17 @@ func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error 
 }
 
 func (j *Job) addUnits(t *transaction, list []Unit) error {
-	rows, err := json.Marshal(lists.Map(list, func(u Unit) []any { return []any{encode(u.Key), u.Place} }))
+	anyValues := slices.ContainsFunc(list, func(u Unit) bool { return len(u.Values) > 0 })
+	rows, err := json.Marshal(lists.Map(list, func(u Unit) []any {
+		text, _ := json.Marshal(u.Values) // texts have no error
+		return []any{encode(u.Key), u.Place, encode(string(text))}
+	}))
 	if err == nil {
 		_, err = t.exec(j.text("INSERT INTO {units} (key, place) SELECT value->>0, CAST(value->>1 AS BIGINT) FROM {rows} ON CONFLICT DO NOTHING"), string(rows))
+	}
+	if err == nil && anyValues { // those of units that are there may have changed
+		_, err = t.exec(j.text(`UPDATE {units} SET item = given FROM (SELECT value->>0 AS given_key, value->>2 AS given FROM {rows}) AS items
+			WHERE key = given_key AND item <> given`), string(rows))
 	}
 	return err
 }
@@ -57,16 +66,17 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 		}
 		return t.query(func(r *sql.Rows) error {
 			c = &Claim{}
-			err := r.Scan(&c.Key, &c.Place, &c.Lease, &c.Checkpoint, &c.Pages, &c.Records, &c.Tries)
+			var values string
+			err := r.Scan(&c.Key, &c.Place, &values, &c.Lease, &c.Checkpoint, &c.Pages, &c.Records, &c.Tries)
 			c.Key = decode(c.Key)
-			return err
+			return errors.Join(err, json.Unmarshal([]byte(decode(values)), &c.Values))
 		}, j.text(`
 			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND lease_end <= {now} ORDER BY place LIMIT 1 {skip}),
 			free AS (SELECT key, place FROM {units} WHERE state = 'waiting' AND not_before <= {now} ORDER BY place LIMIT 1 {skip}),
 			picked AS (SELECT key AS picked_key FROM (SELECT * FROM late UNION ALL SELECT * FROM free) AS candidates ORDER BY place LIMIT 1)
 			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $2, holder = $3, lease_end = {now} + $4, changed = {now}
 			FROM picked WHERE key = picked_key
-			RETURNING key, place, lease, checkpoint, pages, records, tries`),
+			RETURNING key, place, item, lease, checkpoint, pages, records, tries`),
 			j.engine.now(), encode(process), holder, j.engine.o.Lease.Milliseconds())
 	})
 	return c, err

@@ -80,7 +80,12 @@ func New(job *jobfile.Job) (*Extractor, error) {
 	}
 	x := &Extractor{records: parse("records", job.Records)}
 	x.id = lists.Map(job.ID, func(text string) Path { return parse("id", text) })
-	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path { return parse("columns: "+c.Name, c.Path) })
+	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path {
+		if c.OfUnit() {
+			return Path{}
+		}
+		return parse("columns: "+c.Name, c.Path)
+	})
 	return x, errors.Join(faults...)
 }
 

@@ -30,6 +30,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -45,7 +46,8 @@ const single = "all"
 func Of(ctx context.Context, job *jobfile.Job, database *output.Output) iter.Seq2[output.Unit, error] {
 	return func(yield func(output.Unit, error) bool) {
 		n, ended := int64(0), false
-		err := each(ctx, job, database, func(key string) bool {
+		names := job.ItemValues()
+		err := each(ctx, job, database, func(key string, values ...string) bool {
 			var err error
 			switch {
 			case !utf8.ValidString(key):
@@ -53,7 +55,14 @@ func Of(ctx context.Context, job *jobfile.Job, database *output.Output) iter.Seq
 			case n == Most:
 				err = fmt.Errorf("the job has more than %d units; use a longer step, or several jobs", Most)
 			}
-			ended = !yield(output.Unit{Key: key, Place: n}, err) || err != nil
+			u := output.Unit{Key: key, Place: n}
+			if len(values) > 0 {
+				u.Values = make(map[string]string, len(values))
+			}
+			for i, value := range values {
+				u.Values[names[i]] = value
+			}
+			ended = !yield(u, err) || err != nil
 			n++
 			return !ended
 		})
@@ -63,9 +72,9 @@ func Of(ctx context.Context, job *jobfile.Job, database *output.Output) iter.Seq
 	}
 }
 
-// each yields the keys of the units of a job, until yield returns false. With since a key ends with the value of
-// {since}.
-func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield func(string) bool) error {
+// each yields the keys of the units of a job with the values of job.ItemValues, until yield returns false. With since a
+// key ends with the value of {since}.
+func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield func(string, ...string) bool) error {
 	if job.Since == nil {
 		return eachItem(ctx, job, yield)
 	}
@@ -77,13 +86,13 @@ func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield 
 		yield(cmp.Or(greatest[""], job.Since.From))
 		return nil
 	}
-	return eachItem(ctx, job, func(item string) bool {
-		return yield(item + sinceMark + cmp.Or(greatest[item], job.Since.From))
+	return eachItem(ctx, job, func(item string, values ...string) bool {
+		return yield(item+sinceMark+cmp.Or(greatest[item], job.Since.From), values...)
 	})
 }
 
 // eachItem yields the steps of the range or the items of a job, until yield returns false.
-func eachItem(ctx context.Context, job *jobfile.Job, yield func(string) bool) error {
+func eachItem(ctx context.Context, job *jobfile.Job, yield func(string, ...string) bool) error {
 	items := job.Items
 	switch {
 	case job.Range != nil:
@@ -91,9 +100,9 @@ func eachItem(ctx context.Context, job *jobfile.Job, yield func(string) bool) er
 	case items == nil:
 		yield(single)
 	case len(items.List) > 0:
-		slices.Values(items.List)(yield)
+		slices.Values(items.List)(func(item string) bool { return yield(item) })
 	case items.File == "":
-		return eachOfJob(ctx, items, yield)
+		return eachOfJob(ctx, items, job.ItemValues(), yield)
 	default:
 		f, err := os.Open(items.File)
 		if err != nil {
@@ -101,7 +110,7 @@ func eachItem(ctx context.Context, job *jobfile.Job, yield func(string) bool) er
 		}
 		defer f.Close()
 		if items.Column != "" {
-			err = column(f, items.Column, yield)
+			err = column(f, append([]string{items.Column}, job.ItemValues()...), yield)
 		} else {
 			err = lines(f, yield)
 		}
@@ -131,14 +140,14 @@ func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) 
 		return greatest, nil
 	}
 	for row, err := range database.Greatest(ctx, job.Name, job.Since.Column, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
-		text, unit, _ := strings.Cut(row, "|")
-		item, _ := itemOf(unit)
+		text := ""
 		if err == nil {
-			text, err = lessLag(job.Since, text)
+			text, err = lessLag(job.Since, row[0])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("since: the column %s: %w", job.Since.Column, err)
 		}
+		item, _ := itemOf(row[1])
 		if was, ok := greatest[item]; !ok || isLess(job.Since, was, text) {
 			greatest[item] = text
 		}
@@ -176,7 +185,7 @@ func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output
 	r := job.Range
 	switch {
 	case job.Since != nil || all:
-		err = each(ctx, job, database, func(key string) bool {
+		err = each(ctx, job, database, func(key string, _ ...string) bool {
 			keys = append(keys, key)
 			return true
 		})
@@ -248,7 +257,7 @@ func keyOf(r *jobfile.Range, at time.Time) string {
 const maxItem = 64 << 10
 
 // lines are the lines of a file, without those that are empty or begin with #.
-func lines(r io.Reader, yield func(string) bool) error {
+func lines(r io.Reader, yield func(string, ...string) bool) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxItem)
 	for s.Scan() {
@@ -263,8 +272,8 @@ func lines(r io.Reader, yield func(string) bool) error {
 	return s.Err()
 }
 
-// column is a column of a CSV file.
-func column(r io.Reader, name string, yield func(string) bool) error {
+// column yields the items in a column of a CSV file, with the values in other columns.
+func column(r io.Reader, names []string, yield func(string, ...string) bool) error {
 	from := csv.NewReader(r)
 	from.ReuseRecord, from.FieldsPerRecord = true, -1
 	head, err := from.Read()
@@ -273,9 +282,11 @@ func column(r io.Reader, name string, yield func(string) bool) error {
 	}
 	head = slices.Clone(head)
 	head[0] = strings.TrimPrefix(head[0], "\ufeff")
-	at := slices.IndexFunc(head, func(item string) bool { return strings.TrimSpace(item) == name })
-	if at < 0 {
-		return fmt.Errorf("there is no column %q; there are %s", name, strings.Join(head, ", "))
+	places := make([]int, len(names))
+	for i, name := range names {
+		if places[i] = slices.IndexFunc(head, func(item string) bool { return strings.TrimSpace(item) == name }); places[i] < 0 {
+			return fmt.Errorf("there is no column %q; there are %s", name, strings.Join(head, ", "))
+		}
 	}
 	for {
 		row, err := from.Read()
@@ -284,18 +295,19 @@ func column(r io.Reader, name string, yield func(string) bool) error {
 			return nil
 		case err != nil:
 			return err
-		case at >= len(row):
+		case slices.Max(places) >= len(row):
 			line, _ := from.FieldPos(0)
-			return fmt.Errorf("line %d has no column %q", line, name)
+			return fmt.Errorf("line %d has no column %q", line, names[slices.IndexFunc(places, func(at int) bool { return at >= len(row) })])
 		}
-		if item := strings.TrimSpace(row[at]); item != "" && !yield(strings.Clone(item)) {
+		values := lists.Map(places, func(at int) string { return strings.Clone(strings.TrimSpace(row[at])) })
+		if values[0] != "" && !yield(values[0], values[1:]...) {
 			return nil
 		}
 	}
 }
 
-// eachOfJob yields items from the records of another job.
-func eachOfJob(ctx context.Context, items *jobfile.Items, yield func(string) bool) error {
+// eachOfJob yields items from the records of another job, with their other values.
+func eachOfJob(ctx context.Context, items *jobfile.Items, names []string, yield func(string, ...string) bool) error {
 	o, err := output.Open(ctx, items.Job, output.Options{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("the items come from %s, which cannot be opened: %w", items.Job, err)
@@ -303,32 +315,36 @@ func eachOfJob(ctx context.Context, items *jobfile.Items, yield func(string) boo
 	defer o.Close()
 	query := items.Query
 	if query == "" {
-		if query, err = queryOf(ctx, o, items); err != nil {
+		if query, err = queryOf(ctx, o, items, names); err != nil {
 			return err
 		}
 	}
-	for item, err := range o.Query(ctx, query) {
+	for row, err := range o.Query(ctx, query, names...) {
 		if err != nil {
 			return fmt.Errorf("the items from %s: %w", items.Job, err)
 		}
-		if item != "" && !yield(item) {
+		if row[0] != "" && !yield(row[0], row[1:]...) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// queryOf is the query for a column of the records of a job.
-func queryOf(ctx context.Context, o *output.Output, items *jobfile.Items) (string, error) {
+// queryOf is the query for a column of the records of a job, and for others.
+func queryOf(ctx context.Context, o *output.Output, items *jobfile.Items, others []string) (string, error) {
 	kept, err := o.Kept(ctx, items.Name)
 	if err != nil {
 		return "", fmt.Errorf("the items from %s (items.name is the job): %w", items.Job, err)
 	}
 	d := kept.Description()
-	if there := append([]string{"id", "unit", "fetched_at", "body"}, d.Columns...); !slices.Contains(there, items.Column) {
-		return "", fmt.Errorf("the job %s in %s has no column %q; there are %s", d.Name, items.Job, items.Column, strings.Join(there, ", "))
+	there := append([]string{"id", "unit", "fetched_at", "body"}, d.Columns...)
+	names := append([]string{items.Column}, slices.DeleteFunc(slices.Clone(others), func(name string) bool { return name == items.Column })...)
+	for _, name := range names {
+		if !slices.Contains(there, name) {
+			return "", fmt.Errorf("the job %s in %s has no column %q; there are %s", d.Name, items.Job, name, strings.Join(there, ", "))
+		}
 	}
-	return "SELECT DISTINCT " + output.Quote(items.Column) + " FROM " + output.Quote(d.Name) + " ORDER BY 1", nil
+	return "SELECT DISTINCT " + strings.Join(lists.Map(names, output.Quote), ", ") + " FROM " + output.Quote(d.Name) + " ORDER BY 1", nil
 }
 
 // Request is the request of a unit.
@@ -338,6 +354,8 @@ type Request struct {
 	Header http.Header
 	Body   []byte
 	Ends   time.Time // of the step of a range; zero: it is none
+
+	columns []any // of the records: texts about the unit; nil: of the record itself
 
 	key string // of idempotency, of the unit; "": none, or the job's own
 }
@@ -388,7 +406,22 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "abide")
 	}
+	r.columns = lists.Map(job.Columns, func(c jobfile.Column) any {
+		if !c.OfUnit() {
+			return nil
+		}
+		return jobfile.ReplacePlaceholders(c.Path, value)
+	})
 	return r, nil
+}
+
+// Complete sets the columns of a record that are texts about its unit.
+func (r *Request) Complete(record *output.Record) {
+	for i, text := range r.columns {
+		if text != nil {
+			record.Columns[i] = text
+		}
+	}
 }
 
 // dotSegments counts the parts . and .. of a path, which clients and servers remove.
@@ -424,7 +457,10 @@ func values(job *jobfile.Job, u output.Unit) (value func(name, form string) stri
 	if job.Range == nil {
 		item, since := itemOf(u.Key)
 		return func(name, _ string) string {
+			_, value, other := strings.Cut(name, ".")
 			switch {
+			case other:
+				return u.Values[value]
 			case job.Since == nil:
 				return u.Key
 			case name == "since":

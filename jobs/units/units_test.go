@@ -164,6 +164,9 @@ func TestItemsComeFromListsAndFiles(t *testing.T) {
 			t.Errorf("%s: %v", items, got)
 		}
 	}
+	if got := urls(t, load(t, "name: a\nrequest: https://api.test/{item.name}/{item}?n={item.name}\nitems: {csv: "+table+", column: id}")); !slices.Equal(got, []string{"https://api.test/x/1?n=x", "https://api.test/y/2%2C3?n=y"}) {
+		t.Errorf("%v", got)
+	}
 	for items, want := range map[string]string{
 		filepath.Join(dir, "none"):         "the items cannot be read",
 		"{csv: " + table + ", column: nr}": `there is no column "nr"; there are name, id`,

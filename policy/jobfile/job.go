@@ -58,7 +58,7 @@ func (j *Job) ColumnNames() []string {
 }
 
 // Request is the request of a unit. URL, Body and the values of Headers may have the
-// placeholders {date}, {from}, {to}, {item} and {since}.
+// placeholders {date}, {from}, {to}, {item}, {item.NAME} and {since}.
 type Request struct {
 	Method      string // in capitals
 	URL         string
@@ -117,7 +117,7 @@ type Items struct {
 	Job    Output // the output of another job
 	Name   string // of the other job; "": the only job in its output
 	Column string // of the CSV file or of the records of the other job, there also "id"
-	Query  string // a SELECT with one column, on the other job's output, in place of Column
+	Query  string // a SELECT whose first column has the items, on the other job's output, in place of Column
 }
 
 // Styles of pagination.
@@ -150,11 +150,14 @@ type Pagination struct {
 // from 0 or from 1.
 const UnknownFirst = -1
 
-// Column is a column of the table of records: a part of the record.
+// Column is a column of the table of records: a part of the record, or a text about the unit.
 type Column struct {
 	Name string
-	Path string
+	Path string // or a text with placeholders
 }
+
+// OfUnit tells whether the column is a text about the unit of a record.
+func (c Column) OfUnit() bool { return placeholder.MatchString(c.Path) }
 
 // MarshalYAML writes a column that ColumnOf has named.
 func (c Column) MarshalYAML() (any, error) { return c.Path, nil }
@@ -279,8 +282,8 @@ func parseURL(s string) (string, error) {
 	return s, nil
 }
 
-// placeholder finds {date}, {date:2006/01} and the like.
-var placeholder = regexp.MustCompile(`\{(date|from|to|item|since)(:[^{}]*)?\}`)
+// placeholder finds {date}, {date:2006/01}, {item.name} and the like.
+var placeholder = regexp.MustCompile(`\{(date|from|to|since|item(?:\.[A-Za-z_][A-Za-z0-9_]*)?)(:[^{}]*)?\}`)
 
 // ReplacePlaceholders replaces each placeholder by what value returns for its name and form, as
 // "date" and "2006/01/02"; the form is "" where there is none.
@@ -292,16 +295,44 @@ func ReplacePlaceholders(text string, value func(name, form string) string) stri
 }
 
 // braced finds what looks like a placeholder.
-var braced = regexp.MustCompile(`\{([A-Za-z_]+)(:[^{}]*)?\}`)
+var braced = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.]*)(:[^{}]*)?\}`)
+
+// ItemValues returns the names of the values of an item, besides itself, that the job uses: {item.name} is one.
+func (j *Job) ItemValues() (names []string) {
+	for _, text := range j.texts() {
+		for _, found := range placeholder.FindAllStringSubmatch(text, -1) {
+			if _, name, ok := strings.Cut(found[1], "."); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// texts are the texts that may have placeholders, by the keys that they stand at.
+func (j *Job) texts() map[string]string {
+	all := map[string]string{"request.url": j.Request.URL, "request.body": j.Request.Body}
+	for _, h := range j.Request.Headers {
+		all["request.headers."+h.Name] = h.Value.Reveal()
+	}
+	for _, c := range j.Columns {
+		if c.OfUnit() {
+			all["columns."+c.Name] = c.Path
+		}
+	}
+	return all
+}
 
 // checkPlaceholders refuses words in braces that are no placeholders.
 func checkPlaceholders(s string) error {
 	words := []string{"date", "from", "to", "item", "since"}
 	for _, found := range braced.FindAllStringSubmatch(s, -1) {
-		if !slices.Contains(words, found[1]) {
-			return fmt.Errorf("has {%s}, which is no placeholder%s; there are {date}, {from}, {to}, {item} and {since}", found[1], policy.DidYouMean(found[1], words))
+		name, value, _ := strings.Cut(found[1], ".")
+		if !slices.Contains(words, name) || value != "" && name != "item" {
+			return fmt.Errorf("has {%s}, which is no placeholder%s; there are {date}, {from}, {to}, {item}, {item.NAME} and {since}", found[1], policy.DidYouMean(name, words))
 		}
-		if form := strings.TrimPrefix(found[2], ":"); found[2] != "" && (found[1] == "item" || found[1] == "since" || !isDateForm(form)) {
+		if form := strings.TrimPrefix(found[2], ":"); found[2] != "" && (name == "item" || name == "since" || !isDateForm(form)) {
 			return fmt.Errorf("has {%s%s}, whose form is none; write one such as {date:2006/01/02} or {date:unix}", found[1], found[2])
 		}
 	}
@@ -439,6 +470,9 @@ func (r *reader) columns(n *yaml.Node, path string) {
 			r.d.Failf(n, path, "%s is no name of a column: a letter or _, then letters, digits and _", policy.Quote(c.Name))
 		case slices.Contains(seen, strings.ToLower(c.Name)):
 			r.d.Failf(n, path, "%s is a column of every table of records, or is there twice; choose another name", policy.Quote(c.Name))
+		}
+		if err := checkPlaceholders(c.Path); err != nil {
+			r.d.Fail(n, path, err)
 		}
 		seen = append(seen, strings.ToLower(c.Name))
 		r.job.Columns = append(r.job.Columns, c)

@@ -183,17 +183,19 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	if n == nil {
 		return
 	}
-	texts := map[string]string{"request.url": j.Request.URL, "request.body": j.Request.Body}
-	for _, h := range j.Request.Headers {
-		texts["request.headers."+h.Name] = h.Value.Reveal()
-	}
-	used := map[string]bool{}
+	used, texts := map[string]bool{}, j.texts()
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		for _, found := range placeholder.FindAllStringSubmatch(texts[key], -1) {
-			name := found[1]
+			name, value, _ := strings.Cut(found[1], ".")
 			of := cmp.Or(map[string]string{"item": "items", "since": "since"}[name], "range")
-			if used[of] = true; set[of] == nil {
-				r.d.Failf(n, key, "has {%s}, and the job has no %s", name, of)
+			used[of] = used[of] || strings.HasPrefix(key, "request")
+			switch {
+			case set[of] == nil:
+				r.d.Failf(n, key, "has {%s}, and the job has no %s", found[1], of)
+			case value != "" && j.Items != nil && j.Items.Column == "" && j.Items.Query == "":
+				r.d.Failf(n, key, "has {%s}, and these items have no other values: take them from a CSV file or another job", found[1])
+			case set["batch"] != nil && name == "item" && strings.HasPrefix(key, "columns"):
+				r.d.Failf(n, key, "has {%s}, and a request of a batch has several items", found[1])
 			}
 		}
 	}

@@ -195,7 +195,7 @@ func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
 		policy.Optional("job", "The output of another job.", r.outputValue(&to.Job)),
 		policy.Optional("name", "The name of the other job, if its output has several.", r.d.Label(&to.Name)),
 		policy.Optional("column", "The column with the items.", r.d.Label(&to.Column)),
-		policy.Optional("query", "A SELECT with one column.", r.plain(&to.Query)),
+		policy.Optional("query", "A SELECT whose first column has the items.", r.plain(&to.Query)),
 	}
 }
 
