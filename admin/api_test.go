@@ -160,7 +160,7 @@ func TestReadinessTellsProbesNoDetails(t *testing.T) {
 func TestStatusCountsSitesAndListsTheBusiest(t *testing.T) {
 	b := newBed(t, nil)
 	for range 3 {
-		b.metrics.TunnelOpened()
+		b.metrics.Tunnels.Add(1)
 	}
 	for i := range 150 {
 		site := b.metrics.Site("site-" + strings.Repeat("x", i) + ".test")

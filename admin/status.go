@@ -45,8 +45,7 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 		about := v.o.CA.About()
 		s.CA = &status.CA{Subject: about.Subject, SHA256: about.Fingerprint, NotAfter: about.NotAfter.UTC(), AnyName: about.Any, Names: about.Names}
 	}
-	clients, tunnels := v.o.Metrics.Open()
-	s.Connections = &status.Connections{Clients: clients, Tunnels: tunnels}
+	s.Connections = &status.Connections{Clients: int(v.o.Metrics.Clients.Load()), Tunnels: int(v.o.Metrics.Tunnels.Load())}
 	if store.Kind != "" && store.Kind != status.StoreNone {
 		store = store.Normalize()
 		s.Store = &store

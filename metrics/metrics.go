@@ -28,6 +28,9 @@ type Metrics struct {
 	Certificates *asked[int]          // that are cached
 	Permits      *asked[int]          // open ones of crawlers without a proxy
 
+	Clients, Tunnels    atomic.Int64       // open connections of clients, and tunnels
+	Intercepted, Signed prometheus.Counter // CONNECTs that are not tunnelled, and certificates made for a host
+
 	registry *prometheus.Registry
 	sites    *sites
 	store    *storeMetrics
@@ -37,12 +40,8 @@ type Metrics struct {
 	wrong      *counters // wrong secrets
 	handshakes *counters
 
-	clients     atomic.Int64
-	tunnels     atomic.Int64
-	intercepted prometheus.Counter
-	signed      prometheus.Counter
-	reloaded    prometheus.Gauge
-	build       *prometheus.GaugeVec
+	reloaded prometheus.Gauge
+	build    *prometheus.GaugeVec
 }
 
 // New makes metrics with labels for at most maxSites sites. The site unused for longest is
@@ -66,9 +65,9 @@ func New(maxSites int) *Metrics {
 		refusals: newCounters("own_refusals_total", "Answers that abide gave itself instead of a site, by reason.", "reason"),
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
 			"side", "result").begin(pair{"client", "ok"}, pair{"client", "failed"}, pair{"upstream", "ok"}, pair{"upstream", "failed"}),
-		intercepted:  counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
+		Intercepted:  counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
 		Certificates: askedCount(desc("certificates_cached", "Certificates kept for intercepted hosts.")),
-		signed:       counter("certificates_signed_total", "Certificates made for intercepted hosts."),
+		Signed:       counter("certificates_signed_total", "Certificates made for intercepted hosts."),
 		reloaded:     gauge("config_last_reload_successful", "1 when the configuration file, as it is now, is in force."),
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
@@ -82,9 +81,9 @@ func New(maxSites int) *Metrics {
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
 		m.sites, m.sites.took, m.sites.waited, m.Holds, m.Blocked, m.Observed, m.Breakers, m.Tokens, m.Jobs, m.store.operations, m.store.lent, m.store.losses, m.store.outages, m.store.state, m.Permits, m.overhead, m.refusals, m.wrong, m.handshakes,
-		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
-		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
-		m.Certificates, m.intercepted, m.signed, m.reloaded, m.build,
+		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.Clients.Load()) }),
+		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.Tunnels.Load()) }),
+		m.Certificates, m.Intercepted, m.Signed, m.reloaded, m.build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -157,22 +156,6 @@ func (m *Metrics) Handshake(side string, ok bool) {
 
 // Overhead records how long abide itself took for a request.
 func (m *Metrics) Overhead(d time.Duration) { observe(m.overhead, d) }
-
-func (m *Metrics) ClientConnected() { m.clients.Add(1) }
-func (m *Metrics) ClientGone()      { m.clients.Add(-1) }
-func (m *Metrics) TunnelOpened()    { m.tunnels.Add(1) }
-func (m *Metrics) TunnelClosed()    { m.tunnels.Add(-1) }
-
-// Intercepted counts a CONNECT that is not tunnelled.
-func (m *Metrics) Intercepted() { m.intercepted.Inc() }
-
-// Signed counts a certificate made for a host.
-func (m *Metrics) Signed() { m.signed.Inc() }
-
-// Open is the number of open client connections, and of tunnels.
-func (m *Metrics) Open() (clients, tunnels int) {
-	return int(m.clients.Load()), int(m.tunnels.Load())
-}
 
 // Reloaded records whether a reload of the configuration succeeded.
 func (m *Metrics) Reloaded(ok bool) {

@@ -19,7 +19,7 @@ func section(d *Decoder, prefix string) []Field {
 		name, _, nested := strings.Cut(rest, ".")
 		switch {
 		case !nested:
-			fields = append(fields, Optional(name, sentence(s.Doc), settingValue(d, s)))
+			fields = append(fields, Optional(name, strings.ToUpper(s.Doc[:1])+s.Doc[1:]+".", settingValue(d, s)))
 		case !seen[name]:
 			seen[name] = true
 			fields = append(fields, Optional(name, sectionDocs[prefix+name], nestedSection(d, prefix+name)))
@@ -62,11 +62,6 @@ var sectionDocs = map[string]string{
 	"retry":    "Requests that are sent again.",
 	"shard":    "Which part of all URLs this crawler owns.",
 	"timeouts": "How long abide waits for others.",
-}
-
-// sentence is a line of help as a sentence.
-func sentence(s string) string {
-	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
 // nestedSection is the section of a name, of which admin may be an address alone.

@@ -215,17 +215,11 @@ func checkPooledSite(d *Decoder, n *yaml.Node, path string, s *Site) {
 			d.Failf(n, path, "would send its secrets to every host; name the hosts")
 			return
 		}
-		if one.Below && icann(one.Host) {
+		if suffix, managed := publicsuffix.PublicSuffix(one.Host); one.Below && managed && suffix == one.Host { // below which domains are registered
 			d.Failf(n, path, "would send its secrets to everybody's hosts below %s; name the domain", one.Host)
 			return
 		}
 	}
-}
-
-// icann tells whether a name is a public suffix below which domains are registered.
-func icann(name string) bool {
-	suffix, managed := publicsuffix.PublicSuffix(name)
-	return managed && suffix == name
 }
 
 // checkReferences checks what needs the whole file.

@@ -119,7 +119,7 @@ func (p *Policy) explainConnect(b *parts, t Target) {
 
 // explainWay writes how a request gets there.
 func (p *Policy) explainWay(b *parts, t Target) {
-	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && p.seen(t) {
+	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && (t.Scheme == "http" || p.opens(t.Host, t.Port)) { // abide sees the requests
 		for i, one := range rule.Backends {
 			const most = 8
 			if i == most {
@@ -135,11 +135,6 @@ func (p *Policy) explainWay(b *parts, t Target) {
 		return
 	}
 	line(b, "way", "%s", p.way(t))
-}
-
-// seen tells whether abide sees the requests that go there.
-func (p *Policy) seen(t Target) bool {
-	return t.Scheme == "http" || p.opens(t.Host, t.Port)
 }
 
 // way describes the path of a connection to a target.

@@ -105,7 +105,7 @@ func settings() []setting {
 		wordSetting("shard.by", "what tells the parts apart: the whole URL, or its host alone", func(p *Policy) *string { return &p.Shard.By }, "url", "host"),
 	}
 	for i := range all {
-		all[i].Env = envName(all[i].Name)
+		all[i].Env = "ABIDE_" + strings.ToUpper(strings.ReplaceAll(all[i].Name, ".", "_"))
 	}
 	return all
 }

@@ -112,7 +112,7 @@ func TestAFlagBeatsTheEnvironmentWhichBeatsTheFile(t *testing.T) {
 
 func TestEveryKeyHasAVariableAndTakesItsOwnDefault(t *testing.T) {
 	for _, key := range Keys() {
-		if key.Doc == "" || key.Kind == "" || key.Env != envName(key.Name) {
+		if key.Doc == "" || key.Kind == "" || key.Env != "ABIDE_"+strings.ToUpper(strings.ReplaceAll(key.Name, ".", "_")) {
 			t.Errorf("%+v", key)
 		}
 		if key.Default == "" || key.Name == "shard.of" {

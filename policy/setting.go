@@ -221,11 +221,6 @@ type Key struct {
 	Secret  bool   // it may have a secret, so its variable may name a file: Env + "_FILE"
 }
 
-// envName is the variable of a key.
-func envName(name string) string {
-	return "ABIDE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
-}
-
 func fileSetting(name, doc string, at func(*Policy) *string) setting {
 	read := func(to *string, in *input) {
 		if *to = ""; in.value() != "" {

@@ -349,7 +349,7 @@ func TestTheEndOfARequestEndsItsBodyWhoeverStillReadsIt(t *testing.T) {
 		x, d := &exchange{Request: dispatch.Request{Snapshot: s.Current()}}, newManualBody()
 		x.Caller = x
 		x.memory.total = &s.forwarder.replayBytes
-		x.memory.begin(s.Policy().Retry, -1)
+		x.memory.maxBody, x.memory.maxTotal, x.memory.announced = int64(s.Policy().Retry.Body), int64(s.Policy().Retry.Memory), -1
 		x.replay.begin(d, nil, &x.memory)
 		body, _ := x.replay.reader()
 		ended := make(chan error, 1)

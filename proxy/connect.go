@@ -213,7 +213,7 @@ func (o *opening) metered(ctx context.Context, r *http.Request, scheme string, r
 	m := &tunnelMeter{SiteBudget: o.handler.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, name)}
 	defer o.handler.dispatcher.ReleaseTunnelBytes(m.SiteBudget)
 	defer func() { end(m.received.Load() + m.sent.Load()) }()
-	origin, err := o.dial(upstream.WithMeter(ctx, m))
+	origin, err := o.snapshot.Upstream().Dial(upstream.WithVia(context.WithValue(ctx, upstream.MeterKey{}, m), o.via), o.host, o.port)
 	if err != nil {
 		return problem.OfUpstream(err)
 	}
@@ -239,16 +239,12 @@ func (o *opening) clientName(r *http.Request) string {
 	return x.ClientName()
 }
 
-func (o *opening) dial(ctx context.Context) (net.Conn, error) {
-	return o.snapshot.Upstream().Dial(upstream.WithVia(ctx, o.via), o.host, o.port)
-}
-
 // relay copies bytes both ways until both sides are done.
 func (o *opening) relay(conn *clientConn, origin net.Conn) {
 	p := o.snapshot.Policy()
 	t, rule := p.Timeouts, p.Match(o.target("https")).Rule
-	o.handler.metrics.TunnelOpened()
-	defer o.handler.metrics.TunnelClosed()
+	o.handler.metrics.Tunnels.Add(1)
+	defer o.handler.metrics.Tunnels.Add(-1)
 	early := conn.pending
 	conn.pending = nil
 	o.handler.conns.relay(conn, func(ctx context.Context, active func(up bool)) {
@@ -271,7 +267,7 @@ func (o *opening) intercept(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	o.handler.metrics.Intercepted()
+	o.handler.metrics.Intercepted.Inc()
 	secure := tls.Server(conn, config)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), o.snapshot.Policy().Timeouts.Handshake)
 	defer cancel()

@@ -53,12 +53,6 @@ func (c *exchangeContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// exchangeOf finds the exchange of a request's context.
-func exchangeOf(ctx context.Context) *exchange {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
-	return x
-}
-
 // begin connects the exchange with its handler's arguments. It returns r with the exchange's
 // context.
 func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
@@ -125,7 +119,7 @@ func (x *exchange) Prepare(r *http.Request) error {
 	if large && conn == nil {
 		return nil
 	}
-	x.memory.begin(retry, r.ContentLength)
+	x.memory.maxBody, x.memory.maxTotal, x.memory.announced = int64(retry.Body), int64(retry.Memory), r.ContentLength
 	if large || r.ContentLength < 0 {
 		x.watch.watch(r.Context(), conn)
 		if !large || !x.continues {
@@ -293,7 +287,7 @@ type transport struct {
 // cleartext CONNECT, or intercepted over HTTP/1 or HTTP/2. A refusal of abide becomes a
 // response.
 func (t *transport) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
-	x := exchangeOf(r.Context())
+	x, _ := r.Context().Value(exchangeKey{}).(*exchange)
 	x.HTTP = r
 	resp, err := t.dispatcher.Do(r.Context(), &x.Request)
 	if p, ok := errors.AsType[*problem.Problem](err); ok {

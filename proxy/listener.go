@@ -39,14 +39,14 @@ func (l *clientListener) Accept() (net.Conn, error) {
 			l.refuse(conn, over)
 			continue
 		}
-		l.metrics.ClientConnected()
+		l.metrics.Clients.Add(1)
 		return &clientConn{
 			Conn: conn, addr: addr, addrText: addr.String(), trustsCA: l.trustsCA, conns: l.conns,
 			writes: writeDeadline{stall: l.policy().Timeouts.Stall},
 			errors: httpErrors{refused: l.metrics.Refused},
 			onClose: func() {
 				l.limiter.giveBack(addr)
-				l.metrics.ClientGone()
+				l.metrics.Clients.Add(-1)
 			},
 		}, nil
 	}

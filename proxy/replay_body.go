@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/abide-proxy/abide/policy"
 )
 
 // replayStep is the least memory in bytes that a body takes at a time. Memory is taken for
@@ -278,11 +276,6 @@ type replayMemory struct {
 	taken     atomic.Int64  // bytes that this request takes
 	ahead     atomic.Bool   // the request waits, and its body is read ahead
 	released  atomic.Bool   // nothing more may be taken
-}
-
-// begin sets the bounds, and the announced length of the body.
-func (m *replayMemory) begin(retry policy.Retry, announced int64) {
-	m.maxBody, m.maxTotal, m.announced = int64(retry.Body), int64(retry.Memory), announced
 }
 
 // take returns the number of bytes by which a buffer with have bytes may grow, 0 if not at

@@ -154,7 +154,7 @@ func (w *responseWriter) WriteHeader(code int) {
 	if w.request.Snapshot.Policy().Abide.Headers && w.request.Site() != "" {
 		w.addHeaders(h)
 	}
-	if w.closes() {
+	if w.proto < 20 && (w.unclear || !w.upload.whole()) { // the client sends more, or nobody knows whether it does
 		h["Connection"] = []string{"close"}
 	}
 	w.began, w.status = true, code
@@ -193,12 +193,6 @@ func (w *responseWriter) addHeaders(h http.Header) {
 	case report.Attempts > 1:
 		h["Abide-Attempts"] = []string{strconv.Itoa(report.Attempts)}
 	}
-}
-
-// closes tells whether the client's connection must end with this response, because the
-// rest of the request's body would be read as the next request.
-func (w *responseWriter) closes() bool {
-	return w.proto < 20 && (w.unclear || !w.upload.whole())
 }
 
 func (w *responseWriter) Write(p []byte) (int, error) {

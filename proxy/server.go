@@ -82,7 +82,7 @@ func New(o dispatch.Options, authority *ca.CA) (*Server, error) {
 	s.limiter.setBounds(o.Policy.Bounds)
 	s.interception.refusals.keep(s.Persistence())
 	s.forwarder = newForwarder(transport{s.Dispatcher, o.Metrics}, o.Log, &s.conns)
-	o.Metrics.AccessLog(s.forwarder.accessLog.Dropped)
+	o.Metrics.AccessLog(s.forwarder.accessLog.Dropped.Load)
 	o.Metrics.RefusalReasons(slices.Sorted(maps.Keys(problem.Titles())))
 	s.connects = &connectHandler{
 		dispatcher: s.Dispatcher, ca: authority, metrics: o.Metrics, log: o.Log,
@@ -209,7 +209,7 @@ func (s *Server) Reload(p *policy.Policy) error {
 }
 
 // ReopenAccessLog makes the next line of the access log open its file again.
-func (s *Server) ReopenAccessLog() { s.forwarder.accessLog.Reopen() }
+func (s *Server) ReopenAccessLog() { s.forwarder.accessLog.Reopen.Send() }
 
 // Connects counts the CONNECTs of clients, and those of them to ports that egress.ports does
 // not name.

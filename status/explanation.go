@@ -373,7 +373,7 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		if one.Why != "" {
 			why = " (" + one.Why + ")"
 		}
-		list = append(list, fmt.Sprintf("%q would keep it as well%s, until %s", one.name(), why, one.next(now)))
+		list = append(list, fmt.Sprintf("%q would keep it as well%s, until %s", one.name(), why, when(Later(one.Next, one.Cooling), now)))
 	}
 	if e.Place > 1 {
 		list = append(list, Number(e.Place-1, "other is", "others are")+" before it: a smaller Abide-Priority goes first")
@@ -419,8 +419,3 @@ func (e Explanation) allOpen() bool {
 
 // name returns the name that the queue gives the limit.
 func (l ExplainedLimit) name() string { return Forecast{Limit: l.Limit, Of: l.Of}.Name() }
-
-// next says when the limit would let the request go.
-func (l ExplainedLimit) next(now time.Time) string {
-	return when(Later(l.Next, l.Cooling), now)
-}

@@ -164,7 +164,8 @@ func SumWaits(holds []Hold) *Waits {
 		if lines[at] == nil {
 			lines[at] = &Wait{Site: one.Site, Limit: one.Limit, Why: one.Why, Asks: one.Asks}
 		}
-		lines[at].add(one)
+		lines[at].N++
+		lines[at].Until = Earlier(lines[at].Until, one.Until)
 	}
 	for _, one := range lines {
 		one.Until = one.Until.UTC()
@@ -209,11 +210,6 @@ func joined(list []Wait) []Wait {
 	}
 	slices.SortFunc(rows, compareWaits)
 	return rows
-}
-
-func (w *Wait) add(hold Hold) {
-	w.N++
-	w.Until = Earlier(w.Until, hold.Until)
 }
 
 // Failing is the state of a breaker that is closed although the site, or backend, could not be reached last, or answers

@@ -14,7 +14,7 @@ import (
 
 // loadText is Load without a file.
 func loadText(p policy.Pool, data []byte) (*Loaded, error) {
-	l := newLoader(p)
+	l := &loader{pool: p, indexBySecret: map[id]int{}, out: &Loaded{}}
 	l.source = "a"
 	l.text(data)
 	return l.done()

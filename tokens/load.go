@@ -47,7 +47,7 @@ type Loaded struct {
 // Load reads a pool's tokens. The error is a policy.Faults with all faults, with file and
 // line, and contains no secret.
 func Load(ctx context.Context, p policy.Pool, at Surroundings) (*Loaded, error) {
-	l := newLoader(p)
+	l := &loader{pool: p, indexBySecret: map[id]int{}, out: &Loaded{}}
 	l.read(ctx, at)
 	if err := ctx.Err(); err != nil {
 		l.fail(0, "reading the tokens of %s took too long: %v", p.Name, err)
@@ -156,10 +156,6 @@ type loader struct {
 	number        int
 	out           *Loaded
 	faults        policy.Faults
-}
-
-func newLoader(p policy.Pool) *loader {
-	return &loader{pool: p, indexBySecret: map[id]int{}, out: &Loaded{}}
 }
 
 func (l *loader) done() (*Loaded, error) {

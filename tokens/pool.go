@@ -229,7 +229,7 @@ func (p *Pool) Status(now time.Time) status.Pool {
 	defer p.mu.Unlock()
 	by := p.byAccount()
 	pool := status.Pool{Name: p.shown, Tokens: make([]status.Token, 0, len(p.all))}
-	for _, t := range slices.SortedFunc(slices.Values(p.all), byLabel) {
+	for _, t := range slices.SortedFunc(slices.Values(p.all), func(a, b *Token) int { return cmp.Compare(a.shown, b.shown) }) {
 		s := t.state
 		a, of := s.account.Load(), s.availability(now, "")
 		shown := status.Token{

@@ -1,7 +1,6 @@
 package tokens
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -302,6 +301,3 @@ func hashOf(secret policy.Secret) id {
 	h.Sum(sum[:0])
 	return sum
 }
-
-// byLabel sorts tokens by label.
-func byLabel(a, b *Token) int { return cmp.Compare(a.shown, b.shown) }

@@ -50,7 +50,7 @@ func Advise(f Facts) status.AdviceList {
 			return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Text, b.Text))
 		})
 		for _, one := range found {
-			if one.Rule = rule.name; slices.Contains(faults, rule.name) || one.Weight >= trivial && !f.broken(one.Site) {
+			if one.Rule = rule.name; slices.Contains(faults, rule.name) || one.Weight >= trivial && !slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == one.Site && b.Backend == "" }) {
 				list = append(list, one)
 			}
 		}
@@ -70,11 +70,6 @@ func (f *Facts) cooldown(site string) (text, change string) {
 		return "", ""
 	}
 	return f.Cooldowns[i].Text(), "It is asked again at " + clock(f.Cooldowns[i].Until, f.Now) + " UTC: until then, send fewer requests in all, or get a larger limit."
-}
-
-// broken reports whether a site does not work.
-func (f *Facts) broken(site string) bool {
-	return slices.ContainsFunc(f.Broken, func(b status.Breaker) bool { return b.Site == site && b.Backend == "" })
 }
 
 // fewestAlike counts the pieces of advice that have to be alike to be told as one, and mostNamed bounds the subjects that

@@ -116,7 +116,7 @@ func (a *API) operation(o Operation, method, path string) Schema {
 		all["parameters"] = parameters
 	}
 	if o.Body != nil {
-		all["requestBody"] = o.Body.content()
+		all["requestBody"] = Schema{"required": !o.Body.Optional, "content": Schema{"application/json": Schema{"schema": o.Body.Schema, "example": o.Body.Example}}}
 	}
 	if o.Open {
 		all["security"] = []any{}
@@ -153,10 +153,6 @@ func (p Parameter) in(place string) Schema {
 		kind = "integer"
 	}
 	return Schema{"name": p.Name, "in": place, "required": p.Required, "description": p.Says, "schema": Schema{"type": kind}, "example": p.Example}
-}
-
-func (b *Body) content() Schema {
-	return Schema{"required": !b.Optional, "content": Schema{"application/json": Schema{"schema": b.Schema, "example": b.Example}}}
 }
 
 func (a *API) responses(o Operation) Schema {

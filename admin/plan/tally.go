@@ -109,19 +109,14 @@ type series struct {
 func (s *series) add(at time.Time) {
 	i := int64(at.Sub(s.start) / periods[s.size])
 	for i >= mostPeriods && s.size < len(periods)-1 {
-		s.lengthen()
+		few := int(periods[s.size+1] / periods[s.size]) // that become one
+		s.counts, s.size = sums(s.counts, few), s.size+1
 		i = int64(at.Sub(s.start) / periods[s.size])
 	}
 	for int64(len(s.counts)) <= i {
 		s.counts = append(s.counts, 0)
 	}
 	s.counts[i]++
-}
-
-// lengthen makes each few periods one.
-func (s *series) lengthen() {
-	few := int(periods[s.size+1] / periods[s.size])
-	s.counts, s.size = sums(s.counts, few), s.size+1
 }
 
 // sums are the sums of each few counts.

@@ -267,7 +267,8 @@ func installSteps(cmd *cobra.Command, uninstall bool) (root string, steps []ca.S
 	if err != nil {
 		return "", nil, err
 	}
-	exists := p.CA.Given() || ca.Exists(dir)
+	_, missing := os.Stat(ca.RootFile(dir))
+	exists := p.CA.Given() || missing == nil
 	if uninstall && !exists {
 		steps, err = ca.Uninstallation(runtime.GOOS, has, "", "")
 		return "", steps, err

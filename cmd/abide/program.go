@@ -321,7 +321,7 @@ func (a adminProcess) Ready() []status.Check {
 func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (authority *ca.CA, unwritable, err error) {
 	options := ca.Options{
 		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
-		OnSign: m.Signed,
+		OnSign: m.Signed.Inc,
 		Notice: func(text string) { log.Warn(text + caNotice(p, text)) },
 	}
 	authority, err = ca.Open(ca.Dir(p.Data), options)

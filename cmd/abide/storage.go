@@ -43,7 +43,8 @@ type storage struct {
 // openStorage opens the state file and the store of a policy. It also returns the part of
 // them that the proxy uses.
 func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*storage, dispatch.Keeping, error) {
-	k, keeping := &storage{}, dispatch.Keeping{Instance: rand.Text(), Name: instanceName()}
+	host, _ := os.Hostname()
+	k, keeping := &storage{}, dispatch.Keeping{Instance: rand.Text(), Name: fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())}
 	ctx, cancel := context.WithTimeout(ctx, openingPatience)
 	defer cancel()
 	if p.Data != "none" {
@@ -174,12 +175,6 @@ func (k *storage) damage() *status.Damage {
 		return nil
 	}
 	return &d
-}
-
-// instanceName is the name of this process for people.
-func instanceName() string {
-	host, _ := os.Hostname()
-	return fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())
 }
 
 // Store is the state of the store and the state file.

@@ -80,7 +80,8 @@ func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
 			if !ok {
 				return
 			}
-			if !w.matters(e.Name) || e.Op == fsnotify.Chmod && first.IsZero() {
+			matters := w.names[e.Name] || w.inside != "" && filepath.Dir(e.Name) == w.inside
+			if !matters || e.Op == fsnotify.Chmod && first.IsZero() {
 				continue
 			}
 			if first.IsZero() {
@@ -149,11 +150,6 @@ func (w *watch) placeOnce() error {
 		}
 	}
 	return failed
-}
-
-// matters tells whether a change of a path may be a change of the file.
-func (w *watch) matters(name string) bool {
-	return w.names[name] || w.inside != "" && filepath.Dir(name) == w.inside
 }
 
 // components are the file that a path leads to and every symbolic link on the way, each by a

@@ -76,7 +76,8 @@ func (f *Finder) compile() {
 			}
 		}
 	}
-	f.patterns = b.patterns()
+	text := string(b.text)
+	f.patterns = lists.Map(b.parts, func(p part) pattern { return pattern{text[p.from:p.to], p.left, p.right} })
 }
 
 // builder collects patterns in one allocation.
@@ -123,11 +124,6 @@ func (b *builder) base64(s string, before int) {
 			break // the encodings do not differ
 		}
 	}
-}
-
-func (b *builder) patterns() []pattern {
-	text := string(b.text)
-	return lists.Map(b.parts, func(p part) pattern { return pattern{text[p.from:p.to], p.left, p.right} })
 }
 
 // backslashed escapes a text as in JSON and in quoted strings.

@@ -82,8 +82,3 @@ func (h *hints) namesFutureTime() bool {
 		return hint.is == unbelievable || hint.is == good && hint.ahead > 0
 	})
 }
-
-// any tells whether there is any retry time.
-func (h *hints) any() bool {
-	return h.precise.is|h.in.is|h.after.is|h.vendor.is != notANumber
-}

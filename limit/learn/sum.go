@@ -53,7 +53,7 @@ func (s *reading) isRefusal(status int, found *finding, dialects []*Dialect) boo
 	spent := slices.ContainsFunc(s.groups, func(g *group) bool { return g.usedUp() })
 	switch status {
 	case 418, 503:
-		return s.hints.any()
+		return s.hints.precise.is|s.hints.in.is|s.hints.after.is|s.hints.vendor.is != notANumber // there is any retry time
 	case 403:
 		return spent || s.hints.namesFutureTime()
 	case 400:

@@ -17,12 +17,6 @@ type byteQueue struct {
 	recheckAt        time.Time      // when time alone may grant a byte request; zero is never
 }
 
-// waitForBytes puts a byte request after all others.
-func (q *byteQueue) waitForBytes(b *byteRequest) {
-	q.byteRequests = append(q.byteRequests, b)
-	q.agenda.bytesChanged = true
-}
-
 // drop removes a byte request whose caller has gone.
 func (q *byteQueue) drop(now time.Time, b *byteRequest) {
 	if i := slices.Index(q.byteRequests, b); i >= 0 {
@@ -159,7 +153,7 @@ func (q *byteQueue) take(now time.Time, t *ByteSource, d *Draw) int64 {
 		granted = takeFromAll(now, t.resources, d.Most, d.Least)
 	}
 	t.note(now, granted)
-	t.hold(d.held(granted))
+	t.hold(max(min(d.Hold, granted-1), 0))
 	return granted
 }
 

@@ -53,9 +53,6 @@ type Draw struct {
 	Arrived func() (unread, spare int64)
 }
 
-// held is the part of the granted bytes that is held.
-func (d *Draw) held(granted int64) int64 { return max(min(d.Hold, granted-1), 0) }
-
 // settleTime is the time of the first look at what a waiting connection has received. Each
 // of the next looks comes after twice the time.
 const settleTime = 10 * time.Millisecond
@@ -221,7 +218,8 @@ func (t *ByteSource) begin(d Draw, w waker) (int64, *byteRequest, error) {
 		}
 		return 0, nil, err
 	}
-	s.sched.byteQueue.waitForBytes(b)
+	s.sched.byteQueue.byteRequests = append(s.sched.byteQueue.byteRequests, b)
+	s.sched.byteQueue.agenda.bytesChanged = true
 	s.step(now)
 	if b.over {
 		return b.granted, nil, b.err

@@ -187,7 +187,7 @@ func (f *forecast) play(views map[*hold]*heldView) {
 			w := views[h]
 			turn++
 			w.Soonest, w.turn, w.longest = at, turn, h.blockedBy
-			if f.certain(at, h.needs[h.grant.choice]) {
+			if !slices.ContainsFunc(h.needs[h.grant.choice], func(n need) bool { return f.open[n.resource] || f.busy[n.resource] && at.Sub(f.now) <= 1 }) {
 				w.ETA = at
 			}
 			_ = s.finish(at, h, Result{Outcome: limit.Success})
@@ -205,11 +205,6 @@ func (f *forecast) play(views map[*hold]*heldView) {
 			at = at.Add(time.Millisecond)
 		}
 	}
-}
-
-// certain tells whether the time at which needs can be taken is known.
-func (f *forecast) certain(at time.Time, needs []need) bool {
-	return !slices.ContainsFunc(needs, func(n need) bool { return f.open[n.resource] || f.busy[n.resource] && at.Sub(f.now) <= 1 })
 }
 
 // liveMeter is a meter that has no copy: how long more units take is asked of the meter itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -327,7 +328,7 @@ func (g *Gate) everywhere(use func(*site), short func(*storedSite)) {
 		sites := append([]*site(nil), sh.ring...)
 		var stored []*storedSite
 		if short != nil {
-			stored = sh.stored.list()
+			stored = slices.AppendSeq(make([]*storedSite, 0, len(sh.stored.known)), maps.Values(sh.stored.known))
 		}
 		sh.mu.RUnlock()
 		for _, s := range sites {

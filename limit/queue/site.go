@@ -26,7 +26,7 @@ type site struct {
 }
 
 func newSite(g *Gate, name string) *site {
-	sched := newScheduler(schedulerOptions{aging: g.bounds.Load().Aging, live: live})
+	sched := newScheduler(schedulerOptions{aging: g.bounds.Load().Aging, live: func(h *hold) bool { return h.owner.ctx.Err() == nil }})
 	return &site{gate: g, name: name, sched: sched, registry: newRegistry(name, sched)}
 }
 
@@ -90,9 +90,6 @@ func (s *site) refuseHeld(r Refusal) {
 	}
 	s.step(now)
 }
-
-// live tells whether the context of a hold's caller has not ended.
-func live(h *hold) bool { return h.owner.ctx.Err() == nil }
 
 // stale tells whether a request's limits were made before the last reload, or by an older
 // version of what is known of the site.

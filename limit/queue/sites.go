@@ -2,7 +2,6 @@ package queue
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -409,9 +408,4 @@ func (m *storedSites) tidy(now time.Duration) {
 		maps.Copy(smaller, m.known)
 		m.known, m.peak = smaller, n
 	}
-}
-
-// list are all stored sites. They are read without a lock.
-func (m *storedSites) list() []*storedSite {
-	return slices.AppendSeq(make([]*storedSite, 0, len(m.known)), maps.Values(m.known))
 }

@@ -249,7 +249,7 @@ func (r *reader) requestFields() []policy.Field {
 	to := &r.job.Request
 	return []policy.Field{
 		policy.Required("url", "The URL of a unit.", policy.Parsed(r.d, &to.URL, parseURL, urlNode)),
-		policy.Optional("method", "The method, GET if it is left out.", policy.Parsed(r.d, &to.Method, parseMethod, func() policy.Node {
+		policy.Optional("method", "The method, GET if it is left out.", policy.Parsed(r.d, &to.Method, func(s string) (string, error) { return policy.ParseWord(strings.ToUpper(s), methods...) }, func() policy.Node {
 			return policy.EitherNode(policy.WordNode(methods...), policy.PatternNode("^[A-Za-z]+$"))
 		})),
 		policy.Optional("headers", "Headers of each request, whose values may have ${NAME}.", policy.NewValue(r.headers, func() policy.Node { return policy.MapNode(headerName.String(), policy.SecretNode()) })),
@@ -349,10 +349,6 @@ func isDateForm(form string) bool {
 }
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"}
-
-func parseMethod(s string) (string, error) {
-	return policy.ParseWord(strings.ToUpper(s), methods...)
-}
 
 // headerName is a token of RFC 9110.
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")

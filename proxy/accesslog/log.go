@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/signal"
 )
 
 // Places that are no files.
@@ -41,8 +42,8 @@ const (
 type Log struct {
 	process *logrus.Logger // the log of the process
 	lines   chan entry
-	reopen  signal.Signal
-	dropped atomic.Uint64
+	Reopen  signal.Signal // closes the file: the next line opens it again, by its name
+	Dropped atomic.Uint64 // lines that were not written
 }
 
 type entry struct {
@@ -52,7 +53,7 @@ type entry struct {
 
 // New makes a Log that writes nothing yet. logger is the log of the process.
 func New(logger *logrus.Logger) *Log {
-	return &Log{process: logger, lines: make(chan entry, queued), reopen: signal.New()}
+	return &Log{process: logger, lines: make(chan entry, queued), Reopen: signal.New()}
 }
 
 // Add queues a line. If the queue is full, the line is dropped and counted.
@@ -63,17 +64,9 @@ func (l *Log) Add(line Line, to Target) {
 	select {
 	case l.lines <- entry{line, to}:
 	default:
-		l.dropped.Add(1)
+		l.Dropped.Add(1)
 	}
 }
-
-// Reopen closes the file. The next line opens it again, by its name.
-func (l *Log) Reopen() {
-	l.reopen.Send()
-}
-
-// Dropped returns the number of lines that were not written.
-func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
 // Run writes until ctx is done and the queue is empty.
 func (l *Log) Run(ctx context.Context) {
@@ -97,7 +90,7 @@ func (l *Log) write(ctx context.Context, w *writer) {
 		select {
 		case entry := <-l.lines:
 			w.write(&entry)
-		case <-l.reopen:
+		case <-l.Reopen:
 			w.close()
 		case <-ctx.Done():
 			for len(l.lines) > 0 {
@@ -197,7 +190,7 @@ func (w *writer) close() {
 }
 
 func (w *writer) failed(lines uint64, to string, err error) {
-	w.log.dropped.Add(lines)
+	w.log.Dropped.Add(lines)
 	if now := time.Now(); now.After(w.complain) {
 		w.complain = now.Add(complaint)
 		w.log.process.WithField("reason", err).Errorf("the access log cannot be written to %s, so its lines are lost: %v", to, err)

@@ -17,8 +17,8 @@ func TestLinesForAFullDiskAreCounted(t *testing.T) {
 		l.Add(lineOf("/"+strings.Repeat("x/", 500)), Target{To: "/dev/full"})
 	}
 	said := ended()
-	if strings.Count(said, "its lines are lost: write /dev/full: no space left") != 1 || l.Dropped() != n {
-		t.Errorf("%d dropped: %s", l.Dropped(), said)
+	if strings.Count(said, "its lines are lost: write /dev/full: no space left") != 1 || l.Dropped.Load() != n {
+		t.Errorf("%d dropped: %s", l.Dropped.Load(), said)
 	}
 }
 

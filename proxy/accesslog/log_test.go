@@ -102,8 +102,8 @@ func TestAFileIsAppendedToAndReopened(t *testing.T) {
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	l.Reopen()
-	for len(l.reopen) > 0 {
+	l.Reopen.Send()
+	for len(l.Reopen) > 0 {
 		runtime.Gosched()
 	}
 	l.Add(lineOf("/2"), to)
@@ -115,8 +115,8 @@ func TestAFileIsAppendedToAndReopened(t *testing.T) {
 	if fresh := read(t, path); !strings.Contains(fresh, `"url":"https://api.test:443/2"`) || !strings.Contains(fresh, "url=https://api.test:443/3") || strings.Count(fresh, "\n") != 2 {
 		t.Error(fresh)
 	}
-	if said != "" || l.Dropped() != 0 {
-		t.Errorf("%d dropped: %s", l.Dropped(), said)
+	if said != "" || l.Dropped.Load() != 0 {
+		t.Errorf("%d dropped: %s", l.Dropped.Load(), said)
 	}
 }
 
@@ -133,8 +133,8 @@ func TestLinesOfAFullQueueAreCounted(t *testing.T) {
 	for range queued + 7 {
 		l.Add(lineOf("/"), Target{To: Stdout})
 	}
-	if l.Dropped() != 7 {
-		t.Error(l.Dropped())
+	if l.Dropped.Load() != 7 {
+		t.Error(l.Dropped.Load())
 	}
 }
 
@@ -146,8 +146,8 @@ func TestAFileThatCannotBeWrittenIsSaidOnceAndItsLinesAreCounted(t *testing.T) {
 		l.Add(lineOf("/"), Target{To: path})
 	}
 	said := ended()
-	if strings.Count(said, "cannot be written") != 1 || !strings.Contains(said, path) || l.Dropped() != n {
-		t.Errorf("%d dropped: %s", l.Dropped(), said)
+	if strings.Count(said, "cannot be written") != 1 || !strings.Contains(said, path) || l.Dropped.Load() != n {
+		t.Errorf("%d dropped: %s", l.Dropped.Load(), said)
 	}
 	if err := Inspect(path); err == nil || !strings.Contains(err.Error(), "there is no directory") {
 		t.Error(err)
@@ -191,8 +191,8 @@ func TestEveryLineOfManyWritersIsWhole(t *testing.T) {
 		}
 		seen++
 	}
-	if uint64(seen)+l.Dropped() != writers*each {
-		t.Errorf("%d lines, %d dropped", seen, l.Dropped())
+	if uint64(seen)+l.Dropped.Load() != writers*each {
+		t.Errorf("%d lines, %d dropped", seen, l.Dropped.Load())
 	}
 }
 
@@ -215,8 +215,8 @@ func TestALineThatDidNotFitIsNotLeftInPart(t *testing.T) {
 	w.out = bufio.NewWriter(full{w.file})
 	line("/2")
 	w.flush()
-	if old := read(t, path); !strings.Contains(old, "/1") || strings.Count(old, "\n") != 1 || !strings.HasSuffix(old, "}\n") || w.log.Dropped() != 1 {
-		t.Errorf("%d dropped: %q", w.log.Dropped(), old)
+	if old := read(t, path); !strings.Contains(old, "/1") || strings.Count(old, "\n") != 1 || !strings.HasSuffix(old, "}\n") || w.log.Dropped.Load() != 1 {
+		t.Errorf("%d dropped: %q", w.log.Dropped.Load(), old)
 	}
 	moved := os.Rename(path, path+".1")
 	w.close()

@@ -312,7 +312,8 @@ func (b *SiteBudget) Pass(c clock.Clock, n int64, done func(whole bool)) {
 func (p *passage) goOn() {
 	for p.left > 0 && p.budget.Budgeted() {
 		p.number++
-		granted, wait, err := p.budget.limits.Enter(min(p.left, atOnce), max(p.budget.minimum.Load(), 1), p.wakeFrom(p.number))
+		number := p.number // of this wait, which ends under the lock of the site
+		granted, wait, err := p.budget.limits.Enter(min(p.left, atOnce), max(p.budget.minimum.Load(), 1), func() { p.clock.AfterFunc(0, func() { p.woken(number) }) })
 		switch {
 		case err != nil:
 			p.done(false)
@@ -325,11 +326,6 @@ func (p *passage) goOn() {
 		p.left -= granted
 	}
 	p.done(true)
-}
-
-// wakeFrom ends the wait with a number. It is called under the lock of the site.
-func (p *passage) wakeFrom(number int) func() {
-	return func() { p.clock.AfterFunc(0, func() { p.woken(number) }) }
 }
 
 // woken continues after the wait with a number.

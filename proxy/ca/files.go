@@ -34,12 +34,6 @@ const (
 // RootFile is the file of the CA's certificate in dir.
 func RootFile(dir string) string { return files{dir}.rootPath() }
 
-// Exists tells whether dir has a CA.
-func Exists(dir string) bool {
-	_, err := os.Stat(files{dir}.rootPath())
-	return err == nil
-}
-
 // Begun tells whether dir has, or may have, a part of a CA.
 func Begun(dir string) bool {
 	for _, path := range []string{files{dir}.rootPath(), files{dir}.keyPath()} {

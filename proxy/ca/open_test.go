@@ -25,11 +25,11 @@ func openForParent(dir string) {
 
 func TestTheFirstRunMakesACAThatLaterRunsUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state", "abide", "ca")
-	if Exists(dir) {
+	if _, err := os.Stat(RootFile(dir)); err == nil {
 		t.Error("it exists before")
 	}
 	first := open(t, dir, Options{})
-	if !Exists(dir) {
+	if _, err := os.Stat(RootFile(dir)); err != nil {
 		t.Error("it does not exist after")
 	}
 	second := open(t, dir, Options{Notice: func(text string) { t.Error(text) }})

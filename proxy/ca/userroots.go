@@ -72,7 +72,8 @@ func readUserRoots(egressRoots string, files []string) (certs []*x509.Certificat
 	left := maxUserRoots
 	for _, file := range userRootFiles(egressRoots, files) {
 		path := file.path
-		isOwn := isBundle(path, files)
+		name := filepath.Base(path)
+		isOwn := (name == bundleName || name == extraName) && slices.Contains(files, filepath.Dir(path))
 		if isOwn {
 			path = filepath.Join(filepath.Dir(path), extraName)
 		}
@@ -93,12 +94,6 @@ func readUserRoots(egressRoots string, files []string) (certs []*x509.Certificat
 		}
 	}
 	return certs, warnings
-}
-
-// isBundle tells whether path is a file that WriteBundle writes in one of the directories.
-func isBundle(path string, dirs []string) bool {
-	name := filepath.Base(path)
-	return (name == bundleName || name == extraName) && slices.Contains(dirs, filepath.Dir(path))
 }
 
 // named is "A names", "A and B name" or "A, B and 3 more variables name".

@@ -193,7 +193,7 @@ func (l *Log) look(gate *queue.Gate) bool {
 	l.mu.Lock()
 	l.sites.waiting(now, waiting)
 	l.refusing.Add(-int64(l.sites.pass(now)))
-	lines, idle := l.sites.take(), l.sites.idle()
+	lines, idle := l.sites.take(), len(l.sites.sites) == 0
 	l.mu.Unlock()
 	l.write(lines)
 	return !idle || len(waiting) > 0

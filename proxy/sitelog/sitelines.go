@@ -195,9 +195,6 @@ func (l *siteLines) finish(now time.Time) {
 	l.pass(now.Add(2 * holdsOver))
 }
 
-// idle tells whether time alone changes nothing.
-func (l *siteLines) idle() bool { return len(l.sites) == 0 }
-
 // take returns the lines to write, once.
 func (l *siteLines) take() []siteLine {
 	lines := l.lines

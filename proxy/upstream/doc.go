@@ -5,7 +5,7 @@
 //	dialer := &upstream.Dialer{Guard: guard, Timeout: 10 * time.Second}
 //	transport := &upstream.Transport{Dial: dialer.Dial, TLS: &tls.Config{}}
 //
-//	ctx = upstream.WithMeter(ctx, site)              // bytes are counted here
+//	ctx = context.WithValue(ctx, upstream.MeterKey{}, site) // bytes are counted here
 //	resp, err := transport.RoundTrip(req.WithContext(ctx))
 //
 //	origin, err := dialer.Dial(ctx, "api.test", 443) // a tunnel instead

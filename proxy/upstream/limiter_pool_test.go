@@ -102,7 +102,7 @@ func TestTheReceiveBufferIsSmallUnderALimit(t *testing.T) {
 	f := flooding(t, "http")
 	size := func(m byteMeter) int {
 		t.Helper()
-		c, err := f.dialer.Dial(WithMeter(t.Context(), m), "example.com", f.port)
+		c, err := f.dialer.Dial(withMeter(t.Context(), m), "example.com", f.port)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,7 +124,7 @@ func (f *flood) taken() int64 {
 // get asks under a Limiter. done has the request's context end.
 func (f *flood) get(t *testing.T, m byteMeter, method, path string, body io.Reader) (*http.Request, context.CancelFunc) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(WithMeter(context.Background(), m), time.Minute)
+	ctx, cancel := context.WithTimeout(withMeter(context.Background(), m), time.Minute)
 	t.Cleanup(cancel)
 	return newRequest(t, method, f.url(path), body).WithContext(ctx), cancel
 }
@@ -133,7 +133,7 @@ func (f *flood) get(t *testing.T, m byteMeter, method, path string, body io.Read
 func (f *flood) tunnel(t *testing.T, m byteMeter, plain bool, o RelayOptions) (r *table, end func()) {
 	t.Helper()
 	client, near := sockets(t)
-	far, err := f.dialer.Dial(WithMeter(t.Context(), m), "example.com", f.port)
+	far, err := f.dialer.Dial(withMeter(t.Context(), m), "example.com", f.port)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (s *site) end() {
 func asking(p *testBudget, url string) *http.Request {
 	ctx := context.Background()
 	if p != nil {
-		ctx = WithMeter(ctx, p)
+		ctx = withMeter(ctx, p)
 	}
 	req, _ := http.NewRequestWithContext(ctx, "GET", url, nil)
 	return req

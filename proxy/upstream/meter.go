@@ -93,14 +93,9 @@ func (t *Transport) stallTimeout(ctx context.Context) time.Duration {
 	return t.StallTimeout
 }
 
-// MeterKey is the context key of a byteMeter, for context types that answer to it
-// themselves. Other callers use WithMeter.
+// MeterKey is the context key of a byteMeter, which counts the bytes of the connections that are dialed
+// or used under the context.
 type MeterKey struct{}
-
-// WithMeter has m count the bytes of the connections that are dialed or used under ctx.
-func WithMeter(ctx context.Context, m byteMeter) context.Context {
-	return context.WithValue(ctx, MeterKey{}, m)
-}
 
 // meterFrom is the byteMeter of ctx; nil if there is none.
 func meterFrom(ctx context.Context) byteMeter {

@@ -27,7 +27,7 @@ func TestTheMeterOfTheCallCountsWhatPasses(t *testing.T) {
 	defer n.close()
 	m := &tally{}
 	d := &Dialer{connect: n.connect}
-	c, err := d.Dial(WithMeter(t.Context(), m), "8.8.8.8", 80)
+	c, err := d.Dial(withMeter(t.Context(), m), "8.8.8.8", 80)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,4 +107,9 @@ func TestViaIsKeptAndAddedTo(t *testing.T) {
 			t.Errorf("%q and %q: %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
+}
+
+// withMeter has m count the bytes of the connections that are dialed or used under ctx.
+func withMeter(ctx context.Context, m byteMeter) context.Context {
+	return context.WithValue(ctx, MeterKey{}, m)
 }

@@ -98,7 +98,7 @@ func TestATunnelThroughTheNextHopIsAskedForWithCredentialsAndVia(t *testing.T) {
 		h := &hop{does: replies("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")}
 		n := through(t, h, "http://us%40er:pa%3Ass@10.0.0.8:3128")
 		m := &tally{}
-		ctx := WithMeter(WithVia(t.Context(), "1.1 first"), m)
+		ctx := withMeter(WithVia(t.Context(), "1.1 first"), m)
 		c, err := n.Tunnel(ctx, "api.test", 443)
 		if err != nil {
 			t.Fatal(err)

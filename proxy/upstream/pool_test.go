@@ -378,7 +378,7 @@ func TestAPooledConnectionCountsForTheRequestThatUsesIt(t *testing.T) {
 	var first, second tallied
 	for _, m := range []*tallied{&first, &second} {
 		req := newRequest(t, "GET", url, nil)
-		wantAnswer(t, tr, req.WithContext(WithMeter(req.Context(), m)), "xxxxx")
+		wantAnswer(t, tr, req.WithContext(withMeter(req.Context(), m)), "xxxxx")
 	}
 	if first != second || first.in == 0 || first.out == 0 {
 		t.Fatalf("%+v, %+v", first, second)

@@ -41,7 +41,7 @@ func TestTheReceiveBufferIsAsLargeAsTheLimitAllows(t *testing.T) {
 	f := flooding(t, "http")
 	held := func(m byteMeter) (buffer int, room int) {
 		t.Helper()
-		nc, err := f.dialer.Dial(WithMeter(t.Context(), m), "example.com", f.port)
+		nc, err := f.dialer.Dial(withMeter(t.Context(), m), "example.com", f.port)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,8 @@ func NewGroup(rule *policy.Site, loads *Loads) Group {
 	weights := make([]int, len(rule.Backends))
 	for i := range rule.Backends {
 		b := &rule.Backends[i]
-		backend := Backend{Name: b.Name, weight: max(b.Weight, 1), Target: b.Target, Load: loads.of(b.Origin())}
+		load, _ := loads.known.LoadOrStore(b.Origin(), &Load{})
+		backend := Backend{Name: b.Name, weight: max(b.Weight, 1), Target: b.Target, Load: load.(*Load)}
 		if b.Own {
 			backend.Limits = b.Name
 		}
@@ -236,12 +237,6 @@ func (l *Load) cost(now time.Time) float64 {
 
 // Loads are the loads of all backends, by origin. The zero value is ready.
 type Loads struct{ known sync.Map }
-
-// of returns the load of a backend.
-func (l *Loads) of(origin string) *Load {
-	any, _ := l.known.LoadOrStore(origin, &Load{})
-	return any.(*Load)
-}
 
 // InFlight counts the requests that the backends are busy with.
 func (l *Loads) InFlight() (n int) {

@@ -45,7 +45,8 @@ const UserAgent = "abide"
 
 // Cache has the Crawl-delays of origins.
 type Cache struct {
-	tasks  background.Tasks
+	background.Tasks // that send the requests
+
 	send   func(*http.Request) (*http.Response, error)
 	siteOf func(policy.Target) string
 
@@ -57,14 +58,8 @@ type Cache struct {
 // request. siteOf returns the site of a target: a redirect to another site is not followed.
 func New(send func(*http.Request) (*http.Response, error), siteOf func(policy.Target) string, log *logrus.Logger) *Cache {
 	known, _ := simplelru.NewLRU[policy.Target, *Origin](mostOrigins, nil) // fails for sizes below 1 only
-	return &Cache{tasks: background.Tasks{Log: log}, send: send, siteOf: siteOf, known: known}
+	return &Cache{Tasks: background.Tasks{Log: log}, send: send, siteOf: siteOf, known: known}
 }
-
-// Cancel ends the requests for robots.txt that are on their way. It waits for nothing.
-func (c *Cache) Cancel() { c.tasks.Cancel() }
-
-// End cancels like Cancel, and returns when nothing is on its way any more.
-func (c *Cache) End() { c.tasks.End() }
 
 // Origin is a scheme, host and port, and what its robots.txt asks for.
 type Origin struct {
@@ -175,17 +170,17 @@ func (c *Cache) Limit(o *Origin, t policy.Target, site string, userAgent *string
 
 // ask begins to ask an origin for robots.txt.
 func (c *Cache) ask(t policy.Target, o *Origin) {
-	ctx, ok := c.tasks.Begin()
+	ctx, ok := c.Begin()
 	if !ok {
 		c.update(o, nil, false, time.Now())
 		return
 	}
 	go func() {
-		defer c.tasks.Done()
+		defer c.Done()
 		var delays *crawlDelays
 		answered := false
 		defer func() { c.update(o, delays, answered, time.Now()) }()
-		defer c.tasks.Recover(t.Host, func() {})
+		defer c.Recover(t.Host, func() {})
 		delays, answered = c.read(ctx, t)
 	}()
 }
