@@ -108,20 +108,12 @@ type Proxy interface {
 	EnableToken(pool, label string) error
 }
 
-// explainer tells what a request would meet now. An error is for whoever asked.
-type explainer interface {
-	Explain(method, url, client string) (status.Explanation, error)
-}
-
-// reporter knows what became of requests.
-type reporter interface {
-	Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (status.Report, error)
-}
-
 // Process is the part of the process around the proxy that the API needs.
 type Process interface {
-	explainer
-	reporter
+	// Explain tells what a request would meet now. An error is for whoever asked.
+	Explain(method, url, client string) (status.Explanation, error)
+	// Report tells what became of requests.
+	Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (status.Report, error)
 	// Reload reads the configuration again and answers what has changed.
 	Reload() (changes []string, err error)
 	// Bandwidth tells what went from and to a site, or each, in steps; a step of 0 is one step of all.

@@ -17,7 +17,7 @@ const (
 )
 
 // explain tells what ?url= would meet now, asked for with ?method= by ?client=.
-func explain(from explainer, w http.ResponseWriter, r *http.Request) {
+func explain(from Process, w http.ResponseWriter, r *http.Request) {
 	query, ok := anyQuery(w, r)
 	if !ok {
 		return

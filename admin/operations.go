@@ -81,7 +81,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 		{Route: "POST /tokens", Handler: forPeople(tokens.button)},
 		{Route: "POST /sites", Handler: forPeople(pauses.button)},
 		{Route: "POST /limits", Handler: forPeople(limits.button)},
-		{Route: "GET " + pastPath, Handler: forPeople(about(reporter(o.Process), report))},
+		{Route: "GET " + pastPath, Handler: forPeople(about(o.Process, report))},
 		{Route: "GET /api/v1/status", Handler: overview.answer, Tag: "process", Says: "How the process is.", Answer: status.Process{}},
 		{Route: "GET /api/v1/openapi.json", Handler: document, Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
 		{
@@ -95,7 +95,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 		{Route: "GET /metrics", Handler: o.Metrics.Handler().ServeHTTP, Tag: "process", Says: "Metrics for Prometheus.", Answer: "", Kind: kindMetrics},
 		{Route: "POST /api/v1/reload", Handler: about(o.Process, reload), Tag: "process", Says: "Reads the configuration again, and says what has changed.", Answer: status.Reloaded{}, Refuses: openapi.Refuse(400, 413, 415, 422)},
 		{
-			Route: "GET /api/v1/explain", Handler: about(explainer(o.Process), explain), Tag: "requests", Says: "What a request would meet now.", Answer: status.Explanation{}, Refuses: openapi.Refuse(400),
+			Route: "GET /api/v1/explain", Handler: about(o.Process, explain), Tag: "requests", Says: "What a request would meet now.", Answer: status.Explanation{}, Refuses: openapi.Refuse(400),
 			Query: []openapi.Parameter{
 				{Name: "url", Says: "The URL of the request.", Example: "https://api.example.com/x", Required: true},
 				{Name: "method", Says: "Its method, GET if it is left out.", Example: "POST"},
@@ -119,7 +119,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 		},
 		{Route: "GET /api/v1/advice", Handler: about(o.Process, advice), Tag: "sites", Says: "Which limits hold requests back, and what would change that.", Answer: status.AdviceList{}},
 		{
-			Route: "GET /api/v1/report", Handler: about(reporter(o.Process), report), Tag: "sites", Says: "What became of requests, and which limits held them.", Answer: status.Report{}, Refuses: openapi.Refuse(400, 503),
+			Route: "GET /api/v1/report", Handler: about(o.Process, report), Tag: "sites", Says: "What became of requests, and which limits held them.", Answer: status.Report{}, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
 				{Name: "by", Says: "site, client, token or priority.", Example: "client"},
 				ofSite, since, until,

@@ -55,7 +55,7 @@ func (q ReportQuery) ChartStep(now time.Time) string {
 }
 
 // Answer asks for the report. The query must be one that Check accepts.
-func (q ReportQuery) Answer(ctx context.Context, now time.Time, from reporter) (status.Report, error) {
+func (q ReportQuery) Answer(ctx context.Context, now time.Time, from Process) (status.Report, error) {
 	by := cmp.Or(q.By, "site")
 	since, until, step, err := readPeriod(q.Since, q.Until, q.Step, now)
 	if err != nil {
@@ -74,7 +74,7 @@ func (q ReportQuery) Answer(ctx context.Context, now time.Time, from reporter) (
 const pastPath = "/past"
 
 // report answers what became of requests, in JSON or as a page.
-func report(from reporter, w http.ResponseWriter, r *http.Request) {
+func report(from Process, w http.ResponseWriter, r *http.Request) {
 	values, ok := queryOf(w, r, "by", "site", "since", "until", "step")
 	if !ok {
 		return

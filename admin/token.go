@@ -18,12 +18,11 @@ import (
 type guard struct {
 	policy  func() *policy.Policy
 	metrics *metrics.Metrics
-	log     *logrus.Logger
 	wrong   *throttle.Guard // wrong tokens
 }
 
 func newGuard(p func() *policy.Policy, m *metrics.Metrics, log *logrus.Logger) *guard {
-	g := &guard{policy: p, metrics: m, log: log}
+	g := &guard{policy: p, metrics: m}
 	g.wrong = throttle.New(func(from netip.Addr, wrong int) {
 		log.WithField("client", from).Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
 	})

@@ -60,7 +60,7 @@ func (m *bucket) When(now time.Time, n int64) (time.Time, bool) {
 		at = plus(v, nanoseconds(missing/m.refill))
 	}
 	at = max(at, m.server.when(v, n))
-	return later(now, at-v), true
+	return now.Add(time.Duration(at - v)), true
 }
 
 func (m *bucket) Take(now time.Time, n int64) {

@@ -59,10 +59,7 @@ func (c *Clock) On(t time.Time) int64 { return min(c.raw(t), FarFuture-c.skew) +
 
 // Time converts v to the caller's clock, which now shows now.
 func (c *Clock) Time(now time.Time, v int64) time.Time {
-	if v <= c.last {
-		return now
-	}
-	return now.Add(time.Duration(v - c.last))
+	return now.Add(time.Duration(max(v-c.last, 0)))
 }
 
 // past converts a time that the caller has kept. known is false if it could mean two times.

@@ -52,7 +52,7 @@ func (m *firstUse) When(now time.Time, n int64) (time.Time, bool) {
 	} else if m.closed {
 		at = m.end
 	}
-	return later(now, at-v), true
+	return now.Add(time.Duration(at - v)), true
 }
 
 func (m *firstUse) Take(now time.Time, n int64) {

@@ -99,7 +99,7 @@ func (m *fixed) When(now time.Time, n int64) (time.Time, bool) {
 	if over := m.used + n - m.amount; over > 0 {
 		at = m.later((over - 1) / m.amount)
 	}
-	return later(now, at-v), true
+	return now.Add(time.Duration(at - v)), true
 }
 
 // later is the end of the nth window after this one.

@@ -90,11 +90,3 @@ const maxAmount = 1 << 50
 
 // amount clamps n to 0…maxAmount.
 func amount(n int64) int64 { return min(max(n, 0), maxAmount) }
-
-// later is now plus some nanoseconds, usually 0.
-func later(now time.Time, by int64) time.Time {
-	if by == 0 {
-		return now
-	}
-	return now.Add(time.Duration(by))
-}

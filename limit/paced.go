@@ -40,7 +40,7 @@ func (m *spacing) When(now time.Time, n int64) (time.Time, bool) {
 		return now, n <= 0
 	}
 	v := m.clock.At(now)
-	return later(now, max(v, m.nextAt)-v), true
+	return now.Add(time.Duration(max(m.nextAt-v, 0))), true
 }
 
 func (m *spacing) Take(now time.Time, n int64) {

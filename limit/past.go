@@ -3,6 +3,7 @@ package limit
 import (
 	"math"
 	"math/bits"
+	"sort"
 	"time"
 )
 
@@ -169,15 +170,7 @@ func (r *ring) find(at int64) int {
 	if r.count > 0 && r.at(0).at >= at { // the usual case
 		return 0
 	}
-	low, high := 0, r.count
-	for low < high {
-		if mid := (low + high) / 2; r.at(mid).at < at {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low
+	return sort.Search(r.count, func(i int) bool { return r.at(i).at >= at })
 }
 
 // near is the take at a time, or the take that it was merged into within the same slice of

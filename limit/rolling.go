@@ -48,7 +48,7 @@ func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	if free := m.used + m.owed + n - m.amount; free > 0 {
 		at = m.freed(free)
 	}
-	return later(now, max(at, v)-v), true
+	return now.Add(time.Duration(max(at-v, 0))), true
 }
 
 // freed returns the time at which n units, counted or owed, have left the window.

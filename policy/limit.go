@@ -352,7 +352,7 @@ func (r Rate) exact() string {
 		if length[0] == '1' && !digits(length[1:2]) {
 			length = length[1:] // 1/s, not 1/1s
 		}
-		text := trimZeros(amount) + "/" + length
+		text := strings.TrimSuffix(strings.TrimRight(amount, "0"), ".") + "/" + length
 		read, err := parseRate(text)
 		return text, err == nil && read == r
 	}
@@ -366,15 +366,4 @@ func (r Rate) exact() string {
 	}
 	text, _ := try(longest) // which leaves the most digits
 	return text
-}
-
-// trimZeros cuts trailing zeros after the decimal point.
-func trimZeros(s string) string {
-	for s[len(s)-1] == '0' {
-		s = s[:len(s)-1]
-	}
-	if s[len(s)-1] == '.' {
-		s = s[:len(s)-1]
-	}
-	return s
 }

@@ -54,18 +54,9 @@ func (s *Store) Form() string {
 	return form
 }
 
-// sentinel tells whether Hosts are those of sentinels.
-func (s *Store) sentinel() bool { return s.Form() == "sentinel" }
-
-// cluster tells whether Hosts are some of a cluster.
-func (s *Store) cluster() bool { return s.Form() == "cluster" }
-
-// unix tells whether the store is reached by a socket of this machine.
-func (s *Store) unix() bool { return s.Form() == "unix" }
-
 // local tells whether all hosts of the store are on this machine.
 func (s *Store) local() bool {
-	return s.unix() || !slices.ContainsFunc(s.Hosts, func(part string) bool {
+	return s.Form() == "unix" || !slices.ContainsFunc(s.Hosts, func(part string) bool {
 		host, _, err := net.SplitHostPort(part)
 		addr, bad := netip.ParseAddr(host)
 		return err != nil || host != "localhost" && (bad != nil || !addr.IsLoopback())
@@ -79,9 +70,9 @@ func (s Store) String() string {
 	}
 	var b strings.Builder
 	switch {
-	case s.sentinel():
+	case s.Form() == "sentinel":
 		fmt.Fprintf(&b, "Redis %s of the sentinels %s", s.Master, someOf(s.Hosts))
-	case s.cluster():
+	case s.Form() == "cluster":
 		fmt.Fprintf(&b, "Redis cluster of %s", someOf(s.Hosts))
 	default:
 		b.WriteString("Redis at " + s.Hosts[0])
@@ -171,14 +162,14 @@ func (s *Store) account(authority string) (hosts string, err error) {
 }
 
 func (s *Store) hosts(authority string) error {
-	if s.unix() {
+	if s.Form() == "unix" {
 		if authority != "" {
 			return errors.New("has a host before its socket; write " + s.example())
 		}
 		return nil
 	}
 	usual := uint16(6379)
-	if s.sentinel() {
+	if s.Form() == "sentinel" {
 		usual = 26379
 	}
 	for one := range strings.SplitSeq(authority, ",") {
@@ -195,7 +186,7 @@ func (s *Store) hosts(authority string) error {
 		}
 		s.Hosts = append(s.Hosts, at)
 	}
-	if len(s.Hosts) > 1 && !s.sentinel() && !s.cluster() {
+	if len(s.Hosts) > 1 && s.Form() != "sentinel" && s.Form() != "cluster" {
 		return errors.New("names several hosts, which a cluster or sentinels have; write redis+cluster:// or redis+sentinel://")
 	}
 	return nil
@@ -205,19 +196,19 @@ func (s *Store) hosts(authority string) error {
 func (s *Store) path(path string) error {
 	path = strings.TrimSuffix(path, "/")
 	switch {
-	case s.unix() && path == "":
+	case s.Form() == "unix" && path == "":
 		return errors.New("names no socket; write " + s.example())
-	case s.unix():
+	case s.Form() == "unix":
 		s.Hosts = []string{"/" + path}
-	case s.sentinel() && path == "":
+	case s.Form() == "sentinel" && path == "":
 		return errors.New("needs the name of the master, such as " + s.example())
-	case s.sentinel():
+	case s.Form() == "sentinel":
 		name, err := url.PathUnescape(path)
 		if err != nil || strings.ContainsAny(name, "/ \r\n\x00") {
 			return errors.New("has a name of the master that is none, such as " + s.example())
 		}
 		s.Master = name
-	case path != "" && s.cluster():
+	case path != "" && s.Form() == "cluster":
 		return errors.New("has a path; a cluster has no databases")
 	case path != "":
 		return s.database(path)
@@ -230,7 +221,7 @@ func (s *Store) database(text string) error {
 	switch {
 	case err != nil:
 		return errors.New("has a database that is no number, such as ?db=2")
-	case s.cluster() && n > 0:
+	case s.Form() == "cluster" && n > 0:
 		return errors.New("has db; a cluster has the database 0 alone")
 	}
 	s.DB = int(n)
@@ -261,7 +252,7 @@ func (s *Store) options(query string, resolve func(string) (string, error)) erro
 			if s.CA, err = resolve(text); err != nil {
 				err = errors.New("has a ca that is no path of a file")
 			}
-		case (name == "sentinel_user" || name == "sentinel_password") && !s.sentinel():
+		case (name == "sentinel_user" || name == "sentinel_password") && s.Form() != "sentinel":
 			err = errors.New("has an option for sentinels, which redis+sentinel:// alone has")
 		case name == "sentinel_user":
 			s.SentinelUser = text

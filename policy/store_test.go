@@ -36,7 +36,7 @@ func TestAStoreIsTakenApart(t *testing.T) {
 		}
 	}
 	p := load(t, "store: redis+sentinel://u:${P}@h1.test,h2.test/m\n", "P", "a,b@/?:#%41")
-	if p.Store.Password.Reveal() != "a,b@/?:#%41" || !slices.Equal(p.Store.Hosts, []string{"h1.test:26379", "h2.test:26379"}) || p.Store.User != "u" || !p.Store.sentinel() || p.Store.cluster() {
+	if p.Store.Password.Reveal() != "a,b@/?:#%41" || !slices.Equal(p.Store.Hosts, []string{"h1.test:26379", "h2.test:26379"}) || p.Store.User != "u" || p.Store.Form() != "sentinel" {
 		t.Errorf("%+v", p.Store)
 	}
 	p = load(t, "store: \"rediss+sentinel://h.test/m?prefix=x:&db=3&ca=/etc/ca.pem&sentinel_user=s&sentinel_password=${P}\"\n", "P", "a&b")

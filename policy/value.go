@@ -380,17 +380,7 @@ func near(wrong, meant string) bool {
 		return wrong[0] == meant[1] && (left || wrong[1] == meant[0])
 	}
 	// In a short word, another letter makes another word: may is not max.
-	return short > 4 || len(wrong) != len(meant) || sameLetters(wrong, meant)
-}
-
-// sameLetters tells whether two words are permutations of the same letters.
-func sameLetters(a, b string) bool {
-	for i := range len(a) {
-		if strings.Count(a, a[i:i+1]) != strings.Count(b, a[i:i+1]) {
-			return false
-		}
-	}
-	return len(a) == len(b)
+	return short > 4 || len(wrong) != len(meant) || slices.Equal(slices.Sorted(slices.Values([]byte(wrong))), slices.Sorted(slices.Values([]byte(meant))))
 }
 
 // bare removes separators: perSite, per-site and per_site are equal.

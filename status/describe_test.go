@@ -33,7 +33,7 @@ func TestTheStatusIsATableForPeople(t *testing.T) {
 	}
 	var b strings.Builder
 	s.Describe(&b)
-	DescribeTroubles(&b, s.Troubles(all, nil, nil, AdviceList{}, now))
+	DescribeList(&b, "what is wrong", s.Troubles(all, nil, nil, AdviceList{}, now))
 	all.Describe(&b, now)
 	s.DescribeWaiting(&b, now)
 	want := `abide v1.2.3 at 127.0.0.1:3128: not ready, up 1h1m1s
@@ -111,7 +111,7 @@ func TestAFaultOfTheStoreIsToldOnce(t *testing.T) {
 		Store: &Store{Kind: "shared", Since: midday, Err: why},
 	}
 	var b strings.Builder
-	DescribeTroubles(&b, s.Troubles(Tokens{}, nil, nil, AdviceList{}, midday))
+	DescribeList(&b, "what is wrong", s.Troubles(Tokens{}, nil, nil, AdviceList{}, midday))
 	s.DescribeStore(&b, midday.Add(time.Minute))
 	if n := strings.Count(b.String(), why); n != 1 {
 		t.Errorf("it is told %d times: %s", n, b.String())

@@ -88,11 +88,6 @@ func (s Process) Describe(w io.Writer) {
 	say(w, "%s to %s; %s received, %s sent", Number(int(s.Total.Requests), "request", "requests"), Number(s.SiteCount, "site", "sites"), Size(s.Total.In), Size(s.Total.Out))
 }
 
-// DescribeFailed writes which answers failed, those of abide itself last.
-func (s Process) DescribeFailed(w io.Writer) {
-	describeList(w, "failed since the start", s.Sentences("clients"))
-}
-
 // Connections counts what is open: connections of clients, and the tunnels among
 // them.
 type Connections struct {

@@ -115,12 +115,12 @@ func (r Report) Describe(w io.Writer) {
 			say(w, "%s", note)
 		}
 	}
-	describeList(w, "failed", r.Sentences("clients"))
-	describeList(w, "denied", r.Denied)
+	DescribeList(w, "failed", r.Sentences("clients"))
+	DescribeList(w, "denied", r.Denied)
 }
 
-// describeList prints a line for each of a list under a heading, if there is any.
-func describeList[T any](w io.Writer, title string, list []T) {
+// DescribeList prints a line for each of a list under a heading, if there is any.
+func DescribeList[T any](w io.Writer, title string, list []T) {
 	if len(list) == 0 {
 		return
 	}

@@ -61,7 +61,7 @@ func TestManyChecksOfOneKindAreOneLine(t *testing.T) {
 		list = append(list, Check{Name: fmt.Sprint("s", i, ".test"), OK: true, Degraded: true, Detail: "it blocks"})
 	}
 	var b strings.Builder
-	DescribeTroubles(&b, Process{Checks: list}.Troubles(Tokens{}, nil, nil, AdviceList{}, time.Time{}))
+	DescribeList(&b, "what is wrong", Process{Checks: list}.Troubles(Tokens{}, nil, nil, AdviceList{}, time.Time{}))
 	if b.String() != "\nwhat is wrong\n\n5 checks: it blocks: s0.test, s1.test, s2.test and 2 more\n" {
 		t.Error(b.String())
 	}

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -209,9 +208,6 @@ func (s Process) Troubles(tokens Tokens, forecasts []Forecast, jobs []Job, advis
 	slices.SortStableFunc(all.list[first:], func(a, b Trouble) int { return strings.Compare(a.Tone, b.Tone) })
 	return all.list
 }
-
-// DescribeTroubles writes what is wrong, a line for each.
-func DescribeTroubles(w io.Writer, list []Trouble) { describeList(w, "what is wrong", list) }
 
 // pool adds the tokens of a pool that sites do not accept, and the pool of which no token will
 // go by itself.

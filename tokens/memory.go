@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // SavedState is the state of one token that outlives a process. It names the token by
@@ -119,9 +121,7 @@ func (m SavedState) stricter(o SavedState) SavedState {
 	if o.Quarantined.After(m.Quarantined) {
 		m.Quarantined, m.Why, m.Site = o.Quarantined, o.Why, o.Site
 	}
-	if o.Left.After(m.Left) {
-		m.Left = o.Left
-	}
+	m.Left = status.Later(m.Left, o.Left)
 	return m
 }
 

@@ -7,12 +7,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // State tells whether a token may be used.
@@ -92,8 +95,8 @@ func (a *account) pauseUntil(now time.Time, route string, p pause) {
 	}
 	if _, there := a.routes[route]; !there && len(a.routes) >= maxRoutes {
 		// Pausing the whole account would be too strict: the queue of the site
-		// holds requests of the dropped route back.
-		a.dropEarliest()
+		// holds requests of the dropped route back. The pause that ends first goes.
+		delete(a.routes, slices.MinFunc(slices.Collect(maps.Keys(a.routes)), func(x, y string) int { return a.routes[x].until.Compare(a.routes[y].until) }))
 	}
 	if p.until.After(a.routes[route].until) {
 		if a.routes == nil {
@@ -101,17 +104,6 @@ func (a *account) pauseUntil(now time.Time, route string, p pause) {
 		}
 		a.routes[route] = p
 	}
-}
-
-// dropEarliest removes the pause that ends first.
-func (a *account) dropEarliest() {
-	first := ""
-	for route, p := range a.routes {
-		if first == "" || p.until.Before(a.routes[first].until) {
-			first = route
-		}
-	}
-	delete(a.routes, first)
 }
 
 // pause returns the pause of a route at a time, or the zero pause.
@@ -202,11 +194,7 @@ func (s *state) availability(now time.Time, route string) availability {
 	}
 	p := s.account.Load().pause(now, route)
 	if q := &s.rejection; q.until.After(now) && q.covers(siteOf(route)) {
-		until := q.until
-		if p.until.After(until) {
-			until = p.until
-		}
-		return availability{Quarantined, until, q.reason, q.site}
+		return availability{Quarantined, status.Later(q.until, p.until), q.reason, q.site}
 	}
 	if p.until.IsZero() {
 		a := availability{}

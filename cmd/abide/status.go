@@ -75,12 +75,12 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	now := time.Now()
 	said.process.Describe(text)
 	if wrong := said.process.Troubles(said.tokens, said.forecast, said.jobs, said.advice, now); len(wrong) > 0 {
-		status.DescribeTroubles(text, wrong)
+		status.DescribeList(text, "what is wrong", wrong)
 		text.WriteString("\n")
 	}
 	said.process.DescribeStore(text, now)
 	said.process.DescribeWaiting(text, now)
-	said.process.DescribeFailed(text)
+	status.DescribeList(text, "failed since the start", said.process.Sentences("clients")) // the answers of abide itself last
 	said.process.DescribeSites(text)
 	said.process.DescribeUnread(text)
 	said.process.DescribeAdaptive(text)

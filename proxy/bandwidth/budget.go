@@ -134,7 +134,9 @@ func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (in
 		now := time.Now()
 		b.touch()
 		end := b.pausedSince(done, now).Add(time.Duration(b.stall.Load()))
-		d.Until = earlier(end, now.Add(b.all.deps.TrickleEvery))
+		if d.Until = now.Add(b.all.deps.TrickleEvery); end.Before(d.Until) {
+			d.Until = end
+		}
 		got, err := b.limits.Draw(done, d)
 		if err == nil {
 			b.resumed(done)
@@ -237,13 +239,6 @@ func (b *SiteBudget) resumed(done <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.paused, done)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // TooLong tells whether a body of that length cannot pass without a pause longer than the
