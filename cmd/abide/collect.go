@@ -55,7 +55,7 @@ of each target, such as its ETag, outlives a restart.`,
 		}
 		var written func(*output.Record) error
 		if flags.stdout {
-			written = export.NewLines(cmd.OutOrStdout(), job.ColumnNames()).Add
+			written = export.NewLines(cmd.OutOrStdout(), columnsOf(job)).Add
 		}
 		return runCollect(cmd, job, flags.rounds, flags.quiet, written)
 	}

@@ -24,8 +24,10 @@ import (
 
 	"github.com/abide-proxy/abide/admin/plan"
 	"github.com/abide-proxy/abide/internal/disk"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/jobs/units"
 	"github.com/abide-proxy/abide/policy"
@@ -96,9 +98,18 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) 
 		if j.output, err = output.Open(cmd.Context(), job.Output, output.Options{}); err != nil {
 			return nil, err
 		}
+		extractor, err := records.New(job)
+		if err != nil {
+			return nil, err
+		}
 		kind := kindOf(job)
 		j.records, err = j.output.Job(cmd.Context(), output.Description{
-			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(), History: kind == collects,
+			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, History: kind == collects,
+			Columns: columnsOf(job),
+			Of: func(body []byte) []any {
+				columns, _ := extractor.Columns(body) // what has another type stays empty
+				return columns
+			},
 		})
 		if err != nil {
 			return nil, err
@@ -115,6 +126,11 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) 
 		return j, nil
 	}
 	return j, j.start(cmd.Context(), s, errs)
+}
+
+// columnsOf are the columns of a job in its output.
+func columnsOf(job *jobfile.Job) []output.Column {
+	return lists.Map(job.Columns, func(c jobfile.Column) output.Column { return output.Column{Name: c.Name, Type: c.Type} })
 }
 
 // start starts a program for the job: its dispatcher, and an admin listener on a free port for

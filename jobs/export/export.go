@@ -14,10 +14,12 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/output"
 )
 
@@ -41,7 +43,7 @@ func Write(w io.Writer, f Format, about output.Description, records iter.Seq2[ou
 	switch f {
 	case CSV:
 		t := &table{writer: csv.NewWriter(buffered)}
-		to, err = t, t.writer.Write(slices.Concat([]string{"id", "unit", "fetched_at"}, about.Columns, []string{"body"}))
+		to, err = t, t.writer.Write(slices.Concat([]string{"id", "unit", "fetched_at"}, about.Names(), []string{"body"}))
 	case Parquet:
 		to = newColumns(buffered, about)
 	default:
@@ -74,12 +76,12 @@ type sink interface {
 // Lines writes a JSON object a line.
 type Lines struct {
 	encoder *json.Encoder
-	names   []string // of the columns
+	columns []output.Column
 }
 
 // NewLines writes to w, without a buffer.
-func NewLines(w io.Writer, names []string) *Lines {
-	l := &Lines{json.NewEncoder(w), names}
+func NewLines(w io.Writer, columns []output.Column) *Lines {
+	l := &Lines{json.NewEncoder(w), columns}
 	l.encoder.SetEscapeHTML(false) // a body stays as it came
 	return l
 }
@@ -96,8 +98,15 @@ type line struct {
 // Add writes a record.
 func (l *Lines) Add(r *output.Record) error {
 	next := line{ID: r.ID, Unit: r.Unit, Fetched: r.Fetched.UTC(), Columns: map[string]any{}, Body: r.Body}
-	for i, name := range l.names {
-		next.Columns[name] = r.Columns[i]
+	for i, c := range l.columns {
+		v := r.Columns[i]
+		switch {
+		case v != nil && c.Type == "json":
+			v = json.RawMessage(output.TextOf(v))
+		case v != nil && c.Type == "number":
+			v = json.Number(output.TextOf(v))
+		}
+		next.Columns[c.Name] = v
 	}
 	if err := l.encoder.Encode(next); err != nil {
 		return fmt.Errorf("writing the record %q: %w", r.ID, err)
@@ -133,10 +142,11 @@ const (
 	rowBytes = 32 << 20
 )
 
-// columns writes Parquet. The columns of a job are optional texts.
+// columns writes Parquet. The columns of a job are optional.
 type columns struct {
 	writer *parquet.GenericWriter[any]
-	order  []int // place of each column in a row: id, unit, fetched_at, body, then those of the job
+	types  []string // of the columns of the job
+	order  []int    // place of each column in a row: id, unit, fetched_at, body, then those of the job
 	rows   int
 	bytes  int
 }
@@ -145,16 +155,21 @@ func newColumns(w io.Writer, about output.Description) *columns {
 	group := parquet.Group{
 		"id": parquet.String(), "unit": parquet.String(), "fetched_at": parquet.Timestamp(parquet.Microsecond), "body": parquet.JSON(),
 	}
-	for _, name := range about.Columns {
-		group[name] = parquet.Optional(parquet.String())
+	of := map[string]func() parquet.Node{
+		"integer": func() parquet.Node { return parquet.Int(64) }, "number": func() parquet.Node { return parquet.Leaf(parquet.DoubleType) },
+		"boolean": func() parquet.Node { return parquet.Leaf(parquet.BooleanType) }, "json": parquet.JSON,
+		"time": func() parquet.Node { return parquet.Timestamp(parquet.Microsecond) }, "text": parquet.String, "": parquet.String,
+	}
+	for _, column := range about.Columns {
+		group[column.Name] = parquet.Optional(of[column.Type]())
 	}
 	schema := parquet.NewSchema(about.Name, group)
 	place := map[string]int{}
 	for i, path := range schema.Columns() {
 		place[path[0]] = i
 	}
-	c := &columns{writer: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy))}
-	for _, name := range append([]string{"id", "unit", "fetched_at", "body"}, about.Columns...) {
+	c := &columns{types: lists.Map(about.Columns, func(c output.Column) string { return c.Type }), writer: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy))}
+	for _, name := range append([]string{"id", "unit", "fetched_at", "body"}, about.Names()...) {
 		c.order = append(c.order, place[name])
 	}
 	return c
@@ -169,11 +184,11 @@ func (c *columns) Add(r *output.Record) error {
 	put(2, parquet.ValueOf(r.Fetched.UnixMicro()), 0)
 	put(3, parquet.ByteArrayValue(r.Body), 0)
 	for i, v := range r.Columns {
-		if v != nil {
-			put(4+i, parquet.ValueOf(output.TextOf(v)), 1)
-		} else {
+		if v == nil {
 			put(4+i, parquet.NullValue(), 0)
+			continue
 		}
+		put(4+i, valueOf(output.TextOf(v), c.types[i]), 1)
 	}
 	if _, err := c.writer.WriteRows([]parquet.Row{row}); err != nil {
 		return fmt.Errorf("writing the record %q: %w", r.ID, err)
@@ -184,6 +199,24 @@ func (c *columns) Add(r *output.Record) error {
 		return c.writer.Flush()
 	}
 	return nil
+}
+
+// valueOf is a value of a column with a type, which the text is in the output.
+func valueOf(text, kind string) parquet.Value {
+	switch kind {
+	case "integer":
+		n, _ := strconv.ParseInt(text, 10, 64)
+		return parquet.ValueOf(n)
+	case "number":
+		n, _ := strconv.ParseFloat(text, 64)
+		return parquet.ValueOf(n)
+	case "boolean":
+		return parquet.ValueOf(text == "true" || text == "1")
+	case "time":
+		at, _ := time.Parse(output.TimeForm, text)
+		return parquet.ValueOf(at.UnixMicro())
+	}
+	return parquet.ValueOf(text)
 }
 
 func (c *columns) close() error { return c.writer.Close() }

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	about = output.Description{Name: "orders", Columns: []string{"day", "total"}}
+	about = output.Description{Name: "orders", Columns: []output.Column{{Name: "day"}, {Name: "total"}}}
 	at    = time.Date(2026, time.March, 1, 12, 0, 0, 123456000, time.UTC)
 	two   = []output.Record{
 		{ID: "a", Unit: "u", Fetched: at, Body: []byte(`{"n":12345678901234567890,"t":"x, \"y\"\n"}`), Columns: []any{"2026-03-01", int64(7)}},
@@ -91,6 +91,35 @@ func TestParquetIsReadBack(t *testing.T) {
 	}
 	if r := rows[1]; r.ID != "ä" || r.Day != nil || *r.Total != "0.5" {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestParquetHasTheTypesOfColumns(t *testing.T) {
+	typed := output.Description{Name: "a"}
+	for _, name := range []string{"integer", "number", "boolean", "time", "json"} {
+		typed.Columns = append(typed.Columns, output.Column{Name: name, Type: name})
+	}
+	var b bytes.Buffer
+	record := output.Record{ID: "a", Fetched: at, Body: []byte("{}"), Columns: []any{int64(7), "0.5", true, at.Format(output.TimeForm), `{"a":1}`}}
+	if _, err := Write(&b, Parquet, typed, each([]output.Record{record, {ID: "b", Columns: make([]any, 5)}})); err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		Integer *int64   `parquet:"integer,optional"`
+		Number  *float64 `parquet:"number,optional"`
+		Boolean *bool    `parquet:"boolean,optional"`
+		Time    *int64   `parquet:"time,optional,timestamp(microsecond)"`
+		JSON    *string  `parquet:"json,optional,json"`
+	}
+	rows, err := parquet.Read[row](bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil || len(rows) != 2 {
+		t.Fatal(rows, err)
+	}
+	if r := rows[0]; *r.Integer != 7 || *r.Number != 0.5 || !*r.Boolean || *r.Time != at.UnixMicro() || *r.JSON != `{"a":1}` {
+		t.Errorf("%+v", r)
+	}
+	if rows[1] != (row{}) {
+		t.Errorf("%+v", rows[1])
 	}
 }
 

@@ -27,7 +27,7 @@ func (k kept) open(t *testing.T, o output.Options) *output.Output {
 	return out
 }
 
-var orders = output.Description{Name: "orders", Kind: "backfill", Fingerprint: "1", Request: "GET https://api.test/orders?day={date}", Columns: []string{"price"}}
+var orders = output.Description{Name: "orders", Kind: "backfill", Fingerprint: "1", Request: "GET https://api.test/orders?day={date}", Columns: []output.Column{{Name: "price"}}}
 
 // watch is a clock of leases.
 type watch struct {

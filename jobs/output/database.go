@@ -103,7 +103,10 @@ func scanDescription(r *sql.Rows) (d Description, err error) {
 	if version > layout {
 		return d, fmt.Errorf("the job %s was written by a newer release: use that one, or name another output", d.Name)
 	}
-	return d, json.Unmarshal([]byte(columns), &d.Columns)
+	var texts []string
+	err = json.Unmarshal([]byte(columns), &texts)
+	d.Columns = lists.Map(texts, columnOf)
+	return d, err
 }
 
 // Kept opens a job that the output has; "" names the only one.
@@ -172,7 +175,7 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 		return err
 	}
 	var kept Description
-	found := false
+	found, isNew := false, false // isNew: a column
 	err := t.query(func(r *sql.Rows) (err error) {
 		found = true
 		kept, err = scanDescription(r)
@@ -188,13 +191,25 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 		}
 		columns = kept.Columns
 		for _, c := range want.Columns {
-			if slices.Contains(columns, c) {
+			i := slices.Index(kept.Names(), c.Name)
+			switch {
+			case i >= 0 && columns[i] == c:
 				continue
+			case i >= 0: // it has another type now
+				if columns[i] = c; want.Of == nil {
+					continue
+				}
+				_, err = t.exec("ALTER TABLE " + Quote(want.Name) + " DROP COLUMN " + Quote(c.Name))
+			default:
+				columns = append(columns, c)
 			}
-			columns = append(columns, c)
-			if _, err := t.exec("ALTER TABLE " + Quote(want.Name) + " ADD COLUMN " + Quote(c) + " " + d.dialect.column); err != nil {
+			if err == nil {
+				_, err = t.exec("ALTER TABLE " + Quote(want.Name) + " ADD COLUMN " + d.dialect.columnType(c))
+			}
+			if err != nil {
 				return err
 			}
+			isNew = true
 		}
 	} else if err := d.makeTables(t, want); err != nil {
 		if isTaken(err) {
@@ -202,7 +217,12 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 		}
 		return err
 	}
-	list, err := json.Marshal(append([]string{}, columns...))
+	if isNew && want.Of != nil {
+		if err := newJob(d, want).fill(t); err != nil {
+			return err
+		}
+	}
+	list, err := json.Marshal(append([]string{}, lists.Map(columns, Column.String)...))
 	if err != nil {
 		return err
 	}
@@ -219,7 +239,7 @@ func (d *Output) makeTables(t *transaction, want Description) error {
 	}
 	var columns strings.Builder
 	for _, c := range want.Columns {
-		columns.WriteString(", " + Quote(c) + " {column}")
+		columns.WriteString(", " + d.dialect.columnType(c))
 	}
 	texts := []string{
 		"CREATE TABLE {records} (id TEXT NOT NULL, unit TEXT NOT NULL, fetched_at {time} NOT NULL, body {json} NOT NULL" +
@@ -295,14 +315,19 @@ func (d *Output) query(ctx context.Context, query string, names []string, yield 
 	return rows.Err()
 }
 
-// Greatest yields for each unit of a job its greatest number, or text up to most, in a column, and the unit.
-func (d *Output) Greatest(ctx context.Context, job, column string, number bool, most string) iter.Seq2[[]string, error] {
-	value, condition := fmt.Sprintf(d.dialect.number, Quote(column)), ""
+// Greatest yields for each unit of a job its greatest number, or text or time up to most, in a column, and the unit.
+func (d *Output) Greatest(ctx context.Context, job string, column Column, number bool, most string) iter.Seq2[[]string, error] {
+	value, condition := Quote(column.Name), ""
+	switch {
+	case number && !slices.Contains([]string{"integer", "number"}, column.Type):
+		value = fmt.Sprintf(d.dialect.number, value)
+	case !number && column.Type != "time":
+		value = fmt.Sprintf(d.dialect.text, value)
+	}
 	if !number {
-		value = fmt.Sprintf(d.dialect.text, Quote(column))
 		condition = " WHERE " + value + " <= '" + most + "'"
 	}
-	return d.Query(ctx, "SELECT CAST(max("+value+") AS TEXT), unit FROM "+Quote(job)+condition+" GROUP BY unit", "unit")
+	return d.Query(ctx, "SELECT max("+value+"), unit FROM "+Quote(job)+condition+" GROUP BY unit", "unit")
 }
 
 // TextOf is a value of a column as text.
@@ -348,7 +373,7 @@ func (j *Job) Description() Description { return j.is }
 // insertText is the statement that adds a record to SQLite, and the rows of a JSON array of arrays
 // to PostgreSQL.
 func (j *Job) insertText() string {
-	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, Quote)...)
+	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Names(), Quote)...)
 	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
 	key := "id"
 	if j.is.History {
@@ -361,6 +386,9 @@ func (j *Job) insertText() string {
 	source := "VALUES (" + strings.Join(given, ", ") + ")"
 	if !j.engine.isSQLite() {
 		values[2], values[3] = values[2]+"::timestamptz", values[3]+"::json"
+		for i, c := range j.is.Columns {
+			values[4+i] += "::" + j.engine.dialect.types[c.Type]
+		}
 		source = "SELECT " + strings.Join(values, ", ") + " FROM json_array_elements(CAST($1 AS JSON)) AS value"
 	}
 	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +

@@ -26,23 +26,27 @@ type dialect struct {
 	blob    string // types
 	time    string
 	json    string
-	column  string
-	rows    string // of a JSON array, each with its value
-	number  string // a column as a number, NULL where it is none
-	text    string // a column as a text, in the order of its bytes
-	prelude string // begins a transaction that makes tables
+	types   map[string]string // of columns, by their types in a job file
+	rows    string            // of a JSON array, each with its value
+	number  string            // a column as a number, NULL where it is none
+	text    string            // a column as a text, in the order of its bytes
+	prelude string            // begins a transaction that makes tables
 }
 
 var sqliteDialect = &dialect{
 	clock: "0", // is always given
-	blob:  "BLOB", time: "TEXT", json: "TEXT", rows: "json_each($1) WHERE true",
+	blob:  "BLOB", time: "TEXT", json: "TEXT",
+	types:  map[string]string{"text": "TEXT", "integer": "INTEGER", "number": "NUMERIC", "boolean": "BOOLEAN", "time": "TEXT", "json": "TEXT"},
+	rows:   "json_each($1) WHERE true",
 	number: "CASE WHEN typeof(%[1]s) IN ('integer', 'real') THEN %[1]s END", text: "%s",
 }
 
 var postgresDialect = &dialect{
 	clock: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
 	skip:  "FOR UPDATE SKIP LOCKED",
-	blob:  "BYTEA", time: "TIMESTAMPTZ", json: "JSON", column: "TEXT", rows: "json_array_elements(CAST($1 AS JSON)) AS value",
+	blob:  "BYTEA", time: "TIMESTAMPTZ", json: "JSON",
+	types:  map[string]string{"": "TEXT", "text": "TEXT", "integer": "BIGINT", "number": "NUMERIC", "boolean": "BOOLEAN", "time": "TIMESTAMPTZ", "json": "JSONB"},
+	rows:   "json_array_elements(CAST($1 AS JSON)) AS value",
 	number: "CASE WHEN %[1]s ~ '^-?[0-9]+([.][0-9]+)?$' THEN CAST(%[1]s AS NUMERIC) END", text: `%s COLLATE "C"`,
 	prelude: "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
 }
@@ -51,7 +55,7 @@ var postgresDialect = &dialect{
 func (d *dialect) at(t time.Time) any {
 	t = Precise(t)
 	if d == sqliteDialect {
-		return t.Format(sqliteTime)
+		return t.Format(TimeForm)
 	}
 	return t
 }
@@ -62,7 +66,7 @@ func (d *dialect) replacements() []string {
 		// The first argument is the time of Options.Now, or NULL.
 		"{now}", "coalesce(CAST($1 AS BIGINT), " + d.clock + ")",
 		"{skip}", d.skip,
-		"{blob}", d.blob, "{time}", d.time, "{json}", d.json, "{column}", d.column, "{rows}", d.rows,
+		"{blob}", d.blob, "{time}", d.time, "{json}", d.json, "{rows}", d.rows,
 	}
 }
 
@@ -81,9 +85,14 @@ func decode(s string) string { return withNUL.Replace(s) }
 // Quote makes an identifier of SQL.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// sqliteTime is the layout of times in SQLite: texts of one length, whose order is that of the
+// columnType is the name and type of a column.
+func (d *dialect) columnType(c Column) string {
+	return strings.TrimSpace(Quote(c.Name) + " " + d.types[c.Type])
+}
+
+// TimeForm is the layout of times in SQLite: texts of one length, whose order is that of the
 // times.
-const sqliteTime = "2006-01-02T15:04:05.000000Z"
+const TimeForm = "2006-01-02T15:04:05.000000Z"
 
 // instant reads a time of a row.
 func instant(v any) time.Time {
@@ -91,7 +100,7 @@ func instant(v any) time.Time {
 	case time.Time:
 		return v.UTC()
 	case string:
-		if at, err := time.Parse(sqliteTime, v); err == nil {
+		if at, err := time.Parse(TimeForm, v); err == nil {
 			return at
 		}
 	}

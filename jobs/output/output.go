@@ -12,8 +12,8 @@
 //
 //   - abide_jobs has a row for each job.
 //   - A table named after the job, here orders, has the records: id, unit, fetched_at (UTC;
-//     text in SQLite), body (JSON as it came) and the columns of the job: natural types in
-//     SQLite, text in PostgreSQL. An ID is there once, in a collection once for each time.
+//     text in SQLite), body (JSON as it came) and the columns of the job: those of their
+//     types, else natural types in SQLite and text in PostgreSQL. An ID is there once, in a collection once for each time.
 //   - orders_rejects has the records that were rejected, with the reason. It is made for the first one.
 //   - orders_units has the units of a backfill. Times in it are milliseconds since 1970.
 //   - orders_targets has what a collection remembers of its items.
@@ -25,10 +25,12 @@ package output
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // LeaseTime is the time for which a claimed unit belongs to a process that does not renew its
@@ -63,8 +65,32 @@ type Description struct {
 	Kind        string   // "backfill" or "collect"
 	Fingerprint string   // of what must not change while records are kept
 	Request     string   // method and URL with placeholders, for messages
-	Columns     []string // names of the columns that are taken out of records
+	Columns     []Column // that are taken out of records
 	History     bool     // an ID may have several records, of different times: for collections
+
+	// Of returns the columns of a record with that body, nil for those that are not taken out of it. It fills those
+	// that are new. nil: they stay empty.
+	Of func(body []byte) []any
+}
+
+// Column is a column of the records of a job.
+type Column struct {
+	Name string
+	Type string // one of jobfile.ColumnTypes, or ""
+}
+
+// columnOf reads what String has written.
+func columnOf(text string) Column {
+	name, kind, _ := strings.Cut(text, ":")
+	return Column{name, kind}
+}
+
+// String is the column as the table of jobs has it.
+func (c Column) String() string { return strings.TrimSuffix(c.Name+":"+c.Type, ":") }
+
+// Names are the names of the columns.
+func (d *Description) Names() []string {
+	return lists.Map(d.Columns, func(c Column) string { return c.Name })
 }
 
 // Unit is one part of a job: a step of its range, or an item.
@@ -90,7 +116,7 @@ type Record struct {
 	Unit    string
 	Fetched time.Time
 	Body    []byte // JSON
-	Columns []any  // nil, bool, int64, float64 or string, in the order of Description.Columns
+	Columns []any  // nil, bool, int64, float64 or string, in the order of Description.Columns; a time as TimeForm
 
 	Rejected string // why it is no record; "": it is one
 }

@@ -76,7 +76,7 @@ const insertedAtOnce = 1000
 
 // row holds the values of a record in the order of the table's columns. Those of PostgreSQL are texts.
 func (j *Job) row(r Record) []any {
-	row := []any{encode(r.ID), encode(r.Unit), Precise(r.Fetched).Format(sqliteTime), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))}
+	row := []any{encode(r.ID), encode(r.Unit), Precise(r.Fetched).Format(TimeForm), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))}
 	for _, v := range r.Columns {
 		if s, isText := v.(string); isText {
 			v = encode(s)
@@ -173,31 +173,75 @@ func (j *Job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error
 
 func (j *Job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) (err error) {
 	defer background.Caught(&err)
-	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Columns, Quote)...)
-	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
+	rows, err := j.engine.readers.QueryContext(ctx, j.selectRecords()+j.text(" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		r := Record{Columns: make([]any, len(j.is.Columns))}
-		var at any
-		into := []any{&r.ID, &r.Unit, &at, &r.Body}
-		for i := range r.Columns {
-			into = append(into, &r.Columns[i])
-		}
-		if err := rows.Scan(into...); err != nil {
+		r, err := j.scan(rows)
+		if err != nil {
 			return err
-		}
-		r.ID, r.Unit, r.Fetched = decode(r.ID), decode(r.Unit), instant(at)
-		for i, v := range r.Columns {
-			if s, ok := v.(string); ok {
-				r.Columns[i] = decode(s)
-			}
 		}
 		if !yield(r, nil) {
 			return nil
 		}
 	}
 	return rows.Err()
+}
+
+// selectRecords begins a query for what scan reads.
+func (j *Job) selectRecords() string {
+	return "SELECT " + strings.Join(append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Names(), Quote)...), ", ")
+}
+
+func (j *Job) scan(rows *sql.Rows) (Record, error) {
+	r := Record{Columns: make([]any, len(j.is.Columns))}
+	var at any
+	into := []any{&r.ID, &r.Unit, &at, &r.Body}
+	for i := range r.Columns {
+		into = append(into, &r.Columns[i])
+	}
+	err := rows.Scan(into...)
+	r.ID, r.Unit, r.Fetched = decode(r.ID), decode(r.Unit), instant(at)
+	for i, v := range r.Columns {
+		switch v := v.(type) {
+		case string:
+			r.Columns[i] = decode(v)
+		case time.Time:
+			r.Columns[i] = Precise(v).Format(TimeForm)
+		case int64: // SQLite has no truth values
+			if j.is.Columns[i].Type == "boolean" {
+				r.Columns[i] = v != 0
+			}
+		}
+	}
+	return r, err
+}
+
+// fill takes the columns of all records out of their bodies.
+func (j *Job) fill(t *transaction) error {
+	next := j.selectRecords() + j.text(" FROM {records} WHERE (fetched_at, id) > ($1, $2) ORDER BY fetched_at, id LIMIT 1000")
+	for last := (Record{}); ; {
+		var list []Record
+		err := t.query(func(rows *sql.Rows) error {
+			r, err := j.scan(rows)
+			list = append(list, r)
+			return err
+		}, next, j.engine.dialect.at(last.Fetched), encode(last.ID))
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, r := range list {
+			for i, v := range j.is.Of(r.Body) {
+				if v != nil {
+					r.Columns[i] = v
+				}
+			}
+		}
+		if err := j.insertAll(t, list); err != nil {
+			return err
+		}
+		last = list[len(list)-1]
+	}
 }

@@ -18,7 +18,7 @@ import (
 func anyTextIsKept(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	d := orders
-	d.Name, d.Columns = `Größe "my-job" 日本`, []string{`my "col"`}
+	d.Name, d.Columns = `Größe "my-job" 日本`, []output.Column{{Name: `my "col"`}}
 	j := job(t, o, d)
 	id := "␀ \x00 ü ␀0 '\""
 	body := `{"a": "\u0000 \ud800", "a": 1e400, "b": "` + strings.Repeat("x", 1<<20) + `"}`
@@ -55,7 +55,7 @@ func rejectedRecordsAreKeptApart(t *testing.T, k kept) {
 
 func aCollectionIsKept(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
-	d := output.Description{Name: "prices", Kind: "collect", Fingerprint: "1", Columns: []string{"price"}, History: true}
+	d := output.Description{Name: "prices", Kind: "collect", Fingerprint: "1", Columns: []output.Column{{Name: "price"}}, History: true}
 	j := job(t, o, d)
 	target := output.Target{Key: "ü", ETag: `"1"`, LastModified: "yesterday", Hash: "h", Failures: 2, Asked: day}
 	for i := range 3 {
@@ -121,7 +121,7 @@ func anotherJobIsRefused(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	job(t, o, orders)
 	wider := orders
-	wider.Columns = []string{"day", "price"}
+	wider.Columns = []output.Column{{Name: "day"}, {Name: "price"}}
 	j := job(t, o, wider)
 	ok(t, j.Append(t.Context(), []output.Record{record("1", "a", 0, "monday", "x")}, nil))
 	if got := read(t, must[*output.Job](t)(o.Kept(t.Context(), "orders")), day); len(got) != 1 || got[0].Columns[0] != "x" || got[0].Columns[1] != "monday" {

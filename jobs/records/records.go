@@ -33,7 +33,8 @@
 // # Columns
 //
 // A number is an int64 or a float64 if nothing of it is lost, otherwise its digits as a text.
-// An object or an array is a text of JSON. null and what is missing are nil.
+// An object or an array is a text of JSON. null and what is missing are nil. A column with a type has values of that
+// type alone: a record with another value is rejected.
 package records
 
 import (
@@ -46,11 +47,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/internal/lists"
@@ -64,6 +67,7 @@ type Extractor struct {
 	records Path
 	id      []Path
 	columns []Path
+	types   []string // of the columns
 
 	accepted atomic.Bool // a record was good
 }
@@ -86,7 +90,24 @@ func New(job *jobfile.Job) (*Extractor, error) {
 		}
 		return parse("columns: "+c.Name, c.Path)
 	})
+	x.types = lists.Map(job.Columns, func(c jobfile.Column) string { return c.Type })
 	return x, errors.Join(faults...)
+}
+
+// Columns returns the columns of a record, nil for those that are texts about the unit. The error follows "record 1".
+func (x *Extractor) Columns(v Value) (list []any, err error) {
+	for i, path := range x.columns {
+		part, ok := v.At(path)
+		if path.text == "" || !ok || part.Null() {
+			list = append(list, nil)
+			continue
+		}
+		value, fits := typed(part, x.types[i])
+		if list = append(list, value); !fits {
+			err = fmt.Errorf("has %s at %q, which is no %s", shorten.To(mostInError, string(part)), path, x.types[i])
+		}
+	}
+	return list, err
 }
 
 // ErrNoList is for an answer without records where the job says that they are.
@@ -131,8 +152,11 @@ func (x *Extractor) Whole(answer Value) bool {
 
 func (x *Extractor) record(v Value, n, page int) output.Record {
 	id, err := x.idOf(v)
-	r := output.Record{ID: id, Body: v}
+	columns, unfit := x.Columns(v)
+	r := output.Record{ID: id, Body: v, Columns: columns}
 	switch {
+	case unfit != nil:
+		r.Rejected = fmt.Sprintf("record %d of page %d %v: write another type of the column, or leave it out", n, page, unfit)
 	case err != nil:
 		r.Rejected = fmt.Sprintf("record %d of page %d %v: write as \"id\" what identifies each record, or leave \"id\" out, so that the hash of a record does", n, page, err)
 	case !utf8.Valid(v):
@@ -141,10 +165,6 @@ func (x *Extractor) record(v Value, n, page int) output.Record {
 	if r.Rejected != "" {
 		sum := sha256.Sum256(v)
 		r.ID = hex.EncodeToString(sum[:])
-	}
-	for _, path := range x.columns {
-		part, _ := v.At(path)
-		r.Columns = append(r.Columns, column(part))
 	}
 	return r
 }
@@ -192,11 +212,58 @@ func hash(v Value) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// column is a value of a column.
+// typed is a value of a column, which is not null, as a type of a job file. fits is false, and there is none, if it is none
+// of that type.
+func typed(v Value, kind string) (value any, fits bool) {
+	text, isText := v.Text()
+	switch value = column(v); kind {
+	case "text":
+		return output.TextOf(value), true
+	case "json":
+		return string(v), true
+	case "integer":
+		n, err := strconv.ParseInt(text, 10, 64)
+		value, fits = n, err == nil
+	case "number":
+		if fits = isText && json.Valid([]byte(text)) && Value(text).Number(); fits {
+			value = number(text)
+		}
+	case "boolean":
+		value, fits = text == "true" || text == "1", slices.Contains([]string{"true", "false", "1", "0"}, text)
+	case "time":
+		at, err := timeOf(text)
+		value, fits = output.Precise(at).Format(output.TimeForm), err == nil
+	default:
+		return value, true
+	}
+	if !fits {
+		return nil, false
+	}
+	return value, true
+}
+
+// timeOf reads a time: a text, in UTC where it has no zone, or seconds or milliseconds since 1970.
+func timeOf(text string) (at time.Time, err error) {
+	if n, isNumber := strconv.ParseFloat(text, 64); isNumber == nil && math.Abs(n) < mostSeconds*1000 {
+		if math.Abs(n) < mostSeconds {
+			n *= 1000
+		}
+		return time.UnixMicro(int64(n * 1000)), nil
+	}
+	for _, form := range []string{time.RFC3339, time.DateOnly, "2006-01-02T15:04:05", time.DateTime, "2006-01-02T15:04:05Z0700", time.RFC1123, time.RFC1123Z} {
+		if at, err = time.Parse(form, text); err == nil {
+			break
+		}
+	}
+	return at, err
+}
+
+// mostSeconds bounds the seconds since 1970 of a time: a larger number is one of milliseconds.
+const mostSeconds = 1e11
+
+// column is a value of a column without a type.
 func column(v Value) any {
 	switch k := v.kind(); {
-	case v.Null():
-		return nil
 	case k == 't' || k == 'f':
 		return k == 't'
 	case v.Number():

@@ -104,7 +104,13 @@ func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) 
 	if database == nil {
 		return greatest, nil
 	}
-	for row, err := range database.Greatest(ctx, job.Name, job.Since.Column, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
+	column := output.Column{Name: job.Since.Column}
+	for _, c := range job.Columns {
+		if c.Name == column.Name {
+			column.Type = c.Type
+		}
+	}
+	for row, err := range database.Greatest(ctx, job.Name, column, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
 		text := ""
 		if err == nil {
 			text, err = lessLag(job.Since, row[0])
@@ -239,7 +245,13 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	}
 	r := &Request{Method: job.Request.Method, Header: http.Header{}, Ends: ends}
 	path, query, hasQuery := strings.Cut(job.Request.URL, "?")
-	text := jobfile.ReplacePlaceholders(path, func(name, form string) string { return url.PathEscape(value(name, form)) })
+	text := jobfile.ReplacePlaceholders(path, func(name, form string) string {
+		escaped := url.PathEscape(value(name, form))
+		if form == jobfile.AsPath {
+			escaped = strings.ReplaceAll(escaped, "%2F", "/")
+		}
+		return escaped
+	})
 	if dotSegments(text) > dotSegments(path) {
 		return nil, fmt.Errorf("the unit %s cannot stand in a path, where . and .. mean other directories: put it in the query", u.Key)
 	}

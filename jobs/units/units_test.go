@@ -194,6 +194,12 @@ func TestAPlaceholderCannotChangeTheRequestAroundIt(t *testing.T) {
 	if _, err := Fill(j, output.Unit{Key: "a\r\nX-Other: b"}); err == nil {
 		t.Error("an item with a line break got into a header")
 	}
+	if got := urls(t, load(t, `{name: a, request: "https://api.test/repos/{item:path}/issues?of={item:path}&q={item}", items: ["a b/c"]}`)); got[0] != "https://api.test/repos/a%20b/c/issues?of=a+b%2Fc&q=a+b%2Fc" {
+		t.Errorf("%v", got)
+	}
+	if r, err := Fill(load(t, `{name: a, request: "https://api.test/users/{item:path}/x", items: [x]}`), output.Unit{Key: "a/../b"}); err == nil {
+		t.Errorf("an item leads to %s", r.URL)
+	}
 	j = load(t, `{name: a, request: "https://api.test/users/{item}/orders", items: [x]}`)
 	for _, item := range []string{".", ".."} {
 		if r, err := Fill(j, output.Unit{Key: item}); err == nil {

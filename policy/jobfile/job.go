@@ -19,7 +19,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -50,11 +49,6 @@ type Rule struct {
 	Path   string // of a value in the body; "": none is needed
 	Is     string // that value; "": any but null, false and an empty text
 	Then   string // retry, skip, reject or stop
-}
-
-// ColumnNames returns the names of the job's columns.
-func (j *Job) ColumnNames() []string {
-	return lists.Map(j.Columns, func(c Column) string { return c.Name })
 }
 
 // Request is the request of a unit. URL, Body and the values of Headers may have the
@@ -149,25 +143,6 @@ type Pagination struct {
 // UnknownFirst is Pagination.First where the job does not say whether the server counts its pages
 // from 0 or from 1.
 const UnknownFirst = -1
-
-// Column is a column of the table of records: a part of the record, or a text about the unit.
-type Column struct {
-	Name string
-	Path string // or a text with placeholders
-}
-
-// OfUnit tells whether the column is a text about the unit of a record.
-func (c Column) OfUnit() bool { return placeholder.MatchString(c.Path) }
-
-// MarshalYAML writes a column that ColumnOf has named.
-func (c Column) MarshalYAML() (any, error) { return c.Path, nil }
-
-// ColumnOf returns the column of a path that has no name of its own. ok is false if its last part
-// cannot be the name of a column.
-func ColumnOf(path string) (c Column, ok bool) {
-	c = Column{Name: path[strings.LastIndex(path, ".")+1:], Path: path}
-	return c, columnName.MatchString(c.Name) && !slices.Contains(ownColumns, strings.ToLower(c.Name))
-}
 
 // Draft is a part of a job file: the keys about an answer. Those that are empty are left out.
 type Draft struct {
@@ -294,6 +269,9 @@ func ReplacePlaceholders(text string, value func(name, form string) string) stri
 	})
 }
 
+// AsPath is the form of an item whose slashes part the path, as in {item:path}.
+const AsPath = "path"
+
 // braced finds what looks like a placeholder.
 var braced = regexp.MustCompile(`\{([A-Za-z_][A-Za-z0-9_.]*)(:[^{}]*)?\}`)
 
@@ -332,8 +310,8 @@ func checkPlaceholders(s string) error {
 		if !slices.Contains(words, name) || value != "" && name != "item" {
 			return fmt.Errorf("has {%s}, which is no placeholder%s; there are {date}, {from}, {to}, {item}, {item.NAME} and {since}", found[1], policy.DidYouMean(name, words))
 		}
-		if form := strings.TrimPrefix(found[2], ":"); found[2] != "" && (name == "item" || name == "since" || !isDateForm(form)) {
-			return fmt.Errorf("has {%s%s}, whose form is none; write one such as {date:2006/01/02} or {date:unix}", found[1], found[2])
+		if form := strings.TrimPrefix(found[2], ":"); found[2] != "" && (name == "item" && form != AsPath || name == "since" || name != "item" && !isDateForm(form)) {
+			return fmt.Errorf("has {%s%s}, whose form is none; write one such as {date:2006/01/02}, {date:unix} or {item:path}", found[1], found[2])
 		}
 	}
 	return nil
@@ -450,41 +428,4 @@ func (r *reader) paginate(n *yaml.Node, path string) {
 			to.First = UnknownFirst
 		}
 	}
-}
-
-var columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
-
-// ownColumns are the columns of every table of records.
-var ownColumns = []string{"id", "unit", "fetched_at", "body"}
-
-// columns reads the columns of the table of records: names with paths, or paths alone.
-func (r *reader) columns(n *yaml.Node, path string) {
-	seen := slices.Clone(ownColumns)
-	add := func(n *yaml.Node, path string, c Column) {
-		switch {
-		case !columnName.MatchString(c.Name):
-			r.d.Failf(n, path, "%s is no name of a column: a letter or _, then letters, digits and _", policy.Quote(c.Name))
-		case slices.Contains(seen, strings.ToLower(c.Name)):
-			r.d.Failf(n, path, "%s is a column of every table of records, or is there twice; choose another name", policy.Quote(c.Name))
-		}
-		if err := checkPlaceholders(c.Path); err != nil {
-			r.d.Fail(n, path, err)
-		}
-		seen = append(seen, strings.ToLower(c.Name))
-		r.job.Columns = append(r.job.Columns, c)
-	}
-	if policy.IsMapping(n) {
-		r.d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
-			c := Column{Name: name}
-			r.jsonPath(&c.Path).Read(value, path)
-			add(key, path, c)
-		})
-		return
-	}
-	r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
-		text := ""
-		r.jsonPath(&text).Read(n, path)
-		c, _ := ColumnOf(text)
-		add(n, path, c)
-	})
 }

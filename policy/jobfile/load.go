@@ -102,7 +102,8 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
 		policy.Optional("id", "What identifies a record: a path, several paths, or hash.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
 		policy.Optional("columns", "Parts of a record with a column of their own.", policy.NewValue(r.columns, func() policy.Node {
-			return policy.EitherNode(policy.MapNode(columnName.String(), policy.FilledNode()), policy.ListNode(policy.FilledNode()))
+			column := policy.EitherNode(policy.FilledNode(), policy.ObjectNode(r.columnFields(&Column{})))
+			return policy.EitherNode(policy.MapNode(columnName.String(), column), policy.ListNode(policy.FilledNode()))
 		})),
 		policy.Optional("workers", "Requests at one time.", r.d.Number(&j.Workers, 1, mostWorkers)),
 		policy.Optional("tries", "How often a page is asked for before its unit fails.", r.d.Number(&j.Tries, 1, 1000)),
