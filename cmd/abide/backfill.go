@@ -118,7 +118,11 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	}
 	defer j.close()
 	j.remember()
-	again, err := units.FetchedAgain(cmd.Context(), job, j.output, all)
+	known := j.output // by whose records since goes on
+	if all {
+		known = nil
+	}
+	again, err := units.FetchedAgain(cmd.Context(), job, known, all)
 	if err != nil {
 		return err
 	}
@@ -129,7 +133,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	if n > 0 {
 		j.line().Infof("%s to be fetched again", countText(int(n), "unit"))
 	}
-	b := j.backfill(cmd.Context())
+	b := j.backfill(cmd.Context(), known)
 	j.expose(b)
 	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(j.caught.stop) })
 	now := time.Now()
@@ -148,9 +152,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 }
 
 // backfill prepares the backfill of the process.
-func (j *jobProcess) backfill(ctx context.Context) *backfill.Backfill {
+func (j *jobProcess) backfill(ctx context.Context, known *output.Output) *backfill.Backfill {
 	return backfill.New(backfill.Options{
-		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, j.output),
+		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, known),
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 }
@@ -176,7 +180,7 @@ func tryJob(cmd *cobra.Command, job *jobfile.Job, w io.Writer, drafts bool) (*jo
 		return nil, err
 	}
 	defer j.close()
-	return j.backfill(j.caught.stop).Try(j.caught.stop, w, drafts)
+	return j.backfill(j.caught.stop, nil).Try(j.caught.stop, w, drafts)
 }
 
 // shownRequests is the number of requests that a dry run prints.

@@ -73,7 +73,9 @@ func TestATryShowsWhatAJobMakesOfItsFirstPage(t *testing.T) {
 		{"cursor", "records: data.items\nid: order_id\npaginate: auto", 0, "the job finds 20 records, and the next page is /cursor?cursor=20\n\nfrom this answer abide proposes\n" +
 			"paginate: {style: cursor, param: cursor, next: meta.next_cursor}\ncolumns: [customer.name, total]\n"},
 		{"cursor", "paginate: auto", 0, `lists: "data.items" with 20 elements, "data.others" with 1 element; the longest is taken unless records names another` + "\n"},
-		{"cursor", "paginate: auto\ncolumns: [customer.name]", 0, "\nrecords: data.items\nid: [order_id]\n"},
+		{"cursor", "records: data.items\nid: order_id\npaginate: auto\ncolumns: [customer.name, totl]", 1, `no record has "totl", the path of the column totl; the first has order_id, customer.name, `},
+		{"cursor", "records: data.items\nid: total\npaginate: auto", 1, `20 records have 1 ID, and a record takes the place`},
+		{"cursor", "paginate: auto\ncolumns: [customer.name]", 1, "\nrecords: data.items\nid: [order_id]\n"},
 		{"cursor", "records: data.items\nid: order_id", 1, "the unit would be incomplete: "},
 		{"cursor", "records: items", 1, `page 1 has no "items"`},
 		{"cursor", "records: items", 1, "\nrecords: data.items\nid: [order_id]\n"},

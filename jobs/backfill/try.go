@@ -68,7 +68,7 @@ func (b *Backfill) Try(ctx context.Context, w io.Writer, drafts bool) (*jobfile.
 			return nil, err
 		}
 	}
-	if err = t.judge(a, f); errors.As(err, &f) && drafts {
+	if err = t.judge(&job, a, f); errors.As(err, &f) && drafts {
 		keys = nil
 	} else if text := keys.Text(); !drafts && text != "" {
 		t.say("\nfrom this answer abide proposes\n%s", text)
@@ -89,6 +89,9 @@ type try struct {
 	walk    *walk
 	secrets []*redact.Finder
 }
+
+// mostLeaves bounds the paths of a record that are shown.
+const mostLeaves = 30
 
 // mostShown bounds the begin of an answer in which credentials are looked for, and a credential.
 const mostShown = 16 << 10
@@ -180,19 +183,30 @@ func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) 
 	return keys, nil
 }
 
-// judge shows what the job makes of an answer. The error says why it is no good one.
-func (t *try) judge(a *send.Answer, f *send.Failure) error {
+// judge shows what a job makes of an answer. The error says why it is no good one, or what is wrong with the job.
+func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 	next, err := t.walk.move(a, f)
+	list := next.page.Records
 	if next.cut != "" {
 		err = errors.New("the unit would be incomplete: " + next.cut)
 	}
-	for _, r := range next.page.Records {
-		if r.Rejected != "" && err == nil {
+	ids := map[string]bool{}
+	for _, r := range list {
+		if ids[r.ID] = true; r.Rejected != "" && err == nil {
 			err = errors.New(r.Rejected)
 		}
 	}
-	if len(next.page.Records) > 0 {
-		t.say("the first record is %s\n", t.begins(string(next.page.Records[0].Body)))
+	if len(list) > 0 {
+		t.say("the first record is %s\n", t.begins(string(list[0].Body)))
+	}
+	for _, c := range job.Columns {
+		has := func(r output.Record) bool { _, has := records.Elements(r.Body, c.Path); return has }
+		if err == nil && len(list) > 0 && !c.OfUnit() && !slices.ContainsFunc(list, has) {
+			err = fmt.Errorf("no record has %q, the path of the column %s; the first has %s", c.Path, c.Name, strings.Join(records.Value(list[0].Body).Leaves(mostLeaves), ", "))
+		}
+	}
+	if err == nil && len(job.ID) > 0 && len(ids) < len(list) {
+		err = fmt.Errorf("%d records have %s, and a record takes the place of the one with its ID: write as \"id\" what identifies each", len(list), status.Number(len(ids), "ID", "different IDs"))
 	}
 	if err != nil {
 		return err
@@ -201,6 +215,6 @@ func (t *try) judge(a *send.Answer, f *send.Failure) error {
 	if u := t.walk.pages.Next(); u != nil {
 		follows = "the next page is " + u.RequestURI()
 	}
-	t.say("the job finds %s, and %s\n", status.Number(len(next.page.Records), "record", "records"), follows)
+	t.say("the job finds %s, and %s\n", status.Number(len(list), "record", "records"), follows)
 	return nil
 }

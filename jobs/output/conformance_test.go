@@ -157,6 +157,7 @@ func suite(t *testing.T, fresh func(*testing.T) kept) {
 		{"a collection is kept", aCollectionIsKept},
 		{"a query only reads", aQueryOnlyReads},
 		{"another job of the name is refused", anotherJobIsRefused},
+		{"a job without records may become another", aJobWithoutRecordsMayChange},
 		{"a page is committed once, whoever crashes", aPageIsCommittedOnce},
 	} {
 		t.Run(one.name, func(t *testing.T) { one.run(t, fresh(t)) })

@@ -134,7 +134,10 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 		return nil, d.explain(ctx, fmt.Errorf("a job cannot have the name %q: give it another one", want.Name))
 	}
 	j := newJob(d, want)
-	err := d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
+	err := d.dropEmpty(ctx, want)
+	if err == nil {
+		err = d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +154,35 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 		})
 	}
 	return j, err
+}
+
+// dropEmpty drops the tables of a backfill that differs from the wanted one, if it has fetched nothing and no process works
+// on it: its request was wrong.
+func (d *Output) dropEmpty(ctx context.Context, want Description) error {
+	j, err := d.Kept(ctx, want.Name)
+	if err != nil || j.is.Kind != "backfill" || want.Kind != "backfill" || j.is.differs(want) == nil {
+		return nil // as it should be, or makeJob says why not
+	}
+	return d.write(ctx, func(t *transaction) error {
+		if err := d.lockTables(t); err != nil {
+			return err
+		}
+		if _, err := t.exec(j.text(createRejects)); err != nil {
+			return err
+		}
+		used := false
+		err := t.query(func(*sql.Rows) error { used = true; return nil }, j.text(`SELECT 1 FROM {units} WHERE state = 'running' AND lease_end > {now}
+			UNION ALL SELECT 1 FROM {records} UNION ALL SELECT 1 FROM {rejects} LIMIT 1`), d.now())
+		for _, text := range []string{"DROP TABLE {records}", "DROP TABLE {units}", "DROP TABLE {rejects}"} {
+			if err == nil && !used {
+				_, err = t.exec(j.text(text))
+			}
+		}
+		if err == nil && !used {
+			_, err = t.exec("DELETE FROM abide_jobs WHERE name = $1", want.Name)
+		}
+		return err
+	})
 }
 
 // differs tells why a job that is kept is not the wanted one.

@@ -88,6 +88,8 @@ func (j *Job) row(r Record) []any {
 	return row
 }
 
+const createRejects = "CREATE TABLE IF NOT EXISTS {rejects} (id TEXT PRIMARY KEY, unit TEXT NOT NULL, fetched_at {time} NOT NULL, reason TEXT NOT NULL, body TEXT NOT NULL)"
+
 // reject adds records to the table of those that were rejected.
 func (j *Job) reject(t *transaction, rejects []Record) error {
 	if len(rejects) == 0 {
@@ -96,7 +98,7 @@ func (j *Job) reject(t *transaction, rejects []Record) error {
 	if err := j.engine.lockTables(t); err != nil {
 		return err
 	}
-	_, err := t.exec(j.text("CREATE TABLE IF NOT EXISTS {rejects} (id TEXT PRIMARY KEY, unit TEXT NOT NULL, fetched_at {time} NOT NULL, reason TEXT NOT NULL, body TEXT NOT NULL)"))
+	_, err := t.exec(j.text(createRejects))
 	for _, r := range rejects {
 		if err != nil {
 			return err

@@ -129,6 +129,7 @@ func anotherJobIsRefused(t *testing.T, k kept) {
 	}
 	other := orders
 	other.Fingerprint, other.Request = "2", "GET https://other.test/"
+	add(t, j, "a", "b")
 	if _, err := o.Job(t.Context(), other); err == nil || !strings.Contains(err.Error(), "https://api.test") || !strings.Contains(err.Error(), "https://other.test") {
 		t.Error(err)
 	}
@@ -241,4 +242,29 @@ func TestTablesOfAnOlderReleaseGetTheirNewColumn(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	ok(t, job(t, o, prices).Append(t.Context(), nil, []output.Target{{Key: "x", Reason: "away", Asked: day}}))
+}
+
+// aJobWithoutRecordsMayChange: its request was wrong.
+func aJobWithoutRecordsMayChange(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	j := job(t, o, orders)
+	add(t, j, "a", "b")
+	c := claim(t, j, 1)[0]
+	other := orders
+	other.Fingerprint, other.Columns = "2", nil
+	if _, err := o.Job(t.Context(), other); err == nil {
+		t.Error("a job that a process works on was dropped")
+	}
+	ok(t, j.End(t.Context(), c, output.Failed, "404"))
+	j = job(t, o, other)
+	if n := counts(t, j); n.Left() != 0 || n.Units[output.Failed] != 0 {
+		t.Errorf("%+v", n)
+	}
+	add(t, j, "c")
+	bad := record("x", "c", 0)
+	bad.Columns, bad.Rejected = nil, "no id"
+	ok(t, j.Commit(t.Context(), claim(t, j, 1)[0], output.Page{Records: []output.Record{bad}, Done: true}))
+	if _, err := o.Job(t.Context(), orders); err == nil || counts(t, j).Rejects != 1 {
+		t.Error("records that were rejected are lost")
+	}
 }

@@ -67,7 +67,7 @@ var idNames = []*regexp.Regexp{
 }
 
 // Bounds of what is looked at for a proposal: paths of a record, records, columns, and the characters of a value of one.
-const mostPaths, mostCompared, mostColumns, mostInColumn = 200, 1000, 8, 100
+const mostPaths, mostCompared, mostColumns, mostInColumn = 200, 1000, 16, 100
 
 // ProposeID returns the path of a usual name whose values are all there and differ; none: the hash of a record identifies it.
 func ProposeID(list []Value) []string {
