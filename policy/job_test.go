@@ -168,7 +168,7 @@ func TestEveryJobInTheGuideLoads(t *testing.T) {
 		t.Fatalf("only %d examples were found", len(examples))
 	}
 	for _, one := range examples {
-		if _, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: []byte(one[1]), Environ: []string{"API_TOKEN=x", "PGPASSWORD=y"}}); err != nil {
+		if _, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: []byte(one[1]), Environ: []string{"API_TOKEN=x", "PGPASSWORD=y", "SLACK_WEBHOOK=https://hooks.example.com/x"}}); err != nil {
 			t.Errorf("%s\n%v", one[1], err)
 		}
 		if complaint := policy.Disagreement([]byte(one[1]), nil, jobSchema); complaint != "" {

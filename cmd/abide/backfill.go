@@ -98,7 +98,7 @@ again. docs/jobs.md has every form of a job file.`,
 			}
 			show.lines = errs
 		}
-		return runBackfill(cmd, job, errs, show, flags.again)
+		return notified(cmd, job, func() error { return runBackfill(cmd, job, errs, show, flags.again) })
 	}
 	return cmd
 }

@@ -40,6 +40,7 @@ type Job struct {
 	Memory   policy.Size // of answers that are not written yet
 	Errors   []Rule      // of answers; the first that matches counts
 	Output   Output
+	Notify   Notify
 	Collect  Collection // zero unless the job says every
 }
 
@@ -159,6 +160,13 @@ func (d *Draft) Text() string {
 		panic(err) // it has texts and numbers alone
 	}
 	return strings.TrimPrefix(string(text), "{}\n")
+}
+
+// Notify names whom a job tells that it has ended.
+type Notify struct {
+	URL     policy.Secret // that a JSON document is posted to
+	Command []string      // that has the document as its standard input
+	Always  bool          // also if it did not fail
 }
 
 // Output names the place that records go to. One of both is set.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -116,6 +117,11 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 			})
 		})),
 		policy.Optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.outputValue(&j.Output)),
+		policy.Optional("notify", "What is told how the job has ended.", policy.Object(r.d, []policy.Field{
+			policy.Optional("url", "A URL that a JSON document is posted to.", r.d.Secret(&j.Notify.URL)),
+			policy.Optional("command", "A program and its arguments; the document is its standard input.", policy.Listed(r.d, &j.Notify.Command, "is empty", r.plain)),
+			policy.Optional("when", "failed, or always.", r.choice(&j.Notify.Always, "failed", "always")),
+		})),
 		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
 		policy.Optional("batch", "Several items in one request.", r.batch()),
 		policy.Optional("store", "Whether a collection stores what has changed, or all.", r.choice(&j.Collect.All, "changes", "all")),
@@ -170,6 +176,14 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	for _, key := range others {
 		if n := set[key]; n != nil {
 			r.d.Failf(n, key, "is for %s", are)
+		}
+	}
+	if n := set["notify"]; n != nil {
+		switch u, err := url.Parse(j.Notify.URL.Reveal()); {
+		case j.Notify.URL.Empty() == (len(j.Notify.Command) == 0):
+			r.d.Failf(n, "notify", "needs url or command")
+		case len(j.Notify.Command) == 0 && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
+			r.d.Failf(n, "notify.url", "is no URL with http:// or https:// and a host")
 		}
 	}
 	for i, e := range j.Errors {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy/jobfile"
+)
+
+// notifyTime bounds the time for which a job tells how it has ended.
+const notifyTime = 30 * time.Second
+
+// ending is the document about a job that has ended. Chat programs show Text.
+type ending struct {
+	Job    string    `json:"job"`
+	Failed bool      `json:"failed"`
+	Text   string    `json:"text"`
+	At     time.Time `json:"at"`
+}
+
+// notified runs a job, and tells what the job names under notify how it has ended. Its failure does not change the
+// result.
+func notified(cmd *cobra.Command, job *jobfile.Job, run func() error) error {
+	result := run()
+	to, told := job.Notify, ending{Job: job.Name, Failed: result != nil, Text: job.Name + " is done", At: time.Now().UTC()}
+	if result != nil {
+		told.Text = job.Name + ": " + result.Error()
+	}
+	if len(to.Command) == 0 && to.URL.Empty() || result == nil && !to.Always {
+		return result
+	}
+	text, _ := json.Marshal(told) // it has texts alone
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), notifyTime)
+	defer cancel()
+	var err error
+	if len(to.Command) > 0 {
+		told := exec.CommandContext(ctx, to.Command[0], to.Command[1:]...)
+		told.Stdin, told.Stdout, told.Stderr = bytes.NewReader(text), cmd.ErrOrStderr(), cmd.ErrOrStderr()
+		err = told.Run()
+	} else {
+		err = post(ctx, to.URL.Reveal(), text)
+	}
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "abide: notify failed: %v\n", err)
+	}
+	return result
+}
+
+// post sends a document. The error does not have the URL, which may be a secret.
+func post(ctx context.Context, to string, text []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(text))
+	if err != nil {
+		return errors.New("the URL cannot be read")
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(r)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("the answer is %s", resp.Status)
+	}
+	return nil
+}

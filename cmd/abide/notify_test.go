@@ -1,0 +1,71 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A job that has failed says so to a URL or to a program, one that is done only if it is asked to, and whoever cannot be
+// told changes nothing.
+func TestAJobTellsHowItHasEnded(t *testing.T) {
+	t.Parallel()
+	status, told := atomic.Int64{}, make(chan string, 8)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			body, _ := io.ReadAll(r.Body)
+			told <- r.URL.Path + " " + string(body)
+			return
+		}
+		w.WriteHeader(int(status.Load()))
+		_, _ = io.WriteString(w, `[{"id": 1}]`)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	run := func(answer int64, notify string) *daemon {
+		t.Helper()
+		status.Store(answer)
+		write(t, filepath.Join(dir, "orders.yaml"), "name: orders\nrequest: http://api.test/x\nnotify: "+notify+"\n")
+		d := launch(t, dir, []string{"HOOK=" + server.URL + "/secret"}, "backfill", "--quiet", "--again", "orders.yaml")
+		if got := d.status(); (got == 0) != (answer == 200) {
+			t.Errorf("%s: status %d: %s", notify, got, d.log)
+		}
+		if strings.Contains(d.log.String(), "/secret") {
+			t.Errorf("the URL is in the log: %s", d.log)
+		}
+		return d
+	}
+	hook := "{url: '${HOOK}'}"
+	run(404, hook)
+	if got := <-told; !strings.HasPrefix(got, `/secret {"job":"orders","failed":true,"text":"orders: 1 unit failed and 0 are incomplete of 1`) {
+		t.Error(got)
+	}
+	run(200, hook)
+	run(200, "{url: '${HOOK}', when: always}")
+	if got := <-told; !strings.HasPrefix(got, `/secret {"job":"orders","failed":false,"text":"orders is done"`) || len(told) > 0 {
+		t.Error(got)
+	}
+	run(404, "{command: [sh, -c, 'cat > told.json']}")
+	if text, err := os.ReadFile(filepath.Join(dir, "told.json")); err != nil || !strings.Contains(string(text), `"failed":true`) {
+		t.Errorf("%s %v", text, err)
+	}
+	for _, notify := range []string{"{command: none, when: always}", "{url: 'http://127.0.0.1:1/secret', when: always}"} {
+		if d := run(200, notify); !strings.Contains(d.log.String(), "notify failed: ") {
+			t.Errorf("%s: %s", notify, d.log)
+		}
+	}
+	for notify, want := range map[string]string{"{when: always}": "notify: needs url or command", "{url: example.com}": "is no URL with http"} {
+		write(t, filepath.Join(dir, "orders.yaml"), "name: orders\nrequest: http://api.test/x\nnotify: "+notify+"\n")
+		if d := launch(t, dir, nil, "backfill", "orders.yaml"); d.status() == 0 || !strings.Contains(d.log.String(), want) {
+			t.Errorf("%s: %s", notify, d.log)
+		}
+	}
+}
