@@ -77,8 +77,9 @@ func TestColumnsHaveTypes(t *testing.T) {
 		if plan := run("backfill", "--dry-run", "sums.yaml"); !strings.Contains(plan, "GET http://api.test/12.5") {
 			t.Errorf("%s: %s", output, plan)
 		}
+		write(t, filepath.Join(dir, "scores.yaml"), head+"columns: {score: "+typed+", "+columns+", usr: usr.id, item: '{item}'}\n")
 		d := launch(t, dir, nil, "backfill", "--again", "scores.yaml")
-		if d.status() != 0 || !strings.Contains(d.log.String(), "1 rejected") {
+		if d.status() != 0 || !strings.Contains(d.log.String(), "1 rejected") || !strings.Contains(d.log.String(), `no record has \"usr.id\", the path of the column usr`) {
 			t.Errorf("%s: %s", output, d.log)
 		}
 	}

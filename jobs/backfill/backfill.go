@@ -63,6 +63,7 @@ type Backfill struct {
 	progress  progress
 	paused    atomic.Bool
 	noted     atomic.Value // the last note
+	warned    sync.Once    // of an empty column
 	fruitless atomic.Int32 // see mostFruitless
 	patience  output.Patience
 	claiming  chan struct{} // has one element while nobody claims
