@@ -131,7 +131,7 @@ func (b *budget) at(now time.Time) (window, since int64) {
 
 const (
 	marginPart    = 128
-	marginLeast   = int64(5 * time.Millisecond)
+	marginLeast   = 50 * int64(time.Millisecond)
 	marginDivisor = 8
 	marginLong    = int64(time.Second)
 )
