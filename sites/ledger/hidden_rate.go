@@ -105,7 +105,8 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	// The time that the site names is not that of the known window: another limit refuses, which says nothing of this one.
 	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.length)
 	slow := p.slow() && !p.stop.active && !other
-	excused, certain := p.noise.refused(sent, slow, p.pass(sent, true))
+	open := max(p.atOnce.index(sent)-slices.IndexFunc(p.atOnce.flying, func(f flying) bool { return f.at > min(p.noise.head, sent-1) }), 0)
+	excused, certain := p.noise.refused(sent, slow, p.pass(sent, true), open)
 	against := p.noise.against && p.noise.row == 1
 	switch {
 	case r.Block:

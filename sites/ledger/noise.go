@@ -41,6 +41,7 @@ const (
 type noise struct {
 	head    int64   // when the first refused request of the last row was sent
 	row     int     // refusals in a row
+	chance  float64 // about the probability of such a row after its head, if refusals come at random
 	against bool    // the head speaks against a limit
 	all     tally   // at any rate
 	odds    float64 // logarithm of how many times likelier the answers are without a limit
@@ -84,27 +85,29 @@ func (n *noise) counted(now, before int64) {
 func (n *noise) part() float64 { return min(cmp.Or(n.share, n.all.likely()), usualShare) }
 
 // refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate. pass is the probability
-// that a limit lets the request pass, if it follows another refusal.
+// that a limit lets the request pass, if it follows another refusal. open requests between the head and this one have no answer yet.
 // excused: it is noise. limit: it is certainly a limit, of which it is not the first refusal.
-func (n *noise) refused(sent int64, slow bool, pass float64) (excused, limit bool) {
+func (n *noise) refused(sent int64, slow bool, pass float64, open int) (excused, limit bool) {
 	if n.row++; n.row == 1 {
-		n.head, n.against = sent, slow
+		n.head, n.against, n.chance = sent, slow, 1
 		n.all.refused++
-	} else if n.share == 0 {
-		n.weigh(n.part(), 1-min(pass, 1/float64(n.row-1)))
+	} else {
+		ways := float64(open+n.row-1) / float64(n.row-1) // those without an answer may be accepted
+		if n.chance *= min(max(n.all.likely(), n.share)*ways, 1); n.share == 0 {
+			n.weigh(min(n.part()*ways, 1), 1-min(pass, 1/float64(n.row-1)))
+		}
 	}
 	if n.share > 0 {
 		n.seen.refused++
 		mean := n.share * (n.seen.accepted + n.seen.refused)
-		requests := max(n.all.accepted+n.all.refused, remembered)
-		if math.Pow(n.share, float64(n.row))*requests > oncePer && n.seen.refused < mean+4*math.Sqrt(mean)+heads {
+		if n.share*n.chance*max(n.all.accepted+n.all.refused, remembered) > oncePer && n.seen.refused < mean+4*math.Sqrt(mean)+heads {
 			return true, false
 		}
 		n.seen = tally{} // what is more than noise is that of a limit, once
 		return false, false
 	}
 	if limit = n.row > 1 && n.odds < limiting; limit {
-		*n = noise{head: n.head, row: n.row, all: n.all, limited: true, proved: true}
+		*n = noise{head: n.head, row: n.row, chance: n.chance, all: n.all, limited: true, proved: true}
 	}
 	return false, limit
 }
@@ -139,19 +142,15 @@ func (n *noise) succeeded(sent int64, slow bool, pass float64) (against bool) {
 // scattered reports whether the first refusals may come at random: neither too many in a row nor among so many
 // requests that were accepted since the first.
 func (n *noise) scattered(since float64) bool {
-	row := n.row == 1 || n.all.accepted >= fewUnits && n.chanceOfRow() >= doubtful
-	return row && n.all.refused < heads+tolerated*since
+	return (n.row == 1 || n.all.accepted >= fewUnits && n.chance*n.all.refused >= doubtful) && n.all.refused < heads+tolerated*since
 }
 
 // possible reports whether there are enough heads to find out whether they are noise, and nothing has shown a limit.
 func (n *noise) possible() bool { return n.share == 0 && !n.limited && n.all.refused >= heads }
 
 // usual reports whether so many refusals in a row are no surprise, as far as the share of refusals is known.
-func (n *noise) usual() bool { return (!n.limited || n.odds >= noisy) && n.chanceOfRow() >= surprising }
-
-// chanceOfRow returns about the probability that one of all rows has so many refusals, if they come at random.
-func (n *noise) chanceOfRow() float64 {
-	return math.Pow(max(n.all.likely(), n.share), float64(n.row-1)) * max(n.all.refused, 1)
+func (n *noise) usual() bool {
+	return (!n.limited || n.odds >= noisy) && n.chance*n.all.refused >= surprising
 }
 
 // judge reports whether refusals turn out to be noise. No limit is shown by successes at rates that no limit refuses, so
