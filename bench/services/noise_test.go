@@ -52,6 +52,26 @@ func TestRefusalsAtRandomCostLittleInEachCrawl(t *testing.T) {
 	}
 }
 
+// TestHalfOfTheRequestsMayBeRefusedAtRandom: a crawl once stood still, as six refusals in a row, which half of the requests give soon,
+// were taken for a limit.
+func TestHalfOfTheRequestsMayBeRefusedAtRandom(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		for _, clients := range []int{1, 8} {
+			k := &kitKind{service: service{name: "half", host: "half.kit.test", requests: 600, latency: 50 * time.Millisecond, noise: 0.5, overdone: failing(status, "")}, pausing: true}
+			sum, err := k.simulate(clients, 4, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			worst := slices.Max(sum.ratios)
+			t.Logf("%d, %d clients: %.2f × the time of clients that pause in the worst of 4 crawls, %d errors", status, clients, worst, sum.errors)
+			if worst > 4 || sum.errors > 24 {
+				t.Errorf("%d, %d clients: %.2f × the time of clients that pause, %d errors", status, clients, worst, sum.errors)
+			}
+		}
+	}
+}
+
 // TestAFailureNowAndThenDoesNotStopAShortCrawl: most sites of a crawl have few pages, so the first failures count.
 // With one client the speed is that of a client that pauses; several clients share what they learn of a site.
 func TestAFailureNowAndThenDoesNotStopAShortCrawl(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 	tolerated = 0.08
 	// mostShare bounds the share of the requests that noise is said to refuse: mostBeside where answers have shown a limit,
 	// of one route, maybe. Rows are judged by usualShare at most, and leastShare is so little that it is none.
-	mostShare, mostBeside, usualShare, leastShare = 0.5, 0.15, 0.35, 0.001
+	mostShare, mostBeside, usualShare, leastShare = 0.6, 0.15, 0.45, 0.001
 	// mostLost is the part of the time that the search for a limit may cost, beyond leastLost seconds, where the answers do not
 	// speak for one.
 	mostLost, leastLost = 0.2, 5
