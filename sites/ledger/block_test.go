@@ -40,3 +40,33 @@ func TestASecondBanShowsTheWindow(t *testing.T) {
 		t.Errorf("%+v: a higher rate was never tried", f)
 	}
 }
+
+// TestABanIsOverWhenItEnds: a ban of a minute was asked for after 5, 31 and 122 s, so that its end was seen a minute late. One that
+// each request prolongs ends, too.
+func TestABanIsOverWhenItEnds(t *testing.T) {
+	t.Parallel()
+	for ban, most := range map[time.Duration]time.Duration{20 * time.Second: 33 * time.Second, time.Minute: 63 * time.Second, 2 * time.Minute: 125 * time.Second} {
+		for _, prolonged := range []bool{false, true} {
+			p, began := NewHiddenRate(History{Accepted: 50, Lasted: 10 * time.Second}), seconds(100)
+			now, until := began, began.Add(ban)
+			for n := 0; ; n++ {
+				now, _ = p.When(now, 1)
+				p.Take(now, 1)
+				if !now.Before(until) {
+					break
+				}
+				if prolonged {
+					until = now.Add(ban)
+				}
+				p.Refused(now, Refusal{Sent: now, Block: true})
+				p.Done(now, now, 1, limit.Refused)
+				if n > 20 {
+					t.Fatalf("a ban of %v never ends", ban)
+				}
+			}
+			if took := now.Sub(began); !prolonged && took > most || took > 6*ban {
+				t.Errorf("a ban of %v, prolonged %t, was over for abide after %v", ban, prolonged, took)
+			}
+		}
+	}
+}

@@ -7,8 +7,9 @@ const (
 	downPart    = 3               // of that time is the next pause while the server may have failed: a third
 	downPause   = 30 * second     // and at most
 	maxPause    = 15 * minute
-	blockPause  = 5 * second // the first after a block; one that is over then was none
-	lateProbe   = 65         // 64ths of a usual time after which the probe goes
+	blockPause  = 5 * second  // the first after a block; one that is over then was none
+	blockProbes = 20 * second // between probes of a block at least: a shorter one ends, although each request prolongs it
+	lateProbe   = 65          // 64ths of a usual time after which the probe goes
 )
 
 // stop is the time after a refusal in which only single probes go.
@@ -36,14 +37,16 @@ var (
 )
 
 // next returns the pause after another refusal of a single request: until a window of a usual length
-// ends that began at a time, if that is neither very soon nor very late. Each request prolongs a block.
+// ends that began at a time, if that is neither very soon nor very late. A block begins with its first refusal, and each
+// request may prolong it.
 func (s *stop) next(v, began int64, block bool) int64 {
 	elapsed := max(v-s.since, leastPause)
+	least, most := elapsed/2, 5*elapsed
 	if block {
-		elapsed *= 4
+		began, least, most = s.since, max(least, blockProbes), 4*most
 	}
 	for _, length := range usualProbes {
-		if pause := began + length*second*lateProbe/64 - v; pause >= elapsed/2 && pause <= 5*elapsed {
+		if pause := began + length*second*lateProbe/64 - v; pause >= least && pause <= most {
 			return min(pause, maxPause)
 		}
 	}
