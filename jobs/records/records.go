@@ -225,13 +225,13 @@ func typed(v Value, kind string) (value any, fits bool) {
 		n, err := strconv.ParseInt(text, 10, 64)
 		value, fits = n, err == nil
 	case "number":
-		if fits = isText && json.Valid([]byte(text)) && Value(text).Number(); fits {
+		if fits = isText && json.Valid([]byte(text)) && Value(text).Number() && strings.TrimSpace(text) == text; fits {
 			value = number(text)
 		}
 	case "boolean":
 		value, fits = text == "true" || text == "1", slices.Contains([]string{"true", "false", "1", "0"}, text)
 	case "time":
-		at, err := timeOf(text)
+		at, err := timeOf(text, v.Number())
 		value, fits = output.Precise(at).Format(output.TimeForm), err == nil
 	default:
 		return value, true
@@ -242,9 +242,10 @@ func typed(v Value, kind string) (value any, fits bool) {
 	return value, true
 }
 
-// timeOf reads a time: a text, in UTC where it has no zone, or seconds or milliseconds since 1970.
-func timeOf(text string) (at time.Time, err error) {
-	if n, isNumber := strconv.ParseFloat(text, 64); isNumber == nil && math.Abs(n) < mostSeconds*1000 {
+// timeOf reads a time: a text, in UTC where it has no zone, or seconds or milliseconds since 1970. A text of few digits, such as
+// 20250131, is no such number.
+func timeOf(text string, isNumber bool) (at time.Time, err error) {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(n) < mostSeconds*1000 && (isNumber || len(text) > len("20250131")) {
 		if math.Abs(n) < mostSeconds {
 			n *= 1000
 		}

@@ -227,3 +227,23 @@ func TestAnOutlineHasNoArraysAndLeavesHaveNoParts(t *testing.T) {
 		t.Errorf("the leaves are %s", got)
 	}
 }
+
+func TestAColumnHasItsTypeOrNoValue(t *testing.T) {
+	for kind, values := range map[string]map[string]any{
+		"text":    {`1.50`: "1.5", `"a"`: "a", `{"b":1}`: `{"b":1}`, `true`: "true"},
+		"integer": {`7`: int64(7), `"-7"`: int64(-7), `7.5`: nil, `"x"`: nil, `99999999999999999999`: nil, `[1]`: nil},
+		"number":  {`7`: int64(7), `"0.10"`: 0.1, `12345678901234567890.5`: "12345678901234567890.5", `"NaN"`: nil, `"0x1"`: nil, `"1 "`: nil},
+		"boolean": {`true`: true, `"false"`: false, `0`: false, `"yes"`: nil, `2`: nil},
+		"json":    {`{"a":[1]}`: `{"a":[1]}`, `"x"`: `"x"`},
+		"time": {
+			`"2025-01-31"`: "2025-01-31T00:00:00.000000Z", `"2025-01-31T10:00:00.5+02:00"`: "2025-01-31T08:00:00.500000Z", `1738310400`: "2025-01-31T08:00:00.000000Z",
+			`"1738310400000"`: "2025-01-31T08:00:00.000000Z", `"20250131"`: nil, `"2025"`: nil, `"soon"`: nil, `1e300`: nil,
+		},
+	} {
+		for text, want := range values {
+			if got, fits := typed(Value(text), kind); got != want || fits != (want != nil) {
+				t.Errorf("%s as %s: %#v, %t", text, kind, got, fits)
+			}
+		}
+	}
+}
