@@ -206,7 +206,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 			}
 			refused, waiting := a.proxy.Gate().EndHolds(holdsEnd)
 			if first && !o.quiet {
-				fmt.Fprintf(errs, "abide: asked to stop: requests that are held end in %v at the latest, %d of %d at once as their turn is later; press Ctrl-C again to end all now\n", holdsEnd.Sub(now), refused, refused+waiting)
+				fmt.Fprintf(errs, "abide: asked to stop with %s held: %d cannot go within %v and end now, the others go or end by then; press Ctrl-C again to end all now\n", countText(refused+waiting, "request"), refused, holdsEnd.Sub(now))
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func TestHeldRequestsEndWhenTheCommandIsAskedToStop(t *testing.T) {
 		if out := d.out.String(); strings.Count(out, "503 5 abide; ") != 2 || strings.Count(out, "draining") != 2 {
 			t.Errorf("%v: the answers are\n%s", sig, out)
 		}
-		if said := d.log.String(); strings.Count(said, "abide: asked to stop: requests that are held end in 10s at the latest, 2 of 2 at once as their turn is later; press Ctrl-C again to end all now\n") != 1 {
+		if said := d.log.String(); strings.Count(said, "abide: asked to stop with 2 requests held: 2 cannot go within 10s and end now, the others go or end by then; press Ctrl-C again to end all now\n") != 1 {
 			t.Errorf("%v: it says\n%s", sig, said)
 		}
 	}
@@ -60,7 +60,7 @@ func TestWhatIsHeldEndsWithTheDrain(t *testing.T) {
 			for _, sig := range c.signals {
 				d.signal(sig)
 			}
-			d.log.await(t, "abide: asked to stop: requests that are held end in "+c.drain+" at the latest, 0 of 1 at once as their turn is later; press Ctrl-C again to end all now\n")
+			d.log.await(t, "abide: asked to stop with 1 request held: 0 cannot go within "+c.drain+" and end now, the others go or end by then; press Ctrl-C again to end all now\n")
 			d.out.await(t, "^503 5 abide; .*draining")
 			o.letGo()
 			d.out.await(t, "\n200 ")
