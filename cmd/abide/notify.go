@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +49,7 @@ func notified(cmd *cobra.Command, job *jobfile.Job, run func() error) error {
 		told.Stdin, told.Stdout, told.Stderr = bytes.NewReader(text), cmd.ErrOrStderr(), cmd.ErrOrStderr()
 		err = told.Run()
 	} else {
-		err = post(ctx, to.URL.Reveal(), text)
+		err = post(ctx, rootsOfCommand(cmd), to.URL.Reveal(), text)
 	}
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "abide: notify failed: %v\n", err)
@@ -55,14 +57,29 @@ func notified(cmd *cobra.Command, job *jobfile.Job, run func() error) error {
 	return result
 }
 
+// rootsOfCommand returns the CAs that a job trusts, as $HTTPS_PROXY may name an abide; nil, those of the system, if the
+// configuration cannot be read.
+func rootsOfCommand(cmd *cobra.Command) *x509.CertPool {
+	s, err := sourceOf(cmd)
+	if err != nil {
+		return nil
+	}
+	p, err := s.load()
+	if err != nil {
+		return nil
+	}
+	return rootsOfJob(p)
+}
+
 // post sends a document. The error does not have the URL, which may be a secret.
-func post(ctx context.Context, to string, text []byte) error {
+func post(ctx context.Context, roots *x509.CertPool, to string, text []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(text))
 	if err != nil {
 		return errors.New("the URL cannot be read")
 	}
 	r.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(r)
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
+	resp, err := client.Do(r)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err
 	}

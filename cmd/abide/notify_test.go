@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -51,6 +52,14 @@ func TestAJobTellsHowItHasEnded(t *testing.T) {
 	run(200, hook)
 	run(200, "{url: '${HOOK}', when: always}")
 	if got := <-told; !strings.HasPrefix(got, `/secret {"job":"orders","failed":false,"text":"orders is done"`) || len(told) > 0 {
+		t.Error(got)
+	}
+	secure := httptest.NewTLSServer(server.Config.Handler)
+	defer secure.Close()
+	write(t, filepath.Join(dir, "hook.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})))
+	write(t, filepath.Join(dir, "abide.yaml"), strings.Replace(resolved(server), "egress: {", "egress: {roots: hook.pem, ", 1))
+	run(404, "{url: '"+secure.URL+"/secure'}")
+	if got := <-told; !strings.HasPrefix(got, "/secure ") {
 		t.Error(got)
 	}
 	run(404, "{command: [sh, -c, 'cat > told.json']}")
