@@ -22,7 +22,8 @@ func TestColumnsHaveTypes(t *testing.T) {
 			{"id": 1, "score": 12.50, "n": "7", "open": true, "at": "2025-01-31T10:00:00+02:00", "user": {"id": 5}},
 			{"id": 2, "score": "0.1", "n": 9, "open": "false", "at": 1738310400, "user": null},
 			{"id": 3, "score": 12345678901234567890.5, "at": "2025-01-31"},
-			{"id": 4, "score": "many"}]`)
+			{"id": 4, "score": "many"}, {"id": 5, "user": "\u0000"}, {"id": 6, "user": [1e200000]}, {"id": 7, "user": {"\ud800": 1}},
+			{"id": 8, "score": 1e200000}, {"id": 9, "score": "1e-20000"}, {"id": 10, "at": "0000-01-01"}]`)
 	}))
 	defer server.Close()
 	postgres, err := pgtest.Start()
@@ -70,7 +71,7 @@ func TestColumnsHaveTypes(t *testing.T) {
 				t.Errorf("%s: no record has %s: %s", output, row, out)
 			}
 		}
-		if strings.Count(out, "\n") != 4 {
+		if strings.Count(out, "\n") != 10 {
 			t.Errorf("%s: a record is lost: %s", output, out)
 		}
 		write(t, filepath.Join(dir, "sums.yaml"), "name: sums\nrequest: http://api.test/{item}\nitems: {job: "+output+", name: scores, query: 'SELECT sum(score) FROM scores WHERE n < 9'}\n")
@@ -79,7 +80,7 @@ func TestColumnsHaveTypes(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, "scores.yaml"), head+"columns: {score: "+typed+", "+columns+", usr: usr.id, item: '{item}'}\n")
 		d := launch(t, dir, nil, "backfill", "--again", "scores.yaml")
-		if d.status() != 0 || !strings.Contains(d.log.String(), "1 rejected") || !strings.Contains(d.log.String(), `no record has \"usr.id\", the path of the column usr`) {
+		if d.status() != 0 || !strings.Contains(d.log.String(), "7 rejected") || !strings.Contains(d.log.String(), `no record has \"usr.id\", the path of the column usr`) {
 			t.Errorf("%s: %s", output, d.log)
 		}
 	}

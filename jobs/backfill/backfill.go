@@ -63,7 +63,7 @@ type Backfill struct {
 	progress  progress
 	paused    atomic.Bool
 	noted     atomic.Value // the last note
-	warned    sync.Once    // of an empty column
+	looked    sync.Once    // for empty columns, in the first page
 	fruitless atomic.Int32 // see mostFruitless
 	patience  output.Patience
 	claiming  chan struct{} // has one element while nobody claims

@@ -110,8 +110,12 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	if next.note != "" && b.noted.Swap(next.note) != next.note {
 		b.options.Log("%s", next.note)
 	}
-	if err := emptyColumn(b.options.Job, next.page.Records); err != nil {
-		b.warned.Do(func() { b.options.Warn("unit %s: %v", c.Key, err) })
+	if len(next.page.Records) > 0 {
+		b.looked.Do(func() {
+			if err := emptyColumn(b.options.Job, next.page.Records); err != nil {
+				b.options.Warn("unit %s: %v", c.Key, err)
+			}
+		})
 	}
 	if err := b.commit(ctx, c, next.page); err != nil {
 		return true, err

@@ -223,7 +223,7 @@ func (j *Job) scan(rows *sql.Rows) (Record, error) {
 
 // fill takes the columns of all records out of their bodies.
 func (j *Job) fill(t *transaction) error {
-	next := j.selectRecords() + j.text(" FROM {records} WHERE (fetched_at, id) > ($1, $2) ORDER BY fetched_at, id LIMIT 1000")
+	next := j.selectRecords() + j.text(" FROM {records} WHERE (fetched_at, id) > ($1, $2) ORDER BY fetched_at, id LIMIT 100")
 	for last := (Record{}); ; {
 		var list []Record
 		err := t.query(func(rows *sql.Rows) error {

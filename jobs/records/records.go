@@ -49,6 +49,7 @@ import (
 	"io"
 	"math"
 	"mime"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,19 +221,20 @@ func typed(v Value, kind string) (value any, fits bool) {
 	case "text":
 		return output.TextOf(value), true
 	case "json":
-		return string(v), true
+		value, fits = string(v), isKept(v)
 	case "integer":
 		n, err := strconv.ParseInt(text, 10, 64)
 		value, fits = n, err == nil
 	case "number":
-		if fits = isText && json.Valid([]byte(text)) && Value(text).Number() && strings.TrimSpace(text) == text; fits {
+		if fits = isText && json.Valid([]byte(text)) && Value(text).Number() && isKeptNumber(text); fits {
 			value = number(text)
 		}
 	case "boolean":
 		value, fits = text == "true" || text == "1", slices.Contains([]string{"true", "false", "1", "0"}, text)
 	case "time":
 		at, err := timeOf(text, v.Number())
-		value, fits = output.Precise(at).Format(output.TimeForm), err == nil
+		at = output.Precise(at)
+		value, fits = at.Format(output.TimeForm), err == nil && at.Year() >= 1 && at.Year() <= 9999
 	default:
 		return value, true
 	}
@@ -240,6 +242,37 @@ func typed(v Value, kind string) (value any, fits bool) {
 		return nil, false
 	}
 	return value, true
+}
+
+// mostDigits bounds a number of a column in bytes.
+const mostDigits = 1000
+
+// isKeptNumber tells whether both databases keep a number as one.
+func isKeptNumber(text string) bool {
+	n, err := strconv.ParseFloat(text, 64)
+	return err == nil && len(text) <= mostDigits && (n != 0 || !strings.ContainsAny(text, "eE"))
+}
+
+// The JSON of PostgreSQL that is not kept as a text has no NUL, and no half of a pair of surrogates: what unkept finds, once
+// all other escapes are gone that escapes finds.
+var (
+	escapes = regexp.MustCompile(`\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\[^u]`)
+	unkept  = regexp.MustCompile(`\\u(?:0000|[dD][89a-fA-F])`)
+)
+
+// isKept tells whether both databases keep a value as JSON.
+func isKept(v Value) bool {
+	d := json.NewDecoder(bytes.NewReader(v))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if n, isNumber := token.(json.Number); isNumber && !isKeptNumber(n.String()) {
+			return false
+		}
+		if err != nil {
+			return err == io.EOF && !unkept.Match(escapes.ReplaceAll(v, nil))
+		}
+	}
 }
 
 // timeOf reads a time: a text, in UTC where it has no zone, or seconds or milliseconds since 1970. A text of few digits, such as
