@@ -3,6 +3,7 @@ package output_test
 import (
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -147,6 +148,7 @@ func suite(t *testing.T, fresh func(*testing.T) kept) {
 		run  func(*testing.T, kept)
 	}{
 		{"units are handed out in their order, each once", unitsAreHandedOutOnce},
+		{"any number of units is added", anyNumberOfUnits},
 		{"a page and its checkpoint are there after another opening", aPageIsThereAfterwards},
 		{"a claim whose lease has ended is lost when another has it", aLeaseEnds},
 		{"a unit that was put back waits until its time", aUnitWaits},
@@ -239,6 +241,26 @@ func aLeaseEnds(t *testing.T, k kept) {
 	}
 	ok(t, b.Commit(t.Context(), second, page))
 	ok(t, b.Renew(t.Context(), second)) // a unit that is over is not lost
+}
+
+// anyNumberOfUnits: a job of 5,000 units, which one transaction adds, did not begin.
+func anyNumberOfUnits(t *testing.T, k kept) {
+	j := job(t, k.open(t, output.Options{}), orders)
+	for _, n := range []int{0, 1, 4999, 5000, 5001, 10000} {
+		ok(t, j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
+			for i := range n {
+				if !yield(output.Unit{Key: strconv.Itoa(i), Place: int64(i), Values: map[string]string{"n": strconv.Itoa(n)}}, nil) {
+					return
+				}
+			}
+		}))
+		if got := counts(t, j).Units[output.Waiting]; got != int64(n) {
+			t.Errorf("%d of %d units", got, n)
+		}
+	}
+	if c := claim(t, j, 1)[0]; c.Key != "0" || c.Values["n"] != "10000" {
+		t.Errorf("%+v", c)
+	}
 }
 
 func aUnitWaits(t *testing.T, k kept) {

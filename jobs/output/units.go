@@ -33,6 +33,9 @@ func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error 
 }
 
 func (j *Job) addUnits(t *transaction, list []Unit) error {
+	if len(list) == 0 {
+		return nil
+	}
 	anyValues := slices.ContainsFunc(list, func(u Unit) bool { return len(u.Values) > 0 })
 	rows, err := json.Marshal(lists.Map(list, func(u Unit) []any {
 		text, _ := json.Marshal(u.Values) // texts have no error
