@@ -36,6 +36,7 @@ type JobUnits struct {
 	Done       int64 `json:"done"`
 	Failed     int64 `json:"failed"`
 	Incomplete int64 `json:"incomplete"`
+	Aside      int64 `json:"aside,omitempty"` // of items or dates that the job no longer has; Total does not count them
 }
 
 // Left counts the units that are not over.

@@ -99,3 +99,37 @@ output: `+output+"\n")
 		}
 	}
 }
+
+// An item that is no longer named fails no run, and goes on when it is named again.
+func TestAnItemThatIsNoLongerNamedFailsNoRun(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `[{"id": %q, "at": "2025-01-01"}]`, r.URL)
+	}))
+	defer server.Close()
+	for _, since := range []string{"", "?from={since}\nsince: {column: at, from: 2024-01-01}\ncolumns: [at]"} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+		write(t, filepath.Join(dir, "job.yaml"), "name: comes\nitems: items.txt\nid: id\nrequest: http://api.test/{item}"+since+"\n")
+		for _, step := range []struct {
+			items, shows string
+			code         int
+		}{
+			{"a\ngone\n", "gone", 1},
+			{"a\nb\n", "1 unit is no longer asked for", 0},
+			{"a\nb\ngone\n", "404 Not Found", 1},
+		} {
+			write(t, filepath.Join(dir, "items.txt"), step.items)
+			if d := launch(t, dir, nil, "backfill", "--quiet", "job.yaml"); d.status() != step.code {
+				t.Errorf("%q: %d %s", step.items, d.status(), d.log)
+			}
+			if d := launch(t, dir, nil, "jobs", "show", "comes"); d.status() != 0 || !strings.Contains(d.out.String(), step.shows) {
+				t.Errorf("%q: %s%s", step.items, d.out, d.log)
+			}
+		}
+	}
+}

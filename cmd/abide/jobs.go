@@ -151,7 +151,11 @@ func showJobCommand() *cobra.Command {
 				return err
 			}
 			writeProblems(cmd.OutOrStdout(), kept.Description(), list)
-			return nil
+			counts, err := kept.Counts(cmd.Context())
+			if n := int(counts.Aside); n > 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s no longer asked for, as the job no longer names their items or dates; their records stay\n", status.Number(n, "unit is", "units are"))
+			}
+			return err
 		},
 	}
 }

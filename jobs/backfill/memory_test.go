@@ -64,6 +64,18 @@ func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]
 	return nil
 }
 
+// Retry has units that are done wait again.
+func (m *memory) Retry(_ context.Context, done []string) (n int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.units {
+		if k.state == output.Done && slices.Contains(done, k.Key) {
+			k.state, k.Pages, n = output.Waiting, 0, n+1
+		}
+	}
+	return n, nil
+}
+
 func (m *memory) Claim(context.Context, string) (*output.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -102,7 +102,7 @@ func (p *progress) status(now time.Time) status.Job {
 func Shown(c output.Counts) status.Job {
 	s := status.Job{Pages: c.Pages, Records: c.Records, Rejects: c.Rejects, Units: status.JobUnits{
 		Waiting: c.Units[output.Waiting], Running: c.Units[output.Running], Done: c.Units[output.Done],
-		Failed: c.Units[output.Failed], Incomplete: c.Units[output.Incomplete],
+		Failed: c.Units[output.Failed], Incomplete: c.Units[output.Incomplete], Aside: c.Aside,
 	}}
 	s.Units.Total = s.Units.Left() + s.Units.Done + s.Units.Failed + s.Units.Incomplete
 	switch {

@@ -154,6 +154,7 @@ func suite(t *testing.T, fresh func(*testing.T) kept) {
 		{"a unit that was put back waits until its time", aUnitWaits},
 		{"what failed is tried again", whatFailedIsTriedAgain},
 		{"what is never complete is fetched anew once a day", whatIsNeverComplete},
+		{"a unit is put aside while the job does not have it", aUnitIsPutAsideWhileTheJobDoesNotHaveIt},
 		{"any text is kept", anyTextIsKept},
 		{"rejected records are kept apart", rejectedRecordsAreKeptApart},
 		{"a collection is kept", aCollectionIsKept},
@@ -361,5 +362,43 @@ func whatIsNeverComplete(t *testing.T, k kept) {
 	}
 	if got := run(); got != "b c" {
 		t.Errorf("a minute after that: %q", got)
+	}
+}
+
+// aUnitIsPutAsideWhileTheJobDoesNotHaveIt checks that it is neither tried nor counted, and goes on as it was.
+func aUnitIsPutAsideWhileTheJobDoesNotHaveIt(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	described := orders
+	described.About = func(key string) string { item, _, _ := strings.Cut(key, " since "); return item }
+	j := job(t, o, described)
+	add(t, j, "failed", "incomplete", "done", "waiting", "worked on since 1", "asked")
+	claims := claim(t, j, 5)
+	for _, c := range claims[:4] {
+		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(c.Key, c.Key, 0)}, Checkpoint: []byte("2"), Done: c.Key == "done"}))
+	}
+	ok(t, j.End(t.Context(), claims[0], output.Failed, "404"))
+	ok(t, j.End(t.Context(), claims[1], output.Incomplete, "loop"))
+	ok(t, j.PutBack(t.Context(), claims[3], time.Now().Add(-time.Hour), "503"))
+	add(t, j, "asked", "worked on since 2", "new")
+	c := counts(t, j)
+	if c.Aside != 3 || c.Units[output.Failed]+c.Units[output.Incomplete] != 0 || c.Units[output.Done] != 1 || c.Left() != 4 || c.Records != 4 {
+		t.Errorf("%+v", c)
+	}
+	if n := must[int64](t)(j.Retry(t.Context(), nil)); n != 0 || len(must[[]output.Problem](t)(j.Problems(t.Context(), 9))) != 0 {
+		t.Errorf("%d units are tried again", n)
+	}
+	if got := keys(claim(t, j, 9)); got != "worked on since 2 new asked" {
+		t.Errorf("%q", got)
+	}
+	ok(t, j.End(t.Context(), claims[4], output.Failed, "404"))
+	add(t, j, "incomplete", "failed", "waiting") // without one that somebody works on
+	problems := must[[]output.Problem](t)(j.Problems(t.Context(), 9))
+	if c := counts(t, j); c.Aside != 1 || len(problems) != 2 || problems[0].Reason != "404" || problems[1].Reason != "loop" {
+		t.Errorf("%+v %+v", c, problems)
+	}
+	must[int64](t)(j.Retry(t.Context(), nil))
+	claims = claim(t, j, 9)
+	if keys(claims) != "failed incomplete waiting" || string(claims[0].Checkpoint) != "2" || claims[1].Checkpoint != nil || string(claims[2].Checkpoint) != "2" {
+		t.Errorf("%+v", claims)
 	}
 }

@@ -318,6 +318,15 @@ func (h *holder) get() (string, error) {
 	}
 }
 
+// holding is the lock of this process, "" with PostgreSQL.
+func (e *Output) holding() (string, error) {
+	if !e.isSQLite() || e.o.ReadOnly {
+		return "", nil
+	}
+	id, err := e.holder.get()
+	return id, e.explain(context.Background(), err)
+}
+
 // isOver tells whether the process with a lock has ended, and removes the lock.
 func (h *holder) isOver(id string) bool {
 	path := h.base + holderSuffix + id

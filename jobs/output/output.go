@@ -71,6 +71,8 @@ type Description struct {
 	// Of returns the columns of a record with that body, nil for those that are not taken out of it. It fills those
 	// that are new. nil: they stay empty.
 	Of func(body []byte) []any
+	// About returns what of the key of a unit the job names, such as an item without the time from which it is asked for. nil: all.
+	About func(key string) string
 }
 
 // Column is a column of the records of a job.
@@ -96,7 +98,7 @@ func (d *Description) Names() []string {
 // Unit is one part of a job: a step of its range, or an item.
 type Unit struct {
 	Key    string            // unique in the job
-	Place  int64             // units are handed out in this order
+	Place  int64             // units are handed out in this order; negative in the table: the job no longer has the unit
 	Values map[string]string // of an item, besides itself
 }
 
@@ -148,6 +150,7 @@ type Counts struct {
 	Units   map[State]int64
 	Pages   int64
 	Records int64     // rows in the table of records, as far as they are counted
+	Aside   int64     // units that the job no longer has, and that Units does not count
 	Rejects int64     // rows in that of records that were rejected
 	Earlier time.Time // when a unit that was put back may be claimed first; zero: none is put back
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"slices"
 	"strings"
@@ -17,19 +18,74 @@ import (
 // unitsAtOnce is the number of units that a transaction adds.
 const unitsAtOnce = 5000
 
-// AddUnits adds units that the job does not have yet. An error among them ends them, and is returned.
+// AddUnits adds units that the job does not have yet, and puts those aside that are not over and that it no longer has,
+// until it has them again. An error among them ends them, and is returned.
 func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error {
+	open, seed := map[uint64]bool{}, maphash.MakeSeed() // hashes of what a unit is about, as there may be millions, and whether the job has it
+	about := func(key string) uint64 {
+		if j.is.About != nil {
+			key = j.is.About(key)
+		}
+		return maphash.String(seed, key)
+	}
+	if err := j.eachOpen(ctx, func(key string, _ int64) { open[about(key)] = false }); err != nil {
+		return err
+	}
 	list := make([]Unit, 0, unitsAtOnce)
 	add := func() error { return j.engine.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }) }
 	for u, err := range units {
-		if list = append(list, u); err == nil && len(list) == unitsAtOnce {
-			err, list = add(), list[:0]
-		}
 		if err != nil {
 			return err
 		}
+		if _, isOpen := open[about(u.Key)]; isOpen {
+			open[about(u.Key)] = true
+		}
+		if list = append(list, u); len(list) == unitsAtOnce {
+			if err, list = add(), list[:0]; err != nil {
+				return err
+			}
+		}
 	}
-	return add()
+	if err := add(); err != nil {
+		return err
+	}
+	var turned [][]any
+	err := j.eachOpen(ctx, func(key string, place int64) {
+		if has, was := open[about(key)]; was && has != (place >= 0) {
+			turned = append(turned, []any{encode(key), place})
+		}
+	})
+	for part := range slices.Chunk(turned, unitsAtOnce) {
+		if err == nil {
+			err = j.engine.write(ctx, func(t *transaction) error {
+				rows, err := json.Marshal(part)
+				if err == nil {
+					_, err = t.exec(j.text(`UPDATE {units} SET place = -1 - place FROM (SELECT value->>0 AS given_key, CAST(value->>1 AS BIGINT) AS given FROM {rows}) AS turned
+						WHERE key = given_key AND place = given`), string(rows))
+				}
+				return err
+			})
+		}
+	}
+	return err
+}
+
+// eachOpen visits the units that are not over, and that nobody works on, or that were put aside: their place is negative.
+func (j *Job) eachOpen(ctx context.Context, visit func(key string, place int64)) error {
+	holder, err := j.engine.holding()
+	if err == nil {
+		err = j.engine.write(ctx, func(t *transaction) error { return j.freeEnded(t, holder) })
+	}
+	if err != nil {
+		return err
+	}
+	return j.engine.read(ctx, func(r *sql.Rows) error {
+		var key string
+		var place int64
+		err := r.Scan(&key, &place)
+		visit(decode(key), place)
+		return err
+	}, j.text("SELECT key, place FROM {units} WHERE place < 0 OR state IN ('waiting', 'failed', 'incomplete') OR state = 'running' AND lease_end <= {now}"), j.engine.now())
 }
 
 func (j *Job) addUnits(t *transaction, list []Unit) error {
@@ -54,18 +110,14 @@ func (j *Job) addUnits(t *transaction, list []Unit) error {
 // Claim hands out the next unit, in their order, or nil. A unit whose lease has ended is
 // handed out again.
 func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
-	holder := ""
-	if j.engine.isSQLite() && !j.engine.o.ReadOnly {
-		if holder, err = j.engine.holder.get(); err != nil {
-			return nil, j.engine.explain(ctx, err)
-		}
+	holder, err := j.engine.holding()
+	if err != nil {
+		return nil, err
 	}
 	err = j.engine.write(ctx, func(t *transaction) error {
 		c = nil
-		if holder != "" {
-			if err := j.freeEnded(t, holder); err != nil {
-				return err
-			}
+		if err := j.freeEnded(t, holder); err != nil {
+			return err
 		}
 		return t.query(func(r *sql.Rows) error {
 			c = &Claim{}
@@ -74,8 +126,8 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 			c.Key = decode(c.Key)
 			return errors.Join(err, json.Unmarshal([]byte(decode(values)), &c.Values))
 		}, j.text(`
-			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND lease_end <= {now} ORDER BY place LIMIT 1 {skip}),
-			free AS (SELECT key, place FROM {units} WHERE state = 'waiting' AND not_before <= {now} ORDER BY place LIMIT 1 {skip}),
+			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND place >= 0 AND lease_end <= {now} ORDER BY place LIMIT 1 {skip}),
+			free AS (SELECT key, place FROM {units} WHERE state = 'waiting' AND place >= 0 AND not_before <= {now} ORDER BY place LIMIT 1 {skip}),
 			picked AS (SELECT key AS picked_key FROM (SELECT * FROM late UNION ALL SELECT * FROM free) AS candidates ORDER BY place LIMIT 1)
 			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $2, holder = $3, lease_end = {now} + $4, changed = {now}
 			FROM picked WHERE key = picked_key
@@ -85,8 +137,11 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 	return c, err
 }
 
-// freeEnded ends the leases of processes that have ended.
+// freeEnded ends the leases of processes that have ended, of which SQLite tells.
 func (j *Job) freeEnded(t *transaction, mine string) error {
+	if !j.engine.isSQLite() {
+		return nil
+	}
 	var others []string
 	err := t.query(func(r *sql.Rows) error {
 		var id string
@@ -209,7 +264,7 @@ func (j *Job) Retry(ctx context.Context, done []string) (n int64, err error) {
 		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END,
 		records = CASE state WHEN 'failed' THEN records ELSE 0 END WHERE `)
 	err = j.engine.write(ctx, func(t *transaction) error {
-		if n, err = t.exec(j.text(again+`state = 'failed' OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3 OR reason LIKE $4)`),
+		if n, err = t.exec(again+j.text(`place >= 0 AND (state = 'failed' OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3 OR reason LIKE $4))`),
 			j.engine.now(), mostAnew, anewEvery.Milliseconds(), NotOver+"%"); err != nil {
 			return err
 		}
@@ -238,20 +293,21 @@ func (j *Job) Counts(ctx context.Context) (Counts, error) {
 	}
 	err = j.engine.read(ctx, func(r *sql.Rows) error {
 		var state State
-		var n, pages, records, now int64
+		var n, aside, pages, records, now int64
 		var from sql.NullInt64
-		if err := r.Scan(&state, &n, &pages, &records, &from, &now); err != nil {
+		if err := r.Scan(&state, &n, &aside, &pages, &records, &from, &now); err != nil {
 			return err
 		}
-		c.Units[state] = n
+		c.Units[state] = n - aside
+		c.Aside += aside
 		c.Pages += pages
 		c.Records += records
 		if from.Valid {
 			c.Earlier = j.engine.here().Add(time.Duration(from.Int64-now) * time.Millisecond)
 		}
 		return nil
-	}, j.text(`SELECT state, count(*), CAST(sum(pages) AS BIGINT), CAST(sum(records) AS BIGINT),
-		min(CASE WHEN state = 'waiting' AND not_before > 0 THEN not_before END), {now} FROM {units} GROUP BY state`), j.engine.now())
+	}, j.text(`SELECT state, count(*), count(CASE WHEN place < 0 THEN 1 END), CAST(sum(pages) AS BIGINT), CAST(sum(records) AS BIGINT),
+		min(CASE WHEN state = 'waiting' AND place >= 0 AND not_before > 0 THEN not_before END), {now} FROM {units} GROUP BY state`), j.engine.now())
 	return c, err
 }
 
@@ -268,7 +324,7 @@ func (j *Job) Problems(ctx context.Context, n int) (list []Problem, err error) {
 		p.Unit, p.Reason, p.At = decode(p.Unit), decode(p.Reason), time.UnixMilli(at)
 		list = append(list, p)
 		return err
-	}, j.text("SELECT key, state, reason, pages, changed FROM {units} WHERE state IN ('failed', 'incomplete') ORDER BY place LIMIT $1"), n)
+	}, j.text("SELECT key, state, reason, pages, changed FROM {units} WHERE place >= 0 AND state IN ('failed', 'incomplete') ORDER BY place LIMIT $1"), n)
 	return list, err
 }
 

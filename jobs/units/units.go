@@ -97,6 +97,17 @@ func itemOf(key string) (item, since string) {
 	return "", key
 }
 
+// About returns what a job names of the key of a unit: with since the item alone.
+func About(job *jobfile.Job) func(key string) string {
+	return func(key string) string {
+		if job.Since == nil {
+			return key
+		}
+		item, _ := itemOf(key)
+		return item
+	}
+}
+
 // greatestOf returns, for each item of a job, the greatest value of the column of since less the lag. A time after now
 // is wrong, and would hide what comes.
 func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) (map[string]string, error) {
