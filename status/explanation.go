@@ -182,6 +182,8 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 			line("expected", "not known")
 		case e.Shared:
 			line("expected", "%s at the earliest: other processes use the limit, too", when(e.Expected, now))
+		case e.Why != "" && e.CanTry:
+			line("expected", "%s, if the site accepts a request then", when(e.Expected, now))
 		default:
 			line("expected", "%s", when(e.Expected, now))
 		}

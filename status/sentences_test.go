@@ -255,6 +255,13 @@ place           1
 expected        12:01:00 UTC (in 1 min 00 s) at the earliest: other processes use the limit, too
 would change    raise the limit "9 per 1h"
 `},
+		{Explanation{Site: "a.test", Limit: "a.test", Place: 1, Why: "the site refuses everything", CanTry: true, Until: noon.Add(time.Minute), Expected: noon.Add(time.Minute)}, `
+now             0 requests wait, 0 in flight
+blocked by      "a.test" pauses (the site refuses everything), until 12:01:00 UTC (in 1 min 00 s)
+place           1
+expected        12:01:00 UTC (in 1 min 00 s), if the site accepts a request then
+would change    the pause (the site refuses everything) ends at 12:01:00 UTC (in 1 min 00 s); "abide try a.test" sends one at once
+`},
 		{Explanation{Limit: "x\x1b[2J\ny", Place: 1}, `
 now             0 requests wait, 0 in flight
 blocked by      all of "x\x1b[2J\ny" is in use until another is done

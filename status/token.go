@@ -174,6 +174,7 @@ type Announced struct {
 	Foreign   float64   `json:"foreign"`                     // the share that others use of it, 0 to 1
 	AtRandom  float64   `json:"refused_at_random,omitempty"` // the share of requests that the site refuses whatever the rate is
 	SoFar     bool      `json:"so_far,omitempty"`            // of a limit that was found, or a window that was measured: it is a first estimate
+	Blocked   bool      `json:"blocked,omitempty"`           // of a limit that was found: the site refused everything for a while, so no higher rate is tried
 	Before    bool      `json:"known_from_before,omitempty"` // it was learned before the start, and no request has asked for it since
 }
 

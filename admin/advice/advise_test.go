@@ -106,14 +106,14 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a limit of tokens is busy": {
 			"limit",
 			[]func(*Facts){blocked(site, "900 requests per 15m by token", .92), limits(perToken(0)...), pool(site, three), waiting(site, 3600, 25*time.Minute)},
-			[]string{"has held requests for 92 % of the time, 55 min 12 s of 1 h 00 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:10:00 instead of 12:25:00 UTC"},
+			[]string{"has held requests for 55 min 12 s of the last hour", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:10:00 instead of 12:25:00 UTC"},
 		},
 		"a daily quota of the site is spent": {
 			status.OwnAnswers,
 			[]func(*Facts){failed(site, "wait", 20), lately(site, "wait"), used(site, "a", 3, 80, 0, 0, 0), announced(status.Announced{Site: site, Title: "60 requests", Limit: 60, Remaining: 0, Reset: noon.Add(3*time.Hour + 2*time.Second)})},
 			[]string{"most waited for 60 requests", "No wait is long enough: it has more from 15:00:02 UTC on; until then, send fewer requests in all"},
 		},
-		"the store is slower than the limit":              {"limit", []func(*Facts){blocked(site, "store", .5), blocked(site, second.Limit, .05), limits(second), used(site, "a", 3, 1800, 0, 0, 0)}, []string{"the time in which abide stores its counts has held requests for 50 % of the time", "Look at the disk"}},
+		"the store is slower than the limit":              {"limit", []func(*Facts){blocked(site, "store", .5), blocked(site, second.Limit, .05), limits(second), used(site, "a", 3, 1800, 0, 0, 0)}, []string{"the time in which abide stores its counts has held requests for 30 min 00 s of the last hour", "Look at the disk"}},
 		"the limit is reached although the store is slow": {"limit", []func(*Facts){blocked(site, "store", .5), blocked(site, second.Limit, .05), limits(second), used(site, "a", 3, 3500, 0, 0, 0)}, nil},
 		"another limit holds for longer than the store":   {"limit", []func(*Facts){blocked(site, "store", .2), blocked(site, "paused by the operator", .3), used(site, "a", 3, 1800, 0, 0, 0)}, nil},
 		"a limit of tokens is busy for a moment":          {"limit", []func(*Facts){blocked(site, "900 requests per 15m by token", .05), limits(perToken(0)...), pool(site, three)}, nil},
@@ -171,7 +171,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]string{`the limit "5 per 1s", which the site announces,`, "would raise 15/s to 20/s"},
 		},
 		"an announced limit whose window is not known is busy": {"limit", []func(*Facts){blocked(site, "5 requests", .5), pool(site, three, unknown)}, []string{"One more token in the pool x would give 33 % more"}},
-		"an announced limit without tokens is busy":            {"limit", []func(*Facts){blocked(site, "5 per 1s", .5), announced(five)}, []string{"It is the site's own"}},
+		"an announced limit without tokens is busy":            {"limit", []func(*Facts){blocked(site, "5 per 1s", .5), announced(five)}, []string{"The limit is the site's own"}},
 		"a limit of concurrency is busy":                       {"limit", []func(*Facts){blocked(site, "4 at once", .5), limits(status.Limit{Site: site, Limit: "4 at once", Amount: 4, Unit: "requests"})}, []string{"More than 4 at once"}},
 		"an adaptive limit is busy":                            {"limit", []func(*Facts){blocked(site, "adaptive", .5), limits(status.Limit{Site: site, Limit: "adaptive", Rate: 2.5})}, []string{"2.5/s now"}},
 		"a hidden limit is found": {
@@ -179,12 +179,12 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]func(*Facts){blocked(site, status.HiddenTitle, .5), announced(hiddenLimit)},
 			[]string{"about 20 in 1s, not announced, has held", "accepts about 20 in 1s, and does not say so"},
 		},
-		"the site refused":                    {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"refused 9 % of all attempts, 1 in 1 h 00 min. They were sent again. Requests were held for 50 % of the time because of that."}},
-		"a share below a percent is not none": {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 1000, 3, 0, 0)}, []string{"refused less than 1 % of all attempts, 3 in 1 h 00 min."}},
+		"the site refused":                    {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"refused 9 % of all attempts, 1 of 11. They were sent again. Requests were held for 30 min 00 s of the last hour because of that."}},
+		"a share below a percent is not none": {"refusals", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 1000, 3, 0, 0)}, []string{"refused less than 1 % of all attempts, 3 of 1003."}},
 		"all that follows from refusals is one": {
 			"refusals",
 			[]func(*Facts){blocked(site, "cooldown", .4), blocked(site, "retry", .5), blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 70, 30, 0, 0), announced(hiddenLimit)},
-			[]string{"refused 30 % of all attempts, 30 in 1 h 00 min. They were sent again. Requests were held for 60 % of the time because of that.", "accepts about 20 in 1s, and does not say so"},
+			[]string{"refused 30 % of all attempts, 30 of 100. They were sent again. Requests were held for 36 min 00 s of the last hour because of that.", "accepts about 20 in 1s, and does not say so"},
 		},
 		"refusals have no other advice": {"limit", []func(*Facts){blocked(site, "cooldown", .4), blocked(site, "retry", .5), blocked(site, status.HiddenTitle, .6), used(site, "a", 3, 70, 30, 0, 0), announced(hiddenLimit)}, nil},
 		"refusals are at random": {
@@ -201,11 +201,11 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"refusals until tomorrow":          {"refusals", []func(*Facts){used(site, "a", 3, 70, 30, 0, 0), cooling, announced(hiddenLimit)}, []string{`Now no request goes, because of a pause: Retry-After: 429, "Five a day".`, "It is asked again at 2026-"}},
 		"abide answers little itself":      {"own-answers", []func(*Facts){used(site, "a", 3, 2000, 0, 0, 0), failed(site, "wait", 3), failed(site, "503", 30)}, nil},
 		"a dead backend is named once":     {"limit", []func(*Facts){blocked(site, "backend", .5), func(f *Facts) { f.Broken = []status.Breaker{{Site: site, Backend: "b", State: "open"}} }}, nil},
-		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after refusals or failures has held requests for 50 %"}},
+		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after refusals or failures has held requests for 30 min 00 s of the last hour"}},
 		"backends failed":                  {"limit", []func(*Facts){blocked(site, "backend", .5)}, nil},
 		"the operator has paused the site": {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
 
-		"a site was out of order":            {"limit", []func(*Facts){blocked(site, "outage", .5)}, []string{site + ": an outage or a ban that is over has held requests for 50 % of the time, 30 min 00 s of 1 h 00 min", "Look at the site"}},
+		"a site was out of order":            {"limit", []func(*Facts){blocked(site, "outage", .5)}, []string{site + ": an outage or a ban that is over has held requests for 30 min 00 s of the last hour", "Look at the site"}},
 		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, second.Limit, .5), limits(second), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},
 		"a limit is above the announced one": {"limit-below-announced", []func(*Facts){blocked(site, "9 requests per 1s", .5), limits(status.Limit{Site: site, Limit: "9 requests per 1s", Amount: 9, Unit: "requests", Window: 1}), announced(five)}, nil},
 		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, second.Limit, .001), limits(second), announced(five)}, nil},
@@ -216,7 +216,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"there is one client alone":           {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500)}, nil},
 		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
 
-		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 1 h 00 min", "write the limit under sites"}},
+		"a site refuses much":              {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 of 100", "write the limit under sites"}},
 		"a site with a limit refuses much": {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(second)}, []string{"lower the limits"}},
 		"a site refuses little":            {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
 		"a token is not accepted": {"denied-token", []func(*Facts){pool(site, three), func(f *Facts) {

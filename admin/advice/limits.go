@@ -28,7 +28,7 @@ func busyLimits(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Site: b.Site, Weight: share, Change: change,
-			Text: fmt.Sprintf("%s: %s has held requests for %s of the time, %s of %s.", b.Site, what, percent(share), status.Long(min(b.Busy, f.elapsed())), status.Long(f.elapsed())),
+			Text: fmt.Sprintf("%s: %s has held requests for %s of the last hour.", b.Site, what, status.Long(min(b.Busy, f.elapsed()))),
 		})
 	}
 	return list
@@ -85,11 +85,10 @@ func Raise(f Facts, site, name string) string {
 	if found := f.hidden(site, name); pause || len(found) > 0 {
 		return f.changeHidden(site, found)
 	}
-	announced := f.announced(site, name)
-	if len(announced) == 0 || announced[0].Limit <= 0 || announced[0].Window <= 0 || f.usable(f.Pools[site]) == 0 {
-		return ""
+	if announced := f.announced(site, name); len(announced) > 0 {
+		return f.changeAnnounced(site, announced)
 	}
-	return f.changeAnnounced(site, announced)
+	return ""
 }
 
 func (f *Facts) moreTokens(site string) string {
@@ -155,6 +154,8 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 		return site + " refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."
 	case found == "":
 		return fmt.Sprintf("%s refused requests, and no limit is known that explains it: more requests will tell whether it has one, or refuses some at random.", site)
+	case limits[0].Blocked:
+		return fmt.Sprintf("%s refused everything for a while after too many requests: abide keeps to %s since then, and tries no higher rate, because the site may refuse everything again.", site, found+of) + write
 	case limits[0].SoFar:
 		return fmt.Sprintf("%s accepts %s: it may accept more, or refuse some requests at random.", site, found+of) + write
 	case f.usable(f.Pools[site]) == 0:
@@ -167,7 +168,7 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	n := f.usable(f.Pools[site])
 	if n == 0 {
-		return "It is the site's own: fewer requests, or an account of which the site allows more, would help."
+		return "The limit is the site's own: fewer requests, or an account of which the site allows more, would help."
 	}
 	announced := limits[0]
 	if announced.Limit <= 0 || announced.Window <= 0 {

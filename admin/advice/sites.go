@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -37,10 +38,10 @@ func outages(f *Facts) (list []status.Advice) {
 
 // refusals are sites that refuse many requests, or hold requests for long because they have refused some.
 func refusals(f *Facts) (list []status.Advice) {
-	held := map[string]float64{} // :: site → the part of the time
+	held, longest := map[string]float64{}, map[string]time.Duration{} // :: site → the part of the time, and the time
 	for _, b := range f.History.Blocked {
 		if f.followsRefusals(b) {
-			held[b.Site] = max(held[b.Site], f.share(b))
+			held[b.Site], longest[b.Site] = max(held[b.Site], f.share(b)), max(longest[b.Site], b.Busy)
 		}
 	}
 	for site, s := range f.usage {
@@ -48,9 +49,9 @@ func refusals(f *Facts) (list []status.Advice) {
 		if (s.Refusals < fewestRefusals || share < refusedShare) && held[site] < busyShare || site == store.Others {
 			continue
 		}
-		text := fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.Refusals, status.Long(f.elapsed()))
+		text := fmt.Sprintf("%s refused %s of all attempts, %d of %d. They were sent again.", site, percent(share), s.Refusals, s.Requests+s.Refusals)
 		if held[site] >= busyShare {
-			text += fmt.Sprintf(" Requests were held for %s of the time because of that.", percent(held[site]))
+			text += fmt.Sprintf(" Requests were held for %s of the last hour because of that.", status.Long(min(longest[site], f.elapsed())))
 		}
 		pause, change := f.cooldown(site)
 		if pause != "" {

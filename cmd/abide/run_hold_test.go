@@ -190,6 +190,11 @@ func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
+	s.banned = true // a limit was found by that
+	want += "faster  more requests would tell\n"
+	if got := written(s); got != want {
+		t.Errorf("it is\n%swant\n%s", got, want)
+	}
 }
 
 func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {

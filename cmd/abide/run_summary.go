@@ -43,6 +43,7 @@ type summary struct {
 	rejected int64                     // number of TLS handshakes in which a program refused abide's certificate
 	raise    string                    // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
+	banned   bool                 // that limit was found as its site refused everything for a while
 	denied   []status.DeniedToken // of the pools of these sites, also those that an earlier process has put away
 	failures status.Failures
 	broken   []status.Breaker // sites that are left alone, or fail each request
@@ -139,6 +140,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold && h.Total < took/2 || ofBrowser(h.Site) })
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
+		s.banned = slices.ContainsFunc(a.proxy.Learned(), func(l status.Announced) bool { return l.Blocked && l.Site == s.held[0].Site })
 	}
 	return s
 }
@@ -333,7 +335,7 @@ func named[T any](all []T, most int, text func(T) string) []string {
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
-	if len(s.held) == 0 || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) || s.pause(s.held[0]) != nil {
+	if len(s.held) == 0 || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) && !s.banned || s.pause(s.held[0]) != nil {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

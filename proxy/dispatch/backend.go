@@ -209,7 +209,7 @@ func (s *siteBreakers) update(x *Request, pass backends.Pass, how backends.Healt
 	began, ended, was := false, time.Duration(0), s.Status(of, now)
 	if how != backends.Unknown {
 		n, _ := s.Streak(of, now)
-		began, ended = s.Answered(of, failure, blocked || unreached || code == http.StatusForbidden && n+1 >= manyForbidden, now)
+		began, ended = s.Answered(of, failure, blocked || unreached || code == http.StatusForbidden && n+1 >= manyForbidden, x.sent, now)
 	}
 	until, opened, lasted := s.Leave(of, rule, pass, how, cause, answered, now)
 	lasted = max(lasted, ended)

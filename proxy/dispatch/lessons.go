@@ -41,7 +41,7 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	}
 	t.to.addHealth(how, err, took, x.answered)
 	known := x.subject.Known
-	blocked := known != nil && known.Blocks()
+	blocked := v.why == refusesAll || known != nil && known.Blocks()
 	answered := known != nil && known.Answered() && (!x.grouped() || upstream.KindOf(err) != upstream.Resolve) // another host of the group may have
 	broken := s.breakers.update(x, t.pass, how, status, err, answered, blocked, v.refused && !blocked, x.answered)
 	t.pass = backends.Pass{}

@@ -36,9 +36,21 @@ func (b *blocking) in(v *clock.Virtual) Answering {
 }
 
 // fetch fetches paths one after the other, and returns the statuses that the client sees.
-func fetch(t *testing.T, v *clock.Virtual, d *Dispatcher, site Answering, paths []string) (seen []int) {
+func fetch(t *testing.T, v *clock.Virtual, d *Dispatcher, site Answering, paths []string) []int {
 	t.Helper()
-	var next func()
+	seen := fetching(t, v, d, site, paths)
+	for v.Step() {
+	}
+	return *seen
+}
+
+// fetching begins to fetch paths one after the other, and returns the statuses that the client sees.
+func fetching(t *testing.T, v *clock.Virtual, d *Dispatcher, site Answering, paths []string) *[]int {
+	t.Helper()
+	var (
+		next func()
+		seen []int
+	)
 	next = func() {
 		if len(seen) == len(paths) {
 			return
@@ -62,9 +74,40 @@ func fetch(t *testing.T, v *clock.Virtual, d *Dispatcher, site Answering, paths 
 		})
 	}
 	next()
-	for v.Step() {
+	return &seen
+}
+
+// banning is a site that refuses everything for a minute after each 40 requests.
+func banning(v *clock.Virtual) Answering {
+	n, until := 0, time.Time{}
+	return func(r *http.Request, answer func(*http.Response, error)) {
+		status, now := http.StatusForbidden, v.Now()
+		if now.After(until) {
+			if n++; n%40 == 0 {
+				until = now.Add(time.Minute)
+			} else {
+				status = http.StatusOK
+			}
+		}
+		v.AfterFunc(50*time.Millisecond, func() {
+			answer(&http.Response{StatusCode: status, Header: http.Header{}, Request: r, Body: http.NoBody}, nil)
+		})
 	}
-	return seen
+}
+
+func TestEachBanIsAnOutage(t *testing.T) {
+	for _, clients := range []int{1, 8} {
+		v := clock.NewVirtual(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC))
+		d, site, began := virtual(t, v, "queue: {wait: 24h}\n"), banning(v), v.Now()
+		for range clients - 1 {
+			fetching(t, v, d, site, pagesOf(100/clients))
+		}
+		fetch(t, v, d, site, pagesOf(100/clients))
+		o := d.activity.Summary().Outages["pages.test"]
+		if took := v.Now().Sub(began); o.Times != 2 || o.Lasted < 2*time.Minute || o.Lasted > took {
+			t.Errorf("%d clients: %+v in %v", clients, o, took)
+		}
+	}
 }
 
 // pagesOf are paths of some pages.

@@ -292,7 +292,7 @@ func (l *LimitStatus) read(now time.Time, m limit.Meter) bool {
 	case *ledger.HiddenRate:
 		found := m.Found(now)
 		l.State, l.Remaining, l.Window, l.AtRandom = status.Hidden, found.Left, found.Window.Seconds(), found.AtRandom
-		l.SoFar = found.SoFar && found.Limit > 0
+		l.SoFar, l.Blocked = found.SoFar && found.Limit > 0, found.Blocked
 		if found.Limit > 0 {
 			l.Limit = found.Limit
 		}

@@ -197,6 +197,7 @@ type Found struct {
 	Window   time.Duration // 0: the limit is of requests in flight
 	Left     int64         // -1: not known
 	SoFar    bool          // no rate has held, a higher one is searched, or none is tried after a block; of requests in flight: one more was never refused
+	Blocked  bool          // the rate was set after the server had refused everything for a while, so none above it is tried
 	AtRandom float64       // share of the requests that are refused whatever the rate is; 0: none
 }
 
@@ -205,8 +206,8 @@ type Found struct {
 // requests in flight lets fewer go than it, or up to twice as many: then that is told.
 func (p *HiddenRate) Found(now time.Time) Found {
 	p.at(now)
-	f := Found{Left: -1, AtRandom: p.noise.share}
 	rate := p.search.rate
+	f := Found{Left: -1, AtRandom: p.noise.share, Blocked: rate > 0 && p.search.fails == mostFails}
 	if f.SoFar = rate > 0 && (p.search.good == 0 || p.search.searches() || p.search.fails == mostFails); f.SoFar && p.search.good > 0 {
 		rate = p.search.good
 	}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"math"
 	"testing"
 )
 
@@ -85,6 +86,9 @@ func TestALedgerRunsAtTheRateOfABucket(t *testing.T) {
 				all := o.limit + o.rate*s.length
 				if can := float64(flying) / (slow/2 + 0.03); float64(r.served) < 0.98*all && can > 1.5*o.rate {
 					t.Errorf("%s: %.1f%% used; %+v rate %v of %v", name, 100*float64(r.served)/all, l.Status(seconds(s.length)), l.allowance.refill.rate, o.rate)
+				}
+				if fills, window := o.limit/o.rate, l.Status(seconds(s.length)).Window.Seconds(); l.allowance.refillsContinuously() && math.Abs(window-fills) > fills/10 {
+					t.Errorf("%s: it is said to fill in %.1f s, it does in %.1f", name, window, fills)
 				}
 				if r.foreign > 0 {
 					t.Errorf("%s: foreign %d", name, r.foreign)

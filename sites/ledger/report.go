@@ -131,7 +131,7 @@ func (a *allowance) adoptWindow(v, reset int64, left float64) {
 type Status struct {
 	Limit, Remaining int64         // -1: not known
 	Reset            time.Time     // zero: not known
-	Window           time.Duration // 0: not known
+	Window           time.Duration // in which all units come back, at once or one after another; 0: not known
 	State            string        // "unknown", "probing", "open" or "spent"
 	SoFar            bool          // Window is a first estimate: not two windows in a row began whole after that time
 	Own, Foreign     int64         // units recently used by this process, and by other clients
@@ -152,6 +152,9 @@ func (l *Ledger) Status(now time.Time) Status {
 	}
 	if a.limit > 0 {
 		s.Limit = whole(a.limit)
+		if a.refillsContinuously() {
+			s.Window = time.Duration(a.limit / a.refill.rate * float64(second))
+		}
 	}
 	switch level := l.remaining(v); {
 	case l.options.Unit == learn.Concurrent && a.limit > 0:

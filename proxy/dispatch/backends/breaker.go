@@ -242,9 +242,9 @@ func (s *Breakers) All(now time.Time) []status.Breaker {
 	return list
 }
 
-// Answered notes an answer by the cause of its failure, "" for a sign of life. certain: it is an outage
-// already. began tells that an outage begins with it. An outage that it ends had lasted for ended; 0: none ends.
-func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (began bool, ended time.Duration) {
+// Answered notes an answer by the cause of its failure, "" for a sign of life. A sign of life counts if the request was
+// sent after the first failure. certain: it is an outage already. began tells that an outage begins with it. An outage that it ends had lasted for ended; 0: none ends.
+func (s *Breakers) Answered(of Key, cause string, certain bool, sent, now time.Time) (began bool, ended time.Duration) {
 	b := s.load(of)
 	if b == nil && cause != "" {
 		b = s.make(of)
@@ -255,6 +255,9 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, now time.Time) (
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.streak
+	if cause == "" && before.cause != "" && sent.Before(before.since) {
+		return false, 0
+	}
 	b.streak = before.add(cause, certain, now)
 	if before.outage && cause == "" {
 		ended = now.Sub(before.since)

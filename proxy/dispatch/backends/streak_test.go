@@ -13,7 +13,7 @@ func TestASiteThatAnswersAlikeForTenSecondsFails(t *testing.T) {
 	start, of := time.Unix(1_700_000_000, 0), Key{Site: "a"}
 	for _, c := range []struct {
 		name    string
-		answers string // of a second each: "." works, any other is a failure
+		answers string // of a second each: "." works, "," works and was sent before the start, any other is a failure
 		certain bool
 		failing bool
 	}{
@@ -21,6 +21,7 @@ func TestASiteThatAnswersAlikeForTenSecondsFails(t *testing.T) {
 		{"many at once", "xxxxxxxxx", false, false},
 		{"few for long", "x     x     x      x", false, false},
 		{"one that works between", "x  x  x . x x", false, false},
+		{"one from before that works between", "x  x  x , x x", false, true},
 		{"two kinds", "x  x  y  x  y x", false, false},
 		{"another kind, for long", "x  x  y  y  y   y    y", false, true},
 		{"a block that was verified", "x", true, true},
@@ -32,7 +33,11 @@ func TestASiteThatAnswersAlikeForTenSecondsFails(t *testing.T) {
 			if kind == ' ' {
 				continue
 			}
-			first, ended := s.Answered(of, map[rune]string{'x': "x", 'y': "y"}[kind], c.certain, now)
+			sent := now
+			if kind == ',' {
+				sent = start.Add(-time.Second)
+			}
+			first, ended := s.Answered(of, map[rune]string{'x': "x", 'y': "y"}[kind], c.certain, sent, now)
 			if first {
 				began++
 			}
@@ -46,7 +51,7 @@ func TestASiteThatAnswersAlikeForTenSecondsFails(t *testing.T) {
 		if b := s.Status(of, now.Add(streakLasts)); b.State != "" {
 			t.Errorf("%s: long after: %+v", c.name, b)
 		}
-		if _, ended := s.Answered(of, "", false, now.Add(time.Minute)); (ended > 0) != c.failing || s.Failing(of, now) {
+		if _, ended := s.Answered(of, "", false, now.Add(time.Minute), now.Add(time.Minute)); (ended > 0) != c.failing || s.Failing(of, now) {
 			t.Errorf("%s: after a success: %v %v", c.name, ended, s.All(now))
 		}
 	}
@@ -66,7 +71,7 @@ func TestWhatFailsAtRandomDoesNotFailAllRequests(t *testing.T) {
 				if fails {
 					cause = "it answers 403 to all requests"
 				}
-				began, _ = s.Answered(of, cause, fails && chance.Float64() < .2, now)
+				began, _ = s.Answered(of, cause, fails && chance.Float64() < .2, now, now)
 				return began
 			}
 			answer(true)
@@ -92,7 +97,7 @@ func TestWhatFailsAtRandomDoesNotFailAllRequests(t *testing.T) {
 func TestFailingSitesAreBounded(t *testing.T) {
 	s := NewBreakers()
 	for i := range 2 * mostBreakers {
-		s.Answered(Key{Site: fmt.Sprint(i)}, "it failed", false, time.Unix(0, 0))
+		s.Answered(Key{Site: fmt.Sprint(i)}, "it failed", false, time.Unix(0, 0), time.Unix(0, 0))
 	}
 	if n := s.Len(); n > mostBreakers {
 		t.Errorf("%d are remembered", n)
