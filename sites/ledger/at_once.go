@@ -32,7 +32,10 @@ type atOnce struct {
 }
 
 // flying is a request in flight.
-type flying struct{ at, level int64 }
+type flying struct {
+	at, level int64
+	sooner    bool // after the request before than the rate lets requests follow
+}
 
 const (
 	firstTry     = 32      // successes before one more is tried for the first time
@@ -45,8 +48,8 @@ const (
 )
 
 // take notes a request.
-func (a *atOnce) take(v int64) {
-	a.flying = append(a.flying, flying{v, int64(len(a.flying)) + 1})
+func (a *atOnce) take(v int64, sooner bool) {
+	a.flying = append(a.flying, flying{v, int64(len(a.flying)) + 1, sooner})
 	a.sent = v
 }
 
@@ -58,14 +61,13 @@ func (a *atOnce) next() int64 {
 	return a.sent + int64(spacingShare*float64(a.latency)/float64(a.limit))
 }
 
-// end removes a request, and returns the number in flight with it when it was sent; 0 if it is
-// unknown.
-func (a *atOnce) end(at int64) (level int64) {
-	level = a.level(at)
+// end removes a request, and returns it.
+func (a *atOnce) end(at int64) flying {
+	f := a.of(at)
 	if i := max(a.index(at), 0); i < len(a.flying) { // none if the clock went back: then the first
 		a.flying = slices.Delete(a.flying, i, i+1)
 	}
-	return level
+	return f
 }
 
 // index returns the place of a request among those in flight, or -1.
@@ -73,12 +75,12 @@ func (a *atOnce) index(at int64) int {
 	return slices.IndexFunc(a.flying, func(f flying) bool { return f.at == at })
 }
 
-// level returns the number of requests that were in flight with one that still is.
-func (a *atOnce) level(at int64) int64 {
+// of returns the request that was sent at a time; the zero value if it is unknown.
+func (a *atOnce) of(at int64) flying {
 	if i := a.index(at); i >= 0 {
-		return a.flying[i].level
+		return a.flying[i]
 	}
-	return 0
+	return flying{}
 }
 
 // suspects reports whether a refusal may be due to the requests in flight: never before were

@@ -25,7 +25,7 @@ func TestWhatIsFoundOfAHiddenLimit(t *testing.T) {
 		{"one in 3 s", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./3, 1./3, 1./3 }, Found{Limit: 20, Window: time.Minute, Left: -1}},
 		{"one in 5 minutes", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./300, 1./300, 1./300 }, Found{Limit: 12, Window: time.Hour, Left: -1}},
 		{"one in 3 hours", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./10800, 1./10800, 1./10800 }, Found{Limit: 1, Window: time.Hour, Left: -1}},
-		{"in flight", func(p *HiddenRate) { p.atOnce.limit, p.atOnce.fails = 5, 1; p.atOnce.take(1) }, Found{Limit: 5, Window: 0, Left: 4}},
+		{"in flight", func(p *HiddenRate) { p.atOnce.limit, p.atOnce.fails = 5, 1; p.atOnce.take(1, false) }, Found{Limit: 5, Window: 0, Left: 4}},
 		{"in flight at one refusal, as of a quota that is spent", func(p *HiddenRate) { p.atOnce.limit = 2 }, Found{Limit: 2, Window: 0, Left: 2, SoFar: true}},
 		{"more than so many in flight come to", func(p *HiddenRate) {
 			p.search.rate, p.search.good, p.search.total, p.atOnce.limit, p.atOnce.latency = 28, 14, 400, 5, second*3/10

@@ -94,6 +94,7 @@ type Refusal struct {
 // the refused request, which pauses alone.
 func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bool) {
 	v, sent := p.at(now), p.clock.On(r.Sent)
+	flight := p.atOnce.of(sent)
 	p.search.pooled = r.Pooled
 	p.answered(sent)
 	var until int64
@@ -104,7 +105,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	}
 	// The time that the site names is not that of the known window: another limit refuses, which says nothing of this one.
 	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.length)
-	slow := p.slow() && !p.stop.active && !other
+	slow := p.slow() && !flight.sooner && !p.stop.active && !other
 	open := max(p.atOnce.index(sent)-slices.IndexFunc(p.atOnce.flying, func(f flying) bool { return f.at > min(p.noise.head, sent-1) }), 0)
 	excused, certain := p.noise.refused(sent, slow, p.pass(sent, true), open)
 	against := p.noise.against && p.noise.row == 1
@@ -121,7 +122,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		p.before = flow{rate: flying / secondsOf(v-sent), flying: flying, accepted: p.search.total}
 	}
 	first := p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
-	level := p.atOnce.level(sent)
+	level := flight.level
 	if level == 0 || sent-p.made < unknownFlights {
 		level = max(level, r.Level) // others are in flight that did not take from this meter
 	}
@@ -133,7 +134,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		return p.clock.Time(now, v+firstPause), true // the next request tells whether that was a limit
 	}
 	switch {
-	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
+	case r.Concurrency && level > 0, flight.level > 0 && p.atOnce.suspects(level):
 		p.atOnce.refused(level)
 		if level > int64(len(p.atOnce.flying)) {
 			until = max(until, v+firstPause) // the meter does not know the others, and so not when they end
@@ -153,7 +154,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		} else if !r.Failure && p.atOnce.limit > 0 && level > 0 && level <= p.atOnce.highest {
 			p.atOnce.ruled, p.atOnce.limit = true, 0
 		}
-		p.tooFast(v, sent, until, &r)
+		p.tooFast(v, sent, until, flight.sooner, &r)
 	}
 	if against {
 		p.stop.until = min(p.stop.until, v+max(p.search.gap(1), leastPause)) // the next request tells more
@@ -163,7 +164,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 }
 
 // tooFast takes a refusal because of the requests sent.
-func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
+func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 	named := !r.Block && until-v >= shortestNamed
 	again := p.stop.active
 	p.stop.single = !again
@@ -192,7 +193,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, r *Refusal) {
 			p.stop.pause = min(p.stop.pause, max((v-p.stop.since)/downPart, firstPause), downPause) // a failure has no usual length
 		}
 	default:
-		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down = v, firstPause, false, true, false, 0
+		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down, p.stop.sooner = v, firstPause, false, true, false, 0, sooner
 		if p.search.rate > 0 {
 			p.stop.pause = p.search.pause(sent)
 			if p.hurries || !p.noise.limited && p.noise.odds > 0 {
@@ -273,7 +274,7 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	if len(p.sharing.others) == 0 && len(p.atOnce.flying) == 0 && !p.stop.active && p.failing == 0 {
 		p.search.idle += idleTime(max(p.nextAt, p.lastUsed), v)
 	}
-	p.atOnce.take(v)
+	p.atOnce.take(v, v < p.lastSent+p.search.gap(1)-p.search.late())
 	p.lastUsed, p.lastSent = v, v
 	switch {
 	case p.windowed:
@@ -351,7 +352,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	}
 	p.lastUsed = v
 	at := p.clock.On(taken)
-	level := p.atOnce.end(at)
+	flight := p.atOnce.end(at)
 	if at == p.stop.probeSent {
 		p.stop.probeSent = 0
 	}
@@ -365,7 +366,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	p.answered(at)
 	against := p.doubt(now, at)
 	p.hurries = p.tooSlow(v)
-	p.atOnce.succeeded(level, v-at)
+	p.atOnce.succeeded(flight.level, v-at)
 	switch {
 	case at < p.stop.rateSince && (p.stop.active || p.search.rate == 0):
 		p.succeededBefore(v)

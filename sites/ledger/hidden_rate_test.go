@@ -148,3 +148,34 @@ func TestAServerThatMayHaveFailedIsAskedSoonAfterItIsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalOfAnEarlyRequestSaysNothingOfTheRate: where the search has cost too much time, requests go at once. One that
+// is refused then went sooner than at the rate, which stays.
+func TestARefusalOfAnEarlyRequestSaysNothingOfTheRate(t *testing.T) {
+	for name, c := range map[string]struct {
+		hurries bool
+		second  float64
+		stays   bool
+	}{
+		"at the rate":      {false, 0.5, false},
+		"at once":          {true, 0.02, true},
+		"at once, but not": {true, 0.5, false},
+	} {
+		p := NewHiddenRate(History{})
+		p.at(seconds(0))
+		p.search.set(p.at(seconds(0.001)), 2)
+		p.search.good, p.search.cycle, p.hurries, p.noise.limited = 2, second, c.hurries, true
+		p.Take(seconds(1), 1)
+		p.Done(seconds(1.01), seconds(1), 1, limit.Success)
+		p.hurries = c.hurries
+		p.Take(seconds(1+c.second), 1)
+		p.Refused(seconds(1.01+c.second), Refusal{Sent: seconds(1 + c.second)})
+		p.Done(seconds(1.01+c.second), seconds(1+c.second), 1, limit.Refused)
+		at, _ := p.When(seconds(1.02+c.second), 1)
+		p.Take(at, 1)
+		p.Done(at.Add(time.Millisecond), at, 1, limit.Success)
+		if stays := p.Rate() == 2; stays != c.stays {
+			t.Errorf("%s: %v a second, of 2", name, p.Rate())
+		}
+	}
+}

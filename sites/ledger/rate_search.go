@@ -191,7 +191,10 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 		s.window = doubted // one refusal does not disprove a window that several have shown
 		return
 	}
-	s.measure(s.accepted(), a, v)
+	if s.measure(s.accepted(), a, v); stop.sooner {
+		s.set(v, s.rate)
+		return
+	}
 	rate := n / secondsOf(a-e.empty-(s.idle-e.idle))
 	if !stop.single && n >= manyUnits {
 		s.floor = min(s.floor, rate)

@@ -19,6 +19,7 @@ type stop struct {
 	refused   int64 // when the last refused request was sent
 	probed    bool  // a probe was refused
 	single    bool  // one request was refused
+	sooner    bool  // the first refused request went sooner than at the rate, of which the refusal says nothing
 	failure   bool  // the server may have failed, which says nothing of a rate
 	down      int64 // the first refused request since which the server may have been out of order; 0: none
 	told      bool  // a refusal cannot be a failure of the server
