@@ -10,7 +10,8 @@
 // data, or to a member "data.items" if there is no such. A number counts the elements of an array, from 0, or from the end if it is negative:
 // data.0 is the first element of data, data.-1 the last. A name that has dots, brackets or
 // quotes stands in quotes, and anything may stand in brackets: "@odata.nextLink",
-// data["a.b"].c, data[0]. The empty path leads to the whole answer.
+// data["a.b"].c, data[0]. A star, or empty brackets, stands for each member or element, and what the rest of the path leads
+// to from these is one list, in their order: groups[].items, data.*.items. The empty path leads to the whole answer.
 //
 // # Records
 //

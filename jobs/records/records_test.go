@@ -41,6 +41,12 @@ func TestRecordsAreKeptAsTheyCame(t *testing.T) {
 		"a member twice":        {"a", "", `{"a":[1],"a":[2]}`, "2"},
 		"quoted names":          {`"a.b"["c[0]"][0].d`, "", `{"a.b":{"c[0]":[{"d":[{"e":"]},"}]}]}}`, `{"e":"]},"}`},
 		"an escaped name":       {"dä", "", `{"d\u00e4":[1]}`, "1"},
+		"lists of a list":       {"groups[].items", "", `{"groups":[{"items":[1,{"a":[2]}]},{"items":[]},{"items":null},{},{"items":[3]}]}`, `1 {"a":[2]} 3`},
+		"lists of an object":    {"data.*.items", "", `{"data":{"b":{"items":[1]},"a":{"items":[2]}}}`, "1 2"},
+		"objects by their IDs":  {"data.*", "", `{"data":{"7":{"a":1},"8":{"a":2}}}`, `{"a":1} {"a":2}`},
+		"lists in lists":        {"[][].a", "", `[[{"a":1},{"a":2}],[],[{"a":3}]]`, "1 2 3"},
+		"no list":               {"groups[].items", "", `{"groups":[]}`, ""},
+		"a name that is a star": {`data."*"`, "", `{"data":{"*":[1],"b":[2]}}`, "1"},
 		"a name with digits":    {"0.1", "", `{"0":{"1":[1]}}`, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,10 +102,10 @@ func TestAnIDIsUnambiguous(t *testing.T) {
 }
 
 func TestColumnsLoseNothing(t *testing.T) {
-	const body = `{"s":"x","t":true,"i":-7,"l":12345678901234567890,"f":0.10,"p":0.30000000000000004,"d":0.1000000000000000055511151231257827,"e":1E2,"h":1e999,"o":{"a": [1]},"n":null}`
-	want := []any{"x", true, int64(-7), "12345678901234567890", 0.1, 0.30000000000000004, "0.1000000000000000055511151231257827", 100.0, "1e999", `{"a":[1]}`, nil, nil, int64(1)}
+	const body = `{"s":"x","t":true,"i":-7,"l":12345678901234567890,"f":0.10,"p":0.30000000000000004,"d":0.1000000000000000055511151231257827,"e":1E2,"h":1e999,"o":{"a": [1]},"n":null,"q":[{"r":1},{"r":"2"},{}]}`
+	want := []any{"x", true, int64(-7), "12345678901234567890", 0.1, 0.30000000000000004, "0.1000000000000000055511151231257827", 100.0, "1e999", `{"a":[1]}`, nil, nil, int64(1), `[1,"2"]`, nil}
 	job := jobfile.Job{}
-	for _, path := range []string{"s", "t", "i", "l", "f", "p", "d", "e", "h", "o", "n", "missing", "o.a.0"} {
+	for _, path := range []string{"s", "t", "i", "l", "f", "p", "d", "e", "h", "o", "n", "missing", "o.a.0", "q[].r", "q[].s"} {
 		job.Columns = append(job.Columns, jobfile.Column{Name: path, Path: path})
 	}
 	list, err := recordsOf(t, job, "", body)
@@ -118,6 +124,7 @@ func TestErrorsSayWhatIsThereAndWhatToWrite(t *testing.T) {
 		want []string
 	}{
 		"no records": {jobfile.Job{Records: "data.items"}, `{"items":[],"next":1}`, []string{`page 7 has no "data.items" (there is items, next)`, `"records"`}},
+		"no lists":   {jobfile.Job{Records: "groups[].item"}, `{"groups":[{"items":[1]}]}`, []string{`page 7 has no "groups[].item" (there is groups)`}},
 		"a text":     {jobfile.Job{Records: "data"}, `{"data":"` + strings.Repeat("x", 100) + `"}`, []string{`"` + strings.Repeat("x", 39) + `…`, "array or object"}},
 		"no ID":      {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"key":2}]}`, []string{`record 1 of page 7 has no "id" (there is key)`, `write as "id"`}},
 		"a null ID":  {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":null}]}`, []string{`record 1 of page 7 has null at "id"`}},

@@ -26,9 +26,15 @@ func (v Value) Get(text string) (Value, bool) {
 	return v.At(p)
 }
 
+// eachPart is the step to all members of an object, or all elements of an array. No name is the same.
+const eachPart = "\xff"
+
 func (v Value) at(steps []string) (Value, bool) {
 	if len(steps) == 0 {
 		return v, len(v) > 0
+	}
+	if steps[0] == eachPart {
+		return v.joined(steps[1:])
 	}
 	for n := 1; n <= len(steps); n++ {
 		if part, ok := v.part(strings.Join(steps[:n], ".")); ok {
@@ -38,6 +44,28 @@ func (v Value) at(steps []string) (Value, bool) {
 		}
 	}
 	return nil, false
+}
+
+// joined is an array of what some steps lead to from each part of v. Elements of arrays stand in place of these, and
+// nulls are left out. It is there unless v has parts and the steps lead nowhere from all of them.
+func (v Value) joined(steps []string) (list Value, found bool) {
+	list, found = Value("["), v.kind() == '[' || v.kind() == '{'
+	n, led := 0, false
+	v.each(func(_, part Value) {
+		n++
+		part, has := part.at(steps)
+		switch led = led || has; {
+		case !has || part.Null() || string(part) == "[]":
+			return
+		case part.kind() == '[':
+			part = part[1 : len(part)-1]
+		}
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, part...)
+	})
+	return append(list, ']'), found && (led || n == 0)
 }
 
 // part is a member of an object or an element of an array. Of members of one name the last
@@ -205,9 +233,9 @@ type Path struct {
 	steps []string
 }
 
-// aStep finds the first step of a path: a number or a text in quotes in brackets, or a text in quotes or a
+// aStep finds the first step of a path: a number, nothing or a text in quotes in brackets, or a text in quotes or a
 // name behind a dot.
-var aStep = regexp.MustCompile(`^(?:\[(-?[0-9]+)\]|\[("(?:[^"\\]|\\.)*")\]|\.("(?:[^"\\]|\\.)*")|\.([^."\[\]]+))`)
+var aStep = regexp.MustCompile(`^(?:\[(-?[0-9]+|\*?)\]|\[("(?:[^"\\]|\\.)*")\]|\.("(?:[^"\\]|\\.)*")|\.([^."\[\]]+))`)
 
 // ParsePath reads a path.
 func ParsePath(text string) (Path, error) {
@@ -221,6 +249,9 @@ func ParsePath(text string) (Path, error) {
 			return Path{}, fmt.Errorf("the path %q: write a name at %q, in quotes if it has dots, brackets or quotes, or a number or a name in quotes in brackets", text, rest)
 		}
 		step := found[1] + found[4]
+		if step == "*" || found[0] == "[]" {
+			step = eachPart
+		}
 		if quoted := found[2] + found[3]; quoted != "" && json.Unmarshal([]byte(quoted), &step) != nil {
 			return Path{}, fmt.Errorf("the path %q: %s is no text in quotes", text, quoted)
 		}
