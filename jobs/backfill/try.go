@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -134,7 +135,7 @@ func (t *try) ask(ctx context.Context, b *Backfill) (*send.Answer, error) {
 	for _, h := range b.options.Job.Request.Headers {
 		t.say("%s: (hidden)\n", h.Name)
 	}
-	t.say("%s\n", t.begins(string(t.walk.first.Body)))
+	t.say("%s\n", t.begins(string(t.walk.pages.Body(t.walk.first.Body))))
 	a, err := b.ask(ctx, t.walk)
 	var f *send.Failure
 	switch {
@@ -183,6 +184,9 @@ func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) 
 	if job.Paginate.Style == jobfile.NoPages || job.Paginate.Style == jobfile.AutoPages {
 		var how string
 		given := jobfile.Pagination{Size: job.Paginate.Size, SizeParam: job.Paginate.SizeParam}
+		if job.Request.Body != "" {
+			given.In = jobfile.InBody
+		}
 		keys.Paginate, how = paginate.Recognise(given, t.walk.first.URL, paginate.Page{URL: t.walk.pages.Next(), Header: a.Header, Body: body, Records: len(list)})
 		t.say("%s\n", how)
 		if keys.Paginate.Style == jobfile.LinkPages {
@@ -222,6 +226,9 @@ func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 	follows := "no page follows"
 	if u := t.walk.pages.Next(); u != nil {
 		follows = "the next page is " + u.RequestURI()
+		if body := t.walk.pages.Body(t.walk.first.Body); !bytes.Equal(body, t.walk.first.Body) {
+			follows += " with " + t.begins(string(body))
+		}
 	}
 	t.say("the job finds %s, and %s\n", status.Number(len(list), "record", "records"), follows)
 	return nil

@@ -332,7 +332,7 @@ func (w *walk) request() (*http.Request, error) {
 	if u == nil {
 		return nil, errors.New("the walk was over at its checkpoint")
 	}
-	return w.first.HTTP(u)
+	return w.first.HTTP(u, w.pages.Body(w.first.Body))
 }
 
 // wrongAnswer finds what servers say of an error.

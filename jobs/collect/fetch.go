@@ -79,7 +79,7 @@ func request(job *jobfile.Job, t *target, filled *units.Request, known output.Ta
 		q.Set(b.Param, strings.Join(t.items, b.Join))
 		filled.URL.RawQuery = q.Encode()
 	}
-	r, err := filled.HTTP(filled.URL)
+	r, err := filled.HTTP(filled.URL, filled.Body)
 	if err != nil {
 		return nil, err
 	}

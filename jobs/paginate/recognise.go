@@ -124,6 +124,15 @@ func Recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Paginat
 		p.Style, p.Next = jobfile.NextPages, name
 		return p, fmt.Sprintf("pages follow by the URL in %q", name)
 	}
+	for _, name := range page.Body.Leaves(mostThere) { // of GraphQL
+		if at, found := strings.CutSuffix(name, "pageInfo.endCursor"); found {
+			p.Style, p.Next, p.More, p.Param = jobfile.CursorPages, name, at+"pageInfo.hasNextPage", "after"
+			if p.In == jobfile.InBody {
+				p.Param = "variables.after"
+			}
+			return p, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", p.Next, p.Param)
+		}
+	}
 	cursor, named, has := cursorIn(p, page)
 	counted, hasParam := countedBy(p, first, page.Records)
 	switch {
@@ -175,7 +184,7 @@ func countedBy(p jobfile.Pagination, first *url.URL, n int) (jobfile.Pagination,
 		if err != nil || number < 0 {
 			continue
 		}
-		if p.Style, p.Param, p.First = jobfile.OffsetPages, name, number; i >= len(offsetParams) {
+		if p.Style, p.In, p.Param, p.First = jobfile.OffsetPages, "", name, number; i >= len(offsetParams) {
 			p.Style = jobfile.PagePages
 		}
 		for _, size := range sizeParams {

@@ -1,6 +1,7 @@
 package paginate
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -102,14 +103,16 @@ func (r rule) hear(p Page, pages int, first *url.URL) (s said, err error) {
 	case jobfile.LinkPages:
 		s.cursor, _ = nextLink(p.Header, p.URL)
 	case jobfile.CursorPages, jobfile.NextPages:
-		if r.Header != "" {
-			s.cursor = p.Header.Get(r.Header)
-			s.shows(hasNext, len(p.Header.Values(r.Header)) > 0)
-			break
-		}
 		v, has := p.Body.At(r.next)
+		if r.Header != "" {
+			text, _ := json.Marshal(p.Header.Get(r.Header)) // texts have no error
+			v, has = text, len(p.Header.Values(r.Header)) > 0
+		}
 		s.shows(hasNext, has)
-		if s.cursor, err = reference(v); err != nil {
+		if s.cursor, err = reference(v); r.In == jobfile.InBody && (s.cursor != "" || len(v) > 0 && strings.Contains("[{", string(v[:1]))) {
+			s.cursor, err = string(v), nil
+		}
+		if err != nil {
 			return s, fmt.Errorf("\"next\" leads to %q, which is neither a text nor a number", r.Next)
 		}
 	}

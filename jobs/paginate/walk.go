@@ -3,7 +3,7 @@
 //
 //	w, err := paginate.Begin(job.Paginate, first)      // or Restore(job.Paginate, first, checkpoint)
 //	for u := w.Next(); u != nil; u = w.Next() {
-//		answer := …                                // ask for u
+//		answer := …                                // ask for u, with w.Body(body)
 //		step, err := w.Answer(paginate.Page{URL: u, Header: answer.Header, Body: body,
 //			Records: len(list), Digest: records.Digest(list)})
 //		…                                          // one transaction: list and w.Checkpoint()
@@ -47,8 +47,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -114,8 +116,8 @@ type position struct {
 	Empty   int                 `json:"empty,omitempty"`  // pages in a row
 	Full    int                 `json:"full,omitempty"`   // records of a full page; 0: unknown
 	Number  int                 `json:"number,omitempty"` // of the next page, or its offset
-	Cursor  string              `json:"cursor,omitempty"`
-	URL     string              `json:"url,omitempty"` // path and query
+	Cursor  string              `json:"cursor,omitempty"` // JSON, if it stands in a body
+	URL     string              `json:"url,omitempty"`    // path and query
 	Digest  string              `json:"digest,omitempty"`
 	Total   int64               `json:"total,omitempty"`
 	Fallen  bool                `json:"fallen,omitempty"` // the total
@@ -194,18 +196,52 @@ func (w *Walk) Next() *url.URL {
 			}
 			return next
 		}
-	case jobfile.OffsetPages, jobfile.PagePages:
-		u = withParam(u, r.Param, strconv.Itoa(w.at.Number))
-	case jobfile.CursorPages:
-		if w.at.Cursor != "" {
-			u = withParam(u, r.Param, w.at.Cursor)
-		}
 	}
-	if r.SizeParam != "" && r.Size > 0 {
-		u = withParam(u, r.SizeParam, strconv.Itoa(r.Size))
+	if r.In != jobfile.InBody {
+		for name, value := range w.parameters() {
+			u = withParam(u, name, value)
+		}
 	}
 	copied := *u
 	return &copied
+}
+
+// Body is the body to ask with: that of the first page, with the parameters of the next one if they stand there.
+func (w *Walk) Body(first []byte) []byte {
+	if w.rule.In != jobfile.InBody {
+		return first
+	}
+	body, err := records.Read("application/json", slices.Clone(first))
+	for name, value := range w.parameters() {
+		if err == nil {
+			body = body.With(name, records.Value(value))
+			continue
+		}
+		if text, ok := records.Value(value).Text(); ok {
+			value = text
+		}
+		first = []byte(withParam(&url.URL{RawQuery: string(first)}, name, value).RawQuery)
+	}
+	if err == nil {
+		return body
+	}
+	return first
+}
+
+// parameters yields the parameters of the next page: texts in a query, and JSON in a body.
+func (w *Walk) parameters() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		r, value := w.rule, ""
+		switch r.Style {
+		case jobfile.OffsetPages, jobfile.PagePages:
+			value = strconv.Itoa(w.at.Number)
+		case jobfile.CursorPages:
+			value = w.at.Cursor
+		}
+		if (value == "" || yield(r.Param, value)) && r.SizeParam != "" && r.Size > 0 {
+			yield(r.SizeParam, strconv.Itoa(r.Size))
+		}
+	}
 }
 
 // Answer moves the walk past a page. An error leaves the walk unchanged.

@@ -46,6 +46,45 @@ func (v Value) at(steps []string) (Value, bool) {
 	return nil, false
 }
 
+// With returns v with another value at a path, or as its member of that name if it is no path. What the path lacks is made.
+func (v Value) With(path string, value Value) Value {
+	p, err := ParsePath(path)
+	if err != nil {
+		p.steps = []string{path}
+	}
+	return v.with(p.steps, value)
+}
+
+func (v Value) with(steps []string, value Value) Value {
+	if len(steps) == 0 {
+		return value
+	}
+	if k := v.kind(); k != '{' && k != '[' {
+		v = Value("{}")
+	}
+	changed, has, n := Value{v[0]}, false, 0
+	add := func(name, part Value) {
+		if n++; n > 1 {
+			changed = append(changed, ',')
+		}
+		if v[0] == '{' {
+			changed = append(append(changed, name...), ':')
+		}
+		changed = append(changed, part...)
+	}
+	v.each(func(name, part Value) {
+		if text, _ := name.Text(); text == steps[0] || name == nil && strconv.Itoa(n) == steps[0] {
+			part, has = part.with(steps[1:], value), true
+		}
+		add(name, part)
+	})
+	if !has && v[0] == '{' {
+		name, _ := json.Marshal(steps[0]) // texts have no error
+		add(name, Value(nil).with(steps[1:], value))
+	}
+	return append(changed, v[len(v)-1])
+}
+
 // joined is an array of what some steps lead to from each part of v. Elements of arrays stand in place of these, and
 // nulls are left out. It is there unless v has parts and the steps lead nowhere from all of them.
 func (v Value) joined(steps []string) (list Value, found bool) {

@@ -248,6 +248,9 @@ type Request struct {
 	key string // of idempotency, of the unit; "": none, or the job's own
 }
 
+// formType is the content type of a form.
+const formType = "application/x-www-form-urlencoded"
+
 // Fill is the request of a unit, with its placeholders replaced.
 func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	value, ends, err := values(job, u)
@@ -281,15 +284,19 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	}
 	if job.Request.Body != "" {
 		isJSON := json.Valid([]byte(jobfile.ReplacePlaceholders(job.Request.Body, func(string, string) string { return "1" })))
+		isForm := !isJSON && (job.Paginate.In == jobfile.InBody || strings.HasPrefix(r.Header.Get("Content-Type"), formType))
 		r.Body = []byte(jobfile.ReplacePlaceholders(job.Request.Body, func(name, form string) string {
 			if isJSON {
 				text, _ := json.Marshal(value(name, form)) // texts have no error
 				return string(text[1 : len(text)-1])
 			}
+			if isForm {
+				return url.QueryEscape(value(name, form))
+			}
 			return value(name, form)
 		}))
-		if isJSON && r.Header.Get("Content-Type") == "" {
-			r.Header.Set("Content-Type", "application/json")
+		if r.Header.Get("Content-Type") == "" && (isJSON || isForm) {
+			r.Header.Set("Content-Type", map[bool]string{true: "application/json", false: formType}[isJSON])
 		}
 	}
 	if job.Request.Idempotency && r.Header.Get("Idempotency-Key") == "" {
@@ -328,19 +335,23 @@ func dotSegments(path string) (n int) {
 	return n
 }
 
-// HTTP is the request as net/http has it, for a URL of the unit: its own, or that of a page.
-func (r *Request) HTTP(u *url.URL) (*http.Request, error) {
-	var body io.Reader
-	if len(r.Body) > 0 {
-		body = bytes.NewReader(r.Body)
+// HTTP is the request as net/http has it, for a URL and a body of the unit: its own, or those of a page.
+func (r *Request) HTTP(u *url.URL, body []byte) (*http.Request, error) {
+	var reader io.Reader
+	if len(body) > 0 {
+		reader = bytes.NewReader(body)
 	}
-	sent, err := http.NewRequest(r.Method, u.String(), body)
+	sent, err := http.NewRequest(r.Method, u.String(), reader)
 	if err != nil {
 		return nil, err
 	}
 	sent.Header = r.Header.Clone()
 	if r.key != "" { // each page is another request
-		sum := sha256.Sum256([]byte(r.key + u.String()))
+		page := u.String()
+		if !bytes.Equal(body, r.Body) {
+			page += " " + string(body)
+		}
+		sum := sha256.Sum256([]byte(r.key + page))
 		sent.Header.Set("Idempotency-Key", hex.EncodeToString(sum[:16]))
 	}
 	return sent, nil

@@ -197,6 +197,10 @@ func TestAPlaceholderCannotChangeTheRequestAroundIt(t *testing.T) {
 	if got := urls(t, load(t, `{name: a, request: "https://api.test/repos/{item:path}/issues?of={item:path}&q={item}", items: ["a b/c"]}`)); got[0] != "https://api.test/repos/a%20b/c/issues?of=a+b%2Fc&q=a+b%2Fc" {
 		t.Errorf("%v", got)
 	}
+	form := `{name: a, request: {url: "https://api.test/", method: POST, body: "q={item}&after="}, items: [x], paginate: {style: cursor, in: body, param: after, next: n}}`
+	if r, err := Fill(load(t, form), output.Unit{Key: "a&b"}); err != nil || string(r.Body) != "q=a%26b&after=" || r.Header.Get("Content-Type") != formType {
+		t.Errorf("%+v %v", r, err)
+	}
 	if r, err := Fill(load(t, `{name: a, request: "https://api.test/users/{item:path}/x", items: [x]}`), output.Unit{Key: "a/../b"}); err == nil {
 		t.Errorf("an item leads to %s", r.URL)
 	}
@@ -210,20 +214,20 @@ func TestAPlaceholderCannotChangeTheRequestAroundIt(t *testing.T) {
 
 func TestAnIdempotencyKeyStaysTheSameForEachPageOfAUnit(t *testing.T) {
 	j := load(t, `{name: a, request: {url: "https://api.test/{item}", method: POST}, items: [x, y]}`)
-	key := func(item, page string) string {
+	key := func(item, page, body string) string {
 		r, err := Fill(j, output.Unit{Key: item})
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent, err := r.HTTP(r.URL.JoinPath(page))
+		sent, err := r.HTTP(r.URL.JoinPath(page), []byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return sent.Header.Get("Idempotency-Key")
 	}
-	first := key("x", "")
-	if first == "" || first != key("x", "") || first == key("y", "") || first == key("x", "2") {
-		t.Errorf("%q, %q, %q", first, key("y", ""), key("x", "2"))
+	first := key("x", "", "")
+	if first == "" || first != key("x", "", "") || first == key("y", "", "") || first == key("x", "2", "") || first == key("x", "", `{"after":1}`) {
+		t.Errorf("%q, %q, %q", first, key("y", "", ""), key("x", "2", ""))
 	}
 }
 

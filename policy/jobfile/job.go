@@ -129,8 +129,9 @@ const (
 // Pagination describes the way from an answer to the next page.
 type Pagination struct {
 	Style     string `yaml:"style"`                // see the constants
-	Param     string `yaml:"param,omitempty"`      // query parameter that carries the offset, the number of the page or the cursor
-	SizeParam string `yaml:"size_param,omitempty"` // query parameter that carries Size; "": none
+	In        string `yaml:"in,omitempty"`         // where Param and SizeParam stand: InBody, or the query of the URL
+	Param     string `yaml:"param,omitempty"`      // parameter that carries the offset, the number of the page or the cursor; a path in a body that is JSON
+	SizeParam string `yaml:"size_param,omitempty"` // parameter that carries Size; "": none
 	Size      int    `yaml:"size,omitempty"`       // records of a full page; 0: unknown
 	First     int    `yaml:"first,omitempty"`      // number of the first page or the first offset; UnknownFirst: page 0 or 1
 	Next      string `yaml:"next,omitempty"`       // path of the cursor or of the URL of the next page in the body
@@ -140,6 +141,9 @@ type Pagination struct {
 	MaxPages  int    `yaml:"-"`                    // a walk of more pages is incomplete
 	Unchecked bool   `yaml:"-"`                    // what answers say of further pages counts only where the style follows it
 }
+
+// InBody is Pagination.In where the parameters stand in the body of the request: JSON, or else a form.
+const InBody = "body"
 
 // UnknownFirst is Pagination.First where the job does not say whether the server counts its pages
 // from 0 or from 1.
@@ -367,10 +371,10 @@ func (r *reader) headers(n *yaml.Node, path string) {
 // bar those that it needs. Each style has check, too.
 var pageKeys = map[string]string{
 	"none":      "",
-	AutoPages:   "| size size_param",
-	OffsetPages: "| param size size_param first more total",
-	PagePages:   "| param size size_param first more total",
-	CursorPages: "param | next header size size_param more total",
+	AutoPages:   "| in size size_param",
+	OffsetPages: "| in param size size_param first more total",
+	PagePages:   "| in param size size_param first more total",
+	CursorPages: "param | in next header size size_param more total",
 	LinkPages:   "| size size_param",
 	NextPages:   "next | size size_param more total",
 }
@@ -383,9 +387,10 @@ func (r *reader) pageFields() []policy.Field {
 	to := &r.job.Paginate
 	return []policy.Field{
 		policy.Optional("style", "How pages follow each other.", policy.Word(r.d, &to.Style, pageStyles...)),
-		policy.Optional("param", "The parameter of the query with the offset, the page or the cursor.", r.d.Label(&to.Param)),
+		policy.Optional("in", "Where the parameters stand: in the query of the URL, or in the body.", policy.Word(r.d, &to.In, "query", InBody)),
+		policy.Optional("param", "The parameter with the offset, the page or the cursor; in a body that is JSON a path such as variables.after.", r.d.Label(&to.Param)),
 		policy.Optional("size", "Records of a full page.", r.d.Number(&to.Size, 1, 1_000_000)),
-		policy.Optional("size_param", "The parameter of the query with the size.", r.d.Label(&to.SizeParam)),
+		policy.Optional("size_param", "The parameter with the size.", r.d.Label(&to.SizeParam)),
 		policy.Optional("first", "The first page or offset.", r.d.Number(&to.First, 0, 1_000_000)),
 		policy.Optional("next", "The path of the cursor or of the URL in the body.", r.jsonPath(&to.Next)),
 		policy.Optional("header", "The header that has the cursor.", r.d.Label(&to.Header)),
@@ -418,7 +423,7 @@ func (r *reader) paginate(n *yaml.Node, path string) {
 			r.d.Failf(n, path, "needs %s with style %s", key, style)
 		}
 	}
-	for _, key := range []string{"param", "size", "size_param", "first", "next", "header", "more", "total"} {
+	for _, key := range []string{"in", "param", "size", "size_param", "first", "next", "header", "more", "total"} {
 		if set[key] != nil && !slices.Contains(strings.Fields(needed+allowed), key) {
 			r.d.Failf(set[key], path+"."+key, "does not go with style %s", style)
 		}

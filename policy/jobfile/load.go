@@ -186,6 +186,9 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			r.d.Failf(n, "notify.url", "is no URL with http:// or https:// and a host")
 		}
 	}
+	if j.Paginate.In == InBody && j.Request.Body == "" {
+		r.d.Failf(set["paginate"], "paginate.in", "is body, and the request has none")
+	}
 	for i, e := range j.Errors {
 		if e.Status == 0 && e.Path == "" {
 			r.d.Failf(set["errors"], fmt.Sprintf("errors[%d]", i), "needs status or path")
