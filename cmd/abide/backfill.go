@@ -126,7 +126,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	if err != nil {
 		return err
 	}
-	b := j.backfill(cmd.Context(), known, again)
+	b := j.backfill(cmd.Context(), known, again, all)
 	j.expose(b)
 	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(j.caught.stop) })
 	now := time.Now()
@@ -145,9 +145,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 }
 
 // backfill prepares the backfill of the process.
-func (j *jobProcess) backfill(ctx context.Context, known *output.Output, again []string) *backfill.Backfill {
+func (j *jobProcess) backfill(ctx context.Context, known *output.Output, again []string, anew bool) *backfill.Backfill {
 	return backfill.New(backfill.Options{
-		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, known), Again: again,
+		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, known), Again: again, Anew: anew,
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 }
@@ -173,7 +173,7 @@ func tryJob(cmd *cobra.Command, job *jobfile.Job, w io.Writer, drafts bool) (*jo
 		return nil, err
 	}
 	defer j.close()
-	return j.backfill(j.caught.stop, nil, nil).Try(j.caught.stop, w, drafts)
+	return j.backfill(j.caught.stop, nil, nil, false).Try(j.caught.stop, w, drafts)
 }
 
 // shownRequests is the number of requests that a dry run prints.

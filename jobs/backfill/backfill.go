@@ -35,6 +35,7 @@ type Options struct {
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error]    // of the job
 	Again   []string                         // keys of units that are fetched again, if they are done
+	Anew    bool                             // these, whether they have changed or not
 	Process string                           // unique among the processes of the job
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
@@ -45,7 +46,7 @@ type Options struct {
 // Output hands out the units of a job and takes their pages, as an output.Job does.
 type Output interface {
 	AddUnits(ctx context.Context, units iter.Seq2[output.Unit, error]) error
-	Retry(ctx context.Context, done []string) (int64, error)
+	Retry(ctx context.Context, done []string, anew bool) (int64, error)
 	Counts(ctx context.Context) (output.Counts, error)
 	Claim(ctx context.Context, process string) (*output.Claim, error)
 	Renew(ctx context.Context, c *output.Claim) error
@@ -106,7 +107,7 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 		return err
 	}
 	err = b.persist(ctx, func(ctx context.Context) error {
-		n, err := b.options.Output.Retry(ctx, b.options.Again)
+		n, err := b.options.Output.Retry(ctx, b.options.Again, b.options.Anew)
 		if n > 0 {
 			b.options.Log("%s to be fetched again", status.Number(int(n), "unit", "units"))
 		}

@@ -65,7 +65,7 @@ func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]
 }
 
 // Retry has units that are done wait again.
-func (m *memory) Retry(_ context.Context, done []string) (n int64, err error) {
+func (m *memory) Retry(_ context.Context, done []string, _ bool) (n int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, k := range m.units {

@@ -3,10 +3,14 @@ package backfill
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"regexp"
 	"sync"
 	"time"
@@ -171,7 +175,7 @@ func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule,
 		text = f.Text + ", " + text
 	}
 	f.Text, f.Permanent, f.Status = text, false, 0 // the rule says what to do, whatever the status means
-	last := output.Page{Checkpoint: c.Checkpoint, Done: true}
+	last := output.Page{Done: true}
 	switch rule.Then {
 	case "retry":
 		return b.failed(ctx, c, f)
@@ -310,6 +314,21 @@ type walk struct {
 	pages     *paginate.Walk
 	extractor *records.Extractor
 	unchecked bool
+	about     string     // what decides about the records of a unit besides the answers
+	known     validators // of an answer that the unit had; zero: none
+}
+
+// validators are the checkpoint of a unit that had one page: what the next run asks by whether that has changed.
+type validators struct {
+	ETag     string `json:"etag,omitempty"`
+	Modified string `json:"modified,omitempty"`
+	Of       string `json:"of,omitempty"` // hash of the URL, and of what decides about the records
+}
+
+// of is the hash of validators of a page.
+func (w *walk) of(u *url.URL) string {
+	sum := sha256.Sum256([]byte(w.about + u.String()))
+	return hex.EncodeToString(sum[:8])
 }
 
 // walk is the walk of a claim, at its checkpoint.
@@ -319,11 +338,20 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := paginate.Restore(job.Paginate, first.URL, c.Checkpoint, &b.learned)
+	checkpoint := c.Checkpoint
+	if c.Pages == 0 { // it is that of an earlier run
+		checkpoint = nil
+	}
+	pages, err := paginate.Restore(job.Paginate, first.URL, checkpoint, &b.learned)
 	if err != nil {
 		return nil, err
 	}
-	return &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, unchecked: job.Paginate.Unchecked}, nil
+	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, unchecked: job.Paginate.Unchecked}
+	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values)
+	if checkpoint == nil && json.Unmarshal(c.Checkpoint, &w.known) == nil && w.known.Of != w.of(pages.Next()) {
+		w.known = validators{}
+	}
+	return w, nil
 }
 
 // request is the request for the next page.
@@ -332,7 +360,15 @@ func (w *walk) request() (*http.Request, error) {
 	if u == nil {
 		return nil, errors.New("the walk was over at its checkpoint")
 	}
-	return w.first.HTTP(u, w.pages.Body(w.first.Body))
+	r, err := w.first.HTTP(u, w.pages.Body(w.first.Body))
+	if err == nil && w.known.Of != "" && w.known.Of == w.of(u) {
+		for name, value := range map[string]string{"If-None-Match": w.known.ETag, "If-Modified-Since": w.known.Modified} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+	}
+	return r, err
 }
 
 // wrongAnswer finds what servers say of an error.
@@ -341,6 +377,15 @@ var wrongAnswer = regexp.MustCompile(`(?i)error|message|fault|exception`)
 // answer takes the records out of an answer and finds the next page. An answer that has no records
 // where they should be may be another one the next time.
 func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
+	u := w.pages.Next()
+	switch {
+	case a.Status != http.StatusNotModified:
+	case w.known.Of != w.of(u):
+		return step{}, &send.Failure{Text: "the site answered 304 Not Modified, and abide has not asked whether the page has changed", Permanent: true}
+	default:
+		kept, _ := json.Marshal(w.known) // texts have no error
+		return step{page: output.Page{Checkpoint: kept, Done: true, Unchanged: true}}, nil
+	}
 	body, err := read(a)
 	if err != nil {
 		return step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err), Wrong: true}
@@ -363,12 +408,17 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 	}
 	before := w.pages.Checkpoint()
 	moved, err := w.pages.Answer(paginate.Page{
-		URL: w.pages.Next(), Header: a.Header, Body: body, Whole: w.extractor.Whole(body), Records: len(list), Digest: records.Digest(list),
+		URL: u, Header: a.Header, Body: body, Whole: w.extractor.Whole(body), Records: len(list), Digest: records.Digest(list),
 	})
 	if err != nil {
 		return step{}, err
 	}
-	return w.step(moved, list, before), nil
+	s := w.step(moved, list, before)
+	known := validators{a.Header.Get("ETag"), a.Header.Get("Last-Modified"), w.of(u)}
+	if s.page.Done && w.pages.Pages() == 1 && w.first.Method == http.MethodGet && known.ETag+known.Modified != "" {
+		s.page.Checkpoint, _ = json.Marshal(known) // texts have no error
+	}
+	return s, nil
 }
 
 // missing takes an answer that the page does not exist; surely is false where the answer may mean

@@ -312,14 +312,14 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 	if c := counts(t, j); c.Left() != 0 || c.Units[output.Done] != 1 {
 		t.Errorf("%+v", c)
 	}
-	if n := must[int64](t)(j.Retry(t.Context(), nil)); n != 2 {
+	if n := must[int64](t)(j.Retry(t.Context(), nil, false)); n != 2 {
 		t.Errorf("%d units", n)
 	}
 	claims := claim(t, j, 9)
 	if keys(claims) != "a b" || string(claims[0].Checkpoint) != "2" || claims[0].Pages != 1 || claims[1].Checkpoint != nil || claims[1].Pages != 0 {
 		t.Errorf("%+v %+v", claims[0], claims[1])
 	}
-	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "c", "there is none"})); n != 1 {
+	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "c", "there is none"}, true)); n != 1 {
 		t.Errorf("%d units", n) // c, as a is not done
 	}
 	if claims := claim(t, j, 9); keys(claims) != "c" || claims[0].Checkpoint != nil || claims[0].Pages != 0 {
@@ -334,7 +334,7 @@ func whatIsNeverComplete(t *testing.T, k kept) {
 	add(t, j, "a", "b", "c")
 	run := func() string {
 		t.Helper()
-		must[int64](t)(j.Retry(t.Context(), nil))
+		must[int64](t)(j.Retry(t.Context(), nil, false))
 		begun := claim(t, j, 9)
 		for _, c := range begun {
 			state, reason := output.Incomplete, "the next page is one that was read before"
@@ -384,7 +384,7 @@ func aUnitIsPutAsideWhileTheJobDoesNotHaveIt(t *testing.T, k kept) {
 	if c.Aside != 3 || c.Units[output.Failed]+c.Units[output.Incomplete] != 0 || c.Units[output.Done] != 1 || c.Left() != 4 || c.Records != 4 {
 		t.Errorf("%+v", c)
 	}
-	if n := must[int64](t)(j.Retry(t.Context(), nil)); n != 0 || len(must[[]output.Problem](t)(j.Problems(t.Context(), 9))) != 0 {
+	if n := must[int64](t)(j.Retry(t.Context(), nil, false)); n != 0 || len(must[[]output.Problem](t)(j.Problems(t.Context(), 9))) != 0 {
 		t.Errorf("%d units are tried again", n)
 	}
 	if got := keys(claim(t, j, 9)); got != "worked on since 2 new asked" {
@@ -396,7 +396,7 @@ func aUnitIsPutAsideWhileTheJobDoesNotHaveIt(t *testing.T, k kept) {
 	if c := counts(t, j); c.Aside != 1 || len(problems) != 2 || problems[0].Reason != "404" || problems[1].Reason != "loop" {
 		t.Errorf("%+v %+v", c, problems)
 	}
-	must[int64](t)(j.Retry(t.Context(), nil))
+	must[int64](t)(j.Retry(t.Context(), nil, false))
 	claims = claim(t, j, 9)
 	if keys(claims) != "failed incomplete waiting" || string(claims[0].Checkpoint) != "2" || claims[1].Checkpoint != nil || string(claims[2].Checkpoint) != "2" {
 		t.Errorf("%+v", claims)

@@ -128,6 +128,7 @@ type Page struct {
 	Records    []Record
 	Checkpoint []byte // where the next page begins
 	Done       bool   // it was the last page
+	Unchanged  bool   // the unit, which begins anew, still has the records that it had
 }
 
 // State of a unit.

@@ -182,13 +182,16 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 		state = Done
 	}
 	records := latest(p.Records, j.is.History)
-	good := goodOf(records)
+	good, before := goodOf(records), "records + "
+	if c.Pages == 0 && !p.Unchanged { // those of an earlier run do not count
+		before, c.Records = "", 0
+	}
 	var checkpoint any // nil is NULL
 	if p.Checkpoint != nil {
 		checkpoint = p.Checkpoint
 	}
 	err := j.engine.write(ctx, func(t *transaction) error {
-		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = pages + 1, records = records + $3, tries = 0, reason = '',
+		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = pages + 1, records = `+before+`$3, tries = 0, reason = '',
 			state = $4, lease_end = {now} + $5, changed = {now}
 			WHERE key = $6 AND lease = $7 AND pages = $8 AND state = 'running'`),
 			j.engine.now(), checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
@@ -256,13 +259,16 @@ func (j *Job) Release(ctx context.Context, c *Claim) error {
 const mostAnew, anewEvery = 20, 24 * time.Hour
 
 // Retry makes units that failed or are incomplete wait again, and the named ones that are done.
-// All but those that failed begin anew. One that is incomplete for the 20th time, for another reason
+// All but those that failed begin anew; those that are done keep their checkpoint unless anew is set. One that is incomplete for the 20th time, for another reason
 // than NotOver, does so once a day.
-func (j *Job) Retry(ctx context.Context, done []string) (n int64, err error) {
+func (j *Job) Retry(ctx context.Context, done []string, anew bool) (n int64, err error) {
+	keeps := "('failed', 'done')"
+	if anew {
+		keeps = "('failed')"
+	}
 	again := j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
-		checkpoint = CASE state WHEN 'failed' THEN checkpoint END,
-		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END,
-		records = CASE state WHEN 'failed' THEN records ELSE 0 END WHERE `)
+		checkpoint = CASE WHEN state IN ` + keeps + ` THEN checkpoint END,
+		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END WHERE `)
 	err = j.engine.write(ctx, func(t *transaction) error {
 		if n, err = t.exec(again+j.text(`place >= 0 AND (state = 'failed' OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3 OR reason LIKE $4))`),
 			j.engine.now(), mostAnew, anewEvery.Milliseconds(), NotOver+"%"); err != nil {

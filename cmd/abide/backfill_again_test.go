@@ -1,0 +1,100 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/abide-proxy/abide/jobs/output/pgtest"
+)
+
+// A unit that is fetched again is asked for by the ETag or the time that its only page had. 304 keeps its records, counts
+// as done, and is not asked for where the job makes something else of the page, or with --again.
+func TestAUnitThatHasNotChangedIsNotFetchedAgain(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	version, asked := 1, map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		day := r.URL.Query().Get("day")
+		tag, condition := fmt.Sprintf(`"%s-%d"`, day, version), r.Header.Get("If-None-Match")
+		if r.URL.Path == "/times" {
+			w.Header().Set("Last-Modified", tag)
+			condition = r.Header.Get("If-Modified-Since")
+		} else {
+			w.Header().Set("ETag", tag)
+		}
+		switch condition {
+		case "":
+			asked["plain"]++
+		case tag:
+			asked["304"]++
+			w.WriteHeader(http.StatusNotModified)
+			return
+		default:
+			asked["changed"]++
+		}
+		if r.URL.Path == "/pages" && r.URL.Query().Get("page") == "1" {
+			w.Header().Set("Link", `<`+r.URL.Path+`?page=2&day=`+day+`>; rel="next"`)
+		}
+		fmt.Fprintf(w, `[{"id": "%s a", "v": %d}, {"id": "%[1]s b%[3]s", "v": %[2]d}]`, day, version, r.URL.Query().Get("page"))
+	}))
+	defer server.Close()
+	postgres, err := pgtest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer postgres.Close()
+	for _, one := range []struct{ output, path, want string }{
+		{"days.db", "/tags?day={date}", "plain 5, 304 2, changed 2, plain 2, 304 2, plain 5"},
+		{"days.db", "/times?day={date}", "plain 5, 304 2, changed 2, plain 2, 304 2, plain 5"},
+		{"days.db", "/pages?page=1&day={date}", "plain 10, plain 4, plain 4, plain 4, plain 4, plain 10"},
+		{postgres.Database(t), "/tags?day={date}", "plain 5, 304 2, changed 2, plain 2, 304 2, plain 5"},
+	} {
+		dir, saw := t.TempDir(), []string{}
+		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+		run := func(change string, args ...string) {
+			t.Helper()
+			write(t, filepath.Join(dir, "days.yaml"), "name: days\nrequest: \"http://api.test"+one.path+"\"\nrange: {from: 2024-01-01, to: 2024-01-05, again: 2d}\npaginate: link\nid: id\noutput: "+one.output+"\n"+change)
+			mu.Lock()
+			asked = map[string]int{}
+			mu.Unlock()
+			d := launch(t, dir, nil, append([]string{"backfill", "--quiet", "days.yaml"}, args...)...)
+			if code := d.status(); code != 0 {
+				t.Errorf("%q ended with %d: %s", args, code, d.log)
+			}
+			mu.Lock()
+			saw = append(saw, strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(asked), "map["), "]"))
+			mu.Unlock()
+		}
+		run("")
+		run("")
+		mu.Lock()
+		version++
+		mu.Unlock()
+		run("")
+		run("columns: {v: v}\n")
+		run("columns: {v: v}\n")
+		run("columns: {v: v}\n", "--again")
+		if got := strings.ReplaceAll(strings.Join(saw, ", "), ":", " "); got != one.want {
+			t.Errorf("%s %s: %s", one.output, one.path, got)
+		}
+		rows, counted := 10, `"records": 10,`
+		if strings.HasPrefix(one.path, "/pages") { // a record is on both pages of each day
+			rows, counted = 15, `"records": 20,`
+		}
+		if d := launch(t, dir, nil, "jobs", "--json"); d.status() != 0 || !strings.Contains(d.out.String(), counted) {
+			t.Errorf("%s %s: %s", one.output, one.path, d.out)
+		}
+		if d := launch(t, dir, nil, "export", "days.yaml"); d.status() != 0 || strings.Count(d.out.String(), "\n") != rows {
+			t.Errorf("%s %s: %s", one.output, one.path, d.out)
+		}
+	}
+}
