@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/jobs/export"
@@ -32,7 +34,8 @@ SQLite file that a job has written, or a postgres:// URL; --job says which job
 where a database has several.
 
 A line of JSON has id, unit, fetched_at and body, the record as it came. CSV and
-Parquet have the job's columns as well. A file gets its name when it is complete.`,
+Parquet have the job's columns as well. A file gets its name when it is complete; one whose
+name ends with .gz or .zst is compressed.`,
 		Example: `  abide export orders > orders.jsonl
   abide export orders --format parquet --to orders.parquet
   abide export items.db --since 24h`,
@@ -57,8 +60,12 @@ Parquet have the job's columns as well. A file gets its name when it is complete
 		}
 		defer o.Close()
 		write := func(w io.Writer) error {
-			_, err := export.Write(w, format, job.Description(), job.Read(cmd.Context(), since))
-			return err
+			to, err := packed(w, flags.to)
+			if err != nil {
+				return err
+			}
+			_, err = export.Write(to, format, job.Description(), job.Read(cmd.Context(), since))
+			return errors.Join(err, to.Close())
 		}
 		if flags.to == "" || flags.to == "-" {
 			return write(cmd.OutOrStdout())
@@ -74,7 +81,30 @@ Parquet have the job's columns as well. A file gets its name when it is complete
 	return cmd
 }
 
+// packed compresses what is written to a file by the end of its name, .gz or .zst.
+func packed(w io.Writer, file string) (io.WriteCloser, error) {
+	switch filepath.Ext(file) {
+	case ".gz":
+		return gzip.NewWriter(w), nil
+	case ".zst":
+		return zstd.NewWriter(w)
+	}
+	return plain{w}, nil
+}
+
+// plain writes without compression.
+type plain struct{ io.Writer }
+
+// Close does nothing.
+func (plain) Close() error { return nil }
+
 func exportFormat(named, file string) (export.Format, error) {
+	switch end := filepath.Ext(file); {
+	case end == ".gz" || end == ".zst":
+		file = strings.TrimSuffix(file, end)
+	case slices.Contains([]string{".bz2", ".xz", ".zip", ".lz4", ".br"}, end):
+		return "", usage(fmt.Errorf("--to: abide does not compress to %s; end the name with .gz or .zst", end))
+	}
 	if named == "" {
 		if named = strings.TrimPrefix(filepath.Ext(file), "."); !slices.Contains(export.Formats, export.Format(named)) {
 			return export.JSONLines, nil
