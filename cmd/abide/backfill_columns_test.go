@@ -83,5 +83,8 @@ func TestColumnsHaveTypes(t *testing.T) {
 		if d.status() != 0 || !strings.Contains(d.log.String(), "7 rejected") || !strings.Contains(d.log.String(), `no record has \"usr.id\", the path of the column usr`) {
 			t.Errorf("%s: %s", output, d.log)
 		}
+		write(t, filepath.Join(dir, "scores.yaml"), head+"columns: {score: "+typed+", "+columns+", usr: user.id, item: '{item}'}\n")
+		run("backfill", "--quiet", "scores.yaml") // asks for nothing
+		check(`"item":"x","n":7`, `"user":{"id":5},"usr":`+map[bool]string{true: `5}`, false: `"5"}`}[output == "scores.db"])
 	}
 }

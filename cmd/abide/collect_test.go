@@ -3,16 +3,21 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/abide-proxy/abide/jobs/output/pgtest"
 )
@@ -156,5 +161,68 @@ func TestACollectionGoesThroughARunningAbide(t *testing.T) {
 	_, metrics := through.ask("/metrics")
 	if !strings.Contains(metrics, `site="api.test"`) {
 		t.Error("the running abide has no requests of the collection")
+	}
+}
+
+// A collection that has fetched nothing may change its request, or become a backfill. One that has records may not.
+func TestACollectionThatHasFetchedNothingMayChangeItsRequest(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wrong" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `[{"id": 1}]`)
+	}))
+	defer server.Close()
+	postgres, err := pgtest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer postgres.Close()
+	for _, output := range []string{"c.db", postgres.Database(t)} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+		for _, step := range []struct {
+			command, path string
+			code          int
+			log           string
+		}{
+			{"collect", "wrong", 0, "404 Not Found"},
+			{"backfill", "wrong", 1, "404 Not Found"},
+			{"collect", "right", 0, ""},
+			{"collect", "wrong", 1, "the output has another job c"},
+		} {
+			args := map[string][]string{"collect": {"collect", "--rounds", "1", "job.yaml"}, "backfill": {"backfill", "job.yaml"}}[step.command]
+			every := map[string]string{"collect": "every: 1s\n"}[step.command]
+			write(t, filepath.Join(dir, "job.yaml"), "name: c\nrequest: http://api.test/"+step.path+"\nid: id\n"+every+"output: "+output+"\n")
+			if d := launch(t, dir, nil, args...); d.status() != step.code || !strings.Contains(d.log.String(), step.log) {
+				t.Errorf("%s: %+v: %s", output, step, d.log)
+			}
+		}
+		for _, file := range []string{"c.jsonl.gz", "c.csv.zst"} {
+			if d := launch(t, dir, nil, "export", "job.yaml", "--to", file); d.status() != 0 {
+				t.Errorf("%s: %s", file, d.log)
+			}
+			f, err := os.Open(filepath.Join(dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			var from io.Reader
+			if from, err = gzip.NewReader(f); strings.HasSuffix(file, ".zst") {
+				_, _ = f.Seek(0, io.SeekStart)
+				from, err = zstd.NewReader(f)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(from); err != nil || !strings.Contains(string(text), `{"id":1}`) && !strings.Contains(string(text), `{""id"":1}`) {
+				t.Errorf("%s: %q %v", file, text, err)
+			}
+		}
+		if d := launch(t, dir, nil, "export", "job.yaml", "--to", "c.zip"); d.status() == 0 || !strings.Contains(d.log.String(), "end the name with .gz or .zst") {
+			t.Errorf("%s", d.log)
+		}
 	}
 }

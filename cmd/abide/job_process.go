@@ -130,7 +130,12 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) 
 
 // columnsOf are the columns of a job in its output.
 func columnsOf(job *jobfile.Job) []output.Column {
-	return lists.Map(job.Columns, func(c jobfile.Column) output.Column { return output.Column{Name: c.Name, Type: c.Type} })
+	return lists.Map(job.Columns, func(c jobfile.Column) output.Column {
+		if c.OfUnit() {
+			return output.Column{Name: c.Name}
+		}
+		return output.Column{Name: c.Name, Type: c.Type, Path: c.Path}
+	})
 }
 
 // start starts a program for the job: its dispatcher, and an admin listener on a free port for

@@ -156,12 +156,21 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 	return j, err
 }
 
-// dropEmpty drops the tables of a backfill that differs from the wanted one, if it has fetched nothing and no process works
+// dropEmpty drops the tables of a job that differs from the wanted one, if it has fetched nothing and no process works
 // on it: its request was wrong.
 func (d *Output) dropEmpty(ctx context.Context, want Description) error {
 	j, err := d.Kept(ctx, want.Name)
-	if err != nil || j.is.Kind != "backfill" || want.Kind != "backfill" || j.is.differs(want) == nil {
-		return nil // as it should be, or makeJob says why not
+	if err != nil || j.is.differs(want) == nil {
+		return nil // as it should be
+	}
+	about, using, arguments := "{units}", "SELECT 1 FROM {units} WHERE state = 'running' AND lease_end > {now} UNION ALL ", []any{d.now()}
+	if j.is.Kind == "collect" {
+		release, err := j.Own(ctx)
+		if err != nil {
+			return nil // makeJob says why it is another one
+		}
+		defer release()
+		about, using, arguments = "{targets}", "", nil
 	}
 	return d.write(ctx, func(t *transaction) error {
 		if err := d.lockTables(t); err != nil {
@@ -171,9 +180,8 @@ func (d *Output) dropEmpty(ctx context.Context, want Description) error {
 			return err
 		}
 		used := false
-		err := t.query(func(*sql.Rows) error { used = true; return nil }, j.text(`SELECT 1 FROM {units} WHERE state = 'running' AND lease_end > {now}
-			UNION ALL SELECT 1 FROM {records} UNION ALL SELECT 1 FROM {rejects} LIMIT 1`), d.now())
-		for _, text := range []string{"DROP TABLE {records}", "DROP TABLE {units}", "DROP TABLE {rejects}"} {
+		err := t.query(func(*sql.Rows) error { used = true; return nil }, j.text(using+"SELECT 1 FROM {records} UNION ALL SELECT 1 FROM {rejects} LIMIT 1"), arguments...)
+		for _, text := range []string{"DROP TABLE {records}", "DROP TABLE " + about, "DROP TABLE {rejects}"} {
 			if err == nil && !used {
 				_, err = t.exec(j.text(text))
 			}
@@ -225,9 +233,10 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 		for _, c := range want.Columns {
 			i := slices.Index(kept.Names(), c.Name)
 			switch {
-			case i >= 0 && columns[i] == c:
+			case i >= 0 && columns[i].isFilledAs(c):
+				columns[i] = c
 				continue
-			case i >= 0: // it has another type now
+			case i >= 0: // it has another type or path now
 				if columns[i] = c; want.Of == nil {
 					continue
 				}

@@ -79,16 +79,27 @@ type Description struct {
 type Column struct {
 	Name string
 	Type string // one of jobfile.ColumnTypes, or ""
+	Path string // in a record; "": it is not taken out of records, or that is not known
 }
 
 // columnOf reads what String has written.
 func columnOf(text string) Column {
-	name, kind, _ := strings.Cut(text, ":")
-	return Column{name, kind}
+	parts := append(strings.SplitN(text, ":", 3), "", "")
+	return Column{parts[0], parts[1], parts[2]}
 }
 
 // String is the column as the table of jobs has it.
-func (c Column) String() string { return strings.TrimSuffix(c.Name+":"+c.Type, ":") }
+func (c Column) String() string {
+	if c.Path == "" {
+		return strings.TrimSuffix(c.Name+":"+c.Type, ":")
+	}
+	return c.Name + ":" + c.Type + ":" + c.Path
+}
+
+// isFilledAs tells whether the column has what it would have as another one.
+func (c Column) isFilledAs(other Column) bool {
+	return c.Type == other.Type && (c.Path == other.Path || c.Path == "" || other.Path == "")
+}
 
 // Names are the names of the columns.
 func (d *Description) Names() []string {
