@@ -47,7 +47,7 @@ func TestATryShowsWhatAJobMakesOfItsFirstPage(t *testing.T) {
 		case "/page":
 			_, _ = fmt.Fprint(w, "<html><p>Hello</p></html>")
 		case "/one":
-			_, _ = fmt.Fprint(w, `{"id": "\u009b31m", "name": "\u001b[2J", "mails": [{"a": 1}, {"a": 2}]}`)
+			_, _ = fmt.Fprint(w, `{"id": "\u009b31m", "name": "\u001b[2J", "updated_at": "2025-01-01", "mails": [{"a": 1}, {"a": 2}]}`)
 		default:
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = fmt.Fprintf(w, `{"message": "bad credentials", "sent": %q}`, r.Header.Get("Authorization"))
@@ -85,6 +85,7 @@ func TestATryShowsWhatAJobMakesOfItsFirstPage(t *testing.T) {
 		{"offset", "records: results\nid: order_id\npaginate: page", 0, "the next page is /offset?page=2"},
 		{"link", "id: order_id\npaginate: link", 0, "the next page is /link?offset=20"},
 		{"one", "", 0, "the job finds 1 record, and no page follows"},
+		{"one", "", 0, `since: {column: updated_at, from: "2020-01-01", lag: 1h}`},
 		{"one", "errors: [{path: mails, then: skip}]", 0, "errors says: skip"},
 		{"empty", "records: data", 0, "there are no records, so nothing can be proposed"},
 		{"page", "", 1, "it is a web page, so check the URL"},

@@ -181,6 +181,13 @@ func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) 
 	if len(job.Columns) == 0 {
 		keys.Columns = records.ProposeColumns(list, slices.Concat(job.ID, keys.ID))
 	}
+	if c, first, has := records.ProposeSince(list); has && job.Since == nil && job.Range == nil {
+		from := `"2020-01-01", lag: 1h`
+		if first.Number() {
+			from = "0"
+		}
+		t.say("%q says when a record changed last: if the server can be asked for what has changed since a time, put {since} into the URL, keep %s among the columns, and add\n    since: {column: %s, from: %s}\n", c.Path, c.Path, c.Name, from)
+	}
 	if job.Paginate.Style == jobfile.NoPages || job.Paginate.Style == jobfile.AutoPages {
 		var how string
 		given := jobfile.Pagination{Size: job.Paginate.Size, SizeParam: job.Paginate.SizeParam}

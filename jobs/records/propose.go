@@ -66,6 +66,27 @@ var idNames = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)^[^.]+\.[@_]?(id|uuid|guid)$`),
 }
 
+// changedNames find usual names of when a record changed last.
+var changedNames = regexp.MustCompile(`(?i)(updated?|modified|changed)(_?(at|on|time|date|timestamp|utc))?$`)
+
+// ProposeSince returns a column for when a record changed last, which each of some records has, and the value of the first;
+// false: there is none.
+func ProposeSince(list []Value) (c jobfile.Column, first Value, has bool) {
+	for _, text := range list[0].Leaves(mostPaths) {
+		hasNone := func(record Value) bool {
+			part, _ := record.Get(text)
+			when, _ := part.Text()
+			_, err := timeOf(when, part.Number())
+			return err != nil
+		}
+		if c, has = jobfile.ColumnOf(text); has && changedNames.MatchString(text) && !slices.ContainsFunc(list[:min(len(list), mostCompared)], hasNone) {
+			first, _ = list[0].Get(text)
+			return c, first, true
+		}
+	}
+	return c, nil, false
+}
+
 // Bounds of what is looked at for a proposal: paths of a record, records, columns, and the characters of a value of one.
 const mostPaths, mostCompared, mostColumns, mostInColumn = 200, 1000, 16, 100
 

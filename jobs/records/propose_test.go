@@ -72,3 +72,28 @@ func TestColumnsAreProposedForShortValues(t *testing.T) {
 		t.Errorf("%d columns", n)
 	}
 }
+
+func TestATimeOfTheLastChangeIsFound(t *testing.T) {
+	for body, want := range map[string]string{
+		`[{"id": 1, "created_at": "2025-01-01", "updated_at": "2025-01-01T10:00:00Z"}, {"updated_at": "2025-01-02T10:00:00Z"}]`: `updated_at "2025-01-01T10:00:00Z"`,
+		`[{"meta": {"lastModified": 1738310400}}]`:                           `meta.lastModified 1738310400`,
+		`[{"updated": "yes"}]`:                                               "",
+		`[{"updated_at": "2025-01-01"}, {"updated_at": null}]`:               "",
+		`[{"updates": "2025-01-01"}]`:                                        "",
+		`[{"dateUpdated": "2025-01-01", "changed-on": "2025-01-01"}]`:        `dateUpdated "2025-01-01"`,
+		`[{"changed-on": "2025-01-01", "modified_utc": "2025-01-01 10:00"}]`: "",
+	} {
+		answer, err := Read("", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := Elements(answer, "")
+		got := ""
+		if c, first, has := ProposeSince(list); has {
+			got = c.Path + " " + string(first)
+		}
+		if got != want {
+			t.Errorf("%s: %q", body, got)
+		}
+	}
+}
