@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,9 +47,10 @@ func notified(cmd *cobra.Command, job *jobfile.Job, run func() error) error {
 	defer cancel()
 	var err error
 	if len(to.Command) > 0 {
-		told := exec.CommandContext(ctx, to.Command[0], to.Command[1:]...)
-		told.Stdin, told.Stdout, told.Stderr = bytes.NewReader(text), cmd.ErrOrStderr(), cmd.ErrOrStderr()
-		err = told.Run()
+		program := exec.CommandContext(ctx, to.Command[0], to.Command[1:]...)
+		program.Stdin, program.Stdout, program.Stderr = bytes.NewReader(text), cmd.ErrOrStderr(), cmd.ErrOrStderr()
+		program.Env = append(plainEnvironment(), "JOB_NAME="+told.Job, "JOB_FAILED="+strconv.FormatBool(told.Failed), "JOB_TEXT="+told.Text, "JOB_OUTPUT="+job.Output.String())
+		err = program.Run()
 	} else {
 		err = post(ctx, rootsOfCommand(cmd), to.URL.Reveal(), text)
 	}
@@ -55,6 +58,16 @@ func notified(cmd *cobra.Command, job *jobfile.Job, run func() error) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "abide: notify failed: %v\n", err)
 	}
 	return result
+}
+
+// plainEnvironment has the variables of the process that any program may need. Others may be secrets of the job.
+func plainEnvironment() (list []string) {
+	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "PATHEXT"} {
+		if value, set := os.LookupEnv(name); set {
+			list = append(list, name+"="+value)
+		}
+	}
+	return list
 }
 
 // rootsOfCommand returns the CAs that a job trusts, as $HTTPS_PROXY may name an abide; nil, those of the system, if the

@@ -62,7 +62,11 @@ func TestAJobTellsHowItHasEnded(t *testing.T) {
 	if got := <-told; !strings.HasPrefix(got, "/secure ") {
 		t.Error(got)
 	}
-	run(404, "{command: [sh, -c, 'cat > told.json']}")
+	run(404, "{command: [sh, -c, 'cat > told.json; env > told.env']}")
+	if text, err := os.ReadFile(filepath.Join(dir, "told.env")); err != nil || strings.Contains(string(text), "HOOK=") || !strings.Contains(string(text), "PATH=") ||
+		!strings.Contains(string(text), "JOB_NAME=orders\n") || !strings.Contains(string(text), "JOB_FAILED=true\n") {
+		t.Errorf("%s %v", text, err)
+	}
 	if text, err := os.ReadFile(filepath.Join(dir, "told.json")); err != nil || !strings.Contains(string(text), `"failed":true`) {
 		t.Errorf("%s %v", text, err)
 	}
