@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -140,6 +141,38 @@ func TestWhatIsUsedDuringAPauseIsNoCost(t *testing.T) {
 	}
 }
 
+// TestWindowsOfPointsFollowEachOther: their end, announced in whole seconds, is found as that of windows of requests. What
+// requests cost is no use of others.
+func TestWindowsOfPointsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	const window, amount = 5., 100.
+	d, opened, left, windows := newDriver(t, Options{}), math.Inf(-1), 0., 0
+	for n := 0; windows < 20; n++ {
+		for d.wait() != 0 {
+			d.v += .01
+		}
+		if d.v >= opened+window {
+			opened, left, windows = d.v, amount, windows+1
+		}
+		cost := 1 + 9*float64(n%2)
+		if left < cost {
+			t.Fatalf("a request of %v points is sent at %.2f, %.2f after the begin of a window with %v left", cost, d.v, d.v-opened, left)
+		}
+		left -= cost
+		sent := d.send()
+		d.v += .02
+		said := d.says(amount, left, math.Ceil(opened+window-d.v))
+		said.Resolution = time.Second
+		d.hear(sent, said)
+	}
+	if d.v > 20*window*1.05 {
+		t.Errorf("20 windows of %v s take %.1f s", window, d.v)
+	}
+	if s := d.m.(*Ledger).Status(d.now()); s.Foreign > 0 {
+		t.Errorf("%d points are said to be used by others", s.Foreign)
+	}
+}
+
 // TestAFleetCountsEachRequestAsOne: what other instances use looks like a cost, and a fleet
 // divides a limit into requests.
 func TestAFleetCountsEachRequestAsOne(t *testing.T) {
@@ -158,7 +191,7 @@ func TestWhatOtherInstancesUseIsNotSaidToBeOfOthers(t *testing.T) {
 	for name, budget := range map[string]Budget{"no other can come": nil, "none is there": wholeBudget{alone: true}, "a fleet": wholeBudget{}} {
 		d := newDriver(t, Options{})
 		d.m.(*Ledger).Share(budget)
-		for _, left := range []float64{99, 80, 60} {
+		for _, left := range []float64{99, 98, 97, 96, 80, 79, 78, 77, 60, 59} { // too few cost more than one for a cost that varies
 			d.hear(d.send(), d.says(100, left, 600-d.v))
 			d.v += 0.1
 		}

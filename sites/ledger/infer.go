@@ -137,6 +137,9 @@ func (a *allowance) inferVaryingCost(r *reading) {
 		return
 	}
 	c.each = min(max(c.decreases.highest(), 1), max(a.limit, 1))
+	if !was {
+		a.usage.foreign, a.usage.foreignAt = 0, 0 // that was what they cost
+	}
 	if a.window.lowestLeftAt > 0 {
 		// All that have responses are counted in the lowest announcement.
 		a.level = max(a.window.lowestLeft-c.each*float64(a.flights.unanswered()), -float64(maxAmount))

@@ -244,7 +244,7 @@ func (a *allowance) follow(r *reading, opens bool) {
 	if r.bounds.known && r.said.left < 2*a.cost.each {
 		p.hold.usedUp = true
 	}
-	p.note(r, r.bounds.known && a.limit > 0 && !a.cost.varies && r.said.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
+	p.note(r, r.bounds.known && a.limit > 0 && r.said.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
 	if p.opens() && !w.lengthAnnounced && w.period > w.farthest() {
 		w.period = w.longest // between these ends nothing was asked for a while
 	}
@@ -326,7 +326,7 @@ func (l *Ledger) mayHold(v int64) bool {
 	w := &a.window
 	period := cmp.Or(w.period, w.reset-w.opened)
 	return !a.shared && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
-		!w.limitGuessed && !a.cost.varies && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
+		!w.limitGuessed && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
 		w.opened-w.before <= w.farthest() && // otherwise something else keeps requests for longer
 		(a.phase.present.step >= second || !a.phase.skew.holds()) && // otherwise it is announced exactly
 		a.phase.usable() && a.phase.opens() && a.phase.tests < maxTests && a.phase.lost < maxLost
