@@ -75,7 +75,7 @@ func New(maxSites int) *Metrics {
 	}
 	m.Holds, m.Blocked, m.Observed = newHolds(m.sites), newBlocked(m.sites, blockedDesc), newBlocked(m.sites, observedDesc)
 	m.Breakers, m.store = newBreakers(m.sites), newStore()
-	m.Jobs = &asked[[]status.Job]{descs: []*prometheus.Desc{jobRecordsDesc, jobUnitsDesc, jobLagDesc}, collect: collectJobs}
+	m.Jobs = &asked[[]status.Job]{descs: []*prometheus.Desc{jobRecordsDesc, jobUnitsDesc, jobDoneDesc, jobLagDesc}, collect: collectJobs}
 	m.Tokens, m.Permits = newTokens(m.sites), askedCount(permitsDesc)
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
@@ -203,6 +203,7 @@ func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
 var (
 	jobRecordsDesc = desc("job_records_total", "Records that a job has in its output.", "job")
 	jobUnitsDesc   = desc("job_units", "Units of a job, by state.", "job", "state")
+	jobDoneDesc    = desc("job_done_timestamp_seconds", "When a run of a job ended last with all units done, in seconds since 1970.", "job")
 	jobLagDesc     = desc("job_round_lag_seconds", "How late the last target of a round was asked by a collection.", "job")
 )
 
@@ -218,6 +219,9 @@ func collectJobs(list []status.Job, to chan<- prometheus.Metric) {
 		if one.Round != nil {
 			to <- gaugeOf(jobLagDesc, one.Round.Lag, name)
 			continue
+		}
+		if !one.Done.IsZero() {
+			to <- gaugeOf(jobDoneDesc, float64(one.Done.Unix()), name)
 		}
 		for state, n := range map[string]int64{
 			"waiting": one.Units.Waiting, "running": one.Units.Running, "done": one.Units.Done,

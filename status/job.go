@@ -25,6 +25,7 @@ type Job struct {
 	Limited string    `json:"limited_by,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 	Ends    time.Time `json:"ends,omitzero"` // estimated; zero: unknown
+	Done    time.Time `json:"done,omitzero"` // when a run ended last with all units done; zero: unknown
 	Round   *JobRound `json:"round,omitempty"`
 }
 

@@ -117,7 +117,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 		return err
 	}
 	defer j.close()
-	j.remember()
+	j.remember(nil)
 	known := j.output // by whose records since goes on
 	if all {
 		known = nil
@@ -130,14 +130,16 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	j.expose(b)
 	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(j.caught.stop) })
 	now := time.Now()
-	show.close(b.Status(now), now)
+	last := b.Status(now)
+	show.close(last, now)
+	j.remember(&last)
 	if errors.Is(err, context.Canceled) && j.caught.stop.Err() != nil {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
 	}
 	if err != nil {
 		return err
 	}
-	if last := b.Status(time.Now()); last.State == status.JobFailed {
+	if last.State == status.JobFailed {
 		return &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, the same command tries again",
 			countText(int(last.Units.Failed), "unit"), status.Number(int(last.Units.Incomplete), "is", "are"), last.Units.Total, job.Name)}
 	}

@@ -21,6 +21,9 @@ func TestAJobIsSeenInTheStatusAndInTheMetricsOfTheServe(t *testing.T) {
 			close(asked)
 			<-release
 		}
+		if r.URL.Path == "/wrong" {
+			w.WriteHeader(http.StatusNotFound)
+		}
 		_, _ = io.WriteString(w, `[{"id":"`+r.URL.Path+`"}]`)
 	}))
 	defer server.Close()
@@ -41,4 +44,19 @@ func TestAJobIsSeenInTheStatusAndInTheMetricsOfTheServe(t *testing.T) {
 	if code := job.status(); code != 0 {
 		t.Errorf("the job ended with %d", code)
 	}
+	seen := func(lines ...string) {
+		t.Helper()
+		_, text := proxy.ask("/metrics")
+		for _, line := range lines {
+			if !strings.Contains(text, line) {
+				t.Errorf("there is no %s:\n%s", line, text)
+			}
+		}
+	}
+	seen(`abide_job_units{job="seen",state="done"} 4`, `abide_job_done_timestamp_seconds{job="seen"}`)
+	write(t, filepath.Join(dir, "job.yaml"), "name: seen\nrequest: http://api.test/{item}\nitems: [a, b, c, last, wrong]\nid: id\n")
+	if job = launch(t, dir, nil, "backfill", "--quiet", "job.yaml"); job.status() != 1 {
+		t.Errorf("the job ended with %d", job.status())
+	}
+	seen(`abide_job_units{job="seen",state="failed"} 1`, `abide_job_done_timestamp_seconds{job="seen"}`)
 }

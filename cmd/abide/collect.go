@@ -73,7 +73,7 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 		return fmt.Errorf("%s: %w", job.Name, err)
 	}
 	defer release()
-	j.remember()
+	j.remember(nil)
 	c, err := collect.New(cmd.Context(), collect.Options{
 		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, j.output), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
 	})

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -169,23 +168,6 @@ func kindOf(job *jobfile.Job) string {
 	return backfills
 }
 
-// remember has later commands find the job: it writes down that it was run on this machine.
-func (j *jobProcess) remember() {
-	if j.policy.Data == "none" {
-		return
-	}
-	dir := filepath.Join(j.policy.Data, knownJobsDir)
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = writeWhole(filepath.Join(dir, j.job.Name+".json"), 0o600, func(w io.Writer) error {
-			return json.NewEncoder(w).Encode(knownJob{j.job.Name, kindOf(j.job), j.job.File, j.job.Output.File})
-		})
-	}
-	if err != nil {
-		j.line().WithField("reason", err).Warnf("\"abide jobs\" does not list this job: %v", err)
-	}
-}
-
 // close ends the program, closes the output, and no longer catches signals.
 func (j *jobProcess) close() {
 	defer j.caught.close()
@@ -343,12 +325,22 @@ func (j *jobProcess) expose(job steeredJob) {
 // askJobTime bounds a question to a process that runs a job.
 const askJobTime = 2 * time.Second
 
-// Jobs are the job of this process, or else those that run on this machine.
+// Jobs are the job of this process, or else those that run on this machine, and the backfills that have ended and whose job
+// file is there.
 func (c adminProcess) Jobs(ctx context.Context) []status.Job {
 	if steeredJob := c.job.Load(); steeredJob != nil {
 		return []status.Job{(*steeredJob).Status(time.Now())}
 	}
-	return runningJobs(ctx, c.policy.Load())
+	list := runningJobs(ctx, c.policy.Load())
+	known, _ := knownJobs(c.policy.Load().Data) // what cannot be read is not known
+	for _, one := range known {
+		if running := lists.Find(list, func(j *status.Job) bool { return j.Name == one.Name }); running != nil {
+			running.Done = one.Last.Done
+		} else if _, err := os.Stat(one.File); err == nil && one.Last.Name != "" {
+			list = append(list, one.Last)
+		}
+	}
+	return list
 }
 
 // PauseJob pauses a job, or lets it go on.
@@ -416,57 +408,6 @@ func runningJobs(ctx context.Context, p *policy.Policy) []status.Job {
 	}
 	asking.Wait()
 	return slices.Concat(answers...)
-}
-
-// knownJobsDir is the directory, in the data directory, that has a file for each job that was run
-// on this machine.
-const knownJobsDir = "jobs"
-
-// maxKnownJobs bounds how many jobs are listed.
-const maxKnownJobs = 1000
-
-// knownJob names the files of a job and of its output.
-type knownJob struct {
-	Name   string `json:"name"`
-	Kind   string `json:"kind"`             // "backfill" or "collect"
-	File   string `json:"file"`             // absolute path of the job file
-	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
-}
-
-// output returns the output of the job. The job file is read only for the secret of a URL.
-func (k knownJob) output() (jobfile.Output, error) {
-	if k.Output != "" {
-		return jobfile.Output{File: k.Output}, nil
-	}
-	job, err := loadJob(k.File)
-	if err != nil {
-		return jobfile.Output{}, err
-	}
-	return job.Output, nil
-}
-
-// knownJobs are the jobs that were run on this machine, by name.
-func knownJobs(data string) ([]knownJob, error) {
-	if data == "none" {
-		return nil, nil
-	}
-	dir := filepath.Join(data, knownJobsDir)
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var list []knownJob
-	for _, entry := range entries[:min(len(entries), maxKnownJobs)] {
-		if !strings.HasSuffix(entry.Name(), ".json") {
-			continue
-		}
-		var j knownJob
-		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Name != "" {
-			list = append(list, j)
-		}
-	}
-	slices.SortFunc(list, func(a, b knownJob) int { return strings.Compare(a.Name, b.Name) })
-	return list, err
 }
 
 // writeWhole writes a file, which gets its name when it is complete. A device or pipe is written
