@@ -77,6 +77,7 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 		} else if err := readJob(cmd.Context(), k, &job.Job); err != nil {
 			job.Error = err.Error()
 		}
+		job.Done = k.Last.Done
 		list = append(list, job)
 	}
 	return list, nil
