@@ -85,7 +85,8 @@ func (j *Job) eachOpen(ctx context.Context, visit func(key string, place int64))
 		err := r.Scan(&key, &place)
 		visit(decode(key), place)
 		return err
-	}, j.text("SELECT key, place FROM {units} WHERE place < 0 OR state IN ('waiting', 'failed', 'incomplete') OR state = 'running' AND lease_end <= {now}"), j.engine.now())
+	}, j.text(`SELECT key, place FROM {units} WHERE state IN ('waiting', 'failed', 'incomplete')
+		OR state = 'running' AND lease_end <= {now} OR state IN ('running', 'done') AND place < 0`), j.engine.now())
 }
 
 func (j *Job) addUnits(t *transaction, list []Unit) error {
