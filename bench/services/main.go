@@ -38,12 +38,15 @@ func main() {
 	random := flag.Int("random", 300, "how many random services are crawled, too")
 	noise := flag.Bool("noise", false, "crawl services that refuse at random, and nothing else")
 	several := flag.Int("composites", 0, "how many services with several limits are crawled, and nothing else; with -each: print each crawl")
+	routes := flag.Int("routes", 0, "how many times services whose routes have limits of their own, or share one, are crawled, and nothing else; with -each: print each crawl")
 	each := flag.Bool("each", false, "print each crawl of a random service, and nothing else")
 	flag.Parse()
 	err := error(nil)
 	switch {
 	case *noise:
 		err = noiseTable()
+	case *routes > 0:
+		err = routedTable(*routes, *each)
 	case *several > 0:
 		err = compositeTable(*several, *each)
 	default:

@@ -43,22 +43,19 @@ func (m *Table) ensure(h *host, path string, of entity) *node {
 }
 
 // generalise makes one wildcard of all names below a node, and unites the routes below
-// them.
+// them. A name that has a hidden limit for itself stays: the wildcard would hold all others by that limit.
 func (m *Table) generalise(p *node) {
-	taken := p.takeNames()
+	taken := p.takeNames(func(r *route) bool { return m.hiddenOf(r) == nil })
 	slices.SortFunc(taken, func(a, b loose) int { return cmp.Compare(b.route.used, a.route.used) })
 	for _, one := range taken {
 		r := one.route
 		delete(m.tree.known, r.name)
-		hidden, to := m.hiddenOf(r), m.ensure(p.host, one.path, r.place.entity)
+		to := m.ensure(p.host, one.path, r.place.entity)
 		if same := to.at(r.method); same != nil {
 			m.unite(same, r)
 			r = same
 		} else {
 			m.tree.put(r, to)
-		}
-		if hidden != nil {
-			m.hide(r.template(), hidden)
 		}
 		m.rebuild(r)
 	}

@@ -137,8 +137,9 @@ func (m *Table) Restore(text []byte) error {
 	} else if g != nil {
 		n.hide("", g)
 	}
-	// The routes used longest ago come first.
+	// The routes used longest ago come first, and names that are known by themselves before the wildcards of others.
 	routes := s.Routes[max(len(s.Routes)-mostRoutes, 0):]
+	slices.SortStableFunc(routes, func(a, b routeState) int { return len(a.Any) - len(b.Any) })
 	for i := range routes {
 		n.restoreRoute(&routes[i])
 	}

@@ -154,7 +154,7 @@ func (p *node) segment(path string) (segment, rest string, more bool) {
 		return "**", "", false
 	}
 	segment, rest, more = strings.Cut(path, "/")
-	if p.generalised && segment != "" || isValue(segment, p.versions) {
+	if p.generalised && segment != "" && p.children[segment] == nil || isValue(segment, p.versions) {
 		segment = "*"
 	}
 	return segment, rest, more
@@ -200,11 +200,13 @@ type loose struct {
 	path  string
 }
 
-// takeNames removes the nodes of all names below a node, and returns the routes that were there.
-func (p *node) takeNames() (taken []loose) {
+// takeNames removes the nodes of the names below a node of whose routes all are alike, and returns the routes that were there.
+func (p *node) takeNames(alike func(*route) bool) (taken []loose) {
 	p.generalised = true
 	for name, kid := range p.children {
-		if name == "" {
+		all := name != ""
+		kid.each(func(r *route) { all = all && alike(r) })
+		if !all {
 			continue
 		}
 		delete(p.children, name)
