@@ -16,7 +16,7 @@
 //
 // A server counts a request when it arrives, between Take and Done.
 // Rolling, Fixed, Quota and Bucket keep the limit for any time of arrival up to
-// a margin after Take: see margin, and for Bucket serverBucket.
+// a margin after Take: see margin.
 //
 // A clock that jumps back never allows more. Meters that measure a length
 // of time use the monotonic reading of now, if any, and let no time pass
