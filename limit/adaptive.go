@@ -25,6 +25,7 @@ const (
 // adaptive is a rate between min and max that follows the outcomes of requests. It is
 // paced, without bursts. It begins at the geometric mean of min and max.
 type adaptive struct {
+	counter
 	spacing
 	min, max        float64 // per second
 	window          int64
@@ -38,7 +39,7 @@ type adaptive struct {
 }
 
 func newAdaptive(s Spec) *adaptive {
-	m := &adaptive{spacing: spacing{most: maxAmount}, min: s.Min, max: s.Max}
+	m := &adaptive{spacing: spacing{amount: maxAmount}, min: s.Min, max: s.Max}
 	m.window = cmp.Or(int64(s.Window), int64(time.Minute))
 	m.adopt(m.middle())
 	return m
@@ -69,26 +70,16 @@ func (m *adaptive) Rate(now time.Time) float64 {
 	return m.rate
 }
 
-func (m *adaptive) When(now time.Time, n int64) (time.Time, bool) {
-	m.at(now)
-	return m.spacing.When(now, n)
-}
-
 func (m *adaptive) Take(now time.Time, n int64) {
 	m.used = m.at(now)
 	m.inFlight++
-	m.spacing.Take(now, n)
-}
-
-func (m *adaptive) Postpone(now, taken time.Time, n int64) {
-	m.Give(now, taken, n)
-	m.Take(now, n)
+	m.counter.Take(now, n)
 }
 
 func (m *adaptive) Give(now, taken time.Time, n int64) {
 	m.at(now)
 	m.requestEnded()
-	m.spacing.Give(now, taken, n)
+	m.counter.Give(now, taken, n)
 }
 
 // requestEnded counts one request fewer in flight, and tells whether it was sent at the
@@ -100,11 +91,6 @@ func (m *adaptive) requestEnded() (current bool) {
 		return false
 	}
 	return true
-}
-
-func (m *adaptive) Settle(now, taken time.Time, estimate, actual int64) {
-	m.at(now)
-	m.spacing.Settle(now, taken, estimate, actual)
 }
 
 func (m *adaptive) Done(now, _ time.Time, _ int64, o Outcome) {
@@ -155,18 +141,16 @@ func (m *adaptive) failed(v int64) {
 	m.nextAt, m.lastLong = max(m.nextAt, plus(m.last, each)), 0
 }
 
-// Left is the units of one second, if the next unit may be taken now.
-func (m *adaptive) Left(now time.Time) int64 {
-	v := m.at(now)
+// left is the units of one second, if the next unit may be taken now.
+func (m *adaptive) left(v int64) int64 {
 	if v < m.nextAt {
 		return 0
 	}
 	return max(int64(m.rate), 1)
 }
 
-// Idle is true if a new meter would not begin at a higher rate.
-func (m *adaptive) Idle(now time.Time) bool {
-	v := m.at(now)
+// idle is true if a new meter would not begin at a higher rate.
+func (m *adaptive) idle(v int64) bool {
 	return m.inFlight == 0 && v >= m.nextAt && m.rate >= m.middle() && m.refused == 0 &&
 		v-m.failedAt[failuresToFall-1] >= m.window
 }

@@ -17,7 +17,8 @@ import (
 //
 // It counts in floating point, so a request may go some millionths of a unit early.
 type bucket struct {
-	record
+	counter
+	clock   Clock
 	burst   int64
 	refill  float64 // units per second
 	slop    float64 // counts as rounding error of a whole unit
@@ -75,28 +76,19 @@ func (m *bucket) highestSince(at, v int64) float64 {
 	return highest
 }
 
-func (m *bucket) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 || n > m.burst {
-		return now, n <= 0
-	}
-	v := m.clock.At(now)
-	at := v
+func (m *bucket) at(now time.Time) int64 { return m.clock.At(now) }
+
+func (m *bucket) earlier(t time.Time) (v int64, known bool) { return m.clock.past(t) }
+
+func (m *bucket) most() int64 { return m.burst }
+
+func (m *bucket) when(v, n int64) int64 {
 	if float64(n)-m.free(v) > m.slop {
-		at = plus(v, nanoseconds((float64(n)-m.level(v))/m.refill))
+		return plus(v, nanoseconds((float64(n)-m.level(v))/m.refill))
 	}
-	return now.Add(time.Duration(at - v)), true
+	return v
 }
 
-func (m *bucket) Take(now time.Time, n int64) { m.spend(m.clock.At(now), amount(n)) }
-
-func (m *bucket) spend(v, n int64) {
-	if n > 0 {
-		m.take(v, n)
-		m.spent.add(v, n)
-	}
-}
-
-// take takes n units for a request that is sent at v.
 func (m *bucket) take(v, n int64) {
 	level := m.level(v)
 	full := float64(m.burst) - m.late
@@ -134,13 +126,11 @@ func (m *bucket) Postpone(now, taken time.Time, n int64) {
 	}
 }
 
-func (m *bucket) Give(now, taken time.Time, n int64) {
-	m.Settle(now, taken, n, 0)
-}
+func (m *bucket) more(v, _, n int64) { m.take(v, n) }
 
-// giveBack returns n tokens as far as the bucket would have held them: without the take the
+// less returns n tokens as far as the bucket would have held them: without the take the
 // level would have been that much higher since, and the overflow is lost.
-func (m *bucket) giveBack(v, at, n int64) {
+func (m *bucket) less(v, at, n int64) {
 	if at <= m.carried {
 		return
 	}
@@ -150,26 +140,9 @@ func (m *bucket) giveBack(v, at, n int64) {
 	m.still = min(m.still+back, float64(m.burst))
 }
 
-func (m *bucket) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.clock.At(now)
-	switch more := amount(actual) - amount(estimate); {
-	case more > 0:
-		m.spend(v, more)
-	case more < 0:
-		if at, known := m.clock.past(taken); known {
-			m.spent.remove(at, -more)
-			m.giveBack(v, at, -more)
-		}
-	}
-}
+func (m *bucket) left(v int64) int64 { return int64(math.Floor(m.free(v) + m.slop)) }
 
-func (m *bucket) Left(now time.Time) int64 {
-	return int64(max(math.Floor(m.free(m.clock.At(now))+m.slop), 0))
-}
-
-func (m *bucket) Idle(now time.Time) bool {
-	return m.level(m.clock.At(now)) >= float64(m.burst)
-}
+func (m *bucket) idle(v int64) bool { return m.level(v) >= float64(m.burst) }
 
 // State has four times as differences from the last: when the server's bucket is full, when
 // the request has arrived that found the bucket full, when the bucket would be full if all
@@ -232,7 +205,7 @@ func (m *bucket) counted(v int64) (within, units int64) {
 // become is for a bucket that replaces a bucket with other numbers.
 func (m *bucket) become(now time.Time, to Meter, list []Spent) Meter {
 	fresh, v := to.(*bucket), m.at(now)
-	fresh.record = m.record
+	fresh.clock, fresh.spent = m.clock, m.spent
 	fresh.replay(v, list)
 	fresh.bound(v, m.sent(m.level(v)))
 	return fresh

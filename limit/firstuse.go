@@ -8,7 +8,8 @@ import "time"
 // A window with openedWith 0 holds debts only: the next take opens it again, and the debts
 // count in it.
 type firstUse struct {
-	record
+	counter
+	clock         Clock
 	amount        int64
 	window        int64
 	used          int64 // may exceed amount: the following windows owe the rest
@@ -38,28 +39,24 @@ func (m *firstUse) at(now time.Time) int64 {
 	return v
 }
 
-func (m *firstUse) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 || n > m.amount {
-		return now, n <= 0
-	}
-	v := m.at(now)
-	at := v
+func (m *firstUse) earlier(t time.Time) (v int64, known bool) { return m.clock.past(t) }
+
+func (m *firstUse) most() int64 { return m.amount }
+
+func (m *firstUse) when(v, n int64) int64 {
 	if over := m.used + n - m.amount; over > 0 {
-		at = FarFuture
 		if late := (over - 1) / m.amount; late <= (FarFuture-m.end)/m.window {
-			at = m.end + late*m.window
+			return m.end + late*m.window
 		}
-	} else if m.closed {
-		at = m.end
+		return FarFuture
 	}
-	return now.Add(time.Duration(at - v)), true
+	if m.closed {
+		return m.end
+	}
+	return v
 }
 
-func (m *firstUse) Take(now time.Time, n int64) {
-	if n = amount(n); n == 0 {
-		return
-	}
-	v := m.at(now)
+func (m *firstUse) take(v, n int64) {
 	if m.end == 0 || m.openedWith == 0 && !m.closed {
 		m.start, m.end = v, v+m.window
 	}
@@ -70,7 +67,6 @@ func (m *firstUse) Take(now time.Time, n int64) {
 		m.openedWith = min(m.openedWith+n, maxAmount)
 	}
 	m.lastTake, m.used = v, min(m.used+n, maxAmount)
-	m.spent.add(v, n)
 }
 
 // Postpone may concern the request that opens the window: the window may then open as late
@@ -131,39 +127,27 @@ func (m *firstUse) close(v, at int64) {
 	}
 }
 
-func (m *firstUse) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.at(now)
-	switch more := amount(actual) - amount(estimate); {
-	case more > 0:
-		if m.end == 0 {
-			m.start, m.end, m.openedWith = v, v+m.window, 0
-		}
-		m.used = min(m.used+more, maxAmount)
-		m.spent.add(v, more)
-	case more < 0:
-		at, known := m.clock.past(taken)
-		if !known {
-			return
-		}
-		m.spent.remove(at, -more)
-		if m.end != 0 && at >= m.start {
-			m.used = max(m.used+more, 0)
-		}
+func (m *firstUse) more(v, _, n int64) {
+	if m.end == 0 {
+		m.start, m.end, m.openedWith = v, v+m.window, 0
+	}
+	m.used = min(m.used+n, maxAmount)
+}
+
+func (m *firstUse) less(_, at, n int64) {
+	if m.end != 0 && at >= m.start {
+		m.used = max(m.used-n, 0)
 	}
 }
 
-func (m *firstUse) Left(now time.Time) int64 {
-	m.at(now)
+func (m *firstUse) left(int64) int64 {
 	if m.closed {
 		return 0
 	}
-	return max(m.amount-m.used, 0)
+	return m.amount - m.used
 }
 
-func (m *firstUse) Idle(now time.Time) bool {
-	m.at(now)
-	return m.end == 0
-}
+func (m *firstUse) idle(int64) bool { return m.end == 0 }
 
 func (m *firstUse) State() []byte {
 	b := newState(FirstUse, m.clock.last, &m.spent)

@@ -16,9 +16,9 @@ import (
 // Requests in flight over a boundary, for at most the margin, may have arrived before or
 // after it: they count in both windows.
 type fixed struct {
+	counter
 	as            As
 	clock         wallClock
-	spent         history
 	amount        int64
 	width         int64     // of a calendar's windows, the longest
 	calendar      *calendar // nil: every width since 1970
@@ -90,16 +90,15 @@ func remainingDebt(used, amount, windows int64) int64 {
 	return used - windows*amount
 }
 
-func (m *fixed) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 || n > m.amount {
-		return now, n <= 0
-	}
-	v := m.at(now)
-	at := v
+func (m *fixed) earlier(t time.Time) (v int64, known bool) { return m.clock.past(t) }
+
+func (m *fixed) most() int64 { return m.amount }
+
+func (m *fixed) when(v, n int64) int64 {
 	if over := m.used + n - m.amount; over > 0 {
-		at = m.later((over - 1) / m.amount)
+		return m.later((over - 1) / m.amount)
 	}
-	return now.Add(time.Duration(at - v)), true
+	return v
 }
 
 // later is the end of the nth window after this one.
@@ -120,36 +119,22 @@ func (m *fixed) later(n int64) int64 {
 	return t
 }
 
-func (m *fixed) Take(now time.Time, n int64) {
-	v := m.at(now)
-	m.spend(v, n)
+func (m *fixed) take(v, n int64) {
+	m.more(v, v, n)
 	if m.isLate(v) {
-		m.mayArriveLate = min(m.mayArriveLate+amount(n), m.used)
+		m.mayArriveLate = min(m.mayArriveLate+n, m.used)
 	}
 }
 
-func (m *fixed) spend(v, n int64) {
-	m.used = min(m.used+amount(n), maxAmount)
-	m.spent.add(v, amount(n))
-}
+func (m *fixed) more(_, _, n int64) { m.used = min(m.used+n, maxAmount) }
 
 // isLate tells whether a request taken at that time may arrive after the window.
 func (m *fixed) isLate(at int64) bool { return at >= m.opened && at >= m.end-margin(m.width) }
 
-func (m *fixed) Postpone(now, taken time.Time, n int64) {
-	m.Give(now, taken, n)
-	m.Take(now, n)
-}
-
-func (m *fixed) Give(now, taken time.Time, n int64) {
-	m.at(now)
-	at, known := m.clock.past(taken)
-	if n = amount(n); known && at >= m.opened {
+func (m *fixed) less(_, at, n int64) {
+	if at >= m.opened {
 		m.used = max(m.used-n, 0)
 		m.arrived(at, n)
-	}
-	if known {
-		m.spent.remove(at, n)
 	}
 }
 
@@ -169,14 +154,6 @@ func (m *fixed) arrived(at, n int64) {
 	}
 }
 
-func (m *fixed) Settle(now, taken time.Time, estimate, actual int64) {
-	if more := amount(actual) - amount(estimate); more > 0 {
-		m.spend(m.at(now), more)
-	} else if more < 0 {
-		m.Give(now, taken, -more)
-	}
-}
-
 func (m *fixed) Done(now, taken time.Time, n int64, o Outcome) {
 	m.at(now)
 	if at, known := m.clock.past(taken); known && o.arrived() {
@@ -184,15 +161,9 @@ func (m *fixed) Done(now, taken time.Time, n int64, o Outcome) {
 	}
 }
 
-func (m *fixed) Left(now time.Time) int64 {
-	m.at(now)
-	return max(m.amount-m.used, 0)
-}
+func (m *fixed) left(int64) int64 { return m.amount - m.used }
 
-func (m *fixed) Idle(now time.Time) bool {
-	m.at(now)
-	return m.used == 0
-}
+func (m *fixed) idle(int64) bool { return m.used == 0 }
 
 func (m *fixed) State() []byte {
 	b := newState(m.as, m.clock.last, &m.spent)
@@ -250,8 +221,6 @@ func (m *fixed) from(now time.Time, old *fixed) {
 		m.end = old.end // it may be extended, after the clock went back
 	}
 }
-
-func (m *fixed) past() *history { return &m.spent }
 
 func (m *fixed) counted(v int64) (within, units int64) { return v - m.begins(v) + 1, m.used }
 

@@ -8,13 +8,15 @@ import (
 
 // paced spaces units evenly, one every window/amount: after n units, nothing goes for n
 // intervals.
-type paced struct{ spacing }
+type paced struct {
+	counter
+	spacing
+}
 
 // spacing holds units apart: after n units, nothing goes for n intervals.
 type spacing struct {
 	clock    Clock
-	spent    history
-	most     int64 // the largest amount
+	amount   int64 // the largest amount
 	units    int64 // so many units
 	long     int64 // in so many nanoseconds
 	lastLong int64 // long at the last take; 0: nothing of it is freed
@@ -35,81 +37,50 @@ func (m *spacing) gap(n, long int64) (up, down int64) {
 	return int64(q) + int64(min(r, 1)), int64(q)
 }
 
-func (m *spacing) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 || n > m.most {
-		return now, n <= 0
-	}
-	v := m.clock.At(now)
-	return now.Add(time.Duration(max(m.nextAt-v, 0))), true
-}
-
-func (m *spacing) Take(now time.Time, n int64) {
-	if n = amount(n); n == 0 {
-		return
-	}
-	v := m.clock.At(now)
-	up, _ := m.gap(n, m.long)
-	m.last, m.nextAt, m.lastLong = v, plus(max(m.nextAt, v), up), m.long
-	m.spent.add(v, n)
-}
-
-// Postpone is Give at the old time and Take now.
-func (m *spacing) Postpone(now, taken time.Time, n int64) {
-	m.Give(now, taken, n)
-	m.Take(now, n)
-}
-
-func (m *spacing) Give(now, taken time.Time, n int64) {
-	m.Settle(now, taken, n, 0)
-}
-
-// Settle frees intervals only if nothing was taken since: later takes have waited for them.
-func (m *spacing) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.clock.At(now)
-	at, known := m.clock.past(taken)
-	switch more := amount(actual) - amount(estimate); {
-	case more > 0:
-		// The last one's own time goes on from where it began. What others have gone
-		// since is owed from now on.
-		from := max(m.nextAt, v)
-		if known && at >= m.last {
-			from = m.nextAt
-		}
-		up, _ := m.gap(more, m.long)
-		m.nextAt = plus(from, up)
-		m.spent.add(v, more)
-	case more < 0 && known:
-		m.spent.remove(at, -more)
-		if at >= m.last {
-			_, down := m.gap(-more, m.lastLong)
-			m.nextAt = max(m.nextAt-down, m.last)
-		}
-	}
-}
-
-func (m *spacing) Done(_, _ time.Time, _ int64, _ Outcome) {}
-
 func (m *spacing) at(now time.Time) int64 { return m.clock.At(now) }
 
-func (m *spacing) past() *history { return &m.spent }
+func (m *spacing) earlier(t time.Time) (v int64, known bool) { return m.clock.past(t) }
+
+func (m *spacing) most() int64 { return m.amount }
+
+func (m *spacing) when(int64, int64) int64 { return m.nextAt }
+
+func (m *spacing) take(v, n int64) {
+	up, _ := m.gap(n, m.long)
+	m.last, m.nextAt, m.lastLong = v, plus(max(m.nextAt, v), up), m.long
+}
+
+// more lets the last take's own time go on from where it began. What others have gone since
+// is owed from now on.
+func (m *spacing) more(v, at, n int64) {
+	up, _ := m.gap(n, m.long)
+	if at < m.last {
+		m.nextAt = max(m.nextAt, v)
+	}
+	m.nextAt = plus(m.nextAt, up)
+}
+
+// less frees intervals only if nothing was taken since: later takes have waited for them.
+func (m *spacing) less(_, at, n int64) {
+	if at >= m.last {
+		_, down := m.gap(n, m.lastLong)
+		m.nextAt = max(m.nextAt-down, m.last)
+	}
+}
 
 // counted is nothing: only the time until the next unit counts.
 func (m *spacing) counted(int64) (within, units int64) { return 0, 0 }
 
-// Left is the whole amount if the next unit may be taken now: all may go at once, and the
+// left is the whole amount if the next unit may be taken now: all may go at once, and the
 // following units wait for it.
-func (m *paced) Left(now time.Time) int64 {
-	v := m.clock.At(now)
+func (m *paced) left(v int64) int64 {
 	if v < m.nextAt {
 		return 0
 	}
-	return m.most
+	return m.amount
 }
 
-func (m *paced) Idle(now time.Time) bool {
-	v := m.clock.At(now)
-	return v >= m.nextAt
-}
+func (m *paced) idle(v int64) bool { return v >= m.nextAt }
 
 func (m *paced) State() []byte {
 	b := newState(Paced, m.clock.last, &m.spent)
@@ -141,7 +112,7 @@ func (m *paced) replay(int64, []Spent) {
 
 func (m *paced) become(now time.Time, to Meter, list []Spent) Meter {
 	fresh := to.(*paced)
-	m.most, m.units, m.long, m.lastLong = fresh.most, fresh.units, fresh.long, fresh.long
+	m.amount, m.units, m.long, m.lastLong = fresh.amount, fresh.units, fresh.long, fresh.long
 	if len(list) > 0 {
 		m.replay(m.at(now), list)
 	}

@@ -21,7 +21,8 @@ const (
 // Debts, from costs above the units left, are taken as soon as there are units, before
 // anything else: so used exceeds amount only after the limit was lowered.
 type rolling struct {
-	record
+	counter
+	clock      Clock
 	amount     int64
 	window     int64
 	nextChange int64 // no take ends or leaves the window before
@@ -39,16 +40,15 @@ func (m *rolling) at(now time.Time) int64 {
 	return v
 }
 
-func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 || n > m.amount {
-		return now, n <= 0
-	}
-	v := m.at(now)
-	at := v
+func (m *rolling) earlier(t time.Time) (v int64, known bool) { return m.clock.past(t) }
+
+func (m *rolling) most() int64 { return m.amount }
+
+func (m *rolling) when(v, n int64) int64 {
 	if free := m.used + m.owed + n - m.amount; free > 0 {
-		at = m.freed(free)
+		return m.freed(free)
 	}
-	return now.Add(time.Duration(max(at-v, 0))), true
+	return v
 }
 
 // freed returns the time at which n units, counted or owed, have left the window.
@@ -154,27 +154,13 @@ func (m *rolling) add(v, n int64, remember func(*rolling, int64, int64)) {
 	m.owed = min(m.owed+n, maxAmount)
 }
 
-func (m *rolling) Take(now time.Time, n int64) {
-	if n = amount(n); n == 0 {
-		return
-	}
-	v := m.at(now)
-	m.add(v, n, (*rolling).addInFlight)
-	m.spent.add(v, n)
-}
+func (m *rolling) take(v, n int64) { m.add(v, n, (*rolling).addInFlight) }
 
-func (m *rolling) Postpone(now, taken time.Time, n int64) {
-	m.Give(now, taken, n)
-	m.Take(now, n)
-}
+func (m *rolling) more(v, _, n int64) { m.add(v, n, (*rolling).addArrived) }
 
-func (m *rolling) Give(now, taken time.Time, n int64) {
-	m.Settle(now, taken, n, 0)
-}
-
-// giveBack removes n units from the take at a time. If that take no longer counts, nothing
+// less removes n units from the take at a time. If that take no longer counts, nothing
 // is removed: a neighbouring take belongs to another request.
-func (m *rolling) giveBack(v, at, n int64) {
+func (m *rolling) less(v, at, n int64) {
 	late := at + margin(m.window)
 	if at <= m.mergedUpTo && late <= v || late+m.window <= v {
 		return // nobody knows when it landed, or it counts no more
@@ -225,20 +211,6 @@ func (m *rolling) repay(v int64) {
 
 func (m *rolling) slice() int64 { return max(m.window/maxSlices, 1) }
 
-func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.at(now)
-	switch more := amount(actual) - amount(estimate); {
-	case more > 0:
-		m.add(v, more, (*rolling).addArrived)
-		m.spent.add(v, more)
-	case more < 0:
-		if at, known := m.clock.past(taken); known {
-			m.spent.remove(at, -more)
-			m.giveBack(v, at, -more)
-		}
-	}
-}
-
 // Done counts a take from now on: its request has arrived.
 func (m *rolling) Done(now, taken time.Time, n int64, o Outcome) {
 	v := m.at(now)
@@ -254,15 +226,9 @@ func (m *rolling) Done(now, taken time.Time, n int64, o Outcome) {
 	}
 }
 
-func (m *rolling) Left(now time.Time) int64 {
-	m.at(now)
-	return max(m.amount-m.used-m.owed, 0)
-}
+func (m *rolling) left(int64) int64 { return m.amount - m.used - m.owed }
 
-func (m *rolling) Idle(now time.Time) bool {
-	m.at(now)
-	return m.used == 0 && m.owed == 0
-}
+func (m *rolling) idle(int64) bool { return m.used == 0 && m.owed == 0 }
 
 // State has the times of takes as differences from the latest, followed by those in flight.
 func (m *rolling) State() []byte {
