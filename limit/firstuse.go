@@ -208,7 +208,9 @@ func (m *firstUse) become(now time.Time, to Meter, list []Spent) Meter {
 	if m.at(now) >= m.end && fresh.window > m.window {
 		return nil
 	}
-	m.used = max(usedAfterChange(m.used, m.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))
+	if m.end != 0 {
+		m.used = max(usedAfterChange(m.used, m.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))
+	}
 	if m.end != 0 && !m.closed {
 		m.end += fresh.window - m.window // the window may have opened later than at its start
 	}

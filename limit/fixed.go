@@ -135,6 +135,7 @@ func (m *fixed) less(_, at, n int64) {
 	if at >= m.opened {
 		m.used = max(m.used-n, 0)
 		m.arrived(at, n)
+		m.mayArriveLate = min(m.mayArriveLate, m.used) // the end of the window may be another than when it was taken
 	}
 }
 

@@ -260,3 +260,38 @@ func FuzzRestore(f *testing.F) {
 		survives(t, all[int(which)%len(all)], state, began.Add(time.Duration(offset)%(50*365*24*time.Hour)))
 	})
 }
+
+// What a process has written down, the next one reads: also of a limit that was changed while a request was in
+// flight at the end of a window, and that request was given back.
+func TestAStateIsReadOfALimitWhoseWindowWasChangedBeforeUnitsWereGivenBack(t *testing.T) {
+	s, late := limit.Spec{As: limit.Fixed, Amount: 5, Window: time.Second}, began.Add(999*time.Millisecond)
+	m := build(t, s)
+	m.Take(late, 3)
+	s.Window = time.Minute
+	m, err := limit.Move(late, m, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Give(late, late, 3)
+	if err := build(t, s).Restore(late, m.State()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFirstUseThatIsChangedBetweenTwoWindowsIsUnused(t *testing.T) {
+	s := limit.Spec{As: limit.FirstUse, Amount: 5, Window: time.Minute}
+	m, over := build(t, s), began.Add(61*time.Second)
+	m.Take(began, 1)
+	m.Take(began.Add(50*time.Second), 4)
+	s.Amount = 6
+	m, err := limit.Move(over, m, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := m.Left(over); left != 6 {
+		t.Errorf("%d of 6 are left after the end of the window", left)
+	}
+	if err := build(t, s).Restore(over, m.State()); err != nil {
+		t.Error(err)
+	}
+}
