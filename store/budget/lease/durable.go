@@ -99,18 +99,11 @@ func (a *Account) Durable(key string, spec limit.Spec, m limit.Meter, from store
 // Restore brings m, a new meter of spec, to the state in a store, with ahead units taken
 // after that. An invalid state is an error and is ignored.
 func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead int64) error {
-	firstUse := spec.Traits().Returns == limit.AfterFirstUse
-	var err error
-	if len(state) > 0 {
-		err = m.Restore(now, state)
-	}
-	if err != nil && firstUse { // several processes have used it
-		err = takeUsed(now, m, jointSpec(spec), state)
-	}
+	err := restore(now, m, jointSpec(spec), state) // of several processes
 	if ahead = min(ahead, maxAmount); ahead <= 0 {
 		return err
 	}
-	if firstUse && m.Idle(now) {
+	if spec.Traits().Returns == limit.AfterFirstUse && m.Idle(now) {
 		// The units may have opened a window at an unknown time: so nothing may be taken
 		// until that window has certainly ended.
 		ahead = max(ahead, largestTake(now, m))

@@ -87,24 +87,23 @@ func jointSpec(s limit.Spec) limit.Spec {
 // jointMeter restores the meter of a budget that several processes use.
 func jointMeter(now time.Time, spec limit.Spec, state []byte) (limit.Meter, error) {
 	m, err := limit.New(jointSpec(spec))
-	if err != nil || len(state) == 0 {
-		return m, err
+	if err == nil {
+		_ = restore(now, m, spec, state) // an invalid state is ignored
 	}
-	if m.Restore(now, state) == nil || spec.Traits().Returns != limit.AfterFirstUse {
-		return m, nil // an invalid state is ignored
-	}
-	_ = takeUsed(now, m, spec, state) // that is ignored, too
-	return m, nil
+	return m, err
 }
 
-// takeUsed takes what a state of another limit has used.
-func takeUsed(now time.Time, m limit.Meter, of limit.Spec, state []byte) error {
-	other, err := limit.New(of)
+// restore brings a new meter to a state, which may be empty. Of a state of the other limit it takes what is used.
+func restore(now time.Time, m limit.Meter, other limit.Spec, state []byte) error {
+	if len(state) == 0 || m.Restore(now, state) == nil {
+		return nil
+	}
+	was, err := limit.New(other)
 	if err == nil {
-		err = other.Restore(now, state)
+		err = was.Restore(now, state)
 	}
 	if err == nil {
-		m.Take(now, of.Amount-other.Left(now))
+		m.Take(now, other.Amount-was.Left(now))
 	}
 	return err
 }
