@@ -12,9 +12,9 @@ const (
 	// So the number in flight grows exponentially with time, and few requests are refused when
 	// it meets a limit that nobody announces.
 	slowStartStep = 16
-	// slowStartTime is about the time until twice as many may be in flight at a server that
+	// slowStartTime is about the time until 2.7 times as many may be in flight at a server that
 	// answers slowly: then fewer successes are needed.
-	slowStartTime = 2 * second
+	slowStartTime = second
 	// slowStartTimeout is the time without an answer after which twice as many requests may be
 	// in flight, and slowStartLate times the mean time of an answer is the same where that is known.
 	slowStartTimeout = second

@@ -65,6 +65,29 @@ func TestASlowStartEnds(t *testing.T) {
 	}
 }
 
+// TestASlowStartIsOverSoonWhereAnswersTakeLong: at a site that answers in 200 ms, 32 are in flight within five seconds, and in
+// 2 s, too.
+func TestASlowStartIsOverSoonWhereAnswersTakeLong(t *testing.T) {
+	for _, latency := range []time.Duration{200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second} {
+		began := time.Unix(1_800_000_000, 0)
+		m, now := NewSlowStart(0), began
+		var taken []time.Time
+		for m.inFlight < 32 {
+			for n := lets(m, now); n > 0; n-- {
+				taken = append(taken, now)
+			}
+			if m.inFlight < 32 {
+				now = taken[0].Add(latency)
+				m.Done(now, taken[0], 1, limit.Success)
+				taken = taken[1:]
+			}
+		}
+		if took := now.Sub(began); took > max(5*time.Second, 5*latency) {
+			t.Errorf("answers take %v: 32 are in flight after %v", latency, took)
+		}
+	}
+}
+
 // lets tells how many more requests a meter lets go at now, and takes them.
 func lets(m *SlowStart, now time.Time) (n int) {
 	for at, ok := m.When(now, 1); ok && !at.After(now) && n < 1000; at, ok = m.When(now, 1) {
