@@ -41,6 +41,22 @@ func TestASecondBanShowsTheWindow(t *testing.T) {
 	}
 }
 
+// TestTheFirstBanShowsTheWindow: 40 requests that took 1.3 s may have used up a window of 5 s, and each wrong rate is a ban.
+func TestTheFirstBanShowsTheWindow(t *testing.T) {
+	for took, most := range map[time.Duration]float64{900 * time.Millisecond: 20, 1300 * time.Millisecond: 8, 2600 * time.Millisecond: 4} {
+		p, v := NewHiddenRate(History{Accepted: 40, Lasted: took}), seconds(10)
+		for range 3 {
+			p.Take(v, 1)
+			p.Refused(v.Add(20*time.Millisecond), Refusal{Sent: v, Block: true})
+			p.Done(v.Add(20*time.Millisecond), v, 1, limit.Refused)
+			v, _ = p.When(v.Add(20*time.Millisecond), 1)
+		}
+		if p.Rate() > most || p.Rate() < most*0.9 {
+			t.Errorf("%.2f a second after a ban of 40 requests in %v", p.Rate(), took)
+		}
+	}
+}
+
 // TestABanIsOverWhenItEnds: a ban of a minute was asked for after 5, 31 and 122 s, so that its end was seen a minute late. One that
 // each request prolongs ends, too.
 func TestABanIsOverWhenItEnds(t *testing.T) {

@@ -284,7 +284,7 @@ func (s *rateSearch) unmeasured() { s.floor, s.cameBack, s.seconds, s.intervals 
 func (s *rateSearch) block(v, sent int64) {
 	n, took := max(s.accepted(), 1), max(sent-s.began(), second)
 	rate := cmp.Or(s.rate, n/secondsOf(took)) * afterBlock
-	if window, length, _ := windowRate(n, 2*took-1, 3*took); length > 0 { // in which it may accept so many
+	if window, length, _ := windowRate(n, 2*took-1, 4*took); length > 0 { // in which it may accept so many
 		rate = min(rate, window*settled)
 	}
 	s.set(v, rate)
