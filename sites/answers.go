@@ -54,6 +54,8 @@ const (
 	// A route is taken to have a limit of its own if it is as improbable that one of all routes has refused it alone: at the first refusal
 	// of a site, and later. So many requests more than were accepted of the route are counted as such, so that few say little.
 	unlikeAtFirst, unlikeFor, fewAccepted = 0.5, 0.04, 4
+	// unlikely is at most the probability that a limit refuses a route so far below its rate.
+	unlikely = 0.1
 	// mostNames bounds the budgets, routes and origins that are counted: strangers choose their names.
 	mostNames = 256
 )
@@ -69,9 +71,10 @@ type answers struct {
 	budgets map[string]*use // :: budget →
 	routes  map[string]*use // :: template of a route →
 
-	score  int     // by how much more refusals speak for a limit of all budgets than against it
-	alone  string  // the template of the routes that were refused last
-	runs   int     // how often that was another template than before
+	score  int    // by how much more refusals speak for a limit of all budgets than against it
+	alone  string // the template of the routes that were refused last
+	runs   int    // how often that was another template than before
+	pace   pace
 	chance float64 // the probability that in so many runs a limit of all routes refuses none but these so often
 	whose  string  // the budget that was refused last
 	at     time.Time
@@ -112,6 +115,7 @@ func (a *answers) add(now, sent time.Time, route, budget, origin string) {
 	}
 	a.successes++
 	a.latest = now
+	a.pace.accept(sent, route)
 	of(&a.origins, origin).succeeded(now, sent)
 }
 
@@ -147,12 +151,15 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 			alike += o.accepted // a name that has become this route, or a URL that was asked for once, as this one: the limit may have met any
 		}
 	}
-	share := float64(alike) / float64(sum)
+	share, short := float64(alike)/float64(sum), a.pace.of != route && a.pace.short(now) && len(a.routes) > 1
+	if short {
+		share = min(share, unlikely)
+	}
 	switch {
 	case !again:
 		a.runs++
 		a.alone, a.chance, u.refused = route, share*float64(a.runs), now
-	case sent.After(u.refused) && others.After(u.refused):
+	case sent.After(u.refused) && (short || others.After(u.refused)):
 		a.chance, u.refused = a.chance*share, now
 	}
 	u = of(&a.budgets, budget)
@@ -173,6 +180,24 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 		}
 	}
 	return a.score >= certain && by > 1, near
+}
+
+// only reports whether no other route has answered yet. With several budgets each may have a limit, whatever the route.
+func (a *answers) only(route string) bool {
+	for name, u := range a.routes {
+		if name != route && u.accepted > 0 {
+			return false
+		}
+	}
+	return len(a.budgets) < 2
+}
+
+// mostly returns a route if most requests that have succeeded were of it, so that its limit may be taken for one of all; else "".
+func (a *answers) mostly(route string) string {
+	if u := a.routes[route]; u != nil && 5*u.accepted >= 4*a.all.accepted {
+		return route
+	}
+	return ""
 }
 
 // ofRoute reports whether the route that was refused last has a limit of its own, by the probability of one of all routes.

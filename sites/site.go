@@ -141,16 +141,28 @@ type hidden struct {
 func (s *Site) hidden(a *Answer, together, site bool) (h hidden) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	route, proved := a.Class.Template, s.answers.ofRoute(unlikeFor)
+	route, proved, p := a.Class.Template, s.answers.ofRoute(unlikeFor), &s.answers.pace
+	if p.outruns() {
+		s.routes.Prove(p.of)
+		*p = pace{}
+	}
 	all, near := s.answers.refused(a.At, a.Sent, route, a.Budget)
+	ofRoute := false
 	if s.routes.Silent() {
-		has, any := s.routes.HiddenOf(a.Class)
-		h.alone = !site && (has || s.answers.ofRoute(unlikeFor) || !any && s.answers.ofRoute(unlikeAtFirst))
+		known := s.routes.HiddenOf(a.Class)
+		ofRoute = !site && (known.Proved || s.answers.ofRoute(unlikeFor))
+		h.alone = ofRoute || !site && !known.Others && (known.Own || s.answers.ofRoute(unlikeAtFirst) || s.answers.only(route))
 		if !h.alone {
-			h.again, route = !proved && s.routes.Withdraw(), "" // what has refused the other route refuses this one
+			h.again, route = s.routes.Widen(s.answers.mostly(p.of)) && !proved, "" // what has refused the other route refuses this one
+		}
+		if !ofRoute {
+			p.refuse(a.At, route, &s.answers.all)
 		}
 	}
 	id, added := s.routes.AddHidden(a.Class, route == "")
+	if ofRoute {
+		s.routes.Prove(route)
+	}
 	united, joined := s.routes.Unite(id, together || all && !h.alone)
 	if s.history == nil {
 		s.history = map[string]ledger.History{}
@@ -217,7 +229,7 @@ func (s *Site) Succeeded(now, sent time.Time, route, budget, origin string) {
 func (s *Site) acceptedAfter(at time.Time, c *routes.Class) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if limited, _ := s.routes.HiddenOf(c); limited {
+	if s.routes.HiddenOf(c).Own {
 		return of(&s.answers.routes, c.Template).sent.After(at)
 	}
 	return s.answers.all.sent.After(at)

@@ -405,10 +405,10 @@ func TestARouteWithAHiddenLimitKeepsItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if limited, any := v.m.HiddenOf(v.class("GET /a/limited")); !limited || !any {
-		t.Errorf("it has one: %v, there is any: %v", limited, any)
+	if h := v.m.HiddenOf(v.class("GET /a/limited")); !h.Own || h.Others || h.Proved || !v.m.HiddenOf(v.class("GET /a/other")).Others {
+		t.Errorf("it has %+v", h)
 	}
-	if !v.m.Withdraw() || v.m.Withdraw() || len(v.ids("GET /a/limited")) != 0 || v.m.Limited() {
+	if !v.m.Widen("") || v.m.Widen("") || len(v.ids("GET /a/limited")) != 0 || v.m.Limited() {
 		t.Errorf("withdrawn, it holds %v", v.ids("GET /a/limited"))
 	}
 }
@@ -419,7 +419,7 @@ func TestARefusalBeforeASiteIsKnownToBeSilentSaysNothingOfItsRoute(t *testing.T)
 	v.m.AddHidden(v.class("GET /a"), false)
 	v.ask("", "GET /a 429")
 	v.ask("", "GET /a 200")
-	if limited, any := v.m.HiddenOf(v.class("GET /a")); limited || any {
-		t.Errorf("it has a limit: %v, there is any: %v", limited, any)
+	if h := v.m.HiddenOf(v.class("GET /a")); h.Own || h.Others {
+		t.Errorf("it has %+v", h)
 	}
 }

@@ -89,9 +89,28 @@ func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
 	return m.hide(covers, nil).id, m.dirty
 }
 
-// HiddenOf reports whether a class has a hidden limit that is not the site's, and whether there is any.
-func (m *Table) HiddenOf(c *Class) (limited, any bool) {
-	return m.hiddenOf(m.routeOf(c)) != nil, len(m.catalog.hiddenOf) > 0
+// HiddenLimits says which hidden limits there are beside a class.
+type HiddenLimits struct {
+	Own    bool // it has one that is not the site's
+	Proved bool // see Prove
+	Others bool // others have one that may be the site's, or the site has one
+}
+
+// HiddenOf returns which hidden limits a class has, and others.
+func (m *Table) HiddenOf(c *Class) (h HiddenLimits) {
+	g := m.hiddenOf(m.routeOf(c))
+	if h.Own = g != nil; h.Own {
+		h.Proved = g.private
+	}
+	h.Others = slices.ContainsFunc(m.catalog.hidden, func(o *group) bool { return o != g && !o.private })
+	return h
+}
+
+// Prove notes that the hidden limit of the routes of a template is not the site's.
+func (m *Table) Prove(template string) {
+	if g := m.catalog.hiddenOf[template]; g != nil && template != "" {
+		g.private = true
+	}
 }
 
 // hiddenOf returns the hidden limit of a route, and of those that differ only in their entity: refusals are
@@ -103,18 +122,29 @@ func (m *Table) hiddenOf(r *route) *group {
 	return m.catalog.hiddenOf[r.template()]
 }
 
-// Withdraw removes the hidden limits of routes, unless the site has one beside them: they were the site's.
-func (m *Table) Withdraw() (changed bool) {
+// Widen removes the hidden limits of routes that may be the site's, unless the site has one beside them. That of one template is the
+// site's from then on.
+func (m *Table) Widen(template string) (changed bool) {
 	m.dirty = false
+	if m.catalog.hiddenOf[""] != nil {
+		return false
+	}
+	kept := m.catalog.hiddenOf[template]
 	m.withdraw()
+	if kept != nil && !kept.private {
+		kept.covers = ""
+		m.catalog.groups[kept.id], m.catalog.hidden = kept, append(m.catalog.hidden, kept)
+		m.hide("", kept)
+	}
 	return m.dirty
 }
 
 func (m *Table) withdraw() {
 	if m.Silent() && m.catalog.hiddenOf[""] == nil {
-		maps.DeleteFunc(m.catalog.groups, func(_ string, g *group) bool { return g.kind == Hidden })
-		m.catalog.hidden = nil
-		clear(m.catalog.hiddenOf)
+		unproved := func(g *group) bool { return g.kind == Hidden && !g.private }
+		maps.DeleteFunc(m.catalog.groups, func(_ string, g *group) bool { return unproved(g) })
+		maps.DeleteFunc(m.catalog.hiddenOf, func(_ string, g *group) bool { return unproved(g) })
+		m.catalog.hidden = slices.DeleteFunc(m.catalog.hidden, unproved)
 	}
 	m.rebuildAll()
 }
