@@ -143,7 +143,7 @@ type Cooldown struct {
 func (c Cooldown) Text() string {
 	which := "no request goes"
 	if c.Part {
-		which = "some requests wait"
+		which = "requests wait"
 	}
 	return which + ", because of a pause: " + c.Why
 }

@@ -27,6 +27,16 @@ type Job struct {
 	Ends    time.Time `json:"ends,omitzero"` // estimated; zero: unknown
 	Done    time.Time `json:"done,omitzero"` // when a run ended last with all units done; zero: unknown
 	Round   *JobRound `json:"round,omitempty"`
+	Run     *JobRun   `json:"run,omitempty"`
+}
+
+// JobRun counts what one run of a backfill has done, in this process.
+type JobRun struct {
+	Requests int64 `json:"requests"` // with those that failed
+	Pages    int64 `json:"pages"`
+	Records  int64 `json:"records"` // without those that were rejected
+	Rejects  int64 `json:"rejects"`
+	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit
 }
 
 // JobUnits counts the units of a job.

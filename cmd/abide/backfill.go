@@ -98,7 +98,7 @@ again. docs/jobs.md has every form of a job file.`,
 			}
 			show.lines = errs
 		}
-		return notified(cmd, job, func() error { return runBackfill(cmd, job, errs, show, flags.again) })
+		return notified(cmd, job, func() (string, error) { return runBackfill(cmd, job, errs, show, flags.again) })
 	}
 	return cmd
 }
@@ -111,10 +111,10 @@ func addProxyFlag(cmd *cobra.Command) {
 // progressEvery is the time between two updates of the progress.
 const progressEvery = 500 * time.Millisecond
 
-func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress, all bool) error {
+func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress, all bool) (lost string, err error) {
 	j, err := openJob(cmd, job, errs, true)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer j.close()
 	j.remember(nil)
@@ -124,7 +124,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	}
 	again, err := units.FetchedAgain(cmd.Context(), job, known, all)
 	if err != nil {
-		return err
+		return "", err
 	}
 	b := j.backfill(cmd.Context(), known, again, all)
 	j.expose(b)
@@ -133,17 +133,32 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 	last := b.Status(now)
 	show.close(last, now)
 	j.remember(&last)
+	if lost = lostText(last.Run, job.Name); lost != "" {
+		j.line().Warn(lost)
+	}
 	if errors.Is(err, context.Canceled) && j.caught.stop.Err() != nil {
-		return &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
+		return lost, &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
 	}
 	if err != nil {
-		return err
+		return lost, err
 	}
 	if last.State == status.JobFailed {
-		return &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, the same command tries again",
+		return lost, &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, the same command tries again",
 			countText(int(last.Units.Failed), "unit"), status.Number(int(last.Units.Incomplete), "is", "are"), last.Units.Total, job.Name)}
 	}
-	return nil
+	return lost, nil
+}
+
+// lostText says which records of a run are not in the table of a job, "" if all are.
+func lostText(run *status.JobRun, job string) string {
+	var parts []string
+	if run.Rejects > 0 {
+		parts = append(parts, fmt.Sprintf("%s rejected: %s_rejects says why", status.Number(int(run.Rejects), "record was", "records were"), job))
+	}
+	if run.Replaced > 0 {
+		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others with the same id, of the same page or of another unit: where these are different records, id needs more fields")
+	}
+	return strings.Join(parts, "; ")
 }
 
 // backfill prepares the backfill of the process.
@@ -263,6 +278,9 @@ func (p *jobProgress) close(s status.Job, now time.Time) {
 			took = " in " + sitelog.InSeconds(now.Sub(s.Started))
 		}
 		fmt.Fprintf(p.lines, "abide: %s%s; the records are in %s\n", jobText(s, now), took, s.Output)
+		if r := s.Run; r != nil && r.Pages < s.Pages {
+			fmt.Fprintf(p.lines, "abide: this run: %s, %s, %s\n", countText(int(r.Requests), "request"), countText(int(r.Pages), "page"), countText(int(r.Records), "record"))
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ of each target, such as its ETag, outlives a restart.`,
 		if flags.stdout {
 			written = export.NewLines(cmd.OutOrStdout(), columnsOf(job)).Add
 		}
-		return notified(cmd, job, func() error { return runCollect(cmd, job, flags.rounds, flags.quiet, written) })
+		return notified(cmd, job, func() (string, error) { return "", runCollect(cmd, job, flags.rounds, flags.quiet, written) })
 	}
 	return cmd
 }

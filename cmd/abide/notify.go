@@ -32,14 +32,17 @@ type ending struct {
 }
 
 // notified runs a job, and tells what the job names under notify how it has ended. Its failure does not change the
-// result.
-func notified(cmd *cobra.Command, job *jobfile.Job, run func() error) error {
-	result := run()
+// result. lost says which records are not in the table although all units may be done; it is told, too.
+func notified(cmd *cobra.Command, job *jobfile.Job, run func() (lost string, err error)) error {
+	lost, result := run()
 	to, told := job.Notify, ending{Job: job.Name, Failed: result != nil, Text: job.Name + " is done", At: time.Now().UTC()}
 	if result != nil {
 		told.Text = job.Name + ": " + result.Error()
 	}
-	if len(to.Command) == 0 && to.URL.Empty() || result == nil && !to.Always {
+	if lost != "" {
+		told.Text += ", and " + lost
+	}
+	if len(to.Command) == 0 && to.URL.Empty() || result == nil && lost == "" && !to.Always {
 		return result
 	}
 	text, _ := json.Marshal(told) // it has texts alone

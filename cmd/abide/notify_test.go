@@ -70,6 +70,15 @@ func TestAJobTellsHowItHasEnded(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "told.json")); err != nil || !strings.Contains(string(text), `"failed":true`) {
 		t.Errorf("%s %v", text, err)
 	}
+	status.Store(200)
+	write(t, filepath.Join(dir, "numbers.yaml"), "name: numbers\nrequest: http://api.test/{item}\nitems: [a, b, c]\nid: id\nnotify: {url: '"+server.URL+"/lost'}\n")
+	lost := launch(t, dir, nil, "backfill", "--quiet", "numbers.yaml")
+	const want = "2 records took the place of others with the same id, of the same page or of another unit"
+	if got := lost.status(); got != 0 || !strings.Contains(lost.log.String(), want) {
+		t.Errorf("status %d: %s", got, lost.log)
+	} else if text := <-told; !strings.HasPrefix(text, `/lost {"job":"numbers","failed":false,"text":"numbers is done, and `+want) {
+		t.Error(text)
+	}
 	for _, notify := range []string{"{command: none, when: always}", "{url: 'http://127.0.0.1:1/secret', when: always}"} {
 		if d := run(200, notify); !strings.Contains(d.log.String(), "notify failed: ") {
 			t.Errorf("%s: %s", notify, d.log)

@@ -145,7 +145,7 @@ func TestAQuotaWithoutAnAnnouncementIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), "egress: {resolve: {\"api.test:80\": \""+site.Listener.Addr().String()+"\"}}\n")
 	d := launch(t, dir, nil, "run", "--summary", "summary.json", "--", "sh", "-c", "for n in 1 2 3 4 5 6 7 8 9 10 11 12; do curl -s http://api.test/; done")
-	const want = `no request goes, because of a pause: Retry-After: 429, "Five calls a day."`
+	const want = `requests wait, because of a pause: Retry-After: 429, "Five calls a day."`
 	if d.status(); !strings.Contains(d.log.String(), "api.test: "+want+", until ") {
 		t.Errorf("the summary is\n%s", d.log.String())
 	}

@@ -25,6 +25,7 @@ type progress struct {
 
 	mu      sync.Mutex
 	total   output.Counts // of all processes, as counted last
+	run     status.JobRun // without requests
 	began   time.Time
 	last    time.Time // of the last answer
 	ends    time.Time // estimated; zero: unknown
@@ -50,11 +51,13 @@ func (p *progress) asked(a *send.Answer, f *send.Failure) {
 	p.last = time.Now()
 }
 
-func (p *progress) page(records int) {
+func (p *progress) page(records int, rejected, replaced int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total.Records += int64(records)
 	p.total.Pages++
+	p.run.Pages, p.run.Records = p.run.Pages+1, p.run.Records+int64(records)-rejected
+	p.run.Rejects, p.run.Replaced = p.run.Rejects+rejected, p.run.Replaced+replaced
 }
 
 func (p *progress) holdBack(why string) {
@@ -88,7 +91,9 @@ func (p *progress) status(now time.Time) status.Job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Shown(p.total)
-	s.Ends, s.Started = p.ends, p.began
+	run := p.run
+	run.Requests = p.requests.Load()
+	s.Ends, s.Started, s.Run = p.ends, p.began, &run
 	if n := len(p.samples); n > 1 && p.samples[n-1].at.After(p.samples[0].at) {
 		s.Rate = float64(p.samples[n-1].records-p.samples[0].records) / p.samples[n-1].at.Sub(p.samples[0].at).Seconds()
 	}

@@ -286,6 +286,7 @@ func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, rea
 
 // commit commits a page. It is finished also when the process stops meanwhile.
 func (b *Backfill) commit(ctx context.Context, c *output.Claim, p output.Page) error {
+	rejected, replaced := c.Rejected, c.Replaced
 	err := b.persist(ctx, func(ctx context.Context) error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 		defer cancel()
@@ -293,7 +294,7 @@ func (b *Backfill) commit(ctx context.Context, c *output.Claim, p output.Page) e
 	})
 	if err == nil {
 		b.fruitless.Store(0)
-		b.progress.page(len(p.Records))
+		b.progress.page(len(p.Records), c.Rejected-rejected, c.Replaced-replaced)
 	}
 	return err
 }

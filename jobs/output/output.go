@@ -121,6 +121,8 @@ type Claim struct {
 	Pages      int64  // that were committed
 	Records    int64  // of these pages
 	Tries      int    // how often the unit was put back since its last page
+	Rejected   int64  // records that this claim has rejected
+	Replaced   int64  // records of this claim that took the place of others with the same ID, of the page or of another unit
 }
 
 // Record is a record of a page.

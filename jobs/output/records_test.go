@@ -42,6 +42,9 @@ func rejectedRecordsAreKeptApart(t *testing.T, k kept) {
 	bad.Rejected, bad.Body = "it has no \x00 id", []byte("{\"a\":\"\xff\"}")
 	for _, c := range claim(t, j, 2) { // the same one twice is one
 		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record("1", "a", 0), bad, record("z", "a", 0)}, Done: true}))
+		if c.Rejected != 1 || (c.Replaced == 2) != (c.Key == "b") {
+			t.Errorf("%s: %d are rejected, %d take the place of others", c.Key, c.Rejected, c.Replaced)
+		}
 	}
 	if got, n := ids(read(t, j, time.Time{})), counts(t, j); got != "1 z" || n.Records != 4 || n.Rejects != 1 {
 		t.Errorf("%q, %+v", got, n)

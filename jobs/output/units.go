@@ -187,6 +187,7 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	if c.Pages == 0 && !p.Unchanged { // those of an earlier run do not count
 		before, c.Records = "", 0
 	}
+	var replaced int64
 	var checkpoint any // nil is NULL
 	if p.Checkpoint != nil {
 		checkpoint = p.Checkpoint
@@ -202,13 +203,41 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 		if n == 0 {
 			return j.isRepeated(t, c, state, c.Pages+1)
 		}
+		if replaced, err = j.replaced(t, c, records[:good]); err != nil {
+			return err
+		}
 		return j.insertAll(t, records)
 	})
 	if err != nil {
 		return err
 	}
 	c.Checkpoint, c.Pages, c.Records, c.Tries = p.Checkpoint, c.Pages+1, c.Records+int64(good), 0
+	c.Rejected, c.Replaced = c.Rejected+int64(len(records)-good), c.Replaced+replaced+int64(len(p.Records)-len(records))
 	return nil
+}
+
+// replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it.
+func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err error) {
+	if j.is.History || len(records) == 0 {
+		return 0, nil
+	}
+	about := func(key string) string { return key }
+	if j.is.About != nil {
+		about = j.is.About
+	}
+	ids, err := json.Marshal(lists.Map(records, func(r Record) [1]string { return [1]string{encode(r.ID)} }))
+	if err != nil {
+		return 0, err
+	}
+	err = t.query(func(r *sql.Rows) error {
+		unit, count := "", int64(0)
+		err := r.Scan(&unit, &count)
+		if about(decode(unit)) != about(c.Key) {
+			n += count
+		}
+		return err
+	}, j.text("SELECT unit, count(*) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) GROUP BY unit"), string(ids))
+	return n, err
 }
 
 // isRepeated returns nil if a change was made before, by a call whose answer was lost, and

@@ -422,7 +422,7 @@ func statusText(status int) string {
 func ownReason(resp *http.Response) string {
 	_, reason, _ := strings.Cut(resp.Header.Get("Proxy-Status"), `details="`)
 	reason, _, _ = strings.Cut(reason, `"`)
-	reason = cmp.Or(reason, "no reason was given")
+	reason = cmp.Or(problem.Titles()[reason], reason, "no reason was given")
 	return reason + " (" + statusText(resp.StatusCode) + "); docs/troubleshooting.md explains it"
 }
 
