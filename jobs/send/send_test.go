@@ -121,7 +121,7 @@ func TestARefusalOfAbideSaysNothingAboutTheRequest(t *testing.T) {
 		r, _ := http.NewRequest("GET", "http://api.test/", nil)
 		_, err := NewMemory(1<<20).Read(&http.Response{StatusCode: c.status, Header: h, Body: http.NoBody, Request: r}, nil, now)
 		var f *Failure
-		if !errors.As(err, &f) || f.Held != c.held || f.Permanent != c.permanent || !strings.Contains(f.Text, "breaker") {
+		if !errors.As(err, &f) || f.Held != c.held || f.Permanent != c.permanent || !strings.Contains(f.Text, "the site is being left alone") {
 			t.Errorf("%d: %+v", c.status, err)
 		}
 	}

@@ -17,6 +17,8 @@ type search struct {
 	latency float64
 	count   int                      // requests
 	named   func(at float64) float64 // the end of the window that refusals name; nil: none
+	begin   float64
+	known   *HiddenRate // of an earlier crawl; nil: none
 }
 
 // searched is what came of it.
@@ -25,15 +27,16 @@ type searched struct {
 	refused   int
 	refusedBy []float64
 	served    int
+	found     *HiddenRate // nil: nothing was refused
 }
 
 // do runs the crawl: with a slow start until the first refusal, and a hidden rate after it.
 func (s *search) do() searched {
 	var res searched
 	var todo agenda
-	slow, hidden := NewSlowStart(0), (*HiddenRate)(nil)
+	slow, hidden := NewSlowStart(0), s.known
 	random := dice(uint64(s.clients))
-	now, flying, first := 0.0, 0, 0.0
+	now, flying, first := s.begin, 0, s.begin
 	half := func() float64 { return s.latency * (0.9 + 0.2*random.Float64()) / 2 }
 	meter := func() limit.Meter {
 		if hidden != nil {
@@ -99,7 +102,7 @@ func (s *search) do() searched {
 			hidden.Done(seconds(now), seconds(m.sent), 1, o)
 		}
 	}
-	res.took = now
+	res.took, res.found = now-s.begin, hidden
 	return res
 }
 
@@ -170,6 +173,37 @@ func TestALimitThatIsNotAnnouncedIsFoundFast(t *testing.T) {
 			}
 			if float64(r.refused) > most || second > 5 {
 				t.Errorf("%s, %d clients: %d refused, %d of them in the second half", s.name, clients, r.refused, second)
+			}
+		}
+	}
+}
+
+// TestLaterCrawlsAreNotRefusedMoreOften: in the pauses between crawls a bucket fills, and what it has saved says nothing of its
+// rate, whether abide has run on or was started anew.
+func TestLaterCrawlsAreNotRefusedMoreOften(t *testing.T) {
+	t.Parallel()
+	for _, b := range [][2]float64{{20, 5}, {10, 2}, {60, 10}, {50, 5}} {
+		for _, clients := range []int{1, 8, 16} {
+			for _, pause := range []float64{0, 6, 60} {
+				for _, restarts := range []bool{false, true} {
+					s, later := search{origin: &drip{limit: b[0], rate: b[1]}, clients: clients, latency: 0.02, count: 100}, 0
+					for n := range 6 {
+						res := s.do()
+						if s.begin, s.known = s.begin+res.took+pause, res.found; n > 0 {
+							later += res.refused
+						}
+						if restarts && s.known != nil {
+							state := s.known.State()
+							s.known = NewHiddenRate(History{})
+							if err := s.known.Restore(seconds(s.begin), state); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					if later > 20 {
+						t.Errorf("bucket of %v and %v a second, %d clients, %v s between crawls, restarts %v: %d refused in five later crawls", b[0], b[1], clients, pause, restarts, later)
+					}
+				}
 			}
 		}
 	}

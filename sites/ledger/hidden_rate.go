@@ -272,7 +272,8 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	}
 	p.sharing.sent += float64(n)
 	if len(p.sharing.others) == 0 && len(p.atOnce.flying) == 0 && !p.stop.active && p.failing == 0 {
-		p.search.idle += idleTime(max(p.nextAt, p.lastUsed), v)
+		idle := idleTime(max(p.nextAt, p.lastUsed), v)
+		p.search.idle, p.search.rested = p.search.idle+idle, p.search.rested || idle > 0
 	}
 	p.atOnce.take(v, v < p.lastSent+p.search.gap(1)-p.search.late())
 	p.lastUsed, p.lastSent = v, v

@@ -55,6 +55,7 @@ type rateSearch struct {
 	starts    Starts   // before the first refusal
 	idle      int64    // time in which no request was waiting, and so no more were accepted
 	empty     episodes // at whose ends nothing was left
+	rested    bool     // requests paused since the last, so that units may have been saved
 	lowest    float64  // the lowest rate since the last
 	full      float64  // requests that may have been saved, or that a window has; before the first refusal, those accepted
 	cameBack  float64  // requests accepted between the last refusals
@@ -248,7 +249,8 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 // measure notes what was accepted between two refusals. No limit refuses the rate at which so
 // much has come back in the long run.
 func (s *rateSearch) measure(n float64, a, v int64) {
-	if s.pooled {
+	rested := s.rested
+	if s.rested = false; s.pooled || rested {
 		return
 	}
 	s.cameBack += n

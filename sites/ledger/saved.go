@@ -166,6 +166,7 @@ type storedRate struct {
 	Tried  bool    `json:"tried,omitempty"`  // it is a window
 	AtOnce int64   `json:"at_once,omitempty"`
 	Random float64 `json:"random,omitempty"` // noise.share
+	Full   float64 `json:"full,omitempty"`
 }
 
 var errRate = errors.New("the state of a hidden rate is damaged")
@@ -173,7 +174,7 @@ var errRate = errors.New("the state of a hidden rate is damaged")
 func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
-		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Random: p.noise.share,
+		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Random: p.noise.share, Full: p.search.full,
 	}
 	if w := &p.window; p.windowed && w.limit > 0 {
 		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
@@ -197,7 +198,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	by := min(v-s.Now, 0)
 	p.search = rateSearch{
 		rate: s.Rate, refused: s.Bad, fails: s.Fails, good: s.Good, cycle: max(s.Cycle, second),
-		since: v, step: firstStep,
+		since: v, step: firstStep, full: s.Full, rested: true,
 	}
 	p.search.restart(v)
 	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
@@ -228,7 +229,7 @@ func (s *storedRate) valid() bool {
 		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount
 	times := s.Now >= 0 && s.Now <= limit.FarFuture && s.Used >= 0 && s.Used <= s.Now && s.Until >= 0 &&
 		s.Until <= min(s.Now+2*maxAhead, limit.FarFuture)
-	return rate && search && window && times && s.Random >= 0 && s.Random <= 1
+	return rate && search && window && times && s.Random >= 0 && s.Random <= 1 && s.Full >= 0 && s.Full <= float64(maxAmount)
 }
 
 // Idle reports whether the limit has not been used for a day, or for a minute if nothing is
