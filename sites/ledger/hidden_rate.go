@@ -431,6 +431,9 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		s.refused, s.trying = 0, false
 		return
 	case others && s.rate > 0: // the instance that was refused tells the rate
+	case s.rate == 0 && p.sharing.known.Rate > 0: // another instance has found it, which had more accepted
+		s.set(v, p.sharing.known.Rate)
+		s.cycle = 10 * second
 	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= fewUnits:
 		s.compare(p.stop.since, tried)
 		p.noise.odds = min(p.noise.odds, suspected) // until now, all may have come too fast

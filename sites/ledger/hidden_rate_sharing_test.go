@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // What others say of a hidden limit is taken over if it can be, and told to nobody again. Whatever they say, a request goes
@@ -109,5 +111,35 @@ func TestOneInstanceFindsOutWhenRefusalsAreOver(t *testing.T) {
 		if got := waits(p, now.Add(2*time.Second)); got != want {
 			t.Errorf("both were refused, and with %q the instance waits: %v", other, got)
 		}
+	}
+}
+
+// TestWhoIsRefusedAtOnceTakesTheRateOfOthers: an instance that begins when others have used all of a limit has nothing accepted from
+// which a rate follows.
+func TestWhoIsRefusedAtOnceTakesTheRateOfOthers(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	p := NewHiddenRate(History{})
+	p.Share("me", false, 2)
+	for range 8 {
+		p.Take(now, 1)
+	}
+	for n := range 8 {
+		at := now.Add(time.Duration(n+1) * 20 * time.Millisecond)
+		p.Refused(at, Refusal{Sent: now})
+		p.Done(at, now, 1, limit.Refused)
+	}
+	again := now.Add(5 * time.Second) // a request that tries
+	p.Take(again, 1)
+	p.Refused(again.Add(20*time.Millisecond), Refusal{Sent: again, Again: true})
+	p.Done(again.Add(20*time.Millisecond), again, 1, limit.Refused)
+	p.AcceptFinding(now.Add(6*time.Second), Finding{Rate: 2})
+	sent := now.Add(13 * time.Second)
+	p.Take(sent, 1)
+	p.Done(sent.Add(20*time.Millisecond), sent, 1, limit.Success)
+	if r := p.Rate(); r != 2 {
+		t.Errorf("the rate is %v", r)
+	}
+	if f, news := p.Finding(); news {
+		t.Errorf("%+v is told", f)
 	}
 }
