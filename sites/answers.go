@@ -115,6 +115,9 @@ func (a *answers) add(now, sent time.Time, route, budget, origin string) {
 	}
 	a.successes++
 	a.latest = now
+	if len(a.budgets) > 1 { // each may have a limit of its own
+		a.pace = pace{of: a.pace.of}
+	}
 	a.pace.accept(sent, route)
 	of(&a.origins, origin).succeeded(now, sent)
 }

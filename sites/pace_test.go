@@ -32,3 +32,22 @@ func TestWhatOthersHaveAcceptedTellsWhoseALimitIs(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsAcceptedOfSeveralBudgetsSaysNothingOfOneLimit: with several tokens few requests after the refusal of another token are not few for
+// its limit.
+func TestWhatIsAcceptedOfSeveralBudgetsSaysNothingOfOneLimit(t *testing.T) {
+	t.Parallel()
+	var a answers
+	for n := range 10 {
+		at := noon.Add(time.Duration(n) * 20 * time.Millisecond)
+		a.add(at, at, "search", []string{"one", "two"}[n%2], "")
+	}
+	a.pace.refuse(noon.Add(time.Second), "search", &a.all)
+	for n := range 40 {
+		at := noon.Add(5*time.Second + time.Duration(n)*100*time.Millisecond)
+		a.add(at, at, []string{"search", "items"}[min(n, 1)], "two", "")
+		if a.pace.outruns() || a.pace.short(at.Add(time.Minute)) {
+			t.Fatalf("after %d requests: outruns %v, short %v", n+1, a.pace.outruns(), a.pace.short(at.Add(time.Minute)))
+		}
+	}
+}
