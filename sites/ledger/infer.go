@@ -198,8 +198,9 @@ func (a *allowance) inferKind(r *reading) {
 	// Of two windows that have ended the second lasted for half of what the reset has moved on, at least.
 	two := old.moves > 1 && 2*(now.at-old.at) < now.reset-old.reset-now.blur
 	switch over := now.at >= old.earliest && !two; {
-	case now.used < 1, over && old.moves < 2 && now.at-old.at < now.blur/2:
-		return // it may move on again
+	case now.used < 1, over && old.moves < 2 && now.at-old.at < now.blur/2, // it may move on again
+		!over && a.window.lengthAnnounced && math.Abs(math.Abs(float64(now.reset-old.reset))-float64(a.window.period)) < float64(r.said.step): // requests that were sent together may be of two windows
+		return
 	case over, old.at == 0:
 		a.evidence.sample = now
 		return

@@ -184,10 +184,10 @@ func (p *phase) known(by int64) span {
 
 // tried reports whether windows begin with their first request, as far as is known, and units that were held back have
 // opened two, or one that no window of a clock would have outlasted: it may have met the end of such a window. One request goes at early and late then, not all.
-// Of windows of a clock one request goes at late if a window, or half of it, would be missed until the latest end.
+// Of windows of a clock one request goes at late if a window, or half of it, would be missed until the latest end, and no such request was refused.
 func (p *phase) tried() bool {
 	if known := p.known(forever); p.length.refuted {
-		return p.lost > 0 && !p.offset.refuted && p.late.begun && !p.present.exact && 2*(known.high-known.low) >= known.high-p.present.opening.high
+		return p.restarts == 0 && p.lost > 0 && !p.offset.refuted && p.late.begun && !p.present.exact && 2*(known.high-known.low) >= known.high-p.present.opening.high
 	}
 	return (p.lost > 1 || p.lost > 0 && p.sure > 0) && p.opens() && p.length.begun
 }

@@ -49,6 +49,22 @@ func TestNothingIsRefusedWhileThePhaseIsLearned(t *testing.T) {
 	})
 }
 
+// TestOneRequestIsRefusedAtMostThatOpensAWindowOfAClock: of windows that follow each other while requests are under way, which are no
+// bucket, and of windows of half seconds, whose announced ends come by turns 12 and 13 s after each other.
+func TestOneRequestIsRefusedAtMostThatOpensAWindowOfAClock(t *testing.T) {
+	t.Parallel()
+	for _, s := range []run{
+		{origin: &fixedOrigin{limit: 55, window: 3, aligned: true, length: true, rounding: "floor", resolution: 1, skew: 1.5}, begin: 102.941650390625, flying: 100, fastest: .483915, slowest: .5, random: dice(0x11)},
+		{origin: &fixedOrigin{limit: 5, window: 12.5, aligned: true, rounding: "floor", resolution: 1, skew: .25}, begin: 128, flying: 1, fastest: .125, slowest: .125, random: dice(0)},
+	} {
+		l := New(Options{})
+		s.meter, s.length = l, 25*s.origin.(*fixedOrigin).window
+		if r := s.do(); r.refused > 1 {
+			t.Errorf("%+v: %d refused, kind %v", s.origin, r.refused, kinds[l.allowance.kind])
+		}
+	}
+}
+
 // TestWindowsThatBeginWithTheirFirstRequestLoseLittle: what their ends are announced to is
 // whole seconds of the server's clock.
 func TestWindowsThatBeginWithTheirFirstRequestLoseLittle(t *testing.T) {
