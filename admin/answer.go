@@ -14,18 +14,74 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/internal/shorten"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
 
 // maxBody is more than any request of the API needs.
 const maxBody = 1 << 20
 
-func refuse(w http.ResponseWriter, code int, detail string) {
-	answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: detail})
+// endpoint answers a request with a value, which is written as JSON, or with the error for which the request is refused.
+// Without either it has written the answer.
+type endpoint func(w http.ResponseWriter, r *http.Request) (any, error)
+
+func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v, err := e(w, r)
+	page, shown := v.(seeOther)
+	switch {
+	case err != nil:
+		refuse(w, err)
+	case shown:
+		http.Redirect(w, r, string(page), http.StatusSeeOther)
+	case v != nil:
+		answer(w, http.StatusOK, "application/json", v)
+	}
 }
 
-func answerJSON(w http.ResponseWriter, v any) {
-	answer(w, http.StatusOK, "application/json", v)
+// seeOther is the page that follows a form.
+type seeOther string
+
+// refusal is an error with the status of the answer that it becomes.
+type refusal struct {
+	code   int
+	detail string
+	err    error
+}
+
+func (r refusal) Error() string { return r.detail }
+
+func (r refusal) Unwrap() error { return r.err }
+
+// because is the error of a request that is refused with a status.
+func because(code int, detail string) error { return refusal{code: code, detail: detail} }
+
+// failed gives an error that is not of this package a status, which those that refuse knows do not take.
+func failed(code int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return refusal{code, status.ErrorLine(err), err}
+}
+
+// refuse answers with what is wrong, and where. An error without a status is one of the request itself.
+func refuse(w http.ResponseWriter, err error) {
+	p := status.Problem{Status: http.StatusBadRequest, Detail: err.Error()}
+	if refused, ok := errors.AsType[refusal](err); ok {
+		p.Status = refused.code
+	}
+	if faults, ok := errors.AsType[policy.Faults](err); ok {
+		p.Status, p.Detail, p.Faults = http.StatusBadRequest, status.ErrorLine(faults[0]), FaultsOf(faults)
+		for i := range p.Faults {
+			p.Faults[i].File = "" // the body's
+		}
+	} else if _, ok := errors.AsType[status.Missing](err); ok {
+		p.Status = http.StatusNotFound
+	} else if _, ok := errors.AsType[status.NotKept](err); ok {
+		p.Status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "5")
+	}
+	p.Title = http.StatusText(p.Status)
+	answer(w, p.Status, "application/problem+json", p)
 }
 
 func answer(w http.ResponseWriter, code int, kind string, v any) {
@@ -44,18 +100,24 @@ func answer(w http.ResponseWriter, code int, kind string, v any) {
 	_, _ = w.Write(append(text, '\n')) // a client that has left needs no answer
 }
 
-// readJSON reads the body of a request into v, which may be empty. It answers
-// the request itself when the body is not what it has to be.
-func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
-	body, ok := readBody(w, r)
-	if !ok || len(body) == 0 {
-		return ok
+// readJSON reads the body of a request into v, which may be empty.
+func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := readBody(w, r)
+	if err == nil && len(body) > 0 {
+		err = decodeStrictly(body, v)
 	}
-	if err := decodeStrictly(body, v); err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return false
-	}
-	return true
+	return err
+}
+
+// bare refuses requests with a body that has anything in it.
+func bare(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := readJSON(w, r, &struct{}{}); err != nil {
+			refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // isJSON tells whether a body is JSON by what it says: a type, or none, or that of a
@@ -72,54 +134,42 @@ func isJSON(kind string, body []byte) bool {
 }
 
 // readBody reads a body that is JSON, or empty.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", maxBody))
-		return nil, false
+	switch _, large := errors.AsType[*http.MaxBytesError](err); {
+	case large:
+		return nil, because(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", maxBody))
 	case err != nil:
-		refuse(w, http.StatusBadRequest, "the body could not be read")
-		return nil, false
-	case len(body) == 0:
-		return nil, true
-	}
-	if !isJSON(r.Header.Get("Content-Type"), body) {
+		return nil, errors.New("the body could not be read")
+	case len(body) > 0 && !isJSON(r.Header.Get("Content-Type"), body):
 		w.Header().Set("Accept", "application/json")
-		refuse(w, http.StatusUnsupportedMediaType, "the body must be application/json")
-		return nil, false
+		return nil, because(http.StatusUnsupportedMediaType, "the body must be application/json")
 	}
-	return body, true
+	return body, nil
 }
 
 // queryOf is the query of a request with at most one value for each of these names,
-// and no other name. It answers the request itself when that is not so.
-func queryOf(w http.ResponseWriter, r *http.Request, names ...string) (url.Values, bool) {
-	query, ok := anyQuery(w, r)
-	if !ok {
-		return nil, false
-	}
+// and no other name.
+func queryOf(r *http.Request, names ...string) (url.Values, error) {
+	query, err := anyQuery(r)
 	for name, values := range query {
 		switch {
 		case !slices.Contains(names, name):
-			refuse(w, http.StatusBadRequest, "the query has "+quoted(name)+", which is none of "+strings.Join(names, ", "))
-			return nil, false
+			return nil, errors.New("the query has " + quoted(name) + ", which is none of " + strings.Join(names, ", "))
 		case len(values) > 1 || len(values[0]) > maxQuery:
-			refuse(w, http.StatusBadRequest, name+" is there more than once, or too long")
-			return nil, false
+			return nil, errors.New(name + " is there more than once, or too long")
 		}
 	}
-	return query, true
+	return query, err
 }
 
-// anyQuery is the query of a request. It answers the request itself when that cannot be read.
-func anyQuery(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
+// anyQuery is the query of a request.
+func anyQuery(r *http.Request) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, "the query cannot be read")
+		return nil, errors.New("the query cannot be read")
 	}
-	return query, err == nil
+	return query, nil
 }
 
 // numberOf is a number of a query, usual if the query has none of that name.
@@ -170,27 +220,29 @@ func decodeStrictly(body []byte, v any) error {
 // maxForm is the longest form that the page can send, in bytes, and more.
 const maxForm = 16 << 10
 
-// readForm reads a form of the page, or answers the request itself.
-func readForm(w http.ResponseWriter, r *http.Request) bool {
+// readForm reads a form of the page.
+func readForm(w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	err := r.ParseForm()
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "the form is too long, or cannot be read")
+	if r.ParseForm() != nil {
+		return errors.New("the form is too long, or cannot be read")
 	}
-	return err == nil
+	return nil
 }
 
 // people is an answer to a form: refusals are shown as a page.
 type people struct{ http.ResponseWriter }
 
-func forPeople(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { next(people{w}, r) }
+func forPeople(next endpoint) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(people{w}, r) }
 }
 
 // backTo returns the page that follows a form: that about a site from which it was sent, else a part of that of all sites.
-func backTo(r *http.Request, part string) string {
+func backTo(r *http.Request, part string) seeOther {
 	if from, err := url.Parse(r.Referer()); err == nil && from.Query().Has("site") {
-		return "/?site=" + url.QueryEscape(from.Query().Get("site"))
+		return pageOf(from.Query().Get("site"))
 	}
-	return "/" + part
+	return seeOther("/" + part)
 }
+
+// pageOf returns the page about a site.
+func pageOf(site string) seeOther { return seeOther("/?site=" + url.QueryEscape(site)) }

@@ -66,7 +66,7 @@ func TestABundleThatCannotBeMadeSaysWhatThereIsInstead(t *testing.T) {
 	const cause = "open /etc/ssl/certs/ca-certificates.crt: permission denied"
 	for _, format := range []string{"pem", "jks"} {
 		w := httptest.NewRecorder()
-		c.bundle(format, "text/plain", func(*ca.CA) ([]byte, error) { return nil, errors.New(cause) })(w, nil)
+		c.bundle(format, "text/plain", func(*ca.CA) ([]byte, error) { return nil, errors.New(cause) }).ServeHTTP(w, nil)
 		if body := w.Body.String(); w.Code != http.StatusServiceUnavailable || !strings.Contains(body, "/ca.pem") || strings.Contains(body, cause) {
 			t.Errorf("%s: %d %s", format, w.Code, body)
 		}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -96,15 +97,11 @@ func eventOf(name string, v any) []byte {
 
 // stream answers with events until the reader leaves: ?count= of them, about the sites whose
 // names have ?site=.
-func (e *events) stream(w http.ResponseWriter, r *http.Request) {
-	query, ok := queryOf(w, r, "site", "count")
-	if !ok {
-		return
-	}
-	count, err := numberOf(query, "count", mostEvents, 1, mostEvents)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+func (e *events) stream(w http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := queryOf(r, "site", "count")
+	count, wrong := numberOf(query, "count", mostEvents, 1, mostEvents)
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if e.readers.Add(-1) == 0 {
@@ -113,12 +110,11 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 	}()
 	if e.readers.Add(1) > maxReaders {
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, "events have "+strconv.Itoa(maxReaders)+" readers, and there is no room for more")
-		return
+		return nil, because(http.StatusServiceUnavailable, "events have "+strconv.Itoa(maxReaders)+" readers, and there is no room for more")
 	}
 	to := &eventWriter{w: w, to: w, control: http.NewResponseController(w), filter: query.Get("site"), sent: map[string]string{}}
 	if to.begin(strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")) != nil {
-		return
+		return nil, nil
 	}
 	if compressor, ok := to.to.(*gzip.Writer); ok {
 		defer compressor.Close() // a reader who is gone needs no end
@@ -130,17 +126,17 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 		if s := e.latest(context.WithoutCancel(r.Context())); s != nil && s.at.After(sent) {
 			// After a reload the token may be another, so the reader has to show it again.
 			if e.policy().Admin.Token != token || to.write(s) != nil {
-				return
+				return nil, nil
 			}
 			if sent, count = s.at, count-1; count == 0 {
-				return
+				return nil, nil
 			}
 		}
 		select {
 		case <-r.Context().Done():
-			return
+			return nil, nil
 		case <-endingOf(r):
-			return
+			return nil, nil
 		case <-tick.C:
 		}
 	}

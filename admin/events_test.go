@@ -73,7 +73,7 @@ func inFakeTime(t *testing.T, test func(*testing.T, *eventBed)) {
 		b.events = &events{policy: func() *policy.Policy { return p }, facts: func(context.Context, time.Time, bool) *page.Facts {
 			return &page.Facts{Process: status.Process{Version: fmt.Sprint("snapshot ", b.made.Add(1))}}
 		}}
-		b.server = Server(http.HandlerFunc(b.events.stream))
+		b.server = Server(endpoint(b.events.stream))
 		go func() { _ = b.server.Serve(b.pipes) }()
 		test(t, b)
 		b.server.Close()

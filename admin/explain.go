@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -17,32 +18,28 @@ const (
 )
 
 // explain tells what ?url= would meet now, asked for with ?method= by ?client=.
-func explain(from Process, w http.ResponseWriter, r *http.Request) {
-	query, ok := anyQuery(w, r)
-	if !ok {
-		return
+func explain(from Process, _ http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := anyQuery(r)
+	if err != nil {
+		return nil, err
 	}
 	for name, most := range map[string]int{"url": maxURL, "method": maxMethod, "client": maxClient} {
 		if n := len(query[name]); n > 1 || len(query.Get(name)) > most {
-			refuse(w, http.StatusBadRequest, name+" is there more than once, or too long")
-			return
+			return nil, errors.New(name + " is there more than once, or too long")
 		}
 	}
-	if query.Get("url") == "" {
-		refuse(w, http.StatusBadRequest, "url is missing: /api/v1/explain?url=https://example.com/path")
-		return
-	}
 	method := cmp.Or(query.Get("method"), http.MethodGet)
-	if strings.ContainsFunc(method, notInMethod) {
-		refuse(w, http.StatusBadRequest, "method is none")
-		return
+	switch {
+	case query.Get("url") == "":
+		return nil, errors.New("url is missing: /api/v1/explain?url=https://example.com/path")
+	case strings.ContainsFunc(method, notInMethod):
+		return nil, errors.New("method is none")
 	}
 	e, err := from.Explain(method, query.Get("url"), query.Get("client"))
 	if err != nil {
-		refuse(w, http.StatusBadRequest, status.ErrorLine(err))
-		return
+		return nil, because(http.StatusBadRequest, status.ErrorLine(err))
 	}
-	answerJSON(w, e.Normalize(time.Now()))
+	return e.Normalize(time.Now()), nil
 }
 
 // notInMethod is stricter than RFC 9110 needs: no method that anybody uses has

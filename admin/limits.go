@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,59 +25,59 @@ type limits struct {
 }
 
 // show tells what holds for a site.
-func (l *limits) show(w http.ResponseWriter, _ *http.Request, site string) { l.answer(w, site) }
+func (l *limits) show(_ http.ResponseWriter, _ *http.Request, site string) (any, error) {
+	return l.says(site), nil
+}
+
+// says tells which limits hold for a site.
+func (l *limits) says(site string) status.SiteLimits {
+	limits, set := l.of(site)
+	says := status.SiteLimits{Site: site, Set: set}
+	text, err := policy.FormatLimits(limits)
+	if err == nil {
+		err = json.Unmarshal(text, &says)
+	}
+	if err != nil {
+		panic(fmt.Errorf("writing the limits of a site: %w", err))
+	}
+	return says
+}
 
 // set has a site keep other limits, until they are cleared.
-func (l *limits) set(w http.ResponseWriter, r *http.Request, site string) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return
+func (l *limits) set(w http.ResponseWriter, r *http.Request, site string) (any, error) {
+	body, err := readBody(w, r)
+	if err == nil {
+		err = failed(http.StatusUnprocessableEntity, l.proxy.SetLimits(r.Context(), site, body))
 	}
-	if err := l.proxy.SetLimits(r.Context(), site, body); err != nil {
-		refuseLimits(w, err)
-		return
-	}
-	l.answer(w, site)
+	return l.says(site), err
 }
 
 // clear gives a site those of the configuration again.
-func (l *limits) clear(w http.ResponseWriter, r *http.Request, site string) {
-	if !readJSON(w, r, &struct{}{}) {
-		return
+func (l *limits) clear(_ http.ResponseWriter, r *http.Request, site string) (any, error) {
+	set, err := l.proxy.ClearLimits(r.Context(), site)
+	if err == nil && !set {
+		err = status.Missing("no limits were set for " + quoted(site) + " at run time")
 	}
-	switch set, err := l.proxy.ClearLimits(r.Context(), site); {
-	case err != nil:
-		refuseLimits(w, err)
-	case !set:
-		refuse(w, http.StatusNotFound, "no limits were set for "+quoted(site)+" at run time")
-	default:
-		l.answer(w, site)
-	}
+	return l.says(site), failed(http.StatusUnprocessableEntity, err)
 }
 
 // forget forgets what was learned of the sites of a host.
-func (l *limits) forget(w http.ResponseWriter, r *http.Request, host string) {
-	if !readJSON(w, r, &struct{}{}) {
-		return
-	}
+func (l *limits) forget(_ http.ResponseWriter, _ *http.Request, host string) (any, error) {
 	list, err := l.proxy.Forget(host)
-	if err != nil {
-		refuseLimits(w, err)
-		return
-	}
-	answerJSON(w, list)
+	return list, failed(http.StatusUnprocessableEntity, err)
 }
 
-// ofNamed is a handler that gets the site that the path names. A request that names none is refused.
-func ofNamed(answer func(w http.ResponseWriter, r *http.Request, site string)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// ofNamed is an endpoint that gets the site that the path names. A request that names none is refused.
+func ofNamed(answer func(w http.ResponseWriter, r *http.Request, site string) (any, error)) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
 		if site := r.PathValue("site"); isSite(site) {
-			answer(w, r, site)
-		} else {
-			refuse(w, http.StatusNotFound, "there can be no site of that name")
+			return answer(w, r, site)
 		}
+		return nil, errNoSite
 	}
 }
+
+const errNoSite = status.Missing("there can be no site of that name")
 
 // isSite tells whether a site can have a name. None leads out of a path.
 func isSite(name string) bool {
@@ -86,30 +85,22 @@ func isSite(name string) bool {
 }
 
 // button sets or clears the limits of a site for the page, which is then shown again.
-func (l *limits) button(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
-	}
+func (l *limits) button(w http.ResponseWriter, r *http.Request) (any, error) {
+	err := readForm(w, r)
 	site := r.PostForm.Get("site")
-	if !isSite(site) {
-		refuse(w, http.StatusNotFound, "there can be no site of that name")
-		return
-	}
-	var err error
-	switch r.PostForm.Get("do") {
-	case "set":
-		err = l.proxy.SetLimits(r.Context(), site, []byte(r.PostForm.Get("limits")))
-	case "clear":
+	switch do := r.PostForm.Get("do"); {
+	case err != nil:
+	case !isSite(site):
+		err = errNoSite
+	case do == "set":
+		err = failed(http.StatusUnprocessableEntity, l.proxy.SetLimits(r.Context(), site, []byte(r.PostForm.Get("limits"))))
+	case do == "clear":
 		_, err = l.proxy.ClearLimits(r.Context(), site) // where none was set there is nothing to clear
+		err = failed(http.StatusUnprocessableEntity, err)
 	default:
-		refuse(w, http.StatusBadRequest, "do must be set or clear")
-		return
+		err = errors.New("do must be set or clear")
 	}
-	if err != nil {
-		refuseLimits(w, err)
-		return
-	}
-	http.Redirect(w, r, "/?site="+url.QueryEscape(site), http.StatusSeeOther)
+	return pageOf(site), err
 }
 
 // text is the limits of a site as the configuration writes them, a line for each.
@@ -120,20 +111,6 @@ func (l *limits) text(site string) (text string, set bool) {
 		panic(fmt.Errorf("writing the limits of a site: %w", err))
 	}
 	return text, set
-}
-
-// answer says which limits hold for a site.
-func (l *limits) answer(w http.ResponseWriter, site string) {
-	limits, set := l.of(site)
-	says := status.SiteLimits{Site: site, Set: set}
-	text, err := policy.FormatLimits(limits)
-	if err == nil {
-		err = json.Unmarshal(text, &says)
-	}
-	if err != nil {
-		panic(fmt.Errorf("writing the limits of a site: %w", err))
-	}
-	answerJSON(w, says)
 }
 
 // of are the limits of a site, and whether they were set at run time.
@@ -151,34 +128,9 @@ func (l *limits) of(site string) (limits []policy.Limit, set bool) {
 	return p.Defaults.Limits, false
 }
 
-// refuseLimits says what is wrong with limits, and where.
-func refuseLimits(w http.ResponseWriter, err error) {
-	var faults policy.Faults
-	var missing status.Missing
-	var notKept status.NotKept
-	switch {
-	case errors.As(err, &faults):
-		p := status.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Detail: status.ErrorLine(faults[0]), Faults: FaultsOf(faults)}
-		for i := range p.Faults {
-			p.Faults[i].File = "" // the body's
-		}
-		answer(w, p.Status, "application/problem+json", p)
-	case errors.As(err, &missing):
-		refuse(w, http.StatusNotFound, status.ErrorLine(err))
-	case errors.As(err, &notKept):
-		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
-	default:
-		refuse(w, http.StatusUnprocessableEntity, status.ErrorLine(err))
-	}
-}
-
 // FaultsOf are the faults of an error that has any, at most maxFaults.
 func FaultsOf(err error) []status.Fault {
-	var faults policy.Faults
-	if !errors.As(err, &faults) {
-		return nil
-	}
+	faults, _ := errors.AsType[policy.Faults](err)
 	return lists.Map(faults[:min(len(faults), maxFaults)], func(fault policy.Fault) status.Fault {
 		return status.Fault{File: status.Line(fault.Source), Line: fault.Line, Key: status.Line(fault.Key), Text: status.Line(fault.Text)}
 	})

@@ -3,6 +3,7 @@ package admin
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,20 +52,25 @@ var (
 	}
 )
 
-// about is a handler of an endpoint that asks somebody, or that does one of several things.
-func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { answer(asked, w, r) }
+// about is an endpoint that asks somebody.
+func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request) (any, error)) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) { return answer(asked, w, r) }
+}
+
+// describe answers with the description of the API.
+func describe(document func() openapi.Schema, _ http.ResponseWriter, _ *http.Request) (any, error) {
+	return document(), nil
 }
 
 // operations are the routes of the listener. A row without a tag is of the page or its forms, and is not
 // documented. document answers with the description of the API.
 // TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
-func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerFunc) []openapi.Operation {
+func operations(o *Options, g *guard, s *openapi.Schemas, document func() openapi.Schema) []openapi.Operation {
 	limits := &limits{o.Policy, o.Proxy}
 	sites, overview := &sites{o, limits}, &overview{o, limits}
 	pages := newPages(o, overview, sites)
 	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}
-	tokens, permits, jobs, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}, pauses{o.Proxy, sites}
+	tokens, permits, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, pauses{o.Proxy, sites}
 	denied := func(code int, says string) openapi.Refusal {
 		return openapi.Refusal{Status: code, Says: says, Of: decision{}}
 	}
@@ -74,7 +80,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 	}
 	given := openapi.Schema{"type": "object", "required": []string{"limits"}, "additionalProperties": false, "properties": openapi.Schema{"limits": s.Tagged["limits"]}}
 	all := []openapi.Operation{
-		{Route: "GET /{$}", Handler: pages.show},
+		{Route: "GET /{$}", Handler: http.HandlerFunc(pages.show)},
 		{Route: "GET /style.css", Handler: file("text/css; charset=utf-8", page.Style)},
 		{Route: "GET /page.js", Handler: file("text/javascript; charset=utf-8", page.Script)},
 		{Route: "GET /icon.svg", Handler: file("image/svg+xml", page.Icon)},
@@ -82,17 +88,17 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 		{Route: "POST /sites", Handler: forPeople(pauses.button)},
 		{Route: "POST /limits", Handler: forPeople(limits.button)},
 		{Route: "GET " + pastPath, Handler: forPeople(about(o.Process, report))},
-		{Route: "GET /api/v1/status", Handler: overview.answer, Tag: "process", Says: "How the process is.", Answer: status.Process{}},
-		{Route: "GET /api/v1/openapi.json", Handler: document, Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
+		{Route: "GET /api/v1/status", Handler: endpoint(overview.answer), Tag: "process", Says: "How the process is.", Answer: status.Process{}},
+		{Route: "GET /api/v1/openapi.json", Handler: about(document, describe), Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
 		{
-			Route: "GET /api/v1/events", Handler: events.stream, Tag: "process", Says: "What changes, as server-sent events: each second one of the type now, whose data is a Live, and one of the type part for each part of the page that has changed.",
+			Route: "GET /api/v1/events", Handler: endpoint(events.stream), Tag: "process", Says: "What changes, as server-sent events: each second one of the type now, whose data is a Live, and one of the type part for each part of the page that has changed.",
 			Answer: "", Kind: kindEvents, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
 				{Name: "site", Says: "Of the page, the sites whose names have this.", Example: "api.example.com"},
 				{Name: "count", Says: "After how many seconds the answer ends; never if it is left out.", Example: 1},
 			},
 		},
-		{Route: "GET /metrics", Handler: o.Metrics.Handler().ServeHTTP, Tag: "process", Says: "Metrics for Prometheus.", Answer: "", Kind: kindMetrics},
+		{Route: "GET /metrics", Handler: o.Metrics.Handler(), Tag: "process", Says: "Metrics for Prometheus.", Answer: "", Kind: kindMetrics},
 		{Route: "POST /api/v1/reload", Handler: about(o.Process, reload), Tag: "process", Says: "Reads the configuration again, and says what has changed.", Answer: status.Reloaded{}, Refuses: openapi.Refuse(400, 413, 415, 422)},
 		{
 			Route: "GET /api/v1/explain", Handler: about(o.Process, explain), Tag: "requests", Says: "What a request would meet now.", Answer: status.Explanation{}, Refuses: openapi.Refuse(400),
@@ -127,7 +133,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 			},
 		},
 		{
-			Route: "GET /api/v1/sites", Handler: sites.list, Tag: "sites", Says: "All sites that are known, those with the most bytes first.", Answer: status.SiteList{}, Refuses: openapi.Refuse(400),
+			Route: "GET /api/v1/sites", Handler: endpoint(sites.list), Tag: "sites", Says: "All sites that are known, those with the most bytes first.", Answer: status.SiteList{}, Refuses: openapi.Refuse(400),
 			Query: []openapi.Parameter{
 				{Name: "limit", Says: "How many are listed at most.", Example: 100},
 				{Name: "recorded", Says: "false leaves out recorded traffic, and sites of which nothing else is known. Then the state file is not read.", Example: "false"},
@@ -149,12 +155,12 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 		{Route: "POST /api/v1/sites/{site}/resume", Handler: ofNamed(pauses.resume), Tag: "sites", Says: "Lets requests go to a site again.", Answer: status.SitePause{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
 		{Route: "POST /api/v1/sites/{site}/try", Handler: ofNamed(pauses.try), Tag: "sites", Says: "Has a site that fails asked at once, where its next try is in a while.", Answer: status.Site{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
 		{Route: "POST /api/v1/sites/{site}/forget", Handler: ofNamed(limits.forget), Tag: "sites", Says: "Forgets what was learned of a site, or of all sites of a host. What was spent of limits of the configuration stays.", Answer: []status.Forgotten{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
-		{Route: "GET /api/v1/tokens", Handler: tokens.list, Tag: "tokens", Says: "The pools with their tokens, and what sites announce.", Answer: status.Tokens{}},
-		{Route: "GET /api/v1/tokens/{pool}", Handler: tokens.pool, Tag: "tokens", Says: "A pool with its tokens.", Answer: status.Pool{}, Refuses: openapi.Refuse(404)},
-		{Route: "POST /api/v1/tokens/{pool}/{label}/disable", Handler: about("disable", tokens.change), Tag: "tokens", Says: "Takes a token out of use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
-		{Route: "POST /api/v1/tokens/{pool}/{label}/enable", Handler: about("enable", tokens.change), Tag: "tokens", Says: "Puts a token back into use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{Route: "GET /api/v1/tokens", Handler: endpoint(tokens.list), Tag: "tokens", Says: "The pools with their tokens, and what sites announce.", Answer: status.Tokens{}},
+		{Route: "GET /api/v1/tokens/{pool}", Handler: endpoint(tokens.pool), Tag: "tokens", Says: "A pool with its tokens.", Answer: status.Pool{}, Refuses: openapi.Refuse(404)},
+		{Route: "POST /api/v1/tokens/{pool}/{label}/disable", Handler: tokens.change("disable"), Tag: "tokens", Says: "Takes a token out of use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{Route: "POST /api/v1/tokens/{pool}/{label}/enable", Handler: tokens.change("enable"), Tag: "tokens", Says: "Puts a token back into use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
 		{
-			Route: "POST /api/v1/permits", Handler: permits.ask, Tag: "permits", Says: "Waits until a request of a client without a proxy may be sent. A list of requests is answered by a list.",
+			Route: "POST /api/v1/permits", Handler: endpoint(permits.ask), Tag: "permits", Says: "Waits until a request of a client without a proxy may be sent. A list of requests is answered by a list.",
 			Body:   &openapi.Body{Schema: openapi.Schema{"anyOf": []any{ask, listOf(ask)}}, Example: openapi.Schema{"url": "https://api.example.com/x", "wait": "30s"}},
 			Answer: s.Either(decision{}, []decision{}),
 			Refuses: append(openapi.Refuse(413, 415),
@@ -162,19 +168,19 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document http.HandlerF
 				denied(429, "The request may not be sent now."), denied(503, "The request may not be sent now.")),
 		},
 		{
-			Route: "POST /api/v1/permits/{id}", Handler: permits.settle, Tag: "permits", Says: "Says what became of a request that was permitted.", Answer: settlement{},
+			Route: "POST /api/v1/permits/{id}", Handler: endpoint(permits.settle), Tag: "permits", Says: "Says what became of a request that was permitted.", Answer: settlement{},
 			Body:    &openapi.Body{Schema: end, Example: openapi.Schema{"status": 200, "bytes": 512, "headers": openapi.Schema{"Retry-After": "30"}}, Optional: true},
 			Refuses: openapi.Refuse(400, 404, 413, 415),
 		},
-		{Route: "DELETE /api/v1/permits/{id}", Handler: permits.unsent, Tag: "permits", Says: "Says that a permitted request was not sent.", Answer: settlement{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{Route: "DELETE /api/v1/permits/{id}", Handler: endpoint(permits.unsent), Tag: "permits", Says: "Says that a permitted request was not sent.", Answer: settlement{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
 		{
-			Route: "POST /api/v1/permits/settle", Handler: permits.settleAll, Tag: "permits", Says: "Says of each of a list what became of it.", Answer: []settlement{},
+			Route: "POST /api/v1/permits/settle", Handler: endpoint(permits.settleAll), Tag: "permits", Says: "Says of each of a list what became of it.", Answer: []settlement{},
 			Body:    &openapi.Body{Schema: listOf(s.Request(ended{}, "id")), Example: []any{openapi.Schema{"id": "9f86d081", "status": 200}}},
 			Refuses: openapi.Refuse(400, 413, 415),
 		},
-		{Route: "GET /api/v1/jobs", Handler: jobs.list, Tag: "jobs", Says: "The jobs that run on this machine.", Answer: []status.Job{}},
-		{Route: "POST /api/v1/jobs/{name}/pause", Handler: about(true, jobs.steer), Tag: "jobs", Says: "Pauses a job.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
-		{Route: "POST /api/v1/jobs/{name}/resume", Handler: about(false, jobs.steer), Tag: "jobs", Says: "Lets a job go on.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
+		{Route: "GET /api/v1/jobs", Handler: about(o.Process, listJobs), Tag: "jobs", Says: "The jobs that run on this machine.", Answer: []status.Job{}},
+		{Route: "POST /api/v1/jobs/{name}/pause", Handler: steerJob(o.Process, true), Tag: "jobs", Says: "Pauses a job.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
+		{Route: "POST /api/v1/jobs/{name}/resume", Handler: steerJob(o.Process, false), Tag: "jobs", Says: "Lets a job go on.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
 	}
 	for i := range all {
 		all[i].Refuses = append(all[i].Refuses, openapi.Refuse(401, 403)...)
@@ -187,9 +193,9 @@ func openOperations(o *Options, g *guard) []openapi.Operation {
 	trusted := &certificates{ca: o.CA, made: map[string]madeBundle{}, clock: time.Now}
 	notReady := openapi.Refusal{Status: 503, Says: "The process is not ready.", Of: "", Kind: kindText}
 	return []openapi.Operation{
-		{Route: "GET /healthz", Handler: healthz, Tag: "open", Says: "Whether the process answers.", Answer: "", Kind: kindText, Open: true},
-		{Route: "GET /readyz", Handler: (&readiness{g, o.Process}).answer, Tag: "open", Says: "Whether clients should be sent here, and what is missing.", Answer: "", Kind: kindText, Open: true, Refuses: []openapi.Refusal{notReady}},
-		{Route: "GET /ca.pem", Handler: trusted.root, Tag: "open", Says: "The certificate of abide's CA.", Answer: "", Kind: "application/x-x509-ca-cert", Open: true, Refuses: openapi.Refuse(404)},
+		{Route: "GET /healthz", Handler: http.HandlerFunc(healthz), Tag: "open", Says: "Whether the process answers.", Answer: "", Kind: kindText, Open: true},
+		{Route: "GET /readyz", Handler: http.HandlerFunc((&readiness{g, o.Process}).answer), Tag: "open", Says: "Whether clients should be sent here, and what is missing.", Answer: "", Kind: kindText, Open: true, Refuses: []openapi.Refusal{notReady}},
+		{Route: "GET /ca.pem", Handler: endpoint(trusted.root), Tag: "open", Says: "The certificate of abide's CA.", Answer: "", Kind: "application/x-x509-ca-cert", Open: true, Refuses: openapi.Refuse(404)},
 		{Route: "GET /bundle.pem", Handler: trusted.bundle("pem", "application/x-pem-file", (*ca.CA).Bundle), Tag: "open", Says: "The certificates of abide's CA and of the system in PEM.", Answer: "", Kind: "application/x-pem-file", Open: true, Refuses: openapi.Refuse(404)},
 		{Route: "GET /bundle.jks", Handler: trusted.bundle("jks", "application/octet-stream", (*ca.CA).JavaStore), Tag: "open", Says: "The same certificates as a Java key store.", Answer: "", Kind: "application/octet-stream", Open: true, Refuses: openapi.Refuse(404)},
 	}
@@ -210,8 +216,7 @@ func newAPI(o *Options, g *guard) *openapi.API {
 		Title: "abide", Version: o.Version, Says: "What the admin listener of abide answers. docs/operating.md has the guide.",
 		Parameters: pathParameters, Refusals: refusals, Problem: status.Problem{}, Schemas: s,
 	}
-	document := sync.OnceValue(api.Document) // made when it is first asked for
-	api.Operations = operations(o, g, s, func(w http.ResponseWriter, _ *http.Request) { answerJSON(w, document()) })
+	api.Operations = operations(o, g, s, sync.OnceValue(api.Document)) // made when it is first asked for
 	return api
 }
 
@@ -231,7 +236,11 @@ func New(o Options) http.Handler {
 		if one.Open {
 			to = mux
 		}
-		to.Handle(one.Route, one.Handler)
+		handler := one.Handler
+		if one.Tag != "" && one.Body == nil && !strings.HasPrefix(one.Route, http.MethodGet) {
+			handler = bare(handler)
+		}
+		to.Handle(one.Route, handler)
 	}
 	mux.Handle("/", g.authorised(sameOrigin(inside)))
 	return recovering(o.Log, hardened(forServers(mux)))

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -20,95 +21,83 @@ type pauses struct {
 }
 
 // pause lets no request go to a site.
-func (p pauses) pause(w http.ResponseWriter, r *http.Request, site string) {
+func (p pauses) pause(w http.ResponseWriter, r *http.Request, site string) (any, error) {
 	var ask status.PauseAsk
-	if !readJSON(w, r, &ask) {
-		return
+	if err := readJSON(w, r, &ask); err != nil {
+		return nil, err
 	}
 	warning := p.unseen(r.Context(), site)
-	if p.begin(w, r, site, ask) {
-		p.answer(w, site, warning)
-	}
+	err := p.begin(r, site, ask)
+	return p.answer(site, warning), err
 }
 
-// begin pauses a site, or answers the request itself.
-func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask status.PauseAsk) bool {
+// begin pauses a site.
+func (p pauses) begin(r *http.Request, site string, ask status.PauseAsk) error {
 	pause := status.Pause{Reason: ask.Reason, Since: time.Now().UTC().Truncate(time.Millisecond)}
 	if ask.For != "" {
 		d, err := policy.ParseDuration(ask.For)
 		if err != nil {
-			refuse(w, http.StatusBadRequest, quoted(ask.For)+" is no time for a pause; write for example 30m or 2h")
-			return false
+			return errors.New(quoted(ask.For) + " is no time for a pause; write for example 30m or 2h")
 		}
 		pause.Until = pause.Since.Add(d)
 	}
-	if err := p.of.PauseSite(r.Context(), site, pause); err != nil {
-		refuseLimits(w, err)
-		return false
-	}
-	return true
+	return failed(http.StatusUnprocessableEntity, p.of.PauseSite(r.Context(), site, pause))
 }
 
 // resume lets requests go to a site again.
-func (p pauses) resume(w http.ResponseWriter, r *http.Request, site string) {
-	if readJSON(w, r, &struct{}{}) && p.end(w, r, site) {
-		p.answer(w, site, "")
-	}
+func (p pauses) resume(_ http.ResponseWriter, r *http.Request, site string) (any, error) {
+	err := p.end(r, site)
+	return p.answer(site, ""), err
 }
 
 // try has a site that fails asked at once, and answers how it is then.
-func (p pauses) try(w http.ResponseWriter, r *http.Request, site string) {
-	if readJSON(w, r, &struct{}{}) && p.ask(w, site) {
-		p.sites.one(w, r, site)
+func (p pauses) try(w http.ResponseWriter, r *http.Request, site string) (any, error) {
+	if err := p.ask(site); err != nil {
+		return nil, err
 	}
+	return p.sites.one(w, r, site)
 }
 
-// ask has those of some sites that fail asked at once. If none fails, it answers the request itself.
-func (p pauses) ask(w http.ResponseWriter, sites ...string) (done bool) {
-	err := error(status.Missing("no site is named"))
+// ask has those of some sites that fail asked at once. That none fails is an error.
+func (p pauses) ask(sites ...string) error {
+	err, done := error(status.Missing("no site is named")), false
 	for _, site := range sites {
 		err = p.of.TrySite(site)
 		done = done || err == nil
 	}
-	if !done {
-		refuse(w, http.StatusNotFound, err.Error())
+	if done {
+		return nil
 	}
-	return done
+	return err
 }
 
-// end resumes a site, or answers the request itself.
-func (p pauses) end(w http.ResponseWriter, r *http.Request, site string) bool {
-	switch paused, err := p.of.ResumeSite(r.Context(), site); {
-	case err != nil:
-		refuseLimits(w, err)
-	case !paused:
-		refuse(w, http.StatusNotFound, quoted(site)+" is not paused")
-	default:
-		return true
+// end resumes a site.
+func (p pauses) end(r *http.Request, site string) error {
+	paused, err := p.of.ResumeSite(r.Context(), site)
+	if err == nil && !paused {
+		err = status.Missing(quoted(site) + " is not paused")
 	}
-	return false
+	return failed(http.StatusUnprocessableEntity, err)
 }
 
 // button pauses, resumes or tries a site for the page, which is then shown again.
-func (p pauses) button(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
+func (p pauses) button(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := readForm(w, r); err != nil {
+		return nil, err
 	}
-	site, done := r.PostForm.Get("site"), false
+	site, err := r.PostForm.Get("site"), error(nil)
 	switch r.PostForm.Get("do") {
 	case "pause":
 		reason := cmp.Or(strings.TrimSpace(r.PostForm.Get("reason")), "with the button on the page")
-		done = p.begin(w, r, site, status.PauseAsk{Reason: reason, For: strings.TrimSpace(r.PostForm.Get("for"))})
+		err = p.begin(r, site, status.PauseAsk{Reason: reason, For: strings.TrimSpace(r.PostForm.Get("for"))})
 	case "resume":
-		done = p.end(w, r, site)
+		err = p.end(r, site)
 	case "try":
-		done = p.ask(w, r.PostForm["site"]...)
+		err = p.ask(r.PostForm["site"]...)
 	default:
-		refuse(w, http.StatusBadRequest, "do must be pause, resume or try")
+		err = errors.New("do must be pause, resume or try")
 	}
-	if done {
-		http.Redirect(w, r, backTo(r, "#sites"), http.StatusSeeOther)
-	}
+	return backTo(r, "#sites"), err
 }
 
 // unseen warns that nothing is known of a site that is to be paused, whose name may be misspelled; "" if something is.
@@ -121,10 +110,10 @@ func (p pauses) unseen(ctx context.Context, site string) string {
 }
 
 // answer says whether a site is paused.
-func (p pauses) answer(w http.ResponseWriter, site, warning string) {
+func (p pauses) answer(site, warning string) status.SitePause {
 	says := status.SitePause{Site: site, Warning: warning}
 	if pause, paused := p.of.Pauses()[site]; paused {
 		says.Paused, says.Pause = true, &pause
 	}
-	answerJSON(w, says)
+	return says
 }

@@ -31,36 +31,36 @@ type permits struct {
 const mostPermits = 1000
 
 // ask grants one, or each of a list as far as it can be.
-func (p *permits) ask(w http.ResponseWriter, r *http.Request) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return
+func (p *permits) ask(w http.ResponseWriter, r *http.Request) (any, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) { // a list
-		if list, ok := readList(w, body); ok {
-			p.askAll(w, r, list)
+		list, err := readList(body)
+		if err != nil {
+			return nil, err
 		}
-		return
+		return p.askAll(w, r, list), nil
 	}
 	ask, err := readAsk(body)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+		return nil, err
 	}
 	patient(w, ask.Wait)
 	decision := p.grant(r.Context(), ask)
 	if decision.Granted {
-		answerJSON(w, decision)
-		return
+		return decision, nil
 	}
 	if decision.Retry != nil {
 		w.Header().Set("Retry-After", strconv.FormatFloat(max(math.Ceil(*decision.Retry), 1), 'f', 0, 64))
 	}
 	answer(w, decision.Status, "application/problem+json", decision)
+	return nil, nil
 }
 
 // askAll asks for all in their order, and each waits by itself.
-func (p *permits) askAll(w http.ResponseWriter, r *http.Request, list []json.RawMessage) {
+func (p *permits) askAll(w http.ResponseWriter, r *http.Request, list []json.RawMessage) []decision {
 	answers := make([]decision, len(list))
 	asks := make([]status.PermitAsk, len(list))
 	var longest time.Duration
@@ -95,7 +95,7 @@ func (p *permits) askAll(w http.ResponseWriter, r *http.Request, list []json.Raw
 			p.giveBack(answers[i])
 		}
 	}
-	answerJSON(w, answers)
+	return answers
 }
 
 // grant asks for one. Whoever is gone by then has sent nothing.
@@ -133,35 +133,33 @@ func patient(w http.ResponseWriter, wait time.Duration) {
 }
 
 // settle says what became of one.
-func (p *permits) settle(w http.ResponseWriter, r *http.Request) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return
+func (p *permits) settle(w http.ResponseWriter, r *http.Request) (any, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
 	}
 	id, end, err := readEnd(body)
-	switch {
-	case err != nil:
-		refuse(w, http.StatusBadRequest, err.Error())
-	case id != "" && id != r.PathValue("id"):
-		refuse(w, http.StatusBadRequest, "the body has another id than the path")
-	default:
-		p.settled(w, r.PathValue("id"), end)
+	if err == nil && id != "" && id != r.PathValue("id") {
+		err = errors.New("the body has another id than the path")
 	}
+	if err != nil {
+		return nil, err
+	}
+	return p.settled(r, end)
 }
 
 // unsent says that one was not used.
-func (p *permits) unsent(w http.ResponseWriter, r *http.Request) {
-	if readJSON(w, r, &struct{}{}) {
-		p.settled(w, r.PathValue("id"), status.PermitEnd{Unsent: true})
-	}
+func (p *permits) unsent(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return p.settled(r, status.PermitEnd{Unsent: true})
 }
 
-func (p *permits) settled(w http.ResponseWriter, id string, end status.PermitEnd) {
-	if s := p.settleOne(id, end); s.Settled {
-		answerJSON(w, s)
-	} else {
-		refuse(w, s.Status, s.Detail)
+// settled settles the permit that the path names.
+func (p *permits) settled(r *http.Request, end status.PermitEnd) (any, error) {
+	s := p.settleOne(r.PathValue("id"), end)
+	if !s.Settled {
+		return nil, because(s.Status, s.Detail)
 	}
+	return s, nil
 }
 
 // settlement is the result of settling one permit.
@@ -184,14 +182,14 @@ func (p *permits) settleOne(id string, end status.PermitEnd) settlement {
 }
 
 // settleAll says what became of each of a list.
-func (p *permits) settleAll(w http.ResponseWriter, r *http.Request) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return
+func (p *permits) settleAll(w http.ResponseWriter, r *http.Request) (any, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return nil, err
 	}
-	list, ok := readList(w, body)
-	if !ok {
-		return
+	list, err := readList(body)
+	if err != nil {
+		return nil, err
 	}
 	answers := make([]settlement, len(list))
 	for i, text := range list {
@@ -205,21 +203,19 @@ func (p *permits) settleAll(w http.ResponseWriter, r *http.Request) {
 		}
 		answers[i] = p.settleOne(id, end)
 	}
-	answerJSON(w, answers)
+	return answers, nil
 }
 
-// readList takes a list apart. It answers the request itself when it cannot.
-func readList(w http.ResponseWriter, body []byte) ([]json.RawMessage, bool) {
+// readList takes a list apart.
+func readList(body []byte) ([]json.RawMessage, error) {
 	var list []json.RawMessage
-	if json.Unmarshal(body, &list) != nil || list == nil {
-		refuse(w, http.StatusBadRequest, "the body is not the JSON list that is expected here")
-		return nil, false
+	switch {
+	case json.Unmarshal(body, &list) != nil || list == nil:
+		return nil, errors.New("the body is not the JSON list that is expected here")
+	case len(list) > mostPermits:
+		return nil, fmt.Errorf("the list is longer than %d", mostPermits)
 	}
-	if len(list) > mostPermits {
-		refuse(w, http.StatusBadRequest, fmt.Sprintf("the list is longer than %d", mostPermits))
-		return nil, false
-	}
-	return list, true
+	return list, nil
 }
 
 // Bounds of what may be asked for. No honest request is larger or costs more, and who

@@ -74,28 +74,21 @@ func (q ReportQuery) Answer(ctx context.Context, now time.Time, from Process) (s
 const pastPath = "/past"
 
 // report answers what became of requests, in JSON or as a page.
-func report(from Process, w http.ResponseWriter, r *http.Request) {
-	values, ok := queryOf(w, r, "by", "site", "since", "until", "step")
-	if !ok {
-		return
-	}
+func report(from Process, w http.ResponseWriter, r *http.Request) (any, error) {
+	values, err := queryOf(r, "by", "site", "since", "until", "step")
 	now := time.Now()
 	q := ReportQuery{values.Get("by"), values.Get("site"), values.Get("since"), values.Get("until"), values.Get("step")}
-	if err := q.Check(now); err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+	if err = cmp.Or(err, q.Check(now)); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	all, err := q.Answer(ctx, now, from)
-	switch {
-	case err != nil:
-		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
-	case r.URL.Path == pastPath:
+	if err == nil && r.URL.Path == pastPath {
 		show(w, "past", map[string]any{"Site": q.Site, "JSON": template.URL("/api/v1/report?" + q.Encode()), "Report": all})
-	default:
-		answerJSON(w, all)
+		return nil, nil
 	}
+	return all, failed(http.StatusServiceUnavailable, err)
 }
 
 // Bounds of what is told of the past: how many steps may be asked for, and how long looking
@@ -110,26 +103,19 @@ var Steps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 2
 
 // bandwidth tells what went from and to ?site=, or each, since ?since= until ?until=,
 // by ?step=.
-func bandwidth(from Process, w http.ResponseWriter, r *http.Request) {
-	query, ok := queryOf(w, r, "site", "since", "until", "step")
-	if !ok {
-		return
-	}
+func bandwidth(from Process, _ http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := queryOf(r, "site", "since", "until", "step")
 	list := status.TrafficList{Step: cmp.Or(query.Get("step"), "1h")}
-	since, until, step, err := readPeriod(query.Get("since"), query.Get("until"), list.Step, time.Now())
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+	since, until, step, wrong := readPeriod(query.Get("since"), query.Get("until"), list.Step, time.Now())
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, err
 	}
 	list.Since, list.Until = since, until
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	if list.Traffic, err = from.Bandwidth(ctx, query.Get("site"), list.Since, list.Until, step); err != nil {
-		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
-		return
-	}
+	list.Traffic, err = from.Bandwidth(ctx, query.Get("site"), list.Since, list.Until, step)
 	list.Normalize()
-	answerJSON(w, list)
+	return list, failed(http.StatusServiceUnavailable, err)
 }
 
 // readPeriod is the time that is asked about, in whole steps from its beginning. A step of ""

@@ -123,29 +123,28 @@ type madeBundle struct {
 }
 
 // root answers with the CA certificate alone.
-func (c *certificates) root(w http.ResponseWriter, _ *http.Request) {
+func (c *certificates) root(w http.ResponseWriter, _ *http.Request) (any, error) {
 	if c.ca == nil {
-		c.none(w)
-		return
+		return nil, errNoCA
 	}
 	attach(w, "application/x-x509-ca-cert", "abide-ca.pem", c.ca.PEM())
+	return nil, nil
 }
 
 // bundle answers with the CA certificate and the system's, in PEM or as a Java key
 // store.
-func (c *certificates) bundle(format, kind string, encode func(*ca.CA) ([]byte, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
+func (c *certificates) bundle(format, kind string, encode func(*ca.CA) ([]byte, error)) endpoint {
+	return func(w http.ResponseWriter, _ *http.Request) (any, error) {
 		if c.ca == nil {
-			c.none(w)
-			return
+			return nil, errNoCA
 		}
 		data, err := c.encoded(format, encode)
 		if err != nil {
 			// The error may name files of this machine, and anybody reads this.
-			refuse(w, http.StatusServiceUnavailable, "the certificates of abide's own system cannot be read, so there is no bundle; /ca.pem has abide's alone")
-			return
+			return nil, because(http.StatusServiceUnavailable, "the certificates of abide's own system cannot be read, so there is no bundle; /ca.pem has abide's alone")
 		}
 		attach(w, kind, "abide-bundle."+format, data)
+		return nil, nil
 	}
 }
 
@@ -168,9 +167,7 @@ func (c *certificates) encoded(format string, encode func(*ca.CA) ([]byte, error
 	return data, nil
 }
 
-func (c *certificates) none(w http.ResponseWriter) {
-	refuse(w, http.StatusNotFound, "there is no CA, because nothing is intercepted")
-}
+const errNoCA = status.Missing("there is no CA, because nothing is intercepted")
 
 func attach(w http.ResponseWriter, kind, name string, data []byte) {
 	w.Header().Set("Content-Type", kind)

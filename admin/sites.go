@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -28,15 +27,15 @@ type sites struct {
 }
 
 // list tells of all sites that are known, those with the most bytes first.
-func (s *sites) list(w http.ResponseWriter, r *http.Request) {
-	query, ok := queryOf(w, r, "limit", "recorded")
-	if !ok {
-		return
+func (s *sites) list(_ http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := queryOf(r, "limit", "recorded")
+	most, wrong := numberOf(query, "limit", usualSites, 1, mostSites)
+	recorded := query.Get("recorded") != "false"
+	if query.Has("recorded") && recorded && query.Get("recorded") != "true" {
+		wrong = cmp.Or(wrong, errors.New("recorded must be true or false"))
 	}
-	most, recorded, err := readSitesQuery(query)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, err
 	}
 	all := s.now(r.Context(), "", recorded)
 	list := status.SiteList{Sites: make([]status.Site, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
@@ -46,29 +45,16 @@ func (s *sites) list(w http.ResponseWriter, r *http.Request) {
 	for _, one := range order[:min(len(order), most)] {
 		list.Sites = append(list.Sites, one.Normalize())
 	}
-	answerJSON(w, list)
-}
-
-// readSitesQuery reads how many sites are listed at most, and whether with recorded traffic.
-func readSitesQuery(query url.Values) (most int, recorded bool, err error) {
-	if most, err = numberOf(query, "limit", usualSites, 1, mostSites); err != nil {
-		return 0, false, err
-	}
-	recorded = query.Get("recorded") != "false"
-	if query.Has("recorded") && recorded && query.Get("recorded") != "true" {
-		return 0, false, errors.New("recorded must be true or false")
-	}
-	return most, recorded, nil
+	return list, nil
 }
 
 // one tells of a site.
-func (s *sites) one(w http.ResponseWriter, r *http.Request, name string) {
+func (s *sites) one(_ http.ResponseWriter, r *http.Request, name string) (any, error) {
 	site := s.now(r.Context(), name, true)[name]
 	if site == nil {
-		refuse(w, http.StatusNotFound, "nothing is known of a site "+quoted(name))
-		return
+		return nil, status.Missing("nothing is known of a site " + quoted(name))
 	}
-	answerJSON(w, site.Normalize())
+	return site.Normalize(), nil
 }
 
 // now are the sites of which anything is known, or the one of a name. Without recorded traffic
@@ -226,15 +212,11 @@ func unusedLimits(p *policy.Policy, site string, limits []policy.Limit) []status
 const usualHolds = 1000
 
 // listHolds lists what waits: of one site with ?site=, at most ?limit= of them.
-func listHolds(from Proxy, w http.ResponseWriter, r *http.Request) {
-	query, ok := anyQuery(w, r)
-	if !ok {
-		return
-	}
-	most, err := numberOf(query, "limit", usualHolds, 1, status.MaxHolds)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
+func listHolds(from Proxy, _ http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := anyQuery(r)
+	most, wrong := numberOf(query, "limit", usualHolds, 1, status.MaxHolds)
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, err
 	}
 	list := from.Holds(query.Get("site"), most+1)
 	more := len(list) > most
@@ -242,27 +224,23 @@ func listHolds(from Proxy, w http.ResponseWriter, r *http.Request) {
 	for i := range list {
 		list[i].Until, list[i].Expected = list[i].Until.UTC(), list[i].Expected.UTC()
 	}
-	answerJSON(w, status.HoldList{Holds: list, More: more})
+	return status.HoldList{Holds: list, More: more}, nil
 }
 
 // mostRequests bounds the number of requests that a question names.
 const mostRequests = 1 << 50
 
 // forecast tells of ?site=, or of all, and when ?requests= more would be done.
-func forecast(from Proxy, w http.ResponseWriter, r *http.Request) {
-	query, ok := queryOf(w, r, "site", "requests")
-	if !ok {
-		return
+func forecast(from Proxy, _ http.ResponseWriter, r *http.Request) (any, error) {
+	query, err := queryOf(r, "site", "requests")
+	requests, wrong := numberOf[int64](query, "requests", 0, 0, mostRequests)
+	if err = cmp.Or(err, wrong); err != nil {
+		return nil, err
 	}
-	requests, err := numberOf[int64](query, "requests", 0, 0, mostRequests)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	answerJSON(w, status.NormalizeForecasts(from.Forecast(query.Get("site"), requests), time.Now()))
+	return status.NormalizeForecasts(from.Forecast(query.Get("site"), requests), time.Now()), nil
 }
 
 // advice answers what would help.
-func advice(from Process, w http.ResponseWriter, _ *http.Request) {
-	answerJSON(w, from.Advice(time.Now()))
+func advice(from Process, _ http.ResponseWriter, _ *http.Request) (any, error) {
+	return from.Advice(time.Now()), nil
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"net/http"
 	"runtime"
@@ -21,8 +20,8 @@ type overview struct {
 }
 
 // answer tells how the process is.
-func (v *overview) answer(w http.ResponseWriter, r *http.Request) {
-	answerJSON(w, v.now(v.o.Proxy.Holds("", status.MaxHolds+1), v.o.Process.Store(r.Context())))
+func (v *overview) answer(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return v.now(v.o.Proxy.Holds("", status.MaxHolds+1), v.o.Process.Store(r.Context())), nil
 }
 
 // now returns the state of the process, with the requests that wait and the state of the store.
@@ -104,40 +103,27 @@ func UnreadNow(p *policy.Policy, counts []metrics.SiteCount) *status.Unread {
 }
 
 // reload reads the configuration again, as a SIGHUP does.
-func reload(by Process, w http.ResponseWriter, r *http.Request) {
-	if !readJSON(w, r, &struct{}{}) {
-		return
-	}
+func reload(by Process, w http.ResponseWriter, _ *http.Request) (any, error) {
 	changes, err := by.Reload()
 	if err != nil {
 		const code = http.StatusUnprocessableEntity
 		answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: status.ErrorLine(err), Faults: FaultsOf(err)})
-		return
+		return nil, nil
 	}
-	answerJSON(w, status.Reloaded{Reloaded: true, Changes: append([]string{}, changes...)})
+	return status.Reloaded{Reloaded: true, Changes: append([]string{}, changes...)}, nil
 }
 
-// jobs are the endpoints about jobs.
-type jobs struct{ keeper Process }
-
-// list lists the jobs that run.
-func (j jobs) list(w http.ResponseWriter, r *http.Request) {
-	answerJSON(w, append([]status.Job{}, j.keeper.Jobs(r.Context())...))
+// listJobs lists the jobs that run.
+func listJobs(keeper Process, _ http.ResponseWriter, r *http.Request) (any, error) {
+	return append([]status.Job{}, keeper.Jobs(r.Context())...), nil
 }
 
-// steer pauses a job, or lets it go on.
-func (j jobs) steer(pause bool, w http.ResponseWriter, r *http.Request) {
-	if !readJSON(w, r, &struct{}{}) {
-		return
-	}
-	err := j.keeper.PauseJob(r.Context(), r.PathValue("name"), pause)
-	var missing status.Missing
-	switch {
-	case errors.As(err, &missing):
-		refuse(w, http.StatusNotFound, err.Error())
-	case err != nil:
-		refuse(w, http.StatusBadGateway, status.ErrorLine(err))
-	default:
-		j.list(w, r)
+// steerJob is an endpoint that pauses a job, or lets it go on.
+func steerJob(keeper Process, pause bool) endpoint {
+	return func(w http.ResponseWriter, r *http.Request) (any, error) {
+		if err := keeper.PauseJob(r.Context(), r.PathValue("name"), pause); err != nil {
+			return nil, failed(http.StatusBadGateway, err)
+		}
+		return listJobs(keeper, w, r)
 	}
 }

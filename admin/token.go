@@ -40,10 +40,10 @@ func (g *guard) authorised(next http.Handler) http.Handler {
 				return
 			}
 		case beyondLoopback(admin.Listen):
-			refuse(w, http.StatusForbidden, "this listener is not on loopback, so admin.token must be set")
+			refuse(w, because(http.StatusForbidden, "this listener is not on loopback, so admin.token must be set"))
 			return
 		case rebound(r.Host, admin.Listen):
-			refuse(w, http.StatusForbidden, "the Host header names none of this listener's addresses; set admin.token to use other names")
+			refuse(w, because(http.StatusForbidden, "the Host header names none of this listener's addresses; set admin.token to use other names"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -85,7 +85,7 @@ func (g *guard) hasToken(w http.ResponseWriter, r *http.Request, token policy.Se
 func challenge(w http.ResponseWriter) {
 	w.Header().Add("WWW-Authenticate", `Bearer realm="abide"`)
 	w.Header().Add("WWW-Authenticate", `Basic realm="abide", charset="UTF-8"`)
-	refuse(w, http.StatusUnauthorized, "admin.token is needed, as a bearer token or as a password")
+	refuse(w, because(http.StatusUnauthorized, "admin.token is needed, as a bearer token or as a password"))
 }
 
 // presentedToken returns the token of the one Authorization header.
@@ -129,9 +129,9 @@ func forServers(next http.Handler) http.Handler {
 		switch {
 		case r.Method == http.MethodConnect:
 			w.Header().Set("Allow", "GET, HEAD, POST, PUT, DELETE")
-			refuse(w, http.StatusMethodNotAllowed, "this is the admin listener of abide, not its proxy")
+			refuse(w, because(http.StatusMethodNotAllowed, "this is the admin listener of abide, not its proxy"))
 		case r.URL.IsAbs() || r.URL.Host != "" || !strings.HasPrefix(r.URL.Path, "/"):
-			refuse(w, http.StatusBadRequest, "this is the admin listener of abide, not its proxy")
+			refuse(w, because(http.StatusBadRequest, "this is the admin listener of abide, not its proxy"))
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -143,7 +143,7 @@ func forServers(next http.Handler) http.Handler {
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusForbidden, "a page of another origin may not change anything here")
+		refuse(w, because(http.StatusForbidden, "a page of another origin may not change anything here"))
 	}))
 	return protection.Handler(next)
 }
@@ -151,7 +151,7 @@ func sameOrigin(next http.Handler) http.Handler {
 // recovering keeps a fault of ours to its request.
 func recovering(log *logrus.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer caught(log, "answer a request", func() { refuse(w, http.StatusInternalServerError, ourFault) })
+		defer caught(log, "answer a request", func() { refuse(w, because(http.StatusInternalServerError, ourFault)) })
 		next.ServeHTTP(w, r)
 	})
 }

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -12,100 +13,93 @@ import (
 type tokens struct{ from Proxy }
 
 // list tells of every pool.
-func (t tokens) list(w http.ResponseWriter, _ *http.Request) {
-	answerJSON(w, t.from.Tokens().Normalize())
+func (t tokens) list(_ http.ResponseWriter, _ *http.Request) (any, error) {
+	return t.from.Tokens().Normalize(), nil
 }
 
 // pool tells of a pool.
-func (t tokens) pool(w http.ResponseWriter, r *http.Request) {
-	all := t.from.Tokens()
-	if pool := all.Find(r.PathValue("pool")); pool != nil {
-		answerJSON(w, pool.Normalize())
-		return
+func (t tokens) pool(_ http.ResponseWriter, r *http.Request) (any, error) {
+	pool, err := t.find(r.PathValue("pool"))
+	if err != nil {
+		return nil, err
 	}
-	refuse(w, http.StatusNotFound, noPool(all, r.PathValue("pool")))
+	return pool.Normalize(), nil
 }
 
-// noPool says that t has no pool of a name, and which it has.
-func noPool(t status.Tokens, name string) string {
-	return missing("there is no pool "+quoted(name), lists.Map(t.Pools, func(p status.Pool) string { return p.Name }))
+// find finds a pool. Its error says which there are.
+func (t tokens) find(name string) (*status.Pool, error) {
+	all := t.from.Tokens()
+	if pool := all.Find(name); pool != nil {
+		return pool, nil
+	}
+	return nil, missing("there is no pool "+quoted(name), lists.Map(all.Pools, func(p status.Pool) string { return p.Name }))
 }
 
 // fewNames is the largest number of names in an error.
 const fewNames = 20
 
-func missing(what string, names []string) string {
+func missing(what string, names []string) error {
 	if len(names) == 0 {
-		return what + ", nor any other"
+		return status.Missing(what + ", nor any other")
 	}
 	list := lists.Map(names[:min(len(names), fewNames)], quoted)
 	what += "; there are: " + strings.Join(list, ", ")
 	if more := len(names) - len(list); more > 0 {
 		what += " and " + status.Number(more, "other", "others")
 	}
-	return what
+	return status.Missing(what)
 }
 
-// change takes a token out of use ("disable"), or puts it back into use ("enable"), which has a
+// change is an endpoint that takes a token out of use ("disable"), or puts it back into use ("enable"), which has a
 // token that is quarantined tried again. It answers how the token is then.
-func (t tokens) change(what string, w http.ResponseWriter, r *http.Request) {
-	if !readJSON(w, r, &struct{}{}) {
-		return
-	}
-	name, label := r.PathValue("pool"), r.PathValue("label")
-	if !t.act(w, name, label, what) {
-		return
-	}
-	if p := t.from.Tokens().Find(name); p != nil {
-		if token := p.Find(label); token != nil {
-			answerJSON(w, token.Normalize())
-			return
+func (t tokens) change(what string) endpoint {
+	return func(_ http.ResponseWriter, r *http.Request) (any, error) {
+		name, label := r.PathValue("pool"), r.PathValue("label")
+		if err := t.act(name, label, what); err != nil {
+			return nil, err
 		}
+		if p := t.from.Tokens().Find(name); p != nil {
+			if token := p.Find(label); token != nil {
+				return token.Normalize(), nil
+			}
+		}
+		return nil, status.Missing("the token has just left the pool")
 	}
-	refuse(w, http.StatusNotFound, "the token has just left the pool")
 }
 
 // button disables or enables tokens of a pool for the page, which is then shown again.
-func (t tokens) button(w http.ResponseWriter, r *http.Request) {
-	if !readForm(w, r) {
-		return
+func (t tokens) button(w http.ResponseWriter, r *http.Request) (any, error) {
+	if err := readForm(w, r); err != nil {
+		return nil, err
 	}
-	what := r.PostForm.Get("do")
+	what, labels := r.PostForm.Get("do"), r.PostForm["label"]
 	if what != "disable" && what != "enable" {
-		refuse(w, http.StatusBadRequest, "do must be disable or enable")
-		return
+		return nil, errors.New("do must be disable or enable")
 	}
-	labels := r.PostForm["label"]
 	if len(labels) == 0 {
 		labels = []string{""}
 	}
 	for _, label := range labels {
-		if !t.act(w, r.PostForm.Get("pool"), label, what) {
-			return
+		if err := t.act(r.PostForm.Get("pool"), label, what); err != nil {
+			return nil, err
 		}
 	}
-	http.Redirect(w, r, backTo(r, "#tokens"), http.StatusSeeOther)
+	return backTo(r, "#tokens"), nil
 }
 
-// act disables or enables a token that is there, or answers the request itself.
-func (t tokens) act(w http.ResponseWriter, name, label, what string) bool {
-	all, do := t.from.Tokens(), t.from.DisableToken
-	if what == "enable" {
-		do = t.from.EnableToken
-	}
-	p := all.Find(name)
-	if p == nil {
-		refuse(w, http.StatusNotFound, noPool(all, name))
-		return false
+// act disables or enables a token that is there.
+func (t tokens) act(name, label, what string) error {
+	p, err := t.find(name)
+	if err != nil {
+		return err
 	}
 	if p.Find(label) == nil {
 		labels := lists.Map(p.Tokens, func(t status.Token) string { return t.Label })
-		refuse(w, http.StatusNotFound, missing("the pool "+quoted(p.Name)+" has no token "+quoted(label), labels))
-		return false
+		return missing("the pool "+quoted(p.Name)+" has no token "+quoted(label), labels)
 	}
-	if err := do(name, label); err != nil {
-		refuse(w, http.StatusNotFound, status.ErrorLine(err))
-		return false
+	do := t.from.DisableToken
+	if what == "enable" {
+		do = t.from.EnableToken
 	}
-	return true
+	return failed(http.StatusNotFound, do(name, label))
 }

@@ -32,9 +32,9 @@ type API struct {
 // Operation is a route, "GET /path/{name}", and what it takes and answers.
 type Operation struct {
 	Route   string
-	Handler http.HandlerFunc // serves the route
-	Tag     string           // "" leaves the operation out of the document
-	Says    string           // a sentence
+	Handler http.Handler // serves the route
+	Tag     string       // "" leaves the operation out of the document
+	Says    string       // a sentence
 	Query   []Parameter
 	Body    *Body
 	// Answer is a value of the type that 200 has; Kind is its media type, application/json
