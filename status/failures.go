@@ -148,6 +148,8 @@ var (
 		http.StatusForbidden:       " (the site may block this crawler)",
 	}
 	ownHints = map[string]string{
+		"port":    " (egress.ports does not name it: --egress-ports any allows each)",
+		Draining:  " (abide was asked to stop)",
 		"stalled": " (the site was silent for longer than stall: set stall: off in its rule if its streams are)",
 	}
 )

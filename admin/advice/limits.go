@@ -141,13 +141,16 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 		return ""
 	}
 	_, of, _ := strings.Cut(limits[0].Title, status.HiddenTitle) // its routes
-	rule := fmt.Sprintf("{concurrency: %d}", limits[0].Limit)
+	rule := fmt.Sprintf("such as limits: [{concurrency: %d}]", limits[0].Limit)
 	if limits[0].Window > 0 {
-		rule = fmt.Sprintf("{requests: %d, per: %s}", limits[0].Limit, status.Span(status.DurationOf(limits[0].Window)))
+		rule = fmt.Sprintf("such as limits: [{requests: %d, per: %s}]", limits[0].Limit, status.Span(status.DurationOf(limits[0].Window)))
+	}
+	if limits[0].SoFar { // the limit may be another
+		rule = "as limits: [{requests: N, per: T}]"
 	}
 	write := ""
-	if of == "" { // the limit of a route would hold the whole site
-		write = fmt.Sprintf(" If you know its limit, write it under sites, such as limits: [%s]: then nothing is refused to find it.", rule)
+	if of == "" && !f.written(site) { // the limit of a route would hold the whole site
+		write = fmt.Sprintf(" If you know its limit, write it under sites, %s: then nothing is refused to find it.", rule)
 	}
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":

@@ -75,11 +75,16 @@ func (f *Facts) hidden(site, name string) []status.Announced {
 	return list
 }
 
+// written reports whether the configuration limits what a site gets over time.
+func (f *Facts) written(site string) bool {
+	return slices.ContainsFunc(f.Limits, func(l status.Limit) bool { return l.Site == site && l.Window > 0 })
+}
+
 // changeRefused describes what would help against refusals of a site.
 func (f *Facts) changeRefused(site string) string {
 	switch found := f.hidden(site, ""); {
-	case slices.ContainsFunc(f.Limits, func(l status.Limit) bool { return l.Site == site && l.Window > 0 }):
-		return "It allows less than the configuration says: lower the limits of its rule, unless it says that it is overloaded (529, or 503)."
+	case f.written(site):
+		return "If it has refused since the limits of its rule were written, it allows less: lower the limits, unless it says that it is overloaded (529, or 503)."
 	case len(found) > 0:
 		return f.changeHidden(site, found)
 	}

@@ -203,7 +203,7 @@ func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 		want string
 	}{
 		{summary{}, "no request came through abide. The command may have sent none"},
-		{summary{connects: 2, ports: 2}, "refused because egress.ports does not name the port: 2"},
+		{summary{connects: 2, ports: 2}, "refused because egress.ports does not name the port (--egress-ports any allows each): 2"},
 		{summary{connects: 2, rejected: 1}, "no request came through abide: 1 TLS handshake failed, as a program does not trust abide's CA"},
 		{summary{connects: 2}, "2 connections came through abide, but no request in them"},
 		{summary{connects: 2, unread: 1, unreadOf: []string{"a.test (intercept: none)"}}, "1 https connection passed unread and there was no other request, so no limit was kept: a.test (intercept: none); see docs/clients.md#https"},

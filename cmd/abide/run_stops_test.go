@@ -36,6 +36,8 @@ func TestHeldRequestsEndWhenTheCommandIsAskedToStop(t *testing.T) {
 		}
 		if said := d.log.String(); strings.Count(said, "abide: asked to stop with 2 requests held: 2 cannot go within 10s and end now, the others go or end by then; press Ctrl-C again to end all now\n") != 1 {
 			t.Errorf("%v: it says\n%s", sig, said)
+		} else if !strings.Contains(said, "api.test: 2 answers 503 (by abide: draining)") || !strings.Contains(said, "answered or cut by abide itself: 2 draining (abide was asked to stop)") {
+			t.Errorf("%v: the summary is\n%s", sig, said)
 		}
 	}
 }

@@ -80,11 +80,14 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	for reason, n := range a.ofBrowser.all() {
 		s.failures.Own[reason] -= min(n, s.failures.Own[reason])
 	}
-	maps.DeleteFunc(s.failures.Own, func(reason string, n uint64) bool { return n == 0 || reason == status.Draining }) // the end of abide is that of the command, and no failure
-	maps.DeleteFunc(s.failures.Codes, func(site string, _ []status.CodeCount) bool { return ofBrowser(site) })
+	atEnd := func(reason string) bool { return reason == status.Draining && !stopped } // the end of abide is that of the command, and no failure
+	maps.DeleteFunc(s.failures.Own, func(reason string, n uint64) bool { return n == 0 || atEnd(reason) })
 	for site, codes := range s.failures.Codes {
-		codes = slices.DeleteFunc(codes, func(c status.CodeCount) bool { return c.Reason == status.Draining })
-		s.failures.Codes[site] = codes
+		codes = slices.DeleteFunc(codes, func(c status.CodeCount) bool { return atEnd(strings.TrimPrefix(c.Reason, status.ByAbide)) })
+		if s.failures.Codes[site] = codes; len(codes) == 0 || ofBrowser(site) {
+			delete(s.failures.Codes, site)
+			continue
+		}
 		_, left, reasons := status.Failures{Codes: map[string][]status.CodeCount{site: codes}}.Count()
 		open := left - min(left, settled[site])
 		if !stopped {
@@ -137,7 +140,9 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	s.spent = slices.DeleteFunc(a.proxy.Learned(), func(l status.Announced) bool {
 		return l.Remaining != 0 || l.Reset.Sub(s.ended) < shortHold || !slices.ContainsFunc(s.failures.Codes[l.Site], func(c status.CodeCount) bool { return c.Reason == status.ByAbide+"wait" })
 	})
-	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool { return h.Longest < shortHold && h.Total < took/2 || ofBrowser(h.Site) })
+	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool {
+		return h.Longest < shortHold && h.Total < max(took/2, time.Duration(h.Requests)*time.Second/20) || ofBrowser(h.Site)
+	})
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
 		s.banned = slices.ContainsFunc(a.proxy.Learned(), func(l status.Announced) bool { return l.Blocked && l.Site == s.held[0].Site })
@@ -178,7 +183,7 @@ func (s *summary) write(w io.Writer) {
 		sites := strings.Join(named(s.unreadOf, shownUnread, strings.Clone), ", ")
 		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countText(int(s.unread), "https connection"), sites)
 	case s.ports > 0:
-		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", countText(int(s.connects), "connection"), s.ports)
+		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port (--egress-ports any allows each): %d\n", countText(int(s.connects), "connection"), s.ports)
 	case s.rejected > 0:
 		fmt.Fprintf(w, "abide: no request came through abide: "+untrusted+"\n", countText(int(s.rejected), "TLS handshake"))
 	case s.connects > 0:

@@ -62,8 +62,6 @@ func (x *Request) Denied() string {
 	switch {
 	case x.Refusal == "":
 		return x.progress.learned.denial
-	case x.Refusal == status.Draining:
-		return x.Refusal
 	case x.Status >= http.StatusBadRequest && x.Status != status.ClientLeft:
 		return status.ByAbide + x.Refusal
 	}
