@@ -56,7 +56,6 @@ type File struct {
 	openedForWriting atomic.Bool              // the file was opened for writing at some time
 	disk             atomic.Pointer[database] // nil while the file is not open
 	version          atomic.Uint64            // of the documents
-	processes        processList              // the other processes that use the file
 
 	// The goroutine that commits and opens the file alone uses these.
 	lock        *fileLock

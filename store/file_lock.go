@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -195,41 +194,6 @@ func processAlive(path, id string) bool {
 		removeLockFile(f)
 	}
 	return err != nil
-}
-
-// processList caches which other processes use the file. It is safe for concurrent use.
-type processList struct {
-	mu     sync.Mutex
-	others []processInfo
-	dir    time.Time // modification time of the directory when it was read
-	looked time.Time
-}
-
-// dirTimeGranularity is the age of a directory's modification time after which a later
-// change has another time.
-const dirTimeGranularity = 50 * time.Millisecond
-
-// refresh returns the other processes that use the file. It reads the directory only if a
-// process may have been added, and otherwise checks the known processes.
-func (c *processList) refresh(path, ourName string, now time.Time) []processInfo {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	info, err := os.Stat(filepath.Dir(path))
-	if err == nil && info.ModTime().Equal(c.dir) && c.looked.Sub(c.dir) > dirTimeGranularity && now.Sub(c.looked) < time.Minute && !now.Before(c.looked) {
-		living := c.others[:0:0]
-		for _, s := range c.others {
-			if processAlive(path, s.ID) {
-				living = append(living, s)
-			}
-		}
-		c.others = living
-		return living
-	}
-	c.others, c.looked = otherProcesses(path, ourName), now
-	if err == nil {
-		c.dir = info.ModTime()
-	}
-	return c.others
 }
 
 // processInfo is the content of a process's own file.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/abide-proxy/abide/internal/alive"
 	"github.com/abide-proxy/abide/internal/sqlite"
@@ -49,7 +48,7 @@ func prepareDir(path string) (string, error) {
 }
 
 // others are the other processes that use the file.
-func (f *File) others() []processInfo { return f.processes.refresh(f.path, f.o.Instance, time.Now()) }
+func (f *File) others() []processInfo { return otherProcesses(f.path, f.o.Instance) }
 
 // maxQuickCheck is the size in bytes up to which a file is always checked when it is
 // opened. A larger file is checked only after an unclean end. See checkTimeout.
