@@ -13,9 +13,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/CycloneDX/cyclonedx-go"
 )
 
 // target is a system and architecture, as Go names them.
@@ -178,87 +179,45 @@ func thirdParty(all []licence) []byte {
 	return text.Bytes()
 }
 
-// bom is a CycloneDX 1.5 document, as far as it is used here. It has no serial
-// number and no time, which are optional and would differ between two builds.
-type bom struct {
-	Format       string       `json:"bomFormat"`
-	Spec         string       `json:"specVersion"`
-	Version      int          `json:"version"`
-	Metadata     metadata     `json:"metadata"`
-	Components   []component  `json:"components"`
-	Dependencies []dependency `json:"dependencies"`
-}
-
-type metadata struct {
-	Component component `json:"component"`
-}
-
-type component struct {
-	Type       string     `json:"type"`
-	Ref        string     `json:"bom-ref"`
-	Name       string     `json:"name"`
-	Version    string     `json:"version"`
-	PURL       string     `json:"purl"`
-	Licences   []any      `json:"licenses,omitempty"`
-	Hashes     []hash     `json:"hashes,omitempty"`
-	Properties []property `json:"properties,omitempty"`
-}
-
-type hash struct {
-	Algorithm string `json:"alg"`
-	Content   string `json:"content"`
-}
-
-type property struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type dependency struct {
-	Ref string   `json:"ref"`
-	On  []string `json:"dependsOn"`
-}
-
 // bill lists the modules that are linked into a program, from what the linker
-// recorded in it.
+// recorded in it. It has no serial number and no time, which would differ between two builds.
 func bill(p *program, version string) ([]byte, error) {
-	abide := component{
-		Type: "application", Name: p.info.Main.Path, Version: version,
-		PURL:     "pkg:golang/" + p.info.Main.Path + "@" + version,
-		Licences: []any{map[string]any{"license": map[string]string{"id": "Apache-2.0"}}},
-	}
-	abide.Ref = abide.PURL
+	abide := componentOf(cyclonedx.ComponentTypeApplication, p.info.Main.Path, version, "")
+	abide.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}
+	var properties []cyclonedx.Property
 	for _, setting := range p.info.Settings {
 		if strings.HasPrefix(setting.Key, "GO") || strings.HasPrefix(setting.Key, "CGO") {
-			abide.Properties = append(abide.Properties, property{Name: "go:" + setting.Key, Value: setting.Value})
+			properties = append(properties, cyclonedx.Property{Name: "go:" + setting.Key, Value: setting.Value})
 		}
 	}
-	std := moduleComponent(&debug.Module{Path: "std", Version: strings.TrimPrefix(p.info.GoVersion, "go")})
-	std.PURL = "pkg:golang/stdlib@" + std.Version
-	std.Ref = std.PURL
-	document := bom{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: metadata{abide}, Components: []component{std}}
-	on := []string{std.Ref}
+	abide.Properties = &properties
+	std := componentOf(cyclonedx.ComponentTypeLibrary, "stdlib", strings.TrimPrefix(p.info.GoVersion, "go"), "")
+	std.Name = "std"
+	libraries, on := []cyclonedx.Component{std}, []string{std.BOMRef}
 	for _, module := range p.info.Deps {
 		if module.Replace != nil {
 			module = module.Replace
 		}
-		library := moduleComponent(module)
-		document.Components = append(document.Components, library)
-		on = append(on, library.Ref)
+		library := componentOf(cyclonedx.ComponentTypeLibrary, module.Path, module.Version, module.Sum)
+		libraries, on = append(libraries, library), append(on, library.BOMRef)
 	}
-	document.Dependencies = []dependency{{Ref: abide.Ref, On: on}}
-	text, err := json.MarshalIndent(document, "", "  ")
-	return append(text, '\n'), err
+	document := cyclonedx.NewBOM()
+	document.Metadata = &cyclonedx.Metadata{Component: &abide}
+	document.Components, document.Dependencies = &libraries, &[]cyclonedx.Dependency{{Ref: abide.BOMRef, Dependencies: &on}}
+	var text bytes.Buffer
+	err := cyclonedx.NewBOMEncoder(&text, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(document, cyclonedx.SpecVersion1_5)
+	return text.Bytes(), err
 }
 
-func moduleComponent(module *debug.Module) component {
-	library := component{Type: "library", Name: module.Path, Version: module.Version, PURL: "pkg:golang/" + module.Path + "@" + module.Version}
-	library.Ref = library.PURL
+// componentOf describes a module, with the hash that go.sum has.
+func componentOf(kind cyclonedx.ComponentType, path, version, sum string) cyclonedx.Component {
+	c := cyclonedx.Component{Type: kind, Name: path, Version: version, PackageURL: "pkg:golang/" + path + "@" + version}
+	c.BOMRef = c.PackageURL
 	// h1: is the base64 of a SHA-256 over the module's files.
-	if sum, ok := strings.CutPrefix(module.Sum, "h1:"); ok {
-		if raw, err := base64.StdEncoding.DecodeString(sum); err == nil {
-			library.Hashes = []hash{{Algorithm: "SHA-256", Content: hex.EncodeToString(raw)}}
+	if text, ok := strings.CutPrefix(sum, "h1:"); ok {
+		if raw, err := base64.StdEncoding.DecodeString(text); err == nil {
+			c.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(raw)}}
 		}
 	}
-	return library
+	return c
 }

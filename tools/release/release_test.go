@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
 )
 
 // madeAt is the time of the commit that the releases of these tests are made of.
@@ -188,12 +190,12 @@ func unpacked(t *testing.T, archive []byte) map[string][]byte {
 }
 
 func TestTheBillOfMaterialsListsWhatGoListsInTheProgram(t *testing.T) {
-	var document bom
+	var document cyclonedx.BOM
 	if err := json.Unmarshal(releasedFile(t, archiveName(".cdx.json")), &document); err != nil {
 		t.Fatal(err)
 	}
-	if document.Format != "CycloneDX" || document.Metadata.Component.PURL != "pkg:golang/github.com/abide-proxy/abide@v1.2.3" {
-		t.Errorf("it is %s of %s", document.Format, document.Metadata.Component.PURL)
+	if document.BOMFormat != "CycloneDX" || document.Metadata.Component.PackageURL != "pkg:golang/github.com/abide-proxy/abide@v1.2.3" {
+		t.Errorf("it is %s of %s", document.BOMFormat, document.Metadata.Component.PackageURL)
 	}
 	binary := filepath.Join(t.TempDir(), "abide")
 	content := unpacked(t, releasedFile(t, archiveName(".tar.gz")))[archiveName("")+"/abide"]
@@ -213,14 +215,14 @@ func TestTheBillOfMaterialsListsWhatGoListsInTheProgram(t *testing.T) {
 	if len(want) < 20 {
 		t.Fatalf("go lists only %d modules:\n%s", len(want), listed)
 	}
-	for _, one := range document.Components {
-		if strings.HasPrefix(one.PURL, "pkg:golang/stdlib@1.") {
+	for _, one := range *document.Components {
+		if strings.HasPrefix(one.PackageURL, "pkg:golang/stdlib@1.") {
 			continue
 		}
-		if !want[one.PURL] || len(one.Hashes) != 1 || len(one.Hashes[0].Content) != 64 {
-			t.Errorf("%s is not in the program, or has no hash: %v", one.PURL, one.Hashes)
+		if !want[one.PackageURL] || one.Hashes == nil || len(*one.Hashes) != 1 || len((*one.Hashes)[0].Value) != 64 {
+			t.Errorf("%s is not in the program, or has no hash: %v", one.PackageURL, one.Hashes)
 		}
-		delete(want, one.PURL)
+		delete(want, one.PackageURL)
 	}
 	if len(want) > 0 {
 		t.Errorf("these are in the program and not in the list: %v", want)
