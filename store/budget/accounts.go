@@ -192,15 +192,12 @@ type byDue struct{}
 func (byDue) Before(a, b *account) bool { return a.at.Before(b.at) }
 func (byDue) Place(a *account) *int32   { return &a.place }
 
-// outages are the rules for when a store is away, by their words in the configuration.
-var outages = map[string]lease.Outage{"share": lease.Share, "strict": lease.Strict, "open": lease.Open}
-
 // OutageOf returns the configured outage rule of a site.
 func OutageOf(rule *policy.Site) lease.Outage {
 	if rule == nil {
 		return lease.Share
 	}
-	return outages[rule.Outage]
+	return lease.Outage(rule.Outage)
 }
 
 // Meters makes the meters of a limit persistent or shared: see queue.Limit. It is nil for a
@@ -212,7 +209,7 @@ func (k *Keeper) Meters(rule *policy.Site, l *policy.Limit, spec *limit.Spec) qu
 	case k.o.Shared && !spec.Shareable():
 		return nil
 	}
-	return meterSource{k, outages[rule.OutageOf(l)]}
+	return meterSource{k, lease.Outage(rule.OutageOf(l))}
 }
 
 // meterSource makes the meters of a limit under an outage rule.

@@ -11,6 +11,7 @@ import (
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/budget/lease"
 	"github.com/abide-proxy/abide/store/reference"
 )
 
@@ -21,7 +22,7 @@ type silent struct{ store.Store }
 func TestACooldownIsHeardBeforeTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := reference.New(nil)
-		c := newCounter(t, silent{memory}, true, "one", perMinute, 0)
+		c := newCounter(t, silent{memory}, true, "one", perMinute, lease.Share)
 		defer c.stop()
 		c.heard = func(site string, news []store.Note) {
 			for _, n := range news {
@@ -51,7 +52,7 @@ func TestNewsCostNoExchange(t *testing.T) {
 		var asked []*tallied
 		for i := range 4 {
 			s := &tallied{Store: memory}
-			c := newCounter(t, s, true, fmt.Sprint(i), perMinute, 0)
+			c := newCounter(t, s, true, fmt.Sprint(i), perMinute, lease.Share)
 			defer c.stop()
 			c.heard = func(site string, news []store.Note) { s.heard.Add(int64(len(news))) }
 			elapse(store.RecoveryTime + time.Second)

@@ -128,21 +128,16 @@ func (s *session) exchange(ctx context.Context, list []*account, last bool) (uns
 
 // answer passes the store's reply, or the error, to an account.
 func (s *session) answer(a *account, r *store.Reply, err error) {
-	var loans []lease.Loan
-	var off lease.ClockFault
+	var noticed lease.Report
 	s.withAccount(a, func(now time.Time) bool {
 		a.Receive(now, r, err)
-		loans = a.Loans()
-		if err == nil {
-			off = a.ClockFault()
-			granted, spent := a.Leased()
-			s.granted.Add(granted)
-			s.spent.Add(spent)
-		}
+		noticed = a.Report()
 		return false
 	})
-	s.health.Lent(a.site, loans, s.health.Failing(), err == nil)
-	s.health.ClockIsOff(off)
+	s.granted.Add(noticed.Granted)
+	s.spent.Add(noticed.Spent)
+	s.health.Lent(a.site, noticed.Loans, s.health.Failing(), err == nil)
+	s.health.ClockIsOff(noticed.Clock)
 }
 
 // ask is one exchange with the store. There is none before a shared store has answered a

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/store"
 )
@@ -79,16 +80,21 @@ type Account struct {
 	notes noteExchange
 	store storeClock
 
-	granted, spent int64  // of leases whose windows have expired, until Leased
-	loans          []Loan // not collected yet: one per limit
+	report Report // until Report
 }
 
-// Leased returns the units granted and not returned in windows that have expired, and how
-// many of them were used, since its last call.
-func (a *Account) Leased() (granted, spent int64) {
-	granted, spent = a.granted, a.spent
-	a.granted, a.spent = 0, 0
-	return granted, spent
+// Report has what was noticed since the one before.
+type Report struct {
+	Granted, Spent int64      // units granted and not returned in windows that have expired, and how many of them were used
+	Loans          []Loan     // units taken without the store, one for each limit
+	Clock          ClockFault // of the store
+}
+
+// Report returns what was noticed since its last call.
+func (a *Account) Report() Report {
+	r := a.report
+	r.Clock, a.report, a.store.fault = a.store.fault, Report{}, ClockFault{}
+	return r
 }
 
 // sentBatch is a Batch without an answer yet.
@@ -420,13 +426,6 @@ func (a *Account) forget(at instant) {
 	})
 }
 
-// Loans returns the units taken without the store since the last call.
-func (a *Account) Loans() []Loan {
-	loans := a.loans
-	a.loans = nil
-	return loans
-}
-
 // collectLoans collects the loans of all meters when an answer or an error has arrived.
 func (a *Account) collectLoans(at instant) {
 	if a.away {
@@ -444,13 +443,12 @@ func (a *Account) collectLoans(at instant) {
 			continue
 		}
 		loan.Away = time.Duration(a.awayFor)
-		i := slices.IndexFunc(a.loans, func(l Loan) bool { return l.Key == loan.Key })
-		if i < 0 {
-			a.loans = append(a.loans, loan)
-			continue
+		if same := lists.Find(a.report.Loans, func(l *Loan) bool { return l.Key == loan.Key }); same != nil {
+			loan.N += same.N
+			*same = loan
+		} else {
+			a.report.Loans = append(a.report.Loans, loan)
 		}
-		loan.N += a.loans[i].N
-		a.loans[i] = loan
 	}
 }
 
@@ -460,11 +458,4 @@ func (a *Account) remove(s *source) {
 		delete(a.sources, s.name)
 		a.ordered = slices.DeleteFunc(a.ordered, func(o *source) bool { return o == s })
 	}
-}
-
-// ClockFault returns the errors of the store's clock since the last call.
-func (a *Account) ClockFault() ClockFault {
-	off := a.store.fault
-	a.store.fault = ClockFault{}
-	return off
 }

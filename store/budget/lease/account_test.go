@@ -197,7 +197,7 @@ func TestWhileTheStoreIsAway(t *testing.T) {
 			if n := d.takes(m, 200); n != c.beyond {
 				t.Errorf("%d went of the next window, not %d", n, c.beyond)
 			}
-			if loans := d.account.Loans(); c.here > 0 && (len(loans) != 1 || loans[0].N != int64(c.here) || loans[0].Amount != 100 || loans[0].Away != time.Second) {
+			if loans := d.account.Report().Loans; c.here > 0 && (len(loans) != 1 || loans[0].N != int64(c.here) || loans[0].Amount != 100 || loans[0].Away != time.Second) {
 				t.Errorf("told of as lent: %+v", loans)
 			}
 			// What was taken without the store is said to it.
@@ -234,7 +234,7 @@ func TestARollingLimitGoesOnWhileTheStoreIsAway(t *testing.T) {
 			}
 		}
 		if went < 400 || went > 700 || latest < 450 {
-			t.Errorf("%d: %d went in a minute, the last after %d ms", outage, went, latest*100)
+			t.Errorf("%s: %d went in a minute, the last after %d ms", outage, went, latest*100)
 		}
 	}
 }

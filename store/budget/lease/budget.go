@@ -168,27 +168,16 @@ func (b *budget) begins(window int64) int64 {
 	return window * b.width
 }
 
-// Outage is the rule of a shared meter while the store does not answer. Who adds a rule
-// also changes String and allowed.
-type Outage uint8
+// Outage is the rule of a shared meter while the store does not answer, as the configuration names it. Who adds a rule
+// also changes allowed.
+type Outage string
 
 // The ways through an outage.
 const (
-	Share  Outage = iota // the units left at the last answer, divided by the number of members; then a member's part of each window
-	Strict               // leased units only
-	Open                 // the whole amount, by this instance alone
+	Share  Outage = "share"  // the units left at the last answer, divided by the number of members; then a member's part of each window
+	Strict Outage = "strict" // leased units only
+	Open   Outage = "open"   // the whole amount, by this instance alone
 )
-
-// String is the name in the configuration.
-func (o Outage) String() string {
-	switch o {
-	case Strict:
-		return "strict"
-	case Open:
-		return "open"
-	}
-	return "share"
-}
 
 // Loan is the units taken of a limit without the store.
 type Loan struct {

@@ -238,8 +238,8 @@ func (l *leases) forget(at instant) {
 			}
 			l.record.past = max(l.record.past, h.window)
 		}
-		l.a.granted += max(h.n-h.lent, 0)
-		l.a.spent += min(h.used, max(h.n-h.lent, 0))
+		l.a.report.Granted += max(h.n-h.lent, 0)
+		l.a.report.Spent += min(h.used, max(h.n-h.lent, 0))
 	}
 	l.holds = slices.Delete(l.holds, 0, n)
 }

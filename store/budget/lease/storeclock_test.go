@@ -39,7 +39,7 @@ func TestTheStoresClockIsSet(t *testing.T) {
 						}
 						c.Run(300*time.Second - after*time.Second)
 						for _, a := range c.accounts {
-							clockFault := a.ClockFault()
+							clockFault := a.Report().Clock
 							off.Step, off.Behind = max(off.Step.Abs(), clockFault.Step.Abs()), max(off.Behind, clockFault.Behind)
 						}
 						if set.long == 0 && off.Step < set.by.Abs()/2 {

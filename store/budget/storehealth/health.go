@@ -228,7 +228,7 @@ func (h *Health) Lent(site string, loans []lease.Loan, away time.Duration, back 
 	h.mu.Lock()
 	for _, one := range loans {
 		one.Away = max(one.Away, away)
-		h.metrics.StoreLent(one.Outage.String(), one.N)
+		h.metrics.StoreLent(string(one.Outage), one.N)
 		switch {
 		case h.loanSite == site && h.loan.Key == one.Key:
 			one.N += h.loan.N
