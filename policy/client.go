@@ -275,24 +275,17 @@ func (f From) Contains(a netip.Addr) bool {
 func (f *From) read(in *input) {
 	from := From{}
 	words := map[string]*bool{"any": &from.Any, "loopback": &from.Loopback, "private": &from.Private}
-	for i, s := range in.items {
+	distinct(in, "", func(s string) (any, error) {
 		if word, ok := words[s]; ok {
-			if *word {
-				in.fail(i, fmt.Errorf("%s is listed twice", s))
-			}
 			*word = true
-			continue
+			return s, nil
 		}
 		prefix, err := parsePrefix(s, "any", "loopback", "private")
-		switch {
-		case err != nil:
-			in.fail(i, err)
-		case slices.Contains(from.Prefixes, prefix):
-			in.fail(i, fmt.Errorf("%s is listed twice", prefix))
-		default:
+		if err == nil {
 			from.Prefixes = append(from.Prefixes, prefix)
 		}
-	}
+		return prefix, err
+	})
 	switch {
 	case len(in.items) == 0:
 		in.fail(-1, errors.New("is empty, so nobody could connect"))

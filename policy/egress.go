@@ -37,23 +37,6 @@ func (e Egress) NextHop() *url.URL {
 	return &hop
 }
 
-// readAllow reads egress.allow.
-func readAllow(to *[]netip.Prefix, in *input) {
-	var allow []netip.Prefix
-	for i, s := range in.items {
-		prefix, err := parsePrefix(s)
-		switch {
-		case err != nil:
-			in.fail(i, err)
-		case slices.Contains(allow, prefix):
-			in.fail(i, fmt.Errorf("%s is listed twice", prefix))
-		default:
-			allow = append(allow, prefix)
-		}
-	}
-	*to = allow
-}
-
 // readProxy reads egress.proxy.
 func (e *Egress) readProxy(in *input) {
 	e.Proxy, e.ProxyPassword = nil, Secret{}
@@ -156,27 +139,20 @@ func (p Ports) Allows(port uint16) bool {
 
 // read reads egress.ports.
 func (p *Ports) read(in *input) {
-	ports := Ports{}
-	for i, s := range in.items {
-		if s == "any" {
-			if len(in.items) > 1 {
-				in.fail(i, errors.New("any stands alone"))
-				return
+	switch i := slices.Index(in.items, "any"); {
+	case i >= 0 && len(in.items) > 1:
+		in.fail(i, errors.New("any stands alone"))
+	case i >= 0:
+		*p = Ports{Any: true}
+	default:
+		*p = Ports{List: distinct(in, "port ", func(s string) (uint16, error) {
+			n, ok := parsePort(s)
+			if !ok {
+				return 0, fmt.Errorf("%s is not a port from 1 to 65535, nor any", Quote(s))
 			}
-			ports.Any = true
-			continue
-		}
-		n, ok := parsePort(s)
-		switch {
-		case !ok:
-			in.fail(i, fmt.Errorf("%s is not a port from 1 to 65535, nor any", Quote(s)))
-		case slices.Contains(ports.List, n):
-			in.fail(i, fmt.Errorf("port %d is listed twice", n))
-		default:
-			ports.List = append(ports.List, n)
-		}
+			return n, nil
+		})}
 	}
-	*p = ports
 }
 
 // text is the set as it would be written.

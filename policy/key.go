@@ -47,7 +47,9 @@ func settings() []setting {
 		accessLogSetting(),
 		wordSetting("log.access_format", "how requests are logged in a file and on stdout", func(p *Policy) *string { return &p.Log.Lines }, "json", "text"),
 		row("access.from", "networks", "who may connect: networks, loopback, private, any", list, func(p *Policy) *From { return &p.Access.From }, (*From).read, (*From).String, fromNode),
-		row("egress.allow", "networks", "networks that may be reached although they are not public", list, func(p *Policy) *[]netip.Prefix { return &p.Egress.Allow }, readAllow, func(to *[]netip.Prefix) string { return prefixes(*to) }, func() Node { return ListNode(networkNode()) }).
+		row("egress.allow", "networks", "networks that may be reached although they are not public", list, func(p *Policy) *[]netip.Prefix { return &p.Egress.Allow }, func(to *[]netip.Prefix, in *input) {
+			*to = distinct(in, "", func(s string) (netip.Prefix, error) { return parsePrefix(s) })
+		}, func(to *[]netip.Prefix) string { return prefixes(*to) }, func() Node { return ListNode(networkNode()) }).
 			saying("also reachable", "%s"),
 		row("egress.hosts", "hosts", "hosts that may be reached, all others are refused; * for every one", list, func(p *Policy) *[]Pattern { return &p.Egress.Hosts }, func(to *[]Pattern, in *input) { *to = readHosts(in) }, hostsText, hostsNode).
 			saying("hosts", "%s, all others are refused"),

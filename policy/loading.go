@@ -218,6 +218,22 @@ type input struct {
 
 func (in *input) value() string { return in.items[0] }
 
+// distinct parses the items of a list, of which no two may be equal. A fault of two has what before the item.
+func distinct[T comparable](in *input, what string, parse func(string) (T, error)) (list []T) {
+	for i, s := range in.items {
+		item, err := parse(s)
+		if err == nil && slices.Contains(list, item) {
+			err = fmt.Errorf("%s%v is listed twice", what, item)
+		}
+		if err != nil {
+			in.fail(i, err)
+		} else {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
 // readPath stores the value as an absolute path, or reports its fault.
 func (in *input) readPath(to *string) {
 	path, err := in.path()
