@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 3, 4, 12, 34, 56, 0, time.UTC)
 
-func bandwidth(t testing.TB, f *File, site string, since, until time.Time, step time.Duration) []Traffic {
+func bandwidth(t testing.TB, f *File, site string, since, until time.Time, step time.Duration) []Row {
 	t.Helper()
 	list, err := f.Rows(t.Context(), TrafficRows, site, since, until, step)
 	if err != nil {
@@ -25,7 +25,7 @@ func TestTrafficIsAddedUpByMinuteAndSite(t *testing.T) {
 	f := openFile(t, newPath(t), FileOptions{Now: func() time.Time { return noon }})
 	minute := noon.Truncate(time.Minute)
 	for range 2 {
-		err := f.Record(t.Context(), History{Traffic: []Traffic{
+		err := f.Record(t.Context(), History{TrafficRows: []Row{
 			{Site: "a", Minute: minute, In: 10, Out: 1, Requests: 1},
 			{Site: "a", Minute: minute.Add(5 * time.Second), In: 10, Out: 1, Requests: 1},
 			{Site: "b", Minute: minute, In: 7, Out: -5, Requests: 1},
@@ -37,7 +37,7 @@ func TestTrafficIsAddedUpByMinuteAndSite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []Traffic{
+	want := []Row{
 		{Site: "a", Minute: minute.Add(-time.Minute), In: 2, Requests: 6},
 		{Site: "a", Minute: minute, In: 40, Out: 4, Requests: 4},
 		{Site: "b", Minute: minute, In: 14, Requests: 2},
@@ -49,7 +49,7 @@ func TestTrafficIsAddedUpByMinuteAndSite(t *testing.T) {
 	if got := bandwidth(t, f, "a", minute, noon, time.Minute); !slices.Equal(got, want[1:2]) {
 		t.Errorf("of one site: %v", got)
 	}
-	hour := []Traffic{{Site: "a", Minute: noon.Truncate(time.Hour), In: 42, Out: 4, Requests: 10}}
+	hour := []Row{{Site: "a", Minute: noon.Truncate(time.Hour), In: 42, Out: 4, Requests: 10}}
 	if got := bandwidth(t, f, "a", noon.Add(-time.Hour), noon, time.Hour); !slices.Equal(got, hour) {
 		t.Errorf("by the hour: %v", got)
 	}
@@ -57,9 +57,9 @@ func TestTrafficIsAddedUpByMinuteAndSite(t *testing.T) {
 	if got := bandwidth(t, f, "a", time.Unix(0, 0), noon, 0); !slices.Equal(got, hour) {
 		t.Errorf("all in one: %v", got)
 	}
-	huge := Traffic{Site: "h", Minute: minute, In: 1<<63 - 1}
+	huge := Row{Site: "h", Minute: minute, In: 1<<63 - 1}
 	for range 9 {
-		if err := f.Record(t.Context(), History{Traffic: []Traffic{huge}}); err != nil {
+		if err := f.Record(t.Context(), History{TrafficRows: []Row{huge}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,21 +81,21 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 		defer f.Close()
 		var in, requests int64
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
-			var list []Traffic
+			var list []Row
 			for range rapid.SampledFrom([]int{1, 3, 40, 1500}).Draw(r, "rows") {
-				list = append(list, Traffic{
+				list = append(list, Row{
 					Site:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "site"),
 					Minute: clock.now().Add(-time.Duration(rapid.IntRange(0, 10*24*60).Draw(r, "ago")) * time.Minute),
 					In:     rapid.Int64Range(0, 1000).Draw(r, "in"), Requests: 1,
 				})
 				in, requests = in+list[len(list)-1].In, requests+1
 			}
-			if err := f.Record(t.Context(), History{Traffic: list}); err != nil {
+			if err := f.Record(t.Context(), History{TrafficRows: list}); err != nil {
 				r.Fatal(err)
 			}
 			clock.forward(time.Duration(rapid.IntRange(1, 50*60).Draw(r, "later")) * time.Minute)
 		}
-		if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "a", Minute: clock.now()}}}); err != nil { // brings the chores
+		if err := f.Record(t.Context(), History{TrafficRows: []Row{{Site: "a", Minute: clock.now()}}}); err != nil { // brings the chores
 			r.Fatal(err)
 		}
 		f.Close()
@@ -126,12 +126,12 @@ func TestRollingUpBoundsTheNumberOfSites(t *testing.T) {
 	o := FileOptions{Now: clock.now, Roll: Retention{Sites: 100}}
 	f := openFile(t, path, o)
 	hour := noon.Truncate(time.Hour)
-	var list []Traffic
+	var list []Row
 	for i := range 5000 {
-		list = append(list, Traffic{Site: fmt.Sprint("site ", i), Minute: hour.Add(time.Duration(i/100) * time.Minute), In: 1, Requests: 1})
+		list = append(list, Row{Site: fmt.Sprint("site ", i), Minute: hour.Add(time.Duration(i/100) * time.Minute), In: 1, Requests: 1})
 	}
-	list = append(list, Traffic{Site: "site 0", Minute: hour.Add(59 * time.Minute), In: 1, Requests: 1})
-	if err := f.Record(t.Context(), History{Traffic: list}); err != nil {
+	list = append(list, Row{Site: "site 0", Minute: hour.Add(59 * time.Minute), In: 1, Requests: 1})
+	if err := f.Record(t.Context(), History{TrafficRows: list}); err != nil {
 		t.Fatal(err)
 	}
 	for _, later := range []time.Duration{3 * 24 * time.Hour, 90 * 24 * time.Hour} {
@@ -154,7 +154,7 @@ func TestRollingUpBoundsTheNumberOfSites(t *testing.T) {
 func TestOldTrafficIsKeptByTheHourThenByTheDayThenDropped(t *testing.T) {
 	clock, path := newWall(noon), newPath(t)
 	o := FileOptions{Now: clock.now}
-	at := func(later time.Duration) (list []Traffic) {
+	at := func(later time.Duration) (list []Row) {
 		clock.at.Store(noon.Add(later).UnixMicro())
 		f := openFile(t, path, o)
 		// Someone writes, and what is left over is done when the file is closed.
@@ -170,7 +170,7 @@ func TestOldTrafficIsKeptByTheHourThenByTheDayThenDropped(t *testing.T) {
 	}
 	f := openFile(t, path, o)
 	for i := range 2500 { // more than are done at once
-		if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "s", Minute: noon.Add(-time.Duration(i) * time.Minute), In: 1}}}); err != nil {
+		if err := f.Record(t.Context(), History{TrafficRows: []Row{{Site: "s", Minute: noon.Add(-time.Duration(i) * time.Minute), In: 1}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -225,12 +225,12 @@ func TestTheFileStaysWithinItsBytes(t *testing.T) {
 	say(t, f, counts("s", "k", 1, 7))
 	in := int64(0)
 	for minute := range 24 * 60 {
-		var list []Traffic
+		var list []Row
 		for i := range 40 {
-			list = append(list, Traffic{Site: fmt.Sprint("a site with some name ", i), Minute: noon.Add(time.Duration(minute-24*60) * time.Minute), In: 1, Requests: 1})
+			list = append(list, Row{Site: fmt.Sprint("a site with some name ", i), Minute: noon.Add(time.Duration(minute-24*60) * time.Minute), In: 1, Requests: 1})
 			in++
 		}
-		if err := f.Record(t.Context(), History{Traffic: list}); err != nil {
+		if err := f.Record(t.Context(), History{TrafficRows: list}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,7 +28,7 @@ func image(t *testing.T, path string, rows int) []byte {
 	if err := f.Put(t.Context(), "ledger", "k", make([]byte, 9000), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "s", In: 5}}}); err != nil {
+	if err := f.Record(t.Context(), History{TrafficRows: []Row{{Site: "s", In: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -59,7 +59,7 @@ func use(t *testing.T, path string) (aside int) {
 		if err := f.Put(t.Context(), "ledger", "k", []byte("x"), time.Time{}); err != nil {
 			t.Fatalf("putting: %v", err)
 		}
-		if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "s", In: 5}}}); err != nil {
+		if err := f.Record(t.Context(), History{TrafficRows: []Row{{Site: "s", In: 5}}}); err != nil {
 			t.Fatalf("recording: %v", err)
 		}
 	}

@@ -20,7 +20,7 @@ func (f *File) Record(ctx context.Context, h History) error {
 	history.Add(h)
 	return f.write(ctx, func(d *database, now time.Time) error {
 		for k, t := range historyTables {
-			for _, r := range *history.Of(RowKind(k)) {
+			for _, r := range history[k] {
 				if err := d.run(t.insert(), append([]any{minutes, minuteOf(r.Minute, now)}, t.fields(&r)...)...); err != nil {
 					return err
 				}

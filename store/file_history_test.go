@@ -13,12 +13,12 @@ func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
 	minute := noon.Truncate(time.Minute)
 	for range 2 {
 		err := f.Record(t.Context(), History{
-			Usage: []Usage{
+			UsageRows: []Row{
 				{Site: "a", Client: "news", Priority: 3, Token: "alice", Minute: minute, Requests: 5, Refusals: 1, Waited: 1500 * time.Millisecond, In: 100, Out: 7},
 				{Site: "a", Client: "news", Token: "alice", Minute: minute, Requests: 1},
 				{Site: "a", Client: "news", Priority: 3, Token: "alice", Minute: minute.Add(-2 * time.Hour), Requests: 1},
 			},
-			Blocked: []Blocked{
+			BlockedRows: []Row{
 				{Site: "a", Limit: "5 per 1m", Minute: minute, Held: 90 * time.Second, Busy: 30 * time.Second},
 				{Site: "b", Limit: "cooldown", Minute: minute, Held: time.Second, Busy: time.Second},
 			},
@@ -28,7 +28,7 @@ func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
 		}
 	}
 	usage, err := f.Rows(t.Context(), UsageRows, "a", noon.Add(-time.Hour), noon, 0)
-	want := []Usage{
+	want := []Row{
 		{Site: "a", Client: "news", Token: "alice", Minute: noon.Add(-time.Hour).UTC(), Requests: 2},
 		{Site: "a", Client: "news", Priority: 3, Token: "alice", Minute: noon.Add(-time.Hour).UTC(), Requests: 10, Refusals: 2, Waited: 3 * time.Second, In: 200, Out: 14},
 	}
@@ -44,7 +44,7 @@ func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
 // TestFailuresAreAddedUpAlsoInAFileOfBefore: a file of version 3 has no table of them.
 func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
 	path, clock := newPath(t), newWall(noon)
-	usage := History{Usage: []Usage{{Site: "a", Minute: noon, Requests: 5}}}
+	usage := History{UsageRows: []Row{{Site: "a", Minute: noon, Requests: 5}}}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
 	db.Close()
 	f := openFile(t, path, FileOptions{Now: clock.now, Roll: Retention{Minutes: time.Hour}})
 	for range 2 {
-		usage.Failed = []Failure{{Site: "a", What: "402", Minute: noon, Requests: 3}, {Site: "b", What: "wait", Minute: noon, Requests: 1}}
+		usage[FailedRows] = []Row{{Site: "a", What: "402", Minute: noon, Requests: 3}, {Site: "b", What: "wait", Minute: noon, Requests: 1}}
 		if err := f.Record(t.Context(), usage); err != nil {
 			t.Fatal(err)
 		}
@@ -93,15 +93,15 @@ func TestUsageIsSummedUpAndBounded(t *testing.T) {
 	for i := range 8 {
 		key := Key{Site: fmt.Sprintf("s%d", i%4), Client: fmt.Sprintf("c%d", i)}
 		history := History{
-			Usage:   []Usage{{Site: key.Site, Client: key.Client, Priority: i, Token: "t", Minute: noon, Requests: 1, Waited: time.Second}},
-			Blocked: []Blocked{{Site: key.Site, Limit: fmt.Sprintf("l%d", i), Minute: noon, Held: 2 * time.Second, Busy: time.Second}},
+			UsageRows:   []Row{{Site: key.Site, Client: key.Client, Priority: i, Token: "t", Minute: noon, Requests: 1, Waited: time.Second}},
+			BlockedRows: []Row{{Site: key.Site, Limit: fmt.Sprintf("l%d", i), Minute: noon, Held: 2 * time.Second, Busy: time.Second}},
 		}
 		if err := f.Record(t.Context(), history); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 { // each write brings a part of the maintenance
 			clock.forward(time.Hour)
-			if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "x", Minute: clock.now(), In: 1}}}); err != nil {
+			if err := f.Record(t.Context(), History{TrafficRows: []Row{{Site: "x", Minute: clock.now(), In: 1}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -5,55 +5,39 @@ import (
 	"time"
 )
 
-// History has the counts of one or more minutes, those of each RowKind apart.
-type History struct {
-	Traffic []Traffic
-	Usage   []Usage
-	Blocked []Blocked
-	Failed  []Failure
-}
-
 // RowKind says what a Row counts.
 type RowKind int
 
 // The kinds of rows.
 const (
-	TrafficRows RowKind = iota
-	UsageRows
-	BlockedRows
-	FailedRows
+	TrafficRows RowKind = iota // the bytes and requests of a site
+	UsageRows                  // the requests of one client to one site, of one priority and with one token
+	BlockedRows                // the time for which a limit of a site held requests
+	FailedRows                 // the requests to a site that failed in one way
 
 	Kinds // the number of kinds
 )
 
-// Of returns the rows of a kind.
-func (h *History) Of(k RowKind) *[]Row {
-	return [Kinds]*[]Row{TrafficRows: &h.Traffic, UsageRows: &h.Usage, BlockedRows: &h.Blocked, FailedRows: &h.Failed}[k]
-}
+// History has the rows of one or more minutes, those of each kind apart.
+type History [Kinds][]Row
 
 // Len returns the number of rows.
-func (h *History) Len() int { return len(h.Traffic) + len(h.Usage) + len(h.Blocked) + len(h.Failed) }
+func (h *History) Len() (n int) {
+	for _, rows := range h {
+		n += len(rows)
+	}
+	return n
+}
 
 // Empty tells whether nothing was counted.
 func (h *History) Empty() bool { return h.Len() == 0 }
 
 // Add adds the rows of another History.
 func (h *History) Add(more History) {
-	for k := range Kinds {
-		*h.Of(k) = append(*h.Of(k), *more.Of(k)...)
+	for k, rows := range more {
+		h[k] = append(h[k], rows...)
 	}
 }
-
-type (
-	// Traffic is a Row of the bytes and requests of a site.
-	Traffic = Row
-	// Usage is a Row of the requests of one client to one site, of one priority and with one token.
-	Usage = Row
-	// Blocked is a Row of the time for which a limit of a site held requests.
-	Blocked = Row
-	// Failure is a Row of the requests to a site that failed in one way.
-	Failure = Row
-)
 
 // Row counts something in one minute, or in one step of a query. Each kind sets its own fields.
 type Row struct {
@@ -65,9 +49,9 @@ type Row struct {
 	What     string // how requests failed: the status of the answer, such as "402", or the reason of an answer of abide itself
 
 	Minute   time.Time // start
-	Requests int64     // of Usage: that were answered or given up
+	Requests int64     // of UsageRows: that were answered or given up
 	Refusals int64     // answers that refused a request because of a limit
-	In, Out  int64     // bytes from the site and to it, of Usage those of the bodies
+	In, Out  int64     // bytes from the site and to it, of UsageRows those of the bodies
 	Waited   time.Duration
 	Held     time.Duration // times requests: three for two seconds are six
 	Busy     time.Duration // in which any request was held

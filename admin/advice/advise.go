@@ -42,7 +42,7 @@ var rules = []struct {
 // Advise is all advice, faults first, then that about most of the time, and of the same time in the order of the rules.
 // Of a site that does not work, its faults alone are told.
 func Advise(f Facts) status.AdviceList {
-	f.usage = usageBy(&f, func(k store.Usage) string { return k.Site })
+	f.usage = usageBy(&f, func(k store.Row) string { return k.Site })
 	list := []status.Advice{}
 	for _, rule := range rules {
 		found := rule.of(&f)
@@ -134,10 +134,10 @@ func clock(at, now time.Time) string {
 // Facts are the numbers from which advice is computed.
 type Facts struct {
 	Now       time.Time
-	Since     time.Time       // when History begins
-	Active    time.Duration   // of the minutes in which anything was counted
-	History   store.History   // all of it together
-	Failed    []store.Failure // the part of it that is of the last minutes, see Lately
+	Since     time.Time     // when History begins
+	Active    time.Duration // of the minutes in which anything was counted
+	History   store.History // all of it together
+	Failed    []store.Row   // the part of it that is of the last minutes, see Lately
 	Limits    []status.Limit
 	Tokens    status.Tokens
 	Pools     map[string]string            // :: site → its pool, "" for none
@@ -146,7 +146,7 @@ type Facts struct {
 	Broken    []status.Breaker        // those that are not closed
 	Paused    map[string]status.Pause // :: site → its pause
 	Cooldowns []status.Cooldown
-	usage     map[string]store.Usage // :: site → what became of its requests
+	usage     map[string]store.Row // :: site → what became of its requests
 }
 
 // least is the least time that advice goes by: of less, too little is known.
@@ -156,7 +156,7 @@ const least = 10 * time.Second
 func (f *Facts) elapsed() time.Duration { return max(f.Active, least) }
 
 // share is the part of the time for which a limit held any request.
-func (f *Facts) share(b store.Blocked) float64 {
+func (f *Facts) share(b store.Row) float64 {
 	return min(float64(b.Busy)/float64(f.elapsed()), 1)
 }
 

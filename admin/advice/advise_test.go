@@ -28,26 +28,26 @@ func factsOf(changes ...func(*Facts)) Facts {
 func blocked(site, limit string, share float64) func(*Facts) {
 	return func(f *Facts) {
 		busy := time.Duration(share * float64(time.Hour))
-		f.History.Blocked = append(f.History.Blocked, store.Blocked{Site: site, Limit: limit, Held: 3 * busy, Busy: busy})
+		f.History[store.BlockedRows] = append(f.History[store.BlockedRows], store.Row{Site: site, Limit: limit, Held: 3 * busy, Busy: busy})
 	}
 }
 
-func usage(u store.Usage) func(*Facts) {
-	return func(f *Facts) { f.History.Usage = append(f.History.Usage, u) }
+func usage(u store.Row) func(*Facts) {
+	return func(f *Facts) { f.History[store.UsageRows] = append(f.History[store.UsageRows], u) }
 }
 
 func used(site, client string, priority int, requests, refusals int64, waited time.Duration, bytes int64) func(*Facts) {
-	return usage(store.Usage{Site: site, Client: client, Priority: priority, Requests: requests, Refusals: refusals, Waited: waited, In: bytes})
+	return usage(store.Row{Site: site, Client: client, Priority: priority, Requests: requests, Refusals: refusals, Waited: waited, In: bytes})
 }
 
 func failed(site, what string, requests int64) func(*Facts) {
 	return func(f *Facts) {
-		f.History.Failed = append(f.History.Failed, store.Failure{Site: site, What: what, Requests: requests})
+		f.History[store.FailedRows] = append(f.History[store.FailedRows], store.Row{Site: site, What: what, Requests: requests})
 	}
 }
 
 func lately(site, what string) func(*Facts) {
-	return func(f *Facts) { f.Failed = append(f.Failed, store.Failure{Site: site, What: what, Requests: 1}) }
+	return func(f *Facts) { f.Failed = append(f.Failed, store.Row{Site: site, What: what, Requests: 1}) }
 }
 
 func limits(list ...status.Limit) func(*Facts) {

@@ -24,14 +24,14 @@ const (
 // givenUp finds sites whose requests clients gave up at a time-out.
 func givenUp(f *Facts) (list []status.Advice) {
 	var failures status.Failures
-	for _, one := range f.History.Failed {
+	for _, one := range f.History[store.FailedRows] {
 		failures.Add(one.Site, one.What, one.Requests)
 	}
 	for _, site := range slices.Sorted(maps.Keys(failures.Codes)) {
 		for _, c := range status.TimeOuts(failures.Codes[site]) {
 			if c.Code == status.ClientLeft && c.Reason != "" && c.Reason != status.WhileFailing {
 				timedOut, what := *f, status.FailureOf(c.Code, c.Reason)
-				timedOut.History.Failed = []store.Failure{{Site: site, What: what, Requests: int64(c.Answers)}}
+				timedOut.History[store.FailedRows] = []store.Row{{Site: site, What: what, Requests: int64(c.Answers)}}
 				list = append(list, failing(&timedOut, what, "%s: clients gave up %d of %d requests after "+status.Spelled(c.Reason)+", before the end of the answer%s.", "Give the client a longer time-out, see docs/crawlers.md#time-outs.")...)
 			}
 		}
@@ -51,7 +51,7 @@ const forbidden = "403"
 // failing finds sites whose requests failed in one way. From refusedShare on it has the
 // largest weight, as these requests bring nothing.
 func failing(f *Facts, what, text, change string) (list []status.Advice) {
-	for _, one := range f.History.Failed {
+	for _, one := range f.History[store.FailedRows] {
 		all := max(f.usage[one.Site].Requests, one.Requests)
 		if one.What != what || one.Requests < fewest || one.Site == store.Others {
 			continue
@@ -89,8 +89,8 @@ func failing(f *Facts, what, text, change string) (list []status.Advice) {
 // holding names the limit that has held requests of a site for the longest time, of those that it has now, or one that is
 // used up; "" for none. long: nobody waits for its next window, as windows are that long, or as more says when it begins.
 func (f *Facts) holding(site string) (name string, long bool, more string) {
-	var most store.Blocked
-	for _, b := range f.History.Blocked {
+	var most store.Row
+	for _, b := range f.History[store.BlockedRows] {
 		if b.Site == site && b.Held > most.Held && len(f.limits(site, b.Limit))+len(f.announced(site, b.Limit)) > 0 {
 			most = b
 		}
@@ -116,7 +116,7 @@ const Lately = 5 * time.Minute
 // failed in one way, whatever their time-out is.
 func (f *Facts) failedLately(site, what string) bool {
 	code, _ := status.ReadFailure(what)
-	return slices.ContainsFunc(f.Failed, func(failure store.Failure) bool {
+	return slices.ContainsFunc(f.Failed, func(failure store.Row) bool {
 		other, _ := status.ReadFailure(failure.What)
 		return failure.Site == site && (failure.What == what || other == code && code == status.ClientLeft)
 	})
@@ -125,7 +125,7 @@ func (f *Facts) failedLately(site, what string) bool {
 // ownAnswers finds sites whose requests abide answered itself.
 func ownAnswers(f *Facts) (list []status.Advice) {
 	told, titles := map[string]bool{}, problem.Titles()
-	for _, one := range f.History.Failed {
+	for _, one := range f.History[store.FailedRows] {
 		if code, _ := status.ReadFailure(one.What); code == 0 && !told[one.What] {
 			told[one.What] = true
 			change := cmp.Or(ownChanges[one.What], "What helps depends on the reason") + ": see docs/troubleshooting.md#" + one.What + "."
@@ -144,7 +144,7 @@ var ownChanges = map[string]string{
 
 // oneClient are limits of bytes that are full because of one client of several.
 func oneClient(f *Facts) (list []status.Advice) {
-	for _, b := range f.History.Blocked {
+	for _, b := range f.History[store.BlockedRows] {
 		limits := f.limits(b.Site, b.Limit)
 		if len(limits) == 0 || limits[0].Unit != "bytes" || limits[0].By == "client" || f.share(b) < busyShare {
 			continue
@@ -167,7 +167,7 @@ func oneClient(f *Facts) (list []status.Advice) {
 // other clients there are.
 func (f *Facts) largestClient(site string) (name string, share float64, others int) {
 	bytes, all := map[string]int64{}, int64(0)
-	for _, u := range f.History.Usage {
+	for _, u := range f.History[store.UsageRows] {
 		if u.Site == site {
 			bytes[u.Client] += u.In + u.Out
 			all += u.In + u.Out
@@ -187,7 +187,7 @@ func (f *Facts) largestClient(site string) (name string, share float64, others i
 // longPriorities are priorities whose requests wait for long while those of more urgent ones
 // do not.
 func longPriorities(f *Facts) (list []status.Advice) {
-	by := usageBy(f, func(k store.Usage) int { return k.Priority })
+	by := usageBy(f, func(k store.Row) int { return k.Priority })
 	average := func(p int) time.Duration { return by[p].Waited / time.Duration(max(by[p].Requests, 1)) }
 	for p, s := range by {
 		urgent, others := time.Duration(0), int64(0)

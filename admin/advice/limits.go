@@ -17,7 +17,7 @@ const busyShare = 0.1
 
 // busyLimits are the limits that have held requests for much of the time.
 func busyLimits(f *Facts) (list []status.Advice) {
-	for _, b := range f.History.Blocked {
+	for _, b := range f.History[store.BlockedRows] {
 		share := f.share(b)
 		if share < busyShare || b.Site == store.Others || b.Limit == store.Others || f.followsRefusals(b) {
 			continue
@@ -36,7 +36,7 @@ func busyLimits(f *Facts) (list []status.Advice) {
 
 // aboutLimit returns the title of a limit, and the change by which it would hold fewer requests. Both are
 // "" where nothing can be said.
-func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
+func (f *Facts) aboutLimit(b store.Row) (what, change string) {
 	switch {
 	case b.Limit == "retry", b.Limit == "cooldown", b.Limit == "outage":
 		return status.LimitName(b.Limit), "Look at the site: the log and abide status say how it refuses or fails."
@@ -63,9 +63,9 @@ const reachedShare = 0.9
 
 // storeSlows reports whether a site was sent less than its limits allow because its requests waited for the store: no limit
 // was reached, and none held requests for longer.
-func (f *Facts) storeSlows(b store.Blocked) bool {
+func (f *Facts) storeSlows(b store.Row) bool {
 	sent := float64(f.usage[b.Site].Requests) / f.elapsed().Seconds()
-	return f.others(b.Site, "", f.usable(f.Pools[b.Site]), sent/reachedShare).limit == "" && !slices.ContainsFunc(f.History.Blocked, func(other store.Blocked) bool {
+	return f.others(b.Site, "", f.usable(f.Pools[b.Site]), sent/reachedShare).limit == "" && !slices.ContainsFunc(f.History[store.BlockedRows], func(other store.Row) bool {
 		return other.Site == b.Site && other.Busy > b.Busy
 	})
 }
@@ -99,9 +99,9 @@ func (f *Facts) moreTokens(site string) string {
 }
 
 // usageBy adds up what became of requests, by a part of their key.
-func usageBy[K comparable](f *Facts, part func(store.Usage) K) map[K]store.Usage {
-	by := map[K]store.Usage{}
-	for _, u := range f.History.Usage {
+func usageBy[K comparable](f *Facts, part func(store.Row) K) map[K]store.Row {
+	by := map[K]store.Row{}
+	for _, u := range f.History[store.UsageRows] {
 		s := by[part(u)]
 		s.Requests, s.Refusals, s.Waited = s.Requests+u.Requests, s.Refusals+u.Refusals, s.Waited+u.Waited
 		by[part(u)] = s
@@ -296,7 +296,7 @@ func (f *Facts) ends(site string, now, then budget) string {
 // belowAnnounced are limits of the configuration that hold requests, and are below what their
 // site announces.
 func belowAnnounced(f *Facts) (list []status.Advice) {
-	for _, b := range f.History.Blocked {
+	for _, b := range f.History[store.BlockedRows] {
 		written := f.limits(b.Site, b.Limit)
 		if len(written) == 0 || f.share(b) < busyShare/10 {
 			continue

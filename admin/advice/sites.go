@@ -39,7 +39,7 @@ func outages(f *Facts) (list []status.Advice) {
 // refusals are sites that refuse many requests, or hold requests for long because they have refused some.
 func refusals(f *Facts) (list []status.Advice) {
 	held, longest := map[string]float64{}, map[string]time.Duration{} // :: site → the part of the time, and the time
-	for _, b := range f.History.Blocked {
+	for _, b := range f.History[store.BlockedRows] {
 		if f.followsRefusals(b) {
 			held[b.Site], longest[b.Site] = max(held[b.Site], f.share(b)), max(longest[b.Site], b.Busy)
 		}
@@ -63,7 +63,7 @@ func refusals(f *Facts) (list []status.Advice) {
 }
 
 // followsRefusals reports whether a limit that held requests is there because the site refused some.
-func (f *Facts) followsRefusals(b store.Blocked) bool {
+func (f *Facts) followsRefusals(b store.Row) bool {
 	pause := b.Limit == "cooldown" || b.Limit == "retry"
 	return f.usage[b.Site].Refusals > 0 && (pause || strings.HasPrefix(b.Limit, status.HiddenTitle) || len(f.hidden(b.Site, b.Limit)) > 0)
 }

@@ -46,9 +46,9 @@ func (r *recent) load(h store.History) {
 		}
 		return m
 	}
-	for k := range store.Kinds {
-		for _, row := range *h.Of(k) {
-			rows := at(row.Minute).Of(k)
+	for k, rows := range h {
+		for _, row := range rows {
+			rows := &at(row.Minute).History[k]
 			*rows = append(*rows, row)
 		}
 	}

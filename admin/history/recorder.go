@@ -74,10 +74,10 @@ func answer[T any](f func() T) (v T) {
 }
 
 // Count adds requests of a client. It is quick.
-func (r *Recorder) Count(u store.Usage, failed ...string) {
-	h := store.History{Usage: []store.Usage{u}}
+func (r *Recorder) Count(u store.Row, failed ...string) {
+	h := store.History{store.UsageRows: []store.Row{u}}
 	for _, what := range failed {
-		h.Failed = append(h.Failed, store.Failure{Site: u.Site, What: what, Requests: 1})
+		h[store.FailedRows] = append(h[store.FailedRows], store.Row{Site: u.Site, What: what, Requests: 1})
 	}
 	r.counted.add(h)
 }
@@ -128,7 +128,7 @@ func (r *Recorder) Load(ctx context.Context, now time.Time) {
 	var h store.History
 	var errs [store.Kinds]error
 	for k := range store.Kinds {
-		*h.Of(k), errs[k] = r.options.File.Rows(ctx, k, "", since, until, time.Minute)
+		h[k], errs[k] = r.options.File.Rows(ctx, k, "", since, until, time.Minute)
 	}
 	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil && !store.IsTold(err) {
 		r.options.Log.WithField("reason", err).Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
@@ -183,7 +183,7 @@ func (r *Recorder) Take(now time.Time) {
 func (r *Recorder) takeSites(now time.Time) {
 	grown := r.tally.since(answer(r.options.Sites))
 	r.rings.takeSites(now.Add(-time.Second/2), r.tally.seen, grown)
-	r.counted.add(store.History{Traffic: grown})
+	r.counted.add(store.History{store.TrafficRows: grown})
 }
 
 // collect closes a minute. It returns what is to be written.
@@ -209,6 +209,6 @@ func (r *Recorder) unrecorded(now time.Time) store.History {
 // fresh returns what was counted since the last call with take, as the counts of a minute.
 func (r *Recorder) fresh(now, minute time.Time, take bool) store.History {
 	r.takeSites(now)
-	r.counted.add(store.History{Blocked: r.blockedSince()})
+	r.counted.add(store.History{store.BlockedRows: r.blockedSince()})
 	return r.counted.list(minute, take)
 }

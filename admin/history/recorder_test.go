@@ -41,7 +41,7 @@ func (f fakeFile) All(context.Context, string) (map[string][]byte, error) { retu
 func (f fakeFile) Record(ctx context.Context, h store.History) error { return f.record(ctx, h) }
 
 func (f fakeFile) Rows(_ context.Context, k store.RowKind, _ string, _, _ time.Time, _ time.Duration) ([]store.Row, error) {
-	return slices.Clone(*f.has.Of(k)), nil
+	return slices.Clone(f.has[k]), nil
 }
 
 func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
@@ -53,7 +53,7 @@ func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
 		var written []string
 		var fails atomic.Pointer[error] // nil: it writes
 		r := New(Options{Sites: m.Sites, Blocked: noBlocked, Log: log, File: fakeFile{record: func(ctx context.Context, h store.History) error {
-			list := h.Traffic
+			list := h[store.TrafficRows]
 			if _, ok := ctx.Deadline(); !ok || ctx.Err() != nil {
 				t.Errorf("%v %v", ok, ctx.Err())
 			}
@@ -126,7 +126,7 @@ func TestWhatCannotBeWrittenHasABound(t *testing.T) {
 }
 
 // usageOf is usage in few words.
-func usageOf(list []store.Usage) string {
+func usageOf(list []store.Row) string {
 	var words []string
 	for _, u := range list {
 		words = append(words, fmt.Sprintf("%s %s/%s/%d/%s %d %d %v %d/%d", u.Minute.UTC().Format("15:04"), u.Site, u.Client, u.Priority, u.Token, u.Requests, u.Refusals, u.Waited, u.In, u.Out))
@@ -135,8 +135,8 @@ func usageOf(list []store.Usage) string {
 	return strings.Join(words, ", ")
 }
 
-func request(site, client string) store.Usage {
-	return store.Usage{Site: site, Client: client, Priority: 3, Requests: 1, Refusals: 2, Waited: time.Second, In: 10, Out: 5}
+func request(site, client string) store.Row {
+	return store.Row{Site: site, Client: client, Priority: 3, Requests: 1, Refusals: 2, Waited: time.Second, In: 10, Out: 5}
 }
 
 func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
@@ -178,8 +178,8 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		}
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
-		if len(kept.Failed) != 3 {
-			t.Error(kept.Failed)
+		if len(kept[store.FailedRows]) != 3 {
+			t.Error(kept[store.FailedRows])
 		}
 		file.has = kept // what was written is in the file now
 		r.Count(request("a", "news"))
@@ -188,12 +188,12 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 			t.Error(got)
 		}
 		h, _, _ := r.Recent(time.Now(), time.Hour)
-		if got := usageOf(h.Usage); got != "00:00 a/news/3/ 3 6 3s 30/15, 00:00 b/shop/3/ 1 2 1s 10/5" {
+		if got := usageOf(h[store.UsageRows]); got != "00:00 a/news/3/ 3 6 3s 30/15, 00:00 b/shop/3/ 1 2 1s 10/5" {
 			t.Error(got)
 		}
 		stop()
 		<-done
-		if got := usageOf(kept.Usage); got != "00:01 a/news/3/ 1 2 1s 10/5" {
+		if got := usageOf(kept[store.UsageRows]); got != "00:01 a/news/3/ 1 2 1s 10/5" {
 			t.Error("at the end:", got)
 		}
 	})
@@ -204,16 +204,16 @@ func TestTheLastHourIsReadFromTheFileAndThenForgotten(t *testing.T) {
 		now := time.Now()
 		old := request("a", "news")
 		old.Minute = now.Add(-30 * time.Minute)
-		blocked := store.Blocked{Site: "a", Limit: "5/s", Minute: old.Minute, Held: time.Minute, Busy: time.Second}
-		file := fakeFile{record: func(context.Context, store.History) error { return nil }, has: store.History{Usage: []store.Usage{old}, Blocked: []store.Blocked{blocked}}}
+		blocked := store.Row{Site: "a", Limit: "5/s", Minute: old.Minute, Held: time.Minute, Busy: time.Second}
+		file := fakeFile{record: func(context.Context, store.History) error { return nil }, has: store.History{store.UsageRows: []store.Row{old}, store.BlockedRows: []store.Row{blocked}}}
 		r := New(Options{Sites: metrics.New(1).Sites, Blocked: noBlocked, Log: logrus.New(), File: file})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
 		synctest.Wait()
 		h, since, active := r.Recent(time.Now(), time.Hour)
-		if got := usageOf(h.Usage); got != "23:30 a/news/3/ 1 2 1s 10/5" || !since.Equal(old.Minute) || active != time.Minute || len(h.Blocked) != 1 || h.Blocked[0].Held != time.Minute {
-			t.Error(got, since, h.Blocked)
+		if got := usageOf(h[store.UsageRows]); got != "23:30 a/news/3/ 1 2 1s 10/5" || !since.Equal(old.Minute) || active != time.Minute || len(h[store.BlockedRows]) != 1 || h[store.BlockedRows][0].Held != time.Minute {
+			t.Error(got, since, h[store.BlockedRows])
 		}
 		time.Sleep(31*time.Minute + time.Second)
 		if h, _, _ := r.Recent(time.Now(), time.Hour); !h.Empty() {
@@ -229,7 +229,7 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := request("a", "news")
 		old.Minute = time.Now().Add(-5 * time.Minute)
-		r := New(Options{Log: logrus.New(), File: fakeFile{record: func(context.Context, store.History) error { return nil }, has: store.History{Usage: []store.Usage{old}}}})
+		r := New(Options{Log: logrus.New(), File: fakeFile{record: func(context.Context, store.History) error { return nil }, has: store.History{store.UsageRows: []store.Row{old}}}})
 		r.BeginAnew(time.Now())
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -237,7 +237,7 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 		synctest.Wait()
 		recent := func() string {
 			h, _, _ := r.Recent(time.Now(), time.Hour)
-			return usageOf(h.Usage)
+			return usageOf(h[store.UsageRows])
 		}
 		if got := recent(); got != "" {
 			t.Errorf("of an earlier process: %s", got)
@@ -252,8 +252,8 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 		}
 		r.Count(request("d", "news"))
 		time.Sleep(time.Minute)
-		if h, _, active := r.Recent(time.Now(), time.Hour); len(h.Usage) != 1 || h.Usage[0].Site != "d" || active > time.Minute {
-			t.Error(usageOf(h.Usage), active)
+		if h, _, active := r.Recent(time.Now(), time.Hour); len(h[store.UsageRows]) != 1 || h[store.UsageRows][0].Site != "d" || active > time.Minute {
+			t.Error(usageOf(h[store.UsageRows]), active)
 		}
 		stop()
 		<-done
@@ -286,7 +286,7 @@ func TestTheMinuteOfAnEarlierProcessCountsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		row := request("a", "news")
 		row.Minute = time.Now()
-		file := fakeFile{has: store.History{Usage: []store.Usage{row}}}
+		file := fakeFile{has: store.History{store.UsageRows: []store.Row{row}}}
 		time.Sleep(55 * time.Second)
 		r := New(Options{Log: logrus.New(), File: file})
 		r.Load(t.Context(), time.Now())
@@ -305,13 +305,13 @@ func TestAnotherProcessLeavesOutWhatWasCountedBeforeTheLastRunBegan(t *testing.T
 			if row.Minute = time.Now(); site == "first" {
 				row.Minute = row.Minute.Add(-5 * time.Minute)
 			}
-			file.has.Usage = append(file.has.Usage, row)
+			file.has[store.UsageRows] = append(file.has[store.UsageRows], row)
 		}
 		time.Sleep(3 * time.Minute)
 		r := New(Options{Log: logrus.New(), File: file})
 		r.Load(t.Context(), time.Now())
-		if h, since, _ := r.Recent(time.Now(), time.Hour); len(h.Usage) != 1 || h.Usage[0].Site != "second" || time.Since(since) > 4*time.Minute {
-			t.Errorf("%s since %v", usageOf(h.Usage), since)
+		if h, since, _ := r.Recent(time.Now(), time.Hour); len(h[store.UsageRows]) != 1 || h[store.UsageRows][0].Site != "second" || time.Since(since) > 4*time.Minute {
+			t.Errorf("%s since %v", usageOf(h[store.UsageRows]), since)
 		}
 	})
 }
@@ -345,7 +345,7 @@ func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
 		c.sums.count(store.UsageRows, request(fmt.Sprint("site ", i), "x"))
 	}
 	var requests, others int64
-	list := c.list(time.Time{}, true).Usage
+	list := c.list(time.Time{}, true)[store.UsageRows]
 	for _, one := range list {
 		requests += one.Requests
 		if one.Client == store.Others {

@@ -62,13 +62,13 @@ func (r *Recorder) Rows(ctx context.Context, k store.RowKind, site string, since
 		}
 	}
 	h := r.inMemory(time.Now())
-	inMemory := slices.DeleteFunc(*h.Of(k), func(row store.Row) bool { return site != "" && row.Site != site })
+	inMemory := slices.DeleteFunc(h[k], func(row store.Row) bool { return site != "" && row.Site != site })
 	return period{since, until, step}.inSteps(list, inMemory), nil
 }
 
 // UsageBy returns Usage by one part of its key, which is in Site: "site", "client", "token" or "priority". By "token",
 // the label is in Token, and Site is the pool of its site.
-func (r *Recorder) UsageBy(ctx context.Context, by string, poolOf func(site string) string, site string, since, until time.Time, step time.Duration) ([]store.Usage, error) {
+func (r *Recorder) UsageBy(ctx context.Context, by string, poolOf func(site string) string, site string, since, until time.Time, step time.Duration) ([]store.Row, error) {
 	list, err := r.Rows(ctx, store.UsageRows, site, since, until, step)
 	if err != nil {
 		return nil, err

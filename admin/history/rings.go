@@ -33,7 +33,7 @@ type rings struct {
 
 // takeSites adds what has grown since the last sample, the same in each second since. A site that is not counted any
 // more is forgotten.
-func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, grown []store.Traffic) {
+func (r *rings) takeSites(at time.Time, counted map[string]metrics.SiteCount, grown []store.Row) {
 	second := stepOf(at, time.Second)
 	since := min(r.second+1, second)
 	if r.second == 0 {

@@ -54,7 +54,7 @@ func (s *sums) count(k store.RowKind, r store.Row) {
 
 func (s *sums) add(h store.History) {
 	for k := range store.Kinds {
-		for _, one := range *h.Of(k) {
+		for _, one := range h[k] {
 			s.count(k, one)
 		}
 	}
@@ -66,7 +66,7 @@ func (s *sums) at(minute time.Time) (h store.History) {
 		for _, one := range s[k] {
 			row := *one
 			row.Minute = minute
-			*h.Of(k) = append(*h.Of(k), row)
+			h[k] = append(h[k], row)
 		}
 	}
 	return h

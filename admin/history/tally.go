@@ -15,7 +15,7 @@ type tally struct{ seen map[string]metrics.SiteCount }
 
 // since is the growth since the last call. A site that was removed to make room has added
 // its counts to the site other; a site that has come back since counts from 0.
-func (t *tally) since(now []metrics.SiteCount) (list []store.Traffic) {
+func (t *tally) since(now []metrics.SiteCount) (list []store.Row) {
 	seen := make(map[string]metrics.SiteCount, len(now))
 	for _, one := range now {
 		seen[one.Name] = one
@@ -35,7 +35,7 @@ func (t *tally) since(now []metrics.SiteCount) (list []store.Traffic) {
 			before = status.Counts{}
 		}
 		if fresh := one.Since(before); fresh.Bytes()+fresh.Requests > 0 {
-			list = append(list, store.Traffic{Site: one.Name, In: int64(fresh.In), Out: int64(fresh.Out), Requests: int64(fresh.Requests)})
+			list = append(list, store.Row{Site: one.Name, In: int64(fresh.In), Out: int64(fresh.Out), Requests: int64(fresh.Requests)})
 		}
 	}
 	t.seen = seen
@@ -52,14 +52,14 @@ func hasDecreased(before, now status.Counts) bool {
 type blockedKey struct{ site, limit string }
 
 // blockedSince returns how long limits have held requests since the last call.
-func (r *Recorder) blockedSince() (list []store.Blocked) {
+func (r *Recorder) blockedSince() (list []store.Row) {
 	now := map[blockedKey]metrics.Sums{}
 	for _, one := range answer(r.options.Blocked) {
 		now[blockedKey{one.Site, one.Limit}] = metrics.Sums{one.Seconds, one.Busy}
 	}
 	for of, grown := range r.growth.Since(now) {
 		if grown[0]+grown[1] > 0 {
-			list = append(list, store.Blocked{Site: of.site, Limit: of.limit, Held: status.DurationOf(grown[0]), Busy: status.DurationOf(grown[1])})
+			list = append(list, store.Row{Site: of.site, Limit: of.limit, Held: status.DurationOf(grown[0]), Busy: status.DurationOf(grown[1])})
 		}
 	}
 	return list

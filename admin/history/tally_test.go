@@ -14,7 +14,7 @@ import (
 )
 
 // told is traffic in few words, by site.
-func told(list []store.Traffic) string {
+func told(list []store.Row) string {
 	var words []string
 	for _, one := range list {
 		words = append(words, fmt.Sprintf("%s %d/%d/%d", one.Site, one.Requests, one.In, one.Out))

@@ -12,6 +12,7 @@ import (
 	"github.com/abide-proxy/abide/admin/advice"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
 )
 
 func adviseCommand() *cobra.Command {
@@ -55,8 +56,8 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	f := c.adviceFacts(now)
 	f.History, f.Since, f.Active = c.history.Recent(now, time.Hour)
 	lately, _, _ := c.history.Recent(now, advice.Lately)
-	f.Failed = lately.Failed
-	for _, one := range f.History.Blocked {
+	f.Failed = lately[store.FailedRows]
+	for _, one := range f.History[store.BlockedRows] {
 		f.Pools[one.Site] = c.poolOf(one.Site)
 	}
 	if u := admin.UnreadNow(c.policy.Load(), c.metrics.Sites()); u != nil {

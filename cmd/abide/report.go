@@ -137,7 +137,7 @@ func reportChart(r status.Report) []byte {
 // Bandwidth is the recorded traffic of a site, or of all sites.
 func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
 	kept, err := c.history.Rows(ctx, store.TrafficRows, site, since, until, step)
-	return lists.Map(kept, func(t store.Traffic) status.Traffic {
+	return lists.Map(kept, func(t store.Row) status.Traffic {
 		return status.Traffic{Site: t.Site, Start: t.Minute, In: t.In, Out: t.Out, Requests: t.Requests}
 	}), err
 }

@@ -306,7 +306,7 @@ func (a *program) countEnded(r dispatch.Report) {
 			a.ofBrowser.add(r.Refusal)
 		}
 	}
-	a.history.Count(store.Usage{
+	a.history.Count(store.Row{
 		Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token,
 		Requests: requests, Refusals: int64(r.Refusals), Waited: r.Waited, In: r.Received, Out: r.Uploaded,
 	}, failed...)
