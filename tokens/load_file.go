@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/disk"
 )
 
 // file reads a file: a CSV table if the pool names a column, otherwise one secret per line.
@@ -103,28 +105,14 @@ func (l *loader) dir(ctx context.Context) {
 // readFile reads a file of at most the given size. others names the users beside the owner
 // who may read the file; "" is none.
 func readFile(path string, most int64) (data []byte, others string, err error) {
-	info, err := os.Stat(path) // before opening: opening a pipe would block
+	data, mode, err := disk.Read(path, most)
+	if err == nil && len(data) >= 2 && (data[0] == 0xff && data[1] == 0xfe || data[0] == 0xfe && data[1] == 0xff) {
+		err = errors.New("is UTF-16; save it as UTF-8")
+	}
 	if err != nil {
 		return nil, "", withoutPath(err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, "", errors.New("is not a regular file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, "", withoutPath(err)
-	}
-	defer f.Close()
-	if data, err = io.ReadAll(io.LimitReader(f, most+1)); err != nil {
-		return nil, "", withoutPath(err)
-	}
-	if int64(len(data)) > most {
-		return nil, "", fmt.Errorf("is larger than %d bytes", most)
-	}
-	if len(data) >= 2 && (data[0] == 0xff && data[1] == 0xfe || data[0] == 0xfe && data[1] == 0xff) {
-		return nil, "", errors.New("is UTF-16; save it as UTF-8")
-	}
-	return data, otherReaders(info.Mode()), nil
+	return data, otherReaders(mode), nil
 }
 
 // otherReaders names the users beside the owner who may read a file with this mode.
@@ -142,11 +130,10 @@ func otherReaders(mode fs.FileMode) string {
 
 // withoutPath returns an error without its path, which the fault already has.
 func withoutPath(err error) error {
-	var at *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("does not exist")
-	case errors.As(err, &at):
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("cannot be read: %w", at.Err)
 	}
 	return err

@@ -1,8 +1,9 @@
-// Package disk writes files that are complete or not there.
+// Package disk writes files that are complete or not there, and reads files of bounded size.
 package disk
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -23,6 +24,27 @@ func Write(path string, mode fs.FileMode, put func(from, to string) error, write
 		return err
 	}
 	return put(f.Name(), path)
+}
+
+// Read reads a regular file of at most so many bytes, and returns its mode, too.
+func Read(path string, most int64) ([]byte, fs.FileMode, error) {
+	info, err := os.Stat(path) // before it is opened: opening a pipe would block
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errors.New("it is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("it is larger than %d bytes", most)
+	}
+	return text, info.Mode(), err
 }
 
 // Unwritable tells whether an error means that nothing can be written: the disk is full,

@@ -9,10 +9,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/abide-proxy/abide/internal/disk"
 )
 
 // maxFile bounds the bytes that are read of a file.
@@ -21,30 +22,10 @@ const maxFile = 4 << 20
 // minRSABits is the size of RSA key below which clients refuse signatures.
 const minRSABits = 2048
 
-// readRegular reads a regular file of at most limit and maxFile bytes. Reading
-// another kind of file could block.
+// readRegular reads a regular file of at most limit and maxFile bytes.
 func readRegular(path string, limit int) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	limit = min(limit, maxFile)
-	text, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > limit {
-		return nil, fmt.Errorf("it is larger than %d bytes", limit)
-	}
-	return text, nil
+	text, _, err := disk.Read(path, int64(min(limit, maxFile)))
+	return text, err
 }
 
 // readCertificates reads the certificates of a PEM file, or of the files of a
