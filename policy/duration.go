@@ -3,10 +3,13 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // the smallest images have no time zones
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 const (
@@ -92,11 +95,7 @@ func readDuration(s string) (time.Duration, error) {
 
 // noUnit tells what to write instead of an unknown unit of time.
 func noUnit(s, name string) error {
-	var names []string
-	for _, u := range durations {
-		names = append(names, u.names...)
-	}
-	near := nearest(name, names)
+	near := nearest(name, slices.Concat(lists.Map(durations, func(u unit) []string { return u.names })...))
 	switch {
 	case name == "":
 		return errors.New("has a number without a unit; write the unit, such as 1h30m")

@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
@@ -52,10 +54,8 @@ func (t historyTable) query(site string, since, until time.Time, step time.Durat
 		which = "site = ? AND "
 		args = append(args, site)
 	}
-	columns := append([]string{bucket + " AS bucket"}, t.keys...)
-	for _, name := range t.sums {
-		columns = append(columns, "CAST(total("+name+") AS INTEGER)")
-	}
+	sums := lists.Map(t.sums, func(name string) string { return "CAST(total(" + name + ") AS INTEGER)" })
+	columns := slices.Concat([]string{bucket + " AS bucket"}, t.keys, sums)
 	group := strings.Join(append([]string{"bucket"}, t.keys...), ", ")
 	args = append(args, ceil(since), ceil(until), maxHistoryRows+1)
 	return "SELECT " + strings.Join(columns, ", ") + " FROM " + t.name + " WHERE " + which +

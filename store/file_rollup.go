@@ -24,7 +24,7 @@ var historyTables = [Kinds]historyTable{
 }
 
 // fields returns where the keys and sums of a row are.
-func (t historyTable) fields(r *Row) (list []any) {
+func (t historyTable) fields(r *Row) []any {
 	at := map[string]any{
 		"site": &r.Site, "client": &r.Client, "priority": &r.Priority, "token": &r.Token, "name": &r.Limit,
 		"received": (*count)(&r.In), "sent": (*count)(&r.Out), "requests": (*count)(&r.Requests), "refusals": (*count)(&r.Refusals),
@@ -33,10 +33,7 @@ func (t historyTable) fields(r *Row) (list []any) {
 	if t.name == "failed" {
 		at["name"] = &r.What
 	}
-	for _, name := range slices.Concat(t.keys, t.sums) {
-		list = append(list, at[name])
-	}
-	return list
+	return lists.Map(slices.Concat(t.keys, t.sums), func(name string) any { return at[name] })
 }
 
 // columns are all columns of the table.

@@ -196,14 +196,6 @@ func (m *durable) Asks(now time.Time, n int64) bool {
 // Away implements queue.Remote: the inner meter lets requests go without the journal.
 func (m *durable) Away(time.Time) bool { return false }
 
-// Rate returns an adaptive meter's current rate per second; 0 for other meters.
-func (m *durable) Rate(now time.Time) float64 {
-	if inside, ok := m.Meter.(interface{ Rate(now time.Time) float64 }); ok {
-		return inside.Rate(now)
-	}
-	return 0
-}
-
 // Change replaces the limit; units that were taken stay taken.
 func (m *durable) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	m.spec = spec

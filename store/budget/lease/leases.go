@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -206,11 +207,7 @@ func (l *leases) reservedLater(at instant) (n, from int64) {
 }
 
 func (l *leases) hold(window int64) *hold {
-	i := slices.IndexFunc(l.holds, func(h hold) bool { return h.window == window })
-	if i < 0 {
-		return nil
-	}
-	return &l.holds[i]
+	return lists.Find(l.holds, func(h *hold) bool { return h.window == window })
 }
 
 // open returns the hold of a window, and makes it if necessary.
