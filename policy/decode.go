@@ -48,13 +48,8 @@ func (f Field) saying(sentences ...string) Field {
 }
 
 // given returns the sentences that are not empty.
-func given(sentences ...string) (all []string) {
-	for _, s := range sentences {
-		if s != "" {
-			all = append(all, s)
-		}
-	}
-	return all
+func given(sentences ...string) []string {
+	return slices.DeleteFunc(sentences, func(s string) bool { return s == "" })
 }
 
 // when returns a sentence if it holds, "" otherwise.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -162,31 +163,18 @@ func (f *Facts) share(b store.Row) float64 {
 
 // limits are the limits of the configuration with a site and a name, one for each token, client
 // or other that has the limit for itself.
-func (f *Facts) limits(site, name string) (list []status.Limit) {
-	for _, one := range f.Limits {
-		if one.Site == site && one.Limit == name {
-			list = append(list, one)
-		}
-	}
-	return list
+func (f *Facts) limits(site, name string) []status.Limit {
+	return lists.Only(f.Limits, func(l status.Limit) bool { return l.Site == site && l.Limit == name })
 }
 
 // announced are the limits with a site and a name that the site has announced, of all tokens.
 func (f *Facts) announced(site, name string) (list []status.Announced) {
-	add := func(some []status.Announced) {
-		for _, one := range some {
-			if one.Site == site && (name == "" || one.Name() == name) {
-				list = append(list, one)
-			}
-		}
-	}
 	for _, pool := range f.Tokens.Pools {
 		for _, token := range pool.Tokens {
-			add(token.Limits)
+			list = append(list, token.Limits...)
 		}
 	}
-	add(f.Tokens.Limits)
-	return list
+	return slices.DeleteFunc(append(list, f.Tokens.Limits...), func(l status.Announced) bool { return l.Site != site || name != "" && l.Name() != name })
 }
 
 // usable are the tokens of a pool that are neither disabled nor quarantined.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -47,29 +48,29 @@ func (f *Facts) filtered() *Facts {
 	g, filter := *f, strings.ToLower(f.Filter)
 	of := func(site string) bool { return strings.Contains(strings.ToLower(site), filter) }
 	other := map[string]bool{} // the sites that the filter leaves out
-	g.Known = only(f.Known, func(s status.Site) bool { other[s.Name] = !of(s.Name); return of(s.Name) })
-	g.Checks = only(f.Checks, func(c status.Check) bool { return !other[c.Name] })
-	g.Breakers = only(f.Breakers, func(b status.Breaker) bool { return of(b.Site) })
-	g.Forecasts = only(f.Forecasts, func(l status.Forecast) bool { return of(l.Site) })
-	g.Holds = only(f.Holds, func(h status.Hold) bool { return of(h.Site) })
-	g.Advice = only(f.Advice, func(a status.Advice) bool { return of(a.Site) || slices.ContainsFunc(a.Others, of) })
-	g.Paused = only(f.Paused, func(p status.SitePause) bool { return of(p.Site) })
+	g.Known = lists.Only(f.Known, func(s status.Site) bool { other[s.Name] = !of(s.Name); return of(s.Name) })
+	g.Checks = lists.Only(f.Checks, func(c status.Check) bool { return !other[c.Name] })
+	g.Breakers = lists.Only(f.Breakers, func(b status.Breaker) bool { return of(b.Site) })
+	g.Forecasts = lists.Only(f.Forecasts, func(l status.Forecast) bool { return of(l.Site) })
+	g.Holds = lists.Only(f.Holds, func(h status.Hold) bool { return of(h.Site) })
+	g.Advice = lists.Only(f.Advice, func(a status.Advice) bool { return of(a.Site) || slices.ContainsFunc(a.Others, of) })
+	g.Paused = lists.Only(f.Paused, func(p status.SitePause) bool { return of(p.Site) })
 	g.Waiting = status.SumWaits(g.Holds)
 	about := func(l status.Announced) bool { return of(l.Site) }
-	g.Tokens = status.Tokens{Limits: only(f.Tokens.Limits, about)}
+	g.Tokens = status.Tokens{Limits: lists.Only(f.Tokens.Limits, about)}
 	for _, p := range f.Tokens.Pools {
 		if slices.ContainsFunc(g.Known, func(s status.Site) bool { return s.Pool == p.Name }) {
 			p.Tokens = slices.Clone(p.Tokens)
 			for i := range p.Tokens {
-				p.Tokens[i].Limits = only(p.Tokens[i].Limits, about)
-				p.Tokens[i].Written = only(p.Tokens[i].Written, func(l status.Limit) bool { return of(l.Site) })
+				p.Tokens[i].Limits = lists.Only(p.Tokens[i].Limits, about)
+				p.Tokens[i].Written = lists.Only(p.Tokens[i].Written, func(l status.Limit) bool { return of(l.Site) })
 			}
 			g.Tokens.Pools = append(g.Tokens.Pools, p)
 		}
 	}
 	g.Past.Periods = slices.Clone(f.Past.Periods)
 	for i := range g.Past.Periods {
-		g.Past.Periods[i].Traffic = only(f.Past.Periods[i].Traffic, func(t status.Traffic) bool { return of(t.Site) })
+		g.Past.Periods[i].Traffic = lists.Only(f.Past.Periods[i].Traffic, func(t status.Traffic) bool { return of(t.Site) })
 	}
 	g.SiteCount, g.Total, g.Samples.Total, g.Samples.Waiting, g.Unread, g.Failures = len(g.Known), status.Counts{}, history.Course{}, nil, nil, status.Failures{Codes: maps.Clone(f.Codes)}
 	maps.DeleteFunc(g.Codes, func(site string, _ []status.CodeCount) bool { return !of(site) })
@@ -87,11 +88,6 @@ func (f *Facts) filtered() *Facts {
 // wrong lists what is wrong.
 func (f *Facts) wrong(now time.Time) []status.Trouble {
 	return f.Troubles(f.Tokens, f.Forecasts, f.Jobs, status.AdviceList{Since: f.Counted, Advice: f.Advice}, now)
-}
-
-// only returns the items of a list that are wanted.
-func only[T any](list []T, wanted func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(item T) bool { return !wanted(item) })
 }
 
 // Past is the traffic of the last hour, day and month.

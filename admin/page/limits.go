@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -43,17 +44,12 @@ type limitGroup struct {
 }
 
 // limitGroups returns learned limits, quotas and written limits, without groups that are empty.
-func limitGroups(f *Facts, learnt []*learned, now time.Time) (groups []limitGroup) {
-	for _, one := range []limitGroup{
+func limitGroups(f *Facts, learnt []*learned, now time.Time) []limitGroup {
+	return lists.Only([]limitGroup{
 		{"Learned from sites", "Resets", fold(learnt, 3, func(l *learned) limitBar { return l.bar(now) })},
 		{"Quotas", "Lasts", quotasOf(f, now)},
 		{"Configured, with defaults", "Resets", writtenOf(f, now)},
-	} {
-		if len(one.Shown)+len(one.Folded) > 0 {
-			groups = append(groups, one)
-		}
-	}
-	return groups
+	}, func(g limitGroup) bool { return len(g.Shown)+len(g.Folded) > 0 })
 }
 
 // learned is a limit that a site has announced or that was found, of all tokens together.
@@ -124,7 +120,7 @@ func quotasOf(f *Facts, now time.Time) folded[limitBar] {
 	long := slices.DeleteFunc(slices.Clone(f.Forecasts), func(f status.Forecast) bool { return !f.Long() })
 	slices.SortStableFunc(long, func(a, b status.Forecast) int { return cmp.Compare(b.Part(), a.Part()) })
 	count := map[limitOf]int{}
-	long = only(long, func(f status.Forecast) bool {
+	long = lists.Only(long, func(f status.Forecast) bool {
 		count[limitOf{f.Site, f.Limit, ""}]++
 		return count[limitOf{f.Site, f.Limit, ""}] == 1
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -59,7 +60,7 @@ func sitesOf(f *Facts, wrong []status.Trouble, learnt []*learned, now time.Time)
 		row.Limiting = limitingBar(row.Site, learnt, now)
 		return row
 	})
-	t.Wrong = len(only(rows[len(t.Shown):], func(row siteRow) bool { return row.wrong != 0 }))
+	t.Wrong = len(lists.Only(rows[len(t.Shown):], func(row siteRow) bool { return row.wrong != 0 }))
 	return t
 }
 

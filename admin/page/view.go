@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -36,7 +37,7 @@ func viewOf(f *Facts, now time.Time) *view {
 	all := f
 	f = f.filtered()
 	wrong, learnt := f.wrong(now), learnedOf(f, now)
-	advice := only(f.Advice, func(a status.Advice) bool { return !a.IsWrong() })
+	advice := lists.Only(f.Advice, func(a status.Advice) bool { return !a.IsWrong() })
 	count := len(all.wrong(now))
 	v := &view{
 		Facts: f, Now: now, Wrong: count, Others: count - len(wrong), Came: all.Total.Requests > 0 || len(all.Holds) > 0 || len(f.Past.Periods) > 0, Flow: sparkOf(f.Samples.Total.Requests, 1), Waited: sparkOf(f.Samples.Waiting, 1),

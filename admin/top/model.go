@@ -39,12 +39,9 @@ func (m *model) take(s sample) {
 
 // rows are the sites that the filter lets through, in their order.
 func (m *model) rows() []row {
-	var rows []row
-	for _, one := range m.now.sites.Sites {
-		if strings.Contains(strings.ToLower(one.Name), strings.ToLower(m.filter)) {
-			rows = append(rows, rowOf(one))
-		}
-	}
+	rows := lists.Map(lists.Only(m.now.sites.Sites, func(s status.Site) bool {
+		return strings.Contains(strings.ToLower(s.Name), strings.ToLower(m.filter))
+	}), rowOf)
 	compare := columns[m.sortBy].compare
 	slices.SortFunc(rows, func(a, b row) int {
 		order := compare(a, b)

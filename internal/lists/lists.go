@@ -1,6 +1,8 @@
 // Package lists makes lists of others, and finds items.
 package lists
 
+import "slices"
+
 // Find returns the first item of a list that is wanted; nil if none is.
 func Find[T any](list []T, wanted func(*T) bool) *T {
 	for i := range list {
@@ -9,6 +11,11 @@ func Find[T any](list []T, wanted func(*T) bool) *T {
 		}
 	}
 	return nil
+}
+
+// Only returns the items of a list that are wanted, in another list.
+func Only[T any](list []T, wanted func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(item T) bool { return !wanted(item) })
 }
 
 // Map returns what f makes of each item of a list, in order; nil for a list without items.

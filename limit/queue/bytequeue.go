@@ -39,16 +39,14 @@ func (q *byteQueue) grantBytes(now time.Time, granted []*byteRequest) []*byteReq
 		res.waitingBytes = 0
 	}
 	q.blockedResources, q.previous, q.recheckAt = q.previous[:0], before, time.Time{}
-	rest := q.byteRequests[:0]
-	for _, b := range q.byteRequests {
-		if q.tryBytes(now, b) {
+	q.byteRequests = slices.DeleteFunc(q.byteRequests, func(b *byteRequest) bool {
+		goes := q.tryBytes(now, b)
+		if goes {
 			granted = append(granted, b)
-		} else {
-			rest = append(rest, b)
 		}
-	}
-	clear(q.byteRequests[len(rest):])
-	q.byteRequests, q.agenda.bytesChanged = rest, false
+		return goes
+	})
+	q.agenda.bytesChanged = false
 	for _, res := range before {
 		res.noteDemand()
 		if res.waitingBytes == 0 {
@@ -174,18 +172,16 @@ func (q *byteQueue) unreserveOffered(now time.Time, resources []*resource) bool 
 
 // refuse ends the byte requests of an account that wait, or all that wait if of is nil.
 func (q *byteQueue) refuse(now time.Time, of *ByteSource, err error) {
-	rest := q.byteRequests[:0]
-	for _, b := range q.byteRequests {
+	q.byteRequests = slices.DeleteFunc(q.byteRequests, func(b *byteRequest) bool {
 		if of != nil && b.source != of {
-			rest = append(rest, b)
-			continue
+			return false
 		}
 		b.holdAgain(now, 0, 0)
 		b.over, b.err = true, err
 		b.waker.Send()
-	}
-	clear(q.byteRequests[len(rest):])
-	q.byteRequests, q.agenda.bytesChanged = rest, true
+		return true
+	})
+	q.agenda.bytesChanged = true
 }
 
 // byteRequest is an amount of bytes that a request or a tunnel which is under way waits

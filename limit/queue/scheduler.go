@@ -19,6 +19,7 @@ package queue
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
@@ -393,14 +394,11 @@ func (a *agenda) recheckExternal() {
 
 // pruneBlocking drops the resources from blocking that surely block no hold any more.
 func (a *agenda) pruneBlocking() {
-	list := a.blocking[:0]
-	for _, res := range a.blocking {
-		if res.listed = res.waitlist != nil || len(res.choices) > 0; res.listed {
-			list = append(list, res)
-		}
-	}
-	clear(a.blocking[len(list):])
-	a.blocking, a.listed = list, len(list)
+	a.blocking = slices.DeleteFunc(a.blocking, func(res *resource) bool {
+		res.listed = res.waitlist != nil || len(res.choices) > 0
+		return !res.listed
+	})
+	a.listed = len(a.blocking)
 }
 
 // tellDemand tells the meters whose demand may have changed how many units wait for them
