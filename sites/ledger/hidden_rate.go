@@ -54,7 +54,7 @@ func NewHiddenRate(h History) *HiddenRate {
 	p.noise.all.accepted = float64(amount(h.Accepted))
 	p.search.full, p.search.step, p.search.starts = float64(amount(h.Accepted)), firstStep, h.Starts
 	p.search.restart(-min(max(int64(h.Lasted), 0), maxAhead)) // before the first time
-	p.search.total = p.search.full
+	p.search.total, p.sharing.accepted = p.search.full, amount(h.Accepted)
 	return p
 }
 
@@ -96,6 +96,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	v, sent := p.at(now), p.clock.On(r.Sent)
 	flight := p.atOnce.of(sent)
 	p.search.pooled = r.Pooled
+	flight.sooner = flight.sooner || len(p.sharing.others) > 0 && (sent < p.sharing.even || p.search.rate != p.sharing.known.Rate)
 	p.answered(sent)
 	var until int64
 	if !r.RetryAt.IsZero() {
@@ -253,7 +254,7 @@ func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
 		}
 		return p.clock.Time(now, at), true
 	}
-	return p.clock.Time(now, max(p.nextAt, p.atOnce.next())), true
+	return p.clock.Time(now, p.turn(max(p.nextAt, p.atOnce.next(), v))), true
 }
 
 // Patience returns when another request may go although the probe has no response yet.
@@ -270,7 +271,9 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	p.sharing.sent += float64(n)
+	if p.sharing.sent += float64(n); v > p.turn(p.nextAt)+p.search.late() && !p.stop.active {
+		p.sharing.rested = v
+	}
 	if len(p.sharing.others) == 0 && len(p.atOnce.flying) == 0 && !p.stop.active && p.failing == 0 {
 		idle := idleTime(max(p.nextAt, p.lastUsed), v)
 		p.search.idle, p.search.rested = p.search.idle+idle, p.search.rested || idle > 0
@@ -431,9 +434,6 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		s.refused, s.trying = 0, false
 		return
 	case others && s.rate > 0: // the instance that was refused tells the rate
-	case s.rate == 0 && p.sharing.known.Rate > 0: // another instance has found it, which had more accepted
-		s.set(v, p.sharing.known.Rate)
-		s.cycle = 10 * second
 	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= fewUnits:
 		s.compare(p.stop.since, tried)
 		p.noise.odds = min(p.noise.odds, suspected) // until now, all may have come too fast

@@ -14,6 +14,8 @@ type Finding struct {
 	Fails  int           `json:",omitempty"` // failed attempts above Bad
 	Limit  int64         `json:",omitempty"` // of a window
 	Length time.Duration `json:",omitempty"` // of that; 0: the limit is no window
+	Cycle  time.Duration `json:",omitempty"` // for which a rate has to hold
+	Full   float64       `json:",omitempty"` // requests that may have been saved
 }
 
 // Use tells the other instances, as JSON, how much of a hidden limit an instance uses.
@@ -21,6 +23,8 @@ type Use struct {
 	Rate     float64 // in requests per second
 	Accepted int64   // requests that the server has accepted
 	Refused  bool    `json:",omitempty"` // the last one was refused, and this instance finds out until when
+	Busy     bool    `json:",omitempty"` // its requests wait, so it uses all that it may
+	Lasted   float64 `json:",omitempty"` // seconds since its first request, as long as it knows no rate
 }
 
 const (
@@ -44,8 +48,11 @@ type rateSharing struct {
 	others      map[string]other // :: name of an instance →
 	sent        float64          // requests of this instance since a time, without those of long ago
 	since       int64
-	accepted    int64 // of all of this instance
-	told        int64 // when the use was told last
+	accepted    int64   // of all of this instance
+	alike       float64 // requests that each other instance is supposed to have had accepted, until it tells
+	told        int64   // when the use was told last
+	rested      int64   // the last request that did not wait
+	even        int64   // the rate has changed lately, so until then not all instances keep to it
 }
 
 // other is the use of the limit by another instance.
@@ -59,7 +66,7 @@ type other struct {
 func (p *HiddenRate) Share(self string, found bool, instances int) {
 	p.sharing.on, p.sharing.self, p.sharing.others = true, self, map[string]other{}
 	if !found {
-		p.search.rate = min(p.search.rate*float64(max(instances, 1)), maxRate)
+		p.sharing.alike = p.search.full
 		p.search.full *= float64(max(instances, 1))
 	}
 }
@@ -67,13 +74,13 @@ func (p *HiddenRate) Share(self string, found bool, instances int) {
 // Finding returns the knowledge about the limit. ok is false if the other instances have it
 // already.
 func (p *HiddenRate) Finding() (Finding, bool) {
-	f := Finding{Rate: p.Rate(), Bad: p.search.refused, Fails: p.search.fails}
+	f := Finding{Rate: p.Rate(), Bad: p.search.refused, Fails: p.search.fails, Cycle: time.Duration(p.search.cycle), Full: p.search.full}
 	if p.windowed {
 		f = Finding{Rate: f.Rate, Limit: p.window.limit, Length: time.Duration(p.window.length)}
 	}
 	news := p.sharing.on && f.Rate > 0 && f != p.sharing.known
 	if news {
-		p.sharing.known = f
+		p.sharing.known, p.sharing.even = f, p.clock.Last()+second+p.search.gap(1)
 	}
 	return f, news
 }
@@ -82,10 +89,10 @@ func (p *HiddenRate) Finding() (Finding, bool) {
 func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	v := p.at(now)
 	if !p.sharing.on || !(f.Rate >= minRate && f.Rate <= maxRate) || !(f.Bad >= 0 && f.Bad <= 2*maxRate) || f.Fails < 0 || f.Fails > 16 ||
-		f.Limit < 0 || f.Limit > maxAmount || f.Length < 0 || int64(f.Length) > 2*maxAhead || (f.Limit == 0) != (f.Length == 0) {
+		f.Limit < 0 || f.Limit > maxAmount || f.Length < 0 || !(f.Full >= 0 && f.Full <= maxRate) || f.Cycle < 0 || int64(f.Cycle) > maxAhead || int64(f.Length) > 2*maxAhead || (f.Limit == 0) != (f.Length == 0) {
 		return
 	}
-	p.sharing.known = f
+	p.sharing.known, p.sharing.even = f, v+second+p.search.gap(1)
 	if f.Length > 0 {
 		if p.windowed = true; p.window.length != int64(f.Length) {
 			p.window.length = int64(f.Length)
@@ -94,26 +101,28 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 		p.window.limit = f.Limit
 		return
 	}
-	if p.stop.active && !p.sharing.otherProbes && f.Rate >= p.search.rate {
+	if p.stop.active && !p.sharing.otherProbes && f.Rate >= p.search.rate && (p.search.rate > 0 || p.windowed) {
 		return // it was said before what was refused here
 	}
 	if f.Rate < p.search.rate {
 		p.stop.rateSince = v + 1
 		p.search.restart(v)
 	}
+	p.search.cycle = max(int64(f.Cycle), second)
 	if f.Rate != p.search.rate {
 		p.search.served, p.search.since = 0, v
 	}
-	if p.search.rate == 0 {
+	if p.search.rate == 0 { // others have found out how to go on
 		p.search.restart(v)
-		p.search.cycle = 10 * second
+		p.stop.active, p.sharing.otherProbes, p.stop.until = false, false, min(p.stop.until, v)
 	}
 	if p.search.trying = f.Bad > 0 && f.Rate > f.Bad; p.search.trying && p.search.rate < f.Bad {
 		p.search.firm = p.search.rate // it has held for long
 	}
-	p.search.rate, p.search.refused, p.search.fails, p.search.full = f.Rate, f.Bad, f.Fails, 0
+	p.search.rate, p.search.refused, p.search.fails, p.search.full = f.Rate, f.Bad, f.Fails, f.Full
 	p.windowed = false
 	p.nextAt = min(p.nextAt, v+p.gap(1))
+	p.Finding() // is known to all
 }
 
 // Use returns the use of the limit by this instance. ok is false if there is none, or if it was told lately.
@@ -121,12 +130,16 @@ func (p *HiddenRate) Use(now time.Time) (u Use, ok bool) {
 	v, s := p.at(now), &p.sharing
 	passed, gap := v-s.told, plus(0, p.parts()/max(p.Rate(), minRate))
 	u.Refused = p.stop.active && !s.otherProbes && !p.windowed
-	if !s.on || p.Rate() == 0 || passed < tellUseEvery && u.Refused == s.refused || v-max(p.lastUsed, p.stop.until) > max(unused, 2*gap) {
+	if p.search.rate == 0 && u.Refused {
+		u.Lasted = secondsOf(v - p.search.began())
+	}
+	if !s.on || p.Rate() == 0 && u.Lasted == 0 || passed < tellUseEvery && u.Refused == s.refused || v-max(p.lastUsed, p.stop.until) > max(unused, 2*gap) {
 		return Use{}, false
 	}
 	if s.told > s.since && (p.stop.active || p.stop.since > s.told) {
 		s.since += passed // what would have been sent is not known
 	}
+	u.Busy = !p.windowed && v-s.rested > 4*gap && v-p.lastSent < 2*gap
 	u.Rate, u.Accepted = s.sent/secondsOf(max(v-s.since, second)), s.accepted
 	if v-s.since > max(usePast, 4*gap, 2*p.window.length) {
 		s.sent, s.since = s.sent/2, v-(v-s.since)/2
@@ -142,7 +155,11 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 		return
 	}
 	was, known := s.others[instance]
-	if !known {
+	if first := &p.search.empty[0]; !known && p.search.rate == 0 && u.Lasted > 0 { // nobody knows a rate: what all have had accepted shows it
+		first.empty = min(first.empty, v-int64(min(u.Lasted, secondsOf(maxAhead))*float64(second)))
+		first.resumed = min(first.resumed, first.empty)
+		p.search.full = max(p.search.full-s.alike, s.alike) + float64(min(u.Accepted, maxAmount))
+	} else if !known {
 		was.Accepted = u.Accepted
 	}
 	s.others[instance] = other{u, v}
@@ -163,7 +180,7 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 		s.otherProbes, p.stop.probeSent = true, 0
 		p.stop.until = max(p.stop.until, v+int64(UseLasts))
 	case was.Refused && !u.Refused && s.otherProbes:
-		p.stop.active, s.otherProbes = false, false
+		p.stop.active, s.otherProbes = p.search.rate == 0 && !p.windowed, false
 		p.stop.until = min(p.stop.until, v)
 		turn, _ := slices.BinarySearch(slices.Sorted(maps.Keys(s.others)), s.self) // one instance after the other
 		p.nextAt = max(p.nextAt, v+p.search.gap(int64(turn)+2))
@@ -174,13 +191,37 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 func (p *HiddenRate) parts() float64 {
 	v, all, used := p.clock.Last(), p.Rate(), 0.0
 	maps.DeleteFunc(p.sharing.others, func(_ string, o other) bool { return v-o.heard > int64(UseLasts) })
+	busy := 1.0 // they share what the others leave
 	for _, o := range p.sharing.others {
-		used += useMargin * o.Rate
+		if o.Busy {
+			busy++
+		} else {
+			used += useMargin * o.Rate
+		}
 	}
 	if len(p.sharing.others) == 0 || all == 0 {
 		return 1
 	}
-	return 1 / max(1-used/all, 1/float64(len(p.sharing.others)+1))
+	return 1 / max((1-used/all)/busy, 1/float64(len(p.sharing.others)+1))
+}
+
+// turn returns the first time from at on at which it is this instance's turn, where all have equal parts: they go one after the
+// other, so that all requests together come evenly.
+func (p *HiddenRate) turn(at int64) int64 {
+	n, gap := int64(len(p.sharing.others)+1), p.search.gap(1)
+	if n == 1 || gap == 0 || p.hurries || p.parts() < float64(n)*0.99 {
+		return at
+	}
+	since := at
+	for id := range p.sharing.others {
+		if id < p.sharing.self {
+			since -= gap
+		}
+	}
+	if since %= n * gap; since > p.search.late() {
+		at += n*gap - since
+	}
+	return at
 }
 
 // gap returns the time between two requests of this instance.
