@@ -65,16 +65,19 @@ type Backfill struct {
 	memory    *send.Memory // of answers that are not committed yet
 	progress  progress
 	paused    atomic.Bool
-	noted     atomic.Value // the last note
-	looked    sync.Once    // for empty columns, in the first page
-	fruitless atomic.Int32 // see mostFruitless
+	noted     atomic.Value  // the last note
+	looked    sync.Once     // for empty columns, in the first page
+	fruitless atomic.Int32  // see mostFruitless
+	begun     chan struct{} // is closed when the host has answered: until then one worker works
+	begin     func()        // closes begun
 	patience  output.Patience
 	claiming  chan struct{} // has one element while nobody claims
 }
 
 // New prepares a backfill; it starts nothing.
 func New(o Options) *Backfill {
-	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), claiming: make(chan struct{}, 1)}
+	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), claiming: make(chan struct{}, 1), begun: make(chan struct{})}
+	b.begin = sync.OnceFunc(func() { close(b.begun) })
 	b.claiming <- struct{}{}
 	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"
 	return b
@@ -124,8 +127,15 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	var beside, workers sync.WaitGroup
 	beside.Go(func() { b.recount(working) })
 	failed := make(chan error, b.options.Job.Workers)
-	for range b.options.Job.Workers {
+	if b.progress.counts().Pages > 0 {
+		b.begin()
+	}
+	for i := range b.options.Job.Workers {
 		workers.Go(func() {
+			if i > 0 {
+				<-b.begun
+			}
+			defer b.begin()
 			if err := b.work(working); !errors.Is(err, errFinished) && working.Err() == nil {
 				failed <- err
 				stop()

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,11 +37,13 @@ type origin struct {
 	answer func(url string, nth int) (status int, header string)
 	took   time.Duration // of each answer
 	body   string        // "": {}
+	begun  atomic.Int32  // requests
 }
 
 func (o *origin) Close() {}
 
 func (o *origin) Send(ctx context.Context, r *http.Request, _ send.Options) (*http.Response, error) {
+	o.begun.Add(1)
 	if err := clock.Sleep(ctx, o.took); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/jobs/units"
 	"github.com/abide-proxy/abide/policy/jobfile"
+	"github.com/abide-proxy/abide/status"
 )
 
 // listed is a server with 60 records, 20 a page, in each style of pagination.
@@ -241,7 +242,9 @@ func TestNoEndOfAServerLosesRecordsWithoutAWord(t *testing.T) {
 // run runs a job against answers that do not change, and returns what it ends with.
 func run(t *testing.T, j *jobfile.Job, units int, status int, body string) (*memory, int, error) {
 	m := newMemory()
-	o := &origin{asked: map[string]int{}, answer: func(string, int) (int, string) { return status, "" }, body: body}
+	o := &origin{asked: map[string]int{}, answer: func(string, int) (int, string) {
+		return status, map[int]string{502: `Proxy-Status: abide; details="refused"`}[status]
+	}, body: body}
 	j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}
 	b := New(Options{Job: j, Output: m, Sender: o, Units: numbered(units), Process: "one", Log: unsaid, Warn: unsaid})
 	err := b.Run(t.Context())
@@ -263,6 +266,7 @@ func TestAJobStopsWhereEachUnitWouldFailTheSameWay(t *testing.T) {
 		"no id in any record":    {200, mostFruitless, `{"data":[{"key":1}]}`, `no "id" (there is key)`},
 		"no value of that id":    {200, mostFruitless, `{"data":[{"id":null}]}`, `null at "id"`},
 		"all of another charset": {200, mostFruitless, "{\"data\":[{\"id\":\"\xff\"}]}", "not UTF-8"},
+		"no such host":           {502, mostUnreached, "{}", "the host refused the connection"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, asked, err := run(t, &jobfile.Job{Records: "data", ID: []string{"id"}}, 300, test.status, test.body)
@@ -271,6 +275,28 @@ func TestAJobStopsWhereEachUnitWouldFailTheSameWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A host that has answered is waited for when it goes away; one that has not is asked by one worker.
+func TestAHostThatHasAnsweredIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{took: time.Second}, newMemory()
+		o.answer = func(u string, nth int) (int, string) {
+			if nth < 4 && u != "http://api.test/u0?page=0" {
+				return 502, `Proxy-Status: abide; details="refused"`
+			}
+			return 200, ""
+		}
+		b := newRun(o, m)
+		time.AfterFunc(time.Second/2, func() {
+			if n := o.begun.Load(); n != 1 {
+				t.Errorf("%d requests before the first answer", n)
+			}
+		})
+		if err := b.Run(t.Context()); err != nil || b.Status(time.Now()).State != status.JobDone {
+			t.Errorf("%v, %+v", err, b.Status(time.Now()))
+		}
+	})
 }
 
 func TestARecordWithoutAnIDFailsNoUnit(t *testing.T) {

@@ -235,18 +235,23 @@ func (b *Backfill) ask(ctx context.Context, w *walk) (*send.Answer, error) {
 			continue
 		}
 		b.progress.asked(a, f)
+		if f == nil || !f.Unreached {
+			b.begin()
+		}
 		return a, err
 	}
 }
 
-// mostFruitless is the number of tries in a row after which the job stops, if they were answered with
-// 401, or with something that has no records while the job has no page yet.
-const mostFruitless = 8
+// The job stops after mostFruitless tries in a row that were answered with 401, or, while the job has no page yet,
+// with something that has no records, and after mostUnreached, each of several attempts, that did not reach the host then.
+const mostFruitless, mostUnreached = 8, 2
 
 // failed ends a try that has failed: the unit waits for its next try, or has failed. Where others
 // would fail the same way, the error stops the job.
 func (b *Backfill) failed(ctx context.Context, c *output.Claim, f *send.Failure) error {
-	if (f.Status == http.StatusUnauthorized || f.Wrong && b.progress.counts().Pages == 0) && b.fruitless.Add(1) >= mostFruitless {
+	if f.Status != http.StatusUnauthorized && (!f.Wrong && !f.Unreached || b.progress.counts().Pages > 0) {
+		b.fruitless.Store(0)
+	} else if n := b.fruitless.Add(1); n >= mostFruitless || f.Unreached && n >= mostUnreached {
 		return fmt.Errorf("unit %s, as those before it: %w; the job stops, and goes on by the same command", c.Key, f)
 	}
 	if f.Permanent || c.Tries+1 >= b.options.Job.Tries {

@@ -308,6 +308,7 @@ type Failure struct {
 	Permanent bool      // the same request would fail again
 	Wrong     bool      // the answer is not what the job says; set by its reader
 	Held      bool      // abide did not send the request: this says nothing about the request
+	Unreached bool      // no answer of the site came
 	After     time.Time // when the request may be sent again; zero: not said
 	Attempts  int       // how often the request was sent
 }
@@ -321,7 +322,7 @@ func (m *Memory) Read(resp *http.Response, err error, now time.Time) (*Answer, e
 	case errors.Is(err, context.Canceled):
 		return nil, context.Canceled
 	case err != nil:
-		return nil, &Failure{Text: err.Error()}
+		return nil, &Failure{Text: err.Error(), Unreached: true}
 	}
 	defer resp.Body.Close()
 	if f := failureOf(resp, now); f != nil {
@@ -380,6 +381,7 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 	case direct:
 		f.Status = 0
 		f.Text = "abide did not send the request: " + ownReason(resp)
+		f.Unreached = status == http.StatusBadGateway
 		f.Held = (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && !f.After.IsZero()
 		f.Permanent = !f.Held && status != http.StatusBadGateway && status != http.StatusGatewayTimeout && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests
 		if status == http.StatusBadGateway || status == http.StatusGatewayTimeout {
