@@ -143,8 +143,8 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *job
 		return lost, err
 	}
 	if last.State == status.JobFailed {
-		return lost, &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, the same command tries again",
-			countText(int(last.Units.Failed), "unit"), status.Number(int(last.Units.Incomplete), "is", "are"), last.Units.Total, job.Name)}
+		return lost, &exit{code: exitFailed, err: fmt.Errorf("of %s %s: \"abide jobs show %s\" tells why, the same command tries again",
+			countText(int(last.Units.Total), "unit"), missingText(last.Units), job.Name)}
 	}
 	return lost, nil
 }
@@ -156,7 +156,7 @@ func lostText(run *status.JobRun, job string) string {
 		parts = append(parts, fmt.Sprintf("%s rejected: %s_rejects says why", status.Number(int(run.Rejects), "record was", "records were"), job))
 	}
 	if run.Replaced > 0 {
-		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others with the same id, of the same page or of another unit: where these are different records, id needs more fields")
+		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others of this run with the same id, of the same page or of another unit: where these are different records, id needs more fields")
 	}
 	return strings.Join(parts, "; ")
 }
@@ -290,15 +290,24 @@ func jobBar(s status.Job) string {
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "]"
 }
 
+// missingText counts the units that failed or are incomplete, such as "2 failed, 3 incomplete"; "": none.
+func missingText(u status.JobUnits) string {
+	var parts []string
+	if u.Failed > 0 {
+		parts = append(parts, fmt.Sprint(u.Failed, " failed"))
+	}
+	if u.Incomplete > 0 {
+		parts = append(parts, fmt.Sprint(u.Incomplete, " incomplete"))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // jobText is a status in a line.
 func jobText(s status.Job, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d of %d units", s.Name, s.Units.Done, s.Units.Total)
-	if s.Units.Failed > 0 {
-		fmt.Fprintf(&b, ", %d failed", s.Units.Failed)
-	}
-	if s.Units.Incomplete > 0 {
-		fmt.Fprintf(&b, ", %d incomplete", s.Units.Incomplete)
+	if missing := missingText(s.Units); missing != "" {
+		b.WriteString(", " + missing)
 	}
 	fmt.Fprintf(&b, ", %s on %s", countText(int(s.Records), "record"), countText(int(s.Pages), "page"))
 	if s.Rejects > 0 {

@@ -103,7 +103,7 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) 
 		}
 		kind := kindOf(job)
 		j.records, err = j.output.Job(cmd.Context(), output.Description{
-			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, History: kind == collects,
+			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: units.Described(job), History: kind == collects,
 			Columns: columnsOf(job), About: units.About(job),
 			Of: func(body []byte) []any {
 				columns, _ := extractor.Columns(body) // what has another type stays empty

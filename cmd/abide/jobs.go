@@ -111,7 +111,7 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "JOB\tKIND\tSTATE\tDONE\tFAILED\tLEFT\tRECORDS\tENDS\tOUTPUT")
+	fmt.Fprintln(t, "JOB\tKIND\tSTATE\tDONE\tMISSING\tLEFT\tRECORDS\tENDS\tOUTPUT")
 	for _, j := range list {
 		ends := ""
 		if !j.Ends.IsZero() {
@@ -121,10 +121,10 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 			fmt.Fprintf(t, "%s\t%s\tunknown\t\t\t\t\t\t%s\n", j.Name, j.Kind, j.Error)
 			continue
 		}
-		done, failed, left := fmt.Sprintf("%d of %d", j.Units.Done, j.Units.Total), fmt.Sprint(j.Units.Failed+j.Units.Incomplete), fmt.Sprint(j.Units.Left())
+		done, failed, left := fmt.Sprintf("%d of %d", j.Units.Done, j.Units.Total), cmp.Or(missingText(j.Units), "none"), fmt.Sprint(j.Units.Left())
 		switch {
 		case j.Round != nil:
-			done, failed, left = fmt.Sprintf("round %d, %d targets", j.Round.Number, j.Round.Targets), fmt.Sprint(j.Round.Failing), ""
+			done, failed, left = fmt.Sprintf("round %d, %d targets", j.Round.Number, j.Round.Targets), fmt.Sprint(j.Round.Failing, " failing"), ""
 		case j.Kind == "collect":
 			done, failed, left = "", "", ""
 		}

@@ -67,6 +67,7 @@ type Backfill struct {
 	paused    atomic.Bool
 	noted     atomic.Value  // the last note
 	looked    sync.Once     // for empty columns, in the first page
+	warned    atomic.Value  // the last reason that the log has of a unit that is incomplete
 	fruitless atomic.Int32  // see mostFruitless
 	begun     chan struct{} // is closed when the host has answered: until then one worker works
 	begin     func()        // closes begun
@@ -219,7 +220,7 @@ func (b *Backfill) recount(ctx context.Context) {
 		if now.Before(next) {
 			continue
 		}
-		w, simulated := b.progress.work(), time.Time{}
+		w, simulated := b.progress.work(b.options.Job.Workers), time.Time{}
 		if b.options.Ends != nil && w.Left > 0 {
 			simulated = b.options.Ends(w)
 		}

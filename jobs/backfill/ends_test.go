@@ -299,6 +299,16 @@ func TestAHostThatHasAnsweredIsWaitedFor(t *testing.T) {
 	})
 }
 
+func TestUnitsThatAreIncompleteForOneReasonAreOneWarning(t *testing.T) {
+	var said []string
+	j := &jobfile.Job{Name: "list", Records: "data", ID: []string{"id"}, Workers: 1, Tries: 1, Request: jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}, Columns: []jobfile.Column{{Name: "a", Path: "x"}, {Name: "b", Path: "y"}}}
+	o := &origin{asked: map[string]int{}, body: `{"data":[{"id":1}],"has_more":true}`}
+	b := New(Options{Job: j, Output: newMemory(), Sender: o, Units: numbered(5), Process: "one", Log: unsaid, Warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }})
+	if err := b.Run(t.Context()); err != nil || len(said) != 2 || !strings.Contains(said[0], `no record has "x", the path of the column a, nor "y"`) || !strings.Contains(said[1], "u0 is incomplete") {
+		t.Errorf("%v, %q", err, said)
+	}
+}
+
 func TestARecordWithoutAnIDFailsNoUnit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, err := run(t, &jobfile.Job{Records: "data", ID: []string{"id"}}, 1, 200, "{\"data\":[{\"id\":1},{\"id\":null},{\"id\":2,\"a\":\"\xff\"},{\"id\":3}]}")

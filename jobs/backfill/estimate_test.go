@@ -14,14 +14,18 @@ func TestTheEndIsNotGuessedFromNothing(t *testing.T) {
 	p := progress{began: now.Add(-time.Minute), last: now, total: output.Counts{Units: map[output.State]int64{output.Waiting: 20}}}
 	p.requests.Store(10)
 	p.units.Store(2)
-	if p.estimate(p.work(), time.Time{}); !p.ends.IsZero() {
+	if p.estimate(p.work(4), time.Time{}); !p.ends.IsZero() {
 		t.Errorf("two units say that it ends at %v", p.ends)
 	}
 	p.units.Store(10)
-	if p.estimate(p.work(), time.Time{}); !p.ends.Equal(now.Add(2 * time.Minute)) {
+	if p.estimate(p.work(4), time.Time{}); !p.ends.Equal(now.Add(2 * time.Minute)) {
 		t.Errorf("ten units in a minute and 20 left end at %v", p.ends)
 	}
-	if p.estimate(p.work(), now.Add(time.Hour)); !p.ends.Equal(now.Add(time.Hour)) {
+	p.total.Units = map[output.State]int64{output.Waiting: 18, output.Running: 2} // 10 requests: 10 units, and a half of each of 2
+	if p.requests.Store(110); p.work(4).Left != 190 {
+		t.Errorf("of 20 units, two of which are half done, %d requests are left", p.work(4).Left)
+	}
+	if p.estimate(p.work(4), now.Add(time.Hour)); !p.ends.Equal(now.Add(time.Hour)) {
 		t.Errorf("the simulation does not count: %v", p.ends)
 	}
 }

@@ -130,13 +130,14 @@ type Work struct {
 // leastUnits is the number of units that must be over before there is an estimate.
 const leastUnits = 3
 
-// work returns what was done.
-func (p *progress) work() Work {
+// work returns what was done by so many workers. The units that they work on are half done, in the mean.
+func (p *progress) work(workers int) Work {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := Work{Began: p.began, Last: p.last, Requests: p.requests.Load()}
 	if n := p.units.Load(); n >= leastUnits {
-		w.Left = (w.Requests*p.total.Left() + n - 1) / n
+		half := min(int64(workers), p.total.Units[output.Running])
+		w.Left = (w.Requests*(2*p.total.Left()-half) + 2*n + half - 1) / (2*n + half)
 	}
 	return w
 }

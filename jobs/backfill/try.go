@@ -94,15 +94,19 @@ type try struct {
 // mostLeaves bounds the paths of a record that are shown.
 const mostLeaves = 30
 
-// emptyColumn is an error if none of some records has what a column of a job is taken from.
-func emptyColumn(job *jobfile.Job, list []output.Record) error {
+// emptyColumns is an error if none of some records has what a column of a job is taken from. It names each.
+func emptyColumns(job *jobfile.Job, list []output.Record) error {
+	var empty []string
 	for _, c := range job.Columns {
 		has := func(r output.Record) bool { _, has := records.Elements(r.Body, c.Path); return has }
 		if len(list) > 0 && !c.OfUnit() && !slices.ContainsFunc(list, has) {
-			return fmt.Errorf("no record has %q, the path of the column %s; the first has %s", c.Path, c.Name, strings.Join(records.Value(list[0].Body).Leaves(mostLeaves), ", "))
+			empty = append(empty, fmt.Sprintf("%q, the path of the column %s", c.Path, c.Name))
 		}
 	}
-	return nil
+	if len(empty) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no record has %s; the first has %s", strings.Join(empty, ", nor "), strings.Join(records.Value(list[0].Body).Leaves(mostLeaves), ", "))
 }
 
 // mostShown bounds the begin of an answer in which credentials are looked for, and a credential.
@@ -222,7 +226,7 @@ func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 		t.say("the first record is %s\n", t.begins(string(list[0].Body)))
 	}
 	if err == nil {
-		err = emptyColumn(job, list)
+		err = emptyColumns(job, list)
 	}
 	if err == nil && len(job.ID) > 0 && len(ids) < len(list) {
 		err = fmt.Errorf("%d records have %s, and a record takes the place of the one with its ID: write as \"id\" what identifies each", len(list), status.Number(len(ids), "ID", "different IDs"))

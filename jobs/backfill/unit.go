@@ -116,7 +116,7 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	}
 	if len(next.page.Records) > 0 {
 		b.looked.Do(func() {
-			if err := emptyColumn(b.options.Job, next.page.Records); err != nil {
+			if err := emptyColumns(b.options.Job, next.page.Records); err != nil {
 				b.options.Warn("unit %s: %v", c.Key, err)
 			}
 		})
@@ -279,9 +279,15 @@ func nextTry(now, after time.Time, tries int, jitter float64) time.Time {
 	return after.Add(half)
 }
 
+// digits finds the numbers in the reasons of units that are incomplete for the same one.
+var digits = regexp.MustCompile(`[0-9]+`)
+
 // end ends a unit that is not complete.
 func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, reason string) error {
-	b.options.Warn("unit %s is %s: %s", c.Key, s, reason)
+	kind := digits.ReplaceAllString(reason, "")
+	if s == output.Failed || b.warned.Swap(kind) != kind { // many may be incomplete for one reason
+		b.options.Warn("unit %s is %s: %s", c.Key, s, reason)
+	}
 	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
 	if err == nil {
 		b.progress.units.Add(1)

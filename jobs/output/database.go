@@ -201,10 +201,15 @@ func (d Description) differs(want Description) error {
 		what = fmt.Sprintf("it was a %s, and is a %s", d.Kind, want.Kind)
 	case d.Fingerprint == want.Fingerprint && d.History == want.History:
 		return nil
-	case d.Request != want.Request:
-		what = fmt.Sprintf("its request was %s, and is %s", d.Request, want.Request)
 	default:
-		what = fmt.Sprintf("its request is the same, %s, and something else has changed that decides about units or records", want.Request)
+		before, after := strings.Split(d.Request, "\n"), strings.Split(want.Request, "\n")
+		what = "its request is the same, " + after[0] + ", and something else has changed that decides about units or records" // an older release has kept the request alone
+		for i := range min(len(before), len(after)) {
+			if before[i] != after[i] {
+				what = fmt.Sprintf("it had %s, and has %s", before[i], after[i])
+				break
+			}
+		}
 	}
 	return fmt.Errorf("the output has another job %s: %s; name another output, or give the job another name", want.Name, what)
 }
@@ -394,10 +399,11 @@ type Job struct {
 	is       Description
 	replacer *strings.Replacer
 	insert   string // adds records
+	opened   time.Time
 }
 
 func newJob(e *Output, description Description) *Job {
-	j := &Job{engine: e, is: description, replacer: strings.NewReplacer(append(e.dialect.replacements(),
+	j := &Job{engine: e, is: description, opened: e.here(), replacer: strings.NewReplacer(append(e.dialect.replacements(),
 		"{records}", Quote(description.Name), "{units}", Quote(description.Name+"_units"), "{targets}", Quote(description.Name+"_targets"), "{rejects}", Quote(description.Name+"_rejects"),
 		"{fetched}", Quote(description.Name+"_fetched"), "{state}", Quote(description.Name+"_units_state"),
 	)...)}

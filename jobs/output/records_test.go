@@ -37,16 +37,21 @@ func anyTextIsKept(t *testing.T, k kept) {
 func rejectedRecordsAreKeptApart(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	j := job(t, o, orders)
-	add(t, j, "a", "b")
+	add(t, j, "a", "b", "c")
+	first := claim(t, j, 1)[0] // what was there before the job was opened may have moved since
+	ok(t, j.Commit(t.Context(), first, output.Page{Records: []output.Record{record("1", first.Key, 0)}, Done: true}))
+	now := time.Now().Add(time.Hour)
 	bad := record("hash", "a", 0)
 	bad.Rejected, bad.Body = "it has no \x00 id", []byte("{\"a\":\"\xff\"}")
 	for _, c := range claim(t, j, 2) { // the same one twice is one
-		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record("1", "a", 0), bad, record("z", "a", 0)}, Done: true}))
-		if c.Rejected != 1 || (c.Replaced == 2) != (c.Key == "b") {
+		number, letter := record("1", c.Key, 0), record("z", c.Key, 0)
+		number.Fetched, letter.Fetched = now, now
+		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{number, bad, letter}, Done: true}))
+		if c.Rejected != 1 || (c.Replaced == 2) != (c.Key == "c") {
 			t.Errorf("%s: %d are rejected, %d take the place of others", c.Key, c.Rejected, c.Replaced)
 		}
 	}
-	if got, n := ids(read(t, j, time.Time{})), counts(t, j); got != "1 z" || n.Records != 4 || n.Rejects != 1 {
+	if got, n := ids(read(t, j, time.Time{})), counts(t, j); got != "1 z" || n.Records != 5 || n.Rejects != 1 {
 		t.Errorf("%q, %+v", got, n)
 	}
 	for v, err := range o.Query(t.Context(), "SELECT reason || ' ' || body FROM orders_rejects") {
@@ -134,6 +139,16 @@ func anotherJobIsRefused(t *testing.T, k kept) {
 	other.Fingerprint, other.Request = "2", "GET https://other.test/"
 	add(t, j, "a", "b")
 	if _, err := o.Job(t.Context(), other); err == nil || !strings.Contains(err.Error(), "https://api.test") || !strings.Contains(err.Error(), "https://other.test") {
+		t.Error(err)
+	}
+	other.Request = orders.Request + "\nthe id \"number\""
+	was := orders
+	was.Name, was.Request = "tickets", orders.Request+"\nthe id \"id\""
+	add(t, job(t, o, was), "a", "b")
+	c := claim(t, job(t, o, was), 1)[0]
+	ok(t, job(t, o, was).Commit(t.Context(), c, output.Page{Records: []output.Record{record("1", "a", 0)}, Done: true}))
+	other.Name = "tickets"
+	if _, err := o.Job(t.Context(), other); err == nil || !strings.Contains(err.Error(), `it had the id "id", and has the id "number"`) {
 		t.Error(err)
 	}
 	other.Name = "orders_units"

@@ -216,7 +216,8 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	return nil
 }
 
-// replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it.
+// replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it, since
+// the job was opened: those of an earlier run may have moved to this unit.
 func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err error) {
 	if j.is.History || len(records) == 0 {
 		return 0, nil
@@ -236,7 +237,7 @@ func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err
 			n += count
 		}
 		return err
-	}, j.text("SELECT unit, count(*) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) GROUP BY unit"), string(ids))
+	}, j.text("SELECT unit, count(*) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) AND fetched_at >= $2 GROUP BY unit"), string(ids), j.engine.dialect.at(j.opened))
 	return n, err
 }
 

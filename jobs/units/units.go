@@ -26,6 +26,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/internal/lists"
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -404,6 +405,16 @@ func values(job *jobfile.Job, u output.Unit) (value func(name, form string) stri
 		}
 		return at.Format(wanted)
 	}, next, nil
+}
+
+// Described are the parts of a job that Fingerprint is about, a line each.
+func Described(job *jobfile.Job) string {
+	step := ""
+	if r := job.Range; r != nil {
+		step = fmt.Sprintf("%s from %s", r.Step, r.From.Format("2006-01-02 15:04 MST"))
+	}
+	body, _ := json.Marshal(job.Request.Body) // texts have no error
+	return fmt.Sprintf("the request %s %s\nthe body %s\nthe records %q\nthe id %q\nthe step %s", job.Request.Method, job.Request.URL, shorten.To(200, string(body)), job.Records, cmp.Or(strings.Join(job.ID, ", "), "hash"), step)
 }
 
 // Fingerprint hashes what must not change while records are kept: with another request, step or

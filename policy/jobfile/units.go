@@ -43,7 +43,7 @@ func (r *reader) dates() policy.Value {
 				r.d.Failf(set["to"], path+".to", "is before from")
 			}
 		},
-		policy.Required("from", "The first date: 2025-01-31, 2025-01 or 2025-01-31T15:00.", r.plain(&first)),
+		policy.Required("from", "The first date: 2025-01-31, 2025-01, 2025 or 2025-01-31T15:00.", r.plain(&first)),
 		policy.Required("to", "The last date, which belongs to the range; or today, yesterday, or now for the last step that is over.", r.plain(&last)),
 		policy.Optional("step", "The length of a unit: 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, stepNode)),
 		policy.Optional("again", "The last part of the range, which each run fetches again, such as 3d.", policy.Parsed(r.d, &to.Again, parseStep, stepNode)),
@@ -101,6 +101,8 @@ func parseLag(s string) (Step, error) {
 // shorter steps: all of it belongs to the range.
 func (s Step) lastOf(at time.Time, written string) time.Time {
 	switch {
+	case len(written) == len("2006") && (s.Unit != "mo" || s.N%12 != 0):
+		return at.AddDate(1, 0, 0).Add(-1)
 	case len(written) == len("2006-01") && s.Unit != "mo":
 		return at.AddDate(0, 1, 0).Add(-1)
 	case len(written) == len(time.DateOnly) && s.Unit == "h":
@@ -122,7 +124,7 @@ func parseZone(s string) (*time.Location, error) {
 
 // parseDate reads a day or a time of day.
 func parseDate(s string, zone *time.Location) (time.Time, error) {
-	for _, form := range []string{time.DateOnly, "2006-01", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339} {
+	for _, form := range []string{time.DateOnly, "2006", "2006-01", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339} {
 		if at, err := time.ParseInLocation(form, s, zone); err == nil {
 			return at.In(zone), nil
 		}
