@@ -2,6 +2,7 @@ package output
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,7 @@ func Open(ctx context.Context, at jobfile.Output, o Options) (*Output, error) {
 	if o.Lease <= 0 {
 		o.Lease = LeaseTime
 	}
-	d := &Output{o: o}
+	d := &Output{o: o, id: rand.Text()}
 	var err error
 	if at.File != "" {
 		err = d.openSQLite(ctx, at.File)

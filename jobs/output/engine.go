@@ -3,11 +3,11 @@ package output
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,8 +35,9 @@ type Output struct {
 	name     string // of PostgreSQL, without a secret
 	password string // never shown
 
-	db, readers *sql.DB // one of PostgreSQL
-	holder      holder  // of SQLite
+	db, readers *sql.DB  // one of PostgreSQL
+	id          string   // of this process
+	claims      *os.File // see claimsSuffix; nil: it has no lock
 }
 
 func (e *Output) isSQLite() bool { return e.dialect == sqliteDialect }
@@ -134,8 +134,10 @@ func (e *Output) read(ctx context.Context, scan func(*sql.Rows) error, query str
 
 // Close ends the connections.
 func (e *Output) Close() error {
-	e.holder.close()
 	var errs []error
+	if e.claims != nil {
+		errs = append(errs, e.claims.Close(), os.Remove(e.claims.Name()))
+	}
 	if e.readers != nil && e.readers != e.db {
 		errs = append(errs, e.readers.Close())
 	}
@@ -228,7 +230,7 @@ func (e *Output) openSQLite(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	e.dialect, e.file, e.holder.base = sqliteDialect, path, path
+	e.dialect, e.file = sqliteDialect, path
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
@@ -276,81 +278,36 @@ func (e *Output) isOurs(ctx context.Context) error {
 	return fmt.Errorf("it is the database of something else, with the tables %s: name another file, which abide makes", strings.Join(names, ", "))
 }
 
-// holder is a lock that a process has beside a SQLite file from its first claim on. The
-// system drops the lock when the process ends, so that its units need not wait for the ends
-// of their leases.
-type holder struct {
-	base string // the SQLite file
+// claimsSuffix and the job end the name of the file that a process locks beside that of SQLite, and that has its id.
+const claimsSuffix = "-claims-"
 
-	mu   sync.Mutex
-	id   string // "": not locked yet
-	lock *os.File
-}
-
-const holderSuffix = "-claims-"
-
-// get locks, once, and removes the locks of processes that have ended.
-func (h *holder) get() (string, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.id != "" {
-		return h.id, nil
+// freePredecessor ends the leases of the process that had the lock before, and has ended: its units need not wait for the
+// ends of their leases. Where another process has the lock, or there are no locks, they do.
+func (j *Job) freePredecessor(ctx context.Context) error {
+	e := j.engine
+	if !e.isSQLite() || e.claims != nil {
+		return nil
 	}
-	left, _ := filepath.Glob(globEscapes.Replace(h.base) + holderSuffix + "*")
-	for _, path := range left {
-		h.isOver(strings.TrimPrefix(path, h.base+holderSuffix))
-	}
-	for {
-		id := rand.Text()
-		f, err := os.OpenFile(h.base+holderSuffix+id, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return "", err
-		}
-		if err := alive.Lock(f, alive.First); err == nil && alive.IsAt(f, f.Name()) {
-			h.id, h.lock = id, f
-			return id, nil
-		} else if err != nil && !errors.Is(err, alive.ErrLocked) {
-			f.Close()
-			os.Remove(f.Name())
-			return "", err
-		}
-		f.Close() // another process took it for one that is left
-	}
-}
-
-// holding is the lock of this process, "" with PostgreSQL.
-func (e *Output) holding() (string, error) {
-	if !e.isSQLite() || e.o.ReadOnly {
-		return "", nil
-	}
-	id, err := e.holder.get()
-	return id, e.explain(context.Background(), err)
-}
-
-// isOver tells whether the process with a lock has ended, and removes the lock.
-func (h *holder) isOver(id string) bool {
-	path := h.base + holderSuffix + id
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(e.file+claimsSuffix+j.is.Name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return errors.Is(err, os.ErrNotExist)
+		return e.explain(ctx, err)
 	}
-	defer f.Close()
-	if alive.Lock(f, alive.First) != nil {
-		return false
+	if alive.Lock(f, alive.Far) != nil {
+		return f.Close()
 	}
-	_ = os.Remove(path)
-	return true
+	before, err := io.ReadAll(f)
+	if err == nil {
+		err = e.write(ctx, func(t *transaction) error {
+			_, err := t.exec(j.text("UPDATE {units} SET lease_end = 0 WHERE state = 'running' AND holder = $1"), string(before))
+			return err
+		})
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(e.id), 0)
+	}
+	if e.claims = f; err != nil {
+		e.claims = nil
+		f.Close()
+	}
+	return e.explain(ctx, err)
 }
-
-func (h *holder) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lock != nil {
-		_ = os.Remove(h.lock.Name())
-		h.lock.Close()
-		_ = os.Remove(h.lock.Name()) // where an open file cannot be removed
-		h.lock = nil
-	}
-}
-
-var globEscapes = strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]")

@@ -286,3 +286,36 @@ func aJobWithoutRecordsMayChange(t *testing.T, k kept) {
 		t.Error("records that were rejected are lost")
 	}
 }
+
+// A process that was killed leaves the file with its id: the next one need not wait for the ends of its leases.
+func TestTheNextProcessFreesTheUnitsOfOneThatWasKilled(t *testing.T) {
+	at := jobfile.Output{File: filepath.Join(t.TempDir(), "items.db")}
+	for _, killed := range []bool{true, false} {
+		name := fmt.Sprint("killed", killed)
+		d := orders
+		d.Name = name
+		o := must[*output.Output](t)(output.Open(t.Context(), at, output.Options{}))
+		j := job(t, o, d)
+		add(t, j, "a")
+		claim(t, j, 1)
+		second := must[*output.Output](t)(output.Open(t.Context(), at, output.Options{}))
+		add(t, job(t, second, d), "a")
+		if c := claim(t, job(t, second, d), 1); len(c) > 0 {
+			t.Error("another process has the unit of one that is alive")
+		}
+		path := at.File + "-claims-" + name
+		id, err := os.ReadFile(path)
+		ok(t, err)
+		ok(t, o.Close())
+		ok(t, second.Close())
+		if killed {
+			ok(t, os.WriteFile(path, id, 0o600))
+		}
+		next := must[*output.Output](t)(output.Open(t.Context(), at, output.Options{}))
+		add(t, job(t, next, d), "a")
+		if c := claim(t, job(t, next, d), 1); (len(c) == 1) != killed {
+			t.Errorf("killed: %v: %d units are free", killed, len(c))
+		}
+		ok(t, next.Close())
+	}
+}

@@ -28,6 +28,9 @@ func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error 
 		}
 		return maphash.String(seed, key)
 	}
+	if err := j.freePredecessor(ctx); err != nil {
+		return err
+	}
 	if err := j.eachOpen(ctx, func(key string, _ int64) { open[about(key)] = false }); err != nil {
 		return err
 	}
@@ -72,13 +75,6 @@ func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error 
 
 // eachOpen visits the units that are not over, and that nobody works on, or that were put aside: their place is negative.
 func (j *Job) eachOpen(ctx context.Context, visit func(key string, place int64)) error {
-	holder, err := j.engine.holding()
-	if err == nil {
-		err = j.engine.write(ctx, func(t *transaction) error { return j.freeEnded(t, holder) })
-	}
-	if err != nil {
-		return err
-	}
 	return j.engine.read(ctx, func(r *sql.Rows) error {
 		var key string
 		var place int64
@@ -111,15 +107,8 @@ func (j *Job) addUnits(t *transaction, list []Unit) error {
 // Claim hands out the next unit, in their order, or nil. A unit whose lease has ended is
 // handed out again.
 func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
-	holder, err := j.engine.holding()
-	if err != nil {
-		return nil, err
-	}
 	err = j.engine.write(ctx, func(t *transaction) error {
 		c = nil
-		if err := j.freeEnded(t, holder); err != nil {
-			return err
-		}
 		return t.query(func(r *sql.Rows) error {
 			c = &Claim{}
 			var values string
@@ -133,35 +122,9 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $2, holder = $3, lease_end = {now} + $4, changed = {now}
 			FROM picked WHERE key = picked_key
 			RETURNING key, place, item, lease, checkpoint, pages, records, tries`),
-			j.engine.now(), encode(process), holder, j.engine.o.Lease.Milliseconds())
+			j.engine.now(), encode(process), j.engine.id, j.engine.o.Lease.Milliseconds())
 	})
 	return c, err
-}
-
-// freeEnded ends the leases of processes that have ended, of which SQLite tells.
-func (j *Job) freeEnded(t *transaction, mine string) error {
-	if !j.engine.isSQLite() {
-		return nil
-	}
-	var others []string
-	err := t.query(func(r *sql.Rows) error {
-		var id string
-		err := r.Scan(&id)
-		others = append(others, id)
-		return err
-	}, j.text("SELECT DISTINCT holder FROM {units} WHERE state = 'running' AND lease_end > 0 AND holder <> $1"), mine)
-	if err != nil {
-		return err
-	}
-	for _, id := range others {
-		if !j.engine.holder.isOver(id) {
-			continue
-		}
-		if _, err := t.exec(j.text("UPDATE {units} SET lease_end = 0 WHERE state = 'running' AND holder = $1"), id); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Renew prolongs the lease of a claim.
