@@ -35,16 +35,18 @@ where a database has several.
 
 A line of JSON has id, unit, fetched_at and body, the record as it came. CSV and
 Parquet have the job's columns as well. A file gets its name when it is complete; one whose
-name ends with .gz or .zst is compressed.`,
+name ends with .gz or .zst is compressed. s3://BUCKET/KEY is an object of S3, or of what
+AWS_ENDPOINT_URL names, with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.`,
 		Example: `  abide export orders > orders.jsonl
   abide export orders --format parquet --to orders.parquet
+  abide export orders --to s3://lake/orders/2026-01-31.parquet
   abide export items.db --since 24h`,
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	cmd.Flags().StringVarP(&flags.format, "format", "f", "", "`form` of the records: jsonl, csv or parquet (default that of the name of the file, else jsonl)")
 	cmd.Flags().StringVar(&flags.since, "since", "", "only records fetched since a `time`: 24h, 2026-01-31 or 2026-01-31T15:00:00Z")
 	cmd.Flags().StringVar(&flags.job, "job", "", "`name` of the job, where a database has several")
-	cmd.Flags().StringVar(&flags.to, "to", "", "`file` to write, in place of standard output")
+	cmd.Flags().StringVar(&flags.to, "to", "", "`file` or s3:// object to write, in place of standard output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		format, err := exportFormat(flags.format, flags.to)
 		if err != nil {
@@ -69,6 +71,9 @@ name ends with .gz or .zst is compressed.`,
 		}
 		if flags.to == "" || flags.to == "-" {
 			return write(cmd.OutOrStdout())
+		}
+		if strings.HasPrefix(flags.to, s3Scheme) {
+			return writeS3(cmd, flags.to, write)
 		}
 		if info, err := os.Stat(flags.to); err == nil && info.IsDir() {
 			return fmt.Errorf("%s is a directory: name a file", flags.to)

@@ -82,9 +82,9 @@ func initJobCommand(force *bool) *cobra.Command {
 		Use:   "job [flags] URL [FILE]",
 		Short: "Write the file of a job from what a URL answers",
 		Long: `Init job asks for a URL once, and writes the file of a job for it: where the
-records are, what identifies one, how pages follow, and columns. The file has
-the name of the end of the path of the URL unless FILE is given. It does not
-overwrite a file unless --force is given. With - it prints the job instead.
+records are, what identifies one, how pages follow, and columns. The job and the
+file have the name of the end of the path of the URL, or of FILE if it is given. It
+does not overwrite a file unless --force is given. With - it prints the job instead.
 
 Limits and tokens are those of the configuration. A header with a credential is
 written with the name of a variable, in single quotes for the shell.`,
@@ -96,6 +96,9 @@ written with the name of a variable, in single quotes for the shell.`,
 	addProxyFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		address, _, _ := strings.Cut(args[0], "?")
+		if len(args) == 2 && args[1] != "-" {
+			address = strings.TrimSuffix(args[1], path.Ext(args[1]))
+		}
 		name := notInName.ReplaceAllString(path.Base(address), "")
 		name = cmp.Or(name[:min(len(name), 40)], "job")
 		file := name + ".yaml"

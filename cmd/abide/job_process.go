@@ -106,7 +106,7 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) 
 			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: units.Described(job), History: kind == collects,
 			Columns: columnsOf(job), About: units.About(job),
 			Of: func(body []byte) []any {
-				columns, _ := extractor.Columns(body) // what has another type stays empty
+				columns, _ := extractor.Columns(body, nil) // what has another type stays empty
 				return columns
 			},
 		})
@@ -130,8 +130,8 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) 
 // columnsOf are the columns of a job in its output.
 func columnsOf(job *jobfile.Job) []output.Column {
 	return lists.Map(job.Columns, func(c jobfile.Column) output.Column {
-		if c.OfUnit() {
-			return output.Column{Name: c.Name}
+		if c.OfUnit() || jobfile.OfParent(c.Path) {
+			return output.Column{Name: c.Name, Type: c.Type}
 		}
 		return output.Column{Name: c.Name, Type: c.Type, Path: c.Path}
 	})

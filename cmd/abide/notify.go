@@ -55,7 +55,7 @@ func notified(cmd *cobra.Command, job *jobfile.Job, run func() (lost string, err
 		program.Env = append(plainEnvironment(), "JOB_NAME="+told.Job, "JOB_FAILED="+strconv.FormatBool(told.Failed), "JOB_TEXT="+told.Text, "JOB_OUTPUT="+job.Output.String())
 		err = program.Run()
 	} else {
-		err = post(ctx, rootsOfCommand(cmd), to.URL.Reveal(), text)
+		err = post(ctx, clientOfCommand(cmd), to.URL.Reveal(), text)
 	}
 	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "abide: notify failed: %v\n", err)
@@ -73,28 +73,23 @@ func plainEnvironment() (list []string) {
 	return list
 }
 
-// rootsOfCommand returns the CAs that a job trusts, as $HTTPS_PROXY may name an abide; nil, those of the system, if the
-// configuration cannot be read.
-func rootsOfCommand(cmd *cobra.Command) *x509.CertPool {
-	s, err := sourceOf(cmd)
-	if err != nil {
-		return nil
+// clientOfCommand sends what is no request of a job. It trusts the CAs that a job trusts, as $HTTPS_PROXY may name an
+// abide; those of the system, if the configuration cannot be read.
+func clientOfCommand(cmd *cobra.Command) *http.Client {
+	var roots *x509.CertPool
+	if p, err := loadPolicy(cmd); err == nil {
+		roots = rootsOfJob(p)
 	}
-	p, err := s.load()
-	if err != nil {
-		return nil
-	}
-	return rootsOfJob(p)
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
 }
 
 // post sends a document. The error does not have the URL, which may be a secret.
-func post(ctx context.Context, roots *x509.CertPool, to string, text []byte) error {
+func post(ctx context.Context, client *http.Client, to string, text []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(text))
 	if err != nil {
 		return errors.New("the URL cannot be read")
 	}
 	r.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
 	resp, err := client.Do(r)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err

@@ -97,9 +97,12 @@ const mostLeaves = 30
 // emptyColumns is an error if none of some records has what a column of a job is taken from. It names each.
 func emptyColumns(job *jobfile.Job, list []output.Record) error {
 	var empty []string
-	for _, c := range job.Columns {
-		has := func(r output.Record) bool { _, has := records.Elements(r.Body, c.Path); return has }
-		if len(list) > 0 && !c.OfUnit() && !slices.ContainsFunc(list, has) {
+	for i, c := range job.Columns { // those of units and parents are not in the record
+		has := func(r output.Record) bool {
+			_, has := records.Elements(r.Body, c.Path)
+			return has || r.Columns[i] != nil
+		}
+		if len(list) > 0 && !slices.ContainsFunc(list, has) {
 			empty = append(empty, fmt.Sprintf("%q, the path of the column %s", c.Path, c.Name))
 		}
 	}
@@ -179,7 +182,10 @@ func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) 
 	if len(list) == 0 {
 		return keys, errors.New("there are no records, so nothing can be proposed: ask for something that has some now")
 	}
-	if slices.ContainsFunc(job.ID, func(path string) bool { _, has := records.Elements(list[0], path); return !has }) || len(job.ID) == 0 {
+	if slices.ContainsFunc(job.ID, func(path string) bool {
+		_, has := records.Elements(list[0], path)
+		return !has && !jobfile.OfParent(path)
+	}) || len(job.ID) == 0 {
 		keys.ID = records.ProposeID(list)
 	}
 	if len(job.Columns) == 0 {

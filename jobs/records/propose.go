@@ -47,6 +47,11 @@ func Lists(answer Value) []List {
 // Elements are the parts of the list at a path of an answer, or what else is there. found tells whether there is anything.
 func Elements(answer Value, path string) (list []Value, found bool) {
 	v, has := answer.Get(path)
+	return v.elements(), has
+}
+
+// elements are those of an array; another value but null is the only one.
+func (v Value) elements() (list []Value) {
 	switch {
 	case v.Null():
 	case v.kind() == '[':
@@ -54,7 +59,7 @@ func Elements(answer Value, path string) (list []Value, found bool) {
 	default:
 		list = []Value{v}
 	}
-	return list, has
+	return list
 }
 
 // idNames find usual names of what identifies a record. The first that finds one counts.

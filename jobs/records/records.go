@@ -11,7 +11,8 @@
 // data.0 is the first element of data, data.-1 the last. A name that has dots, brackets or
 // quotes stands in quotes, and anything may stand in brackets: "@odata.nextLink",
 // data["a.b"].c, data[0]. A star, or empty brackets, stands for each member or element, and what the rest of the path leads
-// to from these is one list, in their order: groups[].items, data.*.items. The empty path leads to the whole answer.
+// to from these is one list, in their order: groups[].items, data.*.items. The empty path leads to the whole answer. In the paths
+// of IDs and columns ^ begins at the parent of a record, what its list stands in: an element of the list before, or the answer.
 //
 // # Records
 //
@@ -70,6 +71,7 @@ type Extractor struct {
 	id      []Path
 	columns []Path
 	types   []string // of the columns
+	up      bool     // a path begins at the parent of a record
 
 	accepted atomic.Bool // a record was good
 }
@@ -93,13 +95,15 @@ func New(job *jobfile.Job) (*Extractor, error) {
 		return parse("columns: "+c.Name, c.Path)
 	})
 	x.types = lists.Map(job.Columns, func(c jobfile.Column) string { return c.Type })
+	x.up = slices.ContainsFunc(slices.Concat(x.id, x.columns), func(p Path) bool { return p.up })
 	return x, errors.Join(faults...)
 }
 
-// Columns returns the columns of a record, nil for those that are texts about the unit. The error follows "record 1".
-func (x *Extractor) Columns(v Value) (list []any, err error) {
+// Columns returns the columns of a record and its parent, nil for those that are texts about the unit, or of a parent that is
+// nil. The error follows "record 1".
+func (x *Extractor) Columns(v, parent Value) (list []any, err error) {
 	for i, path := range x.columns {
-		part, ok := v.At(path)
+		part, ok := path.of(v, parent)
 		if path.text == "" || !ok || part.Null() {
 			list = append(list, nil)
 			continue
@@ -133,8 +137,8 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 	}
 	list := make([]output.Record, 0, v.length())
 	rejected := 0
-	v.each(func(_, part Value) {
-		list = append(list, x.record(part, len(list)+1, page))
+	x.each(answer, v, func(part, parent Value) {
+		list = append(list, x.record(part, parent, len(list)+1, page))
 		if list[len(list)-1].Rejected != "" {
 			rejected++
 		}
@@ -152,9 +156,9 @@ func (x *Extractor) Whole(answer Value) bool {
 	return len(x.records.steps) == 0 && answer.kind() == '{'
 }
 
-func (x *Extractor) record(v Value, n, page int) output.Record {
-	id, err := x.idOf(v)
-	columns, unfit := x.Columns(v)
+func (x *Extractor) record(v, parent Value, n, page int) output.Record {
+	id, err := x.idOf(v, parent)
+	columns, unfit := x.Columns(v, parent)
 	r := output.Record{ID: id, Body: v, Columns: columns}
 	switch {
 	case unfit != nil:
@@ -172,13 +176,13 @@ func (x *Extractor) record(v Value, n, page int) output.Record {
 }
 
 // idOf is the ID of a record. The error follows "record 1".
-func (x *Extractor) idOf(v Value) (string, error) {
+func (x *Extractor) idOf(v, parent Value) (string, error) {
 	if len(x.id) == 0 {
 		return hash(v)
 	}
 	parts := make([]string, len(x.id))
 	for i, path := range x.id {
-		part, ok := v.At(path)
+		part, ok := path.of(v, parent)
 		if !ok {
 			return "", fmt.Errorf("has no %q%s", path, thereIs(v))
 		}

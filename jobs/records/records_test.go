@@ -257,3 +257,27 @@ func TestAColumnHasItsTypeOrNoValue(t *testing.T) {
 		}
 	}
 }
+
+// Paths that begin with ^ lead from the element that the list of a record stands in, or from the answer.
+func TestARecordHasColumnsOfItsParent(t *testing.T) {
+	const body = `{"day": "monday", "data": [{"id": 1, "who": {"name": "Ada"}, "lines": [{"sku": "a"}, {"sku": "b"}]}, {"id": 2}, {"id": 3, "lines": {"sku": "a"}}]}`
+	for list, want := range map[string]string{
+		"data[].lines":      `["1","a"][Ada 1] ["1","b"][Ada 1] ["3","a"][<nil> 3]`,
+		"data.*.lines":      `["1","a"][Ada 1] ["1","b"][Ada 1] ["3","a"][<nil> 3]`,
+		"data.0.lines":      `["monday","a"][] ["monday","b"][]`,
+		"data[].lines.none": "",
+	} {
+		job := jobfile.Job{Records: list, ID: []string{"^.id", "sku"}, Columns: []jobfile.Column{{Name: "who", Path: "^.who.name"}, {Name: "number", Path: "^.id", Type: "integer"}}}
+		if list == "data.0.lines" {
+			job.ID, job.Columns = []string{"^.day", "sku"}, nil
+		}
+		records, err := recordsOf(t, job, "", body)
+		var got []string
+		for _, r := range records {
+			got = append(got, fmt.Sprint(r.ID, r.Columns))
+		}
+		if text := strings.Join(got, " "); text != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %s %v", list, text, err)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // Value is a JSON value without white space outside of its texts. Read makes them: a Value
@@ -15,7 +17,7 @@ type Value []byte
 
 // At is the part that a path leads to. A name with dots is found as it is written, too:
 // @odata.nextLink leads to the member "@odata.nextLink" if there is no "@odata".
-func (v Value) At(p Path) (Value, bool) { return v.at(p.steps) }
+func (v Value) At(p Path) (Value, bool) { return p.of(v, nil) }
 
 // Get is the part that the text of a path leads to.
 func (v Value) Get(text string) (Value, bool) {
@@ -270,6 +272,46 @@ func (v Value) Leaves(n int) (paths []string) {
 type Path struct {
 	text  string
 	steps []string
+	up    bool // it begins at the parent of a record
+}
+
+// of returns what the path leads to from a record and its parent, which may be nil.
+func (p Path) of(record, parent Value) (Value, bool) {
+	if p.up {
+		return parent.at(p.steps)
+	}
+	return record.at(p.steps)
+}
+
+// split parts the way to a list into the one to the lists that it stands in, and the one from an element of these.
+func (p Path) split() (outer, inner []string) {
+	for i := len(p.steps) - 2; i >= 0; i-- {
+		if p.steps[i] == eachPart {
+			return p.steps[:i+1], p.steps[i+1:]
+		}
+	}
+	return nil, p.steps
+}
+
+// each visits the records of a list in an answer, with the parent of each, if it is needed: the element that the list stands
+// in, or the answer.
+func (x *Extractor) each(answer, list Value, visit func(part, parent Value)) {
+	if !x.up {
+		list.each(func(_, part Value) { visit(part, nil) })
+		return
+	}
+	parents := []Value{answer}
+	outer, inner := x.records.split()
+	if len(outer) > 0 {
+		all, _ := answer.at(outer)
+		parents = all.elements()
+	}
+	for _, parent := range parents {
+		list, _ := parent.at(inner)
+		for _, part := range list.elements() {
+			visit(part, parent)
+		}
+	}
 }
 
 // aStep finds the first step of a path: a number, nothing or a text in quotes in brackets, or a text in quotes or a
@@ -295,6 +337,9 @@ func ParsePath(text string) (Path, error) {
 			return Path{}, fmt.Errorf("the path %q: %s is no text in quotes", text, quoted)
 		}
 		p.steps, rest = append(p.steps, step), rest[len(found[0]):]
+	}
+	if p.up = jobfile.OfParent(text) && p.steps[0] == "^"; p.up {
+		p.steps = p.steps[1:]
 	}
 	return p, nil
 }

@@ -24,6 +24,9 @@ var ColumnTypes = []string{"text", "integer", "number", "boolean", "time", "json
 // OfUnit tells whether the column is a text about the unit of a record.
 func (c Column) OfUnit() bool { return placeholder.MatchString(c.Path) }
 
+// OfParent tells whether a path leads from what the list of a record stands in, as ^.id does.
+func OfParent(path string) bool { return strings.HasPrefix(path, "^") }
+
 // MarshalYAML writes a column that ColumnOf has named.
 func (c Column) MarshalYAML() (any, error) { return c.Path, nil }
 
