@@ -186,10 +186,7 @@ func (p *Policy) describeOthers(b *parts) {
 		line(b, title, "no limits")
 		return
 	}
-	for _, l := range p.Defaults.Limits {
-		line(b, title, "%s", p.kept(l))
-		title = ""
-	}
+	describe(b, title, lists.Map(p.Defaults.Limits, p.kept))
 	p.describeOutage(b, nil, p.Defaults.Limits)
 	if needRequests(p.Defaults.Limits) {
 		switch p.Intercept.Mode {

@@ -70,10 +70,8 @@ func needRequests(limits []Limit) bool {
 // limitsIn names the limits in a sentence: "limits other than of bytes" if one of them needs
 // to see requests.
 func limitsIn(limits []Limit) string {
-	for _, l := range limits {
-		if !l.NeedsRequests() {
-			return "limits other than of bytes"
-		}
+	if slices.ContainsFunc(limits, func(l Limit) bool { return !l.NeedsRequests() }) {
+		return "limits other than of bytes"
 	}
 	return "limits"
 }

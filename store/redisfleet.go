@@ -25,13 +25,9 @@ func (r *Redis) fleetKey(name string) string { return r.prefix + "{fleet}:" + na
 // this generation. In a Cluster it has no Generation: each site has its own.
 func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
 	passed, _ := r.timeArgument()
-	gone := "0"
-	if m.Gone {
-		gone = "1"
-	}
 	results, err := r.eval(ctx, []scriptRun{{
 		keys: []string{r.fleetKey("instances"), r.fleetKey("names"), r.fleetKey("life"), r.fleetKey("documents")},
-		args: []any{"pulse", passed, m.ID, m.Name, gone, m.lifetime().Microseconds(), r.newsChannel()},
+		args: []any{"pulse", passed, m.ID, m.Name, m.Gone, m.lifetime().Microseconds(), r.newsChannel()},
 	}})
 	if err != nil {
 		return Pulse{}, err
@@ -178,12 +174,8 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
 	tag := r.siteKeyPrefix(b.Site)
 	keys := make([]string, 2, 3+len(b.Asks))
 	keys[0], keys[1] = tag+"notes", tag+"ends"
-	fresh := "0"
-	if b.Newcomer() {
-		fresh = "1"
-	}
 	args := make([]any, 0, 10+18*len(b.Asks)+4*len(b.Notes))
-	args = append(args, "exchange", passed, b.Generation, fresh, instanceField(b.Instance), b.Site, r.newsChannel(), len(tag), len(b.Asks))
+	args = append(args, "exchange", passed, b.Generation, b.Newcomer(), instanceField(b.Instance), b.Site, r.newsChannel(), len(tag), len(b.Asks))
 	for i := range b.Asks {
 		a := b.Asks[i].Exact()
 		keys = append(keys, tag+a.Name())

@@ -229,11 +229,10 @@ func trimmed(fields []string) []string {
 
 // failCSV reports why a CSV file cannot be read.
 func (l *loader) failCSV(err error) {
-	var parse *csv.ParseError
-	switch {
+	switch parse, ok := errors.AsType[*csv.ParseError](err); {
 	case errors.Is(err, io.EOF):
 		l.fail(0, "is empty, and should have a header row")
-	case !errors.As(err, &parse):
+	case !ok:
 		l.fail(0, "is not CSV")
 	case errors.Is(parse.Err, csv.ErrQuote):
 		l.fail(parse.Line, `has a " in the wrong place at column %d; a field with a " in it is quoted, and the " doubled`, parse.Column)

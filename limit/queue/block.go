@@ -274,26 +274,22 @@ const mostBlockedSince = 32
 // Blocked lists the limits that have blocked requests, of all sites in memory. A site that
 // was forgotten begins at zero.
 func (g *Gate) Blocked() []status.BlockedTime {
-	var list []status.BlockedTime
-	g.each(func(s *site) {
-		now := g.clock.Now()
-		for name, t := range s.sched.agenda.blockedTimes {
-			if seconds := t.upTo(now); seconds > 0 {
-				list = append(list, status.BlockedTime{Site: s.name, Limit: name, Seconds: seconds, Busy: t.busyUpTo(now)})
-			}
-		}
-	})
-	return list
+	return g.blocked(func(t *blockedTime, now time.Time) (seconds, busy float64) { return t.upTo(now), t.busyUpTo(now) })
 }
 
 // Observed lists for how long requests that were only observed would have waited for each
 // limit.
 func (g *Gate) Observed() []status.BlockedTime {
-	var list []status.BlockedTime
+	return g.blocked(func(t *blockedTime, _ time.Time) (seconds, busy float64) { return t.observed, 0 })
+}
+
+// blocked lists the limits of all sites in memory that have some time.
+func (g *Gate) blocked(of func(t *blockedTime, now time.Time) (seconds, busy float64)) (list []status.BlockedTime) {
 	g.each(func(s *site) {
+		now := g.clock.Now()
 		for name, t := range s.sched.agenda.blockedTimes {
-			if t.observed > 0 {
-				list = append(list, status.BlockedTime{Site: s.name, Limit: name, Seconds: t.observed})
+			if seconds, busy := of(t, now); seconds > 0 {
+				list = append(list, status.BlockedTime{Site: s.name, Limit: name, Seconds: seconds, Busy: busy})
 			}
 		}
 	})

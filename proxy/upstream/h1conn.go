@@ -254,12 +254,11 @@ func (v *blockableConn) NetConn() net.Conn { return v.Conn }
 // fail makes an *Error of an error of reading or writing the connection. waiting is the
 // Kind of a timeout at this point.
 func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Sent = e.Sent || c.requestWritten
 		return e
 	}
-	e = &Error{Kind: Closed, Sent: c.requestWritten, Err: err}
+	e := &Error{Kind: Closed, Sent: c.requestWritten, Err: err}
 	var timeout net.Error
 	var bad malformedAnswer
 	var body *requestBodyError
