@@ -23,20 +23,24 @@ type pace struct {
 	leaked  time.Time // until when the rate has been taken from over
 }
 
-// rate is the rate of a limit of all, or that at which the limit has accepted requests since its last refusal.
+// rate is the rate of a limit of all, or that at which the limit has accepted requests since its last refusal. Until it accepts one, that is
+// what it has accepted in a second at least: few limits have shorter windows.
 func (p *pace) rate() float64 {
+	if p.resumed.IsZero() {
+		return p.total / max(p.at.Sub(p.began).Seconds(), 1)
+	}
 	return max(p.total/max(p.resumed.Sub(p.began).Seconds(), 1e-3), p.own/max(p.latest.Sub(p.resumed).Seconds(), 1))
 }
 
 // accept counts a success of a request of a route that was sent at a time.
 func (p *pace) accept(sent time.Time, route string) {
 	p.since++
-	of := p.of == "" || route == p.of
-	if of && p.resumed.IsZero() && sent.After(p.at) {
-		p.resumed, p.latest, p.leaked = sent, sent, sent
-	}
-	if p.resumed.IsZero() || p.at.IsZero() {
+	if p.at.IsZero() || !sent.After(p.at) {
 		return
+	}
+	of := p.of == "" || route == p.of
+	if of && p.resumed.IsZero() {
+		p.resumed, p.latest = sent, sent
 	}
 	p.over = max(p.over-p.rate()*max(sent.Sub(p.leaked).Seconds(), 0), 0)
 	p.leaked = status.Later(p.leaked, sent)
@@ -50,13 +54,20 @@ func (p *pace) accept(sent time.Time, route string) {
 // refuse notes a refusal by the limit, that of a route or ("") of all.
 func (p *pace) refuse(now time.Time, route string, all *use) {
 	if p.at.IsZero() && len(all.starts) > 0 {
-		p.began, p.since, p.saved = all.starts[0].At, float64(all.accepted), float64(all.accepted)
+		p.began, p.since = all.starts[0].At, float64(all.accepted)
 	}
-	*p = pace{of: route, began: p.began, saved: p.saved, total: p.total + p.since, at: now}
+	total := p.total + p.since
+	if p.at.IsZero() || p.of != route {
+		p.saved = total
+	}
+	*p = pace{of: route, began: p.began, saved: p.saved, total: total, at: now, leaked: now}
 }
 
 // outruns reports whether the others have had much more accepted than a limit of all lets pass, so that the limit is the route's.
 func (p *pace) outruns() bool { return p.of != "" && p.over > 2*p.saved+fewAccepted }
+
+// closed reports whether a limit of all has accepted nothing since it refused, so that it refuses any route.
+func (p *pace) closed() bool { return p.of == "" && !p.at.IsZero() && p.resumed.IsZero() }
 
 // short reports whether much less has been accepted since the last refusal than the limit lets pass, so that another one refuses now.
 func (p *pace) short(now time.Time) bool {

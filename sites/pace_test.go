@@ -51,3 +51,48 @@ func TestWhatIsAcceptedOfSeveralBudgetsSaysNothingOfOneLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersThatAreAcceptedRightAfterARefusalAreUnderAnotherLimit: three searches in 40 ms, the next one is refused, and then items at 50 a
+// second: more than a limit of all accepts that has refused just then.
+func TestOthersThatAreAcceptedRightAfterARefusalAreUnderAnotherLimit(t *testing.T) {
+	t.Parallel()
+	for sentBefore, want := range map[bool]bool{false: true, true: false} { // what was sent before the refusal says nothing
+		var a answers
+		at := noon
+		for range 3 {
+			a.add(at, at, "search", "", "")
+			at = at.Add(20 * time.Millisecond)
+		}
+		a.pace.refuse(at, "search", &a.all)
+		sent := at
+		for range 40 {
+			at = at.Add(20 * time.Millisecond)
+			if !sentBefore {
+				sent = at
+			}
+			a.add(at, sent, "items", "", "")
+		}
+		if a.pace.outruns() != want {
+			t.Errorf("items that were sent before the refusal (%v) show another limit: %v", sentBefore, a.pace.outruns())
+		}
+	}
+}
+
+// TestASiteThatHasRefusedRefusesEachRoute: what is refused before the site accepts anything again is refused by the limit of all.
+func TestASiteThatHasRefusedRefusesEachRoute(t *testing.T) {
+	t.Parallel()
+	var a answers
+	a.add(noon, noon, "search", "", "")
+	a.pace.refuse(noon.Add(time.Second), "search", &a.all)
+	if a.pace.closed() {
+		t.Error("after a refusal of one route all are closed")
+	}
+	a.pace.refuse(noon.Add(2*time.Second), "", &a.all)
+	if !a.pace.closed() {
+		t.Error("after a refusal by the limit of all, not all are closed")
+	}
+	at := noon.Add(3 * time.Second)
+	if a.add(at, at, "items", "", ""); a.pace.closed() {
+		t.Error("after a success all are closed")
+	}
+}

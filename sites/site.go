@@ -150,7 +150,7 @@ func (s *Site) hidden(a *Answer, together, site bool) (h hidden) {
 	ofRoute := false
 	if s.routes.Silent() {
 		known := s.routes.HiddenOf(a.Class)
-		ofRoute = !site && (known.Proved || s.answers.ofRoute(unlikeFor))
+		ofRoute = !site && !p.closed() && (known.Proved || s.answers.ofRoute(unlikeFor))
 		h.alone = ofRoute || !site && !known.Others && (known.Own || s.answers.ofRoute(unlikeAtFirst) || s.answers.only(route))
 		if !h.alone {
 			h.again, route = s.routes.Widen(s.answers.mostly(p.of)) && !proved, "" // what has refused the other route refuses this one

@@ -37,13 +37,17 @@ var routeOrders = []struct {
 		return append(all, items[len(searches)*every:]...)
 	}},
 	{"at random", func(searches, items []string) []string { return shuffled(slices.Concat(searches, items)) }},
-	{"blocks", func(searches, items []string) (all []string) {
-		for i := range 3 {
-			s, n := len(searches), len(items)
-			all = append(append(all, items[n*i/3:n*(i+1)/3]...), searches[s*i/3:s*(i+1)/3]...)
-		}
-		return all
-	}},
+	{"blocks", inBlocks},
+	{"blocks of searches first", func(searches, items []string) []string { return inBlocks(items, searches) }},
+}
+
+// inBlocks arranges three blocks of items, and a block of searches after each.
+func inBlocks(searches, items []string) (all []string) {
+	for i := range 3 {
+		s, n := len(searches), len(items)
+		all = append(append(all, items[n*i/3:n*(i+1)/3]...), searches[s*i/3:s*(i+1)/3]...)
+	}
+	return all
 }
 
 func shuffled(all []string) []string {

