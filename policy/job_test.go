@@ -96,7 +96,7 @@ func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
 		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-02-01, to: 2025-01-01}":                  `job.yaml:3: range.to: is before from`,
 		"name: a\nrequest: https://api.test/{date}\nrange: {from: 01.02.2025, to: 2025-01-01}":                  `range.from: "01.02.2025" is no date; write 2025-01-31`,
 		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01}":                                  `range: needs to`,
-		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01, to: 2025-01-01, step: 1m}":        `range.step: "1m" is no step; write 1h, 1d, 1w, 1mo or 1y`,
+		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01, to: 2025-01-01, step: 1m}":        `range.step: "1m" is no step; write 15min, 1h, 1d, 1w, 1mo or 1y`,
 		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01, to: 2025-01-01, timezone: CET+1}": `range.timezone: "CET+1" is no time zone`,
 		head + "output: abide.db":                        `output: is abide.db, which has the state of abide; name a file of its own`,
 		head + "output: mysql://db.test/x":               `output: has a scheme that is not postgres`,

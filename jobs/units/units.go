@@ -205,8 +205,8 @@ func starts(r *jobfile.Range) iter.Seq[time.Time] {
 func step(r *jobfile.Range, i int) time.Time {
 	n := i * r.Step.N
 	switch r.Step.Unit {
-	case "h":
-		return r.From.Add(time.Duration(n) * time.Hour)
+	case "min", "h":
+		return r.From.Add(time.Duration(i) * r.Step.Clock())
 	case "mo": // the last day of a month stays the last day
 		y, m, d := r.From.Date()
 		last := time.Date(y, m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC).Day()
@@ -230,7 +230,7 @@ func onDay(r *jobfile.Range, y int, m time.Month, d int) time.Time {
 
 // keyOf is the key of a step.
 func keyOf(r *jobfile.Range, at time.Time) string {
-	if r.Step.Unit == "h" {
+	if r.Step.Clock() > 0 {
 		return at.Format(time.RFC3339)
 	}
 	return at.Format(time.DateOnly)
@@ -376,7 +376,7 @@ func values(job *jobfile.Job, u output.Unit) (value func(name, form string) stri
 		}, time.Time{}, nil
 	}
 	form := time.DateOnly
-	if job.Range.Step.Unit == "h" {
+	if job.Range.Step.Clock() > 0 {
 		form = time.RFC3339
 	}
 	from, next := step(job.Range, int(u.Place)), step(job.Range, int(u.Place)+1)
@@ -424,7 +424,7 @@ func Fingerprint(job *jobfile.Job) string {
 	parts := []any{job.Request.Method, job.Request.URL, job.Request.Body, job.Records, job.ID, job.Collect.Every > 0}
 	if r := job.Range; r != nil {
 		parts = append(parts, r.Step.String(), r.Zone.String())
-		if r.Step.Unit != "h" { // the key of a day or a month does not have the time of day
+		if r.Step.Clock() == 0 { // the key of a day or a month does not have the time of day
 			parts = append(parts, r.From.Format(time.TimeOnly))
 		}
 		if r.Step.Unit == "mo" {

@@ -77,16 +77,21 @@ type Range struct {
 	Again    Step // the last part of the range, which each run fetches again; zero: none
 }
 
-// Step is the length of a unit of a range: so many hours, days, or months of the calendar.
+// Step is the length of a unit of a range: so many minutes, hours, days, or months of the calendar.
 type Step struct {
 	N    int
-	Unit string // "h", "d" or "mo"; "": it is a number
+	Unit string // "min", "h", "d" or "mo"; "": it is a number
+}
+
+// Clock returns the length of a step of minutes or hours; 0: it is none.
+func (s Step) Clock() time.Duration {
+	return time.Duration(s.N) * map[string]time.Duration{"min": time.Minute, "h": time.Hour}[s.Unit]
 }
 
 // Before is a time that is a step earlier than another.
 func (s Step) Before(at time.Time) time.Time {
 	n := map[string]int{s.Unit: s.N}
-	return at.AddDate(0, -n["mo"], -n["d"]).Add(-time.Duration(n["h"]) * time.Hour)
+	return at.AddDate(0, -n["mo"], -n["d"]).Add(-s.Clock())
 }
 
 // String returns the step as it is written, such as "1d".

@@ -45,7 +45,7 @@ func (r *reader) dates() policy.Value {
 		},
 		policy.Required("from", "The first date: 2025-01-31, 2025-01, 2025 or 2025-01-31T15:00.", r.plain(&first)),
 		policy.Required("to", "The last date, which belongs to the range; or today, yesterday, or now for the last step that is over.", r.plain(&last)),
-		policy.Optional("step", "The length of a unit: 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, stepNode)),
+		policy.Optional("step", "The length of a unit: 15min, 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, stepNode)),
 		policy.Optional("again", "The last part of the range, which each run fetches again, such as 3d.", policy.Parsed(r.d, &to.Again, parseStep, stepNode)),
 		policy.Optional("timezone", "The time zone of the dates, such as Europe/Berlin.", policy.Parsed(r.d, &to.Zone, parseZone, policy.TimezoneNode)),
 	)
@@ -58,7 +58,7 @@ func (r *reader) since() policy.Value {
 		func(map[string]*yaml.Node, string) { r.job.Since = to },
 		policy.Required("column", "A column of columns with times, such as 2025-01-31T10:00:00Z, or with numbers.", r.d.Label(&to.Column)),
 		policy.Required("from", "What {since} is while there are no records: a time, or a number for numbers.", r.plain(&to.From)),
-		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h; a number for numbers.", policy.Parsed(r.d, &to.Lag, parseLag, func() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,9}\s*(?:h|d|w|mo|y)?\s*$`) })),
+		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h; a number for numbers.", policy.Parsed(r.d, &to.Lag, parseLag, func() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,9}\s*(?:min|h|d|w|mo|y)?\s*$`) })),
 	)
 }
 
@@ -67,14 +67,14 @@ func (r *reader) plain(to *string) policy.Value {
 	return policy.Parsed(r.d, to, func(s string) (string, error) { return s, nil }, policy.TextNode)
 }
 
-var stepForm = regexp.MustCompile(`^(\d{1,6})\s*(h|d|w|mo|y)$`)
+var stepForm = regexp.MustCompile(`^(\d{1,6})\s*(min|h|d|w|mo|y)$`)
 
-func stepNode() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,6}\s*(?:h|d|w|mo|y)\s*$`) }
+func stepNode() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,6}\s*(?:min|h|d|w|mo|y)\s*$`) }
 
 func parseStep(s string) (Step, error) {
 	found := stepForm.FindStringSubmatch(strings.TrimSpace(s))
 	if found == nil {
-		return Step{}, fmt.Errorf("%s is no step; write 1h, 1d, 1w, 1mo or 1y", policy.Quote(s))
+		return Step{}, fmt.Errorf("%s is no step; write 15min, 1h, 1d, 1w, 1mo or 1y", policy.Quote(s))
 	}
 	n, _ := strconv.Atoi(found[1]) // six digits are a number
 	if n == 0 {
@@ -105,7 +105,7 @@ func (s Step) lastOf(at time.Time, written string) time.Time {
 		return at.AddDate(1, 0, 0).Add(-1)
 	case len(written) == len("2006-01") && s.Unit != "mo":
 		return at.AddDate(0, 1, 0).Add(-1)
-	case len(written) == len(time.DateOnly) && s.Unit == "h":
+	case len(written) == len(time.DateOnly) && s.Clock() > 0:
 		return at.AddDate(0, 0, 1).Add(-1)
 	}
 	return at
