@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/abide-proxy/abide/admin/page"
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -86,9 +87,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 func answer(w http.ResponseWriter, code int, kind string, v any) {
 	if _, isForm := w.(people); isForm && code >= http.StatusBadRequest {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.WriteHeader(code)
-		show(w, "problem", v)
+		show(w, code, page.Problem(v.(status.Problem)))
 		return
 	}
 	text, err := json.Marshal(v)

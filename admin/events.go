@@ -70,11 +70,7 @@ func (e *events) latest(ctx context.Context) *snapshot {
 func (e *events) snapshot(ctx context.Context, now time.Time) (s *snapshot) {
 	defer caught(e.log, "make an event", func() { s = nil })
 	f := e.facts(ctx, now, false)
-	parts, err := page.Parts(f, now)
-	if err != nil {
-		panic(err)
-	}
-	return &snapshot{facts: f, at: now, now: eventOf("now", liveOf(f, now)), parts: parts}
+	return &snapshot{facts: f, at: now, now: eventOf("now", liveOf(f, now)), parts: page.Parts(f, now)}
 }
 
 // liveOf is the numbers that change most.
@@ -173,10 +169,7 @@ func (t *eventWriter) write(s *snapshot) error {
 	if t.filter != "" {
 		facts := *s.facts
 		facts.Filter = t.filter
-		var err error
-		if parts, err = page.Parts(&facts, s.at); err != nil {
-			return err
-		}
+		parts = page.Parts(&facts, s.at)
 	}
 	for _, part := range parts {
 		if t.sent[part.Name] != part.HTML {

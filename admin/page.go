@@ -67,18 +67,14 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 		scheme = "https"
 	}
 	f.Proxy, f.Open = proxyURL(scheme, f.Listen, r.Host, secret), proxyURL(scheme, f.ListenOpen, r.Host, secret)
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := page.Render(w, f, now); err != nil {
-		panic(err)
-	}
+	show(w, http.StatusOK, page.Render(f, now))
 }
 
-// show writes another page by its template.
-func show(w http.ResponseWriter, name string, v any) {
+// show answers with a page.
+func show(w http.ResponseWriter, code int, text []byte) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := page.Show(w, name, v); err != nil {
-		panic(err)
-	}
+	w.WriteHeader(code)
+	_, _ = w.Write(text) // a client that has left needs no answer
 }
 
 // chosen is the site that the filter names, nil where nothing is known of such a site.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/admin/page"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -85,7 +85,7 @@ func report(from Process, w http.ResponseWriter, r *http.Request) (any, error) {
 	defer cancel()
 	all, err := q.Answer(ctx, now, from)
 	if err == nil && r.URL.Path == pastPath {
-		show(w, "past", map[string]any{"Site": q.Site, "JSON": template.URL("/api/v1/report?" + q.Encode()), "Report": all})
+		show(w, http.StatusOK, page.Report(q.Site, "/api/v1/report?"+q.Encode(), all))
 		return nil, nil
 	}
 	return all, failed(http.StatusServiceUnavailable, err)

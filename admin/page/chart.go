@@ -1,10 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"strconv"
+	"strings"
 
 	bars "github.com/abide-proxy/abide/admin/chart"
 	"github.com/abide-proxy/abide/status"
@@ -12,15 +13,14 @@ import (
 
 // chart is the bytes of sites in each step of a period.
 type chart struct {
-	Name    string
 	In, Out uint64
-	Drawn   template.HTML
+	Drawn   markup
 	busy    int // steps with traffic
 }
 
 // chartOf draws a period.
 func chartOf(p Period) chart {
-	c, drawn := chart{Name: p.Name}, bars.Bars{Start: p.Since, Step: p.Step, Count: p.Steps, Inside: true}
+	c, drawn := chart{}, bars.Bars{Start: p.Since, Step: p.Step, Count: p.Steps, Inside: true}
 	busy := map[int]bool{} // :: step
 	for _, one := range p.Traffic {
 		in, out := uint64(max(one.In, 0)), uint64(max(one.Out, 0))
@@ -34,15 +34,14 @@ func chartOf(p Period) chart {
 	c.busy = len(busy)
 	drawn.Title = fmt.Sprintf("Last %s: %s received, %s sent", p.Name, status.Size(c.In), status.Size(c.Out))
 	drawn.Format = func(n float64) string { return status.Size(uint64(n)) }
-	c.Drawn = template.HTML(drawn.SVG()) // in which all text of others is escaped
+	c.Drawn = markup(drawn.SVG()) // in which all text of others is escaped
 	return c
 }
 
-// spark is a line over the last minutes, in a box of Width times sparkHeight.
+// spark is a line over the last minutes, one unit for each, in a box of sparkHeight.
 type spark struct {
-	Line, Area string // paths, "" where there is nothing
-	Width      int
-	Most       float64
+	Line string // a path, "" where there is nothing
+	Most float64
 }
 
 // sparkHeight is the height of the highest point.
@@ -62,7 +61,6 @@ func sparkOf(points []float32, every int) spark {
 		}
 		s.Most = max(s.Most, means[i])
 	}
-	s.Width = n - 1
 	y := func(i int) int {
 		if s.Most <= 0 {
 			return sparkHeight
@@ -74,6 +72,22 @@ func sparkOf(points []float32, every int) spark {
 		path = strconv.AppendInt(append(path, "l1 "...), int64(y(i)-y(i-1)), 10)
 	}
 	s.Line = string(path)
-	s.Area = s.Line + "V" + strconv.Itoa(sparkHeight) + "H0z"
 	return s
+}
+
+// svg is the line, and what is below it.
+func (s spark) svg() part {
+	return html(`<svg class="spark" viewBox="0 -1 {} 22" preserveAspectRatio="none" aria-hidden="true">{}{}</svg>`, cmp.Or(strings.Count(s.Line, "l"), 89),
+		some(s.Line == "", `<path class="curve none" d="M0 20h89"/>`), some(s.Line != "", `<path class="area" d="{}V20H0z"/><path class="curve" d="{}"/>`, s.Line, s.Line))
+}
+
+const (
+	empty markup = `<svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true"><rect class="ground" width="100" height="6"/><rect class="fill"`
+	// bar is a bar of which so many hundredths are filled.
+	bar = empty + ` width="{}" height="6"/></svg>`
+)
+
+// left is a bar of what is left, as the text beside it. Used is in hundredths; -1: not known.
+func left(used int) part {
+	return some(used >= 0, empty+` x="-{}" width="100" height="6"/></svg>`, used)
 }

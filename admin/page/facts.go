@@ -1,10 +1,11 @@
 // Package page is the page of the admin listener: its HTML and SVG, made of what abide shows of
 // itself. It takes no lock, asks nobody and reads no clock, so that a page is a value:
 //
-//	err := page.Render(w, facts, now)        // the whole page
-//	parts, err := page.Parts(facts, now)     // the parts that change, for the script of the page
+//	text := page.Render(facts, now)     // the whole page
+//	parts := page.Parts(facts, now)     // the parts that change, for the script of the page
 //
-// The page needs no script: the script (page.js) replaces the parts as they change.
+// The page needs no script: the script (page.js) replaces the parts as they change. The HTML is Go code (markup.go) and
+// no template: html/template calls methods by names that the linker does not know.
 package page
 
 import (

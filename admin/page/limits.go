@@ -29,27 +29,27 @@ func barOf(l *status.Limit) limitBar {
 	return b
 }
 
+// announcedBar is an announced limit as a bar.
+func announcedBar(a *status.Announced, several bool, now time.Time) limitBar {
+	b := limitBar{Name: a.Label(), Left: leftWords(a.LeftText()), In: status.Ahead(a.Reset, now), Used: -1}
+	if several && a.Site != "" {
+		b.Name = a.Site + ": " + b.Name
+	}
+	if notes := a.Notes(); notes != "" {
+		b.Name += "; " + notes
+	}
+	if share := a.LeftShare(); share <= 1 && a.Limit > 0 {
+		b.Used = 100 - int(100*share)
+	}
+	return b
+}
+
 // leftWords adds to "3 of 5" that so much is left.
 func leftWords(text string) string {
 	if strings.Contains(text, " of ") {
 		text += " left"
 	}
 	return text
-}
-
-// limitGroup is limits of one kind.
-type limitGroup struct {
-	Name, Last string // Last is the heading of the last column
-	folded[limitBar]
-}
-
-// limitGroups returns learned limits, quotas and written limits, without groups that are empty.
-func limitGroups(f *Facts, learnt []*learned, now time.Time) []limitGroup {
-	return lists.Only([]limitGroup{
-		{"Learned from sites", "Resets", fold(learnt, 3, func(l *learned) limitBar { return l.bar(now) })},
-		{"Quotas", "Lasts", quotasOf(f, now)},
-		{"Configured, with defaults", "Resets", writtenOf(f, now)},
-	}, func(g limitGroup) bool { return len(g.Shown)+len(g.Folded) > 0 })
 }
 
 // learned is a limit that a site has announced or that was found, of all tokens together.

@@ -58,9 +58,8 @@ $ABIDE_CONFIG, else the document in $ABIDE_CONFIG_YAML, else the first that
 exists of ./abide.yaml, ~/.config/abide/abide.yaml and /etc/abide/abide.yaml,
 else the defaults. A flag beats the environment, which beats the file. "abide
 help config" lists every setting.`,
-		Version: versionText(),
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 || cmd.Flags().Changed("version") {
 				return nil
 			}
 			if err := detachedValue(cmd.Flags(), args[0]); err != nil {
@@ -68,14 +67,19 @@ help config" lists every setting.`,
 			}
 			return noCommand(cmd, args[0])
 		},
-		RunE:                       serve,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if asked, _ := cmd.Flags().GetBool("version"); asked {
+				return printVersion(cmd, args)
+			}
+			return serve(cmd, args)
+		},
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.SetUsageTemplate(usageText)
-	root.SetVersionTemplate(versionLine())
+	root.SetUsageFunc(printUsage)
+	root.Flags().BoolP("version", "v", false, "version for abide")
 	addFlags(root.PersistentFlags())
 	addServeFlags(root.Flags())
 	for _, group := range []struct {
@@ -118,38 +122,45 @@ func helpOfCommands(root *cobra.Command) {
 	}
 }
 
-// usageText is the template for the usage of commands: a command's own flags, and a line
-// about the flags of all commands.
-const usageText = `Usage:{{if .Runnable}}
-  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
-  {{.CommandPath}} COMMAND{{end}}
-{{- if .HasAvailableSubCommands}}{{$commands := .Commands}}
-{{- range $group := .Groups}}
-
-{{.Title}}
-{{- range $commands}}{{if and (eq .GroupID $group.ID) .IsAvailableCommand}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
-{{- if not .AllChildCommandsHaveGroup}}{{if .Groups}}
-
-Other commands:{{else}}
-
-Commands:{{end}}
-{{- range $commands}}{{if and (eq .GroupID "") (or .IsAvailableCommand (eq .Name "help"))}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}
-{{- with (.LocalNonPersistentFlags.FlagUsagesWrapped 80)}}
-
-Flags:
-{{trimTrailingWhitespaces .}}{{end}}
-
-Global flags: --config, --admin, --data and others; see "abide help flags".
-{{- if .HasExample}}
-
-Examples:
-{{.Example}}{{end}}
-{{- if .HasAvailableSubCommands}}
-
-"{{.CommandPath}} COMMAND --help" says more about a command.{{end}}
-`
+// printUsage writes the usage of a command: a command's own flags, and a line about the flags of all commands. It is
+// no template of cobra's, with which the binary is a quarter larger (TestTheBinaryOfTheImageIsStatic).
+func printUsage(c *cobra.Command) error {
+	var b strings.Builder
+	flags := strings.TrimRight(c.LocalNonPersistentFlags().FlagUsagesWrapped(80), "\n")
+	b.WriteString("Usage:")
+	if c.Runnable() {
+		b.WriteString("\n  " + c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		b.WriteString("\n  " + c.CommandPath() + " COMMAND")
+		others := &cobra.Group{Title: "Commands:"}
+		if len(c.Groups()) > 0 {
+			others.Title = "Other commands:"
+		}
+		for _, group := range append(c.Groups(), others) {
+			title := "\n\n" + group.Title
+			for _, one := range c.Commands() {
+				if one.GroupID == group.ID && (one.IsAvailableCommand() || one.Name() == "help") {
+					fmt.Fprintf(&b, "%s\n  %-*s %s", title, one.NamePadding(), one.Name(), one.Short)
+					title = ""
+				}
+			}
+		}
+	}
+	if flags != "" {
+		b.WriteString("\n\nFlags:\n" + flags)
+	}
+	b.WriteString("\n\nGlobal flags: --config, --admin, --data and others; see \"abide help flags\".")
+	if c.HasExample() {
+		b.WriteString("\n\nExamples:\n" + c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n\n\"%s COMMAND --help\" says more about a command.", c.CommandPath())
+	}
+	b.WriteString("\n")
+	_, err := io.WriteString(c.OutOrStderr(), b.String())
+	return err
+}
 
 // configTopic is "abide help config".
 func configTopic() *cobra.Command {
@@ -196,6 +207,6 @@ lists the settings that have no flag.
 // topic is a page of help that is not about a command.
 func topic(name, short, text string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: short, Long: text}
-	page.SetUsageTemplate("") // the page is all there is
+	page.SetUsageFunc(func(*cobra.Command) error { return nil }) // the page is all there is
 	return page
 }

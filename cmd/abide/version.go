@@ -37,11 +37,13 @@ func versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version",
 		Args:  arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
-			return err
-		},
+		RunE:  printVersion,
 	}
+}
+
+func printVersion(cmd *cobra.Command, _ []string) error {
+	_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
+	return err
 }
 
 func versionLine() string {
