@@ -92,7 +92,7 @@ func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
 		"name: a\nrequest: https://api.test/{item}":                                                             `job.yaml:2: request.url: has {item}, and the job has no items`,
 		"name: a\nrequest: https://api.test/{date}\nitems: [x]":                                                 `has {date}, and the job has no range`,
 		"name: a\nrequest: https://api.test/\nitems: [x]":                                                       `request: has none of the placeholders {item}`,
-		head + "range: {from: 2025-01-01, to: 2025-01-02}":                                                      `items: does not go with range`,
+		head + "range: {from: 2025-01-01, to: 2025-01-02}":                                                      `has none of the placeholders {date}, {from}, {to}, so all units would ask for the same`,
 		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-02-01, to: 2025-01-01}":                  `job.yaml:3: range.to: is before from`,
 		"name: a\nrequest: https://api.test/{date}\nrange: {from: 01.02.2025, to: 2025-01-01}":                  `range.from: "01.02.2025" is no date; write 2025-01-31`,
 		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01}":                                  `range: needs to`,
@@ -117,7 +117,10 @@ func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
 		"name: a\nrequest: {url: https://api.test/, body: x}":                   `request.body: does not go with GET; set method`,
 		"name: a\nrequest: https://me:secret@api.test/":                         `has a user or password; send them in an Authorization header`,
 		"name: a\nrequest: https://api.test/{item}\nitems: {csv: a.csv}":        `items: needs column`,
-		"name: a\nrequest: https://api.test/{item}\nitems: {file: a, csv: b}":   `items: needs one of file, csv and job`,
+		"name: a\nrequest: https://api.test/{item}\nitems: {from: 9, to: 5}":    `items.to: is less than from`,
+		"name: a\nrequest: https://api.test/{item}\nitems: {to: 5, column: a}":  `items.column: does not go with to`,
+		"name: a\nrequest: https://api.test/{item.next}\nitems: {to: 5}":        `has {item.next}, and these items have no such value`,
+		"name: a\nrequest: https://api.test/{item}\nitems: {file: a, csv: b}":   `items: needs one of file, csv, job, and to: the last of numbers`,
 	} {
 		_, err := readJob(t, text)
 		var faults policy.Faults

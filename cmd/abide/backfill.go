@@ -29,6 +29,7 @@ import (
 func backfillCommand() *cobra.Command {
 	var flags struct {
 		dry, try, again, json, quiet, schema bool
+		every                                time.Duration
 	}
 	cmd := &cobra.Command{
 		Use:   "backfill [flags] JOB.yaml",
@@ -62,6 +63,7 @@ again. docs/jobs.md has every form of a job file.`,
 	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of job files")
 	cmd.Flags().BoolVar(&flags.dry, "dry-run", false, "print the plan and the first requests, and send nothing")
 	cmd.Flags().BoolVar(&flags.again, "again", false, "fetch all units again, also those that are done")
+	cmd.Flags().DurationVar(&flags.every, "every", 0, "begin a run so often, such as 1h, until a signal comes: in place of cron")
 	cmd.Flags().BoolVar(&flags.try, "try", false, "ask for one page, store nothing, and show what the job makes of it")
 	cmd.Flags().Bool("retry-failed", false, "")
 	_ = cmd.Flags().MarkDeprecated("retry-failed", "each run tries units again that failed or are incomplete") // the flag is there
@@ -80,12 +82,12 @@ again. docs/jobs.md has every form of a job file.`,
 		if job.Collect.Every > 0 {
 			return usage(errors.New(args[0] + " has every, so it is for \"abide collect\""))
 		}
+		if flags.dry {
+			return dryRun(cmd.OutOrStdout(), job)
+		}
 		if flags.try {
 			_, err = tryJob(cmd, job, cmd.OutOrStdout(), false)
 			return err
-		}
-		if flags.dry {
-			return dryRun(cmd.OutOrStdout(), job)
 		}
 		var errs io.Writer = cmd.ErrOrStderr()
 		show := &jobProgress{}
@@ -98,7 +100,27 @@ again. docs/jobs.md has every form of a job file.`,
 			}
 			show.lines = errs
 		}
-		return notified(cmd, job, func() (string, error) { return runBackfill(cmd, job, errs, show, flags.again) })
+		caught := catchSignals(cmd.Context())
+		defer caught.close()
+		for next := time.Now(); ; {
+			err := notified(cmd, job, func() (string, error) { return runBackfill(cmd, job, caught, errs, show, flags.again) })
+			if flags.every <= 0 || caught.stop.Err() != nil {
+				return err
+			}
+			for {
+				if err != nil {
+					fmt.Fprintf(errs, "abide: %v\n", err)
+				}
+				next = status.Later(next.Add(flags.every), time.Now())
+				fmt.Fprintf(errs, "abide: the next run of %s begins at %s\n", args[0], next.Format(time.TimeOnly))
+				if clock.Sleep(caught.stop, time.Until(next)) != nil {
+					return nil
+				}
+				if job, err = loadJob(args[0]); err == nil { // yesterday is another day now
+					break
+				}
+			}
+		}
 	}
 	return cmd
 }
@@ -111,8 +133,8 @@ func addProxyFlag(cmd *cobra.Command) {
 // progressEvery is the time between two updates of the progress.
 const progressEvery = 500 * time.Millisecond
 
-func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, show *jobProgress, all bool) (lost string, err error) {
-	j, err := openJob(cmd, job, errs, true)
+func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writer, show *jobProgress, all bool) (lost string, err error) {
+	j, err := openJob(cmd, job, caught, errs, true)
 	if err != nil {
 		return "", err
 	}
@@ -185,7 +207,9 @@ func showWhile(every time.Duration, show func(now time.Time), run func() error) 
 
 // tryJob asks for one page of a job, and shows what the job makes of it. With drafts it returns the keys that it proposes.
 func tryJob(cmd *cobra.Command, job *jobfile.Job, w io.Writer, drafts bool) (*jobfile.Draft, error) {
-	j, err := openJob(cmd, job, cmd.ErrOrStderr(), false)
+	caught := catchSignals(cmd.Context())
+	defer caught.close()
+	j, err := openJob(cmd, job, caught, cmd.ErrOrStderr(), false)
 	if err != nil {
 		return nil, err
 	}

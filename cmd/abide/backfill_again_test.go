@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/abide-proxy/abide/jobs/output/pgtest"
@@ -96,5 +97,45 @@ func TestAUnitThatHasNotChangedIsNotFetchedAgain(t *testing.T) {
 		if d := launch(t, dir, nil, "export", "days.yaml"); d.status() != 0 || strings.Count(d.out.String(), "\n") != rows {
 			t.Errorf("%s %s: %s", one.output, one.path, d.out)
 		}
+	}
+}
+
+// A backfill with --every begins a run again and again, by the job file that is there then, also after one that failed. A signal
+// between two runs ends it.
+func TestABackfillRunsAgainByItself(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		if r.URL.Path == "/bad" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		fmt.Fprint(w, `[{"id": 1}]`)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	job := func(items string) {
+		write(t, filepath.Join(dir, "lists.yaml"), "name: lists\nrequest: http://api.test/{item}\nid: id\noutput: lists.db\nitems: "+items+"\n")
+	}
+	job("[bad]")
+	d := launch(t, dir, nil, "backfill", "--every", "1s", "lists.yaml")
+	if path := <-asked; path != "/bad" {
+		t.Errorf("first it asks for %s", path)
+	}
+	d.log.await(t, "1 failed")
+	d.log.await(t, "the next run of lists.yaml begins at")
+	job("[good]")
+	for path := range asked {
+		if path == "/good" {
+			break
+		}
+	}
+	d.log.await(t, "lists: 1 of 1 units")
+	d.log.await(t, "the next run of lists.yaml begins at .*\n(?s:.*)the next run of lists.yaml begins at")
+	d.signal(syscall.SIGTERM)
+	if code := d.status(); code != 0 && !strings.Contains(d.log.String(), "was stopped") {
+		t.Errorf("it ended with %d: %s", code, d.log)
 	}
 }

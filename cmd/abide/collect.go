@@ -63,7 +63,9 @@ of each target, such as its ETag, outlives a restart.`,
 }
 
 func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, written func(*output.Record) error) error {
-	j, err := openJob(cmd, job, cmd.ErrOrStderr(), true)
+	caught := catchSignals(cmd.Context())
+	defer caught.close()
+	j, err := openJob(cmd, job, caught, cmd.ErrOrStderr(), true)
 	if err != nil {
 		return err
 	}

@@ -64,8 +64,8 @@ func loadJob(path string) (*jobfile.Job, error) {
 
 // openJob opens what a job needs: its way to sites, and its output if something is to be stored. The
 // log goes to errs. The caller must close it.
-func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, stores bool) (_ *jobProcess, err error) {
-	j := &jobProcess{job: job, caught: catchSignals(cmd.Context())}
+func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writer, stores bool) (_ *jobProcess, err error) {
+	j := &jobProcess{job: job, caught: caught}
 	defer func() {
 		if err != nil {
 			j.close()
@@ -168,9 +168,8 @@ func kindOf(job *jobfile.Job) string {
 	return backfills
 }
 
-// close ends the program, closes the output, and no longer catches signals.
+// close ends the program, and closes the output.
 func (j *jobProcess) close() {
-	defer j.caught.close()
 	if j.sender != nil {
 		j.sender.Close()
 	}

@@ -9,26 +9,46 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-// eachItem yields the steps of the range or the items of a job, until yield returns false.
+// eachItem yields the items of a job, or the steps of its range, or each item with each step, until yield returns false.
 func eachItem(ctx context.Context, job *jobfile.Job, yield func(string, ...string) bool) error {
-	items := job.Items
+	items, each := job.Items, yield
+	if r := job.Range; r != nil {
+		each = func(item string, values ...string) bool {
+			for at := range starts(r) {
+				key := keyOf(r, at)
+				if items != nil {
+					key = item + stepMark + key
+				}
+				if !yield(key, values...) {
+					return false
+				}
+			}
+			return true
+		}
+	}
 	switch {
-	case job.Range != nil:
-		starts(job.Range)(func(at time.Time) bool { return yield(keyOf(job.Range, at)) })
 	case items == nil:
-		yield(single)
+		each(single)
 	case len(items.List) > 0:
-		slices.Values(items.List)(func(item string) bool { return yield(item) })
+		slices.Values(items.List)(func(item string) bool { return each(item) })
+	case items.Numbers.Step > 0:
+		n := items.Numbers
+		for first := n.From; first <= n.To; first += n.Step {
+			values := lists.Map(job.ItemValues(), func(string) string { return strconv.Itoa(min(first+n.Step-1, n.To)) }) // there is only last
+			if !each(strconv.Itoa(first), values...) {
+				break
+			}
+		}
 	case items.File == "":
-		return eachOfJob(ctx, items, job.ItemValues(), yield)
+		return eachOfJob(ctx, items, job.ItemValues(), each)
 	default:
 		f, err := os.Open(items.File)
 		if err != nil {
@@ -36,9 +56,9 @@ func eachItem(ctx context.Context, job *jobfile.Job, yield func(string, ...strin
 		}
 		defer f.Close()
 		if items.Column != "" {
-			err = column(f, append([]string{items.Column}, job.ItemValues()...), yield)
+			err = column(f, append([]string{items.Column}, job.ItemValues()...), each)
 		} else {
-			err = lines(f, yield)
+			err = lines(f, each)
 		}
 		if err != nil {
 			return fmt.Errorf("the items in %s cannot be read: %w", items.File, err)

@@ -4,7 +4,7 @@
 //		r, err := units.Fill(job, u) // the request with its placeholders replaced
 //	}
 //
-// A unit is known by its key: the start of a step of the range, or the item.
+// A unit is known by its key: the start of a step of the range, or the item, or both.
 package units
 
 import (
@@ -173,12 +173,16 @@ func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output
 			return true
 		})
 	case r != nil && r.Again.N > 0:
-		after := r.Again.Before(r.To)
+		after, last := r.Again.Before(r.To), map[string]bool{}
 		for at := range starts(r) {
-			if at.After(after) {
-				keys = append(keys, keyOf(r, at))
-			}
+			last[keyOf(r, at)] = at.After(after)
 		}
+		err = each(ctx, job, database, func(key string, _ ...string) bool {
+			if last[key[strings.LastIndex(key, stepMark)+1:]] {
+				keys = append(keys, key)
+			}
+			return true
+		})
 	}
 	return keys, err
 }
@@ -229,11 +233,39 @@ func onDay(r *jobfile.Range, y int, m time.Month, d int) time.Time {
 }
 
 // keyOf is the key of a step.
-func keyOf(r *jobfile.Range, at time.Time) string {
+func keyOf(r *jobfile.Range, at time.Time) string { return at.Format(formOf(r)) }
+
+// formOf is the form of the keys of steps.
+func formOf(r *jobfile.Range) string {
 	if r.Step.Clock() > 0 {
-		return at.Format(time.RFC3339)
+		return time.RFC3339
 	}
-	return at.Format(time.DateOnly)
+	return time.DateOnly
+}
+
+// stepOf is the start of the step with a key, and that of the next one. The range may have begun elsewhere when the unit was made.
+func stepOf(r *jobfile.Range, key string) (from, next time.Time, err error) {
+	at, err := time.ParseInLocation(formOf(r), key, r.Zone)
+	if err != nil {
+		return at, at, err
+	}
+	day, _ := time.Parse(formOf(r), key) // where clocks skip a midnight, that of the zone is of the day before
+	i := 0
+	switch y, m, d := day.Date(); r.Step.Unit {
+	case "min", "h":
+		i = int(at.Sub(r.From) / r.Step.Clock())
+	case "mo":
+		i = ((y-r.From.Year())*12 + int(m-r.From.Month())) / r.Step.N
+	default:
+		fromYear, fromMonth, fromDay := r.From.Date()
+		i = int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Sub(time.Date(fromYear, fromMonth, fromDay, 0, 0, 0, 0, time.UTC))/(24*time.Hour)) / r.Step.N
+	}
+	if from = step(r, i); keyOf(r, from) == key {
+		return from, step(r, i+1), nil
+	}
+	began := *r
+	began.From = at
+	return at, step(&began, 1), nil
 }
 
 // Request is the request of a unit.
@@ -358,44 +390,43 @@ func (r *Request) HTTP(u *url.URL, body []byte) (*http.Request, error) {
 	return sent, nil
 }
 
+// stepMark stands between an item and the step of the range in the key of a unit. No step has it.
+const stepMark = " "
+
 // values are the values of the placeholders of a unit, and the end of its step.
 func values(job *jobfile.Job, u output.Unit) (value func(name, form string) string, ends time.Time, err error) {
-	if job.Range == nil {
-		item, since := itemOf(u.Key)
-		return func(name, _ string) string {
-			_, value, other := strings.Cut(name, ".")
-			switch {
-			case other:
-				return u.Values[value]
-			case job.Since == nil:
-				return u.Key
-			case name == "since":
-				return since
-			}
-			return item
-		}, time.Time{}, nil
+	item, since, date := u.Key, "", u.Key
+	switch {
+	case job.Since != nil:
+		item, since = itemOf(u.Key)
+	case job.Range != nil && job.Items != nil:
+		i := max(strings.LastIndex(u.Key, stepMark), 0)
+		item, date = u.Key[:i], strings.TrimPrefix(u.Key[i:], stepMark)
 	}
-	form := time.DateOnly
-	if job.Range.Step.Clock() > 0 {
-		form = time.RFC3339
-	}
-	from, next := step(job.Range, int(u.Place)), step(job.Range, int(u.Place)+1)
-	if keyOf(job.Range, from) != u.Key { // the range began elsewhere when the unit was made
-		if from, err = time.ParseInLocation(form, u.Key, job.Range.Zone); err != nil {
-			return nil, time.Time{}, fmt.Errorf("the unit %s is no step of the range", u.Key)
+	of := func(name string) string {
+		if _, value, other := strings.Cut(name, "."); other {
+			return u.Values[value]
 		}
-		jobRange := *job.Range
-		jobRange.From = from
-		next = step(&jobRange, 1)
+		return map[string]string{"item": item, "since": since}[name]
+	}
+	if job.Range == nil {
+		return func(name, _ string) string { return of(name) }, time.Time{}, nil
+	}
+	from, next, err := stepOf(job.Range, date)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("the unit %s is no step of the range", u.Key)
 	}
 	return func(name, wanted string) string {
 		at := from
-		if name == "to" {
+		switch {
+		case name == "to":
 			at = next
+		case name != "from" && name != "date":
+			return of(name)
 		}
 		switch wanted {
 		case "":
-			return at.Format(form)
+			return at.Format(formOf(job.Range))
 		case "unix":
 			return strconv.FormatInt(at.Unix(), 10)
 		case "unix_ms":

@@ -69,6 +69,33 @@ func TestEachStepOfARangeIsAUnit(t *testing.T) {
 	}
 }
 
+// TestEachItemHasEachStepOfARange: the values of an item are kept, and again is of the last part of the range, for each item.
+func TestEachItemHasEachStepOfARange(t *testing.T) {
+	j := load(t, "name: a\nrequest: \"https://api.test/{item}/{item.last}?day={date:0102}&end={to:0102}\"\nitems: {from: 1, to: 5, step: 2}\nrange: {from: 2024-01-31, to: 2024-02-29, step: 1mo, again: 3d}")
+	var want []string
+	for _, item := range []string{"1/2", "3/4", "5/5"} {
+		want = append(want, "https://api.test/"+item+"?day=0131&end=0229", "https://api.test/"+item+"?day=0229&end=0331")
+	}
+	if got := urls(t, j); !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	if again, err := FetchedAgain(t.Context(), j, nil, false); err != nil || strings.Join(again, ", ") != "1 2024-02-29, 3 2024-02-29, 5 2024-02-29" {
+		t.Errorf("again are %q, %v", again, err)
+	}
+	j = load(t, "name: a\nrequest: \"https://api.test/?of={item}&at={from}\"\nitems: [all, a b]\nrange: {from: 2024-01-01, to: 2024-01-01, step: 12h}")
+	want = want[:0]
+	for _, item := range []string{"all", "a+b"} {
+		want = append(want, "https://api.test/?of="+item+"&at=2024-01-01T00%3A00%3A00Z", "https://api.test/?of="+item+"&at=2024-01-01T12%3A00%3A00Z")
+	}
+	if got := urls(t, j); !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	j = load(t, "name: a\nrequest: \"https://api.test/{item}\"\nitems: {to: 2}")
+	if got := urls(t, j); !slices.Equal(got, []string{"https://api.test/0", "https://api.test/1", "https://api.test/2"}) {
+		t.Errorf("numbers are %v", got)
+	}
+}
+
 func TestTheLastPartOfARangeIsFetchedAgainByEachRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // at 2000-01-01 00:00 UTC
 		time.Sleep(10*time.Hour + 30*time.Minute)

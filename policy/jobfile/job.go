@@ -28,7 +28,7 @@ type Job struct {
 	Name     string
 	File     string // absolute path of the job file
 	Request  Request
-	Range    *Range // one of Range and Items, or none; Since goes with Items or alone
+	Range    *Range // with Items, each item has each step; Since goes with Items or alone
 	Items    *Items
 	Since    *Since
 	Paginate Pagination // the zero value: answers have one page
@@ -110,14 +110,15 @@ func (s *Since) IsNumber() bool {
 	return err == nil
 }
 
-// Items are the items of a job. Each item is a unit. One of List, File and Job is set.
+// Items are the items of a job. Each item is a unit. One of List, Numbers, File and Job is set.
 type Items struct {
-	List   []string
-	File   string // an absolute path: a line an item, or a CSV file if Column is set
-	Job    Output // the output of another job
-	Name   string // of the other job; "": the only job in its output
-	Column string // of the CSV file or of the records of the other job, there also "id"
-	Query  string // a SELECT whose first column has the items, on the other job's output, in place of Column
+	List    []string
+	Numbers struct{ From, To, Step int } // an item is the first number of a step, {item.last} the last; Step 0: none
+	File    string                       // an absolute path: a line an item, or a CSV file if Column is set
+	Job     Output                       // the output of another job
+	Name    string                       // of the other job; "": the only job in its output
+	Column  string                       // of the CSV file or of the records of the other job, there also "id"
+	Query   string                       // a SELECT whose first column has the items, on the other job's output, in place of Column
 }
 
 // Styles of pagination.

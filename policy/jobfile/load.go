@@ -153,9 +153,6 @@ func (r *reader) choice(set *bool, words ...string) policy.Value {
 // check refuses what does not fit together.
 func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	j := r.job
-	if set["range"] != nil && set["items"] != nil {
-		r.d.Failf(set["items"], "items", "does not go with range: a job has one of both")
-	}
 	if n := set["since"]; n != nil {
 		switch {
 		case set["range"] != nil:
@@ -210,8 +207,8 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			switch {
 			case set[of] == nil:
 				r.d.Failf(n, key, "has {%s}, and the job has no %s", found[1], of)
-			case value != "" && j.Items != nil && j.Items.Column == "" && j.Items.Query == "":
-				r.d.Failf(n, key, "has {%s}, and these items have no other values: take them from a CSV file or another job", found[1])
+			case value != "" && j.Items != nil && j.Items.Column == "" && j.Items.Query == "" && (j.Items.Numbers.Step == 0 || value != "last"):
+				r.d.Failf(n, key, "has {%s}, and these items have no such value: take them from a CSV file or another job", found[1])
 			case set["batch"] != nil && name == "item" && strings.HasPrefix(key, "columns"):
 				r.d.Failf(n, key, "has {%s}, and a request of a batch has several items", found[1])
 			}

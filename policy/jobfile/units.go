@@ -166,14 +166,19 @@ func (r *reader) itemSource(n *yaml.Node, path string, to *Items) {
 	csv := ""
 	set := r.d.Mapping(n, path, r.itemFields(to, &csv)...)
 	sources := 0
-	for _, key := range []string{"file", "csv", "job"} {
+	for _, key := range []string{"file", "csv", "job", "to"} {
 		if set[key] != nil {
 			sources++
 		}
 	}
 	switch {
 	case sources != 1:
-		r.d.Failf(n, path, "needs one of file, csv and job")
+		r.d.Failf(n, path, "needs one of file, csv, job, and to: the last of numbers")
+	case set["to"] != nil:
+		if to.Numbers.Step = max(to.Numbers.Step, 1); to.Numbers.To < to.Numbers.From {
+			r.d.Failf(set["to"], path+".to", "is less than from")
+		}
+		r.only(set, path, "to", "name", "column", "query")
 	case set["csv"] != nil:
 		to.File = csv
 		if set["column"] == nil {
@@ -197,6 +202,9 @@ func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
 		policy.Optional("job", "The output of another job.", r.outputValue(&to.Job)),
 		policy.Optional("name", "The name of the other job, if its output has several.", r.d.Label(&to.Name)),
 		policy.Optional("column", "The column with the items.", r.d.Label(&to.Column)),
+		policy.Optional("from", "The first of the numbers up to to, 0 if it is left out.", r.d.Number(&to.Numbers.From, 0, 1e15)),
+		policy.Optional("to", "The last number.", r.d.Number(&to.Numbers.To, 0, 1e15)),
+		policy.Optional("step", "How many numbers a unit has, 1 if it is left out: {item} is the first, {item.last} the last.", r.d.Number(&to.Numbers.Step, 1, 1e15)),
 		policy.Optional("query", "A SELECT whose first column has the items.", r.plain(&to.Query)),
 	}
 }
