@@ -7,7 +7,6 @@ toolchain go1.26.11
 require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/elazarl/goproxy v1.9.2
-	github.com/fsnotify/fsnotify v1.10.1
 	github.com/gdamore/tcell/v2 v2.13.10
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/jackc/pgx/v5 v5.12.0

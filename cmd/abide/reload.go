@@ -15,7 +15,6 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/internal/lists"
-	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
@@ -108,35 +107,31 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 	return err
 }
 
-// follow reloads the configuration when asked to, or when the file has changed, until ctx is
+// follow reloads the configuration when asked to, or when the file or what it names has changed, until ctx is
 // done.
 func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
-	changed := signal.New()
-	if a.source.rereadable() {
-		var watching sync.WaitGroup
-		defer watching.Wait()
-		// For changes between the start and the watch.
-		if watchFile(ctx, a.source.path, a.log, changed, &watching) && a.source.changed() {
-			changed.Send()
-		}
+	var file, secrets watch
+	changed := func() bool {
+		found := a.source.rereadable() && file.changed([]string{a.source.path}) && a.source.changed()
+		return secrets.changed(secretFiles(a.policy.Load())) || found
 	}
-	secrets := &tokenWatches{ctx: ctx, log: a.log, changed: signal.New(), running: map[string]context.CancelFunc{}}
-	defer secrets.close()
+	found := changed() || a.source.changed() // since the start
+	look := time.NewTimer(lookEvery)
+	defer look.Stop()
 	for {
-		secrets.follow(a.policy.Load())
+		if found {
+			_, _ = a.reload() // the log has the error
+			found = false
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-asked:
 			_, _ = adminProcess{a}.Reload() // the log has the error
-			continue
-		case <-secrets.changed:
-		case <-changed:
-			if !a.source.changed() {
-				continue
-			}
+		case now := <-look.C:
+			found = changed()
+			look.Reset(max(lookEvery, lookShare*time.Since(now)))
 		}
-		_, _ = a.reload() // the log has the error
 	}
 }
 

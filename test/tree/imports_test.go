@@ -61,7 +61,6 @@ var inside = map[string][]string{
 var only = map[string][]string{
 	"github.com/elazarl/goproxy":                              {"proxy"},
 	"github.com/spf13/cobra":                                  {"cmd/abide"},
-	"github.com/fsnotify/fsnotify":                            {"cmd/abide"},
 	"gopkg.in/yaml.v3":                                        {"policy", "policy/jobfile", "test/tree", "test/deploy"},
 	"github.com/prometheus/client_golang/prometheus":          {"metrics"},
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
