@@ -62,7 +62,7 @@ type conn struct {
 	aborted atomic.Bool
 	one     [1]byte
 
-	// The place in its shard's list of idle connections, guarded by the shard's lock.
+	// The place in the pool's list of idle connections, guarded by its lock.
 	older, newer *conn
 	since        time.Time // when the connection became idle
 }

@@ -61,7 +61,7 @@ type http2Conn struct {
 	steps   atomic.Int32 // calls of ready
 	settled sync.Once
 
-	// The shard's lock guards the fields below.
+	// The pool's lock guards the fields below.
 	streams int  // streams in use
 	listed  bool // it is in the list of idle connections
 	dead    bool // it takes no more streams

@@ -144,10 +144,9 @@ func TestAnHTTP2ConnectionThatDiedUnusedIsNotAskedOn(t *testing.T) {
 			_, port, _ := net.SplitHostPort(strings.TrimPrefix(f.url, "https://"))
 			n, _ := net.LookupPort("tcp", port)
 			key := hostKey{name: "127.0.0.1", port: uint16(n), secure: true}
-			s := tr.pool.shard(key)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.hosts[key] == nil
+			tr.pool.mu.Lock()
+			defer tr.pool.mu.Unlock()
+			return tr.pool.hosts[key] == nil
 		})
 	}
 	if conns, asked := f.counts(); conns != 3 || asked != 3 {

@@ -91,7 +91,7 @@ func TestIdleConnectionsOfAHostAreBounded(t *testing.T) {
 	tr, d := pooled(t)
 	tr.MaxIdlePerHost = 3
 	together(t, tr, same(8)...)
-	if n, idle := d.open.Load(), tr.pool.idle.Load(); n != 3 || idle != 3 {
+	if n, idle := d.open.Load(), idleOf(tr); n != 3 || idle != 3 {
 		t.Fatalf("%d are open, %d counted as idle", n, idle)
 	}
 	together(t, tr, same(3)...)
@@ -104,7 +104,7 @@ func TestIdleConnectionsInAllAreBounded(t *testing.T) {
 	tr, d := pooled(t)
 	tr.MaxIdle = 10
 	together(t, tr, hosts(200)...)
-	if n, idle := d.open.Load(), tr.pool.idle.Load(); n != 10 || idle != 10 {
+	if n, idle := d.open.Load(), idleOf(tr); n != 10 || idle != 10 {
 		t.Fatalf("%d are open, %d counted as idle", n, idle)
 	}
 }
@@ -129,7 +129,7 @@ func TestIdleConnectionsExpire(t *testing.T) {
 	together(t, tr, hosts(30)...)
 	together(t, tr, same(5)...)
 	eventually(t, func() bool { return d.open.Load() == 0 })
-	if n := tr.pool.idle.Load(); n != 0 {
+	if n := idleOf(tr); n != 0 {
 		t.Fatalf("%d counted as idle", n)
 	}
 	if n := hostsKnown(tr); n != 0 {
@@ -138,14 +138,16 @@ func TestIdleConnectionsExpire(t *testing.T) {
 	together(t, tr, same(1)...)
 }
 
-func hostsKnown(tr *Transport) (n int) {
-	for i := range tr.pool.shards {
-		s := &tr.pool.shards[i]
-		s.mu.Lock()
-		n += len(s.hosts)
-		s.mu.Unlock()
-	}
-	return n
+func hostsKnown(tr *Transport) int {
+	tr.pool.mu.Lock()
+	defer tr.pool.mu.Unlock()
+	return len(tr.pool.hosts)
+}
+
+func idleOf(tr *Transport) int {
+	tr.pool.mu.Lock()
+	defer tr.pool.mu.Unlock()
+	return tr.pool.idle
 }
 
 func TestTheConnectionUsedLastIsUsedNext(t *testing.T) {
@@ -299,7 +301,7 @@ func TestIdleHTTP2ConnectionsAreBoundedAndExpire(t *testing.T) {
 		wantAnswer(t, tr, newRequest(t, "GET", fmt.Sprintf("https://host-%d.test/", i), nil), "hello")
 	}
 	eventually(t, func() bool { return d.open.Load() <= 3 })
-	eventually(t, func() bool { return d.open.Load() == 0 && tr.pool.idle.Load() == 0 && hostsKnown(tr) == 0 })
+	eventually(t, func() bool { return d.open.Load() == 0 && idleOf(tr) == 0 && hostsKnown(tr) == 0 })
 }
 
 func TestAnHTTP2ConnectionThatItsOriginEndsIsForgotten(t *testing.T) {
@@ -308,7 +310,7 @@ func TestAnHTTP2ConnectionThatItsOriginEndsIsForgotten(t *testing.T) {
 	})
 	for range 3 {
 		wantAnswer(t, tr, newRequest(t, "GET", f.url, nil), "hello")
-		eventually(t, func() bool { return hostsKnown(tr) == 0 && tr.pool.idle.Load() == 0 })
+		eventually(t, func() bool { return hostsKnown(tr) == 0 && idleOf(tr) == 0 })
 	}
 }
 
@@ -447,7 +449,7 @@ func TestThousandsOfRequestsAtOnceKeepTheirBooks(t *testing.T) {
 		t.Fatal(unwrapped(*err))
 	}
 	tr.Close()
-	if d.open.Load() != 0 || tr.pool.idle.Load() != 0 || hostsKnown(tr) != 0 {
-		t.Fatalf("%d open, %d idle, %d hosts", d.open.Load(), tr.pool.idle.Load(), hostsKnown(tr))
+	if d.open.Load() != 0 || idleOf(tr) != 0 || hostsKnown(tr) != 0 {
+		t.Fatalf("%d open, %d idle, %d hosts", d.open.Load(), idleOf(tr), hostsKnown(tr))
 	}
 }

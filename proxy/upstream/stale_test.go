@@ -122,12 +122,12 @@ func TestOneStaleConnectionIsEnoughToMeet(t *testing.T) {
 	for range 3 {
 		<-s.ended
 	}
-	if n := tr.pool.idle.Load(); n != 3 {
+	if n := idleOf(tr); n != 3 {
 		t.Fatalf("%d connections idle", n)
 	}
 	_, _, err := ask(t, tr, newRequest(t, "GET", url, nil))
 	wantLost(t, err, true)
-	if n := tr.pool.idle.Load(); n != 0 {
+	if n := idleOf(tr); n != 0 {
 		t.Fatalf("%d connections still idle", n)
 	}
 	wantAnswer(t, tr, newRequest(t, "GET", url, nil), "hello")
