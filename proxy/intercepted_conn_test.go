@@ -146,7 +146,7 @@ func TestWriteDeadlineStays(t *testing.T) {
 // TestStripHopFewAndMany checks that the same fields are removed from short and long
 // headers.
 func TestStripHopFewAndMany(t *testing.T) {
-	for _, more := range []int{0, 1, fewFields, 3 * fewFields} {
+	for _, more := range []int{0, 1, 8, 24} {
 		for _, name := range hopByHop {
 			h := http.Header{name: {"x"}, "X-Stays": {"y"}}
 			for i := range more {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -81,10 +80,6 @@ var hopByHop = [...]string{
 	"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Authentication-Info",
 }
 
-// fewFields is the number of fields up to which a search through the header is faster than a
-// look-up of each hop-by-hop field.
-const fewFields = 8
-
 // stripHop removes the hop-by-hop headers in place: the fixed set, and those that
 // Connection names. Content-Length and Host stay even when Connection names them, or a
 // client could hide where its own request ends.
@@ -99,13 +94,9 @@ func stripHop(h http.Header) {
 			}
 		}
 	}
-	if len(h) > fewFields {
-		for _, name := range hopByHop {
-			delete(h, name)
-		}
-		return
+	for _, name := range hopByHop {
+		delete(h, name)
 	}
-	maps.DeleteFunc(h, func(name string, _ []string) bool { return slices.Contains(hopByHop[:], name) })
 }
 
 // responseWriter writes the response of a request. It has no ReadFrom, so that a head and a
