@@ -36,7 +36,7 @@ type JobRun struct {
 	Pages    int64 `json:"pages"`
 	Records  int64 `json:"records"` // without those that were rejected
 	Rejects  int64 `json:"rejects"`
-	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit of the run
+	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit
 }
 
 // JobUnits counts the units of a job.

@@ -178,7 +178,7 @@ func lostText(run *status.JobRun, job string) string {
 		parts = append(parts, fmt.Sprintf("%s rejected: %s_rejects says why", status.Number(int(run.Rejects), "record was", "records were"), job))
 	}
 	if run.Replaced > 0 {
-		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others of this run with the same id, of the same page or of another unit: where these are different records, id needs more fields")
+		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others with the same id, of the same page or of another unit: where these are different records, id needs more, such as \"{date}\" or \"{item}\"; where records move between units, write moves: on")
 	}
 	return strings.Join(parts, "; ")
 }

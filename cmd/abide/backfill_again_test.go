@@ -12,7 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/output/pgtest"
+	"github.com/abide-proxy/abide/jobs/units"
 )
 
 // A unit that is fetched again is asked for by the ETag or the time that its only page had. 304 keeps its records, counts
@@ -137,5 +139,75 @@ func TestABackfillRunsAgainByItself(t *testing.T) {
 	d.signal(syscall.SIGTERM)
 	if code := d.status(); code != 0 && !strings.Contains(d.log.String(), "was stopped") {
 		t.Errorf("it ended with %d: %s", code, d.log)
+	}
+}
+
+// Each night has one day more. Without id, records that are alike on two days are both there. An id that is not unique loses
+// records of earlier nights, which is told, unless records move between units; one with the unit loses none.
+func TestEachNightKeepsTheRecordsOfEarlierOnes(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `[{"country": "DE", "clicks": 1}, {"country": "US", "clicks": 2}]`)
+	}))
+	defer server.Close()
+	for _, c := range []struct {
+		keys string
+		rows int
+		told bool
+	}{
+		{"range: {from: 2025-01-01, to: 2025-01-0N}", 6, false},
+		{"range: {from: 2025-01-01, to: 2025-01-0N}\nid: country", 2, true},
+		{"range: {from: 2025-01-01, to: 2025-01-0N}\nid: country\nmoves: on", 2, false},
+		{"range: {from: 2025-01-01, to: 2025-01-0N}\nid: ['{date}', country]", 6, false},
+		{"range: {from: 2025-01-01, to: 2025-01-0N, again: 2d}", 6, false},
+	} {
+		dir, log := t.TempDir(), ""
+		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+		for night := 1; night <= 3; night++ {
+			write(t, filepath.Join(dir, "report.yaml"), "name: report\nrequest: http://api.test/{date}\n"+strings.ReplaceAll(c.keys, "N", fmt.Sprint(night))+"\n")
+			d := launch(t, dir, nil, "backfill", "--quiet", "report.yaml")
+			if code := d.status(); code != 0 {
+				t.Errorf("%s ended with %d: %s", c.keys, code, d.log)
+			}
+			log += d.log.String()
+		}
+		if told := strings.Contains(log, "2 records took the place of others"); told != c.told {
+			t.Errorf("%s: it says\n%s", c.keys, log)
+		}
+		if d := launch(t, dir, nil, "export", "report.yaml"); d.status() != 0 || strings.Count(d.out.String(), "\n") != c.rows {
+			t.Errorf("%s: %d rows are wanted:\n%s", c.keys, c.rows, d.out)
+		}
+	}
+}
+
+// A table that an older release has made goes on with the IDs that it has, the hashes of records alone.
+func TestATableOfAnOlderReleaseKeepsItsIDs(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[{"clicks": 1}]`) }))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	file := filepath.Join(dir, "report.yaml")
+	write(t, file, "name: report\nrequest: http://api.test/{item}\nitems: [a, b]\n")
+	job, err := loadJob(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Alone = true
+	o, err := output.Open(t.Context(), job.Output, output.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Job(t.Context(), output.Description{Name: job.Name, Kind: backfills, Fingerprint: units.Fingerprint(job), Request: units.Described(job)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d := launch(t, dir, nil, "backfill", "--quiet", "report.yaml"); d.status() != 0 {
+		t.Errorf("it says %s", d.log)
+	}
+	if d := launch(t, dir, nil, "export", "report.yaml"); d.status() != 0 || strings.Count(d.out.String(), "\n") != 1 {
+		t.Errorf("one row is wanted:\n%s", d.out)
 	}
 }

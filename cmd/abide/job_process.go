@@ -101,9 +101,14 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 		if err != nil {
 			return nil, err
 		}
+		if kept, err := j.output.Kept(cmd.Context(), job.Name); err == nil {
+			old := *job
+			old.Alone = true
+			job.Alone = kept.Description().Fingerprint == units.Fingerprint(&old)
+		}
 		kind := kindOf(job)
 		j.records, err = j.output.Job(cmd.Context(), output.Description{
-			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: units.Described(job), History: kind == collects,
+			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: units.Described(job), History: kind == collects, Moves: job.Moves,
 			Columns: columnsOf(job), About: units.About(job),
 			Of: func(body []byte) []any {
 				columns, _ := extractor.Columns(body, nil) // what has another type stays empty

@@ -73,7 +73,7 @@ func TestAJobTellsHowItHasEnded(t *testing.T) {
 	status.Store(200)
 	write(t, filepath.Join(dir, "numbers.yaml"), "name: numbers\nrequest: http://api.test/{item}\nitems: [a, b, c]\nid: id\nnotify: {url: '"+server.URL+"/lost'}\n")
 	lost := launch(t, dir, nil, "backfill", "--quiet", "numbers.yaml")
-	const want = "2 records took the place of others of this run with the same id, of the same page or of another unit"
+	const want = "2 records took the place of others with the same id, of the same page or of another unit"
 	if got := lost.status(); got != 0 || !strings.Contains(lost.log.String(), want) {
 		t.Errorf("status %d: %s", got, lost.log)
 	} else if text := <-told; !strings.HasPrefix(text, `/lost {"job":"numbers","failed":false,"text":"numbers is done, and `+want) {

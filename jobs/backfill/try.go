@@ -184,7 +184,7 @@ func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) 
 	}
 	if slices.ContainsFunc(job.ID, func(path string) bool {
 		_, has := records.Elements(list[0], path)
-		return !has && !jobfile.OfParent(path)
+		return !has && !jobfile.OfParent(path) && !jobfile.HasPlaceholder(path)
 	}) || len(job.ID) == 0 {
 		keys.ID = records.ProposeID(list)
 	}

@@ -402,7 +402,7 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 	if err != nil {
 		return step{}, &send.Failure{Text: fmt.Sprintf("page %d: %v", w.pages.Pages()+1, err), Wrong: true}
 	}
-	list, err := w.extractor.Records(body, w.pages.Pages()+1)
+	list, err := w.extractor.Records(body, w.pages.Pages()+1, w.first.Parts)
 	if body.Null() && w.pages.Pages() > 0 {
 		err = records.ErrNoList
 	}

@@ -117,7 +117,7 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	if err != nil {
 		return known, nil, a, err
 	}
-	list, err := c.extractor.Records(body, 1)
+	list, err := c.extractor.Records(body, 1, filled.Parts)
 	if err != nil {
 		return known, nil, a, err
 	}

@@ -63,6 +63,7 @@ type Options struct {
 type Description struct {
 	Name        string
 	Kind        string   // "backfill" or "collect"
+	Moves       bool     // records may move between units
 	Fingerprint string   // of what must not change while records are kept
 	Request     string   // what Fingerprint is about, a line each, for messages
 	Columns     []Column // that are taken out of records
@@ -122,7 +123,7 @@ type Claim struct {
 	Records    int64  // of these pages
 	Tries      int    // how often the unit was put back since its last page
 	Rejected   int64  // records that this claim has rejected
-	Replaced   int64  // records of this claim that took the place of others with the same ID, of the page or of another unit of this run
+	Replaced   int64  // records of this claim that took the place of others with the same ID, of the page or of another unit
 }
 
 // Record is a record of a page.

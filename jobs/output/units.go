@@ -179,8 +179,8 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	return nil
 }
 
-// replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it, since
-// the job was opened: those of an earlier run may have moved to this unit.
+// replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it. Where
+// records move between units, those of earlier runs do not count.
 func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err error) {
 	if j.is.History || len(records) == 0 {
 		return 0, nil
@@ -188,6 +188,10 @@ func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err
 	about := func(key string) string { return key }
 	if j.is.About != nil {
 		about = j.is.About
+	}
+	var since time.Time
+	if j.is.Moves {
+		since = j.opened
 	}
 	ids, err := json.Marshal(lists.Map(records, func(r Record) [1]string { return [1]string{encode(r.ID)} }))
 	if err != nil {
@@ -200,7 +204,7 @@ func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err
 			n += count
 		}
 		return err
-	}, j.text("SELECT unit, count(*) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) AND fetched_at >= $2 GROUP BY unit"), string(ids), j.engine.dialect.at(j.opened))
+	}, j.text("SELECT unit, count(*) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) AND fetched_at >= $2 GROUP BY unit"), string(ids), j.engine.dialect.at(since))
 	return n, err
 }
 

@@ -46,7 +46,7 @@ func read(t interface{ Fatal(...any) }, o *jobstest.Origin, p jobfile.Pagination
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := x.Records(body, w.Pages()+1)
+		list, err := x.Records(body, w.Pages()+1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

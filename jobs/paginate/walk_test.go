@@ -64,7 +64,7 @@ func pageOf(t *testing.T, u *url.URL, a asked) Page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := x.Records(body, 1)
+	list, err := x.Records(body, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@
 // The ID of a record is the text or number that one path leads to. Several paths give a JSON
 // array of texts, such as ["2025-01-01","7"]. Without a path it is the SHA-256 hash of the
 // record with its members in the order of their names, in hexadecimal digits, so that equal
-// records are one record.
+// records of a unit are one record.
 //
 // # Columns
 //
@@ -87,7 +87,12 @@ func New(job *jobfile.Job) (*Extractor, error) {
 		return p
 	}
 	x := &Extractor{records: parse("records", job.Records)}
-	x.id = lists.Map(job.ID, func(text string) Path { return parse("id", text) })
+	x.id = lists.Map(job.ID, func(text string) Path {
+		if jobfile.HasPlaceholder(text) {
+			return Path{}
+		}
+		return parse("id", text)
+	})
 	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path {
 		if c.OfUnit() {
 			return Path{}
@@ -120,8 +125,8 @@ func (x *Extractor) Columns(v, parent Value) (list []any, err error) {
 var ErrNoList = errors.New("no")
 
 // Records returns the records of an answer, without Unit and Fetched. The page is the number
-// of the answer in its unit, from 1: errors name it.
-func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
+// of the answer in its unit, from 1: errors name it. parts are those of IDs that are about the unit: see units.Request.
+func (x *Extractor) Records(answer Value, page int, parts []any) ([]output.Record, error) {
 	v, ok := answer.At(x.records)
 	if !ok && !answer.Null() {
 		return nil, fmt.Errorf("page %d has %w %q%s: write the path of the records as \"records\"", page, ErrNoList, x.records, thereIs(answer))
@@ -138,7 +143,7 @@ func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 	list := make([]output.Record, 0, v.length())
 	rejected := 0
 	x.each(answer, v, func(part, parent Value) {
-		list = append(list, x.record(part, parent, len(list)+1, page))
+		list = append(list, x.record(part, parent, parts, len(list)+1, page))
 		if list[len(list)-1].Rejected != "" {
 			rejected++
 		}
@@ -156,8 +161,8 @@ func (x *Extractor) Whole(answer Value) bool {
 	return len(x.records.steps) == 0 && answer.kind() == '{'
 }
 
-func (x *Extractor) record(v, parent Value, n, page int) output.Record {
-	id, err := x.idOf(v, parent)
+func (x *Extractor) record(v, parent Value, unit []any, n, page int) output.Record {
+	id, err := x.idOf(v, parent, unit)
 	columns, unfit := x.Columns(v, parent)
 	r := output.Record{ID: id, Body: v, Columns: columns}
 	switch {
@@ -176,12 +181,16 @@ func (x *Extractor) record(v, parent Value, n, page int) output.Record {
 }
 
 // idOf is the ID of a record. The error follows "record 1".
-func (x *Extractor) idOf(v, parent Value) (string, error) {
+func (x *Extractor) idOf(v, parent Value, unit []any) (string, error) {
 	if len(x.id) == 0 {
-		return hash(v)
+		return hash(v, unit)
 	}
 	parts := make([]string, len(x.id))
 	for i, path := range x.id {
+		if i < len(unit) && unit[i] != nil {
+			parts[i] = unit[i].(string)
+			continue
+		}
 		part, ok := path.of(v, parent)
 		if !ok {
 			return "", fmt.Errorf("has no %q%s", path, thereIs(v))
@@ -202,8 +211,8 @@ func (x *Extractor) idOf(v, parent Value) (string, error) {
 	return strings.TrimSuffix(joined.String(), "\n"), err
 }
 
-// hash is the SHA-256 hash of a record whose members are in the order of their names.
-func hash(v Value) (string, error) {
+// hash is the SHA-256 hash of a record whose members are in the order of their names, and of its unit, if there is one.
+func hash(v Value, unit []any) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(v))
 	d.UseNumber()
 	var decoded any
@@ -213,6 +222,9 @@ func hash(v Value) (string, error) {
 	canonical, err := json.Marshal(decoded)
 	if err != nil {
 		return "", fmt.Errorf("is no JSON (%w)", err)
+	}
+	for _, text := range unit {
+		canonical = fmt.Appendf(canonical, "\n%s", text)
 	}
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:]), nil

@@ -21,7 +21,7 @@ func recordsOf(t *testing.T, job jobfile.Job, kind, body string) ([]output.Recor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x.Records(v, 7)
+	return x.Records(v, 7, nil)
 }
 
 func TestRecordsAreKeptAsTheyCame(t *testing.T) {
@@ -210,7 +210,7 @@ func FuzzRecords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		list, err := x.Records(v, 1)
+		list, err := x.Records(v, 1, nil)
 		if err != nil {
 			return
 		}

@@ -276,6 +276,7 @@ type Request struct {
 	Body   []byte
 	Ends   time.Time // of the step of a range; zero: it is none
 
+	Parts   []any // of the ID of a record: texts about the unit; nil: of the record itself. Without paths, the unit
 	columns []any // of the records: texts about the unit; nil: of the record itself
 
 	key string // of idempotency, of the unit; "": none, or the job's own
@@ -340,12 +341,16 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "abide")
 	}
-	r.columns = lists.Map(job.Columns, func(c jobfile.Column) any {
-		if !c.OfUnit() {
+	ofUnit := func(text string) any {
+		if !jobfile.HasPlaceholder(text) {
 			return nil
 		}
-		return jobfile.ReplacePlaceholders(c.Path, value)
-	})
+		return jobfile.ReplacePlaceholders(text, value)
+	}
+	r.columns = lists.Map(job.Columns, func(c jobfile.Column) any { return ofUnit(c.Path) })
+	if r.Parts = lists.Map(job.ID, ofUnit); job.HashesUnit() {
+		r.Parts = []any{About(job)(u.Key)}
+	}
 	return r, nil
 }
 
@@ -453,6 +458,9 @@ func Described(job *jobfile.Job) string {
 // row.
 func Fingerprint(job *jobfile.Job) string {
 	parts := []any{job.Request.Method, job.Request.URL, job.Request.Body, job.Records, job.ID, job.Collect.Every > 0}
+	if job.HashesUnit() {
+		parts = append(parts, "unit")
+	}
 	if r := job.Range; r != nil {
 		parts = append(parts, r.Step.String(), r.Zone.String())
 		if r.Step.Clock() == 0 { // the key of a day or a month does not have the time of day

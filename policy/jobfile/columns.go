@@ -22,7 +22,7 @@ type Column struct {
 var ColumnTypes = []string{"text", "integer", "number", "boolean", "time", "json"}
 
 // OfUnit tells whether the column is a text about the unit of a record.
-func (c Column) OfUnit() bool { return placeholder.MatchString(c.Path) }
+func (c Column) OfUnit() bool { return HasPlaceholder(c.Path) }
 
 // OfParent tells whether a path leads from what the list of a record stands in, as ^.id does.
 func OfParent(path string) bool { return strings.HasPrefix(path, "^") }

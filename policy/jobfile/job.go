@@ -33,7 +33,9 @@ type Job struct {
 	Since    *Since
 	Paginate Pagination // the zero value: answers have one page
 	Records  string     // path of the records in a body, such as data.items; "": the body itself
-	ID       []string   // paths in a record that identify it; empty: the hash of the record
+	ID       []string   // paths in a record that identify it, or texts with placeholders; empty: the hash of the record and of its unit
+	Alone    bool       // that hash is of the record alone, as in a table of an older release
+	Moves    bool       // records may move between units
 	Columns  []Column
 	Workers  int
 	Tries    int         // how often a page is asked for before its unit fails
@@ -317,7 +319,20 @@ func (j *Job) texts() map[string]string {
 			all["columns."+c.Name] = c.Path
 		}
 	}
+	for _, text := range j.ID {
+		if HasPlaceholder(text) {
+			all["id "+text] = text
+		}
+	}
 	return all
+}
+
+// HasPlaceholder tells whether a text has a placeholder, and so is about a unit.
+func HasPlaceholder(text string) bool { return placeholder.MatchString(text) }
+
+// HashesUnit tells whether a record is known by its hash and its unit: the same may be in several units.
+func (j *Job) HashesUnit() bool {
+	return len(j.ID) == 0 && !j.Alone && j.Collect.Every == 0 && (j.Range != nil || j.Items != nil)
 }
 
 // checkPlaceholders refuses words in braces that are no placeholders.

@@ -101,7 +101,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 			return policy.EitherNode(policy.WordNode(pageStyles...), policy.ObjectNode(r.pageFields()))
 		})),
 		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
-		policy.Optional("id", "What identifies a record: a path, several paths, or hash.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
+		policy.Optional("id", "What identifies a record: a path, a text with placeholders, several of them, or hash.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
 		policy.Optional("columns", "Parts of a record with a column of their own.", policy.NewValue(r.columns, func() policy.Node {
 			column := policy.EitherNode(policy.FilledNode(), policy.ObjectNode(r.columnFields(&Column{})))
 			return policy.EitherNode(policy.MapNode(columnName.String(), column), policy.ListNode(policy.FilledNode()))
@@ -124,6 +124,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		})),
 		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
 		policy.Optional("batch", "Several items in one request.", r.batch()),
+		policy.Optional("moves", "Whether records move between units by themselves, so that nothing is told of one that takes the place of another of an earlier run.", r.choice(&j.Moves, "off", "on")),
 		policy.Optional("store", "Whether a collection stores what has changed, or all.", r.choice(&j.Collect.All, "changes", "all")),
 		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
 		policy.Optional("memory", "How much is in memory of answers that are not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Memory, policy.ParseSize, policy.SizeNode)),
@@ -209,7 +210,7 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 				r.d.Failf(n, key, "has {%s}, and the job has no %s", found[1], of)
 			case value != "" && j.Items != nil && j.Items.Column == "" && j.Items.Query == "" && (j.Items.Numbers.Step == 0 || value != "last"):
 				r.d.Failf(n, key, "has {%s}, and these items have no such value: take them from a CSV file or another job", found[1])
-			case set["batch"] != nil && name == "item" && strings.HasPrefix(key, "columns"):
+			case set["batch"] != nil && name == "item" && !strings.HasPrefix(key, "request"):
 				r.d.Failf(n, key, "has {%s}, and a request of a batch has several items", found[1])
 			}
 		}
