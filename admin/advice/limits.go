@@ -3,6 +3,7 @@ package advice
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -142,11 +143,15 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 	}
 	_, of, _ := strings.Cut(limits[0].Title, status.HiddenTitle) // its routes
 	rule := fmt.Sprintf("such as limits: [{concurrency: %d}]", limits[0].Limit)
-	if limits[0].Window > 0 {
-		rule = fmt.Sprintf("such as limits: [{requests: %d, per: %s}]", limits[0].Limit, status.Span(status.DurationOf(limits[0].Window)))
+	if limits[0].Window > 0 { // one by one, as it was found: how much may come at once was not
+		gap := time.Duration(math.Ceil(1e3*limits[0].Window/float64(max(limits[0].Limit, 1)))) * time.Millisecond
+		rule = fmt.Sprintf("such as limits: [{requests: 1, per: %s}]", gap)
 	}
-	if limits[0].SoFar { // the limit may be another
+	switch soFar := limits[0].SoFar; { // the limit may be another
+	case soFar && limits[0].Window > 0:
 		rule = "as limits: [{requests: N, per: T}]"
+	case soFar:
+		rule = "as limits: [{concurrency: N}]"
 	}
 	write := ""
 	if of == "" && !f.written(site) { // the limit of a route would hold the whole site

@@ -141,7 +141,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 		return l.Remaining != 0 || l.Reset.Sub(s.ended) < shortHold || !slices.ContainsFunc(s.failures.Codes[l.Site], func(c status.CodeCount) bool { return c.Reason == status.ByAbide+"wait" })
 	})
 	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool {
-		return h.Longest < shortHold && h.Total < max(took/2, time.Duration(h.Requests)*time.Second/20) || ofBrowser(h.Site)
+		return h.Longest < shortHold && h.Total < max(took/10, time.Duration(h.Requests)*time.Second/20) || ofBrowser(h.Site)
 	})
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
