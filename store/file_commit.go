@@ -322,7 +322,7 @@ func (f *File) openReadOnly(ctx context.Context, why error) error {
 
 // retryOpen tries to open the file for writing, once a second, without waiting for a write.
 func (f *File) retryOpen(ctx context.Context) {
-	_ = f.write(ctx, func(d *database, _ time.Time) error { return f.writeHolder(context.Background(), d) }) // Health has the result
+	_ = f.write(ctx, func(*database, time.Time) error { return nil }) // Health has the result
 }
 
 // setRowsAside is setRowAside for rows found by a reader. With Strict the first row is an

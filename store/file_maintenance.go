@@ -47,7 +47,6 @@ func (c *maintenance) step(d *database, now time.Time, background func(func())) 
 	for _, over := range []string{
 		"DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE until BETWEEN 1 AND ? LIMIT ?)",
 		"DELETE FROM notes WHERE (site, key) IN (SELECT site, key FROM notes WHERE until <= ? LIMIT ?)",
-		"DELETE FROM budgets WHERE (site, name) IN (SELECT site, name FROM budgets WHERE until <= ? LIMIT ?)",
 	} {
 		n, err := d.change(over, now.UnixMicro(), maxRowsPerStep)
 		if err != nil {

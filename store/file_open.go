@@ -147,7 +147,7 @@ func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 	if unfinished {
 		_ = os.Remove(f.path + makingSuffix)
 	}
-	return d, f.writeHolder(ctx, d)
+	return d, nil
 }
 
 // createIfMissing creates the file if it does not exist, and checks whether it can be a
@@ -269,18 +269,6 @@ func (f *File) fail(step string) error {
 		return nil
 	}
 	return f.o.fault(step)
-}
-
-// writeHolder records in the file which process has opened it last.
-func (f *File) writeHolder(ctx context.Context, d *database) error {
-	if f.lock == nil {
-		return nil
-	}
-	_, err := d.conn.ExecContext(ctx, "INSERT OR REPLACE INTO meta VALUES ('holder', ?)", string(f.lock.self.encode()))
-	if err != nil && (isDamage(err) || isUncertain(err)) {
-		return err
-	}
-	return nil // fails on a full disk; not important
 }
 
 // openForReading opens the file read-only.

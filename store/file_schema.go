@@ -40,7 +40,7 @@ const maxRowsPerStep = 1000
 //     that wrote it, "" if several processes use the budget. seq orders the writes of an
 //     instance, at is the time of the write, and ahead has the units that may have been
 //     taken after the state.
-//   - budgets: never written by this release; rows are removed after until.
+//   - budgets: no release has written to it.
 //   - notes: what instances tell each other of a site (type Note). at is the time of the
 //     write; n and text are the fields N and Text.
 //   - documents: the values that Put saves. at is the time of the write.
@@ -346,7 +346,6 @@ func (d *database) close() error {
 func (d *database) checkTables(ctx context.Context) error {
 	queries := []string{
 		"SELECT site, key, instance, seq, ahead, at, state, sum FROM counts",
-		"SELECT site, name, until, record, sum FROM budgets",
 		"SELECT site, key, at, until, n, text, sum FROM notes",
 		"SELECT id, kind, key, at, until, value, sum FROM documents",
 		"SELECT id, at, origin, value FROM aside",

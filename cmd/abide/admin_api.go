@@ -79,26 +79,19 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 	return p, unread, trustAdmin(p)
 }
 
-// get sends a GET for a path of the API to the abide whose admin listener is at address.
-// does describes the endpoint in errors: "tells its status".
-func (a adminAPI) get(ctx context.Context, address, path, does string) ([]byte, error) {
-	body, err := callAPI(ctx, http.MethodGet, address, a.token, path, nil, does)
+// call is callAPI with the token. Its errors say what a user can do.
+func (a adminAPI) call(ctx context.Context, method, address, path string, send any, does string) ([]byte, error) {
+	body, err := callAPI(ctx, method, address, a.token, path, send, does)
 	return body, a.hint(err)
 }
 
 // answerOf reads the answer of the abide at address for a path of the API. known tells whether an answer is that of an abide.
 func answerOf[T any](ctx context.Context, a adminAPI, address, path, does string, known func(T) bool) (answer T, body []byte, err error) {
-	body, err = a.get(ctx, address, path, does)
+	body, err = a.call(ctx, http.MethodGet, address, path, nil, does)
 	if err == nil && (json.Unmarshal(body, &answer) != nil || !known(answer)) {
 		err = notAbide(address, does)
 	}
 	return answer, body, err
-}
-
-// post sends a POST for a path of the API. send is its body in JSON; nil: it has none.
-func (a adminAPI) post(ctx context.Context, address, path string, send any, does string) ([]byte, error) {
-	body, err := callAPI(ctx, http.MethodPost, address, a.token, path, send, does)
-	return body, a.hint(err)
 }
 
 // hint adds to an error what a user can do about it.

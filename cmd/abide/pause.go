@@ -126,7 +126,7 @@ func changePause(cmd *cobra.Command, site, what string, ask any) error {
 func changeSite(cmd *cobra.Command, site, what, does string, ask any, say func(w io.Writer, body []byte, of registration) bool) error {
 	var failed error // without those that have nothing to change
 	answered, withAbsent := askRunning(cmd, nil, true, func(ctx context.Context, at registration, api adminAPI) error {
-		body, err := api.post(ctx, at.Admin, sitePath(site, what), ask, does)
+		body, err := api.call(ctx, http.MethodPost, at.Admin, sitePath(site, what), ask, does)
 		if err == nil && !say(cmd.OutOrStdout(), body, at) {
 			err = notAbide(at.Admin, does)
 		}

@@ -61,9 +61,9 @@ type program struct {
 	job       atomic.Pointer[steeredJob] // nil: this process runs no job
 	drains    atomic.Pointer[time.Time]  // until when it drains; nil: it serves
 	reloading sync.Mutex
-	refused   refusedReload
-	settled   counts // by site: requests that clients gave up longer than endingTime ago
-	ofBrowser counts // by reason: answers of abide itself, and cut answers, to requests of browsers themselves
+	refused   atomic.Pointer[refusedReload] // nil: the last reload succeeded, or there was none
+	settled   counts                        // by site: requests that clients gave up longer than endingTime ago
+	ofBrowser counts                        // by reason: answers of abide itself, and cut answers, to requests of browsers themselves
 	ended     [len(endings)]atomic.Int64
 }
 
@@ -313,7 +313,7 @@ func (a adminProcess) Ready() []status.Check {
 		return []status.Check{{Name: status.Draining, Detail: drainText(*until)}}
 	}
 	checks := []status.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}
-	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.checks())
+	return slices.Concat(checks, a.proxy.NextHop(), a.storeChecks(), a.refused.Load().checks())
 }
 
 // openCA opens the certificate authority in the data directory. It makes one in memory when

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +77,7 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
 	defer cancel()
 	const does = "reloads its configuration"
-	body, err := api.post(ctx, address, "reload", nil, does)
+	body, err := api.call(ctx, http.MethodPost, address, "reload", nil, does)
 	if refused, ok := errors.AsType[*problem](err); ok && refused.status == http.StatusUnprocessableEntity {
 		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", address)
 		if len(refused.faults) == 0 {
@@ -164,7 +163,7 @@ func (a *program) reload() (changes []string, err error) {
 		return nil, errStopping
 	}
 	a.metrics.Reloaded(err == nil)
-	a.refused.note(time.Now(), err)
+	a.noteReload(time.Now(), err)
 	if err != nil {
 		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
@@ -228,33 +227,28 @@ func (a *program) apply(next *policy.Policy) error {
 	return nil
 }
 
-// refusedReload is the reload that was refused last, until a reload succeeds. The zero value
-// is none. It is safe for concurrent use.
+// refusedReload is the reload that was refused last.
 type refusedReload struct {
-	mu    sync.Mutex
-	since time.Time // the first refusal; zero: the last reload succeeded, or there was none
+	since time.Time // the first refusal since a reload has succeeded
 	err   error     // of the last refusal
 }
 
-// note notes the result of a reload; a nil error is a success.
-func (r *refusedReload) note(now time.Time, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.err = err
-	switch {
-	case err == nil:
-		r.since = time.Time{}
-	case r.since.IsZero():
-		r.since = now
+// noteReload notes the result of a reload; a nil error is a success.
+func (a *program) noteReload(now time.Time, err error) {
+	if err == nil {
+		a.refused.Store(nil)
+		return
 	}
+	if old := a.refused.Load(); old != nil {
+		now = old.since
+	}
+	a.refused.Store(&refusedReload{now, err})
 }
 
 // Refused is the reload that was refused last, nil after a reload that succeeded.
 func (a adminProcess) Refused() *status.RefusedReload {
-	r := &a.refused
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
+	r := a.refused.Load()
+	if r == nil {
 		return nil
 	}
 	return &status.RefusedReload{Since: r.since.UTC(), Error: status.ErrorLine(r.err), Faults: admin.FaultsOf(r.err)}
@@ -263,9 +257,7 @@ func (a adminProcess) Refused() *status.RefusedReload {
 // checks are the checks for /readyz, the status and the page. abide serves with the
 // configuration before, so the check is degraded and not failed.
 func (r *refusedReload) checks() []status.Check {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
+	if r == nil {
 		return nil
 	}
 	text := r.err.Error()

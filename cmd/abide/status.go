@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,7 +105,7 @@ func askStatus(ctx context.Context, address string, api adminAPI) (said statusAn
 		{"jobs", &unshown, &said.jobs},
 		{"advice", &unshown, &said.advice},
 	} {
-		*one.came, err = api.get(ctx, address, one.path, does)
+		*one.came, err = api.call(ctx, http.MethodGet, address, one.path, nil, does)
 		if isAbsent(err) && one.path != "status" {
 			*one.came, err = []byte("null"), nil // an older abide, or one without pools
 		}

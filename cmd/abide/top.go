@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -94,7 +95,7 @@ type topSource struct {
 // leaves to as it is.
 func (s topSource) Get(ctx context.Context, path string, to any) error {
 	const does = "tells its status"
-	body, err := s.api.get(ctx, s.address, path, does)
+	body, err := s.api.call(ctx, http.MethodGet, s.address, path, nil, does)
 	if isAbsent(err) {
 		body, err = []byte("null"), nil
 	}
@@ -109,6 +110,6 @@ func (s topSource) Get(ctx context.Context, path string, to any) error {
 }
 
 func (s topSource) Change(ctx context.Context, site, what string, ask any) error {
-	_, err := s.api.post(ctx, s.address, sitePath(site, what), ask, "pauses sites")
+	_, err := s.api.call(ctx, http.MethodPost, s.address, sitePath(site, what), ask, "pauses sites")
 	return err
 }
