@@ -53,80 +53,41 @@ type head struct {
 }
 
 // readHead reads the head of an answer or, if first is false, the trailers of a chunked
-// body, which end alike. text is valid until the next read from br.
-//
-// Most heads fit the buffer and are returned from there without a copy.
-func readHead(br *bufio.Reader, limit int, first bool) (text []byte, lines int, err error) {
-	scanned, line := 0, 0 // end of the complete lines; start of the last line
-	for {
-		data, _ := br.Peek(br.Buffered())
-		if first && !startsLikeHTTP(data) {
-			return nil, 0, errNotHTTP
+// body, which end alike.
+func readHead(br *bufio.Reader, limit int, first bool) (text string, lines int, err error) {
+	if first {
+		if _, err := br.Peek(1); err != nil {
+			return "", 0, err
 		}
-		for {
-			i := bytes.IndexByte(data[scanned:], '\n')
-			if i < 0 {
-				break
-			}
-			scanned += i + 1
-			if end := scanned - 2; end < line || data[end] != '\r' {
-				return nil, 0, errLineEnd
-			} else if end == line {
-				if scanned > limit {
-					return nil, 0, errTooLong
-				}
-				br.Discard(scanned)
-				return data[:scanned], lines, nil
-			}
-			line = scanned
-			if lines++; lines > maxHeaderLines {
-				return nil, 0, errTooManyLines
-			}
-		}
-		if len(data) > limit {
-			return nil, 0, errTooLong
-		}
-		if len(data) == br.Size() {
-			return readLongHead(br, limit)
-		}
-		if _, err := br.Peek(len(data) + 1); err != nil {
-			if err == io.EOF && (len(data) > 0 || !first) {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, 0, err
+		if data, _ := br.Peek(br.Buffered()); !startsLikeHTTP(data) {
+			return "", 0, errNotHTTP
 		}
 	}
-}
-
-// readLongHead is readHead for a head that is longer than the buffer.
-func readLongHead(br *bufio.Reader, limit int) (text []byte, lines int, err error) {
-	text = make([]byte, 0, 4*br.Size())
-	start := 0
-	for {
+	var b strings.Builder
+	data, _ := br.Peek(br.Buffered())
+	b.Grow(bytes.Index(data, []byte("\r\n\r\n")) + len("\r\n\r\n"))
+	for start := 0; ; {
 		piece, err := br.ReadSlice('\n')
-		text = append(text, piece...)
-		if len(text) > limit {
-			return nil, 0, errTooLong
-		}
-		if err == bufio.ErrBufferFull {
+		b.Write(piece)
+		switch {
+		case b.Len() > limit:
+			return "", 0, errTooLong
+		case err == bufio.ErrBufferFull:
 			continue
+		case err == io.EOF:
+			return "", 0, io.ErrUnexpectedEOF
+		case err != nil:
+			return "", 0, err
 		}
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
+		switch line := b.String()[start:]; {
+		case !strings.HasSuffix(line, "\r\n"):
+			return "", 0, errLineEnd
+		case len(line) == 2:
+			return b.String(), lines, nil
 		}
-		if err != nil {
-			return nil, 0, err
-		}
-		line := text[start:]
-		if len(line) < 2 || line[len(line)-2] != '\r' {
-			return nil, 0, errLineEnd
-		}
-		if len(line) == 2 {
-			return text, lines, nil
-		}
-		start = len(text)
+		start = b.Len()
 		if lines++; lines > maxHeaderLines {
-			return nil, 0, errTooManyLines
+			return "", 0, errTooManyLines
 		}
 	}
 }
@@ -137,10 +98,9 @@ func startsLikeHTTP(data []byte) bool {
 	return string(data[:n]) == want[:n]
 }
 
-// parseHead parses the bytes of readHead. Names and values are slices of one string.
-func parseHead(text []byte, lines int) (h head, err error) {
-	all := string(text)
-	statusLine, rest := cutLine(all)
+// parseHead parses the text of readHead. Names and values are slices of it.
+func parseHead(text string, lines int) (h head, err error) {
+	statusLine, rest := cutLine(text)
 	if h.minor, h.code, h.status, err = parseStatus(statusLine); err != nil {
 		return h, err
 	}

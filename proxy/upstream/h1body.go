@@ -216,7 +216,7 @@ func (b *body) readTrailers() error {
 	if err != nil || lines == 0 {
 		return err
 	}
-	trailer, err := parseFields(string(text), lines, nil)
+	trailer, err := parseFields(text, lines, nil)
 	if err != nil {
 		return err
 	}
