@@ -47,8 +47,7 @@ const (
 
 var _ limit.Meter = (*HiddenRate)(nil)
 
-// NewHiddenRate returns a meter without a limit. h counts the requests before the refusal that
-// follows.
+// NewHiddenRate returns a meter without a limit. h counts the requests before the refusal that follows.
 func NewHiddenRate(h History) *HiddenRate {
 	p := &HiddenRate{stop: stop{pause: firstPause}}
 	p.noise.all.accepted = float64(amount(h.Accepted))
@@ -168,6 +167,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 	named := !r.Block && until-v >= shortestNamed
 	again := p.stop.active
+	p.sharing.crossed = p.sharing.crossed || len(p.sharing.others) > 0
 	p.stop.single = !again
 	if w := &p.window; p.windowed && named && !again && !r.Pooled && w.limit > 0 && w.accepted > 0 {
 		p.noise.counted(w.accepted, w.limit)
@@ -278,6 +278,7 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 		idle := idleTime(max(p.nextAt, p.lastUsed), v)
 		p.search.idle, p.search.rested = p.search.idle+idle, p.search.rested || idle > 0
 	}
+	p.leftAlone(v)
 	p.atOnce.take(v, v < p.lastSent+p.search.gap(1)-p.search.late())
 	p.lastUsed, p.lastSent = v, v
 	switch {
@@ -291,8 +292,7 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	}
 }
 
-// takeInWindow counts a request in its window. The first after a window that was used up
-// goes alone.
+// takeInWindow counts a request in its window. The first after a window that was used up goes alone.
 func (p *HiddenRate) takeInWindow(v int64) {
 	w := &p.window
 	if !p.stop.active && w.over(v) {

@@ -53,6 +53,7 @@ type rateSharing struct {
 	told        int64   // when the use was told last
 	rested      int64   // the last request that did not wait
 	even        int64   // the rate has changed lately, so until then not all instances keep to it
+	crossed     bool    // requests of several instances were refused, which may have come closer to each other than at the rate
 }
 
 // other is the use of the limit by another instance.
@@ -92,7 +93,7 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 		f.Limit < 0 || f.Limit > maxAmount || f.Length < 0 || !(f.Full >= 0 && f.Full <= maxRate) || f.Cycle < 0 || int64(f.Cycle) > maxAhead || int64(f.Length) > 2*maxAhead || (f.Limit == 0) != (f.Length == 0) {
 		return
 	}
-	p.sharing.known, p.sharing.even = f, v+second+p.search.gap(1)
+	p.sharing.known, p.sharing.even, p.sharing.crossed = f, v+second+p.search.gap(1), true
 	if f.Length > 0 {
 		if p.windowed = true; p.window.length != int64(f.Length) {
 			p.window.length = int64(f.Length)
@@ -184,6 +185,14 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 		p.stop.until = min(p.stop.until, v)
 		turn, _ := slices.BinarySearch(slices.Sorted(maps.Keys(s.others)), s.self) // one instance after the other
 		p.nextAt = max(p.nextAt, v+p.search.gap(int64(turn)+2))
+	}
+}
+
+// leftAlone searches for a higher rate again where what was refused may have been due to others, of which none is heard any more.
+func (p *HiddenRate) leftAlone(v int64) {
+	if p.sharing.crossed && len(p.sharing.others) == 0 {
+		p.search.reopen(v)
+		p.sharing.crossed = false
 	}
 }
 

@@ -278,6 +278,13 @@ func (s *rateSearch) innocent(v int64) {
 	s.refused = s.floor / settled
 }
 
+// reopen searches for a higher rate again, as requests of others may have been the cause of refusals. What a block has shown stays.
+func (s *rateSearch) reopen(v int64) {
+	if s.fails < mostFails {
+		s.refused, s.fails, s.trying, s.served, s.since = 0, 0, false, 0, v
+	}
+}
+
 // unmeasured forgets the floor: refusals have shown a limit.
 func (s *rateSearch) unmeasured() { s.floor, s.cameBack, s.seconds, s.intervals = 0, 0, 0, 0 }
 

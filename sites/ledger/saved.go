@@ -167,6 +167,7 @@ type storedRate struct {
 	AtOnce int64   `json:"at_once,omitempty"`
 	Random float64 `json:"random,omitempty"` // noise.share
 	Full   float64 `json:"full,omitempty"`
+	Cross  bool    `json:"crossed,omitempty"` // rateSharing.crossed
 }
 
 var errRate = errors.New("the state of a hidden rate is damaged")
@@ -175,6 +176,7 @@ func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
 		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Random: p.noise.share, Full: p.search.full,
+		Cross: p.sharing.crossed,
 	}
 	if w := &p.window; p.windowed && w.limit > 0 {
 		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
@@ -201,6 +203,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 		since: v, step: firstStep, full: s.Full, rested: true,
 	}
 	p.search.restart(v)
+	p.sharing.crossed = s.Cross
 	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
 	if p.windowed {
 		p.window = hiddenWindow{limit: s.Limit, length: s.Length, start: max(s.Start+by, 0), taken: s.Taken}

@@ -223,3 +223,39 @@ func TestInstancesGoByTurns(t *testing.T) {
 		latest = now
 	}
 }
+
+// TestALaterCrawlTriesMoreThanTwoHaveFound: two processes that crawl at once may be refused at a rate that one alone may use.
+func TestALaterCrawlTriesMoreThanTwoHaveFound(t *testing.T) {
+	t.Parallel()
+	const pairs = 20
+	for _, c := range []struct {
+		name       string
+		make       func() origin
+		mean, most float64 // seconds that 160 requests take
+		refused    int
+	}{
+		{"a gap of 0.25 s", func() origin { return &gapOrigin{gap: .25, last: -1} }, 50, 60, 6}, // 59 and 120 s where what two had found stayed
+		{"20 in 10 s", func() origin { return &fixedOrigin{limit: 20, window: 10, aligned: true} }, 90, 110, 6},
+		{"50 in 15 s from the first", func() origin { return &fixedOrigin{limit: 50, window: 15} }, 65, 75, 6},
+		{"a bucket of 20, 5 a second", func() origin { return &drip{limit: 20, rate: 5} }, 35, 45, 6},
+	} {
+		mean, most, refusals := 0.0, 0.0, 0
+		for seed := range uint64(pairs) {
+			o, begin := c.make(), 3+float64(seed)*.77
+			two := []*crawler{{name: "a", begin: begin, clients: 8, left: 80}, {name: "b", begin: begin + .3, clients: 8, left: 80}}
+			took, _ := together(o, .02, seed, two...)
+			begin += took + 30
+			alone := &crawler{name: "c", begin: begin, clients: 8, left: 160, hidden: NewHiddenRate(History{})}
+			if err := alone.hidden.Restore(seconds(begin), two[0].hidden.State()); err != nil {
+				t.Fatal(err)
+			}
+			alone.hidden.Share("c", true, 1)
+			took, refused := together(o, .02, seed, alone)
+			mean, most, refusals = mean+took/pairs, max(most, took), refusals+refused
+		}
+		t.Logf("%s: %.0f s, at most %.0f, %d refused of each", c.name, mean, most, refusals/pairs)
+		if mean > c.mean || most > c.most || refusals > c.refused*pairs {
+			t.Errorf("%s: %.0f s, at most %.0f, %d refused of each", c.name, mean, most, refusals/pairs)
+		}
+	}
+}
