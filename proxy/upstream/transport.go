@@ -221,28 +221,22 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 
 // dial opens a connection for an offer that has neither a connection nor a pending dial.
 func (t *Transport) dial(ctx context.Context, o *outgoing, to offer) (*conn, *Error) {
-	opened := false
+	var c *conn
+	e := &Error{Kind: Unknown} // after a panic too, requests that wait for this dial must be released
 	defer func() {
-		if opened {
-			return
+		if c == nil {
+			if to.first {
+				t.pool.dialEnded(to.home, nil, e)
+			}
+			t.pool.connectionGone(to.home)
 		}
-		// After a panic too, requests that wait for this dial must be released.
-		if to.first {
-			t.pool.dialEnded(to.home, nil, &Error{Kind: Unknown})
-		}
-		t.pool.connectionGone(to.home)
 	}()
-	c, err := t.open(ctx, o, to)
-	opened = true
+	opened, err := t.open(ctx, o, to)
 	if err != nil {
-		e := dialError(ctx, err)
-		if to.first {
-			t.pool.dialEnded(to.home, nil, e)
-		}
-		t.pool.connectionGone(to.home)
+		e = dialError(ctx, err)
 		return nil, e
 	}
-	switch {
+	switch c = opened; {
 	case c.multiplexed != nil:
 		c.multiplexed.ready()
 	case to.first:
