@@ -18,7 +18,7 @@ const retention = 25 * time.Hour
 
 // reloadChange is the result of a reload, by label.
 type reloadChange struct {
-	Added, Kept, Removed []string
+	Added, Removed []string
 }
 
 // Reload replaces the pool's tokens and their placement. A token whose secret stays keeps
@@ -43,9 +43,7 @@ func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (reloadChang
 	for _, e := range l.Entries {
 		t := &Token{id: hashOf(e.Secret), secret: e.Secret, labelIsNumber: e.Label == ""}
 		before := old[t.id]
-		if names.label(t, e, before); before != nil {
-			c.Kept = append(c.Kept, t.shown)
-		} else {
+		if names.label(t, e, before); before == nil {
 			c.Added = append(c.Added, t.shown)
 		}
 		t.state = p.stateOf(now, t, names)

@@ -258,7 +258,6 @@ type Answer struct {
 	Status   int
 	Header   http.Header
 	Body     []byte
-	URL      *url.URL       // after redirects
 	Attempts int            // how often the request was sent
 	Token    *redact.Finder // of the credential that abide has sent; nil: none, or another abide has
 
@@ -328,7 +327,7 @@ func (m *Memory) Read(resp *http.Response, err error, now time.Time) (*Answer, e
 	if f := failureOf(resp, now); f != nil {
 		return nil, f
 	}
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Attempts: attempts(resp), Token: tokenOf(resp), memory: m}
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Attempts: attempts(resp), Token: tokenOf(resp), memory: m}
 	err = a.read(resp)
 	if err != nil {
 		a.Release()

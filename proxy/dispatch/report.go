@@ -16,7 +16,6 @@ import (
 type Report struct {
 	Site     string
 	Client   string         // name or address of the client
-	Address  string         // of the client; "": it is abide itself
 	Priority int            // 0 (first) to 7
 	Meter    *metrics.Site  // nil before the site is known
 	First    time.Time      // when it was first sent; zero: never
@@ -42,7 +41,7 @@ type Report struct {
 func (x *Request) Report() Report {
 	t := &x.progress
 	return Report{
-		Site: x.site, Client: x.ClientName(), Address: x.Address, Priority: x.priority(),
+		Site: x.site, Client: x.ClientName(), Priority: x.priority(),
 		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
 		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
 		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,

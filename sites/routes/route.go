@@ -99,8 +99,8 @@ func (r *route) latest(base nameKey) *group {
 	return best.group
 }
 
-func (r *route) classOf(limits []Limit, unknown bool, version uint64) *Class {
-	return &Class{Route: r.name, Template: r.template(), Unknown: unknown, Limits: limits, Version: version, entity: r.place.entity}
+func (r *route) classOf(limits []Limit, unknown bool) *Class {
+	return &Class{Route: r.name, Template: r.template(), Unknown: unknown, Limits: limits, entity: r.place.entity}
 }
 
 // template returns the name of a route with a star for the entity. What holds for one
@@ -160,7 +160,6 @@ type Class struct {
 	Template string // the route with a * for its entity
 	Unknown  bool   // no response yet: one request goes alone (ledger.NewUnknownRoute)
 	Limits   []Limit
-	Version  uint64 // of the table when the class was made
 
 	entity entity
 }

@@ -127,7 +127,7 @@ func (m *Table) add(method, host, path string, of entity) *route {
 	r := &route{number: m.tree.count, method: strings.Clone(method), guessing: true}
 	m.tree.put(r, p)
 	m.guess(r)
-	r.class = r.classOf(m.limits(r), !m.Silent(), m.version)
+	r.class = r.classOf(m.limits(r), !m.Silent())
 	r.at = m.version
 	return r
 }
@@ -373,7 +373,7 @@ func (m *Table) rebuild(r *route) {
 	}
 	m.changed()
 	r.at = m.version
-	r.class = r.classOf(limits, unknown, m.version)
+	r.class = r.classOf(limits, unknown)
 }
 
 func (m *Table) rebuildAll() {
