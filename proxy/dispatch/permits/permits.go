@@ -40,17 +40,10 @@ var (
 	errAsk = errors.New("the URL has to begin with http:// or https:// and name a host, and the method be one that abide sends")
 )
 
-// admitter lets requests go that others send: a *dispatch.Dispatcher.
-type admitter interface {
-	NewRequest(r *http.Request) (*dispatch.Request, error)
-	Admit(ctx context.Context, x *dispatch.Request, bytes int64) *problem.Problem
-	Complete(x *dispatch.Request, e status.PermitEnd)
-}
-
 // Permits has the permits that are not settled.
 type Permits struct {
-	admitter admitter
-	metrics  *metrics.Metrics
+	dispatcher *dispatch.Dispatcher
+	metrics    *metrics.Metrics
 
 	mu      sync.Mutex
 	out     map[string]*permit // :: ID →
@@ -65,8 +58,8 @@ type permit struct {
 }
 
 // New returns Permits of which none is out.
-func New(a admitter, m *metrics.Metrics) *Permits {
-	return &Permits{admitter: a, metrics: m, out: map[string]*permit{}}
+func New(d *dispatch.Dispatcher, m *metrics.Metrics) *Permits {
+	return &Permits{dispatcher: d, metrics: m, out: map[string]*permit{}}
 }
 
 // Permit waits until a request may be sent. The permit must be settled; a permit that
@@ -81,7 +74,7 @@ func (p *Permits) Permit(ctx context.Context, a status.PermitAsk) (status.Grant,
 		return status.Grant{}, err
 	}
 	began := time.Now()
-	if problem := p.admitter.Admit(ctx, x, a.Bytes); problem != nil {
+	if problem := p.dispatcher.Admit(ctx, x, a.Bytes); problem != nil {
 		if ctx.Err() != nil {
 			return status.Grant{}, ctx.Err()
 		}
@@ -93,7 +86,7 @@ func (p *Permits) Permit(ctx context.Context, a status.PermitAsk) (status.Grant,
 	of := x.Report()
 	grant := status.Grant{ID: hex.EncodeToString(id), Site: of.Site, Token: of.Token, Waited: time.Since(began), Expires: time.Now().Add(life)}
 	if problem := p.add(grant.ID, x); problem != nil {
-		p.admitter.Complete(x, status.PermitEnd{Unsent: true})
+		p.dispatcher.Complete(x, status.PermitEnd{Unsent: true})
 		return status.Grant{}, denied(problem, time.Now())
 	}
 	return grant, nil
@@ -126,7 +119,7 @@ func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 	}
 	dispatch.Absolute(u, target)
 	dispatch.KeepPath(u)
-	x, err := p.admitter.NewRequest(&http.Request{Method: a.Method, URL: u, Host: u.Host, Header: http.Header{}, Body: http.NoBody})
+	x, err := p.dispatcher.NewRequest(&http.Request{Method: a.Method, URL: u, Host: u.Host, Header: http.Header{}, Body: http.NoBody})
 	if err != nil {
 		return nil, errAsk
 	}
@@ -151,7 +144,7 @@ func (p *Permits) SettlePermit(id string, e status.PermitEnd) error {
 	}
 	defer p.settled.Done()
 	permit.expiry.Stop()
-	p.admitter.Complete(permit.request, e)
+	p.dispatcher.Complete(permit.request, e)
 	return nil
 }
 
