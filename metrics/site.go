@@ -17,17 +17,18 @@ import (
 // Site has the counters of one site. It counts bytes for package upstream. It is safe for
 // concurrent use, also after the site was replaced: then it counts as "other".
 type Site struct {
-	name     string
-	of       *sites
-	counts   tally[series]
-	denials  tally[denial]
-	times    atomic.Pointer[times]
-	idle     idleState
-	replaced atomic.Bool
-	labelled atomic.Bool       // it has series of its own
-	folded   map[series]uint64 // what it had counted when it got its label; sites.mu guards it
-	used     atomic.Uint64     // sites.age at the last use
-	again    atomic.Int64      // Unix second of the last use but the first; 0: there was one
+	name      string
+	of        *sites
+	counts    tally[series]
+	denials   tally[denial]
+	times     atomic.Pointer[times]
+	idleSum   atomic.Uint64 // sum of all counters when a scrape found the last change
+	idleSince atomic.Int64  // time of that scrape in nanoseconds since 1970; 0: no scrape yet
+	replaced  atomic.Bool
+	labelled  atomic.Bool       // it has series of its own
+	folded    map[series]uint64 // what it had counted when it got its label; sites.mu guards it
+	used      atomic.Uint64     // sites.age at the last use
+	again     atomic.Int64      // Unix second of the last use but the first; 0: there was one
 }
 
 // series names a counter of a site.

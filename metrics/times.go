@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,23 +62,17 @@ func (s *sites) endTimes(site *Site) {
 	}
 }
 
-// idleState tells how long a site has been idle, as seen by scrapes.
-type idleState struct {
-	sum   atomic.Uint64 // sum of all counters at the last change
-	since atomic.Int64  // time of that change in nanoseconds since 1970; 0: no scrape yet
-}
-
-// idleFor returns the time since the site became idle.
+// idleFor returns the time since the site became idle, as seen by scrapes.
 func (s *Site) idleFor(now time.Time) time.Duration {
 	sum := uint64(0)
 	for _, n := range s.counts.all() {
 		sum += n.Load()
 	}
-	if since := s.idle.since.Load(); since != 0 && s.idle.sum.Load() == sum {
+	if since := s.idleSince.Load(); since != 0 && s.idleSum.Load() == sum {
 		return now.Sub(time.Unix(0, since))
 	}
-	s.idle.sum.Store(sum)
-	s.idle.since.Store(now.UnixNano())
+	s.idleSum.Store(sum)
+	s.idleSince.Store(now.UnixNano())
 	return 0
 }
 

@@ -73,21 +73,18 @@ type byteMeter interface {
 	Wrote(n int) // n bytes were sent to the site
 }
 
-// sendObserver is called when a request that had to wait for a new connection is about to
-// be written.
-type sendObserver interface{ Sending() }
-
-// patient says how long the answer's body of a request may be silent, 0 for any time.
-type patient interface {
-	Stall(usual time.Duration) time.Duration
+// sender sends a request.
+type sender interface {
+	Sending()                                // a request that had to wait for a new connection is about to be written
+	Stall(usual time.Duration) time.Duration // how long the answer's body may be silent, 0 for any time
 }
 
-// SenderKey is the context key of what may be a sendObserver and a patient.
+// SenderKey is the context key of a sender.
 type SenderKey struct{}
 
 // stallTimeout returns the longest silence of the body of an answer, 0 for any.
 func (t *Transport) stallTimeout(ctx context.Context) time.Duration {
-	if p, ok := ctx.Value(SenderKey{}).(patient); ok {
+	if p, ok := ctx.Value(SenderKey{}).(sender); ok {
 		return p.Stall(t.StallTimeout)
 	}
 	return t.StallTimeout

@@ -386,10 +386,12 @@ type tallied struct{ in, out int }
 func (m *tallied) Read(n int)  { m.in += n }
 func (m *tallied) Wrote(n int) { m.out += n }
 
-// sendings counts how often requests are told that they are sent after a wait for a connection.
+// sendings is a sender that counts how often requests are told that they are sent after a wait for a connection.
 type sendings struct{ n int }
 
 func (s *sendings) Sending() { s.n++ }
+
+func (s *sendings) Stall(usual time.Duration) time.Duration { return usual }
 
 func TestARequestIsToldWhenItsNewConnectionIsThere(t *testing.T) {
 	tr, d := pooled(t)

@@ -16,6 +16,8 @@ import (
 // silence is the longest silence that a request allows.
 type silence time.Duration
 
+func (s silence) Sending() {}
+
 func (s silence) Stall(time.Duration) time.Duration { return time.Duration(s) }
 
 func TestARequestSaysHowLongItsAnswerMayBeSilent(t *testing.T) {

@@ -146,7 +146,7 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 		}
 		if o.waitedForConn {
 			o.waitedForConn = false
-			if s, ok := ctx.Value(SenderKey{}).(sendObserver); ok {
+			if s, ok := ctx.Value(SenderKey{}).(sender); ok {
 				s.Sending()
 			}
 		}
