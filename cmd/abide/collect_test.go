@@ -221,8 +221,10 @@ func TestACollectionThatHasFetchedNothingMayChangeItsRequest(t *testing.T) {
 				t.Errorf("%s: %q %v", file, text, err)
 			}
 		}
-		if d := launch(t, dir, nil, "export", "job.yaml", "--to", "c.zip"); d.status() == 0 || !strings.Contains(d.log.String(), "end the name with .gz or .zst") {
-			t.Errorf("%s", d.log)
+		for file, want := range map[string]string{"c.zip": "end the name with .gz or .zst", "c.parqet": ".parqet is no format; end the name with"} {
+			if d := launch(t, dir, nil, "export", "job.yaml", "--to", file); d.status() == 0 || !strings.Contains(d.log.String(), want) {
+				t.Errorf("%s: %s", file, d.log)
+			}
 		}
 	}
 }

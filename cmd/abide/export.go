@@ -111,8 +111,11 @@ func exportFormat(named, file string) (export.Format, error) {
 		return "", usage(fmt.Errorf("--to: abide does not compress to %s; end the name with .gz or .zst", end))
 	}
 	if named == "" {
-		if named = strings.TrimPrefix(filepath.Ext(file), "."); !slices.Contains(export.Formats, export.Format(named)) {
+		switch named = strings.TrimPrefix(filepath.Ext(file), "."); {
+		case slices.Contains([]string{"", "json", "ndjson"}, named):
 			return export.JSONLines, nil
+		case !slices.Contains(export.Formats, export.Format(named)):
+			return "", usage(fmt.Errorf("--to: .%s is no format; end the name with .jsonl, .csv or .parquet, or write --format", named))
 		}
 	}
 	if f := export.Format(named); slices.Contains(export.Formats, f) {
