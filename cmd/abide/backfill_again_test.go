@@ -146,7 +146,11 @@ func TestABackfillRunsAgainByItself(t *testing.T) {
 // records of earlier nights, which is told, unless records move between units; one with the unit loses none.
 func TestEachNightKeepsTheRecordsOfEarlierOnes(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/lines/") {
+			fmt.Fprint(w, `[{"lines": [{"sku": 1}, {"sku": 1}]}, {"lines": [{"sku": 1}, {"sku": 2}]}]`)
+			return
+		}
 		fmt.Fprint(w, `[{"country": "DE", "clicks": 1}, {"country": "US", "clicks": 2}]`)
 	}))
 	defer server.Close()
@@ -160,11 +164,12 @@ func TestEachNightKeepsTheRecordsOfEarlierOnes(t *testing.T) {
 		{"range: {from: 2025-01-01, to: 2025-01-0N}\nid: country\nmoves: on", 2, false},
 		{"range: {from: 2025-01-01, to: 2025-01-0N}\nid: ['{date}', country]", 6, false},
 		{"range: {from: 2025-01-01, to: 2025-01-0N, again: 2d}", 6, false},
+		{"range: {from: 2025-01-01, to: 2025-01-0N, again: 2d}\nrecords: \"[].lines\"", 12, false},
 	} {
 		dir, log := t.TempDir(), ""
 		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
 		for night := 1; night <= 3; night++ {
-			write(t, filepath.Join(dir, "report.yaml"), "name: report\nrequest: http://api.test/{date}\n"+strings.ReplaceAll(c.keys, "N", fmt.Sprint(night))+"\n")
+			write(t, filepath.Join(dir, "report.yaml"), "name: report\nrequest: http://api.test/"+map[bool]string{true: "lines/"}[strings.Contains(c.keys, "lines")]+"{date}\n"+strings.ReplaceAll(c.keys, "N", fmt.Sprint(night))+"\n")
 			d := launch(t, dir, nil, "backfill", "--quiet", "report.yaml")
 			if code := d.status(); code != 0 {
 				t.Errorf("%s ended with %d: %s", c.keys, code, d.log)

@@ -30,7 +30,7 @@
 // The ID of a record is the text or number that one path leads to. Several paths give a JSON
 // array of texts, such as ["2025-01-01","7"]. Without a path it is the SHA-256 hash of the
 // record with its members in the order of their names, in hexadecimal digits, so that equal
-// records of a unit are one record.
+// records of a unit are one record; those of one page are told apart by a number.
 //
 // # Columns
 //
@@ -141,12 +141,18 @@ func (x *Extractor) Records(answer Value, page int, parts []any) ([]output.Recor
 		return nil, fmt.Errorf("page %d has no array or object of records at %q, but %s: write the path of the records as \"records\"", page, x.records, shorten.To(mostInError, string(v)))
 	}
 	list := make([]output.Record, 0, v.length())
-	rejected := 0
+	rejected, equal := 0, map[string]int{}
 	x.each(answer, v, func(part, parent Value) {
-		list = append(list, x.record(part, parent, parts, len(list)+1, page))
-		if list[len(list)-1].Rejected != "" {
+		r := x.record(part, parent, parts, len(list)+1, page)
+		switch {
+		case r.Rejected != "":
 			rejected++
+		case len(x.id) == 0: // lines of several orders, or of a report, may be equal
+			if equal[r.ID]++; equal[r.ID] > 1 {
+				r.ID += "-" + strconv.Itoa(equal[r.ID])
+			}
 		}
+		list = append(list, r)
 	})
 	if rejected < len(list) {
 		x.accepted.Store(true)
