@@ -37,6 +37,8 @@ type JobRun struct {
 	Records  int64 `json:"records"` // without those that were rejected
 	Rejects  int64 `json:"rejects"`
 	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit
+
+	Empty string `json:"empty,omitempty"` // the columns that no record of the first page has, "" for none
 }
 
 // JobUnits counts the units of a job.

@@ -171,7 +171,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	return lost, nil
 }
 
-// lostText says which records of a run are not in the table of a job, "" if all are.
+// lostText says which records of a run are not in the table of a job, and which columns stayed empty; "" for none.
 func lostText(run *status.JobRun, job string) string {
 	var parts []string
 	if run.Rejects > 0 {
@@ -179,6 +179,9 @@ func lostText(run *status.JobRun, job string) string {
 	}
 	if run.Replaced > 0 {
 		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others with the same id, of the same page or of another unit: where these are different records, id needs more, such as \"{date}\" or \"{item}\"; where records move between units, write moves: on")
+	}
+	if run.Empty != "" {
+		parts = append(parts, run.Empty)
 	}
 	return strings.Join(parts, "; ")
 }

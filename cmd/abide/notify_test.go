@@ -79,6 +79,12 @@ func TestAJobTellsHowItHasEnded(t *testing.T) {
 	} else if text := <-told; !strings.HasPrefix(text, `/lost {"job":"numbers","failed":false,"text":"numbers is done, and `+want) {
 		t.Error(text)
 	}
+	write(t, filepath.Join(dir, "renamed.yaml"), "name: renamed\nrequest: http://api.test/{item}\nitems: [a]\nid: id\ncolumns: {state: status}\nnotify: {url: '"+server.URL+"/lost'}\n")
+	if d := launch(t, dir, nil, "backfill", "--quiet", "renamed.yaml"); d.status() != 0 {
+		t.Errorf("it says %s", d.log)
+	} else if text := <-told; !strings.Contains(text, `renamed is done, and no record has \"status\", the path of the column state"`) {
+		t.Error(text)
+	}
 	for _, notify := range []string{"{command: none, when: always}", "{url: 'http://127.0.0.1:1/secret', when: always}"} {
 		if d := run(200, notify); !strings.Contains(d.log.String(), "notify failed: ") {
 			t.Errorf("%s: %s", notify, d.log)

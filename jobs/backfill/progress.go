@@ -60,6 +60,12 @@ func (p *progress) page(records int, rejected, replaced int64) {
 	p.run.Rejects, p.run.Replaced = p.run.Rejects+rejected, p.run.Replaced+replaced
 }
 
+func (p *progress) lacks(columns string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.run.Empty = columns
+}
+
 func (p *progress) holdBack(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -94,6 +94,9 @@ type try struct {
 // mostLeaves bounds the paths of a record that are shown.
 const mostLeaves = 30
 
+// firstHas stands before what the first record has in place of columns.
+const firstHas = "; the first has "
+
 // emptyColumns is an error if none of some records has what a column of a job is taken from. It names each.
 func emptyColumns(job *jobfile.Job, list []output.Record) error {
 	var empty []string
@@ -109,7 +112,7 @@ func emptyColumns(job *jobfile.Job, list []output.Record) error {
 	if len(empty) == 0 {
 		return nil
 	}
-	return fmt.Errorf("no record has %s; the first has %s", strings.Join(empty, ", nor "), strings.Join(records.Value(list[0].Body).Leaves(mostLeaves), ", "))
+	return fmt.Errorf("no record has %s"+firstHas+"%s", strings.Join(empty, ", nor "), strings.Join(records.Value(list[0].Body).Leaves(mostLeaves), ", "))
 }
 
 // mostShown bounds the begin of an answer in which credentials are looked for, and a credential.

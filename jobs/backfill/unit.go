@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -118,6 +119,8 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 		b.looked.Do(func() {
 			if err := emptyColumns(b.options.Job, next.page.Records); err != nil {
 				b.options.Warn("unit %s: %v", c.Key, err)
+				columns, _, _ := strings.Cut(err.Error(), firstHas)
+				b.progress.lacks(columns)
 			}
 		})
 	}
