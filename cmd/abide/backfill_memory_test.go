@@ -78,7 +78,7 @@ func TestMemoryDoesNotGrowWithTheRecordsOfAJob(t *testing.T) {
 	}
 }
 
-// Eight pages of 50 MB come at once. What is in memory of them is bounded by "memory" and one page,
+// Eight pages of 50 MB come at once, once the site has answered. What is in memory of them is bounded by "memory" and one page,
 // however many workers there are.
 func TestMemoryDoesNotGrowWithThePagesThatComeAtOnce(t *testing.T) {
 	t.Parallel()
@@ -91,6 +91,10 @@ func TestMemoryDoesNotGrowWithThePagesThatComeAtOnce(t *testing.T) {
 	var began atomic.Int64
 	all := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/first" { // until it is answered, one worker works
+			_, _ = io.WriteString(w, `{"data": []}`)
+			return
+		}
 		if began.Add(1) == pages {
 			close(all)
 		}
@@ -104,7 +108,7 @@ func TestMemoryDoesNotGrowWithThePagesThatComeAtOnce(t *testing.T) {
 	defer server.Close()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
-	write(t, filepath.Join(dir, "job.yaml"), "name: all\nrequest: http://api.test/{item}\nitems: [a, b, c, d, e, f, g, h]\nrecords: data\nid: id\nworkers: 8\noutput: all.db\n")
+	write(t, filepath.Join(dir, "job.yaml"), "name: all\nrequest: http://api.test/{item}\nitems: [first, a, b, c, d, e, f, g, h]\nrecords: data\nid: id\nworkers: 8\noutput: all.db\n")
 	d := launch(t, dir, nil, "backfill", "--quiet", "job.yaml")
 	if code := d.status(); code != 0 {
 		t.Fatalf("it ended with %d", code)
