@@ -84,8 +84,7 @@ func initJobCommand(force *bool) *cobra.Command {
 		Long: `Init job asks for a URL once, and writes the file of a job for it: where the
 records are, what identifies one, how pages follow, and columns. The job and the
 file have the name of the end of the path of the URL, or of FILE if it is given.
-It does not overwrite a file unless --force is given. With - it prints the job
-instead.
+It overwrites a file only with --force. With - it prints the job instead.
 
 Limits and tokens are those of the configuration. A header with a credential is
 written with the name of a variable, in single quotes for the shell.`,
