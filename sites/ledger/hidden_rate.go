@@ -167,7 +167,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 	named := !r.Block && until-v >= shortestNamed
 	again := p.stop.active
-	p.sharing.crossed = p.sharing.crossed || len(p.sharing.others) > 0
+	p.sharing.refusedAt(v)
 	p.stop.single = !again
 	if w := &p.window; p.windowed && named && !again && !r.Pooled && w.limit > 0 && w.accepted > 0 {
 		p.noise.counted(w.accepted, w.limit)

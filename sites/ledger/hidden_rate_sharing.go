@@ -53,7 +53,7 @@ type rateSharing struct {
 	told        int64   // when the use was told last
 	rested      int64   // the last request that did not wait
 	even        int64   // the rate has changed lately, so until then not all instances keep to it
-	crossed     bool    // requests of several instances were refused, which may have come closer to each other than at the rate
+	crossed     int64   // when others were heard last, after requests of several were refused, which may have come too close to each other; 0: none were
 }
 
 // other is the use of the limit by another instance.
@@ -93,7 +93,7 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 		f.Limit < 0 || f.Limit > maxAmount || f.Length < 0 || !(f.Full >= 0 && f.Full <= maxRate) || f.Cycle < 0 || int64(f.Cycle) > maxAhead || int64(f.Length) > 2*maxAhead || (f.Limit == 0) != (f.Length == 0) {
 		return
 	}
-	p.sharing.known, p.sharing.even, p.sharing.crossed = f, v+second+p.search.gap(1), true
+	p.sharing.known, p.sharing.even, p.sharing.crossed = f, v+second+p.search.gap(1), max(v, 1)
 	if f.Length > 0 {
 		if p.windowed = true; p.window.length != int64(f.Length) {
 			p.window.length = int64(f.Length)
@@ -164,6 +164,9 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 		was.Accepted = u.Accepted
 	}
 	s.others[instance] = other{u, v}
+	if s.crossed > 0 {
+		s.crossed = v
+	}
 	n := min(max(u.Accepted-was.Accepted, 0), maxAmount)
 	p.window.accepted += n
 	p.window.taken += n
@@ -188,11 +191,18 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 	}
 }
 
+// refusedAt notes a refusal while others send.
+func (s *rateSharing) refusedAt(v int64) {
+	if len(s.others) > 0 {
+		s.crossed = max(v, 1)
+	}
+}
+
 // leftAlone searches for a higher rate again where what was refused may have been due to others, of which none is heard any more.
 func (p *HiddenRate) leftAlone(v int64) {
-	if p.sharing.crossed && len(p.sharing.others) == 0 {
+	if p.sharing.crossed > 0 && v-p.sharing.crossed > int64(UseLasts) {
 		p.search.reopen(v)
-		p.sharing.crossed = false
+		p.sharing.crossed = 0
 	}
 }
 

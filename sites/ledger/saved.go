@@ -176,7 +176,7 @@ func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
 		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Random: p.noise.share, Full: p.search.full,
-		Cross: p.sharing.crossed,
+		Cross: p.sharing.crossed > 0,
 	}
 	if w := &p.window; p.windowed && w.limit > 0 {
 		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
@@ -203,7 +203,9 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 		since: v, step: firstStep, full: s.Full, rested: true,
 	}
 	p.search.restart(v)
-	p.sharing.crossed = s.Cross
+	if s.Cross {
+		p.sharing.crossed = max(v, 1) // others may be there
+	}
 	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
 	if p.windowed {
 		p.window = hiddenWindow{limit: s.Limit, length: s.Length, start: max(s.Start+by, 0), taken: s.Taken}

@@ -259,3 +259,28 @@ func TestALaterCrawlTriesMoreThanTwoHaveFound(t *testing.T) {
 		}
 	}
 }
+
+// TestAnInstanceThatJoinsKeepsWhatOthersHaveFound: it hears of the others only after some time. When they are gone, it tries more.
+func TestAnInstanceThatJoinsKeepsWhatOthersHaveFound(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{})
+	p.Share("b", true, 2)
+	p.AcceptFinding(seconds(1000), Finding{Rate: 10, Bad: 11, Fails: 3})
+	refused := func(at float64) float64 {
+		p.Take(seconds(at), 1)
+		f, _ := p.Finding()
+		return f.Bad
+	}
+	if bad := refused(1000.1); bad != 11 {
+		t.Errorf("before it has heard of others, %v a second are known to be refused", bad)
+	}
+	for at := 1001.0; at < 1030; at++ {
+		p.OtherUses(seconds(at), "a", Use{Rate: 3})
+		if bad := refused(at + .5); bad != 11 {
+			t.Fatalf("beside others, %v a second are known to be refused", bad)
+		}
+	}
+	if bad := refused(1030 + 2*UseLasts.Seconds()); bad != 0 {
+		t.Errorf("alone, %v a second are known to be refused", bad)
+	}
+}
