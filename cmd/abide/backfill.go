@@ -82,6 +82,9 @@ again. docs/jobs.md has every form of a job file.`,
 		if job.Collect.Every > 0 {
 			return usage(errors.New(args[0] + " has every, so it is for \"abide collect\""))
 		}
+		if cmd.Flags().Changed("every") && flags.every < time.Second {
+			return usage(errors.New("--every is less than a second"))
+		}
 		if flags.dry {
 			return dryRun(cmd.OutOrStdout(), job)
 		}

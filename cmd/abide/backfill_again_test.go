@@ -122,6 +122,9 @@ func TestABackfillRunsAgainByItself(t *testing.T) {
 		write(t, filepath.Join(dir, "lists.yaml"), "name: lists\nrequest: http://api.test/{item}\nid: id\noutput: lists.db\nitems: "+items+"\n")
 	}
 	job("[bad]")
+	if d := launch(t, dir, nil, "backfill", "--every", "0s", "lists.yaml"); d.status() != 2 || !strings.Contains(d.log.String(), "--every is less than a second") {
+		t.Errorf("it says %s", d.log)
+	}
 	d := launch(t, dir, nil, "backfill", "--every", "1s", "lists.yaml")
 	if path := <-asked; path != "/bad" {
 		t.Errorf("first it asks for %s", path)

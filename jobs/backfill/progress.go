@@ -60,6 +60,7 @@ func (p *progress) page(records int, rejected, replaced int64) {
 	p.run.Rejects, p.run.Replaced = p.run.Rejects+rejected, p.run.Replaced+replaced
 }
 
+// lacks notes which columns stay empty.
 func (p *progress) lacks(columns string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -94,11 +94,8 @@ type try struct {
 // mostLeaves bounds the paths of a record that are shown.
 const mostLeaves = 30
 
-// firstHas stands before what the first record has in place of columns.
-const firstHas = "; the first has "
-
-// emptyColumns is an error if none of some records has what a column of a job is taken from. It names each.
-func emptyColumns(job *jobfile.Job, list []output.Record) error {
+// emptyColumns says which columns of a job none of some records has, and what the first record has; "" for none.
+func emptyColumns(job *jobfile.Job, list []output.Record) (missing, there string) {
 	var empty []string
 	for i, c := range job.Columns { // those of units and parents are not in the record
 		has := func(r output.Record) bool {
@@ -110,9 +107,9 @@ func emptyColumns(job *jobfile.Job, list []output.Record) error {
 		}
 	}
 	if len(empty) == 0 {
-		return nil
+		return "", ""
 	}
-	return fmt.Errorf("no record has %s"+firstHas+"%s", strings.Join(empty, ", nor "), strings.Join(records.Value(list[0].Body).Leaves(mostLeaves), ", "))
+	return "no record has " + strings.Join(empty, ", nor "), "the first has " + strings.Join(records.Value(list[0].Body).Leaves(mostLeaves), ", ")
 }
 
 // mostShown bounds the begin of an answer in which credentials are looked for, and a credential.
@@ -234,8 +231,8 @@ func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 	if len(list) > 0 {
 		t.say("the first record is %s\n", t.begins(string(list[0].Body)))
 	}
-	if err == nil {
-		err = emptyColumns(job, list)
+	if missing, there := emptyColumns(job, list); err == nil && missing != "" {
+		err = fmt.Errorf("%s; %s", missing, there)
 	}
 	if err == nil && len(job.ID) > 0 && len(ids) < len(list) {
 		err = fmt.Errorf("%d records have %s, and a record takes the place of the one with its ID: write as \"id\" what identifies each", len(list), status.Number(len(ids), "ID", "different IDs"))

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -117,10 +116,9 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	}
 	if len(next.page.Records) > 0 {
 		b.looked.Do(func() {
-			if err := emptyColumns(b.options.Job, next.page.Records); err != nil {
-				b.options.Warn("unit %s: %v", c.Key, err)
-				columns, _, _ := strings.Cut(err.Error(), firstHas)
-				b.progress.lacks(columns)
+			if missing, there := emptyColumns(b.options.Job, next.page.Records); missing != "" {
+				b.options.Warn("unit %s: %s; %s", c.Key, missing, there)
+				b.progress.lacks(missing)
 			}
 		})
 	}
