@@ -32,7 +32,6 @@ import (
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/proxy/ca"
-	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -194,11 +193,13 @@ func (j *jobProcess) limited() (text string, until time.Time) {
 	if j.program == nil {
 		return "", until
 	}
-	now := time.Now()
-	for _, one := range j.program.proxy.Waiting() {
-		return one.Site + sitelog.HeldUntil(now, one.Held, one.Blocker), one.Blocker.Until
+	for _, one := range j.program.waitingSites(time.Now()) {
+		if text, until = one.site+one.until, one.goes; strings.Contains(text, status.ByRefusals) {
+			text += `; "abide forget ` + one.site + `" drops it`
+		}
+		break
 	}
-	return "", until
+	return text, until
 }
 
 // ends estimates when the job ends; zero: unknown.
