@@ -225,7 +225,7 @@ func collectJobs(list []status.Job, to chan<- prometheus.Metric) {
 		}
 		for state, n := range map[string]int64{
 			"waiting": one.Units.Waiting, "running": one.Units.Running, "done": one.Units.Done,
-			"failed": one.Units.Failed, "incomplete": one.Units.Incomplete,
+			"failed": one.Units.Failed, "incomplete": one.Units.Incomplete, "open": one.Units.Open,
 		} {
 			to <- gaugeOf(jobUnitsDesc, float64(n), name, state)
 		}

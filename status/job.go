@@ -38,7 +38,8 @@ type JobRun struct {
 	Rejects  int64 `json:"rejects"`
 	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit
 
-	Empty string `json:"empty,omitempty"` // the columns that no record of the first page has, "" for none
+	Open  time.Time `json:"open_until,omitzero"` // when all units are over whose time was not over
+	Empty string    `json:"empty,omitempty"`     // the columns that no record of the first page has, "" for none
 }
 
 // JobUnits counts the units of a job.
@@ -49,6 +50,7 @@ type JobUnits struct {
 	Done       int64 `json:"done"`
 	Failed     int64 `json:"failed"`
 	Incomplete int64 `json:"incomplete"`
+	Open       int64 `json:"open"`            // all was fetched, and their time is not over
 	Aside      int64 `json:"aside,omitempty"` // of items or dates that the job no longer has; Total does not count them
 }
 

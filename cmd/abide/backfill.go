@@ -47,9 +47,9 @@ Any number of processes may run the same job at the same time when its output is
 PostgreSQL; those of one machine also with SQLite. Each unit belongs to one of
 them.
 
-The exit status is 0 when every unit is done, and 1 when some failed or are
-incomplete: "abide jobs show NAME" tells why, and the same command tries these
-again. docs/jobs.md has every form of a job file.`,
+The exit status is 0 when every unit is done or, as today, not over yet, and 1
+when some failed or are incomplete: "abide jobs show NAME" tells why, and the
+same command tries these again. docs/jobs.md has every form of a job file.`,
 		Example: `  abide backfill --dry-run orders.yaml
   abide backfill --try orders.yaml
   abide backfill orders.yaml`,
@@ -158,6 +158,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	last := b.Status(now)
 	show.close(last, now)
 	j.remember(&last)
+	if last.Units.Open > 0 && !last.Run.Open.IsZero() {
+		j.line().Infof("%s fetched by the first run after %s", status.Number(int(last.Units.Open), "unit is not over yet; it is", "units are not over yet; they are"), last.Run.Open.Format(time.RFC3339))
+	}
 	if lost = lostText(last.Run, job.Name); lost != "" {
 		j.line().Warn(lost)
 	}
@@ -320,14 +323,13 @@ func jobBar(s status.Job) string {
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "]"
 }
 
-// missingText counts the units that failed or are incomplete, such as "2 failed, 3 incomplete"; "": none.
+// missingText counts the units that are over and not done, such as "2 failed, 3 incomplete"; "": none.
 func missingText(u status.JobUnits) string {
 	var parts []string
-	if u.Failed > 0 {
-		parts = append(parts, fmt.Sprint(u.Failed, " failed"))
-	}
-	if u.Incomplete > 0 {
-		parts = append(parts, fmt.Sprint(u.Incomplete, " incomplete"))
+	for i, n := range []int64{u.Failed, u.Incomplete, u.Open} {
+		if n > 0 {
+			parts = append(parts, fmt.Sprint(n, []string{" failed", " incomplete", " not over yet"}[i]))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

@@ -193,13 +193,14 @@ func (j *jobProcess) limited() (text string, until time.Time) {
 	if j.program == nil {
 		return "", until
 	}
-	for _, one := range j.program.waitingSites(time.Now()) {
-		if text, until = one.site+one.until, one.goes; strings.Contains(text, status.ByRefusals) {
-			text += `; "abide forget ` + one.site + `" drops it`
-		}
-		break
+	list := j.program.waitingSites(time.Now())
+	if len(list) == 0 {
+		return "", until
 	}
-	return text, until
+	if text = list[0].site + list[0].until; strings.Contains(text, status.ByRefusals) {
+		text += `; "abide forget ` + list[0].site + `" drops it`
+	}
+	return text, list[0].goes
 }
 
 // ends estimates when the job ends; zero: unknown.

@@ -325,8 +325,11 @@ func TestAUnitWhoseTimeIsNotOverIsNotDone(t *testing.T) {
 		m, o := newMemory(), &origin{asked: map[string]int{}, body: `{"data":[{"id":1}]}`}
 		j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{date}"}
 		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j, nil), Process: "one", Log: unsaid, Warn: unsaid})
-		if err := b.Run(t.Context()); err != nil || m.units[0].state != output.Done || m.units[1].state != output.Incomplete || m.units[2].state != output.Incomplete {
+		if err := b.Run(t.Context()); err != nil || m.units[0].state != output.Done || m.units[1].state != output.NotOver || m.units[2].state != output.NotOver {
 			t.Errorf("%v, %+v", err, m.units)
+		}
+		if s := b.Status(now); s.State != status.JobDone || s.Units.Open != 2 || s.Units.Done != 1 || !s.Run.Open.Equal(j.Range.To.AddDate(0, 0, 1)) {
+			t.Errorf("%+v %+v", s, s.Run)
 		}
 	})
 }

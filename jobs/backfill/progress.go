@@ -46,9 +46,7 @@ func (p *progress) asked(a *send.Answer, f *send.Failure) {
 	} else if f != nil {
 		p.requests.Add(int64(max(f.Attempts, 1)))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last = time.Now()
+	p.note(func() { p.last = time.Now() })
 }
 
 func (p *progress) page(records int, rejected, replaced int64) {
@@ -60,17 +58,11 @@ func (p *progress) page(records int, rejected, replaced int64) {
 	p.run.Rejects, p.run.Replaced = p.run.Rejects+rejected, p.run.Replaced+replaced
 }
 
-// lacks notes which columns stay empty.
-func (p *progress) lacks(columns string) {
+// note notes something, while nobody else does.
+func (p *progress) note(what func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run.Empty = columns
-}
-
-func (p *progress) holdBack(why string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held, p.heldAt = why, time.Now()
+	what()
 }
 
 func (p *progress) counts() output.Counts {
@@ -114,9 +106,9 @@ func (p *progress) status(now time.Time) status.Job {
 func Shown(c output.Counts) status.Job {
 	s := status.Job{Pages: c.Pages, Records: c.Records, Rejects: c.Rejects, Units: status.JobUnits{
 		Waiting: c.Units[output.Waiting], Running: c.Units[output.Running], Done: c.Units[output.Done],
-		Failed: c.Units[output.Failed], Incomplete: c.Units[output.Incomplete], Aside: c.Aside,
+		Failed: c.Units[output.Failed], Incomplete: c.Units[output.Incomplete], Open: c.Units[output.NotOver], Aside: c.Aside,
 	}}
-	s.Units.Total = s.Units.Left() + s.Units.Done + s.Units.Failed + s.Units.Incomplete
+	s.Units.Total = s.Units.Left() + s.Units.Done + s.Units.Failed + s.Units.Incomplete + s.Units.Open
 	switch {
 	case s.Units.Left() > 0:
 	case s.Units.Failed+s.Units.Incomplete > 0:

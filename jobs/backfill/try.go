@@ -219,7 +219,7 @@ func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) 
 func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 	next, err := t.walk.move(a, f)
 	list := next.page.Records
-	if next.cut != "" {
+	if next.ends == output.Incomplete {
 		err = errors.New("the unit would be incomplete: " + next.cut)
 	}
 	ids := map[string]bool{}
@@ -246,6 +246,9 @@ func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 		if body := t.walk.pages.Body(t.walk.first.Body); !bytes.Equal(body, t.walk.first.Body) {
 			follows += " with " + t.begins(string(body))
 		}
+	}
+	if next.ends == output.NotOver {
+		follows += "; " + next.cut
 	}
 	t.say("the job finds %s, and %s\n", status.Number(len(list), "record", "records"), follows)
 	return nil

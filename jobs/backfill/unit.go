@@ -23,13 +23,15 @@ import (
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/jobs/units"
 	"github.com/abide-proxy/abide/policy/jobfile"
+	"github.com/abide-proxy/abide/status"
 )
 
 // step holds what an answer adds to a walk.
 type step struct {
 	page output.Page
-	cut  string // why the walk ends although it is not complete; "": it goes on, or is complete
-	note string // for the log, such as which style of pagination was recognised; "": none
+	cut  string       // why the walk ends although it is not complete; "": it goes on, or is complete
+	ends output.State // of the unit, where the walk is cut short
+	note string       // for the log, such as which style of pagination was recognised; "": none
 }
 
 // unit walks through the pages of a claimed unit. Its error means that no unit can be worked
@@ -118,7 +120,7 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 		b.looked.Do(func() {
 			if missing, there := emptyColumns(b.options.Job, next.page.Records); missing != "" {
 				b.options.Warn("unit %s: %s; %s", c.Key, missing, there)
-				b.progress.lacks(missing)
+				b.progress.note(func() { b.progress.run.Empty = missing })
 			}
 		})
 	}
@@ -127,7 +129,10 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	}
 	switch {
 	case next.cut != "":
-		return true, b.end(ctx, c, output.Incomplete, next.cut)
+		if next.ends == output.NotOver {
+			b.progress.note(func() { b.progress.run.Open = status.Later(b.progress.run.Open, w.first.Ends) })
+		}
+		return true, b.end(ctx, c, next.ends, next.cut)
 	case next.page.Done:
 		b.progress.units.Add(1)
 	}
@@ -229,7 +234,7 @@ func (b *Backfill) ask(ctx context.Context, w *walk) (*send.Answer, error) {
 		}
 		var f *send.Failure
 		if errors.As(err, &f) && f.Held {
-			b.progress.holdBack(f.Text)
+			b.progress.note(func() { b.progress.held, b.progress.heldAt = f.Text, time.Now() })
 			if err := clock.Sleep(ctx, max(time.Until(f.After), minPause)); err != nil {
 				return nil, err
 			}
@@ -286,7 +291,7 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // end ends a unit that is not complete.
 func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, reason string) error {
 	kind := digits.ReplaceAllString(reason, "")
-	if s == output.Failed || b.warned.Swap(kind) != kind { // many may be incomplete for one reason
+	if s == output.Failed || s == output.Incomplete && b.warned.Swap(kind) != kind { // many may be incomplete for one reason
 		b.options.Warn("unit %s is %s: %s", c.Key, s, reason)
 	}
 	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
@@ -326,7 +331,6 @@ type walk struct {
 	first     *units.Request
 	pages     *paginate.Walk
 	extractor *records.Extractor
-	unchecked bool
 	about     string     // what decides about the records of a unit besides the answers
 	known     validators // of an answer that the unit had; zero: none
 }
@@ -359,7 +363,7 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, unchecked: job.Paginate.Unchecked}
+	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor}
 	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values)
 	if checkpoint == nil && json.Unmarshal(c.Checkpoint, &w.known) == nil && w.known.Of != w.of(pages.Next()) {
 		w.known = validators{}
@@ -450,10 +454,10 @@ func (w *walk) missing(surely bool) (step, error) {
 func (w *walk) step(moved paginate.Step, list []output.Record, before []byte) step {
 	s := step{page: output.Page{Records: list, Checkpoint: w.pages.Checkpoint(), Done: moved.State == paginate.Complete}, note: moved.Found}
 	if moved.State == paginate.Incomplete {
-		s.cut = moved.Reason
+		s.cut, s.ends = moved.Reason, output.Incomplete
 	}
-	if s.page.Done && w.first.Ends.After(time.Now()) && !w.unchecked {
-		s.cut = output.NotOver + " before " + w.first.Ends.Format(time.RFC3339) + ", so more records may come: the next run fetches it again"
+	if s.page.Done && w.first.Ends.After(time.Now()) {
+		s.cut, s.ends = "its time is not over before "+w.first.Ends.Format(time.RFC3339)+", so more records may come: the next run fetches it again", output.NotOver
 	}
 	if s.cut != "" {
 		s.page.Done, s.page.Checkpoint = false, before

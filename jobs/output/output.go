@@ -155,10 +155,8 @@ const (
 	Done       State = "done"
 	Failed     State = "failed"
 	Incomplete State = "incomplete" // its walk was cut short; what was fetched is kept
+	NotOver    State = "open"       // all was fetched, and its time ends in the future; what was fetched is kept
 )
-
-// NotOver begins the reason of a unit that is incomplete because its time ends in the future.
-const NotOver = "its time is not over"
 
 // Counts sum up a job.
 type Counts struct {

@@ -81,7 +81,7 @@ func (j *Job) eachOpen(ctx context.Context, visit func(key string, place int64))
 		err := r.Scan(&key, &place)
 		visit(decode(key), place)
 		return err
-	}, j.text(`SELECT key, place FROM {units} WHERE state IN ('waiting', 'failed', 'incomplete')
+	}, j.text(`SELECT key, place FROM {units} WHERE state IN ('waiting', 'failed', 'incomplete', 'open')
 		OR state = 'running' AND lease_end <= {now} OR state IN ('running', 'done') AND place < 0`), j.engine.now())
 }
 
@@ -229,7 +229,7 @@ func (j *Job) PutBack(ctx context.Context, c *Claim, from time.Time, reason stri
 		encode(reason), (delay + time.Millisecond - 1).Milliseconds())
 }
 
-// End ends a claim as Failed or Incomplete.
+// End ends a claim as Failed, Incomplete or NotOver.
 func (j *Job) End(ctx context.Context, c *Claim, s State, reason string) error {
 	return j.end(ctx, c, s, j.text(`UPDATE {units} SET state = $2, reason = $3, lease_end = 0, changed = {now}
 		WHERE key = $4 AND lease = $5 AND state = 'running'`), string(s), encode(reason))
@@ -256,9 +256,9 @@ func (j *Job) Release(ctx context.Context, c *Claim) error {
 // An incomplete unit that was begun mostAnew times begins anew once in anewEvery, as it may never be complete.
 const mostAnew, anewEvery = 20, 24 * time.Hour
 
-// Retry makes units that failed or are incomplete wait again, and the named ones that are done.
-// All but those that failed begin anew; those that are done keep their checkpoint unless anew is set. One that is incomplete for the 20th time, for another reason
-// than NotOver, does so once a day.
+// Retry makes units that failed, are incomplete or open wait again, and the named ones that are done.
+// All but those that failed begin anew; those that are done keep their checkpoint unless anew is set. One that is incomplete
+// for the 20th time does so once a day.
 func (j *Job) Retry(ctx context.Context, done []string, anew bool) (n int64, err error) {
 	keeps := "('failed', 'done')"
 	if anew {
@@ -268,8 +268,8 @@ func (j *Job) Retry(ctx context.Context, done []string, anew bool) (n int64, err
 		checkpoint = CASE WHEN state IN ` + keeps + ` THEN checkpoint END,
 		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END WHERE `)
 	err = j.engine.write(ctx, func(t *transaction) error {
-		if n, err = t.exec(again+j.text(`place >= 0 AND (state = 'failed' OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3 OR reason LIKE $4))`),
-			j.engine.now(), mostAnew, anewEvery.Milliseconds(), NotOver+"%"); err != nil {
+		if n, err = t.exec(again+j.text(`place >= 0 AND (state IN ('failed', 'open') OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3))`),
+			j.engine.now(), mostAnew, anewEvery.Milliseconds()); err != nil {
 			return err
 		}
 		for _, key := range done {
@@ -315,7 +315,7 @@ func (j *Job) Counts(ctx context.Context) (Counts, error) {
 	return c, err
 }
 
-// Problems are the units that failed or are incomplete, at most n. Of a collection they are
+// Problems are the units that failed, are incomplete or open, at most n. Of a collection they are
 // the targets that fail now.
 func (j *Job) Problems(ctx context.Context, n int) (list []Problem, err error) {
 	if j.is.Kind == "collect" {
@@ -328,7 +328,7 @@ func (j *Job) Problems(ctx context.Context, n int) (list []Problem, err error) {
 		p.Unit, p.Reason, p.At = decode(p.Unit), decode(p.Reason), time.UnixMilli(at)
 		list = append(list, p)
 		return err
-	}, j.text("SELECT key, state, reason, pages, changed FROM {units} WHERE place >= 0 AND state IN ('failed', 'incomplete') ORDER BY place LIMIT $1"), n)
+	}, j.text("SELECT key, state, reason, pages, changed FROM {units} WHERE place >= 0 AND state IN ('failed', 'incomplete', 'open') ORDER BY place LIMIT $1"), n)
 	return list, err
 }
 
