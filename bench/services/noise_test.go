@@ -31,6 +31,19 @@ func TestRefusalsAtRandomDoNotStopACrawl(t *testing.T) {
 	}
 }
 
+// TestALimitOfFailuresBesideRefusalsAtRandomIsFound: where 503 is the limit's and some requests are refused with 429 at random,
+// one crawl of ten once stood still for two to eight hours.
+func TestALimitOfFailuresBesideRefusalsAtRandomIsFound(t *testing.T) {
+	t.Parallel()
+	inParallel(24, func(seed int) {
+		s := noisy(0.02, "429", func(http.Header) (int, string) { return http.StatusTooManyRequests, "" }, "a limit", func() []rule { return []rule{&bucket{size: 10, rate: 5}} })
+		s.refuse, s.seed = refusing(http.StatusServiceUnavailable, ""), uint64(seed)
+		if r, err := newRun(s, setting{clients: 8, tokens: 1}).abide(); err != nil || r.took > 5*time.Minute || r.errors > 0 {
+			t.Errorf("%d: %v, %d errors: %v; two minutes are enough", seed, r.took, r.errors, err)
+		}
+	})
+}
+
 // TestRefusalsAtRandomCostLittleInEachCrawl: two refusals one after the other once slowed one crawl of twenty down to a fourteenth.
 func TestRefusalsAtRandomCostLittleInEachCrawl(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -89,6 +90,25 @@ func TestALimitInFlightIsFoundWhateverThePausesAre(t *testing.T) {
 			t.Errorf("pauses %d: %d refused until the limit was found, and %d after that", seed, result.early, result.late)
 		}
 	})
+}
+
+// TestFewInFlightAreFoundAmongSlowAnswers: an answer that ends while a request is on its way to the service is no proof that the
+// service accepts one more, and no rate is searched because the number is guessed one too high.
+func TestFewInFlightAreFoundAmongSlowAnswers(t *testing.T) {
+	t.Parallel()
+	for _, refusal := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		few := &kitKind{service: service{name: "4 in flight", host: "few.test", kind: silent, requests: 200, latency: 600 * time.Millisecond, atOnce: 4, busy: failing(refusal, "busy")}}
+		for _, clients := range []int{8, 32} {
+			inParallel(20, func(number int) {
+				result, err := few.virtualRun(clients, number).abide()
+				if err != nil {
+					t.Error(err)
+				} else if ideal := 30 * time.Second; result.took > ideal*13/10 || result.refused > 9 {
+					t.Errorf("%d, %d clients, %d: %.2f of the ideal time, %d refused", refusal, clients, number, result.took.Seconds()/ideal.Seconds(), result.refused)
+				}
+			})
+		}
+	}
 }
 
 func TestEachServiceIsCrawledAsFastAsItAllows(t *testing.T) {

@@ -34,7 +34,8 @@ type atOnce struct {
 // flying is a request in flight.
 type flying struct {
 	at, level int64
-	sooner    bool // after the request before than the rate lets requests follow
+	sure      int64 // the server had at least so many
+	sooner    bool  // after the request before than the rate lets requests follow
 }
 
 const (
@@ -44,12 +45,13 @@ const (
 	spacingShare = 0.9     // of the time of an answer, over which requests are spaced
 	leastExcused = 3       // refusals tell whether they come at random
 	mostExcused  = 16      // of them are remembered
+	arriving     = 8       // part of the time of an answer in which a request may still be on its way to the server
 	noChance     = 5       // logarithm of how unlikely it is that they do
 )
 
 // take notes a request.
 func (a *atOnce) take(v int64, sooner bool) {
-	a.flying = append(a.flying, flying{v, int64(len(a.flying)) + 1, sooner})
+	a.flying = append(a.flying, flying{v, int64(len(a.flying)) + 1, int64(len(a.flying)) + 1, sooner})
 	a.sent = v
 }
 
@@ -62,10 +64,13 @@ func (a *atOnce) next() int64 {
 }
 
 // end removes a request, and returns it.
-func (a *atOnce) end(at int64) flying {
+func (a *atOnce) end(v, at int64) flying {
 	f := a.of(at)
 	if i := max(a.index(at), 0); i < len(a.flying) { // none if the clock went back: then the first
 		a.flying = slices.Delete(a.flying, i, i+1)
+	}
+	for i := len(a.flying) - 1; i >= 0 && v-a.flying[i].at < a.latency/arriving; i-- {
+		a.flying[i].sure = a.flying[i].level - 1 // the server may have answered this request before it got that one
 	}
 	return f
 }
@@ -86,7 +91,7 @@ func (a *atOnce) of(at int64) flying {
 // suspects reports whether a refusal may be due to the requests in flight: never before were
 // as many in flight.
 func (a *atOnce) suspects(level int64) bool {
-	return !a.ruled && level >= 2 && level > a.highest && (a.limit == 0 || level <= a.limit && a.tried)
+	return !a.ruled && level >= 2 && level > a.highest && (a.limit == 0 || level <= a.limit)
 }
 
 // refused sets the limit below the level of a refused request.
@@ -115,17 +120,16 @@ func (a *atOnce) excused(level int64) {
 	}
 }
 
-// succeeded counts a success of a request that was sent with so many in flight, and tries more
-// after many of them.
-func (a *atOnce) succeeded(level, took int64) {
+// succeeded counts a success of a request, and tries more in flight after many of them.
+func (a *atOnce) succeeded(f flying, took int64) {
 	took = min(max(took, 1), minute)
 	a.latency = cmp.Or(a.latency, took)
 	a.latency += (took - a.latency) / 8
-	if a.all++; level < a.least {
+	if a.all++; f.level < a.least {
 		a.fewer++
 	}
-	a.highest, a.most, a.before = max(a.highest, min(level, a.most)), max(a.most, level), a.limit
-	if a.limit == 0 || level < a.limit {
+	a.highest, a.most, a.before = max(a.highest, min(f.sure, a.most)), max(a.most, f.sure), a.limit
+	if a.limit == 0 || f.sure < a.limit {
 		return
 	}
 	if a.served++; a.served < a.after {

@@ -104,7 +104,7 @@ func TestMoreInFlightAreTriedLessOftenAfterEachRefusal(t *testing.T) {
 	a.refused(9)
 	tries := 0
 	for range 4000 {
-		if a.succeeded(a.limit, second); a.limit > 8 {
+		if a.succeeded(flying{level: a.limit, sure: a.limit}, second); a.limit > 8 {
 			tries++
 			a.refused(9)
 		}

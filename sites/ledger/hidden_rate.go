@@ -143,7 +143,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		if p.stop.active && sent >= p.stop.probeSent {
 			p.stop.probeSent = 0
 		}
-		if r.Concurrency && p.stop.until <= v {
+		if p.stop.until <= v && (r.Concurrency || p.atOnce.before > 0) {
 			return now, true // others wait until fewer are in flight, and for nothing else
 		}
 	case sent < p.stop.rateSince && !p.stop.active: // it was in flight when others were refused
@@ -194,7 +194,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 			p.stop.pause = min(p.stop.pause, max((v-p.stop.since)/downPart, firstPause), downPause) // a failure has no usual length
 		}
 	default:
-		p.stop.since, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down, p.stop.sooner = v, firstPause, false, true, false, 0, sooner
+		p.stop.since, p.stop.refused, p.stop.pause, p.stop.probed, p.stop.failure, p.stop.told, p.stop.down, p.stop.sooner = v, 0, firstPause, false, true, false, 0, sooner
 		if p.search.rate > 0 {
 			p.stop.pause = p.search.pause(sent)
 			if p.hurries || !p.noise.limited && p.noise.odds > 0 {
@@ -314,13 +314,13 @@ func (p *HiddenRate) takeInWindow(v int64) {
 }
 
 func (p *HiddenRate) Give(now, taken time.Time, n int64) {
-	p.at(now)
+	v := p.at(now)
 	if n = amount(n); n == 0 {
 		return
 	}
 	at := p.clock.On(taken)
 	p.failing = cmp.Or(p.failing, at)
-	p.atOnce.end(at)
+	p.atOnce.end(v, at)
 	if p.windowed {
 		p.window.taken = max(p.window.taken-1, 0)
 	} else if at >= p.lastSent {
@@ -332,8 +332,7 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 }
 
 func (p *HiddenRate) Postpone(now, taken time.Time, n int64) {
-	v := p.at(now)
-	at := p.clock.On(taken)
+	v, at := p.at(now), p.clock.On(taken)
 	if n <= 0 {
 		return
 	}
@@ -356,7 +355,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	}
 	p.lastUsed = v
 	at := p.clock.On(taken)
-	flight := p.atOnce.end(at)
+	flight := p.atOnce.end(v, at)
 	if at == p.stop.probeSent {
 		p.stop.probeSent = 0
 	}
@@ -370,7 +369,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	p.answered(at)
 	against := p.doubt(now, at)
 	p.hurries = p.tooSlow(v)
-	p.atOnce.succeeded(flight.level, v-at)
+	p.atOnce.succeeded(flight, v-at)
 	switch {
 	case at < p.stop.rateSince && (p.stop.active || p.search.rate == 0):
 		p.succeededBefore(v)
@@ -415,7 +414,8 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		s.idle += down
 		recovery, tried, p.stop.probed = max(recovery-down, 0), tried-down, false
 	}
-	p.stop.active = false
+	innocent := p.stop.refused == 0 // no refusal was due to the rate
+	p.stop.active, p.stop.refused = false, cmp.Or(p.stop.refused, p.stop.since)
 	p.stop.until = min(p.stop.until, v)
 	others := p.sharing.otherProbes
 	p.sharing.otherProbes = false
@@ -439,7 +439,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		p.noise.odds = min(p.noise.odds, suspected) // until now, all may have come too fast
 	case s.rate == 0 && p.stop.failure:
 		s.guess(min(p.noise.head, p.stop.since), tried, p.stop.probed)
-	case s.rate > 0 && !p.stop.told && !p.stop.outage && (p.told || p.stop.failure && p.stop.probed && recovery > s.cycle*3/2):
+	case s.rate > 0 && (innocent || !p.stop.told && !p.stop.outage && p.stop.failure && p.stop.probed && recovery > s.cycle*3/2):
 		p.stop.outage = true // so far, the rate stays
 		s.set(v, s.rate)
 		return

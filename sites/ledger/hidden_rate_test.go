@@ -92,6 +92,42 @@ func TestTheRateBeforeAnOutageGoesOn(t *testing.T) {
 	}
 }
 
+// TestFailuresAfterAForgottenLimitDoNotStopTheSite: where other refusals have shown a limit, failures say nothing of the rate, and
+// the time of a refusal that does is not known.
+func TestFailuresAfterAForgottenLimitDoNotStopTheSite(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{Accepted: 40, Lasted: 10 * time.Second})
+	p.at(seconds(0))
+	p.told = true
+	p.Forget(seconds(10))
+	p.search.set(p.at(seconds(10)), 4)
+	p.search.good, p.stop.outage = 4, true
+	at := 10.0
+	send := func(o limit.Outcome) {
+		now := seconds(at)
+		p.Take(now, 1)
+		if o == limit.Refused {
+			p.Refused(now, Refusal{Sent: now, Failure: true})
+		}
+		p.Done(now.Add(10*time.Millisecond), now, 1, o)
+	}
+	for round := range 4 {
+		for range 40 {
+			at += 0.25
+			send(limit.Success)
+		}
+		for range 6 {
+			at += 0.3
+			send(limit.Refused)
+		}
+		at += 3
+		send(limit.Success)
+		if empty := p.clock.Last() - p.search.empty.last().empty; empty > 5*minute || p.Rate() < 0.5 {
+			t.Fatalf("round %d: %.4f a second, and 4 before; nothing was left %v ago", round, p.Rate(), time.Duration(empty))
+		}
+	}
+}
+
 // TestAnOutageIsNoTimeThatRequestsNeed: while connections fail, no request can be accepted, so the next refusal does not
 // tell that fewer are.
 func TestAnOutageIsNoTimeThatRequestsNeed(t *testing.T) {

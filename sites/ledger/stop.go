@@ -16,7 +16,7 @@ const (
 type stop struct {
 	active    bool  // the last response was a refusal
 	since     int64 // the first refusal
-	refused   int64 // when the last refused request was sent
+	refused   int64 // when the last request was sent whose refusal may be due to the rate; 0: none was
 	probed    bool  // a probe was refused
 	single    bool  // one request was refused
 	sooner    bool  // the first refused request went sooner than at the rate, of which the refusal says nothing
