@@ -154,7 +154,7 @@ func showJobCommand() *cobra.Command {
 			writeProblems(cmd.OutOrStdout(), kept.Description(), list)
 			counts, err := kept.Counts(cmd.Context())
 			if n := int(counts.Rejects); n > 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s rejected since the beginning: %s_rejects says why, and when\n", status.Number(n, "record was", "records were"), kept.Description().Name)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s rejected: %s_rejects says why, and when\n", status.Number(n, "record was", "records were"), kept.Description().Name)
 			}
 			if n := int(counts.Aside); n > 0 {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s no longer asked for, as the job no longer names their items or dates; their records stay\n", status.Number(n, "unit is", "units are"))

@@ -181,7 +181,7 @@ func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule,
 		text = f.Text + ", " + text
 	}
 	f.Text, f.Permanent, f.Status = text, false, 0 // the rule says what to do, whatever the status means
-	last := output.Page{Done: true}
+	last := output.Page{Done: true, Unchanged: c.Pages == 0 || rule.Then == "reject"}
 	switch rule.Then {
 	case "retry":
 		return b.failed(ctx, c, f)

@@ -2,6 +2,7 @@ package output_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -154,6 +155,7 @@ func suite(t *testing.T, fresh func(*testing.T) kept) {
 		{"a unit that was put back waits until its time", aUnitWaits},
 		{"what failed is tried again", whatFailedIsTriedAgain},
 		{"what is never complete is fetched anew once a day", whatIsNeverComplete},
+		{"a unit that is done has what came last", whatCameLast},
 		{"a unit is put aside while the job does not have it", aUnitIsPutAsideWhileTheJobDoesNotHaveIt},
 		{"any text is kept", anyTextIsKept},
 		{"rejected records are kept apart", rejectedRecordsAreKeptApart},
@@ -324,6 +326,42 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 	}
 	if claims := claim(t, j, 9); keys(claims) != "c" || claims[0].Checkpoint != nil || claims[0].Pages != 0 {
 		t.Errorf("%+v", claims)
+	}
+}
+
+// whatCameLast: with Replace the records of earlier walks go with the last page of a unit, not before it, and also where the
+// clock of the process that fetched them was ahead. What was rejected of a unit goes when it is fetched again.
+func whatCameLast(t *testing.T, k kept) {
+	d := orders
+	d.Replace = true
+	j := job(t, k.open(t, output.Options{}), d)
+	add(t, j, "a")
+	for i, one := range []struct {
+		hour  time.Duration
+		pages []string // a record each; the unit is done with the last, unless that is empty
+		want  string
+	}{
+		{9, []string{"1", "bad", "2"}, "1 2, 1 rejected"},
+		{9, []string{"4", "1"}, "1 4, 0 rejected"},
+		{0, []string{"5", "1", "2"}, "1 2 5, 0 rejected"},
+		{0, []string{"6", ""}, "1 2 5 6, 0 rejected"},
+		{5, []string{"7"}, "6 7, 0 rejected"},
+	} {
+		for n, id := range one.pages {
+			j = job(t, k.open(t, output.Options{}), d) // another process goes on
+			c := claim(t, j, 1)[0]
+			if r := record(id, c.Key, one.hour*time.Hour); id != "" {
+				if id == "bad" {
+					r.Rejected = "no id"
+				}
+				ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{r}, Checkpoint: []byte("next"), Done: n == len(one.pages)-1}))
+			}
+			ok(t, j.Release(t.Context(), c))
+		}
+		must[int64](t)(j.Retry(t.Context(), []string{"a"}, true))
+		if got := fmt.Sprintf("%s, %d rejected", ids(read(t, j, time.Time{})), counts(t, j).Rejects); got != one.want {
+			t.Errorf("walk %d: %s, not %s", i, got, one.want)
+		}
 	}
 }
 

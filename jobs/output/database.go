@@ -142,17 +142,19 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	added := "{units} item TEXT NOT NULL DEFAULT 'null'" // which a table of an older release lacks
+	added := []string{"{units} item TEXT NOT NULL DEFAULT 'null'", "{units} begun BIGINT NOT NULL DEFAULT 0"} // which a table of an older release lacks
 	if want.Kind == "collect" {
-		added = "{targets} reason TEXT NOT NULL DEFAULT ''"
+		added = []string{"{targets} reason TEXT NOT NULL DEFAULT ''"}
 	}
-	table, column, _ := strings.Cut(added, " ")
-	name, _, _ := strings.Cut(column, " ")
-	if _, lacks := d.readers.ExecContext(ctx, j.text("SELECT "+name+" FROM "+table+" LIMIT 0")); lacks != nil {
-		err = d.write(ctx, func(t *transaction) error {
-			_, err := t.exec(j.text("ALTER TABLE " + table + " ADD COLUMN " + column))
-			return err
-		})
+	for _, one := range added {
+		table, column, _ := strings.Cut(one, " ")
+		name, _, _ := strings.Cut(column, " ")
+		if _, lacks := d.readers.ExecContext(ctx, j.text("SELECT "+name+" FROM "+table+" LIMIT 0")); lacks != nil && err == nil {
+			err = d.write(ctx, func(t *transaction) error {
+				_, err := t.exec(j.text("ALTER TABLE " + table + " ADD COLUMN " + column))
+				return err
+			})
+		}
 	}
 	return j, err
 }
@@ -264,10 +266,16 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 		}
 		return err
 	}
-	if isNew && want.Of != nil {
-		if err := newJob(d, want).fill(t); err != nil {
-			return err
-		}
+	j := newJob(d, want)
+	_, err = t.exec(j.text(createRejects))
+	if err == nil && want.Replace {
+		_, err = t.exec(j.text("CREATE INDEX IF NOT EXISTS {unit} ON {records} (unit, fetched_at)"))
+	}
+	if err == nil && isNew && want.Of != nil {
+		err = j.fill(t)
+	}
+	if err != nil {
+		return err
 	}
 	list, err := json.Marshal(append([]string{}, lists.Map(columns, Column.String)...))
 	if err != nil {
@@ -301,7 +309,7 @@ func (d *Output) makeTables(t *transaction, want Description) error {
 			checkpoint {blob}, pages BIGINT NOT NULL DEFAULT 0, records BIGINT NOT NULL DEFAULT 0,
 			tries BIGINT NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', lease BIGINT NOT NULL DEFAULT 0,
 			owner TEXT NOT NULL DEFAULT '', holder TEXT NOT NULL DEFAULT '', lease_end BIGINT NOT NULL DEFAULT 0,
-			not_before BIGINT NOT NULL DEFAULT 0, changed BIGINT NOT NULL DEFAULT 0)`,
+			not_before BIGINT NOT NULL DEFAULT 0, changed BIGINT NOT NULL DEFAULT 0, begun BIGINT NOT NULL DEFAULT 0)`,
 			"CREATE INDEX {state} ON {units} (state, place, not_before, pages, records)")
 	}
 	j := newJob(d, want)
@@ -406,7 +414,7 @@ type Job struct {
 func newJob(e *Output, description Description) *Job {
 	j := &Job{engine: e, is: description, opened: e.here(), replacer: strings.NewReplacer(append(e.dialect.replacements(),
 		"{records}", Quote(description.Name), "{units}", Quote(description.Name+"_units"), "{targets}", Quote(description.Name+"_targets"), "{rejects}", Quote(description.Name+"_rejects"),
-		"{fetched}", Quote(description.Name+"_fetched"), "{state}", Quote(description.Name+"_units_state"),
+		"{fetched}", Quote(description.Name+"_fetched"), "{state}", Quote(description.Name+"_units_state"), "{unit}", Quote(description.Name+"_unit"),
 	)...)}
 	j.insert = j.insertText()
 	return j

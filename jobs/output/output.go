@@ -14,7 +14,7 @@
 //   - A table named after the job, here orders, has the records: id, unit, fetched_at (UTC;
 //     text in SQLite), body (JSON as it came) and the columns of the job: those of their
 //     types, else natural types in SQLite and text in PostgreSQL. An ID is there once, in a collection once for each time.
-//   - orders_rejects has the records that were rejected, with the reason. It is made for the first one.
+//   - orders_rejects has the records that were rejected, with the reason. Those of a unit go when it is fetched again.
 //   - orders_units has the units of a backfill. Times in it are milliseconds since 1970.
 //   - orders_targets has what a collection remembers of its items.
 //
@@ -64,6 +64,7 @@ type Description struct {
 	Name        string
 	Kind        string   // "backfill" or "collect"
 	Moves       bool     // records may move between units
+	Replace     bool     // the records of a unit that is done are those of its last walk
 	Fingerprint string   // of what must not change while records are kept
 	Request     string   // what Fingerprint is about, a line each, for messages
 	Columns     []Column // that are taken out of records
@@ -121,6 +122,7 @@ type Claim struct {
 	Checkpoint []byte // behind the last page that was committed; nil: no page was
 	Pages      int64  // that were committed
 	Records    int64  // of these pages
+	Begun      int64  // the records that the unit had before its first page are older, in microseconds since 1970; 0: it had none
 	Tries      int    // how often the unit was put back since its last page
 	Rejected   int64  // records that this claim has rejected
 	Replaced   int64  // records of this claim that took the place of others with the same ID, of the page or of another unit

@@ -92,21 +92,14 @@ const createRejects = "CREATE TABLE IF NOT EXISTS {rejects} (id TEXT PRIMARY KEY
 
 // reject adds records to the table of those that were rejected.
 func (j *Job) reject(t *transaction, rejects []Record) error {
-	if len(rejects) == 0 {
-		return nil
-	}
-	if err := j.engine.lockTables(t); err != nil {
-		return err
-	}
-	_, err := t.exec(j.text(createRejects))
 	for _, r := range rejects {
+		_, err := t.exec(j.text("INSERT INTO {rejects} (id, unit, fetched_at, reason, body) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"),
+			r.ID, encode(r.Unit), j.engine.dialect.at(r.Fetched), encode(r.Rejected), encode(string(r.Body)))
 		if err != nil {
 			return err
 		}
-		_, err = t.exec(j.text("INSERT INTO {rejects} (id, unit, fetched_at, reason, body) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"),
-			r.ID, encode(r.Unit), j.engine.dialect.at(r.Fetched), encode(r.Rejected), encode(string(r.Body)))
 	}
-	return err
+	return nil
 }
 
 // Append adds records and remembers targets, in one transaction.

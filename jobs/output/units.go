@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/lists"
+	"github.com/abide-proxy/abide/status"
 )
 
 // unitsAtOnce is the number of units that a transaction adds.
@@ -112,7 +113,7 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 		return t.query(func(r *sql.Rows) error {
 			c = &Claim{}
 			var values string
-			err := r.Scan(&c.Key, &c.Place, &values, &c.Lease, &c.Checkpoint, &c.Pages, &c.Records, &c.Tries)
+			err := r.Scan(&c.Key, &c.Place, &values, &c.Lease, &c.Checkpoint, &c.Pages, &c.Records, &c.Tries, &c.Begun)
 			c.Key = decode(c.Key)
 			return errors.Join(err, json.Unmarshal([]byte(decode(values)), &c.Values))
 		}, j.text(`
@@ -121,7 +122,7 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 			picked AS (SELECT key AS picked_key FROM (SELECT * FROM late UNION ALL SELECT * FROM free) AS candidates ORDER BY place LIMIT 1)
 			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $2, holder = $3, lease_end = {now} + $4, changed = {now}
 			FROM picked WHERE key = picked_key
-			RETURNING key, place, item, lease, checkpoint, pages, records, tries`),
+			RETURNING key, place, item, lease, checkpoint, pages, records, tries, begun`),
 			j.engine.now(), encode(process), j.engine.id, j.engine.o.Lease.Milliseconds())
 	})
 	return c, err
@@ -150,7 +151,7 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	if c.Pages == 0 && !p.Unchanged { // those of an earlier run do not count
 		before, c.Records = "", 0
 	}
-	var replaced int64
+	var replaced, begun int64
 	var checkpoint any // nil is NULL
 	if p.Checkpoint != nil {
 		checkpoint = p.Checkpoint
@@ -166,7 +167,10 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 		if n == 0 {
 			return j.isRepeated(t, c, state, c.Pages+1)
 		}
-		if replaced, err = j.replaced(t, c, records[:good]); err != nil {
+		if replaced, err = j.replaced(t, c, records[:good]); err == nil && !p.Unchanged {
+			begun, err = j.clear(t, c, p.Done, records)
+		}
+		if err != nil {
 			return err
 		}
 		return j.insertAll(t, records)
@@ -174,9 +178,38 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	if err != nil {
 		return err
 	}
-	c.Checkpoint, c.Pages, c.Records, c.Tries = p.Checkpoint, c.Pages+1, c.Records+int64(good), 0
+	c.Checkpoint, c.Pages, c.Records, c.Tries, c.Begun = p.Checkpoint, c.Pages+1, c.Records+int64(good), 0, begun
 	c.Rejected, c.Replaced = c.Rejected+int64(len(records)-good), c.Replaced+replaced+int64(len(p.Records)-len(records))
 	return nil
+}
+
+// clear removes what a page of a unit that is fetched again takes the place of: the first one that of the records that were
+// rejected, and, with Replace, the last one that of the records of earlier walks, which are older than those of this one
+// whatever the clocks say.
+func (j *Job) clear(t *transaction, c *Claim, last bool, records []Record) (begun int64, err error) {
+	if begun = c.Begun; c.Pages == 0 && c.Lease > 1 {
+		_, err = t.exec(j.text("DELETE FROM {rejects} WHERE unit = $1"), encode(c.Key))
+	}
+	if err != nil || !j.is.Replace {
+		return begun, err
+	}
+	if c.Pages == 0 {
+		var newest any
+		err = t.query(func(r *sql.Rows) error { return r.Scan(&newest) }, j.text("SELECT max(fetched_at) FROM {records} WHERE unit = $1"), encode(c.Key))
+		if begun = 0; newest != nil {
+			begun = instant(newest).UnixMicro() + 1
+		}
+		if err == nil {
+			_, err = t.exec(j.text("UPDATE {units} SET begun = $1 WHERE key = $2"), begun, encode(c.Key))
+		}
+	}
+	for i := range records {
+		records[i].Fetched = status.Later(records[i].Fetched, time.UnixMicro(begun))
+	}
+	if err == nil && last {
+		_, err = t.exec(j.text("DELETE FROM {records} WHERE unit = $1 AND fetched_at < $2"), encode(c.Key), j.engine.dialect.at(time.UnixMicro(begun)))
+	}
+	return begun, err
 }
 
 // replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it. Where

@@ -36,6 +36,7 @@ type Job struct {
 	ID       []string   // paths in a record that identify it, or texts with placeholders; empty: the hash of the record and of its unit
 	Alone    bool       // that hash is of the record alone, as in a table of an older release
 	Moves    bool       // records may move between units
+	Replace  bool       // what comes of a unit takes the place of all that it had
 	Columns  []Column
 	Workers  int
 	Tries    int         // how often a page is asked for before its unit fails

@@ -125,6 +125,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
 		policy.Optional("batch", "Several items in one request.", r.batch()),
 		policy.Optional("moves", "Whether records move between units by themselves, so that nothing is told of one that takes the place of another of an earlier run.", r.choice(&j.Moves, "off", "on")),
+		policy.Optional("replace", "What the records of a unit that is fetched again take the place of: those with the same id, or all that the unit had.", r.choice(&j.Replace, "id", "unit")),
 		policy.Optional("store", "Whether a collection stores what has changed, or all.", r.choice(&j.Collect.All, "changes", "all")),
 		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
 		policy.Optional("memory", "How much is in memory of answers that are not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Memory, policy.ParseSize, policy.SizeNode)),
@@ -158,6 +159,8 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 		switch {
 		case set["range"] != nil:
 			r.d.Failf(n, "since", "does not go with range")
+		case j.Replace:
+			r.d.Failf(set["replace"], "replace", "is unit, and with since each run has units of its own")
 		case !slices.Contains(j.ColumnNames(), j.Since.Column):
 			r.d.Failf(n, "since.column", "names no column of columns")
 		case j.Since.Lag.N > 0 && (j.Since.Lag.Unit == "") != j.Since.IsNumber():
@@ -167,7 +170,7 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	if j.Collect.Every > 0 && set["workers"] == nil {
 		j.Workers = collectionWorkers
 	}
-	others, are := []string{"range", "since", "paginate", "errors"}, "backfills, which have no every"
+	others, are := []string{"range", "since", "paginate", "errors", "replace"}, "backfills, which have no every"
 	if j.Collect.Every == 0 {
 		others, are = []string{"batch", "store", "keep", "priority"}, "collections, which have every"
 	}

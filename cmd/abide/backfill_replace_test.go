@@ -1,0 +1,92 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/abide-proxy/abide/jobs/output/pgtest"
+)
+
+// With replace: unit a day that is fetched again has what the server has then, also without id: what was corrected is no second
+// row, and what was deleted goes. Until the last page has come, and after kill -9, the rows of the run before are there. Where
+// a rule of errors ends the unit at its first page, they stay.
+func TestAUnitThatIsFetchedAgainReplacesItsRecords(t *testing.T) {
+	t.Parallel()
+	postgres, err := pgtest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer postgres.Close()
+	for _, at := range []string{"days.db", postgres.Database(t)} {
+		var version atomic.Int64
+		blocked := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			day, page, v := r.URL.Path[1:], r.URL.Query().Get("page"), version.Load()
+			switch {
+			case page == "":
+				w.Header().Set("Link", `</`+day+`?page=2>; rel="next"`)
+			case v == 1:
+				close(blocked)
+				<-r.Context().Done()
+				return
+			}
+			if v == 3 {
+				fmt.Fprint(w, `{"error": "maintenance"}`)
+			} else if day == "2025-01-01" || page == "" || v < 2 {
+				fmt.Fprintf(w, `[{"day": %q, "page": %q, "v": %d}, {"same": true}]`, day, page, v)
+			} else {
+				fmt.Fprint(w, `[]`)
+			}
+		}))
+		defer server.Close()
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+		write(t, filepath.Join(dir, "days.yaml"), "name: days\nrequest: http://api.test/{date}\nrange: {from: 2025-01-01, to: 2025-01-02, again: 1d}\npaginate: link\nreplace: unit\nworkers: 1\nerrors: [{path: error, then: reject}]\noutput: "+at+"\n")
+		run := func() *daemon { return launch(t, dir, nil, "backfill", "--quiet", "days.yaml") }
+		check := func(when, want string) {
+			t.Helper()
+			d := launch(t, dir, nil, "export", "days.yaml")
+			d.status()
+			got := []string{}
+			for _, line := range strings.Split(strings.TrimSpace(d.out.String()), "\n") {
+				found := regexp.MustCompile(`"unit":"2025-01-0(.)".*("v":.|"same")`).FindStringSubmatch(line)
+				got = append(got, strings.Trim(found[1]+found[2], `"`))
+			}
+			if slices.Sort(got); strings.ReplaceAll(strings.Join(got, " "), `"`, "") != want {
+				t.Errorf("%s, %s: %q, not %q", at, when, got, want)
+			}
+		}
+		if d := run(); d.status() != 0 {
+			t.Errorf("it says %s", d.log)
+		}
+		check("at first", "1same 1v:0 1v:0 2same 2v:0 2v:0")
+		version.Store(1)
+		killed := run()
+		<-blocked
+		killed.signal(syscall.SIGKILL)
+		killed.status()
+		check("when it was killed", "1same 1v:0 1v:0 2same 2v:0 2v:0 2v:1")
+		version.Store(2)
+		for _, when := range []string{"after that", "once more"} {
+			if d := run(); d.status() != 0 {
+				t.Errorf("it says %s", d.log)
+			}
+			if when == "once more" {
+				check(when, "1same 1v:0 1v:0 2same 2v:2")
+			}
+		}
+		version.Store(3)
+		run().status()
+		check("when the site is maintained", "1same 1v:0 1v:0 2same 2v:2")
+	}
+}
