@@ -76,6 +76,9 @@ same command tries these again. docs/jobs.md has every form of a job file.`,
 			return err
 		}
 		job, err := loadJob(args[0])
+		if err != nil && !flags.dry && !flags.try {
+			err = notified(cmd, job, func() (string, error) { return "", err })
+		}
 		if err != nil {
 			return err
 		}
@@ -122,6 +125,7 @@ same command tries these again. docs/jobs.md has every form of a job file.`,
 				if job, err = loadJob(args[0]); err == nil { // yesterday is another day now
 					break
 				}
+				_ = notified(cmd, job, func() (string, error) { return "", err })
 			}
 		}
 	}

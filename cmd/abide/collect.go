@@ -48,7 +48,7 @@ of each target, such as its ETag, outlives a restart.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		job, err := loadJob(args[0])
 		if err != nil {
-			return err
+			return notified(cmd, job, func() (string, error) { return "", err })
 		}
 		if job.Collect.Every == 0 {
 			return usage(errors.New(args[0] + " has no every, such as \"every: 30s\", so it is a backfill"))

@@ -94,14 +94,11 @@ func packed(w io.Writer, file string) (io.WriteCloser, error) {
 	case ".zst":
 		return zstd.NewWriter(w)
 	}
-	return plain{w}, nil
+	return struct {
+		io.Writer
+		io.Closer
+	}{w, io.NopCloser(nil)}, nil
 }
-
-// plain writes without compression.
-type plain struct{ io.Writer }
-
-// Close does nothing.
-func (plain) Close() error { return nil }
 
 func exportFormat(named, file string) (export.Format, error) {
 	switch end := filepath.Ext(file); {

@@ -35,9 +35,6 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// jobWait is queue.wait of a process that runs a job: a job waits for a quota as long as it takes.
-const jobWait = 400 * 24 * time.Hour
-
 // jobProcess is a process that runs a job. Its requests go by the dispatcher of a program of its
 // own, or through another abide.
 type jobProcess struct {
@@ -52,11 +49,11 @@ type jobProcess struct {
 	caught  *signals
 }
 
-// loadJob reads a job file.
+// loadJob reads a job file. With an error the job has what could be read, such as whom it tells.
 func loadJob(path string) (*jobfile.Job, error) {
 	data, err := readFile(path, nil)
 	if err != nil {
-		return nil, usage(fmt.Errorf("reading the job file: %w", err))
+		return &jobfile.Job{}, usage(fmt.Errorf("reading the job file: %w", err))
 	}
 	return jobfile.Load(policy.Source{Path: path, Data: data, Environ: os.Environ()})
 }
@@ -77,7 +74,7 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 	s.defaults = map[string]string{"log.level": "warn"}
 	s.fit = func(p *policy.Policy) (_ *policy.Policy, err error) {
 		if p, err = s.onFreePorts(p); err == nil {
-			p.Queue.Wait = jobWait
+			p.Queue.Wait = send.LongestWait
 		}
 		return p, err
 	}
@@ -359,10 +356,7 @@ func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) err
 		(*steeredJob).Pause(pause)
 		return nil
 	}
-	does := "resume"
-	if pause {
-		does = "pause"
-	}
+	does := map[bool]string{true: "pause", false: "resume"}[pause]
 	for _, one := range jobProcesses(c.policy.Load()) {
 		if jobOf(one) != name {
 			continue

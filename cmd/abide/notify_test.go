@@ -90,6 +90,15 @@ func TestAJobTellsHowItHasEnded(t *testing.T) {
 			t.Errorf("%s: %s", notify, d.log)
 		}
 	}
+	write(t, filepath.Join(dir, "secret.yaml"), "name: secret\nrequest: {url: http://api.test/x, headers: {A: '${UNSET}'}}\nnotify: {url: '"+server.URL+"/unset'}\n")
+	if d := launch(t, dir, nil, "backfill", "--try", "secret.yaml"); d.status() != exitUsage || len(told) > 0 {
+		t.Errorf("it says %s", d.log)
+	}
+	if d := launch(t, dir, nil, "backfill", "secret.yaml"); d.status() != exitUsage {
+		t.Errorf("it says %s", d.log)
+	} else if text := <-told; !strings.HasPrefix(text, `/unset {"job":"secret","failed":true,"text":"secret: `) || !strings.Contains(text, "the variable UNSET, which is not set") {
+		t.Error(text)
+	}
 	for notify, want := range map[string]string{"{when: always}": "notify: needs url or command", "{url: example.com}": "is no URL with http"} {
 		write(t, filepath.Join(dir, "orders.yaml"), "name: orders\nrequest: http://api.test/x\nnotify: "+notify+"\n")
 		if d := launch(t, dir, nil, "backfill", "orders.yaml"); d.status() == 0 || !strings.Contains(d.log.String(), want) {

@@ -107,20 +107,20 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	if err := b.prepare(); err != nil {
 		return err
 	}
-	if err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.AddUnits(ctx, b.options.Units) }); err != nil {
-		return err
+	err = b.persist(ctx, func(ctx context.Context) error { return b.options.Output.AddUnits(ctx, b.options.Units) })
+	if err == nil {
+		err = b.persist(ctx, func(ctx context.Context) error {
+			n, err := b.options.Output.Retry(ctx, b.options.Again, b.options.Anew)
+			if n > 0 {
+				b.options.Log("%s to be fetched again", status.Number(int(n), "unit", "units"))
+			}
+			return err
+		})
 	}
-	err = b.persist(ctx, func(ctx context.Context) error {
-		n, err := b.options.Output.Retry(ctx, b.options.Again, b.options.Anew)
-		if n > 0 {
-			b.options.Log("%s to be fetched again", status.Number(int(n), "unit", "units"))
-		}
-		return err
-	})
+	if err == nil {
+		err = b.count(ctx)
+	}
 	if err != nil {
-		return err
-	}
-	if err := b.count(ctx); err != nil {
 		return err
 	}
 	working, stop := context.WithCancel(ctx)

@@ -147,11 +147,10 @@ const idle = time.Minute
 func (c *Collector) rest(now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, ok := c.schedule.next()
-	if !ok || !at.After(now) { // all are under way, or there is no room: wake says when there is
-		return idle
+	if due := &c.schedule.due; !due.Empty() && due.Top().at.After(now) {
+		return min(due.Top().at.Sub(now), idle)
 	}
-	return min(at.Sub(now), idle)
+	return idle // all are under way, or there is no room: wake says when there is
 }
 
 // begin is the next target that is due and for which there is room.
@@ -236,7 +235,7 @@ func (c *Collector) Status(now time.Time) status.Job {
 	defer c.mu.Unlock()
 	s := status.Job{
 		Name: c.options.Job.Name, Kind: "collect", State: status.JobRunning, Output: c.options.Job.Output.String(), Started: c.began,
-		Records: c.writer.count(), Round: &status.JobRound{
+		Records: c.writer.written.Load(), Round: &status.JobRound{
 			Every: c.options.Job.Collect.Every.Seconds(), Targets: c.targets, Missed: c.schedule.missed, Lag: c.schedule.lag.Seconds(),
 		},
 	}

@@ -35,11 +35,9 @@ func targetsOf(job *jobfile.Job, all iter.Seq2[output.Unit, error]) ([]*target, 
 			continue
 		}
 		seen[u.Key] = true
-		if b := job.Collect.Batch; b.Param != "" {
-			if n := len(list); n > 0 && len(list[n-1].items) < b.Size {
-				list[n-1].items = append(list[n-1].items, u.Key)
-				continue
-			}
+		if b, n := job.Collect.Batch, len(list); b.Param != "" && n > 0 && len(list[n-1].items) < b.Size {
+			list[n-1].items = append(list[n-1].items, u.Key)
+			continue
 		}
 		list = append(list, &target{items: []string{u.Key}, unit: u})
 	}

@@ -75,14 +75,6 @@ func (s *schedule) slot(t *target, now time.Time) time.Time {
 	return at
 }
 
-// next returns the time at which the next target is due; false: none is.
-func (s *schedule) next() (time.Time, bool) {
-	if s.due.Empty() {
-		return time.Time{}, false
-	}
-	return s.due.Top().at, true
-}
-
 // begin is the target that is due first, nil if none is. It is under way until end.
 func (s *schedule) begin(now time.Time) *target {
 	if s.due.Empty() || s.due.Top().at.After(now) {

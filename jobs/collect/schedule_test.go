@@ -102,7 +102,7 @@ func TestATargetThatFailsIsAskedMoreRarelyAndComesBack(t *testing.T) {
 	var pauses []int
 	last := time.Time{}
 	for range 10 {
-		now, _ = s.next()
+		now = s.due.Top().at
 		if !last.IsZero() {
 			pauses = append(pauses, int(now.Sub(last)/time.Second))
 		}
@@ -113,10 +113,10 @@ func TestATargetThatFailsIsAskedMoreRarelyAndComesBack(t *testing.T) {
 	if got := fmt.Sprint(pauses); got != "[1 2 4 8 16 32 32 32 32]" {
 		t.Errorf("pauses of %s rounds", got)
 	}
-	now, _ = s.next()
+	now = s.due.Top().at
 	s.begin(now)
 	s.end(item, now, true)
-	if next, _ := s.next(); next.Sub(now) != time.Second {
+	if next := s.due.Top().at; next.Sub(now) != time.Second {
 		t.Errorf("after an answer it is asked again in %v", next.Sub(now))
 	}
 }

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
@@ -27,9 +28,10 @@ type writer struct {
 	patience output.Patience
 	free     func() // there may be room again
 
+	written atomic.Int64 // records
+
 	mu      sync.Mutex
 	batch   batch
-	written int64     // records
 	writing bool      // a call of add writes
 	pruned  time.Time // is that call's
 }
@@ -55,7 +57,11 @@ func (w *writer) add(ctx context.Context, list []output.Record, t output.Target,
 	for w.writing = true; len(w.batch.targets) > 0; {
 		w.mu.Unlock()
 		_ = clock.Sleep(ctx, writeEvery) // so that a transaction has more
-		err := w.write(ctx, w.take())
+		w.mu.Lock()
+		b := w.batch
+		w.batch = batch{}
+		w.mu.Unlock()
+		err := w.write(ctx, b)
 		w.mu.Lock()
 		if err != nil {
 			return err // nothing is written any more
@@ -63,20 +69,6 @@ func (w *writer) add(ctx context.Context, list []output.Record, t output.Target,
 	}
 	w.writing = false
 	return nil
-}
-
-func (w *writer) count() int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.written
-}
-
-// take takes what is to be written now.
-func (w *writer) take() (b batch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	b, w.batch = w.batch, batch{}
-	return b
 }
 
 // write writes a batch, again and again while the output is away, counts and shows its records, and deletes old ones.
@@ -92,9 +84,7 @@ func (w *writer) write(ctx context.Context, b batch) error {
 	for _, a := range b.answers {
 		a.Release()
 	}
-	w.mu.Lock()
-	w.written += int64(len(b.records))
-	w.mu.Unlock()
+	w.written.Add(int64(len(b.records)))
 	w.free()
 	if now := time.Now(); w.options.Job.Collect.Keep > 0 && now.Sub(w.pruned) >= pruneEvery {
 		w.pruned = now

@@ -179,10 +179,9 @@ func newColumns(w io.Writer, about output.Description) *columns {
 func (c *columns) Add(r *output.Record) error {
 	row := make(parquet.Row, len(c.order))
 	put := func(i int, v parquet.Value, level int) { row[c.order[i]] = v.Level(0, level, c.order[i]) }
-	put(0, parquet.ValueOf(r.ID), 0)
-	put(1, parquet.ValueOf(r.Unit), 0)
-	put(2, parquet.ValueOf(r.Fetched.UnixMicro()), 0)
-	put(3, parquet.ByteArrayValue(r.Body), 0)
+	for i, v := range []any{r.ID, r.Unit, r.Fetched.UnixMicro(), r.Body} {
+		put(i, parquet.ValueOf(v), 0)
+	}
 	for i, v := range r.Columns {
 		if v == nil {
 			put(4+i, parquet.NullValue(), 0)

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -27,9 +28,7 @@ const layout = 1
 // Open opens an output, and makes a SQLite file if there is none. Errors that may pass wrap
 // ErrAway.
 func Open(ctx context.Context, at jobfile.Output, o Options) (*Output, error) {
-	if o.Lease <= 0 {
-		o.Lease = LeaseTime
-	}
+	o.Lease = cmp.Or(o.Lease, LeaseTime)
 	d := &Output{o: o, id: rand.Text()}
 	var err error
 	if at.File != "" {
@@ -75,9 +74,6 @@ func (d *Output) prepare(ctx context.Context) (err error) {
 
 // lockTables makes that one process at a time makes tables.
 func (d *Output) lockTables(t *transaction) error {
-	if d.dialect.prelude == "" {
-		return nil // the transaction of SQLite is the only one
-	}
 	_, err := t.exec(d.dialect.prelude)
 	return err
 }
@@ -412,6 +408,9 @@ type Job struct {
 }
 
 func newJob(e *Output, description Description) *Job {
+	if description.About == nil {
+		description.About = func(key string) string { return key }
+	}
 	j := &Job{engine: e, is: description, opened: e.here(), replacer: strings.NewReplacer(append(e.dialect.replacements(),
 		"{records}", Quote(description.Name), "{units}", Quote(description.Name+"_units"), "{targets}", Quote(description.Name+"_targets"), "{rejects}", Quote(description.Name+"_rejects"),
 		"{fetched}", Quote(description.Name+"_fetched"), "{state}", Quote(description.Name+"_units_state"), "{unit}", Quote(description.Name+"_unit"),

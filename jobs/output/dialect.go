@@ -39,6 +39,7 @@ var sqliteDialect = &dialect{
 	types:  map[string]string{"text": "TEXT", "integer": "INTEGER", "number": "NUMERIC", "boolean": "BOOLEAN", "time": "TEXT", "json": "TEXT"},
 	rows:   "json_each($1) WHERE true",
 	number: "CASE WHEN typeof(%[1]s) IN ('integer', 'real') THEN %[1]s END", text: "%s",
+	prelude: "SELECT 1", // its transaction is the only one
 }
 
 var postgresDialect = &dialect{

@@ -106,12 +106,9 @@ func (j *Job) reject(t *transaction, rejects []Record) error {
 func (j *Job) Append(ctx context.Context, records []Record, targets []Target) error {
 	records = latest(records, j.is.History)
 	targets = slices.SortedStableFunc(slices.Values(targets), func(a, b Target) int { return cmp.Compare(a.Key, b.Key) })
-	text := ""
-	if len(targets) > 0 {
-		text = j.text(`INSERT INTO {targets} (key, etag, last_modified, hash, failures, asked, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
-			ON CONFLICT (key) DO UPDATE SET etag = excluded.etag, last_modified = excluded.last_modified, hash = excluded.hash,
-			failures = excluded.failures, asked = excluded.asked, reason = excluded.reason`)
-	}
+	text := j.text(`INSERT INTO {targets} (key, etag, last_modified, hash, failures, asked, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (key) DO UPDATE SET etag = excluded.etag, last_modified = excluded.last_modified, hash = excluded.hash,
+		failures = excluded.failures, asked = excluded.asked, reason = excluded.reason`)
 	return j.engine.write(ctx, func(t *transaction) error {
 		if err := j.insertAll(t, records); err != nil {
 			return err

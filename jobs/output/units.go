@@ -23,12 +23,7 @@ const unitsAtOnce = 5000
 // until it has them again. An error among them ends them, and is returned.
 func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error {
 	open, seed := map[uint64]bool{}, maphash.MakeSeed() // hashes of what a unit is about, as there may be millions, and whether the job has it
-	about := func(key string) uint64 {
-		if j.is.About != nil {
-			key = j.is.About(key)
-		}
-		return maphash.String(seed, key)
-	}
+	about := func(key string) uint64 { return maphash.String(seed, j.is.About(key)) }
 	if err := j.freePredecessor(ctx); err != nil {
 		return err
 	}
@@ -130,14 +125,7 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 
 // Renew prolongs the lease of a claim.
 func (j *Job) Renew(ctx context.Context, c *Claim) error {
-	return j.engine.write(ctx, func(t *transaction) error {
-		n, err := t.exec(j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4"), // that of a unit that is over does not matter
-			j.engine.now(), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease)
-		if err == nil && n == 0 {
-			err = fmt.Errorf("unit %s: %w", c.Key, ErrLost)
-		}
-		return err
-	})
+	return j.end(ctx, c, Running, j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4"), j.engine.o.Lease.Milliseconds()) // that of a unit that is over does not matter
 }
 
 // Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
@@ -152,15 +140,11 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 		before, c.Records = "", 0
 	}
 	var replaced, begun int64
-	var checkpoint any // nil is NULL
-	if p.Checkpoint != nil {
-		checkpoint = p.Checkpoint
-	}
 	err := j.engine.write(ctx, func(t *transaction) error {
 		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = pages + 1, records = `+before+`$3, tries = 0, reason = '',
 			state = $4, lease_end = {now} + $5, changed = {now}
 			WHERE key = $6 AND lease = $7 AND pages = $8 AND state = 'running'`),
-			j.engine.now(), checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
+			j.engine.now(), p.Checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
 		if err != nil {
 			return err
 		}
@@ -218,10 +202,6 @@ func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err
 	if j.is.History || len(records) == 0 {
 		return 0, nil
 	}
-	about := func(key string) string { return key }
-	if j.is.About != nil {
-		about = j.is.About
-	}
 	var since time.Time
 	if j.is.Moves {
 		since = j.opened
@@ -233,7 +213,7 @@ func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err
 	err = t.query(func(r *sql.Rows) error {
 		unit, count := "", int64(0)
 		err := r.Scan(&unit, &count)
-		if about(decode(unit)) != about(c.Key) {
+		if j.is.About(decode(unit)) != j.is.About(c.Key) {
 			n += count
 		}
 		return err
@@ -293,10 +273,7 @@ const mostAnew, anewEvery = 20, 24 * time.Hour
 // All but those that failed begin anew; those that are done keep their checkpoint unless anew is set. One that is incomplete
 // for the 20th time does so once a day.
 func (j *Job) Retry(ctx context.Context, done []string, anew bool) (n int64, err error) {
-	keeps := "('failed', 'done')"
-	if anew {
-		keeps = "('failed')"
-	}
+	keeps := map[bool]string{false: "('failed', 'done')", true: "('failed')"}[anew]
 	again := j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
 		checkpoint = CASE WHEN state IN ` + keeps + ` THEN checkpoint END,
 		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END WHERE `)

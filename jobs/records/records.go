@@ -12,7 +12,8 @@
 // quotes stands in quotes, and anything may stand in brackets: "@odata.nextLink",
 // data["a.b"].c, data[0]. A star, or empty brackets, stands for each member or element, and what the rest of the path leads
 // to from these is one list, in their order: groups[].items, data.*.items. The empty path leads to the whole answer. In the paths
-// of IDs and columns ^ begins at the parent of a record, what its list stands in: an element of the list before, or the answer.
+// of IDs and columns ^ begins at the parent of a record, what its list stands in: an element of the list before, or the answer, and
+// ^.^ at the parent of that.
 //
 // # Records
 //
@@ -41,16 +42,13 @@ package records
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
-	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"mime"
 	"regexp"
 	"slices"
 	"strconv"
@@ -100,15 +98,15 @@ func New(job *jobfile.Job) (*Extractor, error) {
 		return parse("columns: "+c.Name, c.Path)
 	})
 	x.types = lists.Map(job.Columns, func(c jobfile.Column) string { return c.Type })
-	x.up = slices.ContainsFunc(slices.Concat(x.id, x.columns), func(p Path) bool { return p.up })
+	x.up = slices.ContainsFunc(slices.Concat(x.id, x.columns), func(p Path) bool { return p.up > 0 })
 	return x, errors.Join(faults...)
 }
 
-// Columns returns the columns of a record and its parent, nil for those that are texts about the unit, or of a parent that is
-// nil. The error follows "record 1".
-func (x *Extractor) Columns(v, parent Value) (list []any, err error) {
+// Columns returns the columns of a record and its parents, nil for those that are texts about the unit, or of a parent that it
+// has not. The error follows "record 1".
+func (x *Extractor) Columns(v Value, parents []Value) (list []any, err error) {
 	for i, path := range x.columns {
-		part, ok := path.of(v, parent)
+		part, ok := path.of(v, parents)
 		if path.text == "" || !ok || part.Null() {
 			list = append(list, nil)
 			continue
@@ -142,8 +140,8 @@ func (x *Extractor) Records(answer Value, page int, parts []any) ([]output.Recor
 	}
 	list := make([]output.Record, 0, v.length())
 	rejected, equal := 0, map[string]int{}
-	x.each(answer, v, func(part, parent Value) {
-		r := x.record(part, parent, parts, len(list)+1, page)
+	add := func(part Value, parents []Value) {
+		r := x.record(part, parents, parts, len(list)+1, page)
 		switch {
 		case r.Rejected != "":
 			rejected++
@@ -153,7 +151,12 @@ func (x *Extractor) Records(answer Value, page int, parts []any) ([]output.Recor
 			}
 		}
 		list = append(list, r)
-	})
+	}
+	if x.up {
+		each(x.records.steps, []Value{answer}, add)
+	} else {
+		v.each(func(_, part Value) { add(part, nil) })
+	}
 	if rejected < len(list) {
 		x.accepted.Store(true)
 	} else if rejected > 0 && !x.accepted.Load() { // "id" is wrong rather than all records
@@ -167,9 +170,9 @@ func (x *Extractor) Whole(answer Value) bool {
 	return len(x.records.steps) == 0 && answer.kind() == '{'
 }
 
-func (x *Extractor) record(v, parent Value, unit []any, n, page int) output.Record {
-	id, err := x.idOf(v, parent, unit)
-	columns, unfit := x.Columns(v, parent)
+func (x *Extractor) record(v Value, parents []Value, unit []any, n, page int) output.Record {
+	id, err := x.idOf(v, parents, unit)
+	columns, unfit := x.Columns(v, parents)
 	r := output.Record{ID: id, Body: v, Columns: columns}
 	switch {
 	case unfit != nil:
@@ -187,7 +190,7 @@ func (x *Extractor) record(v, parent Value, unit []any, n, page int) output.Reco
 }
 
 // idOf is the ID of a record. The error follows "record 1".
-func (x *Extractor) idOf(v, parent Value, unit []any) (string, error) {
+func (x *Extractor) idOf(v Value, parents []Value, unit []any) (string, error) {
 	if len(x.id) == 0 {
 		return hash(v, unit)
 	}
@@ -197,7 +200,7 @@ func (x *Extractor) idOf(v, parent Value, unit []any) (string, error) {
 			parts[i] = unit[i].(string)
 			continue
 		}
-		part, ok := path.of(v, parent)
+		part, ok := path.of(v, parents)
 		if !ok {
 			return "", fmt.Errorf("has no %q%s", path, thereIs(v))
 		}
@@ -375,124 +378,4 @@ func thereIs(v Value) string {
 		return ""
 	}
 	return " (there is " + shorten.To(mostThere, strings.Join(names, ", ")) + ")"
-}
-
-// Read is the value of a body of a content type: JSON, or the array of what JSON lines or the
-// rows of a CSV have. It may change the body. The error is about "the answer" without saying which one.
-func Read(contentType string, body []byte) (Value, error) {
-	body = bytes.TrimPrefix(body, []byte("\ufeff"))
-	kind, _, _ := mime.ParseMediaType(contentType)
-	var value bytes.Buffer
-	var err error
-	switch kind {
-	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl", "application/jsonlines", "application/x-jsonlines":
-		err = readLines(&value, body)
-	case "text/csv":
-		if !utf8.Valid(body) {
-			return nil, errors.New("the answer is not UTF-8: abide reads JSON, JSON lines and CSV in UTF-8")
-		}
-		err = readCSV(&value, body)
-	default:
-		return readJSON(kind, body)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return value.Bytes(), nil
-}
-
-// readJSON removes the white space of JSON where it stands, because a body may be long.
-func readJSON(kind string, body []byte) (Value, error) {
-	if len(body) == 0 && kind == "" { // as with 204 No Content
-		return Value("null"), nil
-	}
-	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, errors.New("the answer is empty: abide reads JSON, JSON lines and CSV")
-	}
-	if !json.Valid(body) {
-		kind = cmp.Or(kind, "none")
-		if kind == "text/html" || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
-			return nil, fmt.Errorf("the answer is no JSON, its content type is %s: it is a web page, so check the URL, and whether it needs a login", kind)
-		}
-		return nil, fmt.Errorf("the answer is no JSON, its content type is %s: %w", kind, json.Compact(new(bytes.Buffer), body))
-	}
-	value, inText, escaped := body[:0], false, false
-	for _, c := range body {
-		if !inText && (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
-			continue
-		}
-		inText = inText != (c == '"' && !escaped)
-		escaped = c == '\\' && !escaped
-		value = append(value, c)
-	}
-	return value, nil
-}
-
-func readLines(to *bytes.Buffer, body []byte) error {
-	to.Grow(len(body) + 2)
-	to.WriteByte('[')
-	n := 0
-	for line := range bytes.Lines(body) {
-		n++
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if to.Len() > 1 {
-			to.WriteByte(',')
-		}
-		if err := json.Compact(to, line); err != nil {
-			return fmt.Errorf("line %d of the answer is no JSON: %w", n, err)
-		}
-	}
-	to.WriteByte(']')
-	return nil
-}
-
-// readCSV makes an object of each row after the first, which has the names.
-func readCSV(to *bytes.Buffer, body []byte) error {
-	rows := csv.NewReader(bytes.NewReader(body))
-	rows.ReuseRecord = true
-	to.WriteByte('[')
-	var names [][]byte
-	for {
-		row, err := rows.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("the answer is no CSV: %w", err)
-		}
-		if names == nil {
-			names = quoted(row)
-			sorted := slices.Sorted(slices.Values(row)) // a row has a column
-			for i, name := range sorted[1:] {
-				if name == sorted[i] {
-					return fmt.Errorf("the answer is a CSV with two columns named %q", name)
-				}
-			}
-			continue
-		}
-		if to.Len() > 1 {
-			to.WriteByte(',')
-		}
-		separator := byte('{')
-		for i, text := range quoted(row) {
-			to.WriteByte(separator)
-			to.Write(names[i])
-			to.WriteByte(':')
-			to.Write(text)
-			separator = ','
-		}
-		to.WriteByte('}')
-	}
-	to.WriteByte(']')
-	return nil
-}
-
-// quoted are texts as JSON.
-func quoted(row []string) [][]byte {
-	return lists.Map(row, func(text string) []byte {
-		b, _ := json.Marshal(text) // texts have no error
-		return b
-	})
 }

@@ -37,6 +37,7 @@ func TestRecordsAreKeptAsTheyCame(t *testing.T) {
 		"an empty array":        {"data", "", `{"data":[ ]}`, ""},
 		"lines":                 {"", "application/x-ndjson", "{\"a\": 1}\r\n\n [2]\n\"x\"", `{"a":1} [2] "x"`},
 		"no lines":              {"", "application/x-ndjson", "\n", ""},
+		"a CSV of semicolons":   {"", "text/csv", "id;\"a,b,c\"\n7;\"x;y\"\n", `{"id":"7","a,b,c":"x;y"}`},
 		"a CSV":                 {"", "text/csv", "id,\"a \"\"b\"\"\nü\"\n7,\"x,y\"\n8,\n", `{"id":"7","a \"b\"\nü":"x,y"} {"id":"8","a \"b\"\nü":""}`},
 		"a member twice":        {"a", "", `{"a":[1],"a":[2]}`, "2"},
 		"quoted names":          {`"a.b"["c[0]"][0].d`, "", `{"a.b":{"c[0]":[{"d":[{"e":"]},"}]}]}}`, `{"e":"]},"}`},
@@ -262,14 +263,22 @@ func TestAColumnHasItsTypeOrNoValue(t *testing.T) {
 func TestARecordHasColumnsOfItsParent(t *testing.T) {
 	const body = `{"day": "monday", "data": [{"id": 1, "who": {"name": "Ada"}, "lines": [{"sku": "a"}, {"sku": "b"}]}, {"id": 2}, {"id": 3, "lines": {"sku": "a"}}]}`
 	for list, want := range map[string]string{
-		"data[].lines":      `["1","a"][Ada 1] ["1","b"][Ada 1] ["3","a"][<nil> 3]`,
-		"data.*.lines":      `["1","a"][Ada 1] ["1","b"][Ada 1] ["3","a"][<nil> 3]`,
-		"data.0.lines":      `["monday","a"][] ["monday","b"][]`,
-		"data[].lines.none": "",
+		"data[].lines":                  `["1","a"][Ada 1] ["1","b"][Ada 1] ["3","a"][<nil> 3]`,
+		"data.*.lines":                  `["1","a"][Ada 1] ["1","b"][Ada 1] ["3","a"][<nil> 3]`,
+		"data.0.lines":                  `["monday","a"][] ["monday","b"][]`,
+		"data[].lines.none":             "",
+		"days[].orders.*.lines[].parts": `["a","7"][o2 mon 2025 <nil>] ["b","7"][o2 mon 2025 <nil>] ["c","7"][o2 tue 2025 <nil>]`,
 	} {
 		job := jobfile.Job{Records: list, ID: []string{"^.id", "sku"}, Columns: []jobfile.Column{{Name: "who", Path: "^.who.name"}, {Name: "number", Path: "^.id", Type: "integer"}}}
 		if list == "data.0.lines" {
 			job.ID, job.Columns = []string{"^.day", "sku"}, nil
+		}
+		body := body
+		if strings.HasPrefix(list, "days") { // each is the parent of the one before
+			job.ID = []string{"name", "^.line"}
+			job.Columns = []jobfile.Column{{Name: "number", Path: "^.^.number"}, {Name: "day", Path: "^.^.^.day"}, {Name: "year", Path: "^.^.^.^.year"}, {Name: "none", Path: "^.^.^.^.^.year"}}
+			body = `{"year": 2025, "days": [{"day": "mon", "orders": {"x": {"number": "o2", "lines": [{"line": 7, "parts": [{"name": "a"}, {"name": "b"}]}]}}},
+				{"day": "tue", "orders": {"y": {"number": "o2", "lines": [{"line": 7, "parts": [{"name": "c"}]}]}}}]}`
 		}
 		records, err := recordsOf(t, job, "", body)
 		var got []string

@@ -1,13 +1,22 @@
 package records
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
+	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"mime"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
@@ -272,44 +281,33 @@ func (v Value) Leaves(n int) (paths []string) {
 type Path struct {
 	text  string
 	steps []string
-	up    bool // it begins at the parent of a record
+	up    int // it begins at the parent of a record, or so far above
 }
 
-// of returns what the path leads to from a record and its parent, which may be nil.
-func (p Path) of(record, parent Value) (Value, bool) {
-	if p.up {
-		return parent.at(p.steps)
+// of returns what the path leads to from a record and its parents, the nearest first.
+func (p Path) of(record Value, parents []Value) (Value, bool) {
+	switch {
+	case p.up == 0:
+		return record.at(p.steps)
+	case p.up > len(parents):
+		return nil, false
 	}
-	return record.at(p.steps)
+	return parents[p.up-1].at(p.steps)
 }
 
-// split parts the way to a list into the one to the lists that it stands in, and the one from an element of these.
-func (p Path) split() (outer, inner []string) {
-	for i := len(p.steps) - 2; i >= 0; i-- {
-		if p.steps[i] == eachPart {
-			return p.steps[:i+1], p.steps[i+1:]
-		}
+// each visits the records that steps lead to from the first of their parents, with all parents: the elements that the lists
+// stand in, and the answer.
+func each(steps []string, parents []Value, visit func(part Value, parents []Value)) {
+	n := len(steps)
+	if i := slices.Index(steps[:max(n-1, 0)], eachPart); i >= 0 {
+		n = i + 1
 	}
-	return nil, p.steps
-}
-
-// each visits the records of a list in an answer, with the parent of each, if it is needed: the element that the list stands
-// in, or the answer.
-func (x *Extractor) each(answer, list Value, visit func(part, parent Value)) {
-	if !x.up {
-		list.each(func(_, part Value) { visit(part, nil) })
-		return
-	}
-	parents := []Value{answer}
-	outer, inner := x.records.split()
-	if len(outer) > 0 {
-		all, _ := answer.at(outer)
-		parents = all.elements()
-	}
-	for _, parent := range parents {
-		list, _ := parent.at(inner)
-		for _, part := range list.elements() {
-			visit(part, parent)
+	list, _ := parents[0].at(steps[:n])
+	for _, part := range list.elements() {
+		if n == len(steps) {
+			visit(part, parents)
+		} else {
+			each(steps[n:], append([]Value{part}, parents...), visit)
 		}
 	}
 }
@@ -338,10 +336,148 @@ func ParsePath(text string) (Path, error) {
 		}
 		p.steps, rest = append(p.steps, step), rest[len(found[0]):]
 	}
-	if p.up = jobfile.OfParent(text) && p.steps[0] == "^"; p.up {
-		p.steps = p.steps[1:]
+	for jobfile.OfParent(text) && len(p.steps) > 0 && p.steps[0] == "^" {
+		p.up, p.steps = p.up+1, p.steps[1:]
 	}
 	return p, nil
 }
 
 func (p Path) String() string { return p.text }
+
+// Read is the value of a body of a content type: JSON, or the array of what JSON lines or the
+// rows of a CSV have. It may change the body. The error is about "the answer" without saying which one.
+func Read(contentType string, body []byte) (Value, error) {
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
+	kind, _, _ := mime.ParseMediaType(contentType)
+	var value bytes.Buffer
+	var err error
+	switch kind {
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl", "application/jsonlines", "application/x-jsonlines":
+		err = readLines(&value, body)
+	case "text/csv":
+		if !utf8.Valid(body) {
+			return nil, errors.New("the answer is not UTF-8: abide reads JSON, JSON lines and CSV in UTF-8")
+		}
+		err = readCSV(&value, body)
+	default:
+		return readJSON(kind, body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return value.Bytes(), nil
+}
+
+// readJSON removes the white space of JSON where it stands, because a body may be long.
+func readJSON(kind string, body []byte) (Value, error) {
+	if len(body) == 0 && kind == "" { // as with 204 No Content
+		return Value("null"), nil
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, errors.New("the answer is empty: abide reads JSON, JSON lines and CSV")
+	}
+	if !json.Valid(body) {
+		kind = cmp.Or(kind, "none")
+		if kind == "text/html" || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
+			return nil, fmt.Errorf("the answer is no JSON, its content type is %s: it is a web page, so check the URL, and whether it needs a login", kind)
+		}
+		return nil, fmt.Errorf("the answer is no JSON, its content type is %s: %w", kind, json.Compact(new(bytes.Buffer), body))
+	}
+	value, inText, escaped := body[:0], false, false
+	for _, c := range body {
+		if !inText && (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+			continue
+		}
+		inText = inText != (c == '"' && !escaped)
+		escaped = c == '\\' && !escaped
+		value = append(value, c)
+	}
+	return value, nil
+}
+
+func readLines(to *bytes.Buffer, body []byte) error {
+	to.Grow(len(body) + 2)
+	to.WriteByte('[')
+	n := 0
+	for line := range bytes.Lines(body) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if to.Len() > 1 {
+			to.WriteByte(',')
+		}
+		if err := json.Compact(to, line); err != nil {
+			return fmt.Errorf("line %d of the answer is no JSON: %w", n, err)
+		}
+	}
+	to.WriteByte(']')
+	return nil
+}
+
+// quotes finds the texts in quotes of a line of CSV.
+var quotes = regexp.MustCompile(`"[^"]*"`)
+
+// NewCSV returns a reader of CSV with the separator that the first line has most of: commas, semicolons or tabs.
+func NewCSV(from io.Reader) *csv.Reader {
+	buffered := bufio.NewReader(from)
+	head, _ := buffered.Peek(buffered.Size()) // which may be all
+	head, _, _ = bytes.Cut(head, []byte("\n"))
+	head = quotes.ReplaceAll(head, nil)
+	rows := csv.NewReader(buffered)
+	rows.ReuseRecord = true
+	for _, mark := range ";\t" {
+		if bytes.Count(head, []byte(string(mark))) > bytes.Count(head, []byte(string(rows.Comma))) {
+			rows.Comma = mark
+		}
+	}
+	return rows
+}
+
+// readCSV makes an object of each row after the first, which has the names.
+func readCSV(to *bytes.Buffer, body []byte) error {
+	rows := NewCSV(bytes.NewReader(body))
+	to.WriteByte('[')
+	var names [][]byte
+	for {
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("the answer is no CSV: %w", err)
+		}
+		if names == nil {
+			names = quoted(row)
+			sorted := slices.Sorted(slices.Values(row)) // a row has a column
+			for i, name := range sorted[1:] {
+				if name == sorted[i] {
+					return fmt.Errorf("the answer is a CSV with two columns named %q", name)
+				}
+			}
+			continue
+		}
+		if to.Len() > 1 {
+			to.WriteByte(',')
+		}
+		separator := byte('{')
+		for i, text := range quoted(row) {
+			to.WriteByte(separator)
+			to.Write(names[i])
+			to.WriteByte(':')
+			to.Write(text)
+			separator = ','
+		}
+		to.WriteByte('}')
+	}
+	to.WriteByte(']')
+	return nil
+}
+
+// quoted are texts as JSON.
+func quoted(row []string) [][]byte {
+	return lists.Map(row, func(text string) []byte {
+		b, _ := json.Marshal(text) // texts have no error
+		return b
+	})
+}

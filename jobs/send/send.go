@@ -46,8 +46,8 @@ type Sender interface {
 	Close()
 }
 
-// longestWait is the wait of a request that may wait as long as it takes.
-const longestWait = 400 * 24 * time.Hour
+// LongestWait is the wait of a request that may wait as long as it takes, such as for a quota.
+const LongestWait = 400 * 24 * time.Hour
 
 // maxRedirects bounds the redirects that a request follows.
 const maxRedirects = 10
@@ -150,7 +150,7 @@ func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
 	x.HTTP = x.Snapshot.SignVia(target.Scheme, sent, "")
 	x.Caller = caller{get: r.GetBody}
 	x.Client = &dispatch.Client{Name: o.Client, Weight: 1, Priority: o.Priority}
-	x.Options = dispatch.RequestOptions{Urgency: o.Priority + 1, Wait: cmp.Or(o.Wait, longestWait), Limited: true}
+	x.Options = dispatch.RequestOptions{Urgency: o.Priority + 1, Wait: cmp.Or(o.Wait, LongestWait), Limited: true}
 	count := func(status int) {
 		if report := x.Report(); report.Meter != nil {
 			report.Meter.Request(r.Method, status, report.Answered.Sub(report.Sent))

@@ -3,7 +3,6 @@ package units
 import (
 	"bufio"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
@@ -88,8 +88,8 @@ func lines(r io.Reader, yield func(string, ...string) bool) error {
 
 // column yields the items in a column of a CSV file, with the values in other columns.
 func column(r io.Reader, names []string, yield func(string, ...string) bool) error {
-	from := csv.NewReader(r)
-	from.ReuseRecord, from.FieldsPerRecord = true, -1
+	from := records.NewCSV(r)
+	from.FieldsPerRecord = -1
 	head, err := from.Read()
 	if err != nil {
 		return errors.New("there is no line with the names of columns")

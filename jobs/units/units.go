@@ -116,12 +116,8 @@ func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) 
 	if database == nil {
 		return greatest, nil
 	}
-	column := output.Column{Name: job.Since.Column}
-	for _, c := range job.Columns {
-		if c.Name == column.Name {
-			column.Type = c.Type
-		}
-	}
+	of := lists.Find(job.Columns, func(c *jobfile.Column) bool { return c.Name == job.Since.Column })
+	column := output.Column{Name: of.Name, Type: of.Type}
 	for row, err := range database.Greatest(ctx, job.Name, column, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
 		text := ""
 		if err == nil {
@@ -173,12 +169,9 @@ func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output
 			return true
 		})
 	case r != nil && r.Again.N > 0:
-		after, last := r.Again.Before(r.To), map[string]bool{}
-		for at := range starts(r) {
-			last[keyOf(r, at)] = at.After(after)
-		}
+		after := r.Again.Before(r.To)
 		err = each(ctx, job, database, func(key string, _ ...string) bool {
-			if last[key[strings.LastIndex(key, stepMark)+1:]] {
+			if from, _, err := stepOf(r, key[strings.LastIndex(key, stepMark)+1:]); err == nil && from.After(after) {
 				keys = append(keys, key)
 			}
 			return true
@@ -295,13 +288,19 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	path, query, hasQuery := strings.Cut(job.Request.URL, "?")
 	text := jobfile.ReplacePlaceholders(path, func(name, form string) string {
 		escaped := url.PathEscape(value(name, form))
+		if escaped == "" {
+			err = fmt.Errorf("the unit %s has no value {%s} for the path of its URL", u.Key, name)
+		}
 		if form == jobfile.AsPath {
 			escaped = strings.ReplaceAll(escaped, "%2F", "/")
 		}
 		return escaped
 	})
-	if dotSegments(text) > dotSegments(path) {
-		return nil, fmt.Errorf("the unit %s cannot stand in a path, where . and .. mean other directories: put it in the query", u.Key)
+	if err == nil && dotSegments(text) > dotSegments(path) {
+		err = fmt.Errorf("the unit %s cannot stand in a path, where . and .. mean other directories: put it in the query", u.Key)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if hasQuery {
 		text += "?" + jobfile.ReplacePlaceholders(query, func(name, form string) string { return url.QueryEscape(value(name, form)) })
@@ -357,20 +356,15 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 // Complete sets the columns of a record that are texts about its unit.
 func (r *Request) Complete(record *output.Record) {
 	for i, text := range r.columns {
-		if text != nil {
+		if text != nil && text != "" {
 			record.Columns[i] = text
 		}
 	}
 }
 
 // dotSegments counts the parts . and .. of a path, which clients and servers remove.
-func dotSegments(path string) (n int) {
-	for part := range strings.SplitSeq(path, "/") {
-		if part == "." || part == ".." {
-			n++
-		}
-	}
-	return n
+func dotSegments(path string) int {
+	return len(lists.Only(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." }))
 }
 
 // HTTP is the request as net/http has it, for a URL and a body of the unit: its own, or those of a page.

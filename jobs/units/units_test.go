@@ -182,7 +182,9 @@ func TestItemsComeFromListsAndFiles(t *testing.T) {
 	}
 	lines := write("ids.txt", "\ufeffa b\n\n# a comment\n c/d \r\n")
 	table := write("ids.csv", "\ufeffname,id\nx,1\ny,\"2,3\"\n")
+	german := write("german.csv", "\ufeffname;id\nx,y;1\n;2\n")
 	for items, want := range map[string][]string{
+		"{csv: " + german + ", column: id}":  {"1", "2"},
 		"[x, 'ä&b']":                         {"x", "%C3%A4&b"},
 		lines:                                {"a%20b", "c%2Fd"},
 		"{csv: " + table + ", column: id}":   {"1", "2%2C3"},
@@ -197,6 +199,21 @@ func TestItemsComeFromListsAndFiles(t *testing.T) {
 	}
 	if got := urls(t, load(t, "name: a\nrequest: https://api.test/{item.name}/{item}?n={item.name}\nitems: {csv: "+table+", column: id}")); !slices.Equal(got, []string{"https://api.test/x/1?n=x", "https://api.test/y/2%2C3?n=y"}) {
 		t.Errorf("%v", got)
+	}
+	// A value that is missing is none in a column, and no part of a path.
+	for url, want := range map[string]string{"{item}?n={item.name}": "https://api.test/2?n=", "{item.name}": "the unit 2 has no value {item.name} for the path of its URL"} {
+		j := load(t, "name: a\nrequest: https://api.test/"+url+"\nitems: {csv: "+german+", column: id}\ncolumns: {n: '{item.name}'}")
+		r, err := Fill(j, output.Unit{Key: "2", Values: map[string]string{"name": ""}})
+		if err != nil {
+			if err.Error() != want {
+				t.Error(err)
+			}
+			continue
+		}
+		record := output.Record{Columns: []any{nil}}
+		if r.Complete(&record); r.URL.String() != want || record.Columns[0] != nil {
+			t.Errorf("%s %v", r.URL, record.Columns)
+		}
 	}
 	for items, want := range map[string]string{
 		filepath.Join(dir, "none"):         "the items cannot be read",

@@ -29,7 +29,7 @@ const (
 	defaultMostPages = 1_000_000
 )
 
-// Load reads and checks a job file. The error is a policy.Faults, with every fault at once.
+// Load reads and checks a job file. The error is a policy.Faults, with every fault at once, and the job has the rest.
 func Load(src policy.Source) (*Job, error) {
 	path, err := filepath.Abs(src.Path)
 	if err != nil {
@@ -48,7 +48,7 @@ func Load(src policy.Source) (*Job, error) {
 		r.read(root)
 	})
 	if len(faults) > 0 {
-		return nil, faults
+		return j, faults
 	}
 	if j.Output == (Output{}) {
 		j.Output.File = filepath.Join(filepath.Dir(path), j.Name+".db")
