@@ -154,12 +154,19 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 		rule = "as limits: [{concurrency: N}]"
 	}
 	write := ""
-	if of == "" && !f.written(site) { // the limit of a route would hold the whole site
+	if !f.written(site) {
+		if route := strings.Fields(of); len(route) == 3 { // " for GET /search"; without it, the limit would hold the whole site
+			rule = fmt.Sprintf("%s, method: %s, path: %s}]", strings.TrimSuffix(rule, "}]"), route[1], route[2])
+		} else if of != "" {
+			rule = strings.TrimSuffix(rule, "}]") + ", path: ...}]"
+		}
 		write = fmt.Sprintf(" If you know its limit, write it under sites, %s: then nothing is refused to find it.", rule)
 	}
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":
 		return site + " refuses some requests at random, whatever the rate is: abide sends them again, and nothing here makes them fewer."
+	case found == "" && slices.ContainsFunc(f.History[store.BlockedRows], func(b store.Row) bool { return b.Site == site && b.Limit == "outage" }):
+		return site + " answered no request with success for a time, and no refusal shows a limit."
 	case found == "":
 		return fmt.Sprintf("%s refused requests, and no limit is known that explains it: more requests will tell whether it has one, or refuses some at random.", site)
 	case limits[0].Blocked:

@@ -71,7 +71,12 @@ yours is linked from there, and what the command makes in it is moved to yours
 at the end. Programs that write down the path of their home find it gone then.`,
 		Example: `  abide run -- scrapy crawl news
   abide run -- curl https://example.com/`,
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Args: arguments(func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("the command is missing that shall run, such as abide run -- scrapy crawl news")
+			}
+			return nil
+		}),
 	}
 	cmd.Flags().StringVar(&o.client, "client", "", "`name` of access.clients that the command is (default the first)")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no line about held requests, no summary, and no warning that no request came")

@@ -100,10 +100,13 @@ func (a *atOnce) refused(level int64) {
 		a.fails = min(a.fails+1, 16)
 	}
 	a.tried, a.served = false, 0
-	a.after = min(firstTry<<(2*a.fails), latestTry)
+	a.after = tryAfter(a.fails)
 	a.limit = min(cmp.Or(a.limit, level), max(level-1, 1))
 	a.highest = min(a.highest, a.limit)
 }
+
+// tryAfter is the number of successes before one more is tried, after so many tries that were refused.
+func tryAfter(fails uint) int { return min(firstTry<<(2*fails), latestTry) }
 
 // excused takes a refusal that may have come at random. It limits the number in flight if chance hardly explains that all
 // such refusals came with many in flight, and none with fewer.

@@ -165,7 +165,9 @@ type storedRate struct {
 	Taken  int64   `json:"taken,omitempty"`  // in the present window
 	Tried  bool    `json:"tried,omitempty"`  // it is a window
 	AtOnce int64   `json:"at_once,omitempty"`
-	Random float64 `json:"random,omitempty"` // noise.share
+	Tries  uint    `json:"tries,omitempty"`   // of more at once that were refused
+	Took   int64   `json:"latency,omitempty"` // an answer, in the mean
+	Random float64 `json:"random,omitempty"`  // noise.share
 	Full   float64 `json:"full,omitempty"`
 	Cross  bool    `json:"crossed,omitempty"` // rateSharing.crossed
 }
@@ -175,7 +177,7 @@ var errRate = errors.New("the state of a hidden rate is damaged")
 func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
-		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Random: p.noise.share, Full: p.search.full,
+		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Tries: p.atOnce.fails, Took: p.atOnce.latency, Random: p.noise.share, Full: p.search.full,
 		Cross: p.sharing.crossed > 0,
 	}
 	if w := &p.window; p.windowed && w.limit > 0 {
@@ -215,7 +217,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 			p.window.trial = tried
 		}
 	}
-	p.atOnce.limit, p.noise.share = s.AtOnce, s.Random
+	p.atOnce.limit, p.atOnce.fails, p.atOnce.after, p.atOnce.latency, p.noise.share = s.AtOnce, s.Tries, tryAfter(s.Tries), s.Took, s.Random
 	p.stop.active, p.stop.until = s.Refused, max(s.Until+by, 0)
 	p.stop.since, p.stop.refused = v, v
 	p.lastUsed = max(s.Used+by, 0)
@@ -231,7 +233,7 @@ func (s *storedRate) valid() bool {
 	search := s.Bad >= 0 && s.Bad <= 2*maxRate && s.Good >= 0 && s.Good <= maxRate &&
 		s.Fails >= 0 && s.Fails <= 16 && s.Cycle >= 0 && s.Cycle <= maxAhead
 	window := s.Limit >= 0 && s.Limit <= maxAmount && s.Length >= 0 && s.Length <= 2*maxAhead && (s.Limit == 0) == (s.Length == 0) &&
-		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount
+		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount && s.Tries <= 16 && s.Took >= 0 && s.Took <= minute
 	times := s.Now >= 0 && s.Now <= limit.FarFuture && s.Used >= 0 && s.Used <= s.Now && s.Until >= 0 &&
 		s.Until <= min(s.Now+2*maxAhead, limit.FarFuture)
 	return rate && search && window && times && s.Random >= 0 && s.Random <= 1 && s.Full >= 0 && s.Full <= float64(maxAmount)

@@ -151,3 +151,22 @@ func TestARestartWhileASiteRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestANumberAtOnceIsKnownAfterARestart: it is told in place of an estimated rate that lets more go, and more are tried no sooner.
+func TestANumberAtOnceIsKnownAfterARestart(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{Accepted: 20, Lasted: 3 * time.Second})
+	p.search.set(p.at(seconds(0)), 7)
+	p.atOnce = atOnce{limit: 4, fails: 2, after: tryAfter(2), latency: second * 6 / 10}
+	kept := NewHiddenRate(History{})
+	if err := kept.Restore(seconds(1), p.State()); err != nil {
+		t.Fatal(err)
+	}
+	if before, after := p.Found(seconds(1)), kept.Found(seconds(2)); after != before || after.Limit != 4 || after.Window != 0 {
+		t.Errorf("%+v, and %+v after a restart", before, after)
+	}
+	kept.atOnce.succeeded(flying{level: 4, sure: 4}, second)
+	if kept.atOnce.limit != 4 {
+		t.Errorf("%d are tried after one success", kept.atOnce.limit)
+	}
+}

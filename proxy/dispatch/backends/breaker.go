@@ -216,7 +216,7 @@ func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 			shown.Since = c.began
 		}
 	}
-	if t := b.streak; t.outage && now.Sub(t.latest) < streakLasts {
+	if t := b.streak; t.fails(now) && now.Sub(t.latest) < streakLasts {
 		if shown.Since = t.since; shown.State == "" || shown.State == "closed" {
 			shown.State, shown.Why = status.Failing, t.cause
 		}
@@ -259,7 +259,7 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, sent, now time.T
 		return false, 0
 	}
 	b.streak = before.add(cause, certain, now)
-	if before.outage && cause == "" {
+	if before.fails(now) && cause == "" {
 		ended = now.Sub(before.since)
 	}
 	if cause == "" && now.Sub(b.streak.latest) >= remembered {
@@ -301,6 +301,17 @@ type streak struct {
 	failed, worked int // answers before, since the first failure: without those of an outage
 }
 
+// fails reports whether the site fails each request: it has for so long, in half of which failures came at least.
+func (t streak) fails(now time.Time) bool {
+	lasts := now.Sub(t.since)
+	return t.outage || t.n >= fewestFailing && lasts >= shortestOutage && 2*t.latest.Sub(t.since) >= lasts && t.unlikely()
+}
+
+// unlikely reports whether chance hardly explains so many failures in a row.
+func (t streak) unlikely() bool {
+	return t.worked == 0 || math.Pow(float64(t.failed+1)/float64(t.failed+t.worked+2), float64(t.n)) < byChance
+}
+
 // add returns the streak with another answer.
 func (t streak) add(cause string, certain bool, now time.Time) streak {
 	if t.cause != cause || now.Sub(t.latest) >= streakLasts {
@@ -314,10 +325,7 @@ func (t streak) add(cause string, certain bool, now time.Time) streak {
 		return t
 	}
 	t.n, t.latest = t.n+1, now
-	share := float64(t.failed+1) / float64(t.failed+t.worked+2)
-	if t.worked == 0 || math.Pow(share, float64(t.n)) < byChance {
-		t.outage = t.outage || certain || t.n >= fewestFailing && now.Sub(t.since) >= shortestOutage
-	}
+	t.outage = t.fails(now) || certain && t.unlikely()
 	return t
 }
 

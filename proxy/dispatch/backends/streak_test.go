@@ -57,6 +57,31 @@ func TestASiteThatAnswersAlikeForTenSecondsFails(t *testing.T) {
 	}
 }
 
+// TestAnOutageIsToldAtItsEndToo: while a site fails it is asked more and more seldom, so the last failure comes long before the end.
+func TestAnOutageIsToldAtItsEndToo(t *testing.T) {
+	start, of := time.Unix(1_700_000_000, 0), Key{Site: "a"}
+	for _, c := range []struct {
+		failures []float64 // when, in seconds
+		success  float64
+		lasts    time.Duration
+	}{
+		{[]float64{0, 0, 1, 2, 4, 6}, 10.5, 10500 * time.Millisecond},
+		{[]float64{0, 0, 1, 2, 4, 6}, 9, 0},
+		{[]float64{0, 0, 1, 2}, 10.5, 0},
+		{[]float64{0, 0, 1, 1, 1, 2}, 60, 0}, // most of the time nobody asked
+	} {
+		s := NewBreakers()
+		at := func(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
+		for _, when := range c.failures {
+			s.Answered(of, "it answers 503 to all requests", false, at(when), at(when))
+		}
+		was := s.Status(of, at(c.success))
+		if _, ended := s.Answered(of, "", false, at(c.success), at(c.success)); ended != c.lasts || (was.Why != "") != (c.lasts > 0) {
+			t.Errorf("failures at %v, a success at %v: an outage of %v, %+v", c.failures, c.success, ended, was)
+		}
+	}
+}
+
 // TestWhatFailsAtRandomDoesNotFailAllRequests: however large the part is, it is called so once at most, before a request has succeeded.
 // An outage is found beside it all the same.
 func TestWhatFailsAtRandomDoesNotFailAllRequests(t *testing.T) {
