@@ -244,7 +244,7 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 		if s.planned > at.low {
 			continue
 		}
-		if low := s.meter.due(at, false); low > at.low {
+		if low := s.meter.due(at); low > at.low {
 			s.planned = low
 		} else {
 			speaks = true
@@ -258,8 +258,8 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 	f := &sentBatch{sent: at, generation: a.generation, seqs: map[string]uint64{}}
 	b = store.Batch{Site: a.site, Instance: a.o.Instance, Generation: a.generation}
 	for _, s := range a.ordered {
-		if s.meter.due(at, true) > at.low {
-			continue // not even together with others
+		if s.meter.due(at) > at.low {
+			continue
 		}
 		seq := a.o.Seq()
 		ask := s.meter.ask(now, at, seq)
@@ -356,7 +356,7 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 // replan updates the planned time of all sources after a change that concerns all.
 func (a *Account) replan(at instant) {
 	for _, s := range a.ordered {
-		s.planned = s.meter.due(at, false)
+		s.planned = s.meter.due(at)
 		a.announceDue(s.planned)
 	}
 }

@@ -151,7 +151,7 @@ func (m *shared) applyOutsideUse(at instant) {
 	m.held.budget.amount = max(m.outside.amount-m.outside.usedOutside(), 1)
 	if m.held.budget.amount > was && m.demand.waiting > 0 {
 		m.demand.pollPause, m.demand.pollAt = 0, 0
-		m.a.schedule(m.src, m.due(at, false))
+		m.a.schedule(m.src, m.due(at))
 	}
 }
 
@@ -182,11 +182,11 @@ func (c *answers) count(at instant, n int64) {
 
 func (*answers) answerLost(instant) {}
 
-func (c *answers) due(at instant, eager bool) int64 {
+func (c *answers) due(at instant) int64 {
 	switch {
 	case c.src.inFlight, !c.meter.held.known.set: // the windows are not known yet
 		return never
-	case c.src.mustRestate, eager && c.changed != 0:
+	case c.src.mustRestate:
 		return at.low
 	case c.changed != 0:
 		return c.changed + answerReportDelay

@@ -6,9 +6,8 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// due returns the time from which there is something to ask. eager is for a source that joins a
-// Batch made for others, a little earlier than on its own.
-func (m *shared) due(at instant, eager bool) int64 {
+// due returns the time from which there is something to ask.
+func (m *shared) due(at instant) int64 {
 	d := &m.demand
 	switch {
 	case m.src.inFlight:
@@ -30,18 +29,18 @@ func (m *shared) due(at instant, eager bool) int64 {
 	if from, enough := d.servedLater(at, room); enough {
 		wants = max(wants, from)
 	}
-	if d.isShort(room) || d.needsSoon(at, h, room, eager) {
+	if d.isShort(room) || d.needsSoon(at, h, room) {
 		low = wants
 	}
-	return min(low, m.nextWindowDue(at, eager), d.returnDue(at, h, room, eager))
+	return min(low, m.nextWindowDue(at), d.returnDue(at, h, room))
 }
 
 // nextWindowDue returns the time at which units of the next window should be asked for.
-func (m *shared) nextWindowDue(at instant, eager bool) int64 {
+func (m *shared) nextWindowDue(at instant) int64 {
 	d := &m.demand
 	switch {
 	case m.held.budget.kind == store.Rolling:
-		return d.renewal(at, eager)
+		return d.renewal(at)
 	case m.a.releasing || !m.held.known.set || d.lastTake == 0 && d.waiting == 0:
 		return never
 	}
@@ -50,7 +49,7 @@ func (m *shared) nextWindowDue(at instant, eager bool) int64 {
 	if m.aheadAsked == number {
 		return never
 	}
-	t := s.endedBy - d.lead(length, eager)
+	t := s.endedBy - d.lead(length)
 	if t > at.low {
 		return t
 	}
@@ -74,8 +73,8 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 	case h == nil:
 	case d.isShort(room) && (d.storeEmpty(at) || held.scarce(at)):
 		retained = 0 // useless here, and another instance may need it
-	case d.returnDue(at, h, room, true) <= at.low:
-		if m.a.releasing || d.idleAt(at, h, true) <= at.low {
+	case d.returnDue(at, h, room) <= at.low:
+		if m.a.releasing || d.idleAt(at, h) <= at.low {
 			gives = true
 			retained, d.waiting, d.minimum, d.lastReturn = 0, 0, 0, at.low
 			if d.lastTake < held.known.heardAt {
@@ -85,7 +84,7 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 			retained = min(d.goal(at, h), room)
 		}
 	}
-	idle := max(d.lastTake, held.known.heardAt)+idleBeforeReturn-idleBeforeReturn/5 <= at.low
+	idle := max(d.lastTake, held.known.heardAt)+idleBeforeReturn <= at.low
 	for i := len(held.holds) - 1; i >= 0; i-- { // retain the holds that end last
 		o := &held.holds[i]
 		switch {
@@ -119,14 +118,14 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 					ask.Ahead += ask.Want // the store subtracts what it grants at once
 				}
 			}
-		} else if d.needsSoon(at, h, room, true) {
-			ask.Want = goal - d.remainingThen(at, room, true)
+		} else if d.needsSoon(at, h, room) {
+			ask.Want = goal - d.remainingThen(at, room)
 			ask.Least = min(d.lastUnits, ask.Want)
 			m.lastMinimum = ask.Least
 		}
 		ask.Lasts = d.laterSlots(at)
 	}
-	if b.kind != store.Rolling && held.mayWant(at) && m.nextWindowDue(at, true) <= at.low {
+	if b.kind != store.Rolling && held.mayWant(at) && m.nextWindowDue(at) <= at.low {
 		s, _ := held.span(at)
 		m.aheadAsked, _ = b.next(s.window)
 		ask.Ahead = d.wantedAhead(at)
@@ -227,7 +226,7 @@ func (m *shared) planNextAsk(at instant, got bool) {
 	b, d := &m.held.budget, &m.demand
 	h, room := m.held.present(at), m.held.available(at)
 	if h != nil {
-		h.askBelow = max(askThreshold(d.goal(at, h), false), (room+3)/4)
+		h.askBelow = max(askThreshold(d.goal(at, h)), (room+3)/4)
 	}
 	k := &m.held.known
 	if !m.wantedUnits || got && (k.remaining > 0 || !d.isShort(room)) {

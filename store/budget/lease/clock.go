@@ -145,7 +145,7 @@ type source struct {
 
 // askSource is a meter, as its account uses it to make Batches.
 type askSource interface {
-	due(at instant, eager bool) int64                           // due is the time from which there is something to ask
+	due(at instant) int64                                       // due is the time from which there is something to ask
 	ask(now time.Time, at instant, seq uint64) store.Ask        // ask makes the ask with that number
 	receive(now time.Time, at, sent instant, ans *store.Answer) // receive takes the answer; ans.Seq is that of the ask
 	answerLost(at instant)                                      // answerLost tells that the answer is lost

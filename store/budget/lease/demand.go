@@ -84,33 +84,24 @@ func (d *demand) goal(at instant, h *hold) int64 {
 }
 
 // needsSoon tells whether the units will be insufficient soon.
-func (d *demand) needsSoon(at instant, h *hold, room int64, eager bool) bool {
+func (d *demand) needsSoon(at instant, h *hold, room int64) bool {
 	if h == nil || d.lastTake <= d.lastReturn || at.low < d.noPrefetchBefore {
 		return false
 	}
-	goal, room := d.goal(at, h), d.remainingThen(at, room, eager)
-	return room < askThreshold(goal, eager) && d.held.expectsGrant(at, goal-room)
+	goal, room := d.goal(at, h), d.remainingThen(at, room)
+	return room < askThreshold(goal) && d.held.expectsGrant(at, goal-room)
 }
 
 // askThreshold is the number of units left at which more are asked for.
-func askThreshold(goal int64, eager bool) int64 {
-	if eager {
-		return (goal + 1) / 2
-	}
-	return (goal + 3) / 4
-}
+func askThreshold(goal int64) int64 { return (goal + 3) / 4 }
 
 // lead returns the time before the end of a window at which units of the next are asked
 // for. It differs between instances, so that their asks are spread.
-func (d *demand) lead(length int64, eager bool) int64 {
+func (d *demand) lead(length int64) int64 {
 	lead := min(max(length/20, minRetry+2*d.a.usualAnswer+margin(length)), 2*second)
 	f := fnv.New32a()
 	_, _ = f.Write([]byte(d.a.o.Instance))
-	lead -= lead / 4 * int64(f.Sum32()%256) / 256
-	if eager {
-		lead += lead / 5
-	}
-	return lead
+	return lead - lead/4*int64(f.Sum32()%256)/256
 }
 
 // wantedAhead returns how many units of the next window are wanted.
@@ -119,7 +110,7 @@ func (d *demand) wantedAhead(at instant) int64 {
 }
 
 // returnDue returns the time from which unspent units should be returned.
-func (d *demand) returnDue(at instant, h *hold, room int64, eager bool) int64 {
+func (d *demand) returnDue(at instant, h *hold, room int64) int64 {
 	b, k := &d.held.budget, &d.held.known
 	low := never
 	for i := range d.held.holds {
@@ -132,7 +123,7 @@ func (d *demand) returnDue(at instant, h *hold, room int64, eager bool) int64 {
 			low = min(low, max(d.lastTake, k.heardAt)+idleBeforeReturn)
 		case b.kind == store.Rolling && o.ended(at) && d.shareTime(at) > 0: // with the next ask
 		case b.kind == store.Rolling && o.ended(at):
-			if late := o.endedBy + int64(b.window)/horizonPart/8; !eager && late > at.low {
+			if late := o.endedBy + int64(b.window)/horizonPart/8; late > at.low {
 				low = min(low, late)
 				continue
 			}
@@ -149,7 +140,7 @@ func (d *demand) returnDue(at instant, h *hold, room int64, eager bool) int64 {
 	if at.low >= k.heardAt+idleBeforeReturn && room > 4*d.goal(at, h)+8 && d.shareTime(at) == 0 {
 		return at.low
 	}
-	return min(low, d.idleAt(at, h, eager))
+	return min(low, d.idleAt(at, h))
 }
 
 // laterUnwanted tells whether units of a later slot are held and none wait any more.
@@ -158,16 +149,13 @@ func (d *demand) laterUnwanted(at instant, h *hold) bool {
 }
 
 // idleAt returns the time from which units should be returned because none were taken.
-func (d *demand) idleAt(at instant, h *hold, eager bool) int64 {
+func (d *demand) idleAt(at instant, h *hold) int64 {
 	k := &d.held.known
 	delay := idleBeforeReturn
 	if d.waiting == 0 && d.held.scarce(at) { // otherwise requests may wait for another budget, too
 		delay = scarceReturnDelay
 	}
 	delay = max(delay, d.shareTime(at))
-	if eager {
-		delay -= delay / 5
-	}
 	if h.from > at.low { // some units may be usable before
 		return max(d.lastTake, k.heardAt) + delay
 	}
@@ -191,7 +179,7 @@ func (d *demand) laterSlots(at instant) int {
 	if b.kind != store.Rolling || b.once {
 		return 0
 	}
-	span := d.horizon() + d.renewalLead(true)
+	span := d.horizon() + d.renewalLead()
 	if d.share(at) > 0 {
 		span = max(span, int64(b.window)/4)
 		if k := &d.held.known; d.a.ownsSite && (!k.set || at.low >= k.endedBy+b.countsFor() || k.remaining > b.amount/4*3) {
@@ -202,28 +190,28 @@ func (d *demand) laterSlots(at instant) int {
 }
 
 // renewalLead returns the time before the end of the units at which more are asked for.
-func (d *demand) renewalLead(eager bool) int64 {
+func (d *demand) renewalLead() int64 {
 	b := &d.held.budget
-	return min(d.lead(b.width, eager), int64(b.window)/4)
+	return min(d.lead(b.width), int64(b.window)/4)
 }
 
 // remainingThen returns how many of the units will be left when the answer to an ask made
 // now arrives.
-func (d *demand) remainingThen(at instant, room int64, eager bool) int64 {
+func (d *demand) remainingThen(at instant, room int64) int64 {
 	if !d.held.farFromLimit(at) {
 		return room
 	}
-	return min(room, d.held.availableAfter(at, d.renewalLead(eager)))
+	return min(room, d.held.availableAfter(at, d.renewalLead()))
 }
 
 // renewal returns the time at which units of a later slot should be asked for, because the
 // present ones will end.
-func (d *demand) renewal(at instant, eager bool) int64 {
+func (d *demand) renewal(at instant) int64 {
 	h := d.held.present(at)
 	if h == nil || !d.held.farFromLimit(at) || d.goal(at, h) == 0 {
 		return never
 	}
-	if t := at.low + h.until - at.high - d.renewalLead(eager); t > at.low {
+	if t := at.low + h.until - at.high - d.renewalLead(); t > at.low {
 		return t
 	}
 	return never // the shortage is asked for at once

@@ -142,7 +142,7 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	if m.least == 0 || n <= m.least {
 		m.least, m.enoughAt = n, at.low+max(int64(t.Sub(now)), 0)
 	}
-	if low := m.due(at, false); low > at.low {
+	if low := m.due(at); low > at.low {
 		m.a.schedule(m.src, low)
 	} else {
 		m.a.setWaiting(m.src, at)
@@ -236,7 +236,7 @@ func (m *durable) spend(now time.Time, n int64) {
 	m.ahead, m.scarce = max(m.ahead-n, -maxAmount), false
 	m.takes.sinceAsk = min(m.takes.sinceAsk+n, maxAmount)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
-	m.a.schedule(m.src, m.due(at, false))
+	m.a.schedule(m.src, m.due(at))
 }
 
 // Postpone takes the units again: the journal may only know the first take.
@@ -303,7 +303,7 @@ func (m *durable) goal(at instant) int64 {
 	return min(soon, m.maxTake)
 }
 
-func (m *durable) due(at instant, eager bool) int64 {
+func (m *durable) due(at instant) int64 {
 	low := never
 	switch {
 	case m.src.inFlight:
@@ -318,8 +318,8 @@ func (m *durable) due(at instant, eager bool) int64 {
 	if m.unwritten == 0 && m.ahead == 0 {
 		return low
 	}
-	delay := m.writeDelay(eager)
-	if at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(m.goal(at), eager) && !m.scarce && m.wantsFrom(at) <= at.low {
+	delay := m.writeDelay()
+	if at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(m.goal(at)) && !m.scarce && m.wantsFrom(at) <= at.low {
 		return at.low
 	}
 	return min(low, max(m.lastTake, m.unwritten)+delay)
@@ -336,7 +336,7 @@ func (m *durable) wantsFrom(at instant) int64 {
 }
 
 // writeDelay returns the time without takes after which the state is written.
-func (m *durable) writeDelay(eager bool) int64 {
+func (m *durable) writeDelay() int64 {
 	delay := idleBeforeReturn
 	switch {
 	case m.others > 0 || m.othersUse && m.waiting > m.ahead:
@@ -347,16 +347,13 @@ func (m *durable) writeDelay(eager bool) int64 {
 	case m.ahead > 0:
 		delay = unusedReturnDelay
 	}
-	if eager {
-		delay -= delay / 5
-	}
 	return delay
 }
 
 func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	n, left, most, waits := int64(0), m.Meter.Left(now), m.largest(now), m.waiting > m.ahead && !m.a.releasing
 	m.scarce, m.aheadLimit = false, max(left/aheadOfLeftPart, 1)
-	if waits || !m.a.releasing && at.low < m.lastTake+unusedReturnDelay-unusedReturnDelay/5 {
+	if waits || !m.a.releasing && at.low < m.lastTake+unusedReturnDelay {
 		n = min(max(m.goal(at), m.waiting), most)
 	}
 	if !m.othersUse && n > left {

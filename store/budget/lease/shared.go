@@ -74,7 +74,7 @@ func (m *shared) Demand(now time.Time, units int64) {
 	if m.demand.waiting == 0 {
 		m.demand.minimum = 0
 	} else {
-		m.a.schedule(m.src, m.due(at, false))
+		m.a.schedule(m.src, m.due(at))
 	}
 }
 
@@ -82,7 +82,7 @@ func (m *shared) Demand(now time.Time, units int64) {
 func (m *shared) recordShortage(at instant, n int64) {
 	m.demand.minimum = n
 	m.demand.setWaiting(at, max(m.demand.waiting, n))
-	if low := m.due(at, false); low > at.low {
+	if low := m.due(at); low > at.low {
 		m.a.schedule(m.src, low) // nothing to ask before
 	} else {
 		m.a.setWaiting(m.src, at)
@@ -175,7 +175,7 @@ func (m *shared) planAfterTake(at instant, h *hold) {
 		if short {
 			h.askBelow /= 2
 		}
-		m.a.schedule(m.src, m.due(at, false))
+		m.a.schedule(m.src, m.due(at))
 	}
 }
 
@@ -199,7 +199,7 @@ func (m *shared) Give(now, taken time.Time, n int64) {
 		m.held.owed = max(m.held.owed-n, 0)
 	}
 	m.held.present(at)
-	m.a.schedule(m.src, m.due(at, false))
+	m.a.schedule(m.src, m.due(at))
 }
 
 func (m *shared) Postpone(now, taken time.Time, n int64) {
