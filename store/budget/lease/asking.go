@@ -21,7 +21,7 @@ func (m *shared) due(at instant) int64 {
 	h, room, low := m.held.present(at), m.held.available(at), never
 	wants := max(at.low, m.held.wantsFrom(at), d.pollAt)
 	if d.fruitlessReturns > 0 {
-		wants = max(wants, d.lastReturn+scarceReturnDelay<<d.fruitlessReturns)
+		wants = max(wants, d.lastReturn+returnPause<<d.fruitlessReturns)
 	}
 	if m.held.betweenWindows(at) {
 		wants = max(wants, m.held.known.endedBy)
@@ -39,9 +39,7 @@ func (m *shared) due(at instant) int64 {
 func (m *shared) nextWindowDue(at instant) int64 {
 	d := &m.demand
 	switch {
-	case m.held.budget.kind == store.Rolling:
-		return d.renewal(at)
-	case m.a.releasing || !m.held.known.set || d.lastTake == 0 && d.waiting == 0:
+	case m.held.budget.kind == store.Rolling, m.a.releasing || !m.held.known.set || d.lastTake == 0 && d.waiting == 0:
 		return never
 	}
 	s, _ := m.held.span(at)
@@ -71,17 +69,13 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 	retained, gives := room, false
 	switch {
 	case h == nil:
-	case d.isShort(room) && (d.storeEmpty(at) || held.scarce(at)):
+	case d.isShort(room) && d.storeEmpty(at):
 		retained = 0 // useless here, and another instance may need it
-	case d.returnDue(at, h, room) <= at.low:
-		if m.a.releasing || d.idleAt(at, h) <= at.low {
-			gives = true
-			retained, d.waiting, d.minimum, d.lastReturn = 0, 0, 0, at.low
-			if d.lastTake < held.known.heardAt {
-				d.fruitlessReturns = min(d.fruitlessReturns+1, 3)
-			}
-		} else {
-			retained = min(d.goal(at, h), room)
+	case d.returnDue(at, h, room) <= at.low && (m.a.releasing || d.idleAt(at, h) <= at.low):
+		gives = true
+		retained, d.waiting, d.minimum, d.lastReturn = 0, 0, 0, at.low
+		if d.lastTake < held.known.heardAt {
+			d.fruitlessReturns = min(d.fruitlessReturns+1, 3)
 		}
 	}
 	idle := max(d.lastTake, held.known.heardAt)+idleBeforeReturn <= at.low
@@ -104,8 +98,7 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 			ask.Holds = append(ask.Holds, store.Holding{Window: o.window, N: o.n})
 		}
 	}
-	_, enough := d.servedLater(at, room)
-	if held.mayWant(at) && !held.betweenWindows(at) && !gives && d.pollAt <= at.low && !enough {
+	if held.mayWant(at) && !held.betweenWindows(at) && !gives && d.pollAt <= at.low {
 		goal, room := d.goal(at, h), held.available(at)
 		if d.isShort(room) {
 			ask.Least = min(max(held.owed+d.minimum-room, 1), b.amount)
@@ -119,7 +112,7 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 				}
 			}
 		} else if d.needsSoon(at, h, room) {
-			ask.Want = goal - d.remainingThen(at, room)
+			ask.Want = goal - room
 			ask.Least = min(d.lastUnits, ask.Want)
 			m.lastMinimum = ask.Least
 		}
@@ -129,9 +122,6 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 		s, _ := held.span(at)
 		m.aheadAsked, _ = b.next(s.window)
 		ask.Ahead = d.wantedAhead(at)
-		if ask.Want == 0 && d.waiting > 0 {
-			ask.Least = min(d.minimum, b.amount)
-		}
 	}
 	m.wantedUnits, m.unitsWaited = ask.Want > 0, ask.Waits > 0
 	if !held.lentBeforeHeard() {
@@ -264,9 +254,6 @@ func (m *shared) planNextAsk(at instant, got bool) {
 		d.pollAt = at.low + d.pollPause
 	case b.kind == store.Rolling:
 		d.pollAt = at.low + d.pollPause
-		if k.nextExpiry > at.low {
-			d.pollAt = min(d.pollAt, max(k.nextExpiry, at.low+least))
-		}
 	}
 }
 

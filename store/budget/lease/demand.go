@@ -13,9 +13,8 @@ const (
 	horizonPart  = 16
 	horizonLeast = int64(200 * time.Millisecond)
 	horizonMost  = int64(5 * time.Second)
-	// scarceReturnDelay is the time after the last take after which unspent units of a
-	// scarce budget are returned.
-	scarceReturnDelay = int64(50 * time.Millisecond)
+	// returnPause is the first pause between a return of units that were asked for and the next ask.
+	returnPause = int64(50 * time.Millisecond)
 	// minPoll and maxPoll bound the pause between asks for units that other instances may
 	// return.
 	minPoll = 10 * second
@@ -73,7 +72,7 @@ func (d *demand) goal(at instant, h *hold) int64 {
 	if h != nil && !d.held.farFromLimit(at) {
 		span = min(span, h.until-at.high)
 	}
-	if d.held.scarce(at) || d.a.releasing || d.rate.unitsIn(at.low, second) < 2 {
+	if d.a.releasing || d.rate.unitsIn(at.low, second) < 2 {
 		span = 0
 	}
 	units := min(d.waiting+d.rate.unitsIn(at.low, span), d.held.budget.amount)
@@ -88,7 +87,7 @@ func (d *demand) needsSoon(at instant, h *hold, room int64) bool {
 	if h == nil || d.lastTake <= d.lastReturn || at.low < d.noPrefetchBefore {
 		return false
 	}
-	goal, room := d.goal(at, h), d.remainingThen(at, room)
+	goal := d.goal(at, h)
 	return room < askThreshold(goal) && d.held.expectsGrant(at, goal-room)
 }
 
@@ -137,9 +136,6 @@ func (d *demand) returnDue(at instant, h *hold, room int64) int64 {
 	if h == nil || room == 0 || d.isShort(room) {
 		return low
 	}
-	if at.low >= k.heardAt+idleBeforeReturn && room > 4*d.goal(at, h)+8 && d.shareTime(at) == 0 {
-		return at.low
-	}
 	return min(low, d.idleAt(at, h))
 }
 
@@ -151,11 +147,7 @@ func (d *demand) laterUnwanted(at instant, h *hold) bool {
 // idleAt returns the time from which units should be returned because none were taken.
 func (d *demand) idleAt(at instant, h *hold) int64 {
 	k := &d.held.known
-	delay := idleBeforeReturn
-	if d.waiting == 0 && d.held.scarce(at) { // otherwise requests may wait for another budget, too
-		delay = scarceReturnDelay
-	}
-	delay = max(delay, d.shareTime(at))
+	delay := max(idleBeforeReturn, d.shareTime(at))
 	if h.from > at.low { // some units may be usable before
 		return max(d.lastTake, k.heardAt) + delay
 	}
@@ -179,7 +171,7 @@ func (d *demand) laterSlots(at instant) int {
 	if b.kind != store.Rolling || b.once {
 		return 0
 	}
-	span := d.horizon() + d.renewalLead()
+	span := d.horizon() + min(d.lead(b.width), int64(b.window)/4)
 	if d.share(at) > 0 {
 		span = max(span, int64(b.window)/4)
 		if k := &d.held.known; d.a.ownsSite && (!k.set || at.low >= k.endedBy+b.countsFor() || k.remaining > b.amount/4*3) {
@@ -187,34 +179,6 @@ func (d *demand) laterSlots(at instant) int {
 		}
 	}
 	return int(min((span-1)/b.width+1, int64(b.slots)))
-}
-
-// renewalLead returns the time before the end of the units at which more are asked for.
-func (d *demand) renewalLead() int64 {
-	b := &d.held.budget
-	return min(d.lead(b.width), int64(b.window)/4)
-}
-
-// remainingThen returns how many of the units will be left when the answer to an ask made
-// now arrives.
-func (d *demand) remainingThen(at instant, room int64) int64 {
-	if !d.held.farFromLimit(at) {
-		return room
-	}
-	return min(room, d.held.availableAfter(at, d.renewalLead()))
-}
-
-// renewal returns the time at which units of a later slot should be asked for, because the
-// present ones will end.
-func (d *demand) renewal(at instant) int64 {
-	h := d.held.present(at)
-	if h == nil || !d.held.farFromLimit(at) || d.goal(at, h) == 0 {
-		return never
-	}
-	if t := at.low + h.until - at.high - d.renewalLead(); t > at.low {
-		return t
-	}
-	return never // the shortage is asked for at once
 }
 
 // slotsTooShort tells whether the slot of a grant may be over when the answer arrives.
@@ -233,9 +197,6 @@ func (d *demand) reserveAhead(at instant, least, waits int64) int64 {
 		return least
 	}
 	span := min(d.rate.expectedFor(at.low), b.width+100*int64(time.Millisecond))
-	if d.a.ownsSite {
-		span = min(d.rate.expectedFor(at.low), int64(b.window)/4)
-	}
 	return min(waits+d.rate.unitsIn(at.low, span), b.amount)
 }
 

@@ -14,10 +14,6 @@ import (
 // the store may have recorded it as present.
 const forgetAfter = 10 * second
 
-// scarcePart: with less than amount/scarcePart left, each instance takes only what it needs at
-// once, and returns the rest.
-const scarcePart = 16
-
 // allWindows is the last possible window.
 const allWindows = int64(math.MaxInt64)
 
@@ -173,17 +169,12 @@ func (l *leases) present(at instant) (last *hold) {
 }
 
 // available returns the unspent units that can be used now.
-func (l *leases) available(at instant) int64 {
+func (l *leases) available(at instant) (n int64) {
 	if l.present(at) == nil || l.owed > 0 {
 		return 0
 	}
-	return l.availableAfter(at, 0)
-}
-
-// availableAfter returns the unspent units that can be used now and still after span.
-func (l *leases) availableAfter(at instant, span int64) (n int64) {
 	for i := range l.holds {
-		if h := &l.holds[i]; h.usable(at) && at.high+span < h.until {
+		if h := &l.holds[i]; h.usable(at) {
 			n += h.free(at)
 		}
 	}
@@ -292,12 +283,6 @@ func (l *leases) granted(window, n, from, until, over int64) (h *hold, grew bool
 		h.endedBy = over
 	}
 	return h, grew
-}
-
-// scarce tells whether little is left for other instances.
-func (l *leases) scarce(at instant) bool {
-	k := &l.known
-	return k.set && at.low < k.endedBy && k.holders > 1 && k.remaining <= l.budget.amount/scarcePart/int64(max(l.budget.slots, 1))
 }
 
 // betweenWindows tells whether the present window is about to end: nothing is sent in it
