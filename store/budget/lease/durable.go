@@ -66,13 +66,10 @@ type durable struct {
 
 	// The record that is being written, or was written last.
 	written    int64 // the record's ahead
-	scarce     bool  // fewer units were left than should be ahead
 	aheadLimit int64 // upper bound of ahead, by the units left then
 	writeTime  int64 // approximate duration of a write
 	owned      bool  // it is of this meter, or origin is
 	origin     store.Origin
-
-	refusedUntil int64 // low: the store could not read the record; do not ask before
 
 	othersUse bool  // other processes use the budget
 	others    int64 // how much they may take
@@ -153,7 +150,7 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 		return t, true
 	case m.othersUse, m.a.present() > 1 && !m.a.failing(at): // others rely on the state
 		return now.Add(time.Duration(m.answerIn(at))), true
-	case m.a.away, at.low >= asked+journalTimeout, m.refusedUntil > at.low:
+	case m.a.away, at.low >= asked+journalTimeout:
 		return t, true
 	}
 	return now.Add(time.Duration(min(checkAgainIn(asked, at), asked+journalTimeout-at.low))), true
@@ -233,7 +230,7 @@ func (m *durable) spend(now time.Time, n int64) {
 	m.rate.add(at.low, n)
 	m.lastTake = at.low
 	m.waiting = max(m.waiting-n, 0)
-	m.ahead, m.scarce = max(m.ahead-n, -maxAmount), false
+	m.ahead = max(m.ahead-n, -maxAmount)
 	m.takes.sinceAsk = min(m.takes.sinceAsk+n, maxAmount)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
 	m.a.schedule(m.src, m.due(at))
@@ -308,8 +305,6 @@ func (m *durable) due(at instant) int64 {
 	switch {
 	case m.src.inFlight:
 		return never
-	case m.refusedUntil > at.low:
-		return m.refusedUntil
 	case m.src.mustRestate, m.ahead < 0, m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
 		return at.low
 	case m.waiting > m.ahead:
@@ -319,7 +314,7 @@ func (m *durable) due(at instant) int64 {
 		return low
 	}
 	delay := m.writeDelay()
-	if at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(m.goal(at)) && !m.scarce && m.wantsFrom(at) <= at.low {
+	if at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(m.goal(at)) && m.wantsFrom(at) <= at.low {
 		return at.low
 	}
 	return min(low, max(m.lastTake, m.unwritten)+delay)
@@ -352,12 +347,12 @@ func (m *durable) writeDelay() int64 {
 
 func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	n, left, most, waits := int64(0), m.Meter.Left(now), m.largest(now), m.waiting > m.ahead && !m.a.releasing
-	m.scarce, m.aheadLimit = false, max(left/aheadOfLeftPart, 1)
+	m.aheadLimit = max(left/aheadOfLeftPart, 1)
 	if waits || !m.a.releasing && at.low < m.lastTake+unusedReturnDelay {
 		n = min(max(m.goal(at), m.waiting), most)
 	}
 	if !m.othersUse && n > left {
-		n, m.scarce = max(left, m.waiting), true
+		n = max(left, m.waiting)
 	}
 	ask := store.Ask{Kind: store.Count, Want: n, Joint: &store.Joint{
 		Owned: m.owned && !m.othersUse, From: m.origin, Stays: m.spec.Traits().Returns == limit.AfterFirstUse,
@@ -377,9 +372,6 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
 	if ans.Status != store.Done {
 		m.src.answerLost(at)
-		if ans.Status == store.Failed {
-			m.refusedUntil = at.low + maxRetry
-		}
 		return
 	}
 	m.writeTime += (at.low - sent.low - m.writeTime) / 4

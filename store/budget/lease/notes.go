@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -16,17 +15,12 @@ type noteExchange struct {
 	fetch    bool // there may be new notes in the store
 }
 
-// update remembers a note, and tells whether it is new.
-func (t *noteExchange) update(now time.Time, n store.Note) bool {
-	old, known := t.known[n.Key]
-	if known && !n.Replaces(old) && old.Until.After(now) {
-		return false
-	}
-	if t.known == nil {
+// update remembers notes, and returns those that are new.
+func (t *noteExchange) update(now time.Time, notes ...store.Note) (news []store.Note) {
+	if t.known == nil && len(notes) > 0 {
 		t.known = map[string]store.Note{}
 	}
-	t.known[n.Key] = n
-	return true
+	return store.MergeNotes(t.known, notes, now)
 }
 
 func (t *noteExchange) waiting() bool { return len(t.outgoing) > 0 || t.fetch }
@@ -47,19 +41,11 @@ func (t *noteExchange) resend(lost []store.Note) {
 	}
 }
 
-func (t *noteExchange) receive(now time.Time, notes []store.Note) {
-	maps.DeleteFunc(t.known, func(_ string, n store.Note) bool { return !n.Until.After(now) })
-	for _, n := range notes {
-		if n.Until.After(now) && t.update(now, n) {
-			t.news = append(t.news, n)
-		}
-	}
-}
-
 // AddNote sends a note with the next Batch, unless it contains nothing new.
 func (a *Account) AddNote(now time.Time, n store.Note) {
 	at := a.clock.at(now)
-	if t := &a.notes; t.update(now, n) {
+	for _, n := range a.notes.update(now, n) {
+		t := &a.notes
 		t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
 		t.outgoing = append(t.outgoing, n)
 		a.announceDue(at.low)
@@ -70,8 +56,7 @@ func (a *Account) AddNote(now time.Time, n store.Note) {
 // that are new. Notes of an answer should be taken before Receive, which may let requests
 // go.
 func (a *Account) ReceiveNotes(now time.Time, notes []store.Note) (news []store.Note) {
-	a.notes.receive(now, notes)
-	news, a.notes.news = a.notes.news, nil
+	news, a.notes.news = append(a.notes.news, a.notes.update(now, notes...)...), nil
 	return news
 }
 
