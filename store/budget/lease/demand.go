@@ -121,12 +121,8 @@ func (d *demand) returnDue(at instant, h *hold, room int64) int64 {
 		case d.laterUnwanted(at, o):
 			low = min(low, max(d.lastTake, k.heardAt)+idleBeforeReturn)
 		case b.kind == store.Rolling && o.ended(at) && d.shareTime(at) > 0: // with the next ask
-		case b.kind == store.Rolling && o.ended(at):
-			if late := o.endedBy + int64(b.window)/horizonPart/8; late > at.low {
-				low = min(low, late)
-				continue
-			}
-			return at.low // it counts for a long time
+		case b.kind == store.Rolling && o.ended(at): // it counts for a long time
+			low = min(low, max(o.endedBy+int64(b.window)/horizonPart/8, at.low))
 		case b.kind == store.Rolling:
 			low = min(low, o.endedBy)
 		case o.from > at.low:
@@ -162,8 +158,8 @@ func (d *demand) servedLater(at instant, room int64) (from int64, enough bool) {
 }
 
 // The store grants units of a rolling limit by slots. While the limit is far from being
-// reached, units of a slot may be used until the end of a later slot, in which they count,
-// and more are granted before that. So no request waits at the boundary of slots.
+// reached, units of a slot may be used until the end of a later slot, in which they count.
+// So one request waits for an answer when they end, and none at the boundaries of slots between.
 
 // laterSlots returns the number of slots after the present one that an ask covers.
 func (d *demand) laterSlots(at instant) int {
