@@ -471,10 +471,7 @@ func (j *Job) Own(ctx context.Context) (release func(), err error) {
 		}, nil
 	}
 	conn.Close()
-	if err == nil {
-		err = ErrOwned
-	}
-	return nil, j.engine.explain(ctx, err)
+	return nil, j.engine.explain(ctx, cmp.Or(err, ErrOwned))
 }
 
 const ownerSuffix = "-collect-"

@@ -130,10 +130,7 @@ func (j *Job) Renew(ctx context.Context, c *Claim) error {
 
 // Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
 func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
-	state := Running
-	if p.Done {
-		state = Done
-	}
+	state := map[bool]State{true: Done, false: Running}[p.Done]
 	records := latest(p.Records, j.is.History)
 	good, before := goodOf(records), "records + "
 	if c.Pages == 0 && !p.Unchanged { // those of an earlier run do not count
