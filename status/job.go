@@ -36,7 +36,7 @@ type JobRun struct {
 	Pages    int64 `json:"pages"`
 	Records  int64 `json:"records"` // without those that were rejected
 	Rejects  int64 `json:"rejects"`
-	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit
+	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit; without id, of earlier pages, too
 
 	Open  time.Time `json:"open_until,omitzero"` // when all units are over whose time was not over
 	Empty string    `json:"empty,omitempty"`     // the columns that no record of the first page has, "" for none

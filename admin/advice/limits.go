@@ -143,7 +143,9 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 	}
 	_, of, _ := strings.Cut(limits[0].Title, status.HiddenTitle) // its routes
 	rule := fmt.Sprintf("such as limits: [{concurrency: %d}]", limits[0].Limit)
-	if limits[0].Window > 0 { // one by one, as it was found: how much may come at once was not
+	if limits[0].Window > 0 && limits[0].Remaining >= 0 { // a window was found
+		rule = fmt.Sprintf("such as limits: [{requests: %d, per: %s}]", limits[0].Limit, time.Duration(limits[0].Window*float64(time.Second)))
+	} else if limits[0].Window > 0 { // one by one, as it was found: how much may come at once was not
 		gap := time.Duration(math.Ceil(1e3*limits[0].Window/float64(max(limits[0].Limit, 1)))) * time.Millisecond
 		rule = fmt.Sprintf("such as limits: [{requests: 1, per: %s}]", gap)
 	}

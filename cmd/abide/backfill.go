@@ -165,7 +165,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	if last.Units.Open > 0 && !last.Run.Open.IsZero() {
 		j.line().Infof("%s fetched by the first run after %s", status.Number(int(last.Units.Open), "unit is not over yet; it is", "units are not over yet; they are"), last.Run.Open.Format(time.RFC3339))
 	}
-	if lost = lostText(last.Run, job.Name); lost != "" {
+	if lost = lostText(last.Run, job); lost != "" {
 		j.line().Warn(lost)
 	}
 	if errors.Is(err, context.Canceled) && j.caught.stop.Err() != nil {
@@ -182,12 +182,14 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 }
 
 // lostText says which records of a run are not in the table of a job, and which columns stayed empty; "" for none.
-func lostText(run *status.JobRun, job string) string {
+func lostText(run *status.JobRun, job *jobfile.Job) string {
 	var parts []string
 	if run.Rejects > 0 {
-		parts = append(parts, fmt.Sprintf("%s rejected: %s_rejects says why", status.Number(int(run.Rejects), "record was", "records were"), job))
+		parts = append(parts, fmt.Sprintf("%s rejected: %s_rejects says why", status.Number(int(run.Rejects), "record was", "records were"), job.Name))
 	}
-	if run.Replaced > 0 {
+	if run.Replaced > 0 && len(job.ID) == 0 {
+		parts = append(parts, status.Number(int(run.Replaced), "record is equal to one", "records are equal to ones")+" of earlier pages of the same unit, and such records are kept once: where each counts, write as id what tells them apart")
+	} else if run.Replaced > 0 {
 		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others with the same id, of the same page or of another unit: where these are different records, id needs more, such as \"{date}\" or \"{item}\"; where records move between units, write moves: on")
 	}
 	if run.Empty != "" {

@@ -65,6 +65,7 @@ type Description struct {
 	Kind        string   // "backfill" or "collect"
 	Moves       bool     // records may move between units
 	Replace     bool     // the records of a unit that is done are those of its last walk
+	Hashed      bool     // an ID is the hash of its record, so equal records of several pages of a unit are one
 	Fingerprint string   // of what must not change while records are kept
 	Request     string   // what Fingerprint is about, a line each, for messages
 	Columns     []Column // that are taken out of records
@@ -125,7 +126,7 @@ type Claim struct {
 	Begun      int64  // the records that the unit had before its first page are older, in microseconds since 1970; 0: it had none
 	Tries      int    // how often the unit was put back since its last page
 	Rejected   int64  // records that this claim has rejected
-	Replaced   int64  // records of this claim that took the place of others with the same ID, of the page or of another unit
+	Replaced   int64  // records of this claim that took the place of others with the same ID, of the page or of another unit; hashed, of an earlier page, too
 }
 
 // Record is a record of a page.

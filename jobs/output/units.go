@@ -193,8 +193,8 @@ func (j *Job) clear(t *transaction, c *Claim, last bool, records []Record) (begu
 	return begun, err
 }
 
-// replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it. Where
-// records move between units, those of earlier runs do not count.
+// replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it, or,
+// with Hashed, of an earlier page of this one. Where records move between units, those of earlier runs do not count.
 func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err error) {
 	if j.is.History || len(records) == 0 {
 		return 0, nil
@@ -208,13 +208,16 @@ func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err
 		return 0, err
 	}
 	err = t.query(func(r *sql.Rows) error {
-		unit, count := "", int64(0)
-		err := r.Scan(&unit, &count)
+		unit, count, lately := "", int64(0), int64(0)
+		err := r.Scan(&unit, &count, &lately)
 		if j.is.About(decode(unit)) != j.is.About(c.Key) {
 			n += count
+		} else if j.is.Hashed && c.Pages > 0 {
+			n += lately
 		}
 		return err
-	}, j.text("SELECT unit, count(*) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) AND fetched_at >= $2 GROUP BY unit"), string(ids), j.engine.dialect.at(since))
+	}, j.text("SELECT unit, count(*), count(CASE WHEN fetched_at >= $3 THEN 1 END) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) AND fetched_at >= $2 GROUP BY unit"),
+		string(ids), j.engine.dialect.at(since), j.engine.dialect.at(j.opened))
 	return n, err
 }
 
