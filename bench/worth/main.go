@@ -32,7 +32,7 @@ var mechanisms = []mechanism{
 	{"counted", "windows in which differing numbers are accepted speak against a limit", "hidden_rate.go", "!r.Pooled && w.limit > 0", "r.Pooled && w.limit < 0"},
 	{"scattered", "the first refusals that may come at random are forgiven", "hidden_rate.go", "p.noise.scattered(p.search.accepted()) &&", "p.noise.row < 0 &&"},
 	{"again", "a refusal like others before that were no limit is forgiven", "hidden_rate.go", "&& !r.Again", ""},
-	{"outage", "after failures that last, the rate stays", "hidden_rate.go", "case s.rate > 0 && !p.stop.told && !p.stop.outage", "case s.rate < 0 && !p.stop.told && !p.stop.outage"},
+	{"outage", "after failures that last, the rate stays", "hidden_rate.go", "case s.rate > 0 && (innocent ||", "case s.rate < 0 && (innocent ||"},
 	{"in flight", "more in flight than ever before may be the cause", "hidden_rate.go", "flight.level > 0 && p.atOnce.suspects(level)", "level < 0"},
 	{"held for long", "a refused try goes back to the rate that held for long", "rate_search.go", "case s.trying && s.firm > 0:", "case s.trying && s.firm < 0:"},
 	{"doubted", "one refusal does not disprove a window that several have shown", "rate_search.go", "if s.window == shown && !probed", "if s.rate < 0 && s.window == shown && !probed"},
