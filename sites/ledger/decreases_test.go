@@ -184,6 +184,22 @@ func TestAFleetCountsEachRequestAsOne(t *testing.T) {
 	}
 }
 
+// TestWhatOthersUseIsNoCostOnceTheyAreKnown: another process has begun before it was known.
+func TestWhatOthersUseIsNoCostOnceTheyAreKnown(t *testing.T) {
+	t.Parallel()
+	l, budget := New(Options{}), &wholeBudget{alone: true}
+	l.Share(budget)
+	if crawl(l, .1); !l.allowance.cost.varies {
+		t.Fatal("alone, what requests cost is not learned")
+	}
+	budget.alone = false
+	d := driver{t: t, m: l, v: 105}
+	d.hear(d.send(), d.says(1000, 700, 3495))
+	if c := &l.allowance.cost; c.varies || c.each != 1 {
+		t.Errorf("a request is thought to cost up to %v", c.each)
+	}
+}
+
 // TestWhatOtherInstancesUseIsNotSaidToBeOfOthers: before the first window of a fleet is known, nothing tells what other
 // instances use from what clients outside of the fleet use.
 func TestWhatOtherInstancesUseIsNotSaidToBeOfOthers(t *testing.T) {

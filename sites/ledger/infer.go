@@ -45,7 +45,7 @@ func (a *allowance) infer(r *reading, first bool) {
 
 // inferCost learns the cost of a request from the decrease of the units left.
 func (a *allowance) inferCost(r *reading) {
-	if a.shared || r.said.reset > 0 && a.kind < refilling && a.window.place(&r.said) != same {
+	if r.said.reset > 0 && a.kind < refilling && a.window.place(&r.said) != same {
 		return
 	}
 	n := a.counted(r)
@@ -102,7 +102,7 @@ func (a *allowance) inferVaryingCost(r *reading) {
 	if a.kind >= refilling && c.varies {
 		c.varies, c.each = false, 1 // units that came back looked like cheaper requests
 	}
-	if a.shared || a.kind >= refilling || !r.bounds.known || r.said.reset == 0 {
+	if a.kind >= refilling || !r.bounds.known || r.said.reset == 0 {
 		return
 	}
 	requests := a.unit == learn.Requests

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -80,10 +81,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		if taken = a.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
 			taken = a.flights.unanswered() // nothing is announced of the new window yet
 		}
-		s.since = v
-		if s.began == 0 {
-			s.began = max(v, 1)
-		}
+		s.since, s.began = v, cmp.Or(s.began, max(v, 1))
 	}
 	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.lasted(v, 2*w.period) {
 		a.usage.foreignAt = max(v, 1)
@@ -141,11 +139,8 @@ func (l *Ledger) Away(time.Time) bool { return false }
 
 // Asks implements queue.Remote.
 func (l *Ledger) Asks(now time.Time, n int64) bool {
-	if l.sharing.number == 0 {
-		return false
-	}
 	t, ok := l.when(now, n)
-	return ok && !t.After(now) && l.share(now, l.clock.Last()) && l.allowance.shared && !l.allowance.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
+	return l.sharing.number != 0 && ok && !t.After(now) && l.share(now, l.clock.Last()) && l.allowance.shared && !l.allowance.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
 }
 
 // numbering numbers the windows of a limit alike in all instances of a fleet. The zero

@@ -101,8 +101,11 @@ func (l *Ledger) served(r *reading) Surprise {
 	}
 	a.infer(r, first)
 	defer func() {
-		if !l.sharing.used() {
+		switch {
+		case !l.sharing.used():
 			a.inferVaryingCost(r)
+		case a.unit == learn.Requests && a.kind < refilling: // what others use looks like a cost
+			a.cost = cost{each: 1}
 		}
 		l.planProbe(r)
 	}()
