@@ -206,8 +206,8 @@ func TestHowManyTokensCanGoDependsOnTheRoute(t *testing.T) {
 
 func TestAWindowThatTheSiteDoesNotSayIsCalledMeasured(t *testing.T) {
 	for want, a := range map[string]Announced{
-		"5 requests, measured: per about 8s": {Title: "5 requests", Limit: 5, Window: 7.9},
-		"6 requests, measured: per about 8s": {Title: "6 requests", Limit: 6, Window: 8.1},
+		"5 requests per about 8s (measured)": {Title: "5 requests", Limit: 5, Window: 7.9},
+		"6 requests per about 8s (measured)": {Title: "6 requests", Limit: 6, Window: 8.1},
 		"5 requests":                         {Title: "5 requests", Limit: 5},
 		"5 requests per 5s":                  {Title: "5 requests per 5s", Limit: 5, Window: 5},
 		"core":                               {Title: "core", Limit: 5000, Window: 3600},

@@ -213,7 +213,7 @@ const HiddenTitle = "a limit that the site does not announce"
 
 // Label names the limit for people by what is known of it now: "about 20 in 1s for GET /a, not announced" by
 // what was found of a limit that the server does not announce, or Name with the length of its windows where
-// that was measured: "5 requests, measured: per about 5s".
+// that was measured: "5 requests per about 5s (measured)".
 func (a Announced) Label() string {
 	if a.Noise() {
 		return fmt.Sprintf("refusals at random, %.2g %% of the requests", 100*a.AtRandom)
@@ -222,7 +222,7 @@ func (a Announced) Label() string {
 		return found + strings.TrimPrefix(a.Title, HiddenTitle) + ", not announced"
 	}
 	if a.Measured() {
-		return a.Title + ", measured: per " + a.WindowText()
+		return a.Title + " per " + a.WindowText() + " (measured)"
 	}
 	return a.Name()
 }
@@ -230,8 +230,8 @@ func (a Announced) Label() string {
 // ByRefusals is the source of a limit that the server does not announce.
 const ByRefusals = "found by refusals"
 
-// Source says how the limit became known: all of that with its name, the source alone, and what was found of a limit
-// that the server does not announce.
+// Source says how the limit became known: all of that with its name, the source alone, and what was found that the
+// server does not announce.
 func (a Announced) Source() (text, source, found string) {
 	const announced = "announced by the site"
 	switch {
@@ -240,16 +240,14 @@ func (a Announced) Source() (text, source, found string) {
 	case a.State == Hidden:
 		return "limit: " + a.Label() + ", " + ByRefusals, ByRefusals, a.FoundText()
 	case a.Measured():
-		return "limit: " + a.Name() + ", " + announced + ", its time measured: " + a.WindowText(), announced, ""
-	case strings.HasSuffix(a.Name(), " requests"):
-		return "limit: " + a.Name() + ", " + announced + ", its time not known", announced, ""
+		found = fmt.Sprintf("%d in %s", a.Limit, a.WindowText())
 	}
-	return "limit: " + a.Name() + ", " + announced, announced, ""
+	return "limit: " + a.Label() + ", " + announced, announced, found
 }
 
-// HiddenNames returns a function that puts the Label of a limit of a site in the place of its title, with which
-// a text begins, if the site does not announce the limit. It asks for the limits when the first text needs them.
-func HiddenNames(limits func() []Announced) func(site, text string) string {
+// Labels returns a function that puts the Label of a learned limit of a site in the place of its title, with which a text
+// begins. It asks for the limits when the first text needs them.
+func Labels(limits func() []Announced) func(site, text string) string {
 	ask := sync.OnceValue(func() []Announced {
 		list := limits()
 		slices.SortStableFunc(list, func(a, b Announced) int {
@@ -258,8 +256,8 @@ func HiddenNames(limits func() []Announced) func(site, text string) string {
 		return list
 	})
 	return func(site, text string) string {
-		if !strings.HasPrefix(text, HiddenTitle) {
-			return text
+		if text == "" {
+			return ""
 		}
 		for _, a := range ask() {
 			if whose, begins := strings.CutPrefix(text, a.Title); begins && a.Title != "" && a.Site == site {

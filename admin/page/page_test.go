@@ -278,15 +278,6 @@ func TestATokenOfWhichAWrittenLimitIsUsedUpIsSpent(t *testing.T) {
 	inOrder(t, text, "1 of 2 tokens can go now", "1 ready</span>", "1 spent</span>", `<b class="t-word spent">1 spent</b>: 3 requests per 10s by token; free in 5 s; b`, ">b</th>", `0 of 3 left, <span class="whole">resets in 5 s</span>`, ">a</th>", "1 of 3 left")
 }
 
-// TestALimitThatHoldsHasTheLengthOfItsWindows: of a limit whose site does not say it, where it was measured.
-func TestALimitThatHoldsHasTheLengthOfItsWindows(t *testing.T) {
-	f := &Facts{Holds: []status.Hold{{Site: "a.test", Limit: "60 requests of any of 24 tokens of api"}}}
-	f.Known = []status.Site{{Counts: status.Counts{Name: "a.test"}, Held: 1, LimitedBy: f.Holds[0].Limit}}
-	f.Waiting = status.SumWaits(f.Holds)
-	f.Tokens.Limits = []status.Announced{{Site: "a.test", Title: "60 requests", Limit: 60, Window: 60}}
-	inOrder(t, rendered(t, f), ">60 requests per about 1m of any of 24 tokens of api</th>", "<b>60 requests per about 1m of any of 24 tokens of api</b>")
-}
-
 func TestAHealthyCircuitIsOK(t *testing.T) {
 	f := &Facts{Known: []status.Site{{Counts: status.Counts{Name: "a.test"}, Breaker: "closed"}, {Counts: status.Counts{Name: "b.test"}, Breaker: "open"}}}
 	text := rendered(t, f)

@@ -68,7 +68,7 @@ func limitingBar(site *status.Site, learnt []*learned, now time.Time) *limitBar 
 		}
 	}
 	if site.LimitedBy != "" {
-		return &limitBar{Name: measured(site.Name, site.LimitedBy, learnt), Used: -1, Holds: true}
+		return &limitBar{Name: site.LimitedBy, Used: -1, Holds: true}
 	}
 	var fullest *limitBar
 	if i := slices.IndexFunc(learnt, func(l *learned) bool { return l.Site == site.Name }); i >= 0 {
@@ -83,16 +83,6 @@ func limitingBar(site *status.Site, learnt []*learned, now time.Time) *limitBar 
 		}
 	}
 	return fullest
-}
-
-// measured is the name of a limit that holds requests of a site, with the length of its windows where that was measured.
-func measured(site, name string, learnt []*learned) string {
-	for _, l := range learnt {
-		if rest, begins := strings.CutPrefix(name, l.Name()); begins && l.Site == site && l.Measured() {
-			return l.Name() + " per " + l.WindowText() + rest
-		}
-	}
-	return name
 }
 
 // summed has one limit in place of all of the same name, with what is left of all together.

@@ -117,7 +117,6 @@ func (v *view) queue() {
 // waits lists the limits that requests wait for, with the share of all n requests.
 func (v *view) waits(list []status.Wait, n int) part {
 	return some(len(list) > 0, `<div class="wide"><table class="stack waits"><thead><tr><th scope="col">Requests</th><th scope="col" class="text">wait for</th><th scope="col" class="text">at</th><th scope="col">The next goes</th></tr></thead><tbody>{}</tbody></table></div>`, lists.Map(list, func(w status.Wait) part {
-		w.Limit = measured(w.Site, w.Limit, v.learnt)
 		return html(`<tr data-key="{} {} {}"><td>`+bar+` <b>{}</b></td><th scope="row">{}</th><td class="text">{}{}</td><td>{}</td></tr>`, w.Site, w.Limit, w.Why, 100*w.N/max(n, 1), number(w.N), status.Grouped(w.For()), named(w.Site, w.Site),
 			some(w.Sites > 1, ` <a href="#h-sites">{}</a>`, strings.TrimPrefix(w.At(), w.Site)), w.Ends(v.now))
 	}))

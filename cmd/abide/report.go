@@ -161,7 +161,7 @@ func (c adminProcess) Report(ctx context.Context, by, site string, since, until 
 		}
 		r.Rows = append(r.Rows, row)
 	}
-	named := status.HiddenNames(c.proxy.Learned)
+	named := status.Labels(c.proxy.Learned)
 	for _, b := range blocked {
 		r.Limits = append(r.Limits, status.ReportBlocked{Start: b.Minute, Site: b.Site, Limit: named(b.Site, status.Past(b.Limit)), Held: b.Held.Seconds(), Busy: b.Busy.Seconds()})
 	}

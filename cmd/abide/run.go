@@ -446,7 +446,7 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 	}
 	h.said, h.until = now, first.goes
 	if first.held > 1 {
-		text += sitelog.LastText(now, last)
+		text = sitelog.WithLast(text, now, last)
 	}
 	return text
 }

@@ -20,9 +20,10 @@ func waitingSince(n int) []waitingSite {
 	return []waitingSite{{site: "api.test", held: 7, since: second(n), until: ", the first until 12:00:40, limit: 3 requests per 5s", last: func() time.Time { return time.Time{} }}}
 }
 
-// TestALineSaysWhenTheLastGoes: and there is none where all go within a second.
+// TestALineSaysWhenTheLastGoes: nothing where that is when the first goes, and there is no line where all go within a second.
 func TestALineSaysWhenTheLastGoes(t *testing.T) {
-	for ends, want := range map[int]string{100: holdText + "; the last goes at 12:01:40 (in 1m34s)", 6: ""} {
+	together := strings.Replace(holdText, ", the first", "", 1)
+	for ends, want := range map[int]string{100: holdText + "; the last goes at 12:01:40 (in 1m34s)", 40: together, 6: ""} {
 		var report holdReport
 		waiting := waitingSince(0)
 		waiting[0].last = func() time.Time { return second(ends) }
@@ -190,7 +191,7 @@ func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
-	s.banned = true // a limit was found by that
+	s.learned = []status.Announced{{Site: "a.test", Blocked: true}} // a limit was found by that
 	want += "faster  more requests would tell\n"
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
@@ -235,25 +236,24 @@ func TestARunFailsWhereRequestsHadNoAnswerOfTheirSites(t *testing.T) {
 
 func TestASummarySaysHowALimitBecameKnown(t *testing.T) {
 	for _, c := range []struct {
-		limit        status.Announced
-		held, faster string
+		limit       status.Announced
+		held, found string
 	}{
-		{status.Announced{Title: "6 requests", Limit: 6, Window: 9.2}, "limit: 6 requests, announced by the site, its time measured: about 9s", ``},
-		{status.Announced{Title: "6 requests", Limit: 6}, "limit: 6 requests, announced by the site, its time not known", ``},
+		{status.Announced{Title: "6 requests", Limit: 6, Window: 9.2}, "limit: 6 requests per about 9s (measured), announced by the site", `6 in about 9s`},
+		{status.Announced{Title: "6 requests", Limit: 6}, "limit: 6 requests, announced by the site", ``},
 		{status.Announced{Title: "6 requests per 9s", Limit: 6, Window: 9}, "limit: 6 requests per 9s, announced by the site", ``},
-		{status.Announced{Title: status.HiddenTitle + " for GET /a", State: status.Hidden, Limit: 20, Window: 1}, "limit: about 20 in 1s for GET /a, not announced, found by refusals", ``},
+		{status.Announced{Title: status.HiddenTitle + " for GET /a", State: status.Hidden, Limit: 20, Window: 1}, "limit: about 20 in 1s for GET /a, not announced, found by refusals", `about 20 in 1s`},
 		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1}, "limit: hidden, found by refusals", ``},
-		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", ``},
+		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", "refusals at random, 6.8 % of the requests"},
 	} {
 		h := sitelog.HeldTime{Site: "a.test", Limit: c.limit.Title, Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second}
-		var source limitSource
-		source.text, source.source, source.found = c.limit.Source()
-		s := summary{held: []sitelog.HeldTime{h}, sources: map[[2]string]limitSource{{"a.test", c.limit.Title}: source}}
+		c.limit.Site = h.Site
+		s := summary{held: []sitelog.HeldTime{h}, learned: []status.Announced{c.limit}}
 		if got := s.heldFor(h); got != "a.test, "+c.held {
 			t.Errorf("%q, want %q", got, c.held)
 		}
-		if got := s.advice(); got != c.faster {
-			t.Errorf("%q, want %q", got, c.faster)
+		if _, _, found := s.source(h); found != c.found {
+			t.Errorf("%q, want %q", found, c.found)
 		}
 	}
 }

@@ -37,13 +37,12 @@ type summary struct {
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
 	held     []sitelog.HeldTime
-	browser  uint64                    // number of requests of browsers themselves, which count nowhere else
-	hosts    int                       // number of the hosts of these requests
-	sources  map[[2]string]limitSource // by site and title
-	rejected int64                     // number of TLS handshakes in which a program refused abide's certificate
-	raise    string                    // what would raise the rate, of the limit that held requests for longest; "": not known
+	browser  uint64 // number of requests of browsers themselves, which count nowhere else
+	hosts    int    // number of the hosts of these requests
+	learned  []status.Announced
+	rejected int64  // number of TLS handshakes in which a program refused abide's certificate
+	raise    string // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
-	banned   bool                 // that limit was found as its site refused everything for a while
 	denied   []status.DeniedToken // of the pools of these sites, also those that an earlier process has put away
 	failures status.Failures
 	broken   []status.Breaker // sites that are left alone, or fail each request
@@ -52,10 +51,6 @@ type summary struct {
 	pauses   []status.Cooldown  // after refusals, those that went on
 	spent    []status.Announced // limits with more only later than a request may wait, where abide answered such requests
 }
-
-// limitSource tells how a learned limit became known. Its text has all of that, and found the value of a limit
-// that is not announced.
-type limitSource struct{ text, source, found string }
 
 // tokenUse counts the uses of a token.
 type tokenUse struct {
@@ -75,7 +70,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	happened := a.proxy.Activity()
 	connects, ports := a.proxy.Connects()
 	ofBrowser := a.policy.Load().OfBrowser
-	s := summary{took: took, ended: time.Now(), connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, sources: a.sources(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages, pauses: a.proxy.Cooldowns(shortHold)}
+	s := summary{took: took, ended: time.Now(), connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, learned: a.proxy.Learned(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages, pauses: a.proxy.Cooldowns(shortHold)}
 	maps.DeleteFunc(s.outages, func(site string, o sitelog.Outages) bool { return o.Lasted < shortHold || ofBrowser(site) })
 	for reason, n := range a.ofBrowser.all() {
 		s.failures.Own[reason] -= min(n, s.failures.Own[reason])
@@ -137,7 +132,7 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	slices.SortFunc(s.tokens, func(a, b tokenUse) int {
 		return cmp.Or(cmp.Compare(b.Uses, a.Uses), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Label, b.Label))
 	})
-	s.spent = slices.DeleteFunc(a.proxy.Learned(), func(l status.Announced) bool {
+	s.spent = slices.DeleteFunc(slices.Clone(s.learned), func(l status.Announced) bool {
 		return l.Remaining != 0 || l.Reset.Sub(s.ended) < shortHold || !slices.ContainsFunc(s.failures.Codes[l.Site], func(c status.CodeCount) bool { return c.Reason == status.ByAbide+"wait" })
 	})
 	s.held = slices.DeleteFunc(s.held, func(h sitelog.HeldTime) bool {
@@ -145,19 +140,8 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	})
 	if len(s.held) > 0 {
 		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
-		s.banned = slices.ContainsFunc(a.proxy.Learned(), func(l status.Announced) bool { return l.Blocked && l.Site == s.held[0].Site })
 	}
 	return s
-}
-
-// sources returns the sources of the learned limits, by site and title.
-func (a *program) sources() map[[2]string]limitSource {
-	list := map[[2]string]limitSource{}
-	for _, l := range a.proxy.Limits() {
-		text, source, found := l.Source()
-		list[[2]string{l.Site, l.Title}] = limitSource{text, source, found}
-	}
-	return list
 }
 
 // waitingSites lists the sites that hold requests, but for those of browsers themselves.
@@ -215,8 +199,8 @@ type heldJSON struct {
 func (s *summary) writeJSON(w io.Writer) error {
 	held := []heldJSON{}
 	for _, h := range s.held {
-		learned := s.sources[[2]string{h.Site, h.Limit}]
-		held = append(held, heldJSON{h.Site, h.Limit, learned.source, learned.found, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
+		_, source, found := s.source(h)
+		held = append(held, heldJSON{h.Site, h.Limit, source, found, h.Requests, h.Total.Seconds(), h.Longest.Seconds()})
 	}
 	outages := append([]map[string]any{}, lists.Map(slices.Sorted(maps.Keys(s.outages)), func(at string) map[string]any {
 		return map[string]any{"site": at, "seconds": s.outages[at].Lasted.Seconds(), "times": s.outages[at].Times, "why": s.outages[at].Why}
@@ -305,7 +289,7 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 	case s.failed(h) && (h.Limit == "cooldown" || h.Limit == "retry"):
 		return h.Site + " let no request succeed"
 	}
-	if text := s.sources[[2]string{h.Site, h.Limit}].text; text != "" {
+	if text, _, _ := s.source(h); text != "" {
 		return h.Site + ", " + text
 	}
 	if name := status.LimitName(h.Limit); name != h.Limit {
@@ -315,6 +299,14 @@ func (s *summary) heldFor(h sitelog.HeldTime) string {
 		return h.Site + ", " + name
 	}
 	return h.Site + ", limit: " + h.Limit
+}
+
+// source is Announced.Source of the limit that held requests, if it is learned.
+func (s *summary) source(h sitelog.HeldTime) (text, source, found string) {
+	if l := lists.Find(s.learned, func(l *status.Announced) bool { return l.Site == h.Site && l.Title == h.Limit }); l != nil {
+		return l.Source()
+	}
+	return "", "", ""
 }
 
 // pause is the pause of a site after refusals that has held requests and goes on, nil for none.
@@ -340,7 +332,8 @@ func named[T any](all []T, most int, text func(T) string) []string {
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
-	if len(s.held) == 0 || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) && !s.banned || s.pause(s.held[0]) != nil {
+	banned := func(l status.Announced) bool { return l.Blocked && l.Site == s.held[0].Site } // it was found as its site refused everything for a while
+	if len(s.held) == 0 || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) && !slices.ContainsFunc(s.learned, banned) || s.pause(s.held[0]) != nil {
 		return "" // the site, or who wrote the limit, allows no more
 	}
 	text := strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")

@@ -188,7 +188,7 @@ func TestARefusalSaysTheWindowThatWasMeasured(t *testing.T) {
 		for range 9 {
 			refused = w.Get("http://site.test/", "Abide-Max-Wait", "10ms")
 		}
-		if refused.Status != 429 || !strings.Contains(refused.Body, `"limit":"5 requests, measured: per about 10s"`) {
+		if refused.Status != 429 || !strings.Contains(refused.Body, `"limit":"5 requests per about 10s (measured)"`) {
 			t.Errorf("%d %s", refused.Status, refused.Body)
 		}
 	})

@@ -68,7 +68,7 @@ func (v *View) Holds(site string, most int) []status.Hold {
 	now, waiting := v.clock.Now(), v.gate.HeldRequests(site)
 	waiting = waiting[:min(len(waiting), most)]
 	list, st := make([]status.Hold, len(waiting)), v.current.Load()
-	named := status.HiddenNames(v.Learned)
+	named := status.Labels(v.Learned)
 	owners := owners{sites: map[string]string{}}
 	failing := v.failing()
 	for i, h := range waiting {
@@ -103,7 +103,7 @@ func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
 
 // Waiting sums up the requests that wait at each site.
 func (v *View) Waiting() []queue.SiteWaiting {
-	list, named := v.gate.Waiting(), status.HiddenNames(v.Learned)
+	list, named := v.gate.Waiting(), status.Labels(v.Learned)
 	for i := range list {
 		list[i].Limit = named(list[i].Site, list[i].Limit)
 	}
@@ -269,7 +269,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	}
 	store := v.Store()
 	e.Away = e.Asks && store.Kind == status.StoreShared && !store.Since.IsZero()
-	named := status.HiddenNames(v.Learned)
+	named := status.Labels(v.Learned)
 	e.Limit = named(match.Site, e.Limit)
 	for i := range e.Limits {
 		e.Limits[i].Limit = named(match.Site, e.Limits[i].Limit)

@@ -205,7 +205,7 @@ func (l *Log) write(lines []siteLine) {
 			line.text = strings.Replace(line.text, "limit: "+limit, l.Named()(fmt.Sprint(line.fields["site"]), limit), 1)
 		}
 		if line.last != nil {
-			line.text += LastText(time.Now(), line.last())
+			line.text = WithLast(line.text, time.Now(), line.last())
 		}
 		l.to.WithFields(line.fields).Info(line.text)
 	}

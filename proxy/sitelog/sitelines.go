@@ -213,7 +213,7 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLin
 	case holdBegins, refusalBegins:
 		s.due[kind+1] = time.Time{} // the end of what was said is said at once
 		if n := s.skipped[kind]; n > 0 {
-			line.text += fmt.Sprintf("; that has happened %s more since the last such line", times(n))
+			line.text += fmt.Sprintf("; that has happened %s since the last such line", status.Number(n, "more time", "more times"))
 		}
 	case holdEnds:
 		l.number++
@@ -277,7 +277,7 @@ func (s *siteState) begins(now time.Time) siteLine {
 func (s *siteState) ends(site string) siteLine {
 	text := fmt.Sprintf("%s: no request is held any more", site)
 	if s.episodes > 1 {
-		text += fmt.Sprintf("; requests were held %s since the last such line", times(s.episodes))
+		text += fmt.Sprintf("; requests were held %s since the last such line", status.Number(s.episodes, "time", "times"))
 	} else {
 		text += ", after " + InSeconds(max(s.seen.Sub(s.since), s.longest))
 	}
@@ -291,7 +291,7 @@ func (s *siteState) accepts(site string) siteLine {
 	if s.skipped[refusalEnds] == 0 {
 		text += ", after " + InSeconds(s.acceptedAt.Sub(s.refusedAt))
 	} else {
-		text += fmt.Sprintf("; it began to do so %s since the last such line", times(s.skipped[refusalEnds]+1))
+		text += fmt.Sprintf("; it began to do so %s since the last such line", status.Number(s.skipped[refusalEnds]+1, "time", "times"))
 	}
 	text += fmt.Sprintf("; refusals: %d, of which clients saw %d", s.refusals, s.shown)
 	return siteLine{text, logrus.Fields{"site": site}, nil}
@@ -396,19 +396,14 @@ func HeldUntil(now time.Time, n int, k queue.Blocker) string {
 	return text + ", limit: " + k.Limit + why
 }
 
-// LastText continues such a text: when the last of the requests goes, "" if that is not known.
-func LastText(now, last time.Time) string {
-	return strings.Replace(Until(now, last), " until", "; the last goes at", 1)
-}
-
-func times(n int) string {
-	switch n {
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
+// WithLast is such a text with the time at which the last of the requests goes, if that is known and not that of the first.
+func WithLast(text string, now, last time.Time) string {
+	until := Until(now, last)
+	at, _, _ := strings.Cut(until, " (in")
+	if all := strings.Replace(text, ", the first"+at, at, 1); at != "" && all != text {
+		return all
 	}
-	return fmt.Sprintf("%d times", n)
+	return text + strings.Replace(until, " until", "; the last goes at", 1)
 }
 
 // Until is " until" and a time of day, with the date if it is another day, and "" for a time that is not known, or over but for a moment.

@@ -146,9 +146,9 @@ func TestARefusalHasALineThatSaysWhatFollows(t *testing.T) {
 	wantLines(t, &l)
 	refused = Refusal{Site: "api.test", Status: 403, Scope: "token", Token: "alice", Until: at(90), Why: "refused without a time"}
 	l.refused(at(70), refused)
-	wantLines(t, &l, "api.test: the site refuses a request (status 403) with the token alice; nothing is sent with this token until 12:01:30 (in 20s) (refused without a time); the client is given the refusal; that has happened once more since the last such line")
+	wantLines(t, &l, "api.test: the site refuses a request (status 403) with the token alice; nothing is sent with this token until 12:01:30 (in 20s) (refused without a time); the client is given the refusal; that has happened 1 more time since the last such line")
 	l.accepted(at(91), "api.test", at(90))
-	wantLines(t, &l, "api.test: the site accepts requests again; it began to do so twice since the last such line; refusals: 2, of which clients saw 1")
+	wantLines(t, &l, "api.test: the site accepts requests again; it began to do so 2 times since the last such line; refusals: 2, of which clients saw 1")
 }
 
 func TestALineThatIsWrittenLaterSaysWhenTheSiteAccepted(t *testing.T) {
@@ -174,7 +174,7 @@ func TestNoTimeThatIsOverIsTold(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	if got := LastText(at(5), at(4)); got != "" {
+	if got := WithLast("held", at(5), at(4)); got != "held" {
 		t.Error(got)
 	}
 }

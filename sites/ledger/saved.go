@@ -54,6 +54,12 @@ type saved struct {
 	Spread      bool       `json:"spread,omitempty"`
 	RecentUnits int64      `json:"trail,omitempty"` // units answered within the rolling window
 	Shift       int64      `json:"shift,omitempty"`
+
+	// Of windows that begin with their first request: what phase knows of their length. How clocks differ is not saved.
+	Length int64 `json:"length,omitempty"` // at most
+	Early  int64 `json:"early,omitempty"`
+	Sure   int64 `json:"sure,omitempty"`
+	Lost   int   `json:"lost,omitempty"`
 }
 
 // State implements limit.Meter: nil for a ledger without announcements.
@@ -62,8 +68,8 @@ func (l *Ledger) State() []byte {
 	if !l.announced.ever {
 		return nil
 	}
-	w := &a.window
-	b, err := json.Marshal(saved{
+	w, p := &a.window, &a.phase
+	s := saved{
 		Version: savedVersion, Now: l.clock.Last(), Kind: a.kind, Off: l.announced.unlimited, Counts: a.counts, Probing: l.probe.active,
 		Limit: a.limit, Level: a.level, Passed: w.hadPrevious, Rate: a.refill.rate, Rated: a.refill.announced,
 		Cost: a.cost.each, Mean: a.cost.mean, Dev: a.cost.dev, Samples: a.cost.count,
@@ -73,7 +79,11 @@ func (l *Ledger) State() []byte {
 		Own: min(a.usage.own, maxAmount), Foreign: a.usage.foreign, ForeignAt: a.usage.foreignAt,
 		Spread: a.recent.on, RecentUnits: min(a.recent.sum+a.flights.unanswered(), maxAmount),
 		Shift: l.announced.shift,
-	})
+	}
+	if length, early := p.length.span.high, p.early.span.high; p.openings >= 2 && p.length.holds() && p.early.begun && upTo(maxAhead, length, early, p.sure) {
+		s.Length, s.Early, s.Sure, s.Lost = length, early, p.sure, p.lost
+	}
+	b, err := json.Marshal(s)
 	if err != nil {
 		return nil
 	}
@@ -114,6 +124,11 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	l.refusals.until, l.refusals.inRow, a.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
 	a.usage.own, a.usage.foreign, a.usage.foreignAt, a.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
 	l.announced.shift = s.Shift
+	if s.Length > 0 {
+		known := func(most int64) supposition { return supposition{span: span{-forever, most}, begun: true, at: v} }
+		a.phase = phase{length: known(s.Length), early: known(s.Early), sure: s.Sure, openings: 2, tests: s.Lost, lost: s.Lost}
+		a.phase.late.span.high = -forever
+	}
 	if s.Spread {
 		a.recent = recent{}
 		a.recent.begin(a.window.period)
@@ -139,12 +154,14 @@ func (s *saved) valid() bool {
 	if !(math.Abs(s.Level) <= float64(maxAmount)) || !(s.Cost > 0 && s.Cost <= float64(maxAmount)) {
 		return false
 	}
-	upTo := func(most int64, list ...int64) bool { return slices.Min(list) >= 0 && slices.Max(list) <= most }
 	return upTo(min(limit.FarFuture, s.Now+2*maxAhead), s.Now, s.Reset, s.Over, s.Before, s.Opened, s.Until, s.Heard, s.ForeignAt) &&
 		upTo(maxAhead, s.Slop, s.Period, s.Extra) && -limit.FarFuture <= s.Shift && s.Shift <= limit.FarFuture &&
-		upTo(maxAmount, s.Slow, s.Own, s.Foreign, s.RecentUnits) && s.Kind <= sliding && s.Fulls >= 0 && s.Fulls <= trustedWindows && s.Row >= 0 && s.Row <= 16 &&
+		upTo(maxAhead, s.Length, s.Early, s.Sure) && upTo(maxTests, int64(s.Lost)) && upTo(maxAmount, s.Slow, s.Own, s.Foreign, s.RecentUnits) && s.Kind <= sliding && s.Fulls >= 0 && s.Fulls <= trustedWindows && s.Row >= 0 && s.Row <= 16 &&
 		s.Samples >= 0 && s.Samples <= 1<<20
 }
+
+// upTo tells whether all numbers are between 0 and most.
+func upTo(most int64, list ...int64) bool { return slices.Min(list) >= 0 && slices.Max(list) <= most }
 
 // storedRate is the stored form of a HiddenRate. It is stored as JSON: keep the keys.
 type storedRate struct {

@@ -170,3 +170,39 @@ func TestANumberAtOnceIsKnownAfterARestart(t *testing.T) {
 		t.Errorf("%d are tried after one success", kept.atOnce.limit)
 	}
 }
+
+// TestTheLengthOfWindowsIsKnownAfterARestart: a crawl of a few windows, once more a minute or a day later, does not lose
+// time and units again to find it, nor more than one request where the server has other windows by then.
+func TestTheLengthOfWindowsIsKnownAfterARestart(t *testing.T) {
+	t.Parallel()
+	for i, away := range []float64{60, 60, 86_400, 86_400} {
+		o := &fixedOrigin{limit: 30, window: 8, resolution: 1, dated: true, ceil: true}
+		if o.relative = i%2 > 0; o.relative {
+			o.ceil, o.rounding = false, "round"
+		}
+		s := run{origin: o, meter: New(Options{}), begin: 123.37, flying: 8, fastest: 0.04, slowest: 0.06, length: 38, waiting: 8, random: dice(1)}
+		lost := 0
+		for crawl := range 4 {
+			o.begins = nil
+			if crawl == 3 {
+				o.window, s.length = 12, 60
+			}
+			r, p := s.do(), &s.meter.(*Ledger).allowance.phase
+			took := (o.begins[len(o.begins)-1] - o.begins[0]) / float64(len(o.begins)-1)
+			switch {
+			case crawl == 0 && (took < 8.2 || p.lost == 0):
+				t.Errorf("seconds left: %v: the first crawl has windows of %.2f s, %d units lost, so this test shows nothing", o.relative, took, p.lost)
+			case crawl > 0 && crawl < 3 && (took > 8.15 || p.lost > lost || r.refused > 0):
+				t.Errorf("seconds left: %v, %v s later: windows of %.2f s, units lost %d, then %d, %d refused", o.relative, away, took, lost, p.lost, r.refused)
+			case r.refused > 1:
+				t.Errorf("seconds left: %v: of longer windows %d are refused", o.relative, r.refused)
+			}
+			lost = p.lost
+			state := s.meter.State()
+			s.meter, s.begin = New(Options{}), s.begin+s.length+away
+			if err := s.meter.Restore(seconds(s.begin), state); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
