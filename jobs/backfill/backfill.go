@@ -69,7 +69,7 @@ type Backfill struct {
 	looked    sync.Once     // for empty columns, in the first page
 	warned    atomic.Value  // the last reason that the log has of a unit that is incomplete
 	fruitless atomic.Int32  // see mostFruitless
-	begun     chan struct{} // is closed when the host has answered: until then one worker works
+	begun     chan struct{} // is closed when the host has answered, and it is known where its pages begin: until then one worker works
 	begin     func()        // closes begun
 	patience  output.Patience
 	claiming  chan struct{} // has one element while nobody claims
@@ -128,7 +128,7 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	var beside, workers sync.WaitGroup
 	beside.Go(func() { b.recount(working) })
 	failed := make(chan error, b.options.Job.Workers)
-	if b.progress.counts().Pages > 0 {
+	if b.progress.counts().Pages > 0 && b.options.Job.Paginate.First != jobfile.UnknownFirst {
 		b.begin()
 	}
 	for i := range b.options.Job.Workers {

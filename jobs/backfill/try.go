@@ -30,9 +30,8 @@ import (
 // no records.
 func (b *Backfill) Try(ctx context.Context, w io.Writer, drafts bool) (*jobfile.Draft, error) {
 	job := *b.options.Job
-	if b.options.Job = &job; job.Paginate.First == jobfile.UnknownFirst { // page 0 may be none
-		job.Paginate.First = 1
-	}
+	b.options.Job = &job
+	b.learned.Begins(1) // page 0 may be none
 	c, err := &output.Claim{}, errors.New("the job has no units")
 	for c.Unit, err = range b.options.Units {
 		break
@@ -142,7 +141,7 @@ func (t *try) ask(ctx context.Context, b *Backfill) (*send.Answer, error) {
 	for _, h := range b.options.Job.Request.Headers {
 		t.say("%s: (hidden)\n", h.Name)
 	}
-	t.say("%s\n", t.begins(string(t.walk.pages.Body(t.walk.first.Body))))
+	t.say("%s\n", t.begins(string(t.walk.pages.Body())))
 	a, err := b.ask(ctx, t.walk)
 	var f *send.Failure
 	switch {
@@ -243,7 +242,7 @@ func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 	follows := "no page follows"
 	if u := t.walk.pages.Next(); u != nil {
 		follows = "the next page is " + u.RequestURI()
-		if body := t.walk.pages.Body(t.walk.first.Body); !bytes.Equal(body, t.walk.first.Body) {
+		if body := t.walk.pages.Body(); !bytes.Equal(body, t.walk.first.Body) {
 			follows += " with " + t.begins(string(body))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,7 +102,13 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	if err != nil && !errors.As(err, &failure) {
 		return true, err
 	}
-	if rule, body := b.ruleOf(a, failure); rule.Then != "" {
+	defer func() {
+		if (over || !w.pages.Probes()) && (failure == nil || !failure.Unreached) {
+			b.begin()
+		}
+	}()
+	isNone := w.pages.Probes() && failure != nil && slices.Contains(ofNoPage, failure.Status)
+	if rule, body := b.ruleOf(a, failure); rule.Then != "" && !isNone {
 		return true, b.obey(ctx, c, rule, body, failure)
 	}
 	next, err := w.move(a, failure)
@@ -198,25 +205,23 @@ func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule,
 	return err
 }
 
-// behindLast finds what servers say of a page behind the last one.
+// ofNoPage has the status of answers that may mean that there is no such page, and behindLast finds what servers say of a page
+// behind the last one.
+var ofNoPage = []int{http.StatusNotFound, http.StatusGone, http.StatusBadRequest, http.StatusRequestedRangeNotSatisfiable, http.StatusUnprocessableEntity}
+
 var behindLast = regexp.MustCompile(`(?i)out.?of.?(range|bounds)|beyond|past the|invalid page|no such page|page .{0,40}not (exist|found)`)
 
 // move moves the walk by an answer, or by the failure that a page does not exist.
 func (w *walk) move(a *send.Answer, f *send.Failure) (step, error) {
-	var s step
-	err := error(f)
-	switch {
-	case f == nil:
+	if f == nil {
 		return w.answer(a, time.Now())
-	case f.Status == http.StatusNotFound || f.Status == http.StatusGone:
-		s, err = w.missing(true)
-	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestedRangeNotSatisfiable || f.Status == http.StatusUnprocessableEntity:
-		s, err = w.missing(behindLast.MatchString(f.Body))
 	}
-	if err != nil {
-		return step{}, f
+	if i := slices.Index(ofNoPage, f.Status); i >= 0 {
+		if s, err := w.missing(i < 2 || behindLast.MatchString(f.Body)); err == nil {
+			return s, nil
+		}
 	}
-	return s, nil
+	return step{}, f
 }
 
 // ask sends a request. While abide itself refuses it for a time, such as while a breaker is
@@ -241,9 +246,6 @@ func (b *Backfill) ask(ctx context.Context, w *walk) (*send.Answer, error) {
 			continue
 		}
 		b.progress.asked(a, f)
-		if f == nil || !f.Unreached {
-			b.begin()
-		}
 		return a, err
 	}
 }
@@ -359,7 +361,7 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	if c.Pages == 0 { // it is that of an earlier run
 		checkpoint = nil
 	}
-	pages, err := paginate.Restore(job.Paginate, first.URL, checkpoint, &b.learned)
+	pages, err := paginate.New(job.Paginate, first.URL, first.Body, checkpoint, &b.learned)
 	if err != nil {
 		return nil, err
 	}
@@ -377,7 +379,7 @@ func (w *walk) request() (*http.Request, error) {
 	if u == nil {
 		return nil, errors.New("the walk was over at its checkpoint")
 	}
-	r, err := w.first.HTTP(u, w.pages.Body(w.first.Body))
+	r, err := w.first.HTTP(u, w.pages.Body())
 	if err == nil && w.known.Of != "" && w.known.Of == w.of(u) {
 		for name, value := range map[string]string{"If-None-Match": w.known.ETag, "If-Modified-Since": w.known.Modified} {
 			if value != "" {
@@ -429,6 +431,9 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 	})
 	if err != nil {
 		return step{}, err
+	}
+	if moved.Again {
+		list = nil
 	}
 	s := w.step(moved, list, before)
 	known := validators{a.Header.Get("ETag"), a.Header.Get("Last-Modified"), w.of(u)}

@@ -40,6 +40,18 @@ func TestParametersStandInTheBody(t *testing.T) {
 			[]string{data(0, 2), data(2, 3)},
 			[]string{`{"page":{"from":0,"size":2}}`, `{"page":{"from":2,"size":2}}`},
 		},
+		"a page, from that of the body": {
+			jobfile.Pagination{Style: jobfile.PagePages, Param: "page.n", First: jobfile.UnknownFirst, Size: 2},
+			`{"page":{"n":3}}`,
+			[]string{data(0, 2), data(2, 3)},
+			[]string{`{"page":{"n":3}}`, `{"page":{"n":4}}`},
+		},
+		"an offset in a form, from that of the body": {
+			jobfile.Pagination{Style: jobfile.OffsetPages, Param: "skip", First: jobfile.UnknownFirst, Size: 2},
+			`a=1&skip=10`,
+			[]string{data(0, 2), data(2, 3)},
+			[]string{`a=1&skip=10`, `a=1&skip=12`},
+		},
 		"a form": {
 			jobfile.Pagination{Style: jobfile.CursorPages, Param: "cursor", Next: "next"},
 			"day=1&cursor=",
@@ -50,19 +62,19 @@ func TestParametersStandInTheBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.p.In = jobfile.InBody
 			u, _ := url.Parse(firstURL)
-			w, err := Begin(test.p, u, &Learned{})
+			w, err := New(test.p, u, []byte(test.first), nil, &Learned{})
 			for i, answer := range test.answers {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := string(w.Body([]byte(test.first))); got != test.bodies[i] || w.Next().String() != firstURL {
+				if got := string(w.Body()); got != test.bodies[i] || w.Next().String() != firstURL {
 					t.Errorf("page %d is asked for at %s with %s, and should be with %s", i+1, w.Next(), got, test.bodies[i])
 				}
 				step, err := w.Answer(pageOf(t, u, asked{body: answer}))
 				if last := i == len(test.answers)-1; err != nil || last != (step.State == Complete) {
 					t.Fatalf("page %d: %+v %v", i+1, step, err)
 				}
-				if w, err = Restore(test.p, u, w.Checkpoint(), &Learned{}); err != nil {
+				if w, err = New(test.p, u, []byte(test.first), w.Checkpoint(), &Learned{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -57,14 +57,14 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Add([]byte(`{"found":{"Style":"cursor","Param":"c","Next":"next"},"cursor":"x"}`))
 	f.Add([]byte(`{"found":{"Style":"link"},"url":"//evil.test/"}`))
 	f.Fuzz(func(t *testing.T, checkpoint []byte) {
-		w, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, checkpoint, &Learned{})
+		w, err := New(jobfile.Pagination{Style: jobfile.AutoPages}, first, nil, checkpoint, &Learned{})
 		if err != nil {
 			return
 		}
 		if u := w.Next(); u != nil && (u.Host != first.Host || u.Scheme != first.Scheme) {
 			t.Errorf("the checkpoint %s leads to %s", checkpoint, u)
 		}
-		again, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, w.Checkpoint(), &Learned{})
+		again, err := New(jobfile.Pagination{Style: jobfile.AutoPages}, first, nil, w.Checkpoint(), &Learned{})
 		if err != nil || string(again.Checkpoint()) != string(w.Checkpoint()) {
 			t.Errorf("the checkpoint %s is not kept: %v", w.Checkpoint(), err)
 		}
@@ -82,7 +82,7 @@ func TestAPageThatDoesNotExistEndsAWalk(t *testing.T) {
 		{jobfile.Pagination{Style: jobfile.PagePages, Param: "page", Total: "total"}, data(0, 3, `"total":5`), Incomplete},
 		{cursors, data(0, 3, `"next":"a"`), Incomplete},
 	} {
-		w, err := Begin(test.p, first, &Learned{})
+		w, err := New(test.p, first, nil, nil, &Learned{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,14 +25,14 @@ func read(t interface{ Fatal(...any) }, o *jobstest.Origin, p jobfile.Pagination
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Begin(p, first, &Learned{})
+	w, err := New(p, first, nil, nil, &Learned{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string]int{}
 	for range 10_000 {
 		if restored() {
-			if w, err = Restore(p, first, w.Checkpoint(), &Learned{}); err != nil {
+			if w, err = New(p, first, nil, w.Checkpoint(), &Learned{}); err != nil {
 				t.Fatal(err)
 			}
 		}

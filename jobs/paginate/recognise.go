@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -61,8 +62,7 @@ var (
 	}
 )
 
-// overhear adds what a page says by usual names that the job does not name. It only tells that
-// there is more: it ends no walk.
+// overhear adds what a page says by usual names that the job does not name. That ends no walk that a cursor or a URL leads on.
 func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 	p.Body = p.Body.Outline()
 	known, how := Recognise(jobfile.Pagination{Style: jobfile.AutoPages, Unchecked: true}, first, p)
@@ -76,6 +76,10 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 	}
 	if s.total < 0 && !p.Whole {
 		s.total = heard.total
+	}
+	if s.over = heard.more == no && !p.Whole; !p.Whole {
+		size, _ := p.Body.Get(nameOf(p.Body, lists.Only(p.Body.Leaves(mostThere), pageSizes.MatchString), isCount))
+		s.size, _ = count(size)
 	}
 	echoed := strings.HasSuffix(known.Next, "after") || known.Next == "cursor" // of this page
 	switch {
@@ -100,9 +104,10 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 }
 
 // nextNames finds names of what leads to a next page, besides those of cursorNames and urlNames, and
-// pageCounts those of the number of all pages.
+// pageCounts those of the number of all pages, and pageSizes those of the number of records of a full one.
 var (
 	nextNames  = regexp.MustCompile(`(?i)next.?(page|cursor|token|link|url|id|key|marker|offset|start)?$|continu`)
+	pageSizes  = regexp.MustCompile(`(?i)(^|\.)(per_?page|page_?size|page\.size|limit)$`)
 	pageCounts = regexp.MustCompile(`(?i)(total|last|num).?pages?$|pages?.?count$|^pages$`)
 )
 
@@ -111,7 +116,7 @@ var (
 func Recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Pagination, string) {
 	page.Body = page.Body.Outline()
 	p.More = nameOf(page.Body, moreNames, func(v records.Value) bool { _, err := truth(v); return err == nil })
-	p.Total = nameOf(page.Body, totalNames, func(v records.Value) bool { _, err := count(v); return err == nil && v.Number() })
+	p.Total = nameOf(page.Body, totalNames, isCount)
 	if _, has := nextLink(page.Header, page.URL); has {
 		p.Style = jobfile.LinkPages
 		return p, `pages follow by the header Link with rel="next"`
@@ -142,6 +147,11 @@ func Recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Paginat
 		return counted, fmt.Sprintf("pages follow by the parameter %q, from %d", counted.Param, counted.First)
 	}
 	return p, "nothing in the answer leads to another page"
+}
+
+func isCount(v records.Value) bool {
+	_, err := count(v)
+	return err == nil && v.Number()
 }
 
 // nameOf is the first of some paths whose value is as it should be, "" if there is none.

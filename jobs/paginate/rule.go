@@ -68,6 +68,8 @@ const (
 type said struct {
 	more   answer
 	by     string // what says more although the job does not name it; "": the job does
+	over   bool   // no page follows, by a usual name that the job does not name
+	size   int64  // of a full page, by a usual name; 0: it does not say
 	total  int64  // of records; -1: it does not say
 	cursor string // or the URL of the next page; "": there is none
 	shown  keys
@@ -257,7 +259,7 @@ func (r rule) count(at *position, n int, s said) Step {
 	r.advance(at, n)
 	came := at.came(r)
 	switch {
-	case s.more == no:
+	case s.more == no, s.over && came >= s.total:
 		return complete("the server says that there are no more records")
 	case n == 0 && s.more == yes && s.by == "" && (at.Full > 0 || r.Style == jobfile.PagePages):
 		if r.Style == jobfile.OffsetPages {
@@ -267,7 +269,7 @@ func (r rule) count(at *position, n int, s said) Step {
 	case n == 0:
 		return complete("page %d is empty", at.Pages)
 	case s.more == yes, came < s.total:
-	case came == s.total && short: // a total may be the number of records of the page
+	case came == s.total && (short || int64(n) < s.size || first && at.Full == 0 && !likeMaximum(n)): // a total may be the number of records of the page
 		return complete("the total of %d records is reached", s.total)
 	case short && r.Size > 0 && (!first || !likeMaximum(n)):
 		return complete("page %d is short", at.Pages)
@@ -301,5 +303,5 @@ func (p *position) came(r rule) int64 {
 
 // likeMaximum says whether servers may have n as the most records that a page can have.
 func likeMaximum(n int) bool {
-	return n%10 == 0 || n%25 == 0 || n >= 16 && n&(n-1) == 0
+	return n%5 == 0 || n%12 == 0 || n >= 16 && n&(n-1) == 0
 }

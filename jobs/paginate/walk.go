@@ -1,24 +1,24 @@
 // Package paginate finds the next page of a walk: the pages of one unit of a job, one after
 // another. It sends nothing.
 //
-//	w, err := paginate.Begin(job.Paginate, first)      // or Restore(job.Paginate, first, checkpoint)
+//	w, err := paginate.New(job.Paginate, first, body, checkpoint, learned)
 //	for u := w.Next(); u != nil; u = w.Next() {
-//		answer := …                                // ask for u, with w.Body(body)
+//		answer := …                                // ask for u, with w.Body()
 //		step, err := w.Answer(paginate.Page{URL: u, Header: answer.Header, Body: body,
 //			Records: len(list), Digest: records.Digest(list)})
 //		…                                          // one transaction: list and w.Checkpoint()
 //	}
 //
 // A page that fails is not told to the walk, so that Next stays what it is. If the transaction
-// fails, the walk begins again by Restore from the checkpoint before. An answer 404 behind the
+// fails, New makes the walk anew from the checkpoint before. An answer 404 behind the
 // first page is told by Missing, and one of 400 as what may mean the same.
 //
 // # When a walk is over
 //
 // A walk is complete when the server says so: a page without a cursor or a link to the next
-// one, a false Pagination.More, a total that is reached, or, if pages are counted by offset or
-// number, a page that is empty or shorter than Pagination.Size. It is incomplete when it ends
-// and more may be there:
+// one, a false Pagination.More, or, if pages are counted by offset or number, a page that is empty
+// or shorter than Pagination.Size, a "has_more" that is false, or a total that is reached by a page that is
+// not full. It is incomplete when it ends and more may be there:
 //
 //   - a cursor, a URL or the records of a page come again;
 //   - the next page is at another origin, or its URL has a user name;
@@ -31,9 +31,9 @@
 // A Next, More, Total or Header that no answer of the job has had is an ErrPath at the end of a
 // walk with records: nobody knows whether pages are missing.
 //
-// Servers count pages from 0 or from 1. If First is UnknownFirst, a walk begins with page 0. Where
-// that is empty, does not exist or is the same as page 1, the server counts from 1, and the next
-// walks of the same Learned begin there.
+// If First is UnknownFirst, a walk begins with the page or the offset that its first request has. Where that has none,
+// a server may count its pages from 0 or from 1: the walk begins with page 0, until the same Learned knows that this is
+// empty, does not exist or is the same as page 1, so that the server counts from 1, or that it is another page.
 //
 // Servers give fewer records than they are asked for, if Size is more than they allow: offsets
 // move by what came, a short page does not end a walk while a total or More promises more, and
@@ -88,11 +88,13 @@ type Step struct {
 	State  State
 	Reason string // why the walk is over, a part of a sentence: "the page has no cursor"
 	Found  string // the first time auto knows how pages follow: a sentence about it
+	Again  bool   // the records are those of the page before, page 0
 }
 
 // Walk goes from page to page. It is not safe for concurrent use.
 type Walk struct {
 	first   *url.URL
+	body    []byte // of the first page
 	given   jobfile.Pagination
 	rule    rule
 	at      position
@@ -103,9 +105,12 @@ type Walk struct {
 // Learned holds what the walks of one job have found out about its server. The zero value knows
 // nothing. It is safe for concurrent use.
 type Learned struct {
-	shown atomic.Int32 // keys: the paths that an answer has had
-	first atomic.Bool  // the server counts pages from 1
+	shown  atomic.Int32 // keys: the paths that an answer has had
+	begins atomic.Int32 // 1 more than the number of the first page of a server; 0: unknown
 }
+
+// Begins notes the number of the first page of the server, 0 or 1.
+func (l *Learned) Begins(first int32) { l.begins.Store(first + 1) }
 
 // position is the checkpoint of a walk.
 type position struct {
@@ -122,43 +127,38 @@ type position struct {
 	Total   int64               `json:"total,omitempty"`
 	Fallen  bool                `json:"fallen,omitempty"` // the total
 	Shown   keys                `json:"shown,omitempty"`
-	Probing bool                `json:"probing,omitempty"` // page 0 was asked for, and page 1 was not
+	Probing bool                `json:"probing,omitempty"` // page 1 was not answered, and the server may count from 0 or from 1
 }
 
-// Begin is a walk at its first page. learned is that of all walks of the job.
-func Begin(p jobfile.Pagination, first *url.URL, learned *Learned) (*Walk, error) {
+// New is a walk at a checkpoint, or, without one, at its first page, which is asked for by the URL first with the body.
+// learned is that of all walks of the job.
+func New(p jobfile.Pagination, first *url.URL, body, checkpoint []byte, learned *Learned) (w *Walk, err error) {
 	u := *first
 	u.Fragment, u.RawFragment = "", ""
-	w := &Walk{first: &u, given: p, at: position{Full: p.Size, Number: p.First}, learned: learned}
+	w = &Walk{first: &u, body: body, given: p, learned: learned}
 	if p.First == jobfile.UnknownFirst {
-		w.at.Number, w.at.Probing = 0, true
-		if learned.first.Load() {
-			w.at.Number, w.at.Probing = 1, false
+		n, has := begins(p, first, body)
+		known := learned.begins.Load()
+		w.at.Probing = !has && known == 0 && p.Style == jobfile.PagePages
+		if w.given.First = n; !has && p.Style == jobfile.PagePages {
+			w.given.First = int(max(known-1, 0))
 		}
 	}
+	w.at.Full, w.at.Number = p.Size, w.given.First
 	w.recent, _ = simplelru.NewLRU[string, struct{}](maxRecent, nil) // fails for sizes below 1 only
-	var err error
-	if w.rule, err = ruleOf(p); err != nil {
-		return nil, err
-	}
 	w.isRecent(short(address(&u)))
-	return w, nil
-}
-
-// Restore is a walk at a checkpoint. Without one it is at its first page.
-func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte, learned *Learned) (*Walk, error) {
-	w, err := Begin(p, first, learned)
-	if err != nil || len(checkpoint) == 0 {
-		return w, err
-	}
-	w.at = position{}
-	if err := json.Unmarshal(checkpoint, &w.at); err != nil {
-		return nil, fmt.Errorf("the checkpoint of the walk cannot be read: %w", err)
-	}
-	if w.at.Found != nil {
-		if w.rule, err = ruleOf(*w.at.Found); err != nil {
-			return nil, err
+	if len(checkpoint) > 0 {
+		w.at = position{}
+		if err := json.Unmarshal(checkpoint, &w.at); err != nil {
+			return nil, fmt.Errorf("the checkpoint of the walk cannot be read: %w", err)
 		}
+	}
+	found := &w.given
+	if w.at.Found != nil {
+		found = w.at.Found
+	}
+	if w.rule, err = ruleOf(*found); err != nil {
+		return nil, err
 	}
 	if w.at.URL != "" {
 		if _, err := at(w.first, w.at.URL); err != nil {
@@ -167,6 +167,21 @@ func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte, learned *L
 	}
 	w.isRecent(w.at.place(w.rule, w.first)) // so that a page that leads to itself is found at once
 	return w, nil
+}
+
+// begins returns the number of the page, or the offset, that the first request of a walk has, if it has one.
+func begins(p jobfile.Pagination, first *url.URL, body []byte) (n int, has bool) {
+	text := first.Query().Get(p.Param)
+	if p.In == jobfile.InBody {
+		form, _ := url.ParseQuery(string(body)) // what cannot be read has no parameters
+		text = form.Get(p.Param)
+		if v, err := records.Read("application/json", slices.Clone(body)); err == nil {
+			v, _ = v.Get(p.Param)
+			text, _ = v.Text()
+		}
+	}
+	n, err := strconv.Atoi(text)
+	return max(n, 0), err == nil && n >= 0
 }
 
 // Checkpoint returns the state that Restore needs.
@@ -181,6 +196,9 @@ func (w *Walk) Checkpoint() []byte {
 // Pages returns the number of pages that were answered.
 func (w *Walk) Pages() int { return w.at.Pages }
 
+// Probes tells whether the next page may be none, because the server may count its pages from 1.
+func (w *Walk) Probes() bool { return w.at.Probing }
+
 // Next is the URL to ask for, nil if the walk is over.
 func (w *Walk) Next() *url.URL {
 	if w.at.Over != "" {
@@ -192,7 +210,7 @@ func (w *Walk) Next() *url.URL {
 		if w.at.URL != "" {
 			next, err := at(w.first, w.at.URL)
 			if err != nil {
-				panic(err) // Restore and Answer let none pass
+				panic(err) // New and Answer let none pass
 			}
 			return next
 		}
@@ -207,11 +225,12 @@ func (w *Walk) Next() *url.URL {
 }
 
 // Body is the body to ask with: that of the first page, with the parameters of the next one if they stand there.
-func (w *Walk) Body(first []byte) []byte {
+func (w *Walk) Body() []byte {
 	if w.rule.In != jobfile.InBody {
-		return first
+		return w.body
 	}
-	body, err := records.Read("application/json", slices.Clone(first))
+	form := string(w.body)
+	body, err := records.Read("application/json", slices.Clone(w.body))
 	for name, value := range w.parameters() {
 		if err == nil {
 			body = body.With(name, records.Value(value))
@@ -220,12 +239,12 @@ func (w *Walk) Body(first []byte) []byte {
 		if text, ok := records.Value(value).Text(); ok {
 			value = text
 		}
-		first = []byte(withParam(&url.URL{RawQuery: string(first)}, name, value).RawQuery)
+		form = withParam(&url.URL{RawQuery: form}, name, value).RawQuery
 	}
 	if err == nil {
 		return body
 	}
-	return first
+	return []byte(form)
 }
 
 // parameters yields the parameters of the next page: texts in a query, and JSON in a body.
@@ -259,16 +278,19 @@ func (w *Walk) Answer(p Page) (Step, error) {
 		}
 		at.Found, at.Number, at.Full = &known, known.First, known.Size
 	}
-	switch probes := at.Probing; {
-	case probes && at.Pages == 0 && p.Records == 0:
-		w.at.Number, w.at.Probing = 1, false
+	switch {
+	case at.Probing && at.Number == 0 && p.Records == 0:
+		w.at.Number = 1
 		return Step{State: Going}, nil
-	case probes && at.Pages == 1: // what page 0 had is page 1
+	case at.Probing && at.Number == 1:
 		at.Probing = false
-		if p.Digest == at.Digest {
-			w.learned.first.Store(true)
+		again := at.Pages == 1 && p.Digest == at.Digest // what page 0 had is page 1
+		if p.Records > 0 {
+			w.learned.Begins(map[bool]int32{true: 1, false: 0}[again || at.Pages == 0])
+		}
+		if again {
 			w.at.Number, w.at.Probing = 2, false
-			return Step{State: Going}, nil
+			return Step{State: Going, Again: true}, nil
 		}
 	}
 	at.Pages++
@@ -356,9 +378,8 @@ func (w *Walk) judged(s Step, at position, said said, r rule) Step {
 // more. The first page has to be there, unless it is page 0 of a server that counts from 1.
 func (w *Walk) Missing(surely bool) (Step, error) {
 	r := w.rule
-	if w.at.Probing && w.at.Pages == 0 {
-		w.learned.first.Store(true)
-		w.at.Number, w.at.Probing = 1, false
+	if w.at.Probing && w.at.Number == 0 {
+		w.at.Number = 1
 		return Step{State: Going}, nil
 	}
 	if w.at.Pages == 0 || w.at.Over != "" || !surely && !r.counted() {

@@ -26,12 +26,12 @@ func walked(t *testing.T, p jobfile.Pagination, first string, answers []asked) S
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Begin(p, start, &Learned{})
+	w, err := New(p, start, nil, nil, &Learned{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, a := range answers {
-		if w, err = Restore(p, start, w.Checkpoint(), &Learned{}); err != nil {
+		if w, err = New(p, start, nil, w.Checkpoint(), &Learned{}); err != nil {
 			t.Fatal(err)
 		}
 		u := w.Next()
@@ -246,7 +246,7 @@ func TestAutoRecognisesWhatItMeets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := Begin(auto, start, &Learned{})
+			w, err := New(auto, start, nil, nil, &Learned{})
 			if err != nil {
 				t.Fatal(err)
 			}

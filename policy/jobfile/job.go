@@ -142,7 +142,7 @@ type Pagination struct {
 	Param     string `yaml:"param,omitempty"`      // parameter that carries the offset, the number of the page or the cursor; a path in a body that is JSON
 	SizeParam string `yaml:"size_param,omitempty"` // parameter that carries Size; "": none
 	Size      int    `yaml:"size,omitempty"`       // records of a full page; 0: unknown
-	First     int    `yaml:"first,omitempty"`      // number of the first page or the first offset; UnknownFirst: page 0 or 1
+	First     int    `yaml:"first,omitempty"`      // number of the first page or the first offset; or UnknownFirst
 	Next      string `yaml:"next,omitempty"`       // path of the cursor or of the URL of the next page in the body
 	Header    string `yaml:"header,omitempty"`     // header that has the cursor, in place of Next
 	More      string `yaml:"more,omitempty"`       // path of a truth value in the body that says whether there is another page; "": none
@@ -154,8 +154,8 @@ type Pagination struct {
 // InBody is Pagination.In where the parameters stand in the body of the request: JSON, or else a form.
 const InBody = "body"
 
-// UnknownFirst is Pagination.First where the job does not say whether the server counts its pages
-// from 0 or from 1.
+// UnknownFirst is Pagination.First where the job does not say it: it is that of the URL or body of a unit, else 0, or 1 where
+// the server counts its pages from 1.
 const UnknownFirst = -1
 
 // Draft is a part of a job file: the keys about an answer. Those that are empty are left out.
@@ -456,10 +456,8 @@ func (r *reader) paginate(n *yaml.Node, path string) {
 	switch style {
 	case "none":
 		to.Style = NoPages
-	case OffsetPages:
-		to.Param = cmp.Or(to.Param, "offset")
-	case PagePages:
-		if to.Param = cmp.Or(to.Param, "page"); set["first"] == nil {
+	case OffsetPages, PagePages:
+		if to.Param = cmp.Or(to.Param, style); set["first"] == nil {
 			to.First = UnknownFirst
 		}
 	}
