@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -105,6 +106,8 @@ func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
 		head + "paginate: {style: link, next: x}":        `paginate.next: does not go with style link`,
 		head + "paginate: {style: curser}":               `paginate.style: "curser" is none of none, auto, offset, page, cursor, link, next_url; did you mean "cursor"?`,
 		head + "columns: {body: x}":                      `columns.body: "body" is a column of every table of records`,
+		head + "columns: [a.name, b.Name]":               `columns[1]: "Name" is a column of every table of records, or is there twice; write another name, as in columns: {NAME: b.Name}`,
+		head + "columns: [a.id]":                         `columns[0]: "id" is a column of every table of records`,
 		head + "columns: {a-b: x}":                       `columns.a-b: "a-b" is no name of a column`,
 		"name: a\nrequest: https://api.test/{date:foo}\nrange: {from: 2025-01-01, to: 2025-01-02}": `has {date:foo}, whose form is none`,
 		"name: a\nrequest: {url: https://api.test/, headers: {A: b, a: c}}":                        `request.headers.a: is there twice`,
@@ -262,4 +265,33 @@ func pageStyles(t *testing.T) []string {
 		t.Fatalf("only %q", styles)
 	}
 	return styles
+}
+
+// Who fetches units again and does not say what identifies a record is told what becomes of one that has changed.
+func TestAJobWhoseRecordsMayDoubleSaysSo(t *testing.T) {
+	const days, changed = "name: a\nrequest: https://api.test/{date}\nrange: ", "name: a\nrequest: https://api.test/?t={since}\ncolumns: [t]\nsince: {column: t, from: 0}"
+	for text, want := range map[string]string{
+		days + "{from: 2025-01-01, to: 2025-01-09}":                "",
+		days + "{from: 2025-01-01, to: 2025-01-09, again: 3d}":     "or replace: unit, or id: hash",
+		days + "{from: 2025-01-01, to: today}":                     "stored beside what it was",
+		days + "{from: 2025-01-01, to: yesterday}":                 "",
+		days + "{from: 2025-01-01, to: today}\nid: [shop, number]": "",
+		days + "{from: 2025-01-01, to: today}\nid: hash":           "",
+		days + "{from: 2025-01-01, to: today}\nreplace: unit":      "",
+		days + "{from: 2025-01-01, to: today}\nreplace: id":        "",
+		changed:                               "write id: and what identifies a record, or id: hash",
+		changed + "\nid: n":                   "",
+		"name: a\nrequest: https://api.test/": "",
+	} {
+		j, err := readJob(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := j.Doubles(false, time.Now()); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: %q", text, got)
+		}
+		if got := j.Doubles(true, time.Now()); (got == "") != j.Kept {
+			t.Errorf("%s, all again: %q", text, got)
+		}
+	}
 }

@@ -147,6 +147,9 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	}
 	defer j.close()
 	j.remember(nil)
+	if text := job.Doubles(all, time.Now()); text != "" {
+		j.line().Warn(text)
+	}
 	known := j.output // by whose records since goes on
 	if all {
 		known = nil
@@ -266,6 +269,9 @@ func dryRun(w io.Writer, job *jobfile.Job) error {
 	if more := len(seen) - len(first); more > 0 {
 		fmt.Fprintf(w, "and %s\n", countText(more, "request")+" more")
 	}
+	if text := job.Doubles(false, time.Now()); text != "" {
+		fmt.Fprintln(w, text)
+	}
 	fmt.Fprintln(w, "nothing was sent")
 	return nil
 }
@@ -311,15 +317,9 @@ func (p *jobProgress) close(s status.Job, now time.Time) {
 	switch {
 	case p.events != nil:
 		_ = p.events.Encode(s) // a reader that is gone does not matter
-	case p.lines != nil:
-		took := ""
-		if !s.Started.IsZero() {
-			took = " in " + sitelog.InSeconds(now.Sub(s.Started))
-		}
-		fmt.Fprintf(p.lines, "abide: %s%s; the records are in %s\n", jobText(s, now), took, s.Output)
-		if r := s.Run; r != nil && r.Pages < s.Pages {
-			fmt.Fprintf(p.lines, "abide: this run: %s, %s, %s\n", countText(int(r.Requests), "request"), countText(int(r.Pages), "page"), countText(int(r.Records), "record"))
-		}
+	case p.lines != nil && !s.Started.IsZero():
+		fmt.Fprintf(p.lines, "abide: %s; this run: %s, %s in %s; all runs: %s%s, in %s\n", unitsText(s), countText(int(s.Run.Requests), "request"),
+			countText(int(s.Run.Records), "record"), sitelog.InSeconds(now.Sub(s.Started)), countText(int(s.Records), "record"), rejectsText(s), s.Output)
 	}
 }
 
@@ -340,17 +340,23 @@ func missingText(u status.JobUnits) string {
 	return strings.Join(parts, ", ")
 }
 
+// unitsText counts the units of a job.
+func unitsText(s status.Job) string {
+	return strings.TrimSuffix(fmt.Sprintf("%s: %d of %d units, %s", s.Name, s.Units.Done, s.Units.Total, missingText(s.Units)), ", ")
+}
+
+// rejectsText counts the records that a job has rejected; "": none.
+func rejectsText(s status.Job) string {
+	if s.Rejects == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d rejected (%s_rejects says why)", s.Rejects, s.Name)
+}
+
 // jobText is a status in a line.
 func jobText(s status.Job, now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d of %d units", s.Name, s.Units.Done, s.Units.Total)
-	if missing := missingText(s.Units); missing != "" {
-		b.WriteString(", " + missing)
-	}
-	fmt.Fprintf(&b, ", %s on %s", countText(int(s.Records), "record"), countText(int(s.Pages), "page"))
-	if s.Rejects > 0 {
-		fmt.Fprintf(&b, ", %d rejected (%s_rejects says why)", s.Rejects, s.Name)
-	}
+	fmt.Fprintf(&b, "%s, %s on %s%s", unitsText(s), countText(int(s.Records), "record"), countText(int(s.Pages), "page"), rejectsText(s))
 	if s.Units.Left() == 0 {
 		return b.String()
 	}

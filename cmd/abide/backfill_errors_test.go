@@ -54,7 +54,7 @@ func TestErrorsSayWhatBecomesOfAUnit(t *testing.T) {
 		job := "name: shops\nrequest: http://api.test/{item}\nrecords: data\nid: id\nworkers: 1\noutput: " + output + "\nerrors:\n" +
 			"  - {status: 404, then: skip}\n  - {path: error.code, is: rate_limited, then: retry}\n  - {status: 403, then: stop}\n  - {path: error, then: reject}\nitems: "
 		write(t, filepath.Join(dir, "shops.yaml"), job+"[gone, limited, broken, good]\n")
-		if d := launch(t, dir, nil, "backfill", "shops.yaml"); d.status() != 0 || !strings.Contains(d.log.String(), "4 of 4 units, 2 records") || !strings.Contains(d.log.String(), "1 rejected") {
+		if d := launch(t, dir, nil, "backfill", "shops.yaml"); d.status() != 0 || !strings.Contains(d.log.String(), "4 of 4 units; this run: ") || !strings.Contains(d.log.String(), "1 rejected") {
 			t.Errorf("%s: %s", name, d.log)
 		}
 		driver := map[bool]string{true: "sqlite", false: "pgx"}[output == "shops.db"]

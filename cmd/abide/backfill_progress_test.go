@@ -15,7 +15,7 @@ func TestTheProgressOfAJobIsALineEachTenSeconds(t *testing.T) {
 	p, now := &jobProgress{lines: &out}, time.Unix(1_000_000, 0)
 	s := status.Job{
 		Name: "orders", State: status.JobRunning, Output: "orders.db", Units: status.JobUnits{Total: 365, Done: 30, Failed: 1, Waiting: 334},
-		Pages: 90, Records: 900, Rate: 12.3, Limited: "api.test until 10:00, limit: 5000 a day", Ends: now.Add(time.Hour), Started: now,
+		Pages: 90, Records: 900, Rate: 12.3, Limited: "api.test until 10:00, limit: 5000 a day", Ends: now.Add(time.Hour), Started: now, Run: &status.JobRun{Requests: 9, Records: 84},
 	}
 	for i := range 60 {
 		p.update(s, now.Add(time.Duration(i)*time.Second/2))
@@ -29,7 +29,7 @@ func TestTheProgressOfAJobIsALineEachTenSeconds(t *testing.T) {
 	for i, want := range []string{
 		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 12.3/s, ends in 59m50s; api.test until 10:00, limit: 5000 a day",
 		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 12.3/s, ends in 59m40s; api.test until 10:00, limit: 5000 a day",
-		"abide: orders: 364 of 365 units, 1 failed, 900 records on 90 pages in 1m30s; the records are in orders.db",
+		"abide: orders: 364 of 365 units, 1 failed; this run: 9 requests, 84 records in 1m30s; all runs: 900 records, in orders.db",
 	} {
 		if lines[i] != want {
 			t.Errorf("\n got %s\nwant %s", lines[i], want)

@@ -91,7 +91,7 @@ func TestInitJobWritesAJobFromWhatAURLAnswers(t *testing.T) {
 			continue
 		}
 		d = launch(t, dir, []string{"TOKEN=hunter22"}, "backfill", c.file)
-		if d.status() != 0 || !strings.Contains(d.log.String(), fmt.Sprintf("1 of 1 units, %d record", c.records)) {
+		if d.status() != 0 || !strings.Contains(d.log.String(), fmt.Sprintf("all runs: %d record", c.records)) {
 			t.Errorf("%s: the backfill ended with %d\n%s", c.path, d.status(), d.log)
 		}
 		if d = launch(t, dir, []string{"TOKEN=hunter22"}, "init", "job", "-H", credential, "http://api.test/"+c.path); d.status() != 1 || !strings.Contains(d.log.String(), "exists and is left as it is") {

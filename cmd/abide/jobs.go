@@ -151,11 +151,14 @@ func showJobCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			writeProblems(cmd.OutOrStdout(), kept.Description(), list)
 			counts, err := kept.Counts(cmd.Context())
-			if n := int(counts.Rejects); n > 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s rejected: %s_rejects says why, and when\n", status.Number(n, "record was", "records were"), kept.Description().Name)
+			about, shown := kept.Description(), backfill.Shown(counts)
+			if shown.Name = about.Name; about.Kind == collects {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s%s\n", about.Name, countText(int(shown.Records), "record"), rejectsText(shown))
+			} else {
+				fmt.Fprintln(cmd.OutOrStdout(), jobText(shown, time.Now()))
 			}
+			writeProblems(cmd.OutOrStdout(), about, list)
 			if n := int(counts.Aside); n > 0 {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s no longer asked for, as the job no longer names their items or dates; their records stay\n", status.Number(n, "unit is", "units are"))
 			}

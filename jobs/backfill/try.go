@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/redact"
@@ -248,6 +249,9 @@ func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 	}
 	if next.ends == output.NotOver {
 		follows += "; " + next.cut
+	}
+	if text := job.Doubles(false, time.Now()); text != "" {
+		t.say("%s\n", text)
 	}
 	t.say("the job finds %s, and %s\n", status.Number(len(list), "record", "records"), follows)
 	return nil

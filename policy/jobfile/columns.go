@@ -55,7 +55,7 @@ func (r *reader) columns(n *yaml.Node, path string) {
 		case !columnName.MatchString(c.Name):
 			r.d.Failf(n, path, "%s is no name of a column: a letter or _, then letters, digits and _", policy.Quote(c.Name))
 		case slices.Contains(seen, strings.ToLower(c.Name)):
-			r.d.Failf(n, path, "%s is a column of every table of records, or is there twice; choose another name", policy.Quote(c.Name))
+			r.d.Failf(n, path, "%s is a column of every table of records, or is there twice; write another name, as in columns: {NAME: %s}", policy.Quote(c.Name), c.Path)
 		}
 		if err := checkPlaceholders(c.Path); err != nil {
 			r.d.Fail(n, path, err)

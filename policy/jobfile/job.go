@@ -34,6 +34,7 @@ type Job struct {
 	Paginate Pagination // the zero value: answers have one page
 	Records  string     // path of the records in a body, such as data.items; "": the body itself
 	ID       []string   // paths in a record that identify it, or texts with placeholders; empty: the hash of the record and of its unit
+	Kept     bool       // the job says what becomes of records that have changed: by id or replace
 	Alone    bool       // that hash is of the record alone, as in a table of an older release
 	Moves    bool       // records may move between units
 	Replace  bool       // what comes of a unit takes the place of all that it had
@@ -334,6 +335,20 @@ func HasPlaceholder(text string) bool { return placeholder.MatchString(text) }
 // HashesUnit tells whether a record is known by its hash and its unit: the same may be in several units.
 func (j *Job) HashesUnit() bool {
 	return len(j.ID) == 0 && !j.Alone && j.Collect.Every == 0 && (j.Range != nil || j.Items != nil)
+}
+
+// Doubles says what becomes of records that have changed where a job fetches units again, or all of them with again, and does not
+// say what identifies a record; "" where nothing has to be said.
+func (j *Job) Doubles(again bool, now time.Time) string {
+	r := j.Range
+	if j.Kept || !again && j.Since == nil && (r == nil || r.Again.N == 0 && !r.To.After(r.Step.Before(now))) {
+		return ""
+	}
+	text := "units are fetched again, and id is not written: a record that has changed is stored beside what it was; write id: and what identifies a record, "
+	if j.Since == nil {
+		text += "or replace: unit, "
+	}
+	return text + "or id: hash if both are to stay"
 }
 
 // checkPlaceholders refuses words in braces that are no placeholders.

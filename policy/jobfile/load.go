@@ -74,7 +74,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 func (r *reader) read(root *yaml.Node) {
 	j, idempotent := r.job, false
 	set := r.d.Mapping(root, "", r.fields(&idempotent)...)
-	if slices.Equal(j.ID, []string{"hash"}) {
+	if j.Kept = set["id"] != nil || set["replace"] != nil; slices.Equal(j.ID, []string{"hash"}) {
 		j.ID = nil
 	}
 	if !idempotent {
