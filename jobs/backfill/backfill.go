@@ -107,27 +107,26 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	if err := b.prepare(); err != nil {
 		return err
 	}
-	err = b.persist(ctx, func(ctx context.Context) error { return b.options.Output.AddUnits(ctx, b.options.Units) })
-	if err == nil {
-		err = b.persist(ctx, func(ctx context.Context) error {
-			n, err := b.options.Output.Retry(ctx, b.options.Again, b.options.Anew)
-			if n > 0 {
-				b.options.Log("%s to be fetched again", status.Number(int(n), "unit", "units"))
-			}
+	err = b.persist(ctx, func(ctx context.Context) error {
+		if err := b.options.Output.AddUnits(ctx, b.options.Units); err != nil {
 			return err
-		})
-	}
+		}
+		n, err := b.options.Output.Retry(ctx, b.options.Again, b.options.Anew)
+		if n > 0 {
+			b.options.Log("%s to be fetched again", status.Number(int(n), "unit", "units"))
+		}
+		return err
+	})
 	if err == nil {
 		err = b.count(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	working, stop := context.WithCancel(ctx)
-	defer stop()
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	var beside, workers sync.WaitGroup
 	beside.Go(func() { b.recount(working) })
-	failed := make(chan error, b.options.Job.Workers)
 	if b.progress.counts().Pages > 0 && b.options.Job.Paginate.First != jobfile.UnknownFirst {
 		b.begin()
 	}
@@ -137,30 +136,24 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 				<-b.begun
 			}
 			defer b.begin()
-			if err := b.work(working); !errors.Is(err, errFinished) && working.Err() == nil {
-				failed <- err
-				stop()
+			if err := b.work(working); !errors.Is(err, errFinished) {
+				stop(err)
 			}
 		})
 	}
 	workers.Wait()
-	stop()
+	err = context.Cause(working)
+	stop(nil)
 	beside.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
-	counting := b.count(last)
-	select {
-	case err := <-failed:
-		return err
-	default:
+	if counting := b.count(last); err == nil {
+		err = counting
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if b.progress.requests.Load() == 0 {
+	if err == nil && b.progress.requests.Load() == 0 {
 		b.options.Log("nothing was left to fetch; --again fetches all units again")
 	}
-	return counting
+	return err
 }
 
 // Pause has the workers of this process wait before their next request, or lets them go on.

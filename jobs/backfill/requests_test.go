@@ -89,7 +89,7 @@ func clamps(string, int) (int, bool) { return 0, true }
 
 // Of ten units each page is asked for once. Page 0, where nothing says where pages begin, is asked for once, of the first unit; a page
 // behind the last one is, where nothing says that there is none.
-func TestNoPageIsAskedForInVain(t *testing.T) {
+func TestNoPageIsAskedForThatNothingNeeds(t *testing.T) {
 	const units = 10
 	unknown := jobfile.Pagination{Style: jobfile.PagePages, Param: "page", First: jobfile.UnknownFirst}
 	offsets := jobfile.Pagination{Style: jobfile.OffsetPages, Param: "offset", First: jobfile.UnknownFirst}

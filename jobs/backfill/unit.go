@@ -367,8 +367,8 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	}
 	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor}
 	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values)
-	if checkpoint == nil && json.Unmarshal(c.Checkpoint, &w.known) == nil && w.known.Of != w.of(pages.Next()) {
-		w.known = validators{}
+	if checkpoint == nil {
+		_ = json.Unmarshal(c.Checkpoint, &w.known) // that of several pages has none
 	}
 	return w, nil
 }
@@ -379,15 +379,11 @@ func (w *walk) request() (*http.Request, error) {
 	if u == nil {
 		return nil, errors.New("the walk was over at its checkpoint")
 	}
-	r, err := w.first.HTTP(u, w.pages.Body())
-	if err == nil && w.known.Of != "" && w.known.Of == w.of(u) {
-		for name, value := range map[string]string{"If-None-Match": w.known.ETag, "If-Modified-Since": w.known.Modified} {
-			if value != "" {
-				r.Header.Set(name, value)
-			}
-		}
+	known := w.known
+	if known.Of != w.of(u) {
+		known = validators{}
 	}
-	return r, err
+	return w.first.HTTP(u, w.pages.Body(), known.ETag, known.Modified)
 }
 
 // wrongAnswer finds what servers say of an error.

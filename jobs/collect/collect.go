@@ -115,12 +115,12 @@ func (c *Collector) Run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	asked, stop := context.WithCancel(ctx)
 	defer stop()
-	failed := make(chan error, 1)
+	var failed error // of the writer, one of whose calls at most fails
 	for asked.Err() == nil {
 		for t := c.begin(c.now()); t != nil; t = c.begin(c.now()) {
 			asking.Go(func() {
 				if err := c.ask(asked, t); err != nil {
-					failed <- err // the last of the writer
+					failed = err
 					stop()
 				}
 			})
@@ -132,12 +132,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		}
 	}
 	asking.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return failed
 }
 
 // idle is the time that Run waits if nothing is due.
@@ -193,9 +188,7 @@ func (c *Collector) ask(ctx context.Context, t *target) error {
 	}
 	switch {
 	case ctx.Err() != nil && err != nil: // the collection ends
-		heldBack := t.failures
-		c.schedule.end(t, now, true)
-		t.failures = heldBack
+		c.schedule.put(t, 1, now)
 	case held:
 		c.schedule.miss(t, now)
 	default:

@@ -77,17 +77,7 @@ func request(job *jobfile.Job, t *target, filled *units.Request, known output.Ta
 		q.Set(b.Param, strings.Join(t.items, b.Join))
 		filled.URL.RawQuery = q.Encode()
 	}
-	r, err := filled.HTTP(filled.URL, filled.Body)
-	if err != nil {
-		return nil, err
-	}
-	if known.ETag != "" {
-		r.Header.Set("If-None-Match", known.ETag)
-	}
-	if known.LastModified != "" {
-		r.Header.Set("If-Modified-Since", known.LastModified)
-	}
-	return r, nil
+	return filled.HTTP(filled.URL, filled.Body, known.ETag, known.LastModified)
 }
 
 // fetch asks a target. It returns what is to be remembered of the target, and the records that

@@ -101,7 +101,12 @@ func (s *schedule) end(t *target, now time.Time, ok bool) {
 	if ok {
 		t.failures = 0
 	}
-	t.at = t.at.Add(s.every * s.pause(t))
+	s.put(t, min(time.Duration(1)<<min(max(t.failures-1, 0), 10), slowest), now)
+}
+
+// put puts a target back, for the round after so many.
+func (s *schedule) put(t *target, rounds time.Duration, now time.Time) {
+	t.at = t.at.Add(s.every * rounds)
 	if late := now.Sub(t.at); late > 0 {
 		skipped := late/s.every + 1
 		s.missed += int64(skipped)
@@ -113,18 +118,7 @@ func (s *schedule) end(t *target, now time.Time, ok bool) {
 // miss puts a target back that was not asked, because of a limit.
 func (s *schedule) miss(t *target, now time.Time) {
 	s.missed++
-	failures := t.failures
-	t.failures = 0
-	s.end(t, now, true)
-	t.failures = failures
-}
-
-// pause returns the number of rounds between two requests to a target.
-func (s *schedule) pause(t *target) time.Duration {
-	if t.failures == 0 {
-		return 1
-	}
-	return min(time.Duration(1)<<min(t.failures-1, 10), slowest)
+	s.put(t, 1, now)
 }
 
 // byDue orders targets by when they are due.

@@ -8,15 +8,8 @@
 //	claim, err := j.Claim(ctx, "worker-1")
 //	err = j.Commit(ctx, claim, output.Page{Records: records, Checkpoint: next})
 //
-// SQLite and PostgreSQL have the same tables, which docs/jobs.md describes:
-//
-//   - abide_jobs has a row for each job.
-//   - A table named after the job, here orders, has the records: id, unit, fetched_at (UTC;
-//     text in SQLite), body (JSON as it came) and the columns of the job: those of their
-//     types, else natural types in SQLite and text in PostgreSQL. An ID is there once, in a collection once for each time.
-//   - orders_rejects has the records that were rejected, with the reason. Those of a unit go when it is fetched again.
-//   - orders_units has the units of a backfill. Times in it are milliseconds since 1970.
-//   - orders_targets has what a collection remembers of its items.
+// SQLite and PostgreSQL have the same tables, which docs/jobs.md describes. Times of units are milliseconds since 1970, those of
+// records UTC, which is a text in SQLite. Rejected records of a unit go when it is fetched again.
 //
 // PostgreSQL has no texts with NUL, so texts other than a body have "␀0" in its place, and
 // "␀␀" in place of "␀". Bytes that are not UTF-8 become U+FFFD.

@@ -15,30 +15,18 @@
 //
 // # When a walk is over
 //
-// A walk is complete when the server says so: a page without a cursor or a link to the next
-// one, a false Pagination.More, or, if pages are counted by offset or number, a page that is empty
-// or shorter than Pagination.Size, a "has_more" that is false, or a total that is reached by a page that is
-// not full. It is incomplete when it ends and more may be there:
+// docs/jobs.md, section "When a unit is complete", has the rules. Besides:
 //
-//   - a cursor, a URL or the records of a page come again;
-//   - the next page is at another origin, or its URL has a user name;
-//   - there are more pages than MaxPages, or MaxEmpty pages in a row are empty;
-//   - the server says that there is more and gives nothing more: by More or Total, or, unless
-//     Pagination.Unchecked, by what servers usually call these, a next cursor, a URL of a next
-//     page or a number of pages, whatever the style;
-//   - the total falls while pages are counted: records may have moved to pages that were read.
-//
-// A Next, More, Total or Header that no answer of the job has had is an ErrPath at the end of a
-// walk with records: nobody knows whether pages are missing.
-//
-// If First is UnknownFirst, a walk begins with the page or the offset that its first request has. Where that has none,
-// a server may count its pages from 0 or from 1: the walk begins with page 0, until the same Learned knows that this is
-// empty, does not exist or is the same as page 1, so that the server counts from 1, or that it is another page.
-//
-// Servers give fewer records than they are asked for, if Size is more than they allow: offsets
-// move by what came, a short page does not end a walk while a total or More promises more, and
-// a first page whose length looks like a maximum (100, 250, 1024) is followed by one more
-// request. A total that is too low does not end a walk while pages are full.
+//   - Records or a place that come again end a walk as incomplete, also after a restart, and so do MaxEmpty empty pages in a row.
+//   - A total that falls while pages are counted says that records may have moved to pages that were read.
+//   - A Next, More, Total or Header that no answer of the job has had is an ErrPath at the end of a
+//     walk with records: nobody knows whether pages are missing.
+//   - Servers give fewer records than they are asked for, if Size is more than they allow: offsets
+//     move by what came, a short page does not end a walk while a total or More promises more, and
+//     a first page whose length looks like a maximum (100, 250, 1024) is followed by one more
+//     request. A total that is too low does not end a walk while pages are full.
+//   - Where neither the job nor its URL says where pages begin, a walk begins with page 0, until the same Learned knows that this
+//     is empty, does not exist or is the same as page 1, so that the server counts from 1, or that it is another page.
 package paginate
 
 import (

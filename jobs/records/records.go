@@ -4,40 +4,17 @@
 //	value, err := records.Read(header.Get("Content-Type"), body)
 //	page, err := x.Records(value, 7)
 //
-// # Paths
-//
-// A path is names with dots between them: data.items leads to the member items of the member
-// data, or to a member "data.items" if there is no such. A number counts the elements of an array, from 0, or from the end if it is negative:
-// data.0 is the first element of data, data.-1 the last. A name that has dots, brackets or
-// quotes stands in quotes, and anything may stand in brackets: "@odata.nextLink",
-// data["a.b"].c, data[0]. A star, or empty brackets, stands for each member or element, and what the rest of the path leads
-// to from these is one list, in their order: groups[].items, data.*.items. The empty path leads to the whole answer. In the paths
-// of IDs and columns ^ begins at the parent of a record, what its list stands in: an element of the list before, or the answer, and
-// ^.^ at the parent of that.
-//
-// # Records
+// What paths, IDs and columns are is in docs/jobs.md, section Records. In the paths of IDs and columns ^ begins at the parent of
+// a record, what its list stands in.
 //
 // A record without its ID, or with bytes that are no UTF-8, comes as one that is Rejected, with the
-// reason; a page of such records alone is an error while the job has had no other.
-//
-// The elements of an array are records, and an object is one record. null has no records.
-// A path that leads nowhere is an error, unless the answer is empty or null, since nobody knows whether records are missing. JSON
-// lines are an array of the lines; a CSV is an array of objects whose values are texts. A
+// reason; a page of such records alone is an error while the job has had no other. A path of records that leads nowhere is an
+// error, unless the answer is empty or null, since nobody knows whether records are missing. A
 // record is kept as it came, without the white space: numbers keep each digit, members their
-// order.
+// order. Its hash is that of its members in the order of their names; equal records of one page are told apart by a number.
 //
-// # IDs
-//
-// The ID of a record is the text or number that one path leads to. Several paths give a JSON
-// array of texts, such as ["2025-01-01","7"]. Without a path it is the SHA-256 hash of the
-// record with its members in the order of their names, in hexadecimal digits, so that equal
-// records of a unit are one record; those of one page are told apart by a number.
-//
-// # Columns
-//
-// A number is an int64 or a float64 if nothing of it is lost, otherwise its digits as a text.
-// An object or an array is a text of JSON. null and what is missing are nil. A column with a type has values of that
-// type alone: a record with another value is rejected.
+// A column without a type has an int64 or a float64 if nothing of the number is lost, otherwise its digits as a text. null and
+// what is missing are nil.
 package records
 
 import (

@@ -162,21 +162,20 @@ func lessLag(s *jobfile.Since, text string) (string, error) {
 // have come since the run before.
 func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output, all bool) (keys []string, err error) {
 	r := job.Range
-	switch {
-	case job.Since != nil || all:
-		err = each(ctx, job, database, func(key string, _ ...string) bool {
-			keys = append(keys, key)
-			return true
-		})
-	case r != nil && r.Again.N > 0:
-		after := r.Again.Before(r.To)
-		err = each(ctx, job, database, func(key string, _ ...string) bool {
-			if from, _, err := stepOf(r, key[strings.LastIndex(key, stepMark)+1:]); err == nil && from.After(after) {
-				keys = append(keys, key)
-			}
-			return true
-		})
+	if all = all || job.Since != nil; !all && (r == nil || r.Again.N == 0) {
+		return nil, nil
 	}
+	err = each(ctx, job, database, func(key string, _ ...string) bool {
+		again := all
+		if !all {
+			from, _, err := stepOf(r, key[strings.LastIndex(key, stepMark)+1:])
+			again = err == nil && from.After(r.Again.Before(r.To))
+		}
+		if again {
+			keys = append(keys, key)
+		}
+		return true
+	})
 	return keys, err
 }
 
@@ -367,8 +366,9 @@ func dotSegments(path string) int {
 	return len(lists.Only(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." }))
 }
 
-// HTTP is the request as net/http has it, for a URL and a body of the unit: its own, or those of a page.
-func (r *Request) HTTP(u *url.URL, body []byte) (*http.Request, error) {
+// HTTP is the request as net/http has it, for a URL and a body of the unit: its own, or those of a page. It asks whether that has
+// changed since an answer with an ETag or a Last-Modified.
+func (r *Request) HTTP(u *url.URL, body []byte, etag, modified string) (*http.Request, error) {
 	var reader io.Reader
 	if len(body) > 0 {
 		reader = bytes.NewReader(body)
@@ -378,6 +378,11 @@ func (r *Request) HTTP(u *url.URL, body []byte) (*http.Request, error) {
 		return nil, err
 	}
 	sent.Header = r.Header.Clone()
+	for name, value := range map[string]string{"If-None-Match": etag, "If-Modified-Since": modified} {
+		if value != "" {
+			sent.Header.Set(name, value)
+		}
+	}
 	if r.key != "" { // each page is another request
 		page := u.String()
 		if !bytes.Equal(body, r.Body) {

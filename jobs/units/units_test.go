@@ -267,7 +267,7 @@ func TestAnIdempotencyKeyStaysTheSameForEachPageOfAUnit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent, err := r.HTTP(r.URL.JoinPath(page), []byte(body))
+		sent, err := r.HTTP(r.URL.JoinPath(page), []byte(body), "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
