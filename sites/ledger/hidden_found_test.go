@@ -27,6 +27,7 @@ func TestWhatIsFoundOfAHiddenLimit(t *testing.T) {
 		{"one in 3 hours", func(p *HiddenRate) { p.search.rate, p.search.good, p.search.refused = 1./10800, 1./10800, 1./10800 }, Found{Limit: 1, Window: time.Hour, Left: -1}},
 		{"in flight", func(p *HiddenRate) { p.atOnce.limit, p.atOnce.fails = 5, 1; p.atOnce.take(1, false) }, Found{Limit: 5, Window: 0, Left: 4}},
 		{"in flight at one refusal, as of a quota that is spent", func(p *HiddenRate) { p.atOnce.limit = 2 }, Found{Limit: 2, Window: 0, Left: 2, SoFar: true}},
+		{"in flight, and nothing has succeeded since", func(p *HiddenRate) { p.atOnce.limit, p.stop.active = 2, true }, Found{Left: -1}},
 		{"more than so many in flight come to", func(p *HiddenRate) {
 			p.search.rate, p.search.good, p.search.total, p.atOnce.limit, p.atOnce.latency = 28, 14, 400, 5, second*3/10
 		}, Found{Limit: 5, Left: 5, SoFar: true}},

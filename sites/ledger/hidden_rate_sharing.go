@@ -263,7 +263,8 @@ type Found struct {
 
 // Found describes the limit. A rate is told for the shortest of some times in which about a whole number of requests
 // goes: 2.5 a second are 5 in 2 s. An estimate is not told before so many requests were accepted, nor where a limit of
-// requests in flight lets fewer go than it, or up to twice as many: then that is told.
+// requests in flight lets fewer go than it, or up to twice as many: then that is told, but not while nothing has succeeded
+// since it was guessed.
 func (p *HiddenRate) Found(now time.Time) Found {
 	p.at(now)
 	rate := p.search.rate
@@ -286,7 +287,7 @@ func (p *HiddenRate) Found(now time.Time) Found {
 		if p.search.good == 0 && float64(f.Limit) > max(p.search.total, 1) {
 			f.Limit, f.Window = 0, 0
 		}
-	case p.atOnce.limit > 0:
+	case p.atOnce.limit > 0 && (p.atOnce.fails > 0 || !p.stop.active):
 		f.SoFar, f.Limit, f.Left = f.SoFar || p.atOnce.fails == 0, p.atOnce.limit, min(max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0), p.Left(now))
 	}
 	return f
