@@ -227,18 +227,15 @@ func (a Announced) Label() string {
 	return a.Name()
 }
 
-// ByRefusals is the source of a limit that the server does not announce.
-const ByRefusals = "found by refusals"
-
 // Source says how the limit became known: all of that with its name, the source alone, and what was found that the
 // server does not announce.
 func (a Announced) Source() (text, source, found string) {
-	const announced = "announced by the site"
+	const announced, byRefusals = "announced by the site", "found by refusals"
 	switch {
 	case a.Noise():
 		return a.Label(), "refusals at random", a.Label()
 	case a.State == Hidden:
-		return "limit: " + a.Label() + ", " + ByRefusals, ByRefusals, a.FoundText()
+		return "limit: " + a.Label() + ", " + byRefusals, byRefusals, a.FoundText()
 	case a.Measured():
 		found = fmt.Sprintf("%d in %s", a.Limit, a.WindowText())
 	}

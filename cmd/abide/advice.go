@@ -78,7 +78,7 @@ func (a *program) adviceFacts(now time.Time) advice.Facts {
 		Cooldowns: a.proxy.Cooldowns(status.LongPause),
 	}
 	for _, one := range a.proxy.Waiting() {
-		f.Waiting[one.Site] = one
+		f.Waiting[one.Site] = one.SiteWaiting
 	}
 	return f
 }

@@ -194,7 +194,7 @@ func (j *jobProcess) limited() (text string, until time.Time) {
 	if len(list) == 0 {
 		return "", until
 	}
-	if text = list[0].site + list[0].until; strings.Contains(text, status.ByRefusals) {
+	if text = list[0].site + list[0].until; list[0].found {
 		text += `; "abide forget ` + list[0].site + `" drops it`
 	}
 	return text, list[0].goes

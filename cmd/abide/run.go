@@ -398,6 +398,7 @@ type waitingSite struct {
 	until string           // text: until when, and for which limit
 	goes  time.Time        // when the first request may be sent; zero: unknown
 	last  func() time.Time // when the last is expected to be sent; zero: unknown
+	found bool             // the site does not announce the limit
 }
 
 // holdReport decides what run prints while requests of its command are held. It reads no

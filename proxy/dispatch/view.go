@@ -101,13 +101,20 @@ func (v *View) HeldCounts() map[status.HeldCount]int { return v.gate.HeldCounts(
 // Activity sums up what became of requests since the start.
 func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
 
+// SiteWaiting sums up the requests that wait at a site.
+type SiteWaiting struct {
+	queue.SiteWaiting
+	Found bool // the site does not announce the limit
+}
+
 // Waiting sums up the requests that wait at each site.
-func (v *View) Waiting() []queue.SiteWaiting {
-	list, named := v.gate.Waiting(), status.Labels(v.Learned)
-	for i := range list {
-		list[i].Limit = named(list[i].Site, list[i].Limit)
-	}
-	return list
+func (v *View) Waiting() []SiteWaiting {
+	named := status.Labels(v.Learned)
+	return lists.Map(v.gate.Waiting(), func(w queue.SiteWaiting) SiteWaiting {
+		title := w.Limit
+		w.Limit = named(w.Site, title)
+		return SiteWaiting{w, strings.HasPrefix(title, status.HiddenTitle)}
+	})
 }
 
 // Blocked returns the time that each limit that is remembered has held requests back.
