@@ -109,24 +109,24 @@ same command tries these again. docs/jobs.md has every form of a job file.`,
 		caught := catchSignals(cmd.Context())
 		defer caught.close()
 		for next := time.Now(); ; {
-			err := notified(cmd, job, func() (string, error) { return runBackfill(cmd, job, caught, errs, show, flags.again) })
+			err = notified(cmd, job, func() (string, error) {
+				if err != nil {
+					return "", err
+				}
+				return runBackfill(cmd, job, caught, errs, show, flags.again)
+			})
 			if flags.every <= 0 || caught.stop.Err() != nil {
 				return err
 			}
-			for {
-				if err != nil {
-					fmt.Fprintf(errs, "abide: %v\n", err)
-				}
-				next = status.Later(next.Add(flags.every), time.Now())
-				fmt.Fprintf(errs, "abide: the next run of %s begins at %s\n", args[0], next.Format(time.TimeOnly))
-				if clock.Sleep(caught.stop, time.Until(next)) != nil {
-					return nil
-				}
-				if job, err = loadJob(args[0]); err == nil { // yesterday is another day now
-					break
-				}
-				_ = notified(cmd, job, func() (string, error) { return "", err })
+			if err != nil {
+				fmt.Fprintf(errs, "abide: %v\n", err)
 			}
+			next = status.Later(next.Add(flags.every), time.Now())
+			fmt.Fprintf(errs, "abide: the next run of %s begins at %s\n", args[0], next.Format(time.TimeOnly))
+			if clock.Sleep(caught.stop, time.Until(next)) != nil {
+				return nil
+			}
+			job, err = loadJob(args[0]) // yesterday is another day now
 		}
 	}
 	return cmd

@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,20 +66,16 @@ func (p *progress) note(what func()) {
 	what()
 }
 
-func (p *progress) counts() output.Counts {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.total
+func (p *progress) counts() (all output.Counts) {
+	p.note(func() { all = p.total })
+	return all
 }
 
 // set takes the counts of all processes.
 func (p *progress) set(counts output.Counts, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.began.IsZero() {
-		p.began = now
-	}
-	p.total = counts
+	p.began, p.total = cmp.Or(p.began, now), counts
 	p.samples = append(p.samples, sample{now, counts.Records})
 	for len(p.samples) > 2 && now.Sub(p.samples[0].at) > rateWindow {
 		p.samples = p.samples[1:]
@@ -146,7 +143,5 @@ func (p *progress) estimate(w Work, simulated time.Time) {
 	if rest := w.Last.Sub(w.Began).Seconds() / float64(max(w.Requests, 1)) * float64(w.Left); simulated.IsZero() && w.Left > 0 && rest < (10*365*24*time.Hour).Seconds() {
 		simulated = w.Last.Add(time.Duration(rest * float64(time.Second)))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ends = simulated
+	p.note(func() { p.ends = simulated })
 }

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -181,13 +182,9 @@ const mostOfAnswer = 200
 
 // obey does with the unit of an answer what a rule of the job says.
 func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule, body []byte, f *send.Failure) error {
-	text := "the answer, for which errors says " + rule.Then + ", begins with " + shorten.To(mostOfAnswer, string(body))
-	if f == nil {
-		f = &send.Failure{}
-	} else {
-		text = f.Text + ", " + text
-	}
-	f.Text, f.Permanent, f.Status = text, false, 0 // the rule says what to do, whatever the status means
+	f = cmp.Or(f, &send.Failure{})
+	text := fmt.Sprintf("%s, the answer, for which errors says %s, begins with %s", f.Text, rule.Then, shorten.To(mostOfAnswer, string(body)))
+	f.Text, f.Permanent, f.Status = strings.TrimPrefix(text, ", "), false, 0 // the rule says what to do, whatever the status means
 	last := output.Page{Done: true, Unchanged: c.Pages == 0 || rule.Then == "reject"}
 	switch rule.Then {
 	case "retry":

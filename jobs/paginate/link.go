@@ -72,9 +72,6 @@ func address(u *url.URL) string { return origin(u) + " " + u.RequestURI() }
 // follow is the URL that a page names as the next one. The walk stays at the origin of its
 // first page.
 func follow(first, page *url.URL, text string) (*url.URL, error) {
-	if page == nil {
-		page = first
-	}
 	u, err := page.Parse(strings.TrimSpace(text))
 	if err != nil || u.Opaque != "" {
 		return nil, errors.New("the next page has no readable URL")
