@@ -153,7 +153,7 @@ func (l *loading) pair(cert, key string, files KeyPair) {
 
 // checkSites checks rules together with the rest of the configuration.
 func (l *loading) checkSites(p *Policy) {
-	opened := p.Intercept.opened()
+	opened := indexOf(p.Intercept.Patterns)
 	for i := range p.Sites {
 		s := &p.Sites[i]
 		key := fmt.Sprintf("sites[%d].", i)
@@ -172,18 +172,9 @@ func (l *loading) checkSites(p *Policy) {
 	}
 }
 
-// opened returns the patterns of intercept.
-func (c *Intercept) opened() *index {
-	var all index
-	for i, one := range c.Patterns {
-		all.add(one, int32(i))
-	}
-	return &all
-}
-
 // checkPooled refuses a pool whose tokens could not go anywhere: the https in
 // which the requests are is not opened, or there is no https.
-func (l *loading) checkPooled(p *Policy, s *Site, opened *index, key string) {
+func (l *loading) checkPooled(p *Policy, s *Site, opened index, key string) {
 	if i := slices.IndexFunc(s.Hosts, p.plain); i >= 0 && !s.Insecure {
 		l.contradict(key, "puts its tokens into requests, but none goes over plain http, by which alone %s can be reached; write insecure: true if everybody on the way may read them, or name another port%s", s.Hosts[i], p.openable(s.Hosts[i]))
 		return
@@ -200,7 +191,7 @@ func (l *loading) checkPooled(p *Policy, s *Site, opened *index, key string) {
 			}
 			tls := one
 			tls.Port = cmp.Or(tls.Port, 443) // tokens are only sent to named ports
-			if _, ok := opened.covering(tls); !ok {
+			if opened.first(tls) == none {
 				l.contradict(key, "puts its tokens into requests, which nobody sees inside of https to %s; add it to intercept, or write intercept: auto", one)
 				return
 			}
@@ -340,7 +331,7 @@ func (p *Policy) warnOfPools(warn func(format string, args ...any)) {
 // warnOfTunnels warns of rules that hold for plain http alone, because the requests
 // inside of a tunnel are not seen.
 func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
-	opened := p.Intercept.opened()
+	opened := indexOf(p.Intercept.Patterns)
 	for i := range p.Sites {
 		s := &p.Sites[i]
 		if !s.needsRequests() || s.plainOnly(p) {
@@ -351,7 +342,7 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 			warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: with intercept: none that holds for plain http alone", i, s.Title(), and(s.needs()))
 		case "listed":
 			for _, one := range s.Hosts {
-				if _, ok := opened.covering(one); !ok && !p.plain(one) {
+				if opened.first(one) == none && !p.plain(one) {
 					warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: that holds for plain http alone, unless intercept has the host", i, one, and(s.needs()))
 				}
 			}
@@ -403,7 +394,7 @@ func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
 			remedy = "leave out intercept: none"
 		}
 	}
-	opened := p.Intercept.opened()
+	opened := indexOf(p.Intercept.Patterns)
 	var rules []string
 	for i := range p.Sites {
 		if s := &p.Sites[i]; s.unreadByRule() && s.passesUnread(p, opened) {
@@ -428,9 +419,8 @@ func (s *Site) unreadByRule() bool {
 }
 
 // passesUnread tells whether https to a host of the rule is not opened for everybody.
-func (s *Site) passesUnread(p *Policy, opened *index) bool {
+func (s *Site) passesUnread(p *Policy, opened index) bool {
 	return slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool {
-		_, listed := opened.covering(pattern)
-		return !listed && !p.plain(pattern)
+		return opened.first(pattern) == none && !p.plain(pattern)
 	})
 }

@@ -215,17 +215,17 @@ func readHosts(in *input) (hosts []Pattern) {
 
 // readPatterns reads patterns of hosts, of which none covers another that comes later.
 func readPatterns(in *input) (hosts []Pattern) {
-	var covered index
+	covered := index{}
 	for i, s := range in.items {
 		pattern, err := parsePattern(s)
-		if by, twice := covered.covering(pattern); err == nil && twice {
+		if by := covered.first(pattern); err == nil && by != none {
 			err = fmt.Errorf("%s is covered by %s already", pattern, hosts[by])
 		}
 		if err != nil {
 			in.fail(i, err)
 			continue
 		}
-		covered.add(pattern, int32(len(hosts)))
+		covered.add(pattern, len(hosts))
 		hosts = append(hosts, pattern)
 	}
 	return hosts

@@ -18,7 +18,7 @@ import (
 // those that never would.
 func readSites(d *Decoder, n *yaml.Node, path string) {
 	var (
-		covered index
+		covered = index{}
 		owner   []int // pattern number → rule
 		listed  []Pattern
 		names   = map[string]int{}
@@ -43,15 +43,15 @@ func readSites(d *Decoder, n *yaml.Node, path string) {
 				d.Fail(n, path, err)
 				return
 			}
-			by, ok := covered.covering(pattern)
-			switch {
-			case ok && owner[by] == i && listed[by] == pattern:
+			switch by := covered.first(pattern); {
+			case by == none:
+			case owner[by] == i && listed[by] == pattern:
 				d.Failf(n, path, "%s is listed twice", pattern)
-			case ok && owner[by] != i:
+			case owner[by] != i:
 				d.Failf(n, path, "%s never comes to this rule: %s in line %d comes first",
 					pattern, listed[by], d.policy.Sites[owner[by]].Line)
 			}
-			covered.add(pattern, int32(len(listed)))
+			covered.add(pattern, len(listed))
 			listed, owner = append(listed, pattern), append(owner, i)
 			s.Hosts = append(s.Hosts, pattern)
 		}
@@ -304,19 +304,10 @@ func backendsNode() Node {
 // checkBackends refuses backends that the rule is about: what goes there would come
 // to the rule again.
 func checkBackends(d *Decoder, s *Site, at []place) {
-	if len(at) == 0 {
-		return
-	}
-	rule := newIndex([]Site{*s})
+	hosts := indexOf(s.Hosts)
 	for i, t := range s.Backends {
-		if d.loading.full() || rule.find(t.Host, t.Port) == none {
-			continue
-		}
-		for _, one := range s.Hosts {
-			if one.matches(t.Host, t.Port) {
-				d.Failf(at[i].node, at[i].path, "%s is one of the hosts of this rule (%s), so its requests would come back to the rule", t.Origin(), one)
-				break
-			}
+		if by := hosts.first(Pattern{Host: t.Host, Port: t.Port}); by != none {
+			d.Failf(at[i].node, at[i].path, "%s is one of the hosts of this rule (%s), so its requests would come back to the rule", t.Origin(), s.Hosts[by])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -110,32 +111,21 @@ func noUnit(s, name string) error {
 	return fmt.Errorf("has the unit %s, which is none of ms, s, m, h, d, w", Quote(name))
 }
 
-// formatDuration is the duration as it would be written.
+// formatDuration is the duration as it would be written. Weeks read worse than days.
 func formatDuration(d time.Duration) string {
-	if d <= 0 {
-		return "0s"
+	days, rest := d/day, d%day
+	text := when(days > 0, strconv.FormatInt(int64(days), 10)+"d")
+	switch {
+	case rest >= time.Second:
+		return text + withoutZeros.Replace(rest.String())
+	case rest > 0:
+		return text + strconv.FormatFloat(float64(rest)/float64(time.Millisecond), 'f', -1, 64) + "ms"
 	}
-	var b strings.Builder
-	rest := int64(d)
-	for _, u := range durations[1:] { // weeks read worse than days
-		if u.names[0] == "ms" {
-			break
-		}
-		if u.names[0] == "s" && rest%int64(time.Second) != 0 && (b.Len() > 0 || rest > int64(time.Second)) {
-			// 1.5s, since a part in ms would be the last one anyway
-			b.WriteString(strconv.FormatFloat(float64(rest)/float64(time.Second), 'f', -1, 64) + "s")
-			return b.String()
-		}
-		if n := rest / u.size; n > 0 {
-			fmt.Fprintf(&b, "%d%s", n, u.names[0])
-			rest -= n * u.size
-		}
-	}
-	if rest > 0 {
-		b.WriteString(strconv.FormatFloat(float64(rest)/float64(time.Millisecond), 'f', -1, 64) + "ms")
-	}
-	return b.String()
+	return cmp.Or(text, "0s")
 }
+
+// withoutZeros leaves units of which there are none out of a duration: 1h0m0s is 1h.
+var withoutZeros = strings.NewReplacer("h0m0s", "h", "h0m", "h", "m0s", "m")
 
 // parseTimeUnit reads the unit of a bare number: ms, s, m, h, d, or a length such as 10s.
 func parseTimeUnit(s string) (time.Duration, error) {

@@ -30,7 +30,7 @@ func (p *Policy) Explain(w io.Writer, t Target, path string, live bool) {
 		describe(&b, "rule", append([]string{"none, so the defaults hold"}, lists.Map(limits, said)...))
 	} else {
 		limits = m.Rule.Limits
-		title := fmt.Sprintf("sites[%d]", p.index.find(t.Host, t.Port))
+		title := fmt.Sprintf("sites[%d]", p.index.first(Pattern{Host: t.Host, Port: t.Port}))
 		if m.Rule.Line > 0 {
 			title += fmt.Sprintf(" in line %d", m.Rule.Line)
 		}

@@ -93,16 +93,12 @@ func CanonicalHost(s string) (string, error) {
 // plain tells whether s needs no mapping: lower-case ASCII of the characters
 // that names have, and no label that claims to be encoded.
 func plain(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if !nameByte(s[i]) {
-			return false
-		}
-	}
-	return !strings.HasPrefix(s, "xn--") && !strings.Contains(s, ".xn--")
+	return !strings.ContainsFunc(s, unnamed) && !strings.HasPrefix(s, "xn--") && !strings.Contains(s, ".xn--")
 }
 
-func nameByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_'
+// unnamed tells whether a character is in no name.
+func unnamed(c rune) bool {
+	return (c < 'a' || 'z' < c) && (c < '0' || '9' < c) && c != '-' && c != '.' && c != '_'
 }
 
 func mapName(s string) (string, error) {
@@ -116,17 +112,16 @@ func mapName(s string) (string, error) {
 	if err != nil {
 		return "", errHostIDNA
 	}
-	for i := 0; i < len(mapped); i++ {
-		switch c := mapped[i]; {
-		case c == '%':
-			return "", errHostPercent
-		case c == '[' || c == ']':
-			return "", errHostBrackets
-		case !nameByte(c):
-			return "", errHostChar
-		}
+	at := strings.IndexFunc(mapped, unnamed)
+	switch {
+	case at < 0:
+		return mapped, nil
+	case mapped[at] == '%':
+		return "", errHostPercent
+	case mapped[at] == '[', mapped[at] == ']':
+		return "", errHostBrackets
 	}
-	return mapped, nil
+	return "", errHostChar
 }
 
 func checkLabels(s string) error {
@@ -136,18 +131,13 @@ func checkLabels(s string) error {
 	if len(s) > maxHost {
 		return errHostLong
 	}
-	start := 0
-	for i := 0; i <= len(s); i++ {
-		if i < len(s) && s[i] != '.' {
-			continue
-		}
-		switch n := i - start; {
-		case n == 0:
+	for label := range strings.SplitSeq(s, ".") {
+		switch {
+		case label == "":
 			return errLabelEmpty
-		case n > maxLabel:
+		case len(label) > maxLabel:
 			return errLabelLong
 		}
-		start = i + 1
 	}
 	return nil
 }

@@ -144,8 +144,8 @@ func (p *Policy) opens(host string, port uint16) bool {
 	case "all":
 		return true
 	case "auto":
-		i := p.index.find(host, port)
-		return i != none && p.Sites[i].needsRequests()
+		rule := p.rule(host, port)
+		return rule != nil && rule.needsRequests()
 	case "listed":
 		return slices.ContainsFunc(p.Intercept.Patterns, func(pattern Pattern) bool { return pattern.matches(host, port) })
 	}
@@ -198,10 +198,7 @@ type Interception struct {
 // Interception decides on https to a host. trusting says that the client trusts the
 // CA: by the port, the user name or the client that it uses.
 func (p *Policy) Interception(host string, port uint16, trusting bool) Interception {
-	var rule *Site
-	if i := p.index.find(host, port); i != none {
-		rule = &p.Sites[i]
-	}
+	rule := p.rule(host, port)
 	needed := rule != nil && rule.needsRequests()
 	if configured := p.opens(host, port); configured || trusting {
 		return Interception{Open: true, Needed: needed || configured && p.Intercept.Mode == "listed"}

@@ -34,7 +34,7 @@ func Load(src Source) (*Policy, error) {
 	}
 	l.complete(p)
 	p.written, p.notes = maps.Clone(l.places), src.Notes
-	p.index = newIndex(p.Sites)
+	p.index = indexOfRules(p.Sites)
 	return p, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -24,34 +25,40 @@ type Match struct {
 	Learn bool
 }
 
-// Match finds the first rule that matches. It costs one map access per label of
+// Match finds the first rule that matches. It costs two map accesses per label of
 // the host however many rules there are, and does not allocate unless the port
 // is unusual.
 func (r *Rules) Match(t Target) Match {
-	i := r.index.find(t.Host, t.Port)
-	if i == none {
-		return Match{Site: hostSite(t), Learn: r.Defaults.Learn}
-	}
-	rule := &r.Sites[i]
-	switch rule.Group {
-	case "rule":
-		return Match{Site: rule.Title(), Rule: rule, Learn: rule.Learn}
-	case "domain":
-		if strings.IndexByte(t.Host, ':') < 0 && !endsInNumber(t.Host) {
-			if domain, err := publicsuffix.EffectiveTLDPlusOne(t.Host); err == nil {
-				return Match{Site: domain, Rule: rule, Learn: rule.Learn}
+	m := Match{Rule: r.rule(t.Host, t.Port), Learn: r.Defaults.Learn}
+	if m.Rule != nil {
+		m.Learn = m.Rule.Learn
+		switch m.Rule.Group {
+		case "rule":
+			m.Site = m.Rule.Title()
+			return m
+		case "domain":
+			if strings.IndexByte(t.Host, ':') < 0 && !endsInNumber(t.Host) {
+				m.Site, _ = publicsuffix.EffectiveTLDPlusOne(t.Host)
 			}
+			// An address, or a public suffix itself, has no domain above it.
 		}
-		// An address, or a public suffix itself, has no domain above it.
 	}
-	return Match{Site: hostSite(t), Rule: rule, Learn: rule.Learn}
+	switch {
+	case m.Site != "":
+	case t.Port == 80 || t.Port == 443:
+		m.Site = t.Host
+	default:
+		m.Site = t.HostPort()
+	}
+	return m
 }
 
-func hostSite(t Target) string {
-	if t.Port == 80 || t.Port == 443 {
-		return t.Host
+// rule is the first rule that matches, nil if none does.
+func (r *Rules) rule(host string, port uint16) *Site {
+	if i := r.index.first(Pattern{Host: host, Port: port}); i != none {
+		return &r.Sites[i]
 	}
-	return t.HostPort()
+	return nil
 }
 
 // Pool is the pool with a name, or nil.
@@ -127,125 +134,54 @@ func (r *Rules) SiteNames(most int) []string {
 	return names
 }
 
-// index finds the first rule that matches a host and port, in one map access per
-// label.
-type index struct {
-	built bool             // the zero value, of a Policy that was not loaded, has no rules
-	exact map[string]ports // canonical host → its rules
-	below map[string]ports // what follows "*." → its rules
-	all   ports
-}
+// index has the number of each pattern: of its first rule, or its place in a list.
+type index map[Pattern]int
 
-func newIndex(sites []Site) index {
-	var x index
+// none is the number of what is not there.
+const none = math.MaxInt
+
+func indexOfRules(sites []Site) index {
+	x := index{}
 	for i := range sites {
 		for _, p := range sites[i].Hosts {
-			x.add(p, int32(i))
+			x.add(p, i)
 		}
 	}
 	return x
 }
 
-func (x *index) add(p Pattern, rule int32) {
-	if !x.built {
-		x.built, x.all.any = true, none
+func indexOf(patterns []Pattern) index {
+	x := index{}
+	for i, p := range patterns {
+		x.add(p, i)
 	}
-	if p.All {
-		x.all = x.all.add(p.Port, rule)
-		return
-	}
-	m := &x.exact
-	if p.Below {
-		m = &x.below
-	}
-	if *m == nil {
-		*m = map[string]ports{}
-	}
-	entry, ok := (*m)[p.Host]
-	if !ok {
-		entry.any = none
-	}
-	(*m)[p.Host] = entry.add(p.Port, rule)
+	return x
 }
 
-func (x *index) find(host string, port uint16) int32 {
-	if !x.built {
-		return none
+func (x index) add(p Pattern, number int) {
+	if _, earlier := x[p]; !earlier {
+		x[p] = number
 	}
-	first := none
-	if entry, ok := x.exact[host]; ok {
-		first = entry.find(port)
-	}
-	if len(x.below) > 0 {
-		for rest := host; ; {
-			dot := strings.IndexByte(rest, '.')
-			if dot < 0 {
-				break
-			}
-			rest = rest[dot+1:]
-			if entry, ok := x.below[rest]; ok {
-				first = min(first, entry.find(port))
+}
+
+// first returns the least number of a pattern that matches all that p matches. Patterns of single
+// ports do not add up to one of every port.
+func (x index) first(p Pattern) int {
+	least := none
+	for more := true; more; p, more = p.wider() {
+		for _, port := range [...]uint16{0, p.Port} {
+			if number, ok := x[Pattern{p.Host, port, p.Below, p.All}]; ok {
+				least = min(least, number)
 			}
 		}
 	}
-	return min(first, x.all.find(port))
+	return least
 }
 
-// ports is the first rule for every port, and the rules for one port each.
-type ports struct {
-	any int32
-	one map[uint16]int32 // port → its first rule
-}
-
-const none int32 = 1<<31 - 1
-
-func (p ports) find(port uint16) int32 {
-	if rule, ok := p.one[port]; ok {
-		return min(p.any, rule)
-	}
-	return p.any
-}
-
-func (p ports) add(port uint16, rule int32) ports {
-	if port == 0 {
-		p.any = min(p.any, rule)
-	} else if p.find(port) > rule {
-		if p.one == nil {
-			p.one = map[uint16]int32{}
-		}
-		p.one[port] = rule
-	}
-	return p
-}
-
-// covering finds, for a pattern, the first of the patterns in the index that matches
-// everything it matches.
-func (x *index) covering(p Pattern) (int, bool) {
-	if !x.built {
-		return 0, false
-	}
-	find := func(e ports) int32 {
-		if p.Port == 0 {
-			return e.any // patterns for single ports do not add up to all of them
-		}
-		return e.find(p.Port)
-	}
-	first := find(x.all)
-	if !p.All && !p.Below {
-		if entry, ok := x.exact[p.Host]; ok {
-			first = min(first, find(entry))
-		}
-	}
-	above := p.Host // the part after "*." of patterns that may cover p
-	if !p.Below {
-		_, above, _ = strings.Cut(above, ".")
-	}
-	for ; above != ""; _, above, _ = strings.Cut(above, ".") {
-		if entry, ok := x.below[above]; ok {
-			first = min(first, find(entry))
-		}
-	}
-	return int(first), first != none
+// wider returns the pattern of the hosts below the next dot of p, or else that of every host.
+func (p Pattern) wider() (wider Pattern, ok bool) {
+	_, above, dot := strings.Cut(p.Host, ".")
+	return Pattern{Host: above, Port: p.Port, Below: dot, All: !dot}, !p.All
 }
 
 // Pattern selects the hosts of a rule:

@@ -132,11 +132,11 @@ func TestPatternsReadAsTheyAreWritten(t *testing.T) {
 }
 
 // naive is the meaning of matching: the first rule of which a pattern matches.
-func naive(sites []Site, host string, port uint16) int32 {
+func naive(sites []Site, host string, port uint16) int {
 	for i := range sites {
 		for _, p := range sites[i].Hosts {
 			if p.matches(host, port) {
-				return int32(i)
+				return i
 			}
 		}
 	}
@@ -169,10 +169,10 @@ func TestMatchingIsTheFirstRuleThatMatchesForAnyRules(t *testing.T) {
 				sites[i].Hosts = append(sites[i].Hosts, drawPattern(t))
 			}
 		}
-		x := newIndex(sites)
+		x := indexOfRules(sites)
 		for range 8 {
 			host, port := drawHost(t), rapid.SampledFrom([]uint16{80, 443, 8080}).Draw(t, "to port")
-			if got, want := x.find(host, port), naive(sites, host, port); got != want {
+			if got, want := x.first(Pattern{Host: host, Port: port}), naive(sites, host, port); got != want {
 				t.Fatalf("%s:%d is rule %d, want %d of %v", host, port, got, want, sites)
 			}
 		}
@@ -182,19 +182,19 @@ func TestMatchingIsTheFirstRuleThatMatchesForAnyRules(t *testing.T) {
 func TestAPatternIsCoveredOnlyByOneThatMatchesAllItMatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var (
-			c       index
+			c       = index{}
 			earlier []Pattern
 		)
 		for i := range rapid.IntRange(0, 8).Draw(t, "patterns") {
 			p := drawPattern(t)
-			c.add(p, int32(i))
+			c.add(p, i)
 			earlier = append(earlier, p)
 		}
 		p := drawPattern(t)
-		by, ok := c.covering(p)
+		by := c.first(p)
 		want := slices.IndexFunc(earlier, func(e Pattern) bool { return includes(e, p) })
-		if ok != (want >= 0) || ok && by != want {
-			t.Fatalf("%v is covered by %d, %v; want %d of %v", p, by, ok, want, earlier)
+		if by != none && by != want || by == none && want >= 0 {
+			t.Fatalf("%v is covered by %d; want %d of %v", p, by, want, earlier)
 		}
 	})
 }
@@ -246,8 +246,8 @@ func FuzzMatch(f *testing.F) {
 			}
 			sites = append(sites, Site{Hosts: []Pattern{p}})
 		}
-		x := newIndex(sites)
-		if got, want := x.find(host, port), naive(sites, host, port); got != want {
+		x := indexOfRules(sites)
+		if got, want := x.first(Pattern{Host: host, Port: port}), naive(sites, host, port); got != want {
 			t.Fatalf("%s:%d is rule %d, want %d of %q", host, port, got, want, rules)
 		}
 	})
@@ -267,7 +267,7 @@ func manyHosts(n int) *Policy {
 		p.Sites = append(p.Sites, Site{Group: "host", Hosts: []Pattern{{Host: fmt.Sprintf("host-%d.example.com", i)}}})
 	}
 	p.Sites = append(p.Sites, Site{Group: "host", Hosts: []Pattern{{Host: "example.org", Below: true}}})
-	p.index = newIndex(p.Sites)
+	p.index = indexOfRules(p.Sites)
 	return p
 }
 

@@ -3,8 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
+	"math/big"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -116,31 +115,19 @@ var (
 func scaled(number string, unit int64) (int64, error) {
 	whole, fraction, point := strings.Cut(number, ".")
 	whole, ok := ungroup(whole)
-	if !ok || !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction) || len(fraction) > 9 {
+	switch {
+	case !ok || !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction) || len(fraction) > 9:
 		return 0, errNumber
-	}
-	n, err := strconv.ParseUint(whole, 10, 63)
-	if err != nil {
+	case len(whole) > 19: // no int64 has more
 		return 0, errTooLarge
 	}
-	hi, lo := bits.Mul64(n, uint64(unit))
-	if hi != 0 || lo > math.MaxInt64 {
+	exact, _ := new(big.Rat).SetString(whole + "." + fraction)
+	exact.Mul(exact, new(big.Rat).SetInt64(unit))
+	n := new(big.Int).Quo(exact.Num(), exact.Denom())
+	if !n.IsInt64() {
 		return 0, errTooLarge
 	}
-	if point {
-		f, _ := strconv.ParseUint(fraction, 10, 64) // nine digits fit
-		ten := uint64(1)
-		for range fraction {
-			ten *= 10
-		}
-		hi, part := bits.Mul64(f, uint64(unit))
-		part, _ = bits.Div64(hi, part, ten)
-		lo += part
-	}
-	if lo > math.MaxInt64 {
-		return 0, errTooLarge
-	}
-	return int64(lo), nil
+	return n.Int64(), nil
 }
 
 // Size is a number of bytes.
