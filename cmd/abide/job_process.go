@@ -371,10 +371,8 @@ func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) err
 
 // jobOf is the job that a process runs; "" if it runs none.
 func jobOf(r registration) string {
-	for _, kind := range []string{backfills, collects} {
-		if name, ok := strings.CutPrefix(r.Command, kind+" "); ok {
-			return name
-		}
+	if kind, name, _ := strings.Cut(r.Command, " "); kind == backfills || kind == collects {
+		return name
 	}
 	return ""
 }

@@ -182,17 +182,12 @@ func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output
 // starts are the starts of the steps of a range.
 func starts(r *jobfile.Range) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
-		for i := 0; ; i++ {
-			at := step(r, i)
-			if at.After(r.To) {
+		for i, at := 0, step(r, 0); !at.After(r.To); i++ {
+			next := step(r, i+1)
+			if next.After(at) && !yield(at) { // a zone left a day out when it crossed the date line
 				return
 			}
-			if !step(r, i+1).After(at) {
-				continue // a day that a zone left out when it crossed the date line
-			}
-			if !yield(at) {
-				return
-			}
+			at = next
 		}
 	}
 }

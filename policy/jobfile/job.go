@@ -227,18 +227,20 @@ type Priority struct {
 	Priority int
 }
 
-// request reads the request of a job. It tells whether idempotency was set.
-func (r *reader) request(n *yaml.Node, path string) (idempotency bool) {
+// request reads the request of a job.
+func (r *reader) request(n *yaml.Node, path string) {
 	to := &r.job.Request
 	if policy.IsScalar(n) { // just the URL
 		policy.Parsed(r.d, &to.URL, parseURL, urlNode).Read(n, path)
-		return false
+		return
 	}
 	set := r.d.Mapping(n, path, r.requestFields()...)
 	if set["body"] != nil && to.Method == "GET" {
 		r.d.Failf(set["body"], path+".body", "does not go with GET; set method")
 	}
-	return set["idempotency"] != nil
+	if set["idempotency"] == nil {
+		to.Idempotency = !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, to.Method)
+	}
 }
 
 // requestFields are the keys of the request of a job.

@@ -59,7 +59,7 @@ func Load(src policy.Source) (*Job, error) {
 // Schema returns the JSON Schema of a job file.
 func Schema() []byte {
 	r := &reader{d: &policy.Decoder{}, job: &Job{}}
-	return policy.WriteSchema("Job of abide", policy.ObjectNode(r.fields(new(bool))))
+	return policy.WriteSchema("Job of abide", policy.ObjectNode(r.fields()))
 }
 
 // reader reads the document of a job file.
@@ -72,26 +72,22 @@ var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 
 // read reads the whole document.
 func (r *reader) read(root *yaml.Node) {
-	j, idempotent := r.job, false
-	set := r.d.Mapping(root, "", r.fields(&idempotent)...)
+	j := r.job
+	set := r.d.Mapping(root, "", r.fields()...)
 	if j.Kept = set["id"] != nil || set["replace"] != nil; slices.Equal(j.ID, []string{"hash"}) {
 		j.ID = nil
-	}
-	if !idempotent {
-		j.Request.Idempotency = !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, j.Request.Method)
 	}
 	r.check(root, set)
 }
 
-// fields are the keys of a job file. idempotent is set if the request says idempotency.
-func (r *reader) fields(idempotent *bool) []policy.Field {
+// fields are the keys of a job file.
+func (r *reader) fields() []policy.Field {
 	j := r.job
 	return []policy.Field{
 		policy.Required("name", "Of the job and its table: letters, digits, - and _.", policy.Parsed(r.d, &j.Name, parseName, func() policy.Node { return policy.PatternNode(nameForm.String()) })),
-		policy.Required("request", "What is asked for each unit. {date}, {from}, {to}, {item} and {since} are replaced.", policy.NewValue(
-			func(n *yaml.Node, path string) { *idempotent = r.request(n, path) },
-			func() policy.Node { return policy.EitherNode(urlNode(), policy.ObjectNode(r.requestFields())) },
-		)),
+		policy.Required("request", "What is asked for each unit. {date}, {from}, {to}, {item} and {since} are replaced.", policy.NewValue(r.request, func() policy.Node {
+			return policy.EitherNode(urlNode(), policy.ObjectNode(r.requestFields()))
+		})),
 		policy.Optional("range", "The dates of the job. Each step is a unit.", r.dates()),
 		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, func() policy.Node {
 			return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1), policy.ObjectNode(r.itemFields(&Items{}, new(string))))
@@ -116,7 +112,7 @@ func (r *reader) fields(idempotent *bool) []policy.Field {
 				policy.Required("then", "retry the page, skip the rest of the unit, reject the answer, or stop the job.", policy.Word(r.d, &e.Then, "retry", "skip", "reject", "stop")),
 			})
 		})),
-		policy.Optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.outputValue(&j.Output)),
+		policy.Optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.output(&j.Output)),
 		policy.Optional("notify", "What is told how the job has ended.", policy.Object(r.d, []policy.Field{
 			policy.Optional("url", "A URL that a JSON document is posted to.", r.d.Secret(&j.Notify.URL)),
 			policy.Optional("command", "A program and its arguments; the document is its standard input.", policy.Listed(r.d, &j.Notify.Command, "is empty", r.plain)),

@@ -199,7 +199,7 @@ func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
 	return []policy.Field{
 		policy.Optional("file", "A file with a line for each item.", r.d.File(&to.File)),
 		policy.Optional("csv", "A CSV file with a header row.", r.d.File(csv)),
-		policy.Optional("job", "The output of another job.", r.outputValue(&to.Job)),
+		policy.Optional("job", "The output of another job.", r.output(&to.Job)),
 		policy.Optional("name", "The name of the other job, if its output has several.", r.d.Label(&to.Name)),
 		policy.Optional("column", "The column with the items.", r.d.Label(&to.Column)),
 		policy.Optional("from", "The first of the numbers up to to, 0 if it is left out.", r.d.Number(&to.Numbers.From, 0, 1e15)),
@@ -219,36 +219,31 @@ func (r *reader) only(set map[string]*yaml.Node, path, with string, names ...str
 }
 
 // output reads where records are: a file, or the URL of a PostgreSQL.
-func (r *reader) output(n *yaml.Node, path string, to *Output) {
-	kind := policy.SecretText
-	if strings.HasPrefix(n.Value, "postgres") {
-		kind = policy.SecretURL
-	}
-	text, ok := r.d.Scalar(n, path, kind)
-	if !ok {
-		return
-	}
-	scheme, _, found := strings.Cut(text, "://")
-	switch {
-	case scheme == "postgres" && found, scheme == "postgresql" && found:
-		to.URL = policy.NewSecret(text)
-	case found:
-		r.d.Failf(n, path, "has a scheme that is not postgres; write a file name, or postgres://USER@HOST/DATABASE")
-	default:
-		file, err := r.d.Path(text)
-		if err == nil && filepath.Base(file) == "abide.db" {
-			err = errors.New("is abide.db, which has the state of abide; name a file of its own")
+func (r *reader) output(to *Output) policy.Value {
+	return policy.NewValue(func(n *yaml.Node, path string) {
+		kind := policy.SecretText
+		if strings.HasPrefix(n.Value, "postgres") {
+			kind = policy.SecretURL
 		}
-		if err != nil {
-			r.d.Fail(n, path, err)
+		text, ok := r.d.Scalar(n, path, kind)
+		scheme, _, found := strings.Cut(text, "://")
+		switch {
+		case !ok:
+		case scheme == "postgres" && found, scheme == "postgresql" && found:
+			to.URL = policy.NewSecret(text)
+		case found:
+			r.d.Failf(n, path, "has a scheme that is not postgres; write a file name, or postgres://USER@HOST/DATABASE")
+		default:
+			file, err := r.d.Path(text)
+			if err == nil && filepath.Base(file) == "abide.db" {
+				err = errors.New("is abide.db, which has the state of abide; name a file of its own")
+			}
+			if err != nil {
+				r.d.Fail(n, path, err)
+			}
+			to.File = file
 		}
-		to.File = file
-	}
-}
-
-// outputValue reads the place of records.
-func (r *reader) outputValue(to *Output) policy.Value {
-	return policy.NewValue(func(n *yaml.Node, path string) { r.output(n, path, to) }, policy.SecretNode)
+	}, policy.SecretNode)
 }
 
 // batch reads how several items go into one request.
