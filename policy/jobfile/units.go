@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,36 +165,38 @@ func (r *reader) items(n *yaml.Node, path string) {
 }
 
 func (r *reader) itemSource(n *yaml.Node, path string, to *Items) {
-	csv := ""
+	csv, source, given := "", "", 0
 	set := r.d.Mapping(n, path, r.itemFields(to, &csv)...)
-	sources := 0
-	for _, key := range []string{"file", "csv", "job", "to"} {
+	for _, key := range slices.Sorted(maps.Keys(itemKeys)) {
 		if set[key] != nil {
-			sources++
+			source, given = key, given+1
+		}
+	}
+	if given != 1 {
+		r.d.Failf(n, path, "needs one of file, csv, job, and to: the last of numbers")
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		if key != source && !slices.Contains(strings.Fields(itemKeys[source]), key) {
+			r.d.Failf(set[key], path+"."+key, "does not go with %s", source)
 		}
 	}
 	switch {
-	case sources != 1:
-		r.d.Failf(n, path, "needs one of file, csv, job, and to: the last of numbers")
-	case set["to"] != nil:
+	case source == "to":
 		if to.Numbers.Step = max(to.Numbers.Step, 1); to.Numbers.To < to.Numbers.From {
 			r.d.Failf(set["to"], path+".to", "is less than from")
 		}
-		r.only(set, path, "to", "name", "column", "query")
-	case set["csv"] != nil:
+	case source == "csv" && set["column"] == nil:
+		r.d.Failf(n, path, "needs column: the name of the column with the items")
+	case source == "csv":
 		to.File = csv
-		if set["column"] == nil {
-			r.d.Failf(n, path, "needs column: the name of the column with the items")
-		}
-		r.only(set, path, "csv", "name", "query")
-	case set["file"] != nil:
-		r.only(set, path, "file", "name", "column", "query")
-	case set["query"] == nil && set["column"] == nil:
+	case source == "job" && (set["query"] == nil) == (set["column"] == nil):
 		r.d.Failf(n, path, "needs column or query: what of the other job's records is the item")
-	case set["query"] != nil && set["column"] != nil:
-		r.d.Failf(set["query"], path+".query", "does not go with column")
 	}
 }
+
+// itemKeys are the sources of items, each with the keys that go with it.
+var itemKeys = map[string]string{"file": "", "csv": "column", "job": "name column query", "to": "from step"}
 
 // itemFields are the keys of items.
 func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
@@ -206,15 +210,6 @@ func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
 		policy.Optional("to", "The last number.", r.d.Number(&to.Numbers.To, 0, 1e15)),
 		policy.Optional("step", "How many numbers a unit has, 1 if it is left out: {item} is the first, {item.last} the last.", r.d.Number(&to.Numbers.Step, 1, 1e15)),
 		policy.Optional("query", "A SELECT whose first column has the items.", r.plain(&to.Query)),
-	}
-}
-
-// only refuses keys that do not go with another.
-func (r *reader) only(set map[string]*yaml.Node, path, with string, names ...string) {
-	for _, name := range names {
-		if n := set[name]; n != nil {
-			r.d.Failf(n, path+"."+name, "does not go with %s", with)
-		}
 	}
 }
 
