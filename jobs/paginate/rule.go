@@ -86,31 +86,31 @@ const (
 
 // hear reads what a page says, which is the last of so many.
 func (r rule) hear(p Page, pages int, first *url.URL) (s said, err error) {
-	s.total = -1
-	if r.More != "" {
-		v, has := p.Body.At(r.more)
-		s.shows(hasMore, has)
-		if s.more, err = truth(v); err != nil {
-			return s, fmt.Errorf("\"more\" leads to %q, which is no truth value", r.More)
+	at := func(text string, path records.Path, key keys) (v records.Value) {
+		if text == "" {
+			return nil
 		}
+		v, has := p.Body.At(path)
+		if has {
+			s.shown |= key
+		}
+		return v
 	}
-	if r.Total != "" {
-		v, has := p.Body.At(r.total)
-		s.shows(hasTotal, has)
-		if s.total, err = count(v); err != nil {
-			return s, fmt.Errorf("\"total\" leads to %q, which is no number of records", r.Total)
-		}
+	if s.more, err = truth(at(r.More, r.more, hasMore)); err != nil {
+		return s, fmt.Errorf("\"more\" leads to %q, which is no truth value", r.More)
+	}
+	if s.total, err = count(at(r.Total, r.total, hasTotal)); err != nil {
+		return s, fmt.Errorf("\"total\" leads to %q, which is no number of records", r.Total)
 	}
 	switch r.Style {
 	case jobfile.LinkPages:
 		s.cursor, _ = nextLink(p.Header, p.URL)
 	case jobfile.CursorPages, jobfile.NextPages:
-		v, has := p.Body.At(r.next)
-		if r.Header != "" {
-			text, _ := json.Marshal(p.Header.Get(r.Header)) // texts have no error
-			v, has = text, len(p.Header.Values(r.Header)) > 0
+		v := at(r.Next, r.next, hasNext)
+		if r.Header != "" && len(p.Header.Values(r.Header)) > 0 {
+			s.shown |= hasNext
+			v, _ = json.Marshal(p.Header.Get(r.Header)) // texts have no error
 		}
-		s.shows(hasNext, has)
 		if s.cursor, err = reference(v); r.In == jobfile.InBody && (s.cursor != "" || len(v) > 0 && strings.Contains("[{", string(v[:1]))) {
 			s.cursor, err = string(v), nil
 		}
@@ -122,12 +122,6 @@ func (r rule) hear(p Page, pages int, first *url.URL) (s said, err error) {
 		r.overhear(p, &s, pages, first)
 	}
 	return s, nil
-}
-
-func (s *said) shows(key keys, has bool) {
-	if has {
-		s.shown |= key
-	}
 }
 
 // ErrPath is about a path of a job that no answer has had so far.
