@@ -352,7 +352,7 @@ func (w *Walk) judged(s Step, at position, said said, r rule) Step {
 	case s.State == Complete && said.more == yes:
 		return incomplete("%s, though the server says that there are more records", s.Reason)
 	case s.State == Complete && at.Total > came && r.Total == "":
-		return incomplete("%s, and %d records came, though the answer says that there are %d: write a style of paginate that leads to them, or \"check: off\" if that is another number", s.Reason, came, at.Total)
+		return incomplete("%s, and %d records came, though the answer says that there are %d: write a style of paginate that leads to them (auto knows ?page=1 and ?offset=0 in the URL), or \"check: off\" if that is another number", s.Reason, came, at.Total)
 	case s.State == Complete && at.Total > came:
 		return incomplete("%s, and the server says that there are %d records, of which %d came: leave \"total\" out if it counts records that are not shown", s.Reason, at.Total, came)
 	case s.State == Complete && at.Fallen && r.counted():
