@@ -68,16 +68,20 @@ func priorityOf(job *jobfile.Job, item string) int {
 }
 
 // request is the request for a target, as it is sent.
-func request(job *jobfile.Job, t *target, filled *units.Request, known output.Target) (*http.Request, error) {
+func request(job *jobfile.Job, t *target, known output.Target) (filled *units.Request, r *http.Request, err error) {
+	if filled, err = units.Fill(job, t.unit); err != nil {
+		return nil, nil, err
+	}
 	if b := job.Collect.Batch; b.Param != "" {
 		q, err := url.ParseQuery(filled.URL.RawQuery)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		q.Set(b.Param, strings.Join(t.items, b.Join))
 		filled.URL.RawQuery = q.Encode()
 	}
-	return filled.HTTP(filled.URL, filled.Body, known.ETag, known.LastModified)
+	r, err = filled.HTTP(filled.URL, filled.Body, known.ETag, known.LastModified)
+	return filled, r, err
 }
 
 // fetch asks a target. It returns what is to be remembered of the target, and the records that
@@ -85,21 +89,14 @@ func request(job *jobfile.Job, t *target, filled *units.Request, known output.Ta
 func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (output.Target, []output.Record, *send.Answer, error) {
 	job, began := c.options.Job, time.Now()
 	known.Key, known.Asked = t.key, began
-	filled, err := units.Fill(job, t.unit)
-	if err != nil {
-		return known, nil, nil, err
-	}
-	r, err := request(job, t, filled, known)
+	filled, r, err := request(job, t, known)
 	if err != nil {
 		return known, nil, nil, err
 	}
 	resp, err := c.options.Sender.Send(ctx, r, send.Options{Priority: t.priority, Client: job.Name, Wait: job.Collect.Every})
 	a, err := c.memory.Read(resp, err, time.Now())
-	if err != nil {
+	if err != nil || a.Status == http.StatusNotModified {
 		return known, nil, a, err
-	}
-	if a.Status == http.StatusNotModified {
-		return known, nil, a, nil
 	}
 	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
 	if err != nil {
