@@ -31,11 +31,12 @@ func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
 		}
 	}
 	list = append(list, changes("client", "client ", old.clients(), next.clients())...)
-	for _, s := range settings() {
-		if s.same(old, next) {
+	after := next.settings()
+	for i, s := range old.settings() {
+		if s.same(after[i]) {
 			continue
 		}
-		a, b := s.show(old), s.show(next)
+		a, b := s.show(), after[i].show()
 		if s.text != PlainText {
 			a, b = "", ""
 		}
@@ -74,8 +75,9 @@ func differing(name, old, next string) []string {
 // NeedRestart returns the keys of which a running process cannot change the value: addresses, the
 // data directory, and sizes that are fixed at the start.
 func NeedRestart(old, next *Policy) (keys []string) {
-	for _, s := range settings() {
-		if s.restart && !s.same(old, next) {
+	after := next.settings()
+	for i, s := range old.settings() {
+		if s.restart && !s.same(after[i]) {
 			keys = append(keys, s.Name)
 		}
 	}

@@ -268,7 +268,7 @@ func (p *Policy) Warnings() []string {
 	for i := range p.Sites {
 		for _, one := range p.Sites[i].Hosts {
 			if one.Port != 80 && p.plain(one) {
-				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, p.Egress.Ports.text())
+				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, p.Egress.Ports)
 			}
 		}
 	}
@@ -403,12 +403,12 @@ func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
 	}
 	switch {
 	case len(rules) == 1:
-		warn("%s has no effect on https that passes unread, as to its hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rule limits, or write intercept: all", rules[0], p.Listen, p.Intercept.text(), remedy)
+		warn("%s has no effect on https that passes unread, as to its hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rule limits, or write intercept: all", rules[0], p.Listen, p.Intercept, remedy)
 	case len(rules) > 1:
-		warn("%s have no effect on https that passes unread, as to their hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rules limits, or write intercept: all", someOf(rules), p.Listen, p.Intercept.text(), remedy)
+		warn("%s have no effect on https that passes unread, as to their hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rules limits, or write intercept: all", someOf(rules), p.Listen, p.Intercept, remedy)
 	}
 	if needRequests(p.Defaults.Limits) && !slices.Equal(texts(p.Defaults.Limits), texts(Defaults().Defaults.Limits)) {
-		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, p.Intercept.text(), remedy)
+		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, p.Intercept, remedy)
 	}
 }
 

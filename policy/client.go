@@ -110,15 +110,7 @@ func (r *clientReading) fields() []Field {
 			}
 			c.OpensAll = true
 		}, func() Node { return WordNode("all") }).into(&c.OpensAll)),
-		Optional("hosts", "The hosts that it may reach, as in egress.hosts; all if left out.", NewValue(func(n *yaml.Node, path string) {
-			in := &input{fail: func(_ int, err error) { d.Fail(n, path, err) }}
-			d.List(n, path, func(_ int, n *yaml.Node, path string) {
-				if text, ok := d.Scalar(n, path, PlainText); ok {
-					in.items = append(in.items, text)
-				}
-			})
-			c.Hosts = readHosts(in)
-		}, hostsNode).into(&c.Hosts)).
+		Optional("hosts", "The hosts that it may reach, as in egress.hosts; all if left out.", together(d, &c.Hosts, readHosts, hostsNode)).
 			saying(when(c.Hosts != nil, "reaches "+someOf(texts(c.Hosts))+", nothing else")),
 		Optional("sites", "The rules that it may use, by their names or hosts; all, and hosts without a rule, if left out.", r.names(&c.Sites, &d.ruled, "is empty, so it could do nothing; leave it out for all")).
 			saying(when(c.Sites != nil, "uses the rules "+someOf(c.Sites)+", nothing else")),
@@ -207,7 +199,7 @@ func readHosts(in *input) (hosts []Pattern) {
 	if len(in.items) == 0 {
 		in.fail(-1, errors.New("is an empty list, so nothing could be reached; leave it out for all hosts"))
 	}
-	if len(in.items) == 1 && in.value() == "*" {
+	if len(in.items) == 1 && in.items[0] == "*" {
 		return nil
 	}
 	return readPatterns(in)
@@ -233,14 +225,6 @@ func readPatterns(in *input) (hosts []Pattern) {
 
 // hostsNode is the schema of a list of hosts.
 func hostsNode() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) }
-
-// hostsText shows a list of hosts that may be reached, as it is written.
-func hostsText(hosts *[]Pattern) string {
-	if *hosts == nil {
-		return "*"
-	}
-	return strings.Join(texts(*hosts), ", ")
-}
 
 // Access is the addresses and the clients that may use the proxy. If any client is
 // listed, requests need Proxy-Authorization.
@@ -271,9 +255,8 @@ func (f From) Contains(a netip.Addr) bool {
 	return slices.ContainsFunc(f.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// read reads access.from.
-func (f *From) read(in *input) {
-	from := From{}
+// readFrom reads access.from.
+func readFrom(in *input) (from From) {
 	words := map[string]*bool{"any": &from.Any, "loopback": &from.Loopback, "private": &from.Private}
 	distinct(in, "", func(s string) (any, error) {
 		if word, ok := words[s]; ok {
@@ -292,7 +275,7 @@ func (f *From) read(in *input) {
 	case from.Any && len(in.items) > 1:
 		in.fail(-1, errors.New("any is everybody; leave the others out"))
 	}
-	*f = from
+	return from
 }
 
 // String is the set as it would be written.

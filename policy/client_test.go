@@ -79,7 +79,7 @@ func TestAClientCanOnlyBeBoundToWhatThereIs(t *testing.T) {
 		"access: {clients: [{name: a, secret: s, pools: [x]}]}\n":                                         `access.clients[0].pools[0]: "x" is not a pool`,
 		"access: {clients: [{name: a, secret: s, sites: []}]}\n":                                          "access.clients[0].sites: is empty",
 		"access: {clients: [{name: a, secret: s, hosts: []}]}\n":                                          "access.clients[0].hosts: is an empty list",
-		"access: {clients: [{name: a, secret: s, hosts: [a.test, \"http://b\"]}]}\n":                      `access.clients[0].hosts: host "http://b" has a scheme`,
+		"access: {clients: [{name: a, secret: s, hosts: [a.test, \"http://b\"]}]}\n":                      `access.clients[0].hosts[1]: host "http://b" has a scheme`,
 		"egress: {hosts: []}\n":                       "egress.hosts: is an empty list, so nothing could be reached",
 		"egress: {hosts: [\"*.a.test\", b.a.test]}\n": "egress.hosts[1]: b.a.test is covered by *.a.test already",
 		"egress: {hosts: [\"a*.test\"]}\n":            "that is not a whole pattern",

@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -77,6 +79,7 @@ const aliasVisits = 100_000
 type Decoder struct {
 	loading *loading
 	policy  *Policy
+	outside string // the variable or flag that is read, "" for the document
 
 	within  []*yaml.Node // anchored nodes that are being read, to find cycles
 	aliases int          // how many of them were entered through an alias
@@ -108,7 +111,14 @@ func ReadDocument(src Source, base string, read func(d *Decoder, root *yaml.Node
 
 // Fail reports a fault of a node.
 func (d *Decoder) Fail(n *yaml.Node, path string, err error) {
-	d.loading.fail(Fault{Source: d.loading.name, Line: n.Line, Key: path, Text: err.Error()})
+	place := d.place(n, path)
+	place.Text = err.Error()
+	d.loading.fail(place)
+}
+
+// place is where a value is set.
+func (d *Decoder) place(n *yaml.Node, path string) Fault {
+	return Fault{Source: cmp.Or(d.outside, d.loading.name), Line: n.Line, Key: path}
 }
 
 // Failf reports a fault of a node.
@@ -232,7 +242,7 @@ func (d *Decoder) unknown(key *yaml.Node, path, name string, fields []Field, pri
 	names := lists.Map(fields, func(f Field) string { return f.name })
 	hint := DidYouMean(name, names)
 	if hint == "" && !private {
-		for _, s := range settings() {
+		for _, s := range d.policy.settings() {
 			if s.Name == name || strings.HasSuffix(s.Name, "."+name) {
 				hint = `; did you mean "` + s.Name + `"?`
 				break
@@ -299,6 +309,9 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 		return "", false
 	}
 	text := unbrace.Replace(real.Value)
+	if d.outside != "" {
+		return text, true
+	}
 	if kind != PlainText {
 		expanded, err := d.loading.expand(text, kind)
 		if err != nil {
@@ -314,11 +327,11 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 	return text, true
 }
 
-// noted reads a value and remembers where its key was set.
-func (d *Decoder) noted(v Value) Value {
+// noted reads a value and remembers where its key was set. key "": its path.
+func (d *Decoder) noted(key string, v Value) Value {
 	return NewValue(func(n *yaml.Node, path string) {
+		d.loading.places[cmp.Or(key, path)] = d.place(n, path)
 		v.Read(n, path)
-		d.loading.places[path] = Fault{Source: d.loading.name, Line: n.Line, Key: path}
 	}, v.Schema).into(v.to)
 }
 
@@ -347,17 +360,15 @@ func (d *Decoder) Number(to *int, least, most int64) Value {
 
 // Secret reads a secret, in which ${NAME} is replaced.
 func (d *Decoder) Secret(to *Secret) Value {
-	return NewValue(func(n *yaml.Node, path string) {
-		s, ok := d.Scalar(n, path, SecretText)
+	return d.scalar(SecretText, func(s string) error {
 		switch {
-		case !ok:
 		case s == "":
-			d.Failf(n, path, "is empty")
+			return errors.New("is empty; leave it out for none")
 		case strings.ContainsAny(s, "\r\n\x00"):
-			d.Failf(n, path, "has a line break, which no header can carry")
-		default:
-			*to = NewSecret(s)
+			return errors.New("has a line break, which no header can carry")
 		}
+		*to = NewSecret(s)
+		return nil
 	}, SecretNode).into(to)
 }
 
@@ -371,10 +382,27 @@ func (d *Decoder) File(to *string) Value {
 	}, FilledNode)
 }
 
-// Path returns the absolute path of a file that the document names.
+// Path makes a path absolute: ~/ is the home directory, the rest starts where the file is.
 func (d *Decoder) Path(s string) (string, error) {
-	in := input{items: []string{s}, base: d.loading.base, home: d.loading.home}
-	return in.path()
+	home := d.loading.home
+	switch {
+	case strings.IndexByte(s, 0) >= 0:
+		return "", errors.New("has a NUL character in a path")
+	case s == "~" || strings.HasPrefix(s, "~/"):
+		if home == "" {
+			return "", fmt.Errorf("%s needs a home directory and $HOME names none", Quote(s))
+		}
+		return filepath.Join(home, s[1:]), nil
+	case strings.HasPrefix(s, "~"):
+		return "", fmt.Errorf("%s names another user's home; write the whole path", Quote(s))
+	case filepath.IsAbs(s):
+		return filepath.Clean(s), nil
+	}
+	abs, err := filepath.Abs(filepath.Join(d.loading.base, s))
+	if err != nil {
+		return "", fmt.Errorf("%s is relative, and the working directory is not known", Quote(s))
+	}
+	return abs, nil
 }
 
 func join(path, name string) string {
@@ -421,19 +449,27 @@ func IsEmptyList(n *yaml.Node) bool {
 	return n.Kind == yaml.SequenceNode && len(n.Content) == 0
 }
 
-// Parsed reads a single value by parse. A value that cannot be parsed leaves to unchanged.
-func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func() Node) Value {
+// scalar reads a single value by a function that may refuse it.
+func (d *Decoder) scalar(kind TextKind, read func(string) error, schema func() Node) Value {
 	return NewValue(func(n *yaml.Node, path string) {
-		s, ok := d.Scalar(n, path, PlainText)
+		s, ok := d.Scalar(n, path, kind)
 		if !ok {
 			return
 		}
-		v, err := parse(s)
-		if err != nil {
+		if err := read(s); err != nil {
 			d.Fail(n, path, err)
-			return
 		}
-		*to = v
+	}, schema)
+}
+
+// Parsed reads a single value by parse. A value that cannot be parsed leaves to unchanged.
+func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func() Node) Value {
+	return d.scalar(PlainText, func(s string) error {
+		v, err := parse(s)
+		if err == nil {
+			*to = v
+		}
+		return err
 	}, schema).into(to)
 }
 

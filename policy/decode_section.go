@@ -1,17 +1,25 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
+
+// table is the settings that are read.
+func (d *Decoder) table() []setting {
+	return slices.DeleteFunc(settings(d), func(s setting) bool { return d.loading.only != nil && !slices.Contains(d.loading.only, s.Name) })
+}
 
 // section is the keys right below a prefix, such as "log.": those of the table,
 // and those with a structure of their own.
 func section(d *Decoder, prefix string) []Field {
 	var fields []Field
 	seen := map[string]bool{}
-	for _, s := range d.loading.table {
+	for _, s := range d.table() {
 		rest, ok := strings.CutPrefix(s.Name, prefix)
 		if !ok {
 			continue
@@ -19,7 +27,7 @@ func section(d *Decoder, prefix string) []Field {
 		name, _, nested := strings.Cut(rest, ".")
 		switch {
 		case !nested:
-			fields = append(fields, Optional(name, strings.ToUpper(s.Doc[:1])+s.Doc[1:]+".", settingValue(d, s)))
+			fields = append(fields, Optional(name, strings.ToUpper(s.Doc[:1])+s.Doc[1:]+".", NewValue(s.Read, s.schemaWithDefault)))
 		case !seen[name]:
 			seen[name] = true
 			fields = append(fields, Optional(name, sectionDocs[prefix+name], nestedSection(d, prefix+name)))
@@ -37,9 +45,9 @@ func section(d *Decoder, prefix string) []Field {
 			)),
 		)
 	case "access.":
-		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted(clientsValue(d))))
+		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted("", clientsValue(d))))
 	case "defaults.":
-		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted(NewValue(func(n *yaml.Node, path string) {
+		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted("", NewValue(func(n *yaml.Node, path string) {
 			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)
 		}, limitsNode))))
 	}
@@ -68,11 +76,7 @@ var sectionDocs = map[string]string{
 func nestedSection(d *Decoder, name string) Value {
 	return NewValue(func(n *yaml.Node, path string) {
 		if name == "admin" && IsScalar(n) { // just an address
-			for _, s := range d.loading.table {
-				if s.Name == "admin.listen" {
-					settingValue(d, s).Read(n, path)
-				}
-			}
+			lists.Find(d.table(), func(s *setting) bool { return s.Name == "admin.listen" }).Read(n, path)
 			return
 		}
 		d.Mapping(n, path, section(d, name+".")...)
@@ -90,54 +94,4 @@ func readConfiguration(d *Decoder, root *yaml.Node) {
 	d.Mapping(root, "", section(d, "")...)
 	checkReferences(d)
 	bind(d)
-}
-
-// settingValue is the value of one scalar key of the table.
-func settingValue(d *Decoder, s setting) Value {
-	return NewValue(func(n *yaml.Node, path string) {
-		var (
-			items []string
-			nodes []*yaml.Node
-			paths []string
-		)
-		add := func(n *yaml.Node, path, text string) {
-			items, nodes, paths = append(items, text), append(nodes, n), append(paths, path)
-		}
-		before := d.loading.count()
-		switch s.shape {
-		case list:
-			d.List(n, path, func(_ int, n *yaml.Node, path string) {
-				if text, ok := d.Scalar(n, path, s.text); ok {
-					add(n, path, text)
-				}
-			})
-		case pairs:
-			d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
-				if text, ok := d.Scalar(value, path, s.text); ok {
-					add(key, path, name+"="+text)
-				}
-			})
-		default:
-			text, ok := d.Scalar(n, path, s.text)
-			if !ok {
-				return
-			}
-			add(n, path, text)
-		}
-		if d.loading.count() > before {
-			return
-		}
-		d.loading.set(d.policy, s, Fault{Source: d.loading.name, Line: n.Line, Key: path}, &input{
-			items: items, base: d.loading.base, home: d.loading.home,
-			fail: func(i int, err error) {
-				if i < 0 {
-					d.Fail(n, path, err)
-				} else {
-					d.Fail(nodes[i], paths[i], err)
-				}
-			},
-		})
-	}, func() Node {
-		return s.schemaWithDefault()
-	})
 }

@@ -104,14 +104,14 @@ func (r *siteReading) fields() []Field {
 		}).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
 		Optional("name", "What the site is called, with group: rule.", NewValue(r.name, FilledNode).into(&s.Name)).saying(when(s.Name != "", "called "+s.Name)),
 		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", Word(r.d, &s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
-		Optional("pool", "The pool of the tokens of these requests.", r.d.noted(NewValue(r.pool, FilledNode).into(&s.Pool))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
+		Optional("pool", "The pool of the tokens of these requests.", r.d.noted("", NewValue(r.pool, FilledNode).into(&s.Pool))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
-		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted(r.d.Truth(&s.Learn).into(both{&s.Learn, &s.learn}))),
+		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted("", r.d.Truth(&s.Learn).into(both{&s.Learn, &s.learn}))),
 		Optional("backends", "Servers that answer instead of the host.", NewValue(func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.d, n, path) }, backendsNode).into(&s.Backends)).
 			saying(when(len(s.Backends) > 0, "backends "+s.backendsText())).saying(r.ownLimits()...),
 		Optional("limits", "What a request takes before it is sent, or waits for.", NewValue(func(n *yaml.Node, _ string) { r.limits = n }, limitsNode).into(&s.Limits)).
 			saying(lists.Map(s.Limits, r.show)...).saying(s.bytesText()),
-		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", r.d.noted(NewValue(func(n *yaml.Node, path string) { s.Dialect = readDialect(r.d, n, path) }, func() Node {
+		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", r.d.noted("", NewValue(func(n *yaml.Node, path string) { s.Dialect = readDialect(r.d, n, path) }, func() Node {
 			n := ObjectNode((&dialectReading{d: r.d}).fields(&learn.Dialect{}))
 			n["minProperties"] = 1
 			return n

@@ -40,8 +40,8 @@ func WriteParts(w io.Writer, all []Part) {
 // Settings returns the settings that are one value, as they are written. Secrets are redacted.
 func (p *Policy) Settings() map[string]string {
 	all := map[string]string{}
-	for _, s := range settings() {
-		all[s.Name] = s.show(p)
+	for _, s := range p.settings() {
+		all[s.Name] = s.show()
 	}
 	return all
 }
@@ -106,12 +106,12 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 	}
 	line(of("data"), "data", "%s", data)
 	p.describeStore(of("store", "strict_state"))
-	line(of("egress.ports"), "CONNECT", "to ports %s; plain http to any", p.Egress.Ports.text())
-	line(of("intercept"), "intercept", "%s%s", p.Intercept.text(), when(p.Intercept.Mode == "auto", ": hosts whose rule needs to see requests"))
-	builtInPolicy := Defaults()
-	for _, s := range settings() {
-		if s.about != "" && !s.same(p, builtInPolicy) {
-			line(&written, s.about, "%s", strings.Replace(s.says, "%s", s.show(p), 1))
+	line(of("egress.ports"), "CONNECT", "to ports %s; plain http to any", p.Egress.Ports)
+	line(of("intercept"), "intercept", "%s%s", p.Intercept, when(p.Intercept.Mode == "auto", ": hosts whose rule needs to see requests"))
+	usual := Defaults().settings()
+	for i, s := range p.settings() {
+		if s.about != "" && !s.same(usual[i]) {
+			line(&written, s.about, "%s", strings.Replace(s.says, "%s", s.show(), 1))
 		}
 	}
 	for _, section := range []string{"ca", "log", "timeouts", "bounds", "queue", "retry", "breaker", "metrics"} {
@@ -133,9 +133,9 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 // whose first value is 0.
 func (p *Policy) describeSettings(b *parts, section string) {
 	var words []string
-	for _, s := range settings() {
+	for _, s := range p.settings() {
 		name, ok := strings.CutPrefix(s.Name, section+".")
-		if text := s.show(p); ok && text != "" {
+		if text := s.show(); ok && text != "" {
 			words = append(words, name+" "+text)
 			if text == "0" && section == "breaker" {
 				words = []string{"off"}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/abide-proxy/abide/internal/lists"
 )
 
@@ -37,36 +39,31 @@ func (e Egress) NextHop() *url.URL {
 	return &hop
 }
 
-// readProxy reads egress.proxy.
-func (e *Egress) readProxy(in *input) {
+// readProxy reads egress.proxy. Its errors quote nothing of the value, which may hold a password.
+func (e *Egress) readProxy(s string) error {
 	e.Proxy, e.ProxyPassword = nil, Secret{}
-	if in.value() == "" {
-		return
+	if s == "" {
+		return nil
 	}
-	// The value may contain a password, so it is not quoted.
-	u, err := url.Parse(in.value())
+	u, err := url.Parse(s)
 	switch {
 	case err != nil, u.Opaque != "":
-		in.fail(-1, errors.New("is not a URL such as http://user:secret@proxy.example:3128"))
-		return
+		return errors.New("is not a URL such as http://user:secret@proxy.example:3128")
 	case u.Scheme != "http" && u.Scheme != "https":
-		in.fail(-1, errors.New("is neither http:// nor https://; other kinds of next hop are not spoken"))
-		return
+		return errors.New("is neither http:// nor https://; other kinds of next hop are not spoken")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		in.fail(-1, errors.New("has a path, a query or a fragment; a next hop is a host and a port"))
-		return
+		return errors.New("has a path, a query or a fragment; a next hop is a host and a port")
 	}
 	host, port, err := ParseHostPort(u.Host, 0)
 	if err != nil {
-		in.fail(-1, errors.New("needs a valid host and a port, such as http://proxy.example:3128"))
-		return
+		return errors.New("needs a valid host and a port, such as http://proxy.example:3128")
 	}
-	hop := &url.URL{Scheme: u.Scheme, Host: Target{Host: host, Port: port}.HostPort()}
+	e.Proxy = &url.URL{Scheme: u.Scheme, Host: Target{Host: host, Port: port}.HostPort()}
 	if u.User != nil {
 		password, _ := u.User.Password()
-		hop.User, e.ProxyPassword = url.User(u.User.Username()), NewSecret(password)
+		e.Proxy.User, e.ProxyPassword = url.User(u.User.Username()), NewSecret(password)
 	}
-	e.Proxy = hop
+	return nil
 }
 
 // proxyText is the next hop without its password.
@@ -78,45 +75,53 @@ func (e *Egress) proxyText() string {
 }
 
 // readResolve reads egress.resolve.
-func readResolve(to *map[string]string, in *input) {
-	resolve := map[string]string{}
-	for i, s := range in.items {
-		name, to, _ := strings.Cut(s, "=")
-		host, port, err := ParseHostPort(strings.TrimSpace(name), 0)
+func (e *Egress) readResolve(d *Decoder, n *yaml.Node, path string) {
+	e.Resolve = nil
+	d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
+		to, ok := d.Scalar(value, path, PlainText)
+		if !ok {
+			return
+		}
+		from, address, err := parseResolve(name, to)
+		if _, twice := e.Resolve[from]; err == nil && twice {
+			err = fmt.Errorf("%s is listed twice", from)
+		}
 		if err != nil {
-			in.fail(i, err)
-			continue
+			d.Fail(key, path, err)
+			return
 		}
-		address, err := netip.ParseAddrPort(strings.TrimSpace(to))
+		if e.Resolve == nil {
+			e.Resolve = map[string]string{}
+		}
+		e.Resolve[from] = address
+	})
+}
+
+// parseResolve reads a host and a port, and the address that is reached for them.
+func parseResolve(name, to string) (from, address string, err error) {
+	host, port, err := ParseHostPort(strings.TrimSpace(name), 0)
+	if err != nil {
+		return "", "", err
+	}
+	to = strings.TrimSpace(to)
+	at, err := netip.ParseAddrPort(to)
+	if err != nil {
+		addr, err := netip.ParseAddr(strings.Trim(to, "[]"))
 		if err != nil {
-			addr, err := netip.ParseAddr(strings.Trim(strings.TrimSpace(to), "[]"))
-			if err != nil {
-				in.fail(i, fmt.Errorf("%s is not an address and a port, such as 127.0.0.1:9443", Quote(to)))
-				continue
-			}
-			address = netip.AddrPortFrom(addr, port)
+			return "", "", fmt.Errorf("%s is not an address and a port, such as 127.0.0.1:9443", Quote(to))
 		}
-		if address.Port() == 0 {
-			in.fail(i, fmt.Errorf("%s %w", Quote(to), errPortBad))
-			continue
-		}
-		key := Target{Host: host, Port: port}.HostPort()
-		if _, twice := resolve[key]; twice {
-			in.fail(i, fmt.Errorf("%s is listed twice", key))
-			continue
-		}
-		resolve[key] = netip.AddrPortFrom(address.Addr().Unmap(), address.Port()).String()
+		at = netip.AddrPortFrom(addr, port)
 	}
-	if len(resolve) == 0 {
-		resolve = nil
+	if at.Port() == 0 {
+		return "", "", fmt.Errorf("%s %w", Quote(to), errPortBad)
 	}
-	*to = resolve
+	return Target{Host: host, Port: port}.HostPort(), netip.AddrPortFrom(at.Addr().Unmap(), at.Port()).String(), nil
 }
 
 // resolveText is the map as it would be written.
-func resolveText(resolve *map[string]string) string {
+func (e *Egress) resolveText() string {
 	var words []string
-	for name, to := range *resolve {
+	for name, to := range e.Resolve {
 		words = append(words, name+" = "+to)
 	}
 	slices.Sort(words)
@@ -137,26 +142,25 @@ func (p Ports) Allows(port uint16) bool {
 	return slices.Contains(p.List, port)
 }
 
-// read reads egress.ports.
-func (p *Ports) read(in *input) {
-	switch i := slices.Index(in.items, "any"); {
-	case i >= 0 && len(in.items) > 1:
-		in.fail(i, errors.New("any stands alone"))
-	case i >= 0:
-		*p = Ports{Any: true}
-	default:
-		*p = Ports{List: distinct(in, "port ", func(s string) (uint16, error) {
-			n, ok := parsePort(s)
-			if !ok {
-				return 0, fmt.Errorf("%s is not a port from 1 to 65535, nor any", Quote(s))
-			}
-			return n, nil
-		})}
+// readPorts reads egress.ports.
+func readPorts(in *input) Ports {
+	if i := slices.Index(in.items, "any"); i >= 0 {
+		if len(in.items) > 1 {
+			in.fail(i, errors.New("any stands alone"))
+		}
+		return Ports{Any: true}
 	}
+	return Ports{List: distinct(in, "port ", func(s string) (uint16, error) {
+		n, ok := parsePort(s)
+		if !ok {
+			return 0, fmt.Errorf("%s is not a port from 1 to 65535, nor any", Quote(s))
+		}
+		return n, nil
+	})}
 }
 
-// text is the set as it would be written.
-func (p Ports) text() string {
+// String is the set as it would be written.
+func (p Ports) String() string {
 	if p.Any {
 		return "any"
 	}

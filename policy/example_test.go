@@ -30,8 +30,9 @@ func TestTheExampleStatesTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := defaults(lookup)
-	for _, s := range settings() {
-		if g, w := s.show(got), s.show(want); g != w {
+	usual := want.settings()
+	for i, s := range got.settings() {
+		if g, w := s.show(), usual[i].show(); g != w {
 			t.Errorf("%s is %s in the example and %s by default", s.Name, g, w)
 		}
 	}

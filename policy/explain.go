@@ -106,13 +106,13 @@ func (p *Policy) explainClients(b *parts, t Target) {
 func (p *Policy) explainConnect(b *parts, t Target) {
 	switch {
 	case !p.Egress.Ports.Allows(t.Port):
-		line(b, "CONNECT", "refused: egress.ports is %s", p.Egress.Ports.text())
+		line(b, "CONNECT", "refused: egress.ports is %s", p.Egress.Ports)
 	case p.opens(t.Host, t.Port):
-		line(b, "CONNECT", "intercepted (intercept: %s)", p.Intercept.text())
+		line(b, "CONNECT", "intercepted (intercept: %s)", p.Intercept)
 	default:
 		_, written := p.written["intercept"] // abide run goes by it then
 		trusting := and(given(when(!written, "the command of abide run"), when(p.Open.Listen != "", "clients that use "+p.Open.Listen+" (abide env)")))
-		unread := fmt.Sprintf("tunnelled unread (intercept: %s)%s", p.Intercept.text(), p.unkept(t))
+		unread := fmt.Sprintf("tunnelled unread (intercept: %s)%s", p.Intercept, p.unkept(t))
 		describe(b, "CONNECT", given(when(trusting != "", "intercepted for "+trusting), when(trusting != "", "for others ")+unread))
 	}
 }

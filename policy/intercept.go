@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,32 +14,31 @@ type Intercept struct {
 	Patterns []Pattern
 }
 
-// read reads intercept: a mode, or patterns of hosts.
-func (c *Intercept) read(in *input) {
-	modes := []string{"auto", "all", "none"}
-	switch {
-	case len(in.items) == 0:
+var interceptModes = []string{"auto", "all", "none"}
+
+// readIntercept reads intercept: a mode, or patterns of hosts.
+func readIntercept(in *input) Intercept {
+	if len(in.items) == 0 {
 		in.fail(-1, errors.New("is an empty list; write none"))
-		return
-	case len(in.items) == 1 && slices.Contains(modes, in.value()):
-		*c = Intercept{Mode: in.value()}
-		return
 	}
 	for i, s := range in.items {
-		if slices.Contains(modes, s) {
+		alone := len(in.items) == 1
+		switch known := slices.Contains(interceptModes, s); {
+		case known && alone:
+			return Intercept{Mode: s}
+		case known:
 			in.fail(i, fmt.Errorf("%s stands alone, not in a list", s))
-			return
-		}
-		if len(in.items) == 1 && strings.IndexByte(s, '.') < 0 && nearest(s, modes) != "" {
-			in.fail(i, fmt.Errorf("%s is none of %s, nor a list of hosts%s", Quote(s), strings.Join(modes, ", "), DidYouMean(s, modes)))
-			return
+			return Intercept{}
+		case alone && strings.IndexByte(s, '.') < 0 && nearest(s, interceptModes) != "":
+			in.fail(i, fmt.Errorf("%s is none of %s, nor a list of hosts%s", Quote(s), strings.Join(interceptModes, ", "), DidYouMean(s, interceptModes)))
+			return Intercept{}
 		}
 	}
-	*c = Intercept{Mode: "listed", Patterns: readPatterns(in)}
+	return Intercept{Mode: "listed", Patterns: readPatterns(in)}
 }
 
-// text is the mode, or the patterns, as it would be written.
-func (c *Intercept) text() string {
+// String is the mode, or the patterns, as it would be written.
+func (c Intercept) String() string {
 	if c.Mode != "listed" {
 		return c.Mode
 	}
@@ -73,6 +73,17 @@ type OpenListener struct {
 	// Run says that the proxy is of abide run, whose command is set up already.
 	Run bool
 }
+
+// read reads listen_open.
+func (l *OpenListener) read(s string) (err error) {
+	if *l = (OpenListener{Off: s == "off"}); !l.Off {
+		l.Listen, err = parseListen(s)
+	}
+	return err
+}
+
+// text is the listener as it would be written.
+func (l *OpenListener) text() string { return cmp.Or(when(l.Off, "off"), l.Listen) }
 
 // Listeners has the addresses of the proxy's listeners and of the operator's listener.
 type Listeners struct {

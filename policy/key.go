@@ -1,175 +1,158 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Keys are the scalar settings in the order of the guide. Lists take commas in a
 // variable or a flag, maps too, with = between key and value.
 func Keys() []Key {
-	p := Defaults()
-	all := settings()
-	keys := make([]Key, len(all))
-	for i, s := range all {
-		keys[i] = s.Key
-		keys[i].Secret = s.text != PlainText
+	return lists.Map(Defaults().settings(), func(s setting) Key {
+		s.Secret = s.text != PlainText
 		if s.text != SecretText {
-			keys[i].Default = s.show(p)
+			s.Default = s.show()
 		}
-	}
-	return keys
+		return s.Key
+	})
 }
 
-// settings is the table of every scalar key.
-func settings() []setting {
-	all := []setting{
-		addressSetting("listen", "where the proxy listens", false, func(p *Policy) *string { return &p.Listen }).restarts(),
-		openListenerSetting(),
-		fileSetting("listen_cert", "the certificate in PEM with which the proxy's listeners speak TLS, its issuers after it", func(p *Policy) *string { return &p.TLS.Cert }),
-		fileSetting("listen_key", "the key of listen_cert in PEM", func(p *Policy) *string { return &p.TLS.Key }),
-		addressSetting("admin.listen", "where the operator's listener is, off for none", true, func(p *Policy) *string { return &p.Admin.Listen }).restarts(),
-		row("admin.token", "secret", "what the operator's listener asks for", single, func(p *Policy) *Secret { return &p.Admin.Token }, readToken, (*Secret).String, SecretNode).
-			secret(SecretText),
-		fileSetting("admin.cert", "the certificate in PEM with which the operator's listener speaks TLS, its issuers after it", func(p *Policy) *string { return &p.Admin.TLS.Cert }),
-		fileSetting("admin.key", "the key of admin.cert in PEM", func(p *Policy) *string { return &p.Admin.TLS.Key }),
-		fileSetting("admin.ca", "certificates in PEM that commands trust at the operator's listener, besides the system's", func(p *Policy) *string { return &p.Admin.CA }),
-		row("data", "directory", "where the CA and everything else is kept, none to keep nothing", single, func(p *Policy) *string { return &p.Data }, readData, asWritten, FilledNode).
-			restarts(),
-		row("store", "local|URL", "where budgets are kept: local, or a Redis that a fleet shares", single, func(p *Policy) *Store { return &p.Store }, (*Store).read, func(s *Store) string { return s.Kind }, storeNode).
-			secret(SecretURL).restarts(),
-		switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", func(p *Policy) *bool { return &p.StrictState }).restarts(),
-		wordSetting("log.level", "how much is logged", func(p *Policy) *string { return &p.Log.Level }, "trace", "debug", "info", "warn", "error"),
-		wordSetting("log.format", "how it is logged", func(p *Policy) *string { return &p.Log.Format }, "text", "json"),
-		accessLogSetting(),
-		wordSetting("log.access_format", "how requests are logged in a file and on stdout", func(p *Policy) *string { return &p.Log.Lines }, "json", "text"),
-		row("access.from", "networks", "who may connect: networks, loopback, private, any", list, func(p *Policy) *From { return &p.Access.From }, (*From).read, (*From).String, fromNode),
-		row("egress.allow", "networks", "networks that may be reached although they are not public", list, func(p *Policy) *[]netip.Prefix { return &p.Egress.Allow }, func(to *[]netip.Prefix, in *input) {
-			*to = distinct(in, "", func(s string) (netip.Prefix, error) { return parsePrefix(s) })
-		}, func(to *[]netip.Prefix) string { return prefixes(*to) }, func() Node { return ListNode(networkNode()) }).
-			saying("also reachable", "%s"),
-		row("egress.hosts", "hosts", "hosts that may be reached, all others are refused; * for every one", list, func(p *Policy) *[]Pattern { return &p.Egress.Hosts }, func(to *[]Pattern, in *input) { *to = readHosts(in) }, hostsText, hostsNode).
-			saying("hosts", "%s, all others are refused"),
-		row("egress.ports", "ports", "ports that CONNECT may name, any for every one; plain http goes to any port", list, func(p *Policy) *Ports { return &p.Egress.Ports }, (*Ports).read, (*Ports).text, func() Node {
+// settings is the table of every scalar key of a policy.
+func settings(d *Decoder) []setting {
+	p := d.policy
+	open, hop := p.Open.text(), []any{p.Egress.Proxy, p.Egress.ProxyPassword}
+	return []setting{
+		d.setting("listen", "address", "where the proxy listens", Parsed(d, &p.Listen, parseListen, listenNode)).restarts(),
+		d.setting("listen_open", "address", "where the proxy listens for clients that trust its CA and have all https opened, off for none", d.scalar(PlainText, p.Open.read, func() Node { return EitherNode(WordNode("off"), listenNode()) }).into(&open)).
+			shown(p.Open.text),
+		d.fileSetting("listen_cert", "the certificate in PEM with which the proxy's listeners speak TLS, its issuers after it", &p.TLS.Cert),
+		d.fileSetting("listen_key", "the key of listen_cert in PEM", &p.TLS.Key),
+		d.setting("admin.listen", "address", "where the operator's listener is, off for none", Parsed(d, &p.Admin.Listen, parseAdmin, func() Node { return EitherNode(WordNode("off", ""), listenNode()) })).
+			or("off").restarts(),
+		d.setting("admin.token", "secret", "what the operator's listener asks for", d.Secret(&p.Admin.Token)).secret(SecretText),
+		d.fileSetting("admin.cert", "the certificate in PEM with which the operator's listener speaks TLS, its issuers after it", &p.Admin.TLS.Cert),
+		d.fileSetting("admin.key", "the key of admin.cert in PEM", &p.Admin.TLS.Key),
+		d.fileSetting("admin.ca", "certificates in PEM that commands trust at the operator's listener, besides the system's", &p.Admin.CA),
+		d.setting("data", "directory", "where the CA and everything else is kept, none to keep nothing", Parsed(d, &p.Data, d.parseData, FilledNode)).restarts(),
+		d.setting("store", "local|URL", "where budgets are kept: local, or a Redis that a fleet shares", d.scalar(SecretURL, func(s string) error { return p.Store.read(s, d.Path) }, storeNode).into(&p.Store)).
+			shown(func() string { return p.Store.Kind }).secret(SecretURL).restarts(),
+		d.switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", &p.StrictState).restarts(),
+		d.wordSetting("log.level", "how much is logged", &p.Log.Level, "trace", "debug", "info", "warn", "error"),
+		d.wordSetting("log.format", "how it is logged", &p.Log.Format, "text", "json"),
+		d.setting("log.access", "off|on|stdout|file", "where every request is logged: on is with the log", Parsed(d, &p.Log.Access, d.parseAccessLog, func() Node { return EitherNode(switchNode(), WordNode("stdout"), PatternNode(`[./\\]`)) })).
+			or("off"),
+		d.wordSetting("log.access_format", "how requests are logged in a file and on stdout", &p.Log.Lines, "json", "text"),
+		d.setting("access.from", "networks", "who may connect: networks, loopback, private, any", together(d, &p.Access.From, readFrom, fromNode)).of(list),
+		d.setting("egress.allow", "networks", "networks that may be reached although they are not public", together(d, &p.Egress.Allow, func(in *input) []netip.Prefix {
+			return distinct(in, "", func(s string) (netip.Prefix, error) { return parsePrefix(s) })
+		}, func() Node { return ListNode(networkNode()) })).
+			of(list).shown(func() string { return prefixes(p.Egress.Allow) }).saying("also reachable", "%s"),
+		d.setting("egress.hosts", "hosts", "hosts that may be reached, all others are refused; * for every one", together(d, &p.Egress.Hosts, readHosts, hostsNode)).
+			of(list).shown(func() string { return cmp.Or(strings.Join(texts(p.Egress.Hosts), ", "), "*") }).saying("hosts", "%s, all others are refused"),
+		d.setting("egress.ports", "ports", "ports that CONNECT may name, any for every one; plain http goes to any port", together(d, &p.Egress.Ports, readPorts, func() Node {
 			return ListNode(EitherNode(WordNode("any"), Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": "^[0-9]+$"}))
-		}),
-		row("egress.proxy", "URL", "the next hop", single, func(p *Policy) *Egress { return &p.Egress }, (*Egress).readProxy, (*Egress).proxyText, func() Node {
+		})).of(list),
+		d.setting("egress.proxy", "URL", "the next hop", d.scalar(SecretURL, p.Egress.readProxy, func() Node {
 			return PatternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")
-		}).
-			secret(SecretURL).comparing(func(p *Policy) any { return p.Egress.NextHop() }).saying("next hop", "%s"),
-		row("egress.resolve", "map", "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443", pairs, func(p *Policy) *map[string]string { return &p.Egress.Resolve }, readResolve, resolveText, func() Node { return MapNode("", PatternNode(`^[0-9A-Za-z:.%[\]]+$`)) }).
-			saying("resolved here", "%s"),
-		fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }).saying("extra roots", "%s"),
-		switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", func(p *Policy) *bool { return &p.Egress.Shared }).
+		}).into(&hop)).
+			shown(p.Egress.proxyText).secret(SecretURL).saying("next hop", "%s"),
+		d.setting("egress.resolve", "map", "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443", NewValue(func(n *yaml.Node, path string) { p.Egress.readResolve(d, n, path) }, func() Node { return MapNode("", PatternNode(`^[0-9A-Za-z:.%[\]]+$`)) }).into(&p.Egress.Resolve)).
+			of(pairs).shown(p.Egress.resolveText).saying("resolved here", "%s"),
+		d.fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", &p.Egress.Roots).saying("extra roots", "%s"),
+		d.switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", &p.Egress.Shared).
 			saying("address", "one for all of the fleet"),
-		row("intercept", "auto|all|none|hosts", "whose https is opened to see its requests", list, func(p *Policy) *Intercept { return &p.Intercept }, (*Intercept).read, (*Intercept).text, func() Node {
-			return EitherNode(WordNode("auto", "all", "none"), hostNode(), SequenceNode(hostNode(), 1))
-		}),
-		fileSetting("ca.cert", "the certificate in PEM of a CA of one's own, which abide signs with instead of making one", func(p *Policy) *string { return &p.CA.Cert }).restarts(),
-		fileSetting("ca.key", "the key of ca.cert, ECDSA or RSA in PEM", func(p *Policy) *string { return &p.CA.Key }).restarts(),
-		durationSetting("timeouts.header", "a client's request head, and its first byte after CONNECT", func(p *Policy) *time.Duration { return &p.Timeouts.Header }).restarts(),
-		durationSetting("timeouts.handshake", "TLS with a client or an upstream", func(p *Policy) *time.Duration { return &p.Timeouts.Handshake }),
-		durationSetting("timeouts.idle", "a kept connection without a request, on both sides", func(p *Policy) *time.Duration { return &p.Timeouts.Idle }).restarts(),
-		durationSetting("timeouts.stall", "a body that makes no progress", func(p *Policy) *time.Duration { return &p.Timeouts.Stall }),
-		durationSetting("timeouts.connect", "a connection to an upstream", func(p *Policy) *time.Duration { return &p.Timeouts.Connect }),
-		durationSetting("timeouts.answer", "the head of an upstream's answer", func(p *Policy) *time.Duration { return &p.Timeouts.Answer }),
-		durationSetting("timeouts.upload", "a whole request body", func(p *Policy) *time.Duration { return &p.Timeouts.Upload }),
-		durationSetting("timeouts.tunnel_idle", "a tunnel without a byte", func(p *Policy) *time.Duration { return &p.Timeouts.TunnelIdle }),
-		durationSetting("timeouts.tunnel_life", "a tunnel in all", func(p *Policy) *time.Duration { return &p.Timeouts.TunnelLife }),
-		durationSetting("timeouts.drain", "time for what is in flight when abide stops", func(p *Policy) *time.Duration { return &p.Timeouts.Drain }),
-		autoSetting("bounds.connections", "client connections in all, auto goes by the open-file limit", func(p *Policy) *int { return &p.Bounds.Connections }),
-		autoSetting("bounds.per_client", "client connections per address, auto is the same as in all", func(p *Policy) *int { return &p.Bounds.PerClient }),
-		sizeSetting("bounds.upload", "one request body", func(p *Policy) *Size { return &p.Bounds.Upload }),
-		countSetting("bounds.idle_per_host", "idle connections kept per upstream host", 1, func(p *Policy) *int { return &p.Bounds.IdlePerHost }),
-		countSetting("bounds.idle", "idle connections kept to upstreams in all", 1, func(p *Policy) *int { return &p.Bounds.Idle }),
-		countSetting("bounds.certificates", "certificates kept for intercepted hosts", 1, func(p *Policy) *int { return &p.Bounds.Certificates }).restarts(),
-		countSetting("metrics.sites", "sites with metrics of their own, the rest are other", 1, func(p *Policy) *int { return &p.Metrics.Sites }).restarts(),
-		switchSetting("abide.headers", "whether answers carry Abide- headers", func(p *Policy) *bool { return &p.Abide.Headers }).saying("answers", "without Abide- headers"),
-		countSetting("queue.max", "requests that wait in all", 1, func(p *Policy) *int { return &p.Queue.Max }),
-		countSetting("queue.per_site", "requests that wait for one site", 1, func(p *Policy) *int { return &p.Queue.PerSite }),
-		durationSetting("queue.wait", "the longest wait", func(p *Policy) *time.Duration { return &p.Queue.Wait }),
-		durationSetting("queue.aging", "the wait that gains one step of priority", func(p *Policy) *time.Duration { return &p.Queue.Aging }),
-		countSetting("retry.attempts", "how often a failed request is sent again", 0, func(p *Policy) *int { return &p.Retry.Attempts }),
-		countSetting("retry.refusals", "how often a request that the site refused is sent again", 0, func(p *Policy) *int { return &p.Retry.Refusals }),
-		durationSetting("retry.base", "the first pause between attempts", func(p *Policy) *time.Duration { return &p.Retry.Base }),
-		durationSetting("retry.max", "the longest pause between attempts", func(p *Policy) *time.Duration { return &p.Retry.Max }),
-		sizeSetting("retry.body", "the largest request body that is kept to be sent again", func(p *Policy) *Size { return &p.Retry.Body }),
-		sizeSetting("retry.memory", "all request bodies that are kept", func(p *Policy) *Size { return &p.Retry.Memory }),
-		rangeSetting("breaker.failures", "a site that fails so often in a row is left alone, 0 for never", 0, 1_000_000, func(p *Policy) *int { return &p.Breaker.Failures }),
-		upToSetting("breaker.pause", "for how long it is", time.Hour, func(p *Policy) *time.Duration { return &p.Breaker.Pause }),
-		switchSetting("defaults.learn", "whether limits are learned from answers, where no rule says otherwise", func(p *Policy) *bool { return &p.Defaults.Learn }),
-		wordSetting("mode", "observe holds nothing back and reports what would have waited", func(p *Policy) *string { return &p.Mode }, "enforce", "observe"),
-		countSetting("shard.index", "which part of all URLs is ours, from 0", 0, func(p *Policy) *int { return &p.Shard.Index }),
-		countSetting("shard.of", "how many parts there are", 1, func(p *Policy) *int { return &p.Shard.Of }),
-		wordSetting("shard.by", "what tells the parts apart: the whole URL, or its host alone", func(p *Policy) *string { return &p.Shard.By }, "url", "host"),
+		d.setting("intercept", "auto|all|none|hosts", "whose https is opened to see its requests", together(d, &p.Intercept, readIntercept, func() Node {
+			return EitherNode(WordNode(interceptModes...), hostNode(), SequenceNode(hostNode(), 1))
+		})).of(list),
+		d.fileSetting("ca.cert", "the certificate in PEM of a CA of one's own, which abide signs with instead of making one", &p.CA.Cert).restarts(),
+		d.fileSetting("ca.key", "the key of ca.cert, ECDSA or RSA in PEM", &p.CA.Key).restarts(),
+		d.durationSetting("timeouts.header", "a client's request head, and its first byte after CONNECT", &p.Timeouts.Header).restarts(),
+		d.durationSetting("timeouts.handshake", "TLS with a client or an upstream", &p.Timeouts.Handshake),
+		d.durationSetting("timeouts.idle", "a kept connection without a request, on both sides", &p.Timeouts.Idle).restarts(),
+		d.durationSetting("timeouts.stall", "a body that makes no progress", &p.Timeouts.Stall),
+		d.durationSetting("timeouts.connect", "a connection to an upstream", &p.Timeouts.Connect),
+		d.durationSetting("timeouts.answer", "the head of an upstream's answer", &p.Timeouts.Answer),
+		d.durationSetting("timeouts.upload", "a whole request body", &p.Timeouts.Upload),
+		d.durationSetting("timeouts.tunnel_idle", "a tunnel without a byte", &p.Timeouts.TunnelIdle),
+		d.durationSetting("timeouts.tunnel_life", "a tunnel in all", &p.Timeouts.TunnelLife),
+		d.durationSetting("timeouts.drain", "time for what is in flight when abide stops", &p.Timeouts.Drain),
+		d.autoSetting("bounds.connections", "client connections in all, auto goes by the open-file limit", &p.Bounds.Connections),
+		d.autoSetting("bounds.per_client", "client connections per address, auto is the same as in all", &p.Bounds.PerClient),
+		d.sizeSetting("bounds.upload", "one request body", &p.Bounds.Upload),
+		d.countSetting("bounds.idle_per_host", "idle connections kept per upstream host", 1, &p.Bounds.IdlePerHost),
+		d.countSetting("bounds.idle", "idle connections kept to upstreams in all", 1, &p.Bounds.Idle),
+		d.countSetting("bounds.certificates", "certificates kept for intercepted hosts", 1, &p.Bounds.Certificates).restarts(),
+		d.countSetting("metrics.sites", "sites with metrics of their own, the rest are other", 1, &p.Metrics.Sites).restarts(),
+		d.switchSetting("abide.headers", "whether answers carry Abide- headers", &p.Abide.Headers).saying("answers", "without Abide- headers"),
+		d.countSetting("queue.max", "requests that wait in all", 1, &p.Queue.Max),
+		d.countSetting("queue.per_site", "requests that wait for one site", 1, &p.Queue.PerSite),
+		d.durationSetting("queue.wait", "the longest wait", &p.Queue.Wait),
+		d.durationSetting("queue.aging", "the wait that gains one step of priority", &p.Queue.Aging),
+		d.countSetting("retry.attempts", "how often a failed request is sent again", 0, &p.Retry.Attempts),
+		d.countSetting("retry.refusals", "how often a request that the site refused is sent again", 0, &p.Retry.Refusals),
+		d.durationSetting("retry.base", "the first pause between attempts", &p.Retry.Base),
+		d.durationSetting("retry.max", "the longest pause between attempts", &p.Retry.Max),
+		d.sizeSetting("retry.body", "the largest request body that is kept to be sent again", &p.Retry.Body),
+		d.sizeSetting("retry.memory", "all request bodies that are kept", &p.Retry.Memory),
+		d.setting("breaker.failures", "number", "a site that fails so often in a row is left alone, 0 for never", d.Number(&p.Breaker.Failures, 0, 1_000_000)),
+		d.setting("breaker.pause", "duration", "for how long it is", Parsed(d, &p.Breaker.Pause, parsePause, DurationNode)),
+		d.switchSetting("defaults.learn", "whether limits are learned from answers, where no rule says otherwise", &p.Defaults.Learn),
+		d.wordSetting("mode", "observe holds nothing back and reports what would have waited", &p.Mode, "enforce", "observe"),
+		d.countSetting("shard.index", "which part of all URLs is ours, from 0", 0, &p.Shard.Index),
+		d.countSetting("shard.of", "how many parts there are", 1, &p.Shard.Of),
+		d.wordSetting("shard.by", "what tells the parts apart: the whole URL, or its host alone", &p.Shard.By, "url", "host"),
 	}
-	for i := range all {
-		all[i].Env = "ABIDE_" + strings.ToUpper(strings.ReplaceAll(all[i].Name, ".", "_"))
-	}
-	return all
 }
 
-func readToken(to *Secret, in *input) {
-	if in.value() == "" {
-		in.fail(-1, errors.New("is empty; leave it out for none"))
+// settings is the table of a policy that is not read.
+func (p *Policy) settings() []setting { return settings(&Decoder{policy: p}) }
+
+// parseAdmin reads the address of the operator's listener, "" for none.
+func parseAdmin(s string) (string, error) {
+	if s == "" || s == "off" {
+		return "", nil
 	}
-	*to = NewSecret(in.value())
+	return parseListen(s)
 }
 
-func readData(to *string, in *input) {
-	switch in.value() {
+// parsePause reads for how long a site is left alone.
+func parsePause(s string) (time.Duration, error) {
+	pause, err := ParseDuration(s)
+	if err == nil && pause > time.Hour {
+		err = fmt.Errorf("%s is more than 1h", Quote(s))
+	}
+	return pause, err
+}
+
+// parseData reads the directory of the state, or none.
+func (d *Decoder) parseData(s string) (string, error) {
+	switch s {
 	case "none":
-		*to = "none"
+		return s, nil
 	case "":
-		in.fail(-1, errors.New("has no value; write a directory, or none to keep nothing"))
-	default:
-		in.readPath(to)
+		return "", errors.New("has no value; write a directory, or none to keep nothing")
 	}
+	return d.Path(s)
 }
 
-func accessLogSetting() setting {
-	read := func(to *string, in *input) {
-		on, err := parseSwitch(in.value())
-		switch {
-		case err == nil && on:
-			*to = "on"
-		case err == nil:
-			*to = ""
-		case in.value() == "stdout":
-			*to = "stdout"
-		case !strings.ContainsAny(in.value(), "./\\"): // nobody means a file by "yes"
-			in.fail(-1, fmt.Errorf("%w, nor stdout, nor a file: its name has a . or a /", err))
-		default:
-			in.readPath(to)
-		}
+// parseAccessLog reads where requests are logged, "" for nowhere.
+func (d *Decoder) parseAccessLog(s string) (string, error) {
+	on, err := parseSwitch(s)
+	switch {
+	case err == nil:
+		return when(on, "on"), nil
+	case s == "stdout":
+		return s, nil
+	case !strings.ContainsAny(s, "./\\"): // nobody means a file by "yes"
+		return "", fmt.Errorf("%w, nor stdout, nor a file: its name has a . or a /", err)
 	}
-	return row("log.access", "off|on|stdout|file", "where every request is logged: on is with the log", single, func(p *Policy) *string { return &p.Log.Access }, read, orOff,
-		func() Node { return EitherNode(switchNode(), WordNode("stdout"), PatternNode(`[./\\]`)) })
-}
-
-func openListenerSetting() setting {
-	read := func(to *OpenListener, in *input) {
-		*to = OpenListener{Off: in.value() == "off"}
-		if to.Off {
-			return
-		}
-		address, err := parseListen(in.value())
-		if err != nil {
-			in.fail(-1, err)
-			return
-		}
-		to.Listen = address
-	}
-	show := func(l *OpenListener) string {
-		if l.Off {
-			return "off"
-		}
-		return l.Listen
-	}
-	return row("listen_open", "address", "where the proxy listens for clients that trust its CA and have all https opened, off for none", single,
-		func(p *Policy) *OpenListener { return &p.Open }, read, show, func() Node { return EitherNode(WordNode("off"), listenNode()) }).
-		comparing(func(p *Policy) any { return show(&p.Open) })
+	return d.Path(s)
 }

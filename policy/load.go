@@ -23,11 +23,12 @@ func Load(src Source) (*Policy, error) {
 	l := newLoading(src)
 	p := defaults(l.lookup)
 	p.File = cmp.Or(src.Path, src.Name)
-	l.flags(p, src.Defaults)
+	l.flags(&Decoder{loading: l, policy: p}, src.Defaults)
 	l.file(p, src)
 	l.base = "" // what follows is relative to the working directory
-	l.environment(p, src)
-	l.flags(p, src.Flags)
+	d := &Decoder{loading: l, policy: p}
+	l.environment(d, src)
+	l.flags(d, src.Flags)
 	l.check(p)
 	if len(l.faults) > 0 {
 		return nil, l.sorted()
@@ -63,9 +64,9 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-func (l *loading) environment(p *Policy, src Source) {
+func (l *loading) environment(d *Decoder, src Source) {
 	known := []string{"ABIDE_CONFIG", "ABIDE_CONFIG_YAML", "ABIDE_ADMIN"}
-	for _, s := range l.table {
+	for _, s := range d.table() {
 		known = append(known, s.Env)
 		value, ok := l.lookup(s.Env)
 		if s.text != PlainText {
@@ -75,17 +76,17 @@ func (l *loading) environment(p *Policy, src Source) {
 				l.fail(Fault{Source: s.Env + fileSuffix, Key: s.Name, Text: err.Error()})
 			}
 		}
-		name := s.Env
+		d.outside = s.Env
 		if s.Name == "admin.listen" {
 			if brief, set := l.lookup("ABIDE_ADMIN"); set {
 				if ok && brief != value {
 					l.fail(Fault{Source: s.Env, Key: s.Name, Text: "differs from ABIDE_ADMIN, which means the same"})
 				}
-				value, ok, name = brief, true, "ABIDE_ADMIN"
+				value, ok, d.outside = brief, true, "ABIDE_ADMIN"
 			}
 		}
 		if ok {
-			l.beat(p, s, Fault{Source: name, Key: s.Name}, value, src.Flags)
+			d.beat(s, value, src.Flags)
 		}
 	}
 	for _, one := range src.Environ {
@@ -99,25 +100,31 @@ func (l *loading) environment(p *Policy, src Source) {
 
 // beat sets a key from a variable, and notes where the file says something else. Of secrets it
 // notes no value. The variable to which the file refers is not something else, and a flag beats both.
-func (l *loading) beat(p *Policy, s setting, place Fault, value string, flags map[string]string) {
-	inFile, was := l.places[s.Name], s.show(p)
-	l.outside(p, s, place, value)
-	shown := s.show(p)
+func (d *Decoder) beat(s setting, value string, flags map[string]string) {
+	inFile, was := d.loading.places[s.Name], s.show()
+	s.Read(s.shape.node(value), s.Name)
+	shown := s.show()
+	beaten := func(format string, args ...any) {
+		d.policy.beaten = append(d.policy.beaten, fmt.Sprintf(format+" in line %d", append(args, inFile.Line)...))
+	}
 	_, flagged := flags[s.Name]
 	switch {
-	case inFile.Source != l.name || inFile.Line == 0 || l.used[s.Env] || flagged:
+	case inFile.Source != d.loading.name || inFile.Line == 0 || d.loading.used[s.Env] || flagged:
 	case s.text != PlainText:
-		p.beaten = append(p.beaten, fmt.Sprintf("%s, and not %s in line %d", place.Source, s.Name, inFile.Line))
+		beaten("%s, and not %s", d.outside, s.Name)
 	case shown != was:
-		p.beaten = append(p.beaten, fmt.Sprintf("%s is %s, and not %s in line %d", place.Source, cmp.Or(shown, "empty"), cmp.Or(was, "empty"), inFile.Line))
+		beaten("%s is %s, and not %s", d.outside, cmp.Or(shown, "empty"), cmp.Or(was, "empty"))
 	}
 }
 
 // serviceVariable finds the variables that Kubernetes adds to every pod beside a service that is called abide.
 var serviceVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT|PORT_[A-Z0-9_]+)$|_PORT_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?$`)
 
-func (l *loading) flags(p *Policy, flags map[string]string) {
-	known := lists.Map(l.table, func(s setting) string { return s.Name })
+// flags sets keys that are written outside of the file.
+func (l *loading) flags(d *Decoder, flags map[string]string) {
+	table := d.table()
+	known := lists.Map(table, func(s setting) string { return s.Name })
+	d.outside = "flag"
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		key := name
 		if name == "admin" {
@@ -125,31 +132,11 @@ func (l *loading) flags(p *Policy, flags map[string]string) {
 		}
 		i := slices.Index(known, key)
 		if i < 0 {
-			l.fail(Fault{Source: "flag", Key: clip(name), Text: "is not a key" + DidYouMean(name, known)})
+			l.fail(Fault{Source: d.outside, Key: clip(name), Text: "is not a key" + DidYouMean(name, known)})
 			continue
 		}
-		l.outside(p, l.table[i], Fault{Source: "flag", Key: key}, flags[name])
+		table[i].Read(table[i].shape.node(flags[name]), key)
 	}
-}
-
-// outside sets a key from a variable or a flag.
-func (l *loading) outside(p *Policy, s setting, place Fault, value string) {
-	items := []string{value}
-	if s.shape != single {
-		items = nil
-		if value != "" {
-			items = strings.Split(value, ",")
-		}
-		for i := range items {
-			items[i] = strings.TrimSpace(items[i])
-		}
-	}
-	l.set(p, s, place, &input{
-		items: items, base: l.base, home: l.home,
-		fail: func(_ int, err error) {
-			l.fail(Fault{Source: place.Source, Key: place.Key, Text: err.Error()})
-		},
-	})
 }
 
 // AdminKeys are the settings that LoadAdmin reads.
@@ -161,18 +148,18 @@ var AdminKeys = []string{"admin.listen", "admin.token", "admin.cert", "admin.key
 // and that of a file which is not YAML; what can be read is in the answer all the same.
 func LoadAdmin(src Source) (*Policy, Faults) {
 	l := newLoading(src)
-	l.table = slices.DeleteFunc(l.table, func(s setting) bool { return !slices.Contains(AdminKeys, s.Name) })
+	l.only = AdminKeys
 	p := defaults(l.lookup)
+	d := &Decoder{loading: l, policy: p}
 	if root, _ := l.parse(src.Data); root != nil {
 		if src.Path != "" {
 			l.base = filepath.Dir(src.Path)
 		}
-		d := &Decoder{loading: l, policy: p}
 		d.Mapping(onlyKeys(root, "admin", "data"), "", section(d, "")...)
 		l.base = ""
 	}
-	l.environment(p, Source{})
-	l.flags(p, src.Flags)
+	l.environment(d, Source{})
+	l.flags(d, src.Flags)
 	return p, l.faults
 }
 

@@ -29,13 +29,13 @@ type loading struct {
 	faults Faults
 	places map[string]Fault // key → where it was set last
 	used   map[string]bool  // variables that the file refers to
-	table  []setting
+	only   []string         // the settings that are read; nil: all
 }
 
 func newLoading(src Source) *loading {
 	l := &loading{
 		lookup: src.Lookup, name: cmp.Or(src.Path, src.Name, "configuration"),
-		places: map[string]Fault{}, used: map[string]bool{}, table: settings(),
+		places: map[string]Fault{}, used: map[string]bool{},
 	}
 	if l.lookup == nil {
 		vars := map[string]string{}
@@ -121,12 +121,6 @@ func (l *loading) kept(key string) Fault {
 	return Fault{Source: l.name, Key: key}
 }
 
-// set gives a setting its value, and remembers where from.
-func (l *loading) set(p *Policy, s setting, place Fault, in *input) {
-	l.places[s.Name] = place
-	s.read(p, in)
-}
-
 func (l *loading) contradict(key, format string, args ...any) {
 	place := l.kept(key)
 	place.Text = fmt.Sprintf(format, args...)
@@ -207,66 +201,6 @@ const (
 	SecretText          // ${NAME} is replaced, and the value is never quoted
 	SecretURL           // the same, for a URL with a password somewhere in it
 )
-
-// input is the text of one value, and where relative paths in it start.
-type input struct {
-	items []string // one, unless the shape is another
-	base  string
-	home  string
-	fail  func(item int, err error) // item is -1 for the value as a whole
-}
-
-func (in *input) value() string { return in.items[0] }
-
-// distinct parses the items of a list, of which no two may be equal. A fault of two has what before the item.
-func distinct[T comparable](in *input, what string, parse func(string) (T, error)) (list []T) {
-	for i, s := range in.items {
-		item, err := parse(s)
-		if err == nil && slices.Contains(list, item) {
-			err = fmt.Errorf("%s%v is listed twice", what, item)
-		}
-		if err != nil {
-			in.fail(i, err)
-		} else {
-			list = append(list, item)
-		}
-	}
-	return list
-}
-
-// readPath stores the value as an absolute path, or reports its fault.
-func (in *input) readPath(to *string) {
-	path, err := in.path()
-	if err != nil {
-		in.fail(-1, err)
-		return
-	}
-	*to = path
-}
-
-// path makes a path absolute: ~/ is the home directory, the rest starts where
-// the file is.
-func (in *input) path() (string, error) {
-	s := in.value()
-	switch {
-	case strings.IndexByte(s, 0) >= 0:
-		return "", errors.New("has a NUL character in a path")
-	case s == "~" || strings.HasPrefix(s, "~/"):
-		if in.home == "" {
-			return "", fmt.Errorf("%s needs a home directory and $HOME names none", Quote(s))
-		}
-		return filepath.Join(in.home, s[1:]), nil
-	case strings.HasPrefix(s, "~"):
-		return "", fmt.Errorf("%s names another user's home; write the whole path", Quote(s))
-	case filepath.IsAbs(s):
-		return filepath.Clean(s), nil
-	}
-	abs, err := filepath.Abs(filepath.Join(in.base, s))
-	if err != nil {
-		return "", fmt.Errorf("%s is relative, and the working directory is not known", Quote(s))
-	}
-	return abs, nil
-}
 
 // pipePatience is the time that the writer of a pipe has to write into it.
 const pipePatience = 5 * time.Second

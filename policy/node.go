@@ -118,7 +118,7 @@ func anyCase(word string) string {
 // Schema is the JSON Schema of a configuration, as editors read it. It is made of the fields
 // that read a configuration.
 func Schema() []byte {
-	d := &Decoder{loading: newLoading(Source{}), policy: &Policy{}}
+	d := &Decoder{loading: newLoading(Source{}), policy: defaults(func(name string) (string, bool) { return "/~", name == "HOME" })}
 	return WriteSchema("Configuration of abide", ObjectNode(section(d, "")))
 }
 

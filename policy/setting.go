@@ -8,34 +8,49 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gopkg.in/yaml.v3"
 )
 
-// setting is a scalar key: how its value is read, how it is written, and what the JSON Schema
-// says of it. The file, the environment and the command line all use the same settings, so
-// that a value means the same everywhere.
+// Key is one scalar setting: its dotted name, the environment variable that sets
+// it too, and a line of help. The command line makes its flags of them.
+type Key struct {
+	Name    string // bounds.idle_per_host
+	Env     string // ABIDE_BOUNDS_IDLE_PER_HOST
+	Kind    string // what it takes: address, duration, size, number, switch, words …
+	Doc     string
+	Default string // as it would be written, "" for none
+	Secret  bool   // it may have a secret, so its variable may name a file: Env + "_FILE"
+}
+
+// setting is a scalar key: the value of a policy that the file, the environment and the command
+// line set, so that a text means the same everywhere.
 type setting struct {
 	Key
+	Value
 	shape   shape
 	text    TextKind
-	read    func(p *Policy, in *input)
-	show    func(p *Policy) string
-	same    func(old, next *Policy) bool
-	schema  func() Node
-	restart bool // a running process cannot change the value
+	show    func() string // as it would be written
+	restart bool          // a running process cannot change the value
 	about   string
 	says    string // a sentence in which %s is the value
 }
 
-// row returns a setting of which the value is at a place in the policy.
-func row[T any](name, kind, doc string, shape shape, at func(*Policy) *T, read func(*T, *input), show func(*T) string, schema func() Node) setting {
-	return setting{
-		Key:    Key{Name: name, Kind: kind, Doc: doc},
-		shape:  shape,
-		read:   func(p *Policy, in *input) { read(at(p), in) },
-		show:   func(p *Policy) string { return show(at(p)) },
-		same:   func(old, next *Policy) bool { return reflect.DeepEqual(at(old), at(next)) },
-		schema: schema,
+// setting returns the setting of a key. It is shown as the word of its value.
+func (d *Decoder) setting(name, kind, doc string, v Value) setting {
+	key := Key{Name: name, Env: "ABIDE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_")), Kind: kind, Doc: doc}
+	show := func() string {
+		if shown := word(v.to); shown != nil {
+			return fmt.Sprint(shown)
+		}
+		return ""
 	}
+	return setting{Key: key, Value: d.noted(name, v), show: show}
+}
+
+func (s setting) of(shape shape) setting {
+	s.shape = shape
+	return s
 }
 
 func (s setting) secret(kind TextKind) setting {
@@ -48,10 +63,16 @@ func (s setting) restarts() setting {
 	return s
 }
 
-// comparing returns the setting with another value to compare than the place that it sets.
-func (s setting) comparing(of func(*Policy) any) setting {
-	s.same = func(old, next *Policy) bool { return reflect.DeepEqual(of(old), of(next)) }
+// shown gives the setting a text in place of the word of its value.
+func (s setting) shown(show func() string) setting {
+	s.show = show
 	return s
+}
+
+// or gives the setting a word in place of an empty text.
+func (s setting) or(word string) setting {
+	show := s.show
+	return s.shown(func() string { return cmp.Or(show(), word) })
 }
 
 // saying gives the setting a title and a sentence, which stand in the description of a policy that
@@ -61,16 +82,14 @@ func (s setting) saying(about, says string) setting {
 	return s
 }
 
-// asWritten shows a word as it is, orOff "" as off.
-func asWritten(s *string) string { return *s }
-func orOff(s *string) string     { return cmp.Or(*s, "off") }
+// same tells whether two policies have the same value.
+func (s setting) same(other setting) bool { return reflect.DeepEqual(s.to, other.to) }
 
-// schemaWithDefault is the schema of the setting with its default, unless the default cannot
+// schemaWithDefault is the schema of the setting with what it has by default, unless that cannot
 // be written.
 func (s *setting) schemaWithDefault() Node {
-	n := s.schema()
-	home := func(name string) (string, bool) { return "/~", name == "HOME" }
-	shown := s.show(defaults(home))
+	n := s.Schema()
+	shown := s.show()
 	if strings.HasPrefix(shown, "/~/") {
 		shown = shown[1:]
 	}
@@ -118,54 +137,44 @@ const (
 	pairs
 )
 
-// valueSetting is a setting that parse reads and format writes. A value that cannot be
-// parsed leaves the default.
-func valueSetting[T any](name, kind, doc string, at func(*Policy) *T, parse func(string) (T, error), format func(T) string, schema func() Node) setting {
-	read := func(to *T, in *input) {
-		v, err := parse(in.value())
-		if err != nil {
-			in.fail(-1, err)
-			return
+// node returns a text of a variable or a flag as the file would have it.
+func (s shape) node(text string) *yaml.Node {
+	scalar := func(text string) *yaml.Node {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: strings.TrimSpace(text)}
+	}
+	if s == single {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+	}
+	n := &yaml.Node{Kind: yaml.SequenceNode}
+	if s == pairs {
+		n.Kind = yaml.MappingNode
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		switch key, value, _ := strings.Cut(item, "="); {
+		case text == "":
+		case s == pairs:
+			n.Content = append(n.Content, scalar(key), scalar(value))
+		default:
+			n.Content = append(n.Content, scalar(item))
 		}
-		*to = v
 	}
-	return row(name, kind, doc, single, at, read, func(v *T) string { return format(*v) }, schema)
+	return n
 }
 
-func durationSetting(name, doc string, at func(*Policy) *time.Duration) setting {
-	return upToSetting(name, doc, longest, at)
+func (d *Decoder) durationSetting(name, doc string, to *time.Duration) setting {
+	return d.setting(name, "duration", doc, Parsed(d, to, ParseDuration, DurationNode))
 }
 
-func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Duration) setting {
-	parse := func(s string) (time.Duration, error) {
-		d, err := ParseDuration(s)
-		if err == nil && d > most {
-			err = fmt.Errorf("%s is more than %s", Quote(s), formatDuration(most))
-		}
-		return d, err
-	}
-	return valueSetting(name, "duration", doc, at, parse, formatDuration, DurationNode)
+func (d *Decoder) sizeSetting(name, doc string, to *Size) setting {
+	return d.setting(name, "size", doc, Parsed(d, to, ParseSize, SizeNode))
 }
 
-func sizeSetting(name, doc string, at func(*Policy) *Size) setting {
-	return valueSetting(name, "size", doc, at, ParseSize, Size.String, SizeNode)
-}
-
-func countSetting(name, doc string, least int64, at func(*Policy) *int) setting {
-	return rangeSetting(name, doc, least, math.MaxInt32, at)
-}
-
-func rangeSetting(name, doc string, least, most int64, at func(*Policy) *int) setting {
-	parse := func(s string) (int, error) {
-		n, err := parseCount(s, least, most)
-		return int(n), err
-	}
-	schema := func() Node { return countNode(least, most) }
-	return valueSetting(name, "number", doc, at, parse, strconv.Itoa, schema)
+func (d *Decoder) countSetting(name, doc string, least int64, to *int) setting {
+	return d.setting(name, "number", doc, d.Number(to, least, math.MaxInt32))
 }
 
 // autoSetting is a count that is worked out where it says auto, which is stored as 0.
-func autoSetting(name, doc string, at func(*Policy) *int) setting {
+func (d *Decoder) autoSetting(name, doc string, to *int) setting {
 	parse := func(s string) (int, error) {
 		if s == "auto" {
 			return 0, nil
@@ -173,59 +182,69 @@ func autoSetting(name, doc string, at func(*Policy) *int) setting {
 		n, err := parseCount(s, 1, math.MaxInt32)
 		return int(n), err
 	}
-	format := func(n int) string {
-		if n == 0 {
+	schema := func() Node { return EitherNode(WordNode("auto"), countNode(1, math.MaxInt32)) }
+	return d.setting(name, "number", doc, Parsed(d, to, parse, schema)).shown(func() string {
+		if *to == 0 {
 			return "auto"
 		}
-		return strconv.Itoa(n)
-	}
-	schema := func() Node { return EitherNode(WordNode("auto"), countNode(1, math.MaxInt32)) }
-	return valueSetting(name, "number", doc, at, parse, format, schema)
+		return strconv.Itoa(*to)
+	})
 }
 
-func switchSetting(name, doc string, at func(*Policy) *bool) setting {
-	return valueSetting(name, "switch", doc, at, parseSwitch, strconv.FormatBool, switchNode)
+func (d *Decoder) switchSetting(name, doc string, to *bool) setting {
+	return d.setting(name, "switch", doc, d.Truth(to))
 }
 
-func wordSetting(name, doc string, at func(*Policy) *string, words ...string) setting {
-	parse := func(s string) (string, error) { return ParseWord(s, words...) }
-	schema := func() Node { return WordNode(words...) }
-	return valueSetting(name, strings.Join(words, "|"), doc, at, parse, func(s string) string { return s }, schema)
+func (d *Decoder) wordSetting(name, doc string, to *string, words ...string) setting {
+	return d.setting(name, strings.Join(words, "|"), doc, Word(d, to, words...))
 }
 
-// addressSetting is an address to listen on. off allows the word off, which is stored
-// as "".
-func addressSetting(name, doc string, off bool, at func(*Policy) *string) setting {
-	parse := func(s string) (string, error) {
-		if off && (s == "" || s == "off") {
+// fileSetting is the path of a file, or "" for none.
+func (d *Decoder) fileSetting(name, doc string, to *string) setting {
+	return d.setting(name, "file", doc, Parsed(d, to, func(s string) (string, error) {
+		if s == "" {
 			return "", nil
 		}
-		return parseListen(s)
-	}
-	format := func(s string) string { return cmp.Or(s, "off") }
-	schema := listenNode
-	if off {
-		schema = func() Node { return EitherNode(WordNode("off", ""), listenNode()) }
-	}
-	return valueSetting(name, "address", doc, at, parse, format, schema)
+		return d.Path(s)
+	}, TextNode))
 }
 
-// Key is one scalar setting: its dotted name, the environment variable that sets
-// it too, and a line of help. The command line makes its flags of them.
-type Key struct {
-	Name    string // bounds.idle_per_host
-	Env     string // ABIDE_BOUNDS_IDLE_PER_HOST
-	Kind    string // what it takes: address, duration, size, number, switch, words …
-	Doc     string
-	Default string // as it would be written, "" for none
-	Secret  bool   // it may have a secret, so its variable may name a file: Env + "_FILE"
+// input is the texts of a list, of which a value is made that needs them all.
+type input struct {
+	items []string
+	fail  func(item int, err error) // item is -1 for the value as a whole
 }
 
-func fileSetting(name, doc string, at func(*Policy) *string) setting {
-	read := func(to *string, in *input) {
-		if *to = ""; in.value() != "" {
-			in.readPath(to)
+// together reads the texts of a list by a function that gets them all.
+func together[T any](d *Decoder, to *T, read func(*input) T, schema func() Node) Value {
+	return NewValue(func(n *yaml.Node, path string) {
+		at := []place{{n, path}}
+		in := &input{fail: func(i int, err error) { d.Fail(at[i+1].node, at[i+1].path, err) }}
+		before := d.loading.count()
+		d.List(n, path, func(_ int, n *yaml.Node, path string) {
+			if text, ok := d.Scalar(n, path, PlainText); ok {
+				in.items, at = append(in.items, text), append(at, place{n, path})
+			}
+		})
+		if d.loading.count() == before {
+			*to = read(in)
+		}
+	}, schema).into(to)
+}
+
+// distinct parses the items of a list, of which no two may be equal. A fault of two has what before the item.
+func distinct[T comparable](in *input, what string, parse func(string) (T, error)) (list []T) {
+	seen := map[T]bool{}
+	for i, s := range in.items {
+		item, err := parse(s)
+		if err == nil && seen[item] {
+			err = fmt.Errorf("%s%v is listed twice", what, item)
+		}
+		if err != nil {
+			in.fail(i, err)
+		} else {
+			list, seen[item] = append(list, item), true
 		}
 	}
-	return row(name, "file", doc, single, at, read, asWritten, TextNode)
+	return list
 }

@@ -92,36 +92,23 @@ func (s Store) String() string {
 	return b.String()
 }
 
-// read reads store. Its errors quote nothing of the value, which may hold a password.
-func (s *Store) read(in *input) {
-	if in.value() == "local" {
-		*s = Store{Kind: "local"}
-		return
+// read reads store: a URL may name several hosts, which url.Parse does not read. Files that it names
+// start where resolve says. Errors quote nothing of the value, which may hold a password.
+func (s *Store) read(text string, resolve func(string) (string, error)) error {
+	*s = Store{Kind: "local"}
+	if text == "local" {
+		return nil
 	}
-	parsed, err := parseStore(in.value(), func(ca string) (string, error) {
-		return (&input{items: []string{ca}, base: in.base, home: in.home}).path()
-	})
-	if err != nil {
-		in.fail(-1, err)
-		return
-	}
-	*s = parsed
-}
-
-// parseStore takes a URL apart. It may name several hosts, which url.Parse does not
-// read. Files that it names start where resolve says.
-func parseStore(text string, resolve func(string) (string, error)) (Store, error) {
-	none := Store{Kind: "local"}
 	scheme, rest, ok := strings.Cut(text, "://")
 	switch {
 	case !ok:
-		return none, errors.New("is neither local nor a URL such as " + storeExamples[""])
+		return errors.New("is neither local nor a URL such as " + storeExamples[""])
 	case !slices.Contains(storeKinds, scheme):
-		return none, errors.New("has a scheme that is none of " + strings.Join(storeKinds, ", "))
+		return errors.New("has a scheme that is none of " + strings.Join(storeKinds, ", "))
 	case strings.Contains(rest, "#"):
-		return none, errors.New("has a #, which ends a URL; in a password it is %23")
+		return errors.New("has a #, which ends a URL; in a password it is %23")
 	}
-	s := Store{Kind: scheme, TLS: strings.HasPrefix(scheme, "rediss")}
+	s.Kind, s.TLS = scheme, strings.HasPrefix(scheme, "rediss")
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	hosts, err := s.account(authority)
@@ -134,10 +121,7 @@ func parseStore(text string, resolve func(string) (string, error)) (Store, error
 	if err == nil {
 		err = s.options(query, resolve)
 	}
-	if err != nil {
-		return none, err
-	}
-	return s, nil
+	return err
 }
 
 func (s *Store) example() string { return storeExamples[s.Form()] }

@@ -13,7 +13,7 @@ func everyKey() []string {
 		"file", "column", "label", "account", "env", "dir", "tokens", "put", "oauth2", "reserve", "exhausted", "anonymous", "secret", "weight", "token_url", "scopes", "url",
 		"rolling", "fixed", "first-use", "bucket", "paced", "quota", "adaptive", "token", "client", "route", "day", "week", "month",
 	}
-	for _, s := range settings() {
+	for _, s := range Defaults().settings() {
 		words = append(words, s.Name[strings.LastIndex(s.Name, ".")+1:])
 	}
 	return words
