@@ -104,11 +104,11 @@ func (r *clientReading) fields() []Field {
 		Required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.Secret(&c.Secret)),
 		Optional("weight", "The share of the client beside others that wait for the same site.", d.Number(&c.Weight, 1, mostWeight)),
 		Optional("priority", "Of its requests: 0, the most urgent, to 7; 3 is usual. Where it is written, Abide-Priority makes a request less urgent, and not more.", d.Number(&c.Priority, 0, LowestPriority).into(both{&c.Priority, &c.Capped})),
-		Optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", NewValue(func(n *yaml.Node, path string) {
-			if word, ok := d.Scalar(n, path, PlainText); ok && word != "all" {
-				d.Failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", Quote(word))
+		Optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", d.scalar(PlainText, func(word string) error {
+			if c.OpensAll = word == "all"; !c.OpensAll {
+				return fmt.Errorf("%s is not all, the only value that it has for a client; leave it out for what intercept says", Quote(word))
 			}
-			c.OpensAll = true
+			return nil
 		}, func() Node { return WordNode("all") }).into(&c.OpensAll)),
 		Optional("hosts", "The hosts that it may reach, as in egress.hosts; all if left out.", together(d, &c.Hosts, readHosts, hostsNode)).
 			saying(when(c.Hosts != nil, "reaches "+someOf(texts(c.Hosts))+", nothing else")),
@@ -116,10 +116,7 @@ func (r *clientReading) fields() []Field {
 			saying(when(c.Sites != nil, "uses the rules "+someOf(c.Sites)+", nothing else")),
 		Optional("pools", "The pools whose tokens it may use; all if left out, none if the list is empty.", r.names(&c.Pools, &d.pooled, "")).
 			saying(when(len(c.Pools) > 0, "gets tokens of the pools "+someOf(c.Pools)+" alone"), when(c.Pools != nil && len(c.Pools) == 0, "gets no token")),
-		Optional("limits", "What all its requests together take before they are sent, whatever their sites, or wait for.", NewValue(
-			func(n *yaml.Node, path string) { c.Limits = readLimits(d, n, path, ofClient) },
-			limitsNode,
-		).into(&c.Limits)).saying(lists.Map(c.Limits, Limit.ofClient)...),
+		Optional("limits", "What all its requests together take before they are sent, whatever their sites, or wait for.", limitsValue(d, &c.Limits, ofClient)).saying(lists.Map(c.Limits, Limit.ofClient)...),
 	}
 }
 

@@ -56,16 +56,8 @@ func readLimits(d *Decoder, n *yaml.Node, path string, of owner) []Limit {
 // requestsOf is the limit that a rate alone means: 5/s is {requests: 5/s}. Every other
 // node is returned as it is.
 func requestsOf(n *yaml.Node) *yaml.Node {
-	real := n
-	if n.Kind == yaml.AliasNode {
-		real = n.Alias
-	}
-	if real.Kind != yaml.ScalarNode {
-		return n
-	}
-	if amount, _, found := cutWindow(real.Value); !found {
-		return n
-	} else if _, err := parseAmount(amount); err != nil {
+	amount, _, found := cutWindow(unaliased(n).Value)
+	if _, err := parseAmount(amount); !IsScalar(n) || !found || err != nil {
 		return n
 	}
 	key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "requests", Line: n.Line, Column: n.Column}
@@ -130,14 +122,10 @@ func (r *limitReading) fields() []Field {
 		Optional("as", "How the limit counts.", Word(d, &l.As, limit.Kinds()...)),
 		Optional("by", "Each client, each route or each token of the pool has the limit for itself.", Word(d, &l.By, "token", "client", "route")),
 		Optional("method", "The method of the requests that are under the limit.", Parsed(d, &l.Method, parseMethod, methodNode)),
-		Optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", NewValue(func(n *yaml.Node, path string) {
-			if s, ok := d.Scalar(n, path, PlainText); ok {
-				route, err := parseRoute(s)
-				if err != nil {
-					d.Fail(n, path, err)
-				}
-				l.Path, l.route = s, route
-			}
+		Optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", d.scalar(PlainText, func(s string) (err error) {
+			l.Path = s
+			l.route, err = parseRoute(s)
+			return err
 		}, func() Node { return PatternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**") }).into(&l.Path)),
 		Optional("each", "What one request takes, 1 if it is left out.", Parsed(d, &l.Each, parseAmount, amountNode)),
 		Optional("burst", "How many at once; a size where bytes are counted.", NewValue(
@@ -149,6 +137,11 @@ func (r *limitReading) fields() []Field {
 		Optional("stall", "How long a body under a limit of bytes may stand still.", Parsed(d, &l.Stall, parseStall, DurationNode)),
 		Optional("timezone", "Of a day, week or month of the calendar.", Parsed(d, &l.Timezone, parseTimezone, TimezoneNode)),
 	}
+}
+
+// limitsValue reads a list of limits.
+func limitsValue(d *Decoder, to *[]Limit, of owner) Value {
+	return NewValue(func(n *yaml.Node, path string) { *to = readLimits(d, n, path, of) }, limitsNode).into(to)
 }
 
 // limitsNode is the schema of a list of limits. A rate alone is a list of one.
@@ -269,12 +262,7 @@ func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 // amount reads an amount of a unit that may have its window behind it: 900, 5/s, 5 per minute.
 // What is in flight has no window.
 func (r *limitReading) amount(unit Unit, parse func(string) (int64, error), schema func() Node) Value {
-	v := NewValue(func(n *yaml.Node, path string) {
-		amount, ok := r.d.Scalar(n, path, PlainText)
-		if !ok {
-			return
-		}
-		var err error
+	v := r.d.scalar(PlainText, func(amount string) (err error) {
 		if before, window, found := cutWindow(amount); found && unit != Concurrency {
 			amount = before
 			r.per, err = parsePeriod(window)
@@ -282,9 +270,7 @@ func (r *limitReading) amount(unit Unit, parse func(string) (int64, error), sche
 		if err == nil {
 			r.limit.Amount, err = parse(amount)
 		}
-		if err != nil {
-			r.d.Fail(n, path, err)
-		}
+		return err
 	}, schema)
 	if r.limit.Unit == unit {
 		v = v.into(r.limit.counted(&r.limit.Amount))

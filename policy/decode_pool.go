@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,11 +11,9 @@ import (
 	"github.com/abide-proxy/abide/internal/lists"
 )
 
-var poolName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
 func readPools(d *Decoder, n *yaml.Node, path string) {
 	d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
-		if !poolName.MatchString(name) {
+		if !wordForm.MatchString(name) {
 			d.Failf(key, path, "is not a name for a pool: letters, digits and . _ - do")
 		}
 		pool := readPool(d, value, path)
@@ -63,10 +60,7 @@ func poolFields(d *Decoder, p *Pool) []Field {
 			saying(when(p.Reserve != (Reserve{}), "reserve "+p.Reserve.String()+" of every limit that is learned")),
 		Optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", Word(d, &p.Exhausted, "wait", "refuse")).saying(p.exhaustedText()),
 		Optional("anonymous", "Whether requests are sent without a token when none may be used.", d.Truth(&p.Anonymous)),
-		Optional("limits", "Limits of each token, at each site by itself.", NewValue(
-			func(n *yaml.Node, path string) { p.Limits = readLimits(d, n, path, ofPool) },
-			limitsNode,
-		).into(&p.Limits)).saying(texts(p.Limits)...),
+		Optional("limits", "Limits of each token, at each site by itself.", limitsValue(d, &p.Limits, ofPool)).saying(texts(p.Limits)...),
 	)
 }
 
@@ -89,7 +83,7 @@ func sourceFields(d *Decoder, p *Pool) []Field {
 func poolsNode() Node {
 	pool := ObjectNode(poolFields(nil, &Pool{}))
 	pool["oneOf"] = lists.Map(sourceFields(nil, &Pool{}), func(f Field) Node { return Node{"required": []string{f.name}} })
-	return MapNode(poolName.String(), pool)
+	return MapNode(wordForm.String(), pool)
 }
 
 // tokensValue reads the tokens that stand in the configuration. No two have one label.

@@ -47,9 +47,7 @@ func section(d *Decoder, prefix string) []Field {
 	case "access.":
 		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", d.noted("", clientsValue(d))))
 	case "defaults.":
-		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted("", NewValue(func(n *yaml.Node, path string) {
-			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)
-		}, limitsNode))))
+		fields = append(fields, Optional("limits", "The limits of sites without a rule.", d.noted("", limitsValue(d, &d.policy.Defaults.Limits, ofRule))))
 	}
 	return fields
 }

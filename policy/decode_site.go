@@ -112,7 +112,7 @@ func (r *siteReading) fields() []Field {
 		Optional("limits", "What a request takes before it is sent, or waits for.", NewValue(func(n *yaml.Node, _ string) { r.limits = n }, limitsNode).into(&s.Limits)).
 			saying(lists.Map(s.Limits, r.show)...).saying(s.bytesText()),
 		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", r.d.noted("", NewValue(func(n *yaml.Node, path string) { s.Dialect = readDialect(r.d, n, path) }, func() Node {
-			n := ObjectNode((&dialectReading{d: r.d}).fields(&learn.Dialect{}))
+			n := ObjectNode(dialectFields(r.d, &learn.Dialect{}))
 			n["minProperties"] = 1
 			return n
 		}).into(&s.Dialect))).saying(s.dialectText()),
@@ -261,43 +261,31 @@ func readBackends(d *Decoder, n *yaml.Node, path string) (all []Backend, at []pl
 	return all, at
 }
 
-// readBackend reads an origin, or keys of which url is an origin.
+// readBackend reads a backend, and reports whether it can be one.
 func readBackend(d *Decoder, n *yaml.Node, path string) (b Backend, ok bool) {
 	before := d.loading.count()
 	b.Weight = 1
-	if IsMapping(n) {
-		d.Mapping(n, path, backendFields(d, &b)...)
-	} else {
-		Parsed(d, &b.Target, parseOrigin, originNode).Read(n, path)
-	}
+	backendValue(d, &b).Read(n, path)
 	if b.Target != (Target{}) && b.Name == "" {
 		b.Name = b.usualName()
 	}
 	return b, d.loading.count() == before && b.Target != (Target{})
 }
 
-// backendFields are the keys of a backend.
-func backendFields(d *Decoder, b *Backend) []Field {
-	return []Field{
-		Required("url", "The origin of the server.", Parsed(d, &b.Target, parseOrigin, originNode)),
-		Optional("name", "What the backend is called.", NewValue(func(n *yaml.Node, path string) {
-			if s, ok := d.Scalar(n, path, PlainText); ok {
-				if b.Name = s; !backendName.MatchString(s) {
-					d.Failf(n, path, "is not a name for a backend: letters, digits and . _ - do")
-				}
-			}
-		}, func() Node { return PatternNode(backendName.String()) })),
+// backendValue reads an origin, or keys of which url is an origin.
+func backendValue(d *Decoder, b *Backend) Value {
+	origin := Parsed(d, &b.Target, parseOrigin, originNode)
+	return d.Either(origin, func(set map[string]*yaml.Node) { b.Own = set["limits"] != nil },
+		Required("url", "The origin of the server.", origin),
+		Optional("name", "What the backend is called.", d.Matching(&b.Name, wordForm, "is not a name for a backend: letters, digits and . _ - do")),
 		Optional("weight", "Its share beside other backends.", d.Number(&b.Weight, 1, mostWeight)),
-		Optional("limits", "Limits of its own, in place of those of the rule.", NewValue(
-			func(n *yaml.Node, path string) { b.Limits, b.Own = readLimits(d, n, path, ofRule), true },
-			limitsNode,
-		)),
-	}
+		Optional("limits", "Limits of its own, in place of those of the rule.", limitsValue(d, &b.Limits, ofRule)),
+	)
 }
 
 // backendsNode is the schema of a rule's backends.
 func backendsNode() Node {
-	item := EitherNode(originNode(), ObjectNode(backendFields(nil, &Backend{})))
+	item := backendValue(nil, &Backend{}).Schema()
 	return EitherNode(item, SequenceNode(item, 1))
 }
 

@@ -149,17 +149,11 @@ func parsePlacement(s string) (Placement, error) {
 
 // variable reads the name of an environment variable, which then counts as used.
 func (d *Decoder) variable(to *string) Value {
+	v := d.Matching(to, variableName, "is not the name of a variable")
 	return NewValue(func(n *yaml.Node, path string) {
-		s, ok := d.Scalar(n, path, PlainText)
-		if !ok {
-			return
-		}
-		if !variableName.MatchString(s) {
-			d.Failf(n, path, "is not the name of a variable")
-			return
-		}
-		*to, d.loading.used[s], d.loading.used[s+fileSuffix] = s, true, true
-	}, func() Node { return PatternNode(variableName.String()) }).into(to)
+		v.Read(n, path)
+		d.loading.used[*to], d.loading.used[*to+fileSuffix] = true, true
+	}, v.Schema).into(to)
 }
 
 // dialectText summarises the configured dialect, "" for none.

@@ -149,8 +149,8 @@ func (b *Backend) String() string {
 	return text
 }
 
-// backendName is a word that can stand in labels and keys.
-var backendName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+// wordForm is that of a word that can stand in labels and keys.
+var wordForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Header is a header of requests that a rule writes.
 type Header struct {

@@ -259,6 +259,19 @@ func someOf(words []string) string {
 	return strings.Join(words, ", ")
 }
 
+// given returns the sentences that are not empty.
+func given(sentences ...string) []string {
+	return slices.DeleteFunc(sentences, func(s string) bool { return s == "" })
+}
+
+// when returns a sentence if it holds, "" otherwise.
+func when(holds bool, sentence string) string {
+	if !holds {
+		return ""
+	}
+	return sentence
+}
+
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
