@@ -6,6 +6,7 @@ package broadcast
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,33 +81,30 @@ func (b *Broadcasts) Run(ctx context.Context) {
 
 // tellLearned tells of all windows and hidden rates of servers that have changed.
 func (b *Broadcasts) tellLearned() {
-	var reports []report
-	var hidden []message
+	var all []message
 	b.o.Gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
 		id, learned := b.o.Learned.ID(at.At.Limit)
-		if !learned || !b.o.Names.Lasting(at.At.Key) {
+		whose, ok := b.shares(at.Site, at.At.Key)
+		if !learned || !ok {
 			return
+		}
+		tell := func(text any, news bool) {
+			if news {
+				all = append(all, message{at.Site, id, whose, text})
+			}
 		}
 		switch m := at.Meter.(type) {
 		case *ledger.Ledger:
-			if windowReport, ok := m.Report(now); ok {
-				reports = append(reports, report{at.Site, id, at.At.Key, windowReport})
-			}
+			windowReport, ok := m.Report(now)
+			tell(windowReport, ok)
 		case *ledger.HiddenRate:
-			whose, ok := b.shares(at.Site, at.At.Key)
-			if !ok {
-				return
-			}
-			if f, news := m.Finding(); news {
-				hidden = append(hidden, message{at.Site, id, whose, f})
-			}
-			if use, ok := m.Use(now); ok {
-				hidden = append(hidden, message{at.Site, id, whose, use})
-			}
+			f, news := m.Finding()
+			tell(f, news)
+			use, ok := m.Use(now)
+			tell(use, ok)
 		}
 	})
-	b.tellWindows(reports)
-	b.tellHidden(hidden)
+	b.tell(all)
 }
 
 // Cooled tells the other instances of a cooldown that begins in this one. A learned limit
@@ -189,11 +187,7 @@ func (b *Broadcasts) Meet(ctx context.Context, q *queue.Request) {
 // leases reports whether a request needs a lease, whichever way it goes.
 func leases(ways [][]queue.Limit) bool {
 	for _, limits := range ways {
-		found := false
-		for i := range limits {
-			found = found || limits[i].Source != nil && limits[i].Spec != nil
-		}
-		if !found {
+		if !slices.ContainsFunc(limits, func(l queue.Limit) bool { return l.Source != nil && l.Spec != nil }) {
 			return false
 		}
 	}
@@ -217,9 +211,9 @@ func (b *Broadcasts) Share(site string, at queue.Scope, m limit.Meter, recalled 
 	open := func() *lease.Account { return b.o.Keeper.Account(site) }
 	l, announced := m.(*ledger.Ledger)
 	if announced && !b.o.Keeper.Shared() {
-		l.Share(&lease.OnMachine{Name: key, Open: open, Together: b.o.Keeper.Together})
+		l.Share(&lease.OnMachine{Name: key, Open: open}, b.o.Keeper.Together)
 	} else if announced {
-		l.Share(open().Announced(key, outage))
+		l.Share(open().Announced(key, outage), nil)
 	} else if m, hidden := m.(*ledger.HiddenRate); hidden {
 		f, found := b.o.Learned.Finding(site, name, whose)
 		m.Share(b.o.Keeper.Status().Instance, recalled || found, b.o.Keeper.Size())
@@ -271,35 +265,6 @@ func (b *Broadcasts) touch(site, name, whose string, do func(now time.Time, m li
 // windowOf names the window of a server's limit, the same in all instances.
 type windowOf struct{ site, name, whose string }
 
-// report is a server's announcement of a window until now.
-type report struct {
-	site, id, key string
-	ledger.WindowReport
-}
-
-// tellWindows tells of the windows that have changed, of all that there are.
-func (b *Broadcasts) tellWindows(all []report) {
-	told := make(map[windowOf]ledger.WindowReport, len(all))
-	for _, one := range all {
-		name, known := b.o.Learned.Name(one.site, one.id)
-		if !known {
-			continue
-		}
-		if _, ok := b.shares(one.site, one.key); !ok {
-			continue
-		}
-		of := windowOf{one.site, name, b.o.Names.Stable(one.site, one.key)}
-		told[of] = one.WindowReport
-		if old, was := b.told[of]; was && old.Used >= one.Used && old.Reset.Equal(one.Reset) && old.Number == one.Number {
-			continue
-		}
-		if text, err := json.Marshal(one.WindowReport); err == nil {
-			b.o.Keeper.Note(of.site, store.Note{Key: keyOf(noteOfWindow, of.name, of.whose), Until: one.Reset, N: one.Used, Text: string(text)})
-		}
-	}
-	b.told = told
-}
-
 // hearWindow takes over another instance's report of a window.
 func (b *Broadcasts) hearWindow(site, name, whose string, n store.Note) {
 	var windowReport ledger.WindowReport
@@ -318,30 +283,42 @@ func (b *Broadcasts) hearWindow(site, name, whose string, n store.Note) {
 // or has changed: as long as an instance knows a limit that is not used.
 const findingLasts = 24 * time.Hour
 
-// message tells the other instances of a hidden limit: a ledger.Finding or a ledger.Use.
+// message tells the other instances of a limit: a ledger.WindowReport, ledger.Finding or ledger.Use.
 type message struct {
 	site, id, whose string
 	text            any
 }
 
-// tellHidden tells of hidden limits.
-func (b *Broadcasts) tellHidden(all []message) {
+// tell tells of hidden limits, and of the windows that have changed, of all that there are.
+func (b *Broadcasts) tell(all []message) {
+	told := map[windowOf]ledger.WindowReport{}
 	for _, one := range all {
 		name, known := b.o.Learned.Name(one.site, one.id)
-		text, err := json.Marshal(one.text)
-		if !known || err != nil {
+		if !known {
 			continue
 		}
-		n := store.Note{Key: keyOf(noteOfFinding, name, one.whose), Until: time.Now().Add(findingLasts), Text: string(text)}
-		if f, found := one.text.(ledger.Finding); found {
-			b.o.Learned.SetFinding(one.site, name, one.whose, f)
-			n.N = int64(1e9 - 1000*min(f.Rate, 1e6)) // of two at one time the lower rate counts
-		} else {
+		n := store.Note{Key: keyOf(noteOfFinding, name, one.whose), Until: time.Now().Add(findingLasts)}
+		switch text := one.text.(type) {
+		case ledger.WindowReport:
+			of := windowOf{one.site, name, one.whose}
+			told[of] = text
+			if old, was := b.told[of]; was && old.Used >= text.Used && old.Reset.Equal(text.Reset) && old.Number == text.Number {
+				continue
+			}
+			n.Key, n.Until, n.N = keyOf(noteOfWindow, name, one.whose), text.Reset, text.Used
+		case ledger.Finding:
+			b.o.Learned.SetFinding(one.site, name, one.whose, text)
+			n.N = int64(1e9 - 1000*min(text.Rate, 1e6)) // of two at one time the lower rate counts
+		case ledger.Use:
 			n.Key = keyOf(noteOfUse, name, one.whose) + store.Separator + b.o.Keeper.Status().Instance
 			n.Until = time.Now().Add(ledger.UseLasts)
 		}
-		b.o.Keeper.Note(one.site, n)
+		if text, err := json.Marshal(one.text); err == nil {
+			n.Text = string(text)
+			b.o.Keeper.Note(one.site, n)
+		}
 	}
+	b.told = told
 }
 
 // hearHidden takes over what another instance tells of a hidden limit. instance is its name if it tells its use, else "".

@@ -178,7 +178,7 @@ func TestWindowsOfPointsFollowEachOther(t *testing.T) {
 func TestAFleetCountsEachRequestAsOne(t *testing.T) {
 	t.Parallel()
 	l := New(Options{})
-	l.Share(wholeBudget{})
+	l.Share(wholeBudget{}, nil)
 	if crawl(l, .1); l.allowance.cost.varies || l.allowance.cost.each != 1 {
 		t.Errorf("a request is thought to cost up to %v", l.allowance.cost.each)
 	}
@@ -187,12 +187,12 @@ func TestAFleetCountsEachRequestAsOne(t *testing.T) {
 // TestWhatOthersUseIsNoCostOnceTheyAreKnown: another process has begun before it was known.
 func TestWhatOthersUseIsNoCostOnceTheyAreKnown(t *testing.T) {
 	t.Parallel()
-	l, budget := New(Options{}), &wholeBudget{alone: true}
-	l.Share(budget)
+	l, together := New(Options{}), false
+	l.Share(wholeBudget{}, func() bool { return together })
 	if crawl(l, .1); !l.allowance.cost.varies {
 		t.Fatal("alone, what requests cost is not learned")
 	}
-	budget.alone = false
+	together = true
 	d := driver{t: t, m: l, v: 105}
 	d.hear(d.send(), d.says(1000, 700, 3495))
 	if c := &l.allowance.cost; c.varies || c.each != 1 {
@@ -204,14 +204,17 @@ func TestWhatOthersUseIsNoCostOnceTheyAreKnown(t *testing.T) {
 // instances use from what clients outside of the fleet use.
 func TestWhatOtherInstancesUseIsNotSaidToBeOfOthers(t *testing.T) {
 	t.Parallel()
-	for name, budget := range map[string]Budget{"no other can come": nil, "none is there": wholeBudget{alone: true}, "a fleet": wholeBudget{}} {
+	for name, c := range map[string]struct {
+		budget   Budget
+		together func() bool
+	}{"no other can come": {}, "none is there": {wholeBudget{}, func() bool { return false }}, "a fleet": {budget: wholeBudget{}}} {
 		d := newDriver(t, Options{})
-		d.m.(*Ledger).Share(budget)
+		d.m.(*Ledger).Share(c.budget, c.together)
 		for _, left := range []float64{99, 98, 97, 96, 80, 79, 78, 77, 60, 59} { // too few cost more than one for a cost that varies
 			d.hear(d.send(), d.says(100, left, 600-d.v))
 			d.v += 0.1
 		}
-		if s := d.m.(*Ledger).Status(d.now()); (s.Foreign > 0) != (budget == nil || !budget.Used()) {
+		if s := d.m.(*Ledger).Status(d.now()); (s.Foreign > 0) != (name != "a fleet") {
 			t.Errorf("%s: %d are used by others", name, s.Foreign)
 		}
 	}
@@ -224,7 +227,7 @@ func TestWhoFindsNothingLeftOfASharedWindowWaitsForTheNext(t *testing.T) {
 	d := newDriver(t, Options{})
 	d.hear(d.send(), d.says(20, 19, 5))
 	l := d.m.(*Ledger)
-	l.Share(spentBudget{})
+	l.Share(spentBudget{}, nil)
 	l.allowance.window.period = 40 * second
 	d.v = 1
 	d.waits(4, 8)
@@ -242,7 +245,7 @@ func (spentBudget) When(now time.Time, _ int64) (time.Time, bool) {
 }
 
 // wholeBudget is a fleet's budget of which nobody else takes.
-type wholeBudget struct{ alone bool }
+type wholeBudget struct{}
 
 func (wholeBudget) When(now time.Time, _ int64) (time.Time, bool)                 { return now, true }
 func (wholeBudget) Take(time.Time, int64)                                         {}
@@ -250,8 +253,8 @@ func (wholeBudget) Give(time.Time, time.Time, int64)                            
 func (wholeBudget) Demand(time.Time, int64)                                       {}
 func (wholeBudget) Asks(time.Time, int64) bool                                    { return false }
 func (wholeBudget) Window(time.Time, int64, int64, time.Duration) (outside int64) { return 0 }
+func (wholeBudget) Left(time.Time) int64                                          { return 100 }
 func (wholeBudget) OthersUse() bool                                               { return true }
-func (b wholeBudget) Used() bool                                                  { return !b.alone }
 func (wholeBudget) Said(time.Time, int64, int64, bool)                            {}
 
 // TestSeveralCountersAreNoCosts: routes that are thought to be under one limit may each have

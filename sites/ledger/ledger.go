@@ -194,7 +194,7 @@ func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 	if a.flights.full(n) {
 		return limit.Unknown, true
 	}
-	if a.spend()-need < a.cost.each {
+	if l.isLast(now, n, need) {
 		if until := l.holdsLast(v); until > 0 {
 			return l.clock.Time(now, until), true
 		}
@@ -249,6 +249,9 @@ func (l *Ledger) Take(now time.Time, n int64) {
 	l.allowance.flights.take(v, n)
 	l.allowance.pay(n)
 	if l.probe.active {
+		if h := &l.allowance.phase.hold; h.sent > 0 && h.sent == l.probe.from {
+			h.sent = v
+		}
 		l.probe.sent = v
 	}
 }
@@ -418,7 +421,7 @@ func (l *Ledger) Idle(now time.Time) bool {
 func (l *Ledger) Ahead(now time.Time) limit.Meter {
 	c := *l
 	v := c.clock.At(now)
-	c.sharing, c.probe, c.announced.at = sharing{}, probe{}, v+maxAhead
+	c.sharing, c.allowance.shared, c.probe, c.announced.at = sharing{}, false, probe{}, v+maxAhead
 	a := &c.allowance
 	a.flights, a.cost.decreases, a.window.wholeInRow = flights{}, decreases{}, trustedWindows
 	a.window.continueByLength()

@@ -233,7 +233,7 @@ func (p *phase) end(by int64) span {
 // the certain end of the window to what is known of it.
 func (a *allowance) follow(r *reading, opens bool) {
 	p, w := &a.phase, &a.window
-	if a.shared || a.kind >= refilling || w.reset == 0 {
+	if a.kind >= refilling || w.reset == 0 {
 		p.forget()
 		return
 	}
@@ -261,7 +261,7 @@ type hold struct {
 	peak   int64 // the most that have waited in this window
 	before int64 // the same for the window before
 	since  int64 // when the last unit was first held back; 0: it was not
-	spent  int   // windows in a row that were used up
+	spent  bool  // the window before was used up: otherwise one client alone may not need this one
 	usedUp bool  // this window is used up, but for the last unit
 	sent   int64 // when it was sent as a probe; 0: it was not
 	done   bool  // the last unit of this window was sent, or is not held back any more
@@ -269,11 +269,7 @@ type hold struct {
 
 // next begins another window.
 func (h *hold) next() {
-	h.spent++
-	if !h.usedUp {
-		h.spent = 0
-	}
-	*h = hold{demand: h.demand, peak: h.demand, before: h.peak, spent: min(h.spent, spentBeforeOne)}
+	*h = hold{demand: h.demand, peak: h.demand, before: h.peak, spent: h.usedUp}
 }
 
 // Demand implements queue.Remote.
@@ -287,12 +283,11 @@ func (l *Ledger) Demand(now time.Time, units int64) {
 }
 
 const (
-	longestHold    = 5 * minute // longer windows lose little by their margins
-	fewestToHold   = 5          // units of a limit of which one may be lost
-	maxTests       = 8          // windows in which the last unit is held back, until something is contradicted
-	maxLost        = 4          // of these, windows whose last unit was lost: it was sent after their end
-	holdGrace      = second / 4 // for others to come that want the last unit, too
-	spentBeforeOne = 1          // windows that one client has used up before its request is held back
+	longestHold  = 5 * minute // longer windows lose little by their margins
+	fewestToHold = 5          // units of a limit of which one may be lost
+	maxTests     = 8          // windows in which the last unit is held back, until something is contradicted
+	maxLost      = 4          // of these, windows whose last unit was lost: it was sent after their end
+	holdGrace    = second / 4 // for others to come that want the last unit, too
 )
 
 // holdsLast reports until when the last unit is held back; 0: it is not.
@@ -308,7 +303,7 @@ func (l *Ledger) holdsLast(v int64) int64 {
 	}
 	h.since = cmp.Or(h.since, v)
 	switch crowd := max(h.peak, h.before) > 1; {
-	case !crowd && h.spent < spentBeforeOne:
+	case !crowd && !h.spent:
 		h.done = true
 		return 0
 	case crowd && h.demand < 2 && v-h.since >= holdGrace:
@@ -325,7 +320,7 @@ func (l *Ledger) mayHold(v int64) bool {
 	a := &l.allowance
 	w := &a.window
 	period := cmp.Or(w.period, w.reset-w.opened)
-	return !a.shared && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
+	return (!a.shared || l.sharing.together != nil) && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
 		!w.limitGuessed && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
 		w.opened-w.before <= w.farthest() && // otherwise something else keeps requests for longer
 		(a.phase.present.step >= second || !a.phase.skew.holds()) && // otherwise it is announced exactly
@@ -367,7 +362,7 @@ func (p *phase) likely() [3]int64 {
 func (l *Ledger) sendLast(v int64) {
 	a := &l.allowance
 	h := &a.phase.hold
-	if h.since == 0 || h.done || a.spend() >= 2*a.cost.each || !l.mayHold(v) || a.phase.testAt(a.window.end()) > v {
+	if h.since == 0 || h.done || !a.shared && a.spend() >= 2*a.cost.each || !l.mayHold(v) || a.phase.testAt(a.window.end()) > v {
 		return
 	}
 	h.done, h.sent = true, v

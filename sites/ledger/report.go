@@ -15,6 +15,8 @@ type WindowReport struct {
 	Reset  time.Time     // end of the window, by the local clock
 	Window time.Duration // length of the window; 0: not known
 	Number int64         // number of the window, the same for all instances; 0: not known
+	// The first request of the window was sent and answered then, by the clock of this machine; zero: not known.
+	Sent, Answered time.Time `json:",omitzero"`
 }
 
 // Report returns what was announced of the present window. It returns false without a
@@ -30,6 +32,9 @@ func (l *Ledger) Report(now time.Time) (WindowReport, bool) {
 	t := WindowReport{Limit: whole(a.limit), Used: max(whole(a.limit-w.lowestLeft), 0), Reset: l.clock.Time(now, w.reset), Window: time.Duration(w.period)}
 	if l.sharing.number != 0 {
 		t.Number = l.sharing.numbering.present(v, w)
+		if opening := a.phase.present.opening; opening.high > 0 && l.sharing.together != nil {
+			t.Sent, t.Answered = now.Add(time.Duration(opening.low-v)), now.Add(time.Duration(opening.high-v))
+		}
 	}
 	return t, true
 }
@@ -64,15 +69,28 @@ func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
 		return
 	}
 	w := &a.window
-	switch a.window.positionOf(v, reset, int64(t.Window)) {
+	opening := span{l.clock.On(t.Sent), l.clock.On(t.Answered)}
+	if l.sharing.together == nil || t.Sent.IsZero() || opening.high > v || opening.low > opening.high {
+		opening = span{}
+	}
+	if l.sharing.together != nil && !l.sharing.lasted(v, w.period) {
+		a.usage.foreign, a.usage.foreignAt = 0, 0 // it was that process
+	}
+	at := w.positionOf(v, reset, int64(t.Window))
+	switch at {
 	case newer:
-		a.adoptWindow(v, reset, left)
+		a.adoptWindow(v, reset, left, opening)
 		l.probe.active, l.probe.sent = false, 0
 	case same:
 		if w.reset == 0 {
+			a.phase.close(&reading{now: opening.high, sent: opening.low})
 			w.adopt(v, announcement{reset: reset, certainEnd: reset + maxSkewLeft + second, slop: maxSkewLeft + second})
 		}
 		a.limitLevel(v, left)
+	}
+	if p := &a.phase; at != older && opening.high > 0 && p.present.opening.high == 0 {
+		p.present.opening, w.longest = opening, max(w.longest, reset-opening.low)
+		p.openings++
 	}
 }
 
@@ -113,14 +131,14 @@ func (a *allowance) limitLevel(v int64, left float64) {
 
 // adoptWindow takes a window whose start only other instances have seen. The server may or
 // may not have counted the requests in flight there.
-func (a *allowance) adoptWindow(v, reset int64, left float64) {
+func (a *allowance) adoptWindow(v, reset int64, left float64, opening span) {
 	w := &a.window
 	margin := maxSkewLeft + second
 	if w.over > w.reset {
 		margin = min(margin, w.over-w.reset)
 	}
 	a.turn(a.flights.unanswered())
-	a.phase.forget()
+	a.phase.close(&reading{now: opening.high, sent: opening.low})
 	w.adopt(v, announcement{reset: reset, certainEnd: reset + margin, slop: w.slop})
 	w.opened, w.hadPrevious = v, true
 	a.level = max(min(left, a.limit)-a.cost.each*float64(a.flights.unanswered()), -float64(maxAmount))

@@ -15,10 +15,8 @@ type Budget interface {
 	Give(now, taken time.Time, n int64)
 	Demand(now time.Time, units int64)
 	Asks(now time.Time, n int64) bool
-
-	// Used reports whether there are others to share the limit with, and OthersUse whether they use it now.
-	Used() bool
-	OthersUse() bool
+	Left(now time.Time) int64
+	OthersUse() bool // others use it now
 
 	// Window sets the window: its number, which is the same for all instances, its amount
 	// and length. It returns an upper bound of what clients outside of the fleet used of
@@ -33,7 +31,8 @@ type Budget interface {
 
 // sharing is the state of a ledger whose limit a fleet shares.
 type sharing struct {
-	budget Budget // nil: not shared
+	budget   Budget      // nil: not shared
+	together func() bool // whether there are other processes of this machine, which have one clock and share it; nil: a fleet does
 
 	numbering numbering
 	number    int64 // number of the budget's window; 0: the budget is not used
@@ -43,15 +42,17 @@ type sharing struct {
 }
 
 // used reports whether there are others to share the limit with.
-func (s *sharing) used() bool { return s.budget != nil && s.budget.Used() }
+func (s *sharing) used() bool { return s.budget != nil && (s.together == nil || s.together()) }
 
 // lasted reports whether the limit has been shared for longer than length. In its first
 // window the budget lacks earlier use.
 func (s *sharing) lasted(v, length int64) bool { return s.began > 0 && v-s.began > length }
 
 // Share takes units also from the fleet's budget, while the server announces the ends of
-// windows.
-func (l *Ledger) Share(b Budget) { l.sharing.budget = b }
+// windows. together tells whether other processes of this machine share it; it is nil for a fleet.
+func (l *Ledger) Share(b Budget, together func() bool) {
+	l.sharing.budget, l.sharing.together = b, together
+}
 
 // share reports whether the fleet's budget applies now, and sets its window and the units
 // taken before.
@@ -73,12 +74,13 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		l.shareSaid(now, v)
 	}
 	amount := max(whole((a.limit-a.reserve())/a.cost.each), 1)
-	if a.shared = a.shared || s.budget.OthersUse(); number == s.number && amount == s.amount {
+	if number == s.number && amount == s.amount {
+		a.shared = a.shared || s.budget.OthersUse()
 		return true
 	}
 	taken := int64(0)
 	if number != s.number {
-		if taken = a.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
+		if taken = a.usage.own; w.reset > 0 && !s.numbering.isCurrent(v, w) {
 			taken = a.flights.unanswered() // nothing is announced of the new window yet
 		}
 		s.since, s.began = v, cmp.Or(s.began, max(v, 1))
@@ -86,7 +88,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.lasted(v, 2*w.period) {
 		a.usage.foreignAt = max(v, 1)
 	}
-	s.number, s.amount = number, amount
+	s.number, s.amount, a.shared = number, amount, a.shared || s.together == nil || s.budget.OthersUse()
 	if taken > 0 {
 		s.budget.Take(now, taken)
 	}
@@ -110,28 +112,36 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 		return at, ok
 	}
 	v := l.clock.Last()
-	if !l.share(now, v) || !l.allowance.shared {
+	if !l.share(now, v) {
 		return now, true
 	}
 	next := l.clock.Time(now, l.sharing.numbering.next(v, &l.allowance.window))
-	if l.allowance.mayBeOver(v) {
+	if l.mayBeOver(v) {
 		return next, true
 	}
-	at, ok = l.sharing.budget.When(now, n)
-	switch {
-	case !ok || !at.After(now):
+	if at, ok = l.sharing.budget.When(now, n); !ok {
 		return now, true
-	case next.Before(at):
-		return next, true // the window of another budget begins
+	}
+	if next.Before(at) { // the window of another budget begins
+		at = next
 	}
 	return at, true
 }
 
 // mayBeOver reports whether the window may have ended, with few units left: the server may
 // count requests in the next window, of which other instances may have all units.
-func (a *allowance) mayBeOver(v int64) bool {
-	w := &a.window
-	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4
+func (l *Ledger) mayBeOver(v int64) bool {
+	a, w := &l.allowance, &l.allowance.window
+	return a.shared && w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4 && !l.probe.active && v >= a.phase.end(w.over).low
+}
+
+// isLast reports whether n units are the last of the window, of those that others may take, too.
+func (l *Ledger) isLast(now time.Time, n int64, need float64) bool {
+	a := &l.allowance
+	if a.shared {
+		return l.sharing.budget.Left(now) == n
+	}
+	return a.spend()-need < a.cost.each
 }
 
 // Away implements queue.Remote: without a store the instance has the limit for itself.
@@ -140,7 +150,7 @@ func (l *Ledger) Away(time.Time) bool { return false }
 // Asks implements queue.Remote.
 func (l *Ledger) Asks(now time.Time, n int64) bool {
 	t, ok := l.when(now, n)
-	return l.sharing.number != 0 && ok && !t.After(now) && l.share(now, l.clock.Last()) && l.allowance.shared && !l.allowance.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
+	return l.sharing.number != 0 && ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
 }
 
 // numbering numbers the windows of a limit alike in all instances of a fleet. The zero

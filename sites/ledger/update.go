@@ -138,11 +138,11 @@ func (l *Ledger) planProbe(r *reading) {
 
 // refuse handles a refusal because of this limit.
 func (l *Ledger) refuse(v, sent, units int64, answer *Answer, h *announcement) {
-	a := &l.allowance
+	a, w := &l.allowance, &l.allowance.window
 	a.resize(h)
 	l.start(v)
 	late := l.refusals.at > 0 && sent < l.refusals.at // sent before the last refusal was known
-	old := sent < a.window.opened && (h.reset == 0 || a.window.place(h) == older)
+	old := sent < w.opened && (h.reset == 0 || w.place(h) == older)
 	var at int64
 	refills := !answer.Named && a.seemsToRefill()
 	if !answer.RetryAt.IsZero() && !refills {
@@ -155,19 +155,24 @@ func (l *Ledger) refuse(v, sent, units int64, answer *Answer, h *announcement) {
 	if old && at <= v+second {
 		return // the refusal belongs to a window that has ended
 	}
+	early := w.place(h) != newer && (w.reset == 0 || sent >= w.end())
 	if h.reset > 0 && !old && a.kind < refilling && !refills {
-		if a.window.place(h) != older {
-			a.window.adopt(v, *h)
+		end := h.certainEnd
+		if w.place(h) != older {
+			if w.adopt(v, *h); early {
+				w.over = end
+			}
+			end = w.over
 		}
-		if at == 0 && h.certainEnd > v {
-			at = max(h.certainEnd+a.window.serverDelay, v+second)
+		if at == 0 && end > v {
+			at = max(end+w.serverDelay, v+second)
 		}
 	}
 	if at == 0 && refills && h.next > 0 {
 		at = max(h.next, v+second)
 	}
 	if !late || at == 0 && l.refusals.until <= v {
-		l.surprise(v, sent)
+		l.surprise(v, sent, early)
 		l.refusals.inRow = min(l.refusals.inRow+1, 16)
 		l.refusals.at = v
 	}
@@ -176,21 +181,24 @@ func (l *Ledger) refuse(v, sent, units int64, answer *Answer, h *announcement) {
 	}
 	l.refusals.until = max(l.refusals.until, at)
 	a.level = min(a.level, 0)
-	a.window.lowestLeft, a.window.lowestLeftAt = 0, v
+	w.lowestLeft, w.lowestLeftAt = 0, v
 	if !l.probe.active || sent >= l.probe.from {
 		l.probe.start(v)
 	}
 	l.probe.tryAt = 0
 }
 
-// surprise handles a refusal while units seemed to be left.
-func (l *Ledger) surprise(v, sent int64) {
+// surprise handles a refusal while units seemed to be left. early says that the window seemed to be over when the
+// request was sent: otherwise others may have taken the units, and nothing is said against its end.
+func (l *Ledger) surprise(v, sent int64, early bool) {
 	a := &l.allowance
-	a.phase.restart()
+	if early {
+		a.phase.restart()
+	}
 	if a.shared && l.sharing.lasted(v, a.window.period) {
 		a.usage.foreignAt = max(v, 1) // although the fleet's budget had units left
 	}
-	if a.kind < refilling && a.window.wholeInRow >= trustedWindows && sent-a.window.opened < 5*second {
+	if early && a.kind < refilling && a.window.wholeInRow >= trustedWindows && sent-a.window.opened < 5*second {
 		a.window.delay()
 	}
 	a.window.wholeInRow = 0

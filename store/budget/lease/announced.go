@@ -25,8 +25,7 @@ func (a *Account) Announced(name string, o Outage) *Announced {
 	return &Announced{a: a, name: name, outage: o}
 }
 
-// Window sets the current window. Leases of other windows expire. It returns an upper bound
-// of what clients outside of the fleet used in the old window.
+// Window implements ledger.Budget. Leases of other windows expire.
 //
 // Instances disagree about the end of a window by some seconds, and their clocks by more.
 // So the store does not know the end: each window has a budget of its own, from which
@@ -57,9 +56,7 @@ func (b *Announced) Window(now time.Time, number, amount int64, period time.Dura
 	return outside
 }
 
-// Said records how many units the server reports as used, by any client, and how many
-// requests of this instance were answered. outside means that clients outside of the fleet
-// are assumed to use some.
+// Said implements ledger.Budget.
 func (b *Announced) Said(now time.Time, used, answered int64, outside bool) {
 	o, at := &b.outside, b.a.clock.at(now)
 	o.used = max(o.used, used)
@@ -73,18 +70,11 @@ func (b *Announced) Said(now time.Time, used, answered int64, outside bool) {
 	b.applyOutsideUse(at)
 }
 
-// Used reports whether the budget is to be used: other instances may always use it, too.
-func (*Announced) Used() bool { return true }
-
-// OthersUse is true: the margins of windows are those of a fleet.
-func (*Announced) OthersUse() bool { return true }
-
 // OnMachine is the budget of a limit that a server announces, for the processes of this machine. Nothing may be taken
 // before Window is called.
 type OnMachine struct {
-	Name     string
-	Open     func() *Account // of its site
-	Together func() bool     // tells whether there are other processes
+	Name string
+	Open func() *Account // of its site
 
 	number int64
 	*durable
@@ -93,13 +83,7 @@ type OnMachine struct {
 // windowsKept is the number of windows of a limit that have a budget in the store, which counts for up to eight lengths of a window.
 const windowsKept = 9
 
-// Used reports whether the budget is to be used: there are other processes.
-func (b *OnMachine) Used() bool { return b.Together() }
-
-// OthersUse reports whether other processes use the budget now.
-func (b *OnMachine) OthersUse() bool { return b.durable != nil && b.durable.OthersUse() }
-
-// Window sets the current window, as that of Announced does.
+// Window implements ledger.Budget.
 func (b *OnMachine) Window(now time.Time, number, amount int64, period time.Duration) (outside int64) {
 	spec := limit.Spec{As: limit.Rolling, Amount: min(max(amount, 1), maxAmount), Window: 2 * roundedWindow(period)}
 	if b.durable != nil && b.number == number {

@@ -112,6 +112,9 @@ func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead 
 // OthersUse reports whether other processes use the budget now.
 func (m *durable) OthersUse() bool { return m.othersUse }
 
+// Left returns the units that are left, as far as is known, but for those that other processes may take.
+func (m *durable) Left(now time.Time) int64 { return m.Meter.Left(now) - m.others }
+
 // Within returns the inner meter: the state of the limit, whatever the store has.
 func (m *durable) Within() limit.Meter { return m.Meter }
 
