@@ -21,8 +21,20 @@ type Part struct {
 	BuiltIn bool     `json:"built_in"` // nobody has written it
 }
 
-// parts are collected by line.
+// parts are collected by say.
 type parts []Part
+
+// say adds the sentences that are not empty under a title; "" is that of the part before.
+func (b *parts) say(title string, sentences ...string) {
+	sentences = given(sentences...)
+	switch last := len(*b) - 1; {
+	case len(sentences) == 0:
+	case title == "":
+		(*b)[last].Says = append((*b)[last].Says, sentences...)
+	default:
+		*b = append(*b, Part{About: title, Says: sentences})
+	}
+}
 
 // WriteParts writes parts as text, a line for each sentence.
 func WriteParts(w io.Writer, all []Part) {
@@ -50,24 +62,22 @@ func (p *Policy) Settings() map[string]string {
 // in. labels has the labels of each pool's tokens, by the pool's name; nil: they are not listed.
 func (p *Policy) Parts(labels map[string][]string) []Part {
 	var written, builtIn parts
-	line(&written, "configuration", "%s", cmp.Or(p.File, "no file, the defaults"))
+	written.say("configuration", cmp.Or(p.File, "no file, the defaults"))
 	for i := range p.Sites {
 		s := &p.Sites[i]
-		describe(&written, fmt.Sprintf("sites[%d]", i), sentences(p.ruleFields(s, p.kept)))
-		p.describeOutage(&written, s, s.Limits)
-		if s.Learn != p.Defaults.Learn {
-			line(&written, "", "learns %s", cmp.Or(when(s.Learn, "the limits that the site announces"), "no limits"))
-		}
+		written.say(fmt.Sprintf("sites[%d]", i), sentences(p.ruleFields(s, p.kept))...)
+		written.say("", p.outages(s, s.Limits)...)
+		written.say("", when(s.Learn != p.Defaults.Learn, "learns "+cmp.Or(when(s.Learn, "the limits that the site announces"), "no limits")))
 	}
 	for _, pool := range p.pools() {
 		all := sentences(pool.fields)
 		if list := labels[pool.name]; len(list) > 0 {
 			all = slices.Insert(all, 1, plural(len(list), "token")+": "+someOf(list))
 		}
-		describe(&written, "pool "+pool.name, all)
+		written.say("pool "+pool.name, all...)
 	}
 	for _, c := range p.clients() {
-		describe(&written, "client "+c.name, sentences(c.fields))
+		written.say("client "+c.name, sentences(c.fields)...)
 	}
 	// of returns the parts to which a key belongs, or a section of them.
 	of := func(keys ...string) *parts {
@@ -78,50 +88,34 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 		}
 		return &builtIn
 	}
-	if len(p.Sites) == 0 {
-		line(&builtIn, "sites", "no rules, every host is a site of its own")
-	}
-	p.describeOthers(of("defaults.limits"))
-	line(of("defaults.learn"), "learn", "%s, where no rule says otherwise", cmp.Or(when(p.Defaults.Learn, "limits that sites announce"), "no limits"))
-	b := of("listen", "access", "listen_open", "listen_cert")
-	line(b, "proxy", "%s, for %s", p.Listen, p.Access.users())
-	if p.Open.Listen != "" {
-		line(b, "", "%s, where all https is opened", p.Open.Listen)
-	}
-	if p.TLS.Given() {
-		line(b, "", "clients reach it by https://, with the certificate %s", p.TLS.Cert)
-	}
-	b = of("admin")
-	if p.Admin.Listen == "" {
-		line(b, "admin", "no listener")
-	} else {
-		line(b, "admin", "%s, %s a token", p.Admin.Listen, cmp.Or(when(p.Admin.Token.Empty(), "without"), "with"))
-	}
-	if p.Admin.TLS.Given() {
-		line(b, "", "reached by https://, with the certificate %s", p.Admin.TLS.Cert)
-	}
+	builtIn.say("sites", when(len(p.Sites) == 0, "no rules, every host is a site of its own"))
+	of("defaults.limits").say("other sites", p.others()...)
+	of("defaults.learn").say("learn", cmp.Or(when(p.Defaults.Learn, "limits that sites announce"), "no limits")+", where no rule says otherwise")
+	of("listen", "access", "listen_open", "listen_cert").say("proxy", p.Listen+", for "+p.Access.users(),
+		when(p.Open.Listen != "", p.Open.Listen+", where all https is opened"),
+		when(p.TLS.Given(), "clients reach it by https://, with the certificate "+p.TLS.Cert))
+	of("admin").say("admin", cmp.Or(when(p.Admin.Listen != "", p.Admin.Listen+", "+cmp.Or(when(p.Admin.Token.Empty(), "without"), "with")+" a token"), "no listener"),
+		when(p.Admin.TLS.Given(), "reached by https://, with the certificate "+p.Admin.TLS.Cert))
 	data := p.Data
 	if data == "none" {
 		data = "nothing is kept" + when(!p.CA.Given(), ", the CA is a new one at each start")
 	}
-	line(of("data"), "data", "%s", data)
-	p.describeStore(of("store", "strict_state"))
-	line(of("egress.ports"), "CONNECT", "to ports %s; plain http to any", p.Egress.Ports)
-	line(of("intercept"), "intercept", "%s%s", p.Intercept, when(p.Intercept.Mode == "auto", ": hosts whose rule needs to see requests"))
+	of("data").say("data", data)
+	of("store", "strict_state").say("store", p.budgets()...)
+	of("egress.ports").say("CONNECT", fmt.Sprintf("to ports %s; plain http to any", p.Egress.Ports))
+	of("intercept").say("intercept", p.Intercept.String()+when(p.Intercept.Mode == "auto", ": hosts whose rule needs to see requests"))
 	usual := Defaults().settings()
 	for i, s := range p.settings() {
 		if s.about != "" && !s.same(usual[i]) {
-			line(&written, s.about, "%s", strings.Replace(s.says, "%s", s.show(), 1))
+			written.say(s.about, strings.Replace(s.says, "%s", s.show(), 1))
 		}
 	}
 	for _, section := range []string{"ca", "log", "timeouts", "bounds", "queue", "retry", "breaker", "metrics"} {
-		p.describeSettings(of(section), section)
+		of(section).say(section, p.sectionText(section)...)
 	}
 	if p.Shard.Of > 0 {
-		line(&written, "shard", "%s", p.Shard)
-		if p.Shard.By == "url" && p.Intercept.Mode != "all" {
-			line(&written, "", "what is in a tunnel is not seen, and so not refused; by: host refuses tunnels, too")
-		}
+		written.say("shard", p.Shard.String(), when(p.Shard.By == "url" && p.Intercept.Mode != "all",
+			"what is in a tunnel is not seen, and so not refused; by: host refuses tunnels, too"))
 	}
 	for i := range builtIn {
 		builtIn[i].BuiltIn = true
@@ -129,24 +123,24 @@ func (p *Policy) Parts(labels map[string][]string) []Part {
 	return append(written, builtIn...)
 }
 
-// describeSettings writes the values of a section of the table in one paragraph, off for a section
+// sectionText returns the values of a section of the table in one paragraph, off for a section
 // whose first value is 0.
-func (p *Policy) describeSettings(b *parts, section string) {
+func (p *Policy) sectionText(section string) (lines []string) {
 	var words []string
 	for _, s := range p.settings() {
 		name, ok := strings.CutPrefix(s.Name, section+".")
 		if text := s.show(); ok && text != "" {
 			words = append(words, name+" "+text)
 			if text == "0" && section == "breaker" {
-				words = []string{"off"}
-				break
+				return []string{"off"}
 			}
 		}
 	}
 	const perLine = 5
-	for i, title := 0, section; i < len(words); i, title = i+perLine, "" {
-		line(b, title, "%s", strings.Join(words[i:min(i+perLine, len(words))], ", "))
+	for some := range slices.Chunk(words, perLine) {
+		lines = append(lines, strings.Join(some, ", "))
 	}
+	return lines
 }
 
 // users are the addresses and the clients that may use the proxy.
@@ -179,32 +173,20 @@ func (p *Policy) Turns() string {
 	return someOf(given(list...))
 }
 
-// describeOthers writes what holds for sites that no rule names.
-func (p *Policy) describeOthers(b *parts) {
-	title := "other sites"
-	if len(p.Defaults.Limits) == 0 {
-		line(b, title, "no limits")
-		return
+// others returns what holds for sites that no rule names.
+func (p *Policy) others() []string {
+	limits := p.Defaults.Limits
+	if len(limits) == 0 {
+		return []string{"no limits"}
 	}
-	describe(b, title, lists.Map(p.Defaults.Limits, p.kept))
-	p.describeOutage(b, nil, p.Defaults.Limits)
-	if needRequests(p.Defaults.Limits) {
-		switch p.Intercept.Mode {
-		case "all":
-		case "none":
-			line(b, "", "for plain http alone, as intercept is none")
-		default:
-			line(b, "", "for plain http, and the https that intercept opens")
-		}
+	all := append(lists.Map(limits, p.kept), p.outages(nil, limits)...)
+	switch {
+	case !needRequests(limits) || p.Intercept.Mode == "all":
+		return all
+	case p.Intercept.Mode == "none":
+		return append(all, "for plain http alone, as intercept is none")
 	}
-}
-
-// describe writes sentences below a title.
-func describe(b *parts, title string, sentences []string) {
-	for _, text := range sentences {
-		line(b, title, "%s", text)
-		title = ""
-	}
+	return append(all, "for plain http, and the https that intercept opens")
 }
 
 // sentences returns what some fields say.
@@ -262,23 +244,20 @@ func (s *Site) bytesText() string {
 	return fmt.Sprintf("bytes count both ways, with headers and TLS%s; a body that stands still for %s is cut", tunnels, formatDuration(stall))
 }
 
-// describeStore writes where budgets are kept, and which of them are shared.
-func (s *Storage) describeStore(b *parts) {
+// budgets returns where budgets are kept, and which of them are shared.
+func (s *Storage) budgets() []string {
 	file := filepath.Join(s.Data, "abide.db") + when(s.StrictState, ", which abide does not serve without")
 	switch {
 	case s.Store.Shared():
-		line(b, "store", "%s", s.Store)
-		line(b, "", "limits that say shared hold for all that have this store together")
-		line(b, "", "cooldowns, dead tokens and what sites announce are shared, too")
-		if s.Data != "none" {
-			line(b, "", "the bandwidth of this one is in %s", file)
+		return []string{
+			s.Store.String(), "limits that say shared hold for all that have this store together",
+			"cooldowns, dead tokens and what sites announce are shared, too",
+			when(s.Data != "none", "the bandwidth of this one is in "+file),
 		}
 	case s.Data == "none":
-		line(b, "store", "local, in memory: a restart forgets what was spent")
-	default:
-		line(b, "store", "local, in %s", file)
-		line(b, "", "what was spent and learned outlives a restart; each abide on this machine with this directory shares it")
+		return []string{"local, in memory: a restart forgets what was spent"}
 	}
+	return []string{"local, in " + file, "what was spent and learned outlives a restart; each abide on this machine with this directory shares it"}
 }
 
 // kept describes a limit, and whether instances with one store share it.
@@ -312,11 +291,11 @@ func (l *Limit) sharing() string {
 	return "shared"
 }
 
-// describeOutage writes what becomes of a rule's shared limits while the store is
+// outages returns what becomes of a rule's shared limits while the store is
 // away. A nil rule is that of other sites.
-func (s *Storage) describeOutage(b *parts, rule *Site, limits []Limit) {
+func (s *Storage) outages(rule *Site, limits []Limit) []string {
 	if !s.Store.Shared() {
-		return
+		return nil
 	}
 	ways, strict := map[string]bool{}, map[string]bool{}
 	for i := range limits {
@@ -334,19 +313,12 @@ func (s *Storage) describeOutage(b *parts, rule *Site, limits []Limit) {
 			strict["for a day or longer"] = true
 		}
 	}
-	whose := "what is shared"
-	if len(ways) > 1 {
-		whose += " " + strings.Join(slices.Sorted(maps.Keys(strict)), " or ")
-	}
-	if ways["strict"] {
-		line(b, "", "while the store is away, of %s only what was leased is spent (strict)", whose)
-		whose = "what else is shared"
-	}
-	if ways["share"] {
-		line(b, "", "while the store is away, each abide has its part of %s (share)", whose)
-	}
-	if ways["open"] {
-		line(b, "", "while the store is away, each abide has all of %s for itself (open)", whose)
+	whose := "what is shared" + when(len(ways) > 1, " "+strings.Join(slices.Sorted(maps.Keys(strict)), " or "))
+	others := cmp.Or(when(ways["strict"], "what else is shared"), whose)
+	away := func(way, text string) string { return when(ways[way], "while the store is away, "+text+" ("+way+")") }
+	return []string{
+		away("strict", "of "+whose+" only what was leased is spent"), away("share", "each abide has its part of "+others),
+		away("open", "each abide has all of "+others+" for itself"),
 	}
 }
 

@@ -23,11 +23,11 @@ func (p *Policy) Explain(w io.Writer, t Target, path string, live bool) {
 	if t.Scheme != "" {
 		target = t.Scheme + "://" + target
 	}
-	line(&b, "target", "%s", target)
-	line(&b, "site", "%s", m.Site)
+	b.say("target", target)
+	b.say("site", m.Site)
 	limits := p.Defaults.Limits
 	if m.Rule == nil {
-		describe(&b, "rule", append([]string{"none, so the defaults hold"}, lists.Map(limits, said)...))
+		b.say("rule", append([]string{"none, so the defaults hold"}, lists.Map(limits, said)...)...)
 	} else {
 		limits = m.Rule.Limits
 		title := fmt.Sprintf("sites[%d]", p.index.first(Pattern{Host: t.Host, Port: t.Port}))
@@ -37,14 +37,12 @@ func (p *Policy) Explain(w io.Writer, t Target, path string, live bool) {
 		if i := slices.IndexFunc(m.Rule.Hosts, func(pattern Pattern) bool { return pattern.matches(t.Host, t.Port) }); i >= 0 {
 			title += ", by " + m.Rule.Hosts[i].String()
 		}
-		line(&b, "rule", "%s", title)
-		describe(&b, "hosts", sentences(p.ruleFields(m.Rule, said)))
+		b.say("rule", title)
+		b.say("hosts", sentences(p.ruleFields(m.Rule, said))...)
 	}
-	p.describeOutage(&b, m.Rule, limits)
+	b.say("", p.outages(m.Rule, limits)...)
 	explainKnown(&b, m, limits, t, path)
-	if !m.Learn {
-		line(&b, "learn", "no limits are learned there")
-	}
+	b.say("learn", when(!m.Learn, "no limits are learned there"))
 	p.explainPool(&b, m.Rule, t)
 	p.explainClients(&b, t)
 	if t.Scheme != "http" && (!live || !p.Egress.Ports.Allows(t.Port)) {
@@ -64,7 +62,7 @@ func explainKnown(b *parts, m Match, limits []Limit, t Target, path string) {
 		request.Dialect = m.Rule.Dialect
 	}
 	for _, one := range learn.About(request).Limits {
-		line(b, "known", "%s, known of this service", KnownLimit(&one).Title())
+		b.say("known", KnownLimit(&one).Title()+", known of this service")
 	}
 }
 
@@ -77,28 +75,27 @@ func (p *Policy) explainPool(b *parts, rule *Site, t Target) {
 	switch {
 	case pool == nil:
 	case rule.MaySign(t):
-		line(b, "pool", "%s: a token goes with each request, as %s", pool.Name, pool.Put)
-		line(b, "", "%s", pool.exhaustedText())
+		b.say("pool", fmt.Sprintf("%s: a token goes with each request, as %s", pool.Name, pool.Put), pool.exhaustedText())
 	case t.Scheme == "http" && !rule.Insecure:
-		line(b, "pool", "%s, but requests get 403, as no token goes over plain http where the rule does not say insecure: true", pool.Name)
+		b.say("pool", pool.Name+", but requests get 403, as no token goes over plain http where the rule does not say insecure: true")
 	default:
-		line(b, "pool", "%s, but requests get 403, as no token goes to port %d, which the rule does not name", pool.Name, t.Port)
+		b.say("pool", fmt.Sprintf("%s, but requests get 403, as no token goes to port %d, which the rule does not name", pool.Name, t.Port))
 	}
 }
 
 // explainClients writes which clients are refused there, and what holds for others.
 func (p *Policy) explainClients(b *parts, t Target) {
 	if why := p.Forbids(nil, t); why != "" {
-		line(b, "refused", "with 403: %s", why)
+		b.say("refused", "with 403: "+why)
 		return
 	}
 	for i := range p.Access.Clients {
 		c := &p.Access.Clients[i]
 		if why := p.Forbids(c, t); why != "" {
-			line(b, "refused", "with 403: %s", why)
+			b.say("refused", "with 403: "+why)
 			continue
 		}
-		describe(b, "client "+c.Name, append(given(c.turn()), lists.Map(c.Limits, Limit.ofClient)...))
+		b.say("client "+c.Name, append([]string{c.turn()}, lists.Map(c.Limits, Limit.ofClient)...)...)
 	}
 }
 
@@ -106,35 +103,29 @@ func (p *Policy) explainClients(b *parts, t Target) {
 func (p *Policy) explainConnect(b *parts, t Target) {
 	switch {
 	case !p.Egress.Ports.Allows(t.Port):
-		line(b, "CONNECT", "refused: egress.ports is %s", p.Egress.Ports)
+		b.say("CONNECT", "refused: egress.ports is "+p.Egress.Ports.String())
 	case p.opens(t.Host, t.Port):
-		line(b, "CONNECT", "intercepted (intercept: %s)", p.Intercept)
+		b.say("CONNECT", fmt.Sprintf("intercepted (intercept: %s)", p.Intercept))
 	default:
 		_, written := p.written["intercept"] // abide run goes by it then
 		trusting := and(given(when(!written, "the command of abide run"), when(p.Open.Listen != "", "clients that use "+p.Open.Listen+" (abide env)")))
 		unread := fmt.Sprintf("tunnelled unread (intercept: %s)%s", p.Intercept, p.unkept(t))
-		describe(b, "CONNECT", given(when(trusting != "", "intercepted for "+trusting), when(trusting != "", "for others ")+unread))
+		b.say("CONNECT", when(trusting != "", "intercepted for "+trusting), when(trusting != "", "for others ")+unread)
 	}
 }
 
 // explainWay writes how a request gets there.
 func (p *Policy) explainWay(b *parts, t Target) {
 	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && (t.Scheme == "http" || p.opens(t.Host, t.Port)) { // abide sees the requests
-		for i, one := range rule.Backends {
-			const most = 8
-			if i == most {
-				line(b, "", "or to one of %d more", len(rule.Backends)-most)
-				break
-			}
-			title := ""
-			if i == 0 {
-				title = "way"
-			}
-			line(b, title, "to %s: %s", one.String(), p.way(one.Target))
+		const most = 8
+		ways := lists.Map(rule.Backends, func(one Backend) string { return fmt.Sprintf("to %s: %s", one.String(), p.way(one.Target)) })
+		if n := len(ways); n > most {
+			ways = append(ways[:most], fmt.Sprintf("or to one of %d more", n-most))
 		}
+		b.say("way", ways...)
 		return
 	}
-	line(b, "way", "%s", p.way(t))
+	b.say("way", p.way(t))
 }
 
 // way describes the path of a connection to a target.

@@ -279,14 +279,6 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func line(b *parts, name, format string, args ...any) {
-	if name != "" {
-		*b = append(*b, Part{About: name})
-	}
-	last := &(*b)[len(*b)-1]
-	last.Says = append(last.Says, fmt.Sprintf(format, args...))
-}
-
 // texts returns the texts of some values.
 func texts[T fmt.Stringer](values []T) []string {
 	return lists.Map(values, T.String)
