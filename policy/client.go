@@ -96,11 +96,7 @@ func clientsValue(d *Decoder) Value {
 func (r *clientReading) fields() []Field {
 	d, c := r.d, r.client
 	return []Field{
-		Required("name", "The name in Proxy-Authorization.", NewValue(r.name, func() Node {
-			n := TextNode()
-			n["pattern"] = "^[^:]+$"
-			return n
-		}).into(&c.Name)),
+		Required("name", "The name in Proxy-Authorization.", NewValue(r.name, func() Node { return textNode("^[^:]+$") }).into(&c.Name)),
 		Required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.Secret(&c.Secret)),
 		Optional("weight", "The share of the client beside others that wait for the same site.", d.Number(&c.Weight, 1, mostWeight)),
 		Optional("priority", "Of its requests: 0, the most urgent, to 7; 3 is usual. Where it is written, Abide-Priority makes a request less urgent, and not more.", d.Number(&c.Priority, 0, LowestPriority).into(both{&c.Priority, &c.Capped})),

@@ -12,9 +12,6 @@ import (
 	"github.com/abide-proxy/abide/internal/lists"
 )
 
-// aliasVisits bounds what the aliases of a file may expand to.
-const aliasVisits = 100_000
-
 // Decoder reads one YAML document and notes every fault on the way. It goes through nodes rather
 // than into structs, since only a node has its line, its anchor and its quotes. The zero value
 // makes the schema of what it would read.
@@ -22,11 +19,6 @@ type Decoder struct {
 	loading *loading
 	policy  *Policy
 	outside string // the variable or flag that is read, "" for the document
-
-	within  []*yaml.Node // anchored nodes that are being read, to find cycles
-	aliases int          // how many of them were entered through an alias
-	visits  int          // nodes seen through aliases
-	stopped bool
 
 	pooled []reference // to pools
 	ruled  []reference // to rules
@@ -68,47 +60,13 @@ func (d *Decoder) Failf(n *yaml.Node, path, format string, args ...any) {
 	d.Fail(n, path, fmt.Errorf(format, args...))
 }
 
-// enter resolves an alias and refuses what no value may be. The caller calls
-// leave when it is done with the node.
-func (d *Decoder) enter(n *yaml.Node, path string) (real *yaml.Node, leave func(), ok bool) {
-	leave = func() {}
-	if d.stopped || d.loading.full() {
-		return nil, leave, false
-	}
-	alias := n.Kind == yaml.AliasNode
-	if alias || d.aliases > 0 {
-		if d.visits++; d.visits > aliasVisits {
-			d.stopped = true
-			d.Failf(n, path, "expands to more than %d values through its aliases", aliasVisits)
-			return nil, leave, false
-		}
-	}
-	if alias {
-		if slices.Contains(d.within, n.Alias) {
-			d.Failf(n, path, "is an alias of what it is part of")
-			return nil, leave, false
-		}
-		n = n.Alias
-		d.aliases++
-	}
-	if n.Anchor != "" {
-		d.within = append(d.within, n)
-	}
-	anchored := n.Anchor != ""
-	leave = func() {
-		if anchored {
-			d.within = d.within[:len(d.within)-1]
-		}
-		if alias {
-			d.aliases--
-		}
-	}
-	if n.Style&yaml.TaggedStyle != 0 {
+// legal refuses what no value may be.
+func (d *Decoder) legal(n *yaml.Node, path string) bool {
+	tagged := n.Style&yaml.TaggedStyle != 0
+	if tagged {
 		d.Failf(n, path, "has a tag such as !!int; write the value alone")
-		leave()
-		return nil, func() {}, false
 	}
-	return n, leave, true
+	return !tagged && !d.loading.full()
 }
 
 // Mapping reads the keys of a mapping, each at most once, and reports those that are missing.
@@ -135,14 +93,11 @@ func (d *Decoder) Mapping(n *yaml.Node, path string, fields ...Field) (set map[s
 // Each calls f for every key of a mapping whose keys are text and differ. Keys of
 // a private mapping are not told: what was mistaken for one may be a secret.
 func (d *Decoder) Each(n *yaml.Node, path string, private bool, f func(key, value *yaml.Node, name, path string)) {
-	at := n
-	n, leave, ok := d.enter(n, path)
-	defer leave()
-	if !ok {
+	if !d.legal(n, path) {
 		return
 	}
-	if n.Kind != yaml.MappingNode {
-		d.Failf(at, path, "takes keys with values, not %s", kindOf(n))
+	if !IsMapping(n) {
+		d.Failf(n, path, "takes keys with values, not %s", kindOf(n))
 		return
 	}
 	seen := map[string]int{}
@@ -170,9 +125,6 @@ func (d *Decoder) Each(n *yaml.Node, path string, private bool, f func(key, valu
 		}
 		seen[name] = key.Line
 		f(key, value, name, inner)
-		if d.stopped {
-			return
-		}
 	}
 }
 
@@ -204,53 +156,42 @@ func (d *Decoder) unknown(key *yaml.Node, path, name string, fields []Field, pri
 
 // List reads the elements of a sequence; a value alone counts as one.
 func (d *Decoder) List(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
-	real, leave, ok := d.enter(n, path)
-	defer leave()
 	switch {
-	case !ok:
-	case real.Kind == yaml.SequenceNode:
-		for i, one := range real.Content {
+	case !d.legal(n, path):
+	case n.Kind == yaml.SequenceNode:
+		for i, one := range n.Content {
 			f(i, one, fmt.Sprintf("%s[%d]", path, i))
-			if d.stopped {
-				return
-			}
 		}
 	default:
-		f(0, real, path)
+		f(0, n, path)
 	}
 }
 
 // Sequence reads the elements of what must be written as a list.
 func (d *Decoder) Sequence(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
-	real, leave, ok := d.enter(n, path)
-	leave()
-	if ok && real.Kind != yaml.SequenceNode {
-		d.Failf(n, path, "takes a list, not %s", kindOf(real))
-		return
-	}
-	if ok {
+	if n.Kind == yaml.SequenceNode {
 		d.List(n, path, f)
+	} else if d.legal(n, path) {
+		d.Failf(n, path, "takes a list, not %s", kindOf(n))
 	}
 }
 
 // Scalar returns the text of a single value. Only a secret may refer to variables.
 func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool) {
-	real, leave, ok := d.enter(n, path)
-	defer leave()
 	switch {
-	case !ok:
+	case !d.legal(n, path):
 		return "", false
-	case bracesAlone(real):
+	case bracesAlone(n):
 		d.Failf(n, path, `takes a single value; quote one that has braces, such as "{token}"`)
 		return "", false
-	case real.Kind != yaml.ScalarNode:
-		d.Failf(n, path, "takes a single value, not %s", kindOf(real))
+	case !IsScalar(n):
+		d.Failf(n, path, "takes a single value, not %s", kindOf(n))
 		return "", false
-	case real.Tag == "!!null" && real.Style == 0:
+	case n.Tag == "!!null" && n.Style == 0:
 		d.Fail(n, path, errors.New(`has no value; leave the key out, or write "" where nothing is meant`))
 		return "", false
 	}
-	text := unbrace.Replace(real.Value)
+	text := unbrace.Replace(n.Value)
 	if d.outside != "" {
 		return text, true
 	}
@@ -287,28 +228,15 @@ func kindOf(n *yaml.Node) string {
 		return "keys with values"
 	case yaml.SequenceNode:
 		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
 	}
 	return "a single value"
 }
 
-// unaliased returns the node behind an alias, and any other node as it is.
-func unaliased(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
-}
+// IsScalar tells whether a node is a single value.
+func IsScalar(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode }
 
-// IsScalar tells whether a node, or the node behind its alias, is a single value.
-func IsScalar(n *yaml.Node) bool { return unaliased(n).Kind == yaml.ScalarNode }
+// IsMapping tells whether a node has keys.
+func IsMapping(n *yaml.Node) bool { return n.Kind == yaml.MappingNode }
 
-// IsMapping tells whether a node, or the node behind its alias, has keys.
-func IsMapping(n *yaml.Node) bool { return unaliased(n).Kind == yaml.MappingNode }
-
-// IsEmptyList tells whether a node, or the node behind its alias, is an empty list.
-func IsEmptyList(n *yaml.Node) bool {
-	n = unaliased(n)
-	return n.Kind == yaml.SequenceNode && len(n.Content) == 0
-}
+// IsEmptyList tells whether a node is an empty list.
+func IsEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(n.Content) == 0 }

@@ -39,7 +39,7 @@ func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
 // is on the way.
 func below(n *yaml.Node, place string) *yaml.Node {
 	for _, step := range strings.FieldsFunc(place, func(c rune) bool { return strings.ContainsRune(".[]", c) }) {
-		real := unaliased(n)
+		real := n
 		for i, one := range real.Content {
 			switch {
 			case real.Kind == yaml.SequenceNode && strconv.Itoa(i) == step:

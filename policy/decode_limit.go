@@ -56,7 +56,7 @@ func readLimits(d *Decoder, n *yaml.Node, path string, of owner) []Limit {
 // requestsOf is the limit that a rate alone means: 5/s is {requests: 5/s}. Every other
 // node is returned as it is.
 func requestsOf(n *yaml.Node) *yaml.Node {
-	amount, _, found := cutWindow(unaliased(n).Value)
+	amount, _, found := cutWindow(n.Value)
 	if _, err := parseAmount(amount); !IsScalar(n) || !found || err != nil {
 		return n
 	}
@@ -73,14 +73,13 @@ func readLimit(d *Decoder, n *yaml.Node, path string) (Limit, bool) {
 	l := &r.limit
 	before := d.loading.count()
 	set := d.Mapping(n, path, r.fields()...)
-	switch {
-	case r.burst == nil:
-	case set["bytes"] != nil:
-		Parsed(d, &l.Burst, parseBytes, bytesNode).Read(r.burst, join(path, "burst"))
-	default:
-		Parsed(d, &l.Burst, parseAmount, amountNode).Read(r.burst, join(path, "burst"))
+	if parse := parseAmount; r.burst != nil {
+		if set["bytes"] != nil {
+			parse = parseBytes
+		}
+		Parsed(d, &l.Burst, parse, nil).Read(r.burst, join(path, "burst"))
 	}
-	if d.loading.count() > before || !IsMapping(n) || d.stopped {
+	if d.loading.count() > before || !IsMapping(n) {
 		return *l, false
 	}
 	behind := r.per != Period{}
@@ -130,7 +129,7 @@ func (r *limitReading) fields() []Field {
 		Optional("each", "What one request takes, 1 if it is left out.", Parsed(d, &l.Each, parseAmount, amountNode)),
 		Optional("burst", "How many at once; a size where bytes are counted.", NewValue(
 			func(n *yaml.Node, _ string) { r.burst = n },
-			func() Node { return EitherNode(amountNode(), bytesNode()) },
+			func() Node { return EitherNode(amountNode(), SizeNode()) },
 		).into(l.counted(&l.Burst))),
 		Optional("min", "The least rate of an adaptive limit.", Parsed(d, &l.Min, parseRate, rateNode)),
 		Optional("max", "The largest rate of an adaptive limit.", Parsed(d, &l.Max, parseRate, rateNode)),
@@ -175,12 +174,7 @@ func (l *Limit) complete(has func(key string) bool) error {
 	}
 	if l.Unit == Concurrency {
 		l.As = limit.Concurrency
-		for _, key := range []string{"per", "burst", "each", "timezone", "stall"} {
-			if has(key) {
-				return fmt.Errorf("has %s, which means nothing for what is in flight", key)
-			}
-		}
-		return nil
+		return withoutWindow(has, "what is in flight")
 	}
 	if !has("per") {
 		return fmt.Errorf("needs per, such as {%s: …, per: 1m}", l.Unit)
@@ -228,6 +222,16 @@ func (l *Limit) completeWindow(has func(string) bool) error {
 	return nil
 }
 
+// withoutWindow refuses the keys of limits that have a window.
+func withoutWindow(has func(string) bool, of string) error {
+	for _, key := range []string{"per", "burst", "each", "timezone", "stall"} {
+		if has(key) {
+			return fmt.Errorf("has %s, which means nothing for %s", key, of)
+		}
+	}
+	return nil
+}
+
 // slowest and fastest bound min and max of an adaptive limit.
 const (
 	slowest Rate = 1e-6
@@ -240,10 +244,8 @@ func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 	if unit {
 		return errors.New("is adaptive, so it takes min and max and no amount")
 	}
-	for _, key := range []string{"per", "burst", "each", "timezone", "stall"} {
-		if has(key) {
-			return fmt.Errorf("has %s, which means nothing for as: adaptive", key)
-		}
+	if err := withoutWindow(has, "as: adaptive"); err != nil {
+		return err
 	}
 	switch {
 	case !has("min"), !has("max"):

@@ -25,7 +25,7 @@ func readPools(d *Decoder, n *yaml.Node, path string) {
 func readPool(d *Decoder, n *yaml.Node, path string) Pool {
 	p := Pool{Put: Placement{Where: "header", Name: "Authorization", Before: "Bearer "}, Exhausted: "wait"}
 	set := d.Mapping(n, path, poolFields(d, &p)...)
-	if !IsMapping(n) || d.stopped {
+	if !IsMapping(n) {
 		return p
 	}
 	all := lists.Map(sourceFields(d, &p), func(f Field) string { return f.name })

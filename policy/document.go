@@ -69,7 +69,42 @@ func parseDocument(data []byte) (root *yaml.Node, fault *Fault) {
 	if root.Kind == yaml.ScalarNode && root.Value == "" && root.Tag == "!!null" {
 		return nil, nil
 	}
+	if _, fault = unalias(root, map[*yaml.Node]int{}, new(int)); fault != nil {
+		return nil, fault
+	}
 	return root, nil
+}
+
+// mostThrough bounds the values that the aliases of a file expand to.
+const mostThrough = 100_000
+
+// unalias puts the nodes for which aliases stand in their places, with the lines of the aliases, and
+// returns how many nodes there are then. sizes has those of the anchors before, and through is how
+// many nodes aliases have added.
+func unalias(n *yaml.Node, sizes map[*yaml.Node]int, through *int) (size int, fault *Fault) {
+	size = 1
+	for i, one := range n.Content {
+		more, ended := sizes[one.Alias]
+		switch {
+		case one.Kind != yaml.AliasNode:
+			if more, fault = unalias(one, sizes, through); fault != nil {
+				return 0, fault
+			}
+		case !ended:
+			return 0, &Fault{Line: one.Line, Text: "is an alias of what it is part of"}
+		default:
+			real := *one.Alias
+			real.Line, n.Content[i] = one.Line, &real
+			if *through += more; *through > mostThrough {
+				return 0, &Fault{Line: one.Line, Text: fmt.Sprintf("expands to more than %d values through its aliases", mostThrough)}
+			}
+		}
+		size += more
+	}
+	if n.Anchor != "" {
+		sizes[n] = size
+	}
+	return size, nil
 }
 
 // checkText finds what is not a text file before YAML says something obscure.

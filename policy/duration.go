@@ -282,9 +282,7 @@ func ratePerNode() Node {
 
 // amountPerNode is an amount that may have its window behind it.
 func amountPerNode() Node {
-	n := Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount)}
-	n["pattern"] = `^\s*` + positivePattern + `(?:` + perPattern + windowPattern() + `)?\s*$`
-	return n.suchAs(900, "5/s").shared("amount")
+	return numberNode(1, mostAmount, `^\s*`+positivePattern+`(?:`+perPattern+windowPattern()+`)?\s*$`).suchAs(900, "5/s").shared("amount")
 }
 
 // rateNode describes the values that parseRate reads.

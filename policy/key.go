@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ func settings(d *Decoder) []setting {
 		d.setting("egress.hosts", "hosts", "hosts that may be reached, all others are refused; * for every one", together(d, &p.Egress.Hosts, readHosts, hostsNode)).
 			of(list).shown(func() string { return cmp.Or(strings.Join(texts(p.Egress.Hosts), ", "), "*") }).saying("hosts", "%s, all others are refused"),
 		d.setting("egress.ports", "ports", "ports that CONNECT may name, any for every one; plain http goes to any port", together(d, &p.Egress.Ports, readPorts, func() Node {
-			return ListNode(EitherNode(WordNode("any"), Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": "^[0-9]+$"}))
+			return ListNode(EitherNode(WordNode("any"), numberNode(1, math.MaxUint16, "^[0-9]+$")))
 		})).of(list),
 		d.setting("egress.proxy", "URL", "the next hop", d.scalar(SecretURL, p.Egress.readProxy, func() Node {
 			return PatternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")

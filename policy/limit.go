@@ -225,11 +225,8 @@ func parseConcurrency(s string) (int64, error) {
 
 // amountNode describes the values that parseAmount reads.
 func amountNode() Node {
-	return Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount), "pattern": `^\s*` + positivePattern + `\s*$`}
+	return numberNode(1, mostAmount, `^\s*`+positivePattern+`\s*$`)
 }
-
-// bytesNode describes the values that parseBytes reads.
-func bytesNode() Node { return SizeNode() }
 
 // KnownLimit is a limit that a service documents, as the limit of a rule.
 func KnownLimit(k *learn.KnownLimit) *Limit {

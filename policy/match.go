@@ -289,8 +289,4 @@ func (p Pattern) String() string {
 
 // hostNode describes the values that parsePattern reads, as far as a pattern of the schema tells. 127.1 and
 // true are hosts, too.
-func hostNode() Node {
-	n := TextNode()
-	n["pattern"] = `^[^/]+$`
-	return n
-}
+func hostNode() Node { return textNode(`^[^/]+$`) }

@@ -39,9 +39,12 @@ func TextNode() Node {
 }
 
 // FilledNode is a text that is not empty.
-func FilledNode() Node {
+func FilledNode() Node { return textNode(`\S`) }
+
+// textNode is a text of a pattern.
+func textNode(pattern string) Node {
 	n := TextNode()
-	n["pattern"] = `\S`
+	n["pattern"] = pattern
 	return n
 }
 
@@ -64,7 +67,12 @@ func countNode(least, most int64) Node {
 	if least > 0 {
 		pattern = positivePattern
 	}
-	return Node{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^" + pattern + "$"}
+	return numberNode(least, most, "^"+pattern+"$")
+}
+
+// numberNode is a whole number, or a text of a pattern.
+func numberNode(least, most int64, pattern string) Node {
+	return Node{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": pattern}
 }
 
 func EitherNode(of ...Node) Node { return Node{"anyOf": of} }

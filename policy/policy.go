@@ -99,7 +99,7 @@ type Shard struct {
 func Defaults() *Policy { return defaults(os.LookupEnv) }
 
 func defaults(lookup func(string) (string, bool)) *Policy {
-	p := &Policy{
+	return &Policy{
 		Listeners: Listeners{
 			Listen: "127.0.0.1:3128",
 			Open:   OpenListener{Listen: "127.0.0.1:3129", Default: true},
@@ -137,7 +137,6 @@ func defaults(lookup func(string) (string, bool)) *Policy {
 		Mode:  "enforce",
 		Shard: Shard{By: "url"},
 	}
-	return p
 }
 
 // Rules has the operator's rules for sites, their pools of tokens, and the rules for all

@@ -84,9 +84,7 @@ func parseReserve(s string) (Reserve, error) {
 
 // reserveNode describes the values that parseReserve reads.
 func reserveNode() Node {
-	n := Node{"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(1e15)}
-	n["pattern"] = `^(?:` + wholePattern + `|` + decimalPattern + `%)$`
-	return n.suchAs(50, "1%")
+	return numberNode(0, 1e15, `^(?:`+wholePattern+`|`+decimalPattern+`%)$`).suchAs(50, "1%")
 }
 
 // Placement is the place of a token in a request: a header, a query parameter or Basic credentials.

@@ -49,13 +49,10 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// GoString covers %#v.
-func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
-
-// Format covers every other verb.
+// Format covers every verb. %q and what has a # are in quotation marks.
 func (s Secret) Format(f fmt.State, verb rune) {
 	if verb == 'q' || f.Flag('#') {
-		_, _ = io.WriteString(f, s.GoString())
+		_, _ = fmt.Fprintf(f, "%q", s.String())
 		return
 	}
 	_, _ = io.WriteString(f, s.String())
@@ -89,11 +86,5 @@ func LookupSecret(lookup func(string) (string, bool), name string) (value string
 	return value, true, nil
 }
 
-// MarshalText covers JSON keys, XML and whatever else asks for text.
+// MarshalText covers JSON, YAML, XML and whatever else asks for text.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MarshalJSON covers JSON.
-func (s Secret) MarshalJSON() ([]byte, error) { return []byte(s.GoString()), nil }
-
-// MarshalYAML covers YAML.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
