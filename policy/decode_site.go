@@ -275,7 +275,7 @@ func readBackend(d *Decoder, n *yaml.Node, path string) (b Backend, ok bool) {
 // backendValue reads an origin, or keys of which url is an origin.
 func backendValue(d *Decoder, b *Backend) Value {
 	origin := Parsed(d, &b.Target, parseOrigin, originNode)
-	return d.Either(origin, func(set map[string]*yaml.Node) { b.Own = set["limits"] != nil },
+	return Either(d, origin, func(_ *yaml.Node, _ string, set map[string]*yaml.Node) { b.Own = set["limits"] != nil },
 		Required("url", "The origin of the server.", origin),
 		Optional("name", "What the backend is called.", d.Matching(&b.Name, wordForm, "is not a name for a backend: letters, digits and . _ - do")),
 		Optional("weight", "Its share beside other backends.", d.Number(&b.Weight, 1, mostWeight)),

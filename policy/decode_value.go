@@ -205,16 +205,26 @@ func Object(d *Decoder, fields []Field) Value {
 	return NewValue(func(n *yaml.Node, path string) { d.Mapping(n, path, fields...) }, func() Node { return ObjectNode(fields) })
 }
 
-// Either reads a mapping with some keys, and then calls check with the keys that are set; or else a
-// value alone.
-func (d *Decoder) Either(alone Value, check func(set map[string]*yaml.Node), fields ...Field) Value {
+// Check looks at a mapping that is read: its node, its path, and the nodes of the keys that are set.
+type Check func(n *yaml.Node, path string, set map[string]*yaml.Node)
+
+// Checked reads a mapping with some keys, at which check looks then.
+func Checked(d *Decoder, check Check, fields ...Field) Value {
+	return NewValue(func(n *yaml.Node, path string) { check(n, path, d.Mapping(n, path, fields...)) }, Object(d, fields).Schema)
+}
+
+// Either reads a value alone, or else a mapping with some keys. Then check looks at it; the value
+// alone has no keys.
+func Either(d *Decoder, alone Value, check Check, fields ...Field) Value {
+	keys := Checked(d, check, fields...)
 	return NewValue(func(n *yaml.Node, path string) {
 		if IsMapping(n) {
-			check(d.Mapping(n, path, fields...))
+			keys.Read(n, path)
 			return
 		}
 		alone.Read(n, path)
-	}, func() Node { return EitherNode(alone.Schema(), ObjectNode(fields)) })
+		check(n, path, nil)
+	}, func() Node { return EitherNode(alone.Schema(), keys.Schema()) })
 }
 
 // ObjectNode is a mapping with some keys and no other.

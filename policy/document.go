@@ -78,9 +78,9 @@ func parseDocument(data []byte) (root *yaml.Node, fault *Fault) {
 // mostThrough bounds the values that the aliases of a file expand to.
 const mostThrough = 100_000
 
-// unalias puts the nodes for which aliases stand in their places, with the lines of the aliases, and
-// returns how many nodes there are then. sizes has those of the anchors before, and through is how
-// many nodes aliases have added.
+// unalias replaces the aliases below a node by what they stand for, with the lines of the aliases. size
+// counts the nodes of the outcome, sizes has those of the anchors before, and through counts what
+// aliases have added.
 func unalias(n *yaml.Node, sizes map[*yaml.Node]int, through *int) (size int, fault *Fault) {
 	size = 1
 	for i, one := range n.Content {

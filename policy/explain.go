@@ -118,7 +118,7 @@ func (p *Policy) explainConnect(b *parts, t Target) {
 func (p *Policy) explainWay(b *parts, t Target) {
 	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && (t.Scheme == "http" || p.opens(t.Host, t.Port)) { // abide sees the requests
 		const most = 8
-		ways := lists.Map(rule.Backends, func(one Backend) string { return fmt.Sprintf("to %s: %s", one.String(), p.way(one.Target)) })
+		ways := lists.Map(rule.Backends, func(b Backend) string { return fmt.Sprintf("to %s: %s", b.String(), p.way(b.Target)) })
 		if n := len(ways); n > most {
 			ways = append(ways[:most], fmt.Sprintf("or to one of %d more", n-most))
 		}

@@ -87,7 +87,7 @@ func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
 		"":                                   `job.yaml:1: is empty; docs/jobs.md begins with a job`,
 		"name: a\nrequst: https://api.test/": `job.yaml:2: requst: is not a key; did you mean "request"?`,
 		"request: https://api.test/":         `job.yaml:1: needs name`,
-		"name: 'a b'\nrequest: https://api.test/": `job.yaml:1: name: "a b" is no name of a job`,
+		"name: 'a b'\nrequest: https://api.test/": `job.yaml:1: name: is no name of a job`,
 		"name: a\nrequest: api.test/x":            `job.yaml:2: request: "api.test/x" is no URL with http:// or https://`,
 		"name: a\nrequest: https://api.test/?d={dat}\nrange: {from: 2025-01-01, to: 2025-01-02}":                `job.yaml:2: request: has {dat}, which is no placeholder; did you mean "date"?`,
 		"name: a\nrequest: https://api.test/{item}":                                                             `job.yaml:2: request.url: has {item}, and the job has no items`,

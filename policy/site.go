@@ -233,7 +233,7 @@ func headersValue(d *Decoder, to *[]Header) Value {
 				}
 			})
 			slices.SortFunc(*to, func(a, b Header) int { return cmp.Compare(a.Name, b.Name) })
-		}, func() Node { return MapNode(headerPattern, FilledNode()) })
+		}, func() Node { return MapNode(HeaderPattern, FilledNode()) })
 	}
 	fields := []Field{
 		Optional("set", "Headers in place of those that the client sends.", of(true)),
@@ -242,8 +242,8 @@ func headersValue(d *Decoder, to *[]Header) Value {
 	return Object(d, fields).into(to)
 }
 
-// headerPattern matches the names of headers.
-const headerPattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+// HeaderPattern matches the names of headers.
+const HeaderPattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 // isHeaderName tells whether s may be the name of a header.
-var isHeaderName = regexp.MustCompile(headerPattern).MatchString
+var isHeaderName = regexp.MustCompile(HeaderPattern).MatchString

@@ -66,14 +66,7 @@ func (r *reader) columns(n *yaml.Node, path string) {
 	if policy.IsMapping(n) {
 		r.d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
 			c := Column{Name: name}
-			if policy.IsMapping(value) {
-				r.d.Mapping(value, path, r.columnFields(&c)...)
-			} else {
-				r.jsonPath(&c.Path).Read(value, path)
-			}
-			if c.Type != "" && c.OfUnit() {
-				r.d.Failf(key, path, "has a type, and is a text with placeholders")
-			}
+			r.column(&c).Read(value, path)
 			add(key, path, c)
 		})
 		return
@@ -86,10 +79,15 @@ func (r *reader) columns(n *yaml.Node, path string) {
 	})
 }
 
-// columnFields are the keys of a column with a type.
-func (r *reader) columnFields(c *Column) []policy.Field {
-	return []policy.Field{
-		policy.Required("path", "The path of the value in the record.", r.jsonPath(&c.Path)),
+// column reads the path of a column, or its path and type.
+func (r *reader) column(c *Column) policy.Value {
+	path := r.jsonPath(&c.Path)
+	return policy.Either(r.d, path, func(n *yaml.Node, path string, _ map[string]*yaml.Node) {
+		if c.Type != "" && c.OfUnit() {
+			r.d.Failf(n, path, "has a type, and is a text with placeholders")
+		}
+	},
+		policy.Required("path", "The path of the value in the record.", path),
 		policy.Required("type", "text, integer, number, boolean, time or json.", policy.Word(r.d, &c.Type, ColumnTypes...)),
-	}
+	)
 }

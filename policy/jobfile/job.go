@@ -227,27 +227,19 @@ type Priority struct {
 	Priority int
 }
 
-// request reads the request of a job.
-func (r *reader) request(n *yaml.Node, path string) {
+// request reads the request of a job: its URL alone, or keys.
+func (r *reader) request() policy.Value {
 	to := &r.job.Request
-	if policy.IsScalar(n) { // just the URL
-		policy.Parsed(r.d, &to.URL, parseURL, urlNode).Read(n, path)
-		return
-	}
-	set := r.d.Mapping(n, path, r.requestFields()...)
-	if set["body"] != nil && to.Method == "GET" {
-		r.d.Failf(set["body"], path+".body", "does not go with GET; set method")
-	}
-	if set["idempotency"] == nil {
-		to.Idempotency = !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, to.Method)
-	}
-}
-
-// requestFields are the keys of the request of a job.
-func (r *reader) requestFields() []policy.Field {
-	to := &r.job.Request
-	return []policy.Field{
-		policy.Required("url", "The URL of a unit.", policy.Parsed(r.d, &to.URL, parseURL, urlNode)),
+	url := policy.Parsed(r.d, &to.URL, parseURL, urlNode)
+	return policy.Either(r.d, url, func(_ *yaml.Node, path string, set map[string]*yaml.Node) {
+		if set["body"] != nil && to.Method == "GET" {
+			r.d.Failf(set["body"], path+".body", "does not go with GET; set method")
+		}
+		if set["idempotency"] == nil {
+			to.Idempotency = !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, to.Method)
+		}
+	},
+		policy.Required("url", "The URL of a unit.", url),
 		policy.Optional("method", "The method, GET if it is left out.", policy.Parsed(r.d, &to.Method, func(s string) (string, error) { return policy.ParseWord(strings.ToUpper(s), methods...) }, func() policy.Node {
 			return policy.EitherNode(policy.WordNode(methods...), policy.PatternNode("^[A-Za-z]+$"))
 		})),
@@ -255,7 +247,7 @@ func (r *reader) requestFields() []policy.Field {
 		policy.Optional("body", "The body of each request.", r.plain(&to.Body)),
 		policy.Optional("idempotency", "Whether each unit has an Idempotency-Key.", r.d.Truth(&to.Idempotency)),
 		policy.Optional("priority", "0, the most urgent, to 7.", r.d.Number(&to.Priority, 0, policy.LowestPriority)),
-	}
+	)
 }
 
 // urlNode describes the values that parseURL reads, as far as a pattern tells.
@@ -379,8 +371,7 @@ func isDateForm(form string) bool {
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"}
 
-// headerName is a token of RFC 9110.
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+var headerName = regexp.MustCompile(policy.HeaderPattern)
 
 // ownHeaders are set by HTTP itself.
 var ownHeaders = []string{"host", "content-length", "connection", "transfer-encoding", "te", "trailer", "upgrade", "keep-alive", "proxy-authorization"}
@@ -421,11 +412,12 @@ var pageKeys = map[string]string{
 // pageStyles are all styles.
 var pageStyles = []string{"none", AutoPages, OffsetPages, PagePages, CursorPages, LinkPages, NextPages}
 
-// pageFields are the keys of paginate.
-func (r *reader) pageFields() []policy.Field {
+// paginate reads how pages follow each other: the style alone, or keys.
+func (r *reader) paginate() policy.Value {
 	to := &r.job.Paginate
-	return []policy.Field{
-		policy.Optional("style", "How pages follow each other.", policy.Word(r.d, &to.Style, pageStyles...)),
+	style := policy.Word(r.d, &to.Style, pageStyles...)
+	return policy.Either(r.d, style, r.checkPages,
+		policy.Optional("style", "How pages follow each other.", style),
 		policy.Optional("in", "Where the parameters stand: in the query of the URL, or in the body.", policy.Word(r.d, &to.In, "query", InBody)),
 		policy.Optional("param", "The parameter with the offset, the page or the cursor; in a body that is JSON a path such as variables.after.", r.d.Label(&to.Param)),
 		policy.Optional("size", "Records of a full page.", r.d.Number(&to.Size, 1, 1_000_000)),
@@ -437,17 +429,12 @@ func (r *reader) pageFields() []policy.Field {
 		policy.Optional("total", "The path of the number of all records.", r.jsonPath(&to.Total)),
 		policy.Optional("check", "Whether a unit is incomplete where an answer says that there are more pages than came.", r.choice(&to.Unchecked, "on", "off")),
 		policy.Optional("max_pages", "How many pages a unit has at most.", r.d.Number(&to.MaxPages, 1, 1_000_000_000)),
-	}
+	)
 }
 
-// paginate reads how pages follow each other.
-func (r *reader) paginate(n *yaml.Node, path string) {
+// checkPages refuses keys of paginate that do not go with the style.
+func (r *reader) checkPages(n *yaml.Node, path string, set map[string]*yaml.Node) {
 	to := &r.job.Paginate
-	if policy.IsScalar(n) {
-		policy.Word(r.d, &to.Style, pageStyles...).Read(n, path)
-		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
-	}
-	set := r.d.Mapping(n, path, r.pageFields()...)
 	style := to.Style
 	keys, known := pageKeys[style]
 	if !known {

@@ -84,23 +84,18 @@ func (r *reader) read(root *yaml.Node) {
 func (r *reader) fields() []policy.Field {
 	j := r.job
 	return []policy.Field{
-		policy.Required("name", "Of the job and its table: letters, digits, - and _.", policy.Parsed(r.d, &j.Name, parseName, func() policy.Node { return policy.PatternNode(nameForm.String()) })),
-		policy.Required("request", "What is asked for each unit. {date}, {from}, {to}, {item} and {since} are replaced.", policy.NewValue(r.request, func() policy.Node {
-			return policy.EitherNode(urlNode(), policy.ObjectNode(r.requestFields()))
-		})),
+		policy.Required("name", "Of the job and its table: letters, digits, - and _.", r.d.Matching(&j.Name, nameForm, "is no name of a job: a letter, then letters, digits, - and _, 40 characters at most")),
+		policy.Required("request", "What is asked for each unit. {date}, {from}, {to}, {item} and {since} are replaced.", r.request()),
 		policy.Optional("range", "The dates of the job. Each step is a unit.", r.dates()),
 		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, func() policy.Node {
 			return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1), policy.ObjectNode(r.itemFields(&Items{}, new(string))))
 		})),
 		policy.Optional("since", "The column of the records by which each run goes on, in place of range and items.", r.since()),
-		policy.Optional("paginate", "How an answer leads to the next page.", policy.NewValue(r.paginate, func() policy.Node {
-			return policy.EitherNode(policy.WordNode(pageStyles...), policy.ObjectNode(r.pageFields()))
-		})),
+		policy.Optional("paginate", "How an answer leads to the next page.", r.paginate()),
 		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
 		policy.Optional("id", "What identifies a record: a path, a text with placeholders, several of them, or hash.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
 		policy.Optional("columns", "Parts of a record with a column of their own.", policy.NewValue(r.columns, func() policy.Node {
-			column := policy.EitherNode(policy.FilledNode(), policy.ObjectNode(r.columnFields(&Column{})))
-			return policy.EitherNode(policy.MapNode(columnName.String(), column), policy.ListNode(policy.FilledNode()))
+			return policy.EitherNode(policy.MapNode(columnName.String(), r.column(&Column{}).Schema()), policy.ListNode(policy.FilledNode()))
 		})),
 		policy.Optional("workers", "Requests at one time.", r.d.Number(&j.Workers, 1, mostWorkers)),
 		policy.Optional("tries", "How often a page is asked for before its unit fails.", r.d.Number(&j.Tries, 1, 1000)),
@@ -133,11 +128,6 @@ func (r *reader) fields() []policy.Field {
 			})
 		})),
 	}
-}
-
-// object reads a mapping with some keys, and then calls check with the keys that are set.
-func (r *reader) object(check func(set map[string]*yaml.Node, path string), fields ...policy.Field) policy.Value {
-	return policy.NewValue(func(n *yaml.Node, path string) { check(r.d.Mapping(n, path, fields...), path) }, policy.Object(r.d, fields).Schema)
 }
 
 // choice reads one of two words; set tells whether it is the second.
@@ -219,13 +209,6 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			r.d.Failf(n, "request", "has none of the placeholders %s, so all units would ask for the same", names)
 		}
 	}
-}
-
-func parseName(s string) (string, error) {
-	if !nameForm.MatchString(s) {
-		return "", fmt.Errorf("%s is no name of a job: a letter, then letters, digits, - and _, 40 characters at most", policy.Quote(s))
-	}
-	return s, nil
 }
 
 // jsonPath reads a path in JSON; its syntax is checked where it is used.

@@ -20,8 +20,8 @@ import (
 // dates reads the range of a job.
 func (r *reader) dates() policy.Value {
 	to, first, last := &Range{Step: Step{1, "d"}, Zone: time.UTC}, "", ""
-	return r.object(
-		func(set map[string]*yaml.Node, path string) {
+	return policy.Checked(r.d,
+		func(_ *yaml.Node, path string, set map[string]*yaml.Node) {
 			r.job.Range = to
 			if set["from"] == nil || set["to"] == nil || to.Zone == nil {
 				return
@@ -56,8 +56,8 @@ func (r *reader) dates() policy.Value {
 // since reads from where each run goes on.
 func (r *reader) since() policy.Value {
 	to := &Since{}
-	return r.object(
-		func(map[string]*yaml.Node, string) { r.job.Since = to },
+	return policy.Checked(r.d,
+		func(*yaml.Node, string, map[string]*yaml.Node) { r.job.Since = to },
 		policy.Required("column", "A column of columns with times, such as 2025-01-31T10:00:00Z, or with numbers.", r.d.Label(&to.Column)),
 		policy.Required("from", "What {since} is while there are no records: a time, or a number for numbers.", r.plain(&to.From)),
 		policy.Optional("lag", "How much earlier than the greatest value {since} is, such as 1h; a number for numbers.", policy.Parsed(r.d, &to.Lag, parseLag, func() policy.Node { return policy.PatternNode(`^\s*[0-9]{1,9}\s*(?:min|h|d|w|mo|y)?\s*$`) })),
@@ -244,8 +244,8 @@ func (r *reader) output(to *Output) policy.Value {
 // batch reads how several items go into one request.
 func (r *reader) batch() policy.Value {
 	to := Batch{Size: 100, Join: ","}
-	return r.object(
-		func(map[string]*yaml.Node, string) { r.job.Collect.Batch = to },
+	return policy.Checked(r.d,
+		func(*yaml.Node, string, map[string]*yaml.Node) { r.job.Collect.Batch = to },
 		policy.Required("param", "The parameter of the query with the items.", r.d.Label(&to.Param)),
 		policy.Optional("size", "Items of a request, 100 if it is left out.", r.d.Number(&to.Size, 2, 10_000)),
 		policy.Optional("join", "What stands between items, a comma if it is left out.", r.plain(&to.Join)),
