@@ -68,25 +68,22 @@ func order[T ~int | ~int64](l *loading, p *Policy, less, more string, a *T, b T)
 }
 
 func (l *loading) checkListeners(p *Policy) {
-	if p.Admin.Listen == "" {
-		if _, set := l.places["admin.token"]; set {
-			l.contradict("admin.token", "is for a listener that is off")
-		}
-		if p.Admin.TLS.Given() {
-			l.contradict("admin.cert", "is for a listener that is off")
-		}
-	} else {
-		if collide(p.Listen, p.Admin.Listen) {
-			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", Quote(p.Admin.Listen), p.Listen)
-		}
-		if !isLoopback(p.Admin.Listen) && p.Admin.Token.Empty() && !slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == "admin.token" }) {
-			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", Quote(p.Admin.Listen))
-		}
+	_, token := l.places["admin.token"]
+	off := p.Admin.Listen == ""
+	if off && token {
+		l.contradict("admin.token", "is for a listener that is off")
 	}
-	if !p.Open.Default && p.Open.Listen != "" {
-		for _, other := range []struct{ key, address string }{{"listen", p.Listen}, {"admin.listen", p.Admin.Listen}} {
-			if other.address != "" && collide(p.Open.Listen, other.address) {
-				l.contradict("listen_open", "%s is the address of %s already", Quote(p.Open.Listen), other.key)
+	if off && p.Admin.TLS.Given() {
+		l.contradict("admin.cert", "is for a listener that is off")
+	}
+	if !off && !isLoopback(p.Admin.Listen) && !token {
+		l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", Quote(p.Admin.Listen))
+	}
+	listeners := []struct{ key, address string }{{"listen", p.Listen}, {"admin.listen", p.Admin.Listen}, {"listen_open", when(!p.Open.Default, p.Open.Listen)}}
+	for i, a := range listeners {
+		for _, b := range listeners[:i] {
+			if a.address != "" && collide(a.address, b.address) {
+				l.contradict(a.key, "%s is the address of %s already", Quote(a.address), b.key)
 			}
 		}
 	}
@@ -265,21 +262,23 @@ func (p *Policy) Warnings() []string {
 	case "trace":
 		warn("log.level: trace writes what debug does, several lines per request")
 	}
-	for i := range p.Sites {
-		for _, one := range p.Sites[i].Hosts {
-			if one.Port != 80 && p.plain(one) {
-				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, p.Egress.Ports)
-			}
-		}
-	}
 	if len(p.beaten) > 0 {
 		warn("the environment beats %s: %s; unset a variable, or take the key out of the file", p.File, strings.Join(p.beaten, "; "))
 	}
-	p.warnOfStore(warn)
-	p.warnOfPools(warn)
-	p.warnOfTunnels(warn)
-	p.warnOfUnread(warn)
-	p.warnOfBackends(warn)
+	if s := &p.Store; s.Shared() && !s.TLS && !s.Password.Empty() && !s.local() {
+		warn("store sends its password in the clear to %s, %s:// would not", someOf(s.Hosts), strings.Replace(s.Kind, "redis", "rediss", 1))
+	}
+	opened, used := indexOf(p.Intercept.Patterns), map[string]bool{}
+	for i := range p.Sites {
+		used[p.Sites[i].Pool] = true
+		p.warnOfRule(&p.Sites[i], opened, func(format string, args ...any) { warn("sites[%d]: %s", i, fmt.Sprintf(format, args...)) })
+	}
+	for _, pool := range p.Pools {
+		if !used[pool.Name] {
+			warn("pools.%s: no rule uses it; name it with pool: %s", pool.Name, pool.Name)
+		}
+	}
+	p.warnOfUnread(opened, warn)
 	const most = 50
 	if n := len(all); n > most {
 		all = append(all[:most], fmt.Sprintf("and %d more of the kind", n-most))
@@ -287,82 +286,39 @@ func (p *Policy) Warnings() []string {
 	return all
 }
 
-// warnOfStore warns of settings that have no effect without a shared store, and of
-// passwords that are sent in the clear.
-func (p *Policy) warnOfStore(warn func(format string, args ...any)) {
-	if p.Store.Shared() {
-		if !p.Store.TLS && !p.Store.Password.Empty() && !p.Store.local() {
-			warn("store sends its password in the clear to %s, %s:// would not", someOf(p.Store.Hosts), strings.Replace(p.Store.Kind, "redis", "rediss", 1))
-		}
-		return
+// warnOfRule warns of parts of a rule that have no effect, of one backend with several budgets, and
+// where tokens could be seen in transit.
+func (p *Policy) warnOfRule(s *Site, opened index, warn func(format string, args ...any)) {
+	if s.outage && !p.Store.Shared() {
+		warn("outage says what holds while a shared store is away, but store is local; name one with store: redis://…, or leave outage out")
 	}
-	for i := range p.Sites {
-		if s := &p.Sites[i]; s.outage {
-			warn("sites[%d]: outage says what holds while a shared store is away, but store is local; name one with store: redis://…, or leave outage out", i)
-		}
+	if s.Insecure {
+		warn("insecure sends the tokens of the pool %s over plain http to %s, where everybody on the way can read them", s.Pool, s.Title())
 	}
-}
-
-// warnOfPools warns where tokens could be seen in transit, or are never used.
-func (p *Policy) warnOfPools(warn func(format string, args ...any)) {
-	used := map[string]bool{}
-	for i := range p.Sites {
-		s := &p.Sites[i]
-		if s.Pool == "" {
-			continue
+	needs := and(s.needs())
+	tunnels := needs != "" && !s.plainOnly(p) // whose requests are not seen, while the rule is about them
+	if tunnels && p.Intercept.Mode == "none" {
+		warn("%s has %s, but requests cannot be seen in a tunnel: with intercept: none that holds for plain http alone", s.Title(), needs)
+	}
+	for _, host := range s.Hosts {
+		if host.Port != 80 && p.plain(host) {
+			warn("%s can be reached by plain http alone, as egress.ports is %s", host, p.Egress.Ports)
 		}
-		used[s.Pool] = true
-		if s.Insecure {
-			warn("sites[%d]: insecure sends the tokens of the pool %s over plain http to %s, where everybody on the way can read them", i, s.Pool, s.Title())
+		if suffix, _ := publicsuffix.PublicSuffix(host.Host); s.Pool != "" && host.Below && suffix == host.Host && strings.Contains(suffix, ".") {
+			warn("anybody can have a host below %s, and would get the tokens of the pool %s", host.Host, s.Pool)
 		}
-		for _, one := range s.Hosts {
-			if suffix, _ := publicsuffix.PublicSuffix(one.Host); one.Below && suffix == one.Host && strings.Contains(suffix, ".") {
-				warn("sites[%d]: anybody can have a host below %s, and would get the tokens of the pool %s", i, one.Host, s.Pool)
-			}
+		if tunnels && p.Intercept.Mode == "listed" && opened.first(host) == none && !p.plain(host) {
+			warn("%s has %s, but requests cannot be seen in a tunnel: that holds for plain http alone, unless intercept has the host", host, needs)
 		}
 	}
-	for i := range p.Pools {
-		if !used[p.Pools[i].Name] {
-			warn("pools.%s: no rule uses it; name it with pool: %s", p.Pools[i].Name, p.Pools[i].Name)
+	for _, b := range s.Backends {
+		if rule := p.Match(b.Target).Rule; rule != nil && rule.Pool != "" {
+			warn("requests that go to the backend %s get no token of the pool %s: that is for clients that name this host; let the client send the backend's key, or name this host", b.Target.HostPort(), rule.Pool)
 		}
 	}
-}
-
-// warnOfTunnels warns of rules that hold for plain http alone, because the requests
-// inside of a tunnel are not seen.
-func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
-	opened := indexOf(p.Intercept.Patterns)
-	for i := range p.Sites {
-		s := &p.Sites[i]
-		if !s.needsRequests() || s.plainOnly(p) {
-			continue
-		}
-		switch p.Intercept.Mode {
-		case "none":
-			warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: with intercept: none that holds for plain http alone", i, s.Title(), and(s.needs()))
-		case "listed":
-			for _, one := range s.Hosts {
-				if opened.first(one) == none && !p.plain(one) {
-					warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: that holds for plain http alone, unless intercept has the host", i, one, and(s.needs()))
-				}
-			}
-		}
-	}
-}
-
-// warnOfBackends warns where one backend has several budgets.
-func (p *Policy) warnOfBackends(warn func(format string, args ...any)) {
-	for i := range p.Sites {
-		s := &p.Sites[i]
-		for _, b := range s.Backends {
-			if rule := p.Match(b.Target).Rule; rule != nil && rule.Pool != "" {
-				warn("sites[%d]: requests that go to the backend %s get no token of the pool %s: that is for clients that name this host; let the client send the backend's key, or name this host", i, b.Target.HostPort(), rule.Pool)
-			}
-		}
-		several := len(s.Hosts) > 1 || len(s.Hosts) == 1 && (s.Hosts[0].Below || s.Hosts[0].All)
-		if len(s.Backends) > 0 && len(s.Limits) > 0 && several && s.Group != "rule" {
-			warn("sites[%d]: each of its sites has the limits for itself at every backend; with group: rule they have them together", i)
-		}
+	several := len(s.Hosts) > 1 || len(s.Hosts) == 1 && (s.Hosts[0].Below || s.Hosts[0].All)
+	if len(s.Backends) > 0 && len(s.Limits) > 0 && several && s.Group != "rule" {
+		warn("each of its sites has the limits for itself at every backend; with group: rule they have them together")
 	}
 }
 
@@ -383,7 +339,7 @@ func localHost(host string) bool {
 // warnOfUnread tells which rules and defaults have no effect on https that passes
 // unread: those that need no request to be read by themselves, so that no https is
 // opened for them.
-func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
+func (p *Policy) warnOfUnread(opened index, warn func(format string, args ...any)) {
 	if p.Intercept.Mode == "all" || len(p.Access.Clients) > 0 && !slices.ContainsFunc(p.Access.Clients, func(c Client) bool { return !c.OpensAll }) {
 		return
 	}
@@ -394,7 +350,6 @@ func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
 			remedy = "leave out intercept: none"
 		}
 	}
-	opened := indexOf(p.Intercept.Patterns)
 	var rules []string
 	for i := range p.Sites {
 		if s := &p.Sites[i]; s.unreadByRule() && s.passesUnread(p, opened) {

@@ -9,8 +9,8 @@ import (
 
 func TestSettingsThatContradictEachOtherAreRefused(t *testing.T) {
 	for _, one := range []struct{ text, want string }{
-		{"listen: 127.0.0.1:9128\n", "is the proxy's own address"},
-		{"listen: :3128\naccess: {from: [loopback]}\nadmin: 127.0.0.1:3128\n", "abide.yaml:3: admin: \"127.0.0.1:3128\" is the proxy's own address"},
+		{"listen: 127.0.0.1:9128\n", "is the address of listen already"},
+		{"listen: :3128\naccess: {from: [loopback]}\nadmin: 127.0.0.1:3128\n", "abide.yaml:3: admin: \"127.0.0.1:3128\" is the address of listen already"},
 		{"admin: {listen: off, token: x}\n", "abide.yaml:1: admin.token: is for a listener that is off"},
 		{"egress: {proxy: \"http://127.0.0.1:3128\"}\n", "egress.proxy: is this proxy itself"},
 		{"bounds: {idle: 100, idle_per_host: 101}\n", "bounds.idle_per_host: 101 is more than bounds.idle, which is 100"},

@@ -42,30 +42,24 @@ func (p *Policy) Client(name string) *Client {
 // Forbids returns the reason why a client may not send requests to a target, and what the operator
 // can change; "" if it may. c is nil for requests without a name.
 func (p *Policy) Forbids(c *Client, t Target) string {
-	if !allow(p.Egress.Hosts, t) {
+	not := func(why, key string) string {
+		return fmt.Sprintf("not for the client %s: %s; the operator can change %s of that client in access.clients", c.Name, why, key)
+	}
+	switch rule := p.Match(t).Rule; {
+	case !allow(p.Egress.Hosts, t):
 		return fmt.Sprintf("egress.hosts does not list %s; the operator can add it there", t.HostPort())
-	}
-	if c == nil {
+	case c == nil:
 		return ""
-	}
-	rule := p.Match(t).Rule
-	why, key := "", ""
-	switch {
 	case !allow(c.Hosts, t):
-		why, key = "its hosts do not list "+t.HostPort(), "hosts"
-	case c.Sites == nil || slices.Contains(c.rules, rule):
-	case rule == nil:
-		why, key = "no rule names "+t.HostPort()+", and it may use those of its sites alone", "sites"
-	default:
-		why, key = "its sites do not list the rule "+rule.Title(), "sites"
+		return not("its hosts do not list "+t.HostPort(), "hosts")
+	case c.Sites != nil && rule == nil:
+		return not("no rule names "+t.HostPort()+", and it may use those of its sites alone", "sites")
+	case c.Sites != nil && !slices.Contains(c.rules, rule):
+		return not("its sites do not list the rule "+rule.Title(), "sites")
+	case rule != nil && rule.Pool != "" && c.Pools != nil && !slices.Contains(c.Pools, rule.Pool):
+		return not("requests there go with a token of the pool "+rule.Pool+", which its pools do not list", "pools")
 	}
-	if why == "" && rule != nil && rule.Pool != "" && c.Pools != nil && !slices.Contains(c.Pools, rule.Pool) {
-		why, key = "requests there go with a token of the pool "+rule.Pool+", which its pools do not list", "pools"
-	}
-	if why == "" {
-		return ""
-	}
-	return fmt.Sprintf("not for the client %s: %s; the operator can change %s of that client in access.clients", c.Name, why, key)
+	return ""
 }
 
 // allow reports whether a list of hosts has a target. No list has all.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -89,7 +90,6 @@ type siteReading struct {
 	host   Reader         // of one host
 	names  map[string]int // of the rules before, with their lines
 	limits *yaml.Node     // read last, since the pool says which make sense
-	origin []place        // of the backends
 	show   func(Limit) string
 }
 
@@ -107,7 +107,7 @@ func (r *siteReading) fields() []Field {
 		Optional("pool", "The pool of the tokens of these requests.", r.d.noted("", NewValue(r.pool, FilledNode).into(&s.Pool))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
 		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted("", r.d.Truth(&s.Learn).into(both{&s.Learn, &s.learn}))),
-		Optional("backends", "Servers that answer instead of the host.", NewValue(func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.d, n, path) }, backendsNode).into(&s.Backends)).
+		Optional("backends", "Servers that answer instead of the host.", Listed(r.d, &s.Backends, isEmpty, func(b *Backend) Value { return backendValue(r.d, b) })).
 			saying(when(len(s.Backends) > 0, "backends "+s.backendsText())).saying(r.ownLimits()...),
 		Optional("limits", "What a request takes before it is sent, or waits for.", NewValue(func(n *yaml.Node, _ string) { r.limits = n }, limitsNode).into(&s.Limits)).
 			saying(lists.Map(s.Limits, r.show)...).saying(s.bytesText()),
@@ -185,7 +185,9 @@ func readSite(r *siteReading, n *yaml.Node, path string) {
 	if set["backends"] != nil && s.Balance == "" {
 		s.Balance = "adaptive"
 	}
-	checkBackends(d, s, r.origin)
+	if len(s.Backends) > 0 {
+		checkBackends(d, s, set["backends"], join(path, "backends"))
+	}
 	if s.outage = set["outage"] != nil; !s.outage {
 		s.Outage = "share"
 	}
@@ -232,50 +234,13 @@ func checkReferences(d *Decoder) {
 	}
 }
 
-// place is the position of a value in the file.
-type place struct {
-	node *yaml.Node
-	path string
-}
-
-// readBackends reads the servers that answer instead of a rule's hosts, and where each of
-// them stands.
-func readBackends(d *Decoder, n *yaml.Node, path string) (all []Backend, at []place) {
-	origins, names := map[Target]bool{}, map[string]bool{}
-	d.List(n, path, func(_ int, n *yaml.Node, path string) {
-		b, ok := readBackend(d, n, path)
-		switch {
-		case !ok:
-		case origins[b.Target]:
-			d.Failf(n, path, "%s is listed twice", b.Origin())
-		case names[b.Name]:
-			d.Failf(n, path, "%s is the name of a backend already", Quote(b.Name))
-		default:
-			origins[b.Target], names[b.Name] = true, true
-			all, at = append(all, b), append(at, place{n, path})
-		}
-	})
-	if IsEmptyList(n) {
-		d.Failf(n, path, "is empty")
-	}
-	return all, at
-}
-
-// readBackend reads a backend, and reports whether it can be one.
-func readBackend(d *Decoder, n *yaml.Node, path string) (b Backend, ok bool) {
-	before := d.loading.count()
-	b.Weight = 1
-	backendValue(d, &b).Read(n, path)
-	if b.Target != (Target{}) && b.Name == "" {
-		b.Name = b.usualName()
-	}
-	return b, d.loading.count() == before && b.Target != (Target{})
-}
-
 // backendValue reads an origin, or keys of which url is an origin.
 func backendValue(d *Decoder, b *Backend) Value {
+	b.Weight = 1
 	origin := Parsed(d, &b.Target, parseOrigin, originNode)
-	return Either(d, origin, func(_ *yaml.Node, _ string, set map[string]*yaml.Node) { b.Own = set["limits"] != nil },
+	return Either(d, origin, func(_ *yaml.Node, _ string, set map[string]*yaml.Node) {
+		b.Name, b.Own = cmp.Or(b.Name, b.usualName()), set["limits"] != nil
+	},
 		Required("url", "The origin of the server.", origin),
 		Optional("name", "What the backend is called.", d.Matching(&b.Name, wordForm, "is not a name for a backend: letters, digits and . _ - do")),
 		Optional("weight", "Its share beside other backends.", d.Number(&b.Weight, 1, mostWeight)),
@@ -283,19 +248,22 @@ func backendValue(d *Decoder, b *Backend) Value {
 	)
 }
 
-// backendsNode is the schema of a rule's backends.
-func backendsNode() Node {
-	item := backendValue(nil, &Backend{}).Schema()
-	return EitherNode(item, SequenceNode(item, 1))
-}
-
-// checkBackends refuses backends that the rule is about: what goes there would come
-// to the rule again.
-func checkBackends(d *Decoder, s *Site, at []place) {
-	hosts := indexOf(s.Hosts)
-	for i, t := range s.Backends {
-		if by := hosts.first(Pattern{Host: t.Host, Port: t.Port}); by != none {
-			d.Failf(at[i].node, at[i].path, "%s is one of the hosts of this rule (%s), so its requests would come back to the rule", t.Origin(), s.Hosts[by])
+// checkBackends refuses backends that are listed twice, and those that the rule is about: what goes
+// there would come to the rule again.
+func checkBackends(d *Decoder, s *Site, n *yaml.Node, path string) {
+	origins, names, hosts := map[Target]bool{}, map[string]bool{}, indexOf(s.Hosts)
+	d.List(n, path, func(i int, n *yaml.Node, path string) {
+		b := &s.Backends[i]
+		by := hosts.first(Pattern{Host: b.Host, Port: b.Port})
+		switch {
+		case b.Target == (Target{}): // is refused already
+		case origins[b.Target]:
+			d.Failf(n, path, "%s is listed twice", b.Origin())
+		case names[b.Name]:
+			d.Failf(n, path, "%s is the name of a backend already", Quote(b.Name))
+		case by != none:
+			d.Failf(n, path, "%s is one of the hosts of this rule (%s), so its requests would come back to the rule", b.Origin(), s.Hosts[by])
 		}
-	}
+		origins[b.Target], names[b.Name] = true, true
+	})
 }

@@ -73,7 +73,8 @@ func (l *loading) environment(d *Decoder, src Source) {
 			var err error
 			known = append(known, s.Env+fileSuffix)
 			if value, ok, err = LookupSecret(l.lookup, s.Env); err != nil {
-				l.fail(Fault{Source: s.Env + fileSuffix, Key: s.Name, Text: err.Error()})
+				l.places[s.Name] = Fault{Source: s.Env + fileSuffix, Key: s.Name}
+				l.contradict(s.Name, "%s", err)
 			}
 		}
 		d.outside = s.Env

@@ -27,7 +27,6 @@ var inexpressibleFaults = []struct{ fault, example string }{
 	{`^needs shard\.`, "shard: {of: 2}\n"},
 	{`^is about what is kept in data`, "data: none\nstrict_state: true\n"},
 	{`^is for a listener that is off`, "admin: {listen: off, token: x}\n"},
-	{`is the proxy\'s own address`, "listen: :3128\naccess: {from: [loopback]}\nadmin: 127.0.0.1:3128\n"},
 	{`is the address of (listen|admin\.listen) already`, `listen_open: 127.0.0.1:3128`},
 	{`^is this proxy itself`, `egress: {proxy: 'http://127.0.0.1:3129'}`},
 	{`so admin\.token must be set$`, "listen: 127.0.0.1:1\nadmin: \":3128\"\n"},

@@ -215,6 +215,12 @@ type input struct {
 	fail  func(item int, err error) // item is -1 for the value as a whole
 }
 
+// place is the position of a value in the file.
+type place struct {
+	node *yaml.Node
+	path string
+}
+
 // together reads the texts of a list by a function that gets them all.
 func together[T any](d *Decoder, to *T, read func(*input) T, schema func() Node) Value {
 	return NewValue(func(n *yaml.Node, path string) {
