@@ -65,7 +65,7 @@ func TestUnknownMisspeltAndDuplicateKeys(t *testing.T) {
 		{"queue: {per-site: 3}\n", `did you mean "per_site"?`},
 		{"connect: 3s\n", `did you mean "timeouts.connect"?`},
 		{"log: {colour: blue}\n", "there are level, format, access"},
-		{"sites: [a.test]\n", `sites[0]: is a single value where a rule belongs; write {host: a.test}`},
+		{"sites: [a.test]\n", `sites[0]: is a single value where a rule belongs; write {host: "a.test"}`},
 		{"sites: '*.a.test'\n", `sites: takes a list of rules, not a single value; write {host: "*.a.test"}`},
 		{"sites: [{host: a.test, limts: []}]\n", `did you mean "limits"?`},
 		{"sites: [{host: a.test, limits: [{reqeusts: 3, per: 1m}]}]\n", `sites[0].limits[0].reqeusts: is not a key; did you mean "requests"?`},

@@ -148,7 +148,7 @@ func (l *loading) pair(cert, key string, files KeyPair) {
 	}
 }
 
-// checkSites checks rules together with the rest of the configuration.
+// checkSites checks rules together with the rest of the configuration, and gives them the limits of their pools.
 func (l *loading) checkSites(p *Policy) {
 	opened := indexOf(p.Intercept.Patterns)
 	for i := range p.Sites {
@@ -160,8 +160,15 @@ func (l *loading) checkSites(p *Policy) {
 		if s.Dialect != nil && !s.Learn {
 			l.contradict(key+"dialect", "says how to read limits, but none are learned here; write learn: true in the rule, or leave the dialect out")
 		}
-		if pool := p.Pool(s.Pool); pool != nil && slices.ContainsFunc(s.Headers, func(h Header) bool { return h.Name == pool.Put.Name && pool.Put.Where == "header" }) {
-			l.contradict(key+"pool", "puts its tokens into %s, which headers writes, too", pool.Put.Name)
+		if pool := p.Pool(s.Pool); pool != nil {
+			if slices.ContainsFunc(s.Headers, func(h Header) bool { return h.Name == pool.Put.Name && pool.Put.Where == "header" }) {
+				l.contradict(key+"pool", "puts its tokens into %s, which headers writes, too", pool.Put.Name)
+			}
+			for _, shared := range pool.Limits {
+				if !slices.ContainsFunc(s.Limits, func(written Limit) bool { return written.Title() == shared.Title() }) {
+					s.Limits = append(s.Limits, shared)
+				}
+			}
 		}
 		if s.Pool != "" && len(s.Hosts) > 0 && len(s.Backends) == 0 {
 			l.checkPooled(p, s, opened, key+"pool")
@@ -173,7 +180,7 @@ func (l *loading) checkSites(p *Policy) {
 // which the requests are is not opened, or there is no https.
 func (l *loading) checkPooled(p *Policy, s *Site, opened index, key string) {
 	if i := slices.IndexFunc(s.Hosts, p.plain); i >= 0 && !s.Insecure {
-		l.contradict(key, "puts its tokens into requests, but none goes over plain http, by which alone %s can be reached; write insecure: true if everybody on the way may read them, or name another port%s", s.Hosts[i], p.openable(s.Hosts[i]))
+		l.contradict(key, "puts its tokens into requests, but none goes over plain http, by which alone %s can be reached; write insecure: true if everybody on the way may read them, or name another port%s", s.Hosts[i], when(s.Hosts[i].Port != 80, fmt.Sprintf(", or add %d to egress.ports", s.Hosts[i].Port)))
 		return
 	}
 	switch p.Intercept.Mode {
@@ -194,31 +201,6 @@ func (l *loading) checkPooled(p *Policy, s *Site, opened index, key string) {
 			}
 		}
 	}
-}
-
-// complete gives rules the limits of their pools.
-func (l *loading) complete(p *Policy) {
-	for i := range p.Sites {
-		s := &p.Sites[i]
-		pool := p.Pool(s.Pool)
-		if pool == nil {
-			continue
-		}
-		for j := range pool.Limits {
-			shared := &pool.Limits[j]
-			if !slices.ContainsFunc(s.Limits, func(written Limit) bool { return written.Title() == shared.Title() }) {
-				s.Limits = append(s.Limits, *shared)
-			}
-		}
-	}
-}
-
-// openable returns the remedy that would let https go to the port of a pattern, "" for port 80.
-func (p *Policy) openable(pattern Pattern) string {
-	if pattern.Port == 80 {
-		return ""
-	}
-	return fmt.Sprintf(", or add %d to egress.ports", pattern.Port)
 }
 
 // leastToken is the length below which a token of the admin listener is warned of.
@@ -331,9 +313,10 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),
 }
 
+// localHost tells whether a host is this machine.
 func localHost(host string) bool {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && addr.IsLoopback()
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // warnOfUnread tells which rules and defaults have no effect on https that passes

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -70,17 +69,9 @@ func refuseRuleAlone(d *Decoder, n *yaml.Node, path, text string) {
 	}
 	write := "{host: example.com}"
 	if pattern, err := parsePattern(value); err == nil {
-		write = fmt.Sprintf("{host: %s}", hostText(pattern.String()))
+		write = fmt.Sprintf("{host: %q}", pattern)
 	}
 	d.Failf(n, path, "%s; write %s", text, write)
-}
-
-// hostText is a pattern as YAML has it inside of braces.
-func hostText(pattern string) string {
-	if strings.ContainsAny(pattern, "*:[]") {
-		return strconv.Quote(pattern)
-	}
-	return pattern
 }
 
 // siteReading is a rule that is being read.

@@ -145,12 +145,8 @@ func (p *Policy) sectionText(section string) (lines []string) {
 
 // users are the addresses and the clients that may use the proxy.
 func (a *Access) users() string {
-	who := a.From.String()
-	if len(a.Clients) > 0 {
-		names := lists.Map(a.Clients, func(c Client) string { return c.Name + c.share() })
-		who += " with the secret of " + strings.Join(names, ", ")
-	}
-	return who
+	names := lists.Map(a.Clients, func(c Client) string { return c.Name + c.share() })
+	return a.From.String() + when(len(names) > 0, " with the secret of "+strings.Join(names, ", "))
 }
 
 // share describes the settings of a client that differ from the defaults; "" if none does.
@@ -204,23 +200,16 @@ func (p *Policy) ruleFields(s *Site, show func(Limit) string) []Field {
 
 // backendsText is the backends of the rule, and how requests are spread over them.
 func (s *Site) backendsText() string {
-	origins := make([]string, len(s.Backends))
-	shared := false
-	for i := range s.Backends {
-		origins[i] = s.Backends[i].String()
-		shared = shared || !s.Backends[i].Own
-	}
-	text := someOf(origins) + ", " + s.Balance
-	if s.Sticky {
-		text += ", a client stays with one"
-	}
+	limited := lists.Only(s.Backends, func(b Backend) bool { return b.Own })
+	origins := lists.Map(s.Backends, func(b Backend) string { return b.String() })
+	text := someOf(origins) + ", " + s.Balance + when(s.Sticky, ", a client stays with one")
 	switch {
-	case len(s.Limits) > 0 && shared && slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Own }):
-		text += "; each without limits of its own has those of the rule for itself"
-	case len(s.Limits) > 0 && shared:
-		text += "; each has the limits for itself"
+	case len(s.Limits) == 0 || len(limited) == len(s.Backends):
+		return text
+	case len(limited) > 0:
+		return text + "; each without limits of its own has those of the rule for itself"
 	}
-	return text
+	return text + "; each has the limits for itself"
 }
 
 // bytesText describes whether the byte limits count tunnels, and the longest pause of a
@@ -278,15 +267,11 @@ func (l *Limit) sharing() string {
 	case l.Traits().Fleet == limit.ByHalfBurst:
 		// A window of the clock and the next one together never have more than the burst.
 		n := l.Burst / 2
-		amount := fmt.Sprint(n)
-		if l.Unit == Bytes {
-			amount = Size(n).String()
-		}
 		width := time.Duration(float64(n) * float64(l.Per.Length) / float64(l.Amount))
 		if width > time.Millisecond {
 			width = width.Round(time.Millisecond)
 		}
-		return fmt.Sprintf("shared, kept as %s per %s (fixed)", amount, formatDuration(width))
+		return fmt.Sprintf("shared, kept as %s per %s (fixed)", l.number(n), formatDuration(width))
 	}
 	return "shared"
 }

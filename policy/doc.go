@@ -28,24 +28,18 @@
 // # How values are read
 //
 // A value means the same in the file, in the environment and as a flag, quoted
-// or not.
+// or not. docs/configuration.md has durations, sizes, hosts, secrets and lists. Besides:
 //
 //   - Whole numbers are digits, with or without underscores between thousands:
 //     900, 10_000. Refused: 1e3, 1,000, 0x10, 0123, 5.0, +5, -1, yes, null, NaN,
 //     .inf; and 0 where it makes no sense (a limit of 0 is not "no limit", leave the
 //     key out for that).
-//   - Durations are numbers with a unit, the larger unit first: 500ms, 90s, 15m,
-//     1h30m, 1.5s, 1d (24 hours), 2w. A number alone is refused.
-//   - Sizes are a number with a unit: 500B, 1kB or 1KB, 1MB = 10^6 bytes,
-//     1MiB = 2^20 bytes, 1.5GB. A number alone is refused.
 //   - Rates are an amount per time: 2/s, 0.2/s, 100/m, 5000/h, 3/10s.
 //   - Switches are true or false, on or off. yes, no, 1 and 0 are refused.
-//   - ${NAME} is replaced by an environment variable in secrets only, $$ there
-//     is a literal $. Inside of a longer URL the variable is taken literally, so
-//     a password needs no percent-encoding. A secret that comes from the
-//     environment or from a flag is taken as it is.
-//   - Lists take commas in a variable or a flag, and a value alone in the file:
-//     egress.ports: 443. Maps are name=value,name=value there.
+//   - Inside of a longer URL a ${NAME} is taken literally, so a password needs no
+//     percent-encoding. A secret that comes from the environment or from a flag is
+//     taken as it is.
+//   - Maps are name=value,name=value in a variable or a flag.
 //   - Paths: ~/ is the home directory; another relative path starts at the file,
 //     or at the working directory when it comes from a variable or a flag.
 //   - Every scalar key has a variable, ABIDE_ and the key in capitals:

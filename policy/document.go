@@ -239,19 +239,8 @@ type Fault struct {
 
 // Error is the fault as an editor can jump to it: abide.yaml:14: sites[2].host: …
 func (f Fault) Error() string {
-	var b strings.Builder
-	b.WriteString(f.Source)
-	if f.Line > 0 {
-		fmt.Fprintf(&b, ":%d", f.Line)
-	}
-	if b.Len() > 0 {
-		b.WriteString(": ")
-	}
-	if f.Key != "" {
-		b.WriteString(f.Key + ": ")
-	}
-	b.WriteString(f.Text)
-	return b.String()
+	at := f.Source + when(f.Line > 0, fmt.Sprintf(":%d", f.Line))
+	return when(at != "", at+": ") + when(f.Key != "", f.Key+": ") + f.Text
 }
 
 // Faults is every fault of a configuration, in the order of the file, then of

@@ -103,20 +103,15 @@ func (l *Limit) Shared() bool {
 // requests per 15m". It tells the limits of a rule apart, and does not depend on
 // the order in which they are written.
 func (l *Limit) Title() string {
-	var b strings.Builder
-	l.amount(&b)
+	kind := ""
 	switch {
 	case !l.Traits().Windowed:
 	case l.As != l.usual():
-		fmt.Fprintf(&b, " (%s)", l.As)
+		kind = " (" + string(l.As) + ")"
 	case l.Timezone != "" && l.Timezone != "UTC":
-		fmt.Fprintf(&b, " (%s)", l.Timezone)
+		kind = " (" + l.Timezone + ")"
 	}
-	if l.By != "" {
-		fmt.Fprintf(&b, " by %s", l.By)
-	}
-	l.about(&b)
-	return b.String()
+	return l.amount() + kind + l.about()
 }
 
 // usual is the arithmetic of a limit that does not name one.
@@ -130,55 +125,37 @@ func (l *Limit) usual() limit.As {
 	return limit.Rolling
 }
 
-func (l *Limit) amount(b *strings.Builder) {
+func (l *Limit) amount() string {
 	switch {
 	case l.Traits().Adapts:
-		fmt.Fprintf(b, "adaptive between %s and %s", l.Min, l.Max)
-	case l.Unit == Bytes:
-		fmt.Fprintf(b, "%s per %s", Size(l.Amount), l.Per)
+		return fmt.Sprintf("adaptive between %s and %s", l.Min, l.Max)
 	case l.Unit == Concurrency:
-		fmt.Fprintf(b, "%d in flight", l.Amount)
+		return fmt.Sprintf("%d in flight", l.Amount)
 	case l.Unit == Requests && l.Amount == 1:
-		fmt.Fprintf(b, "1 request per %s", l.Per)
-	default:
-		fmt.Fprintf(b, "%d %s per %s", l.Amount, l.Unit, l.Per)
+		return "1 request per " + l.Per.String()
 	}
+	return l.number(l.Amount) + when(l.Unit != Bytes, " "+string(l.Unit)) + " per " + l.Per.String()
 }
 
-func (l *Limit) about(b *strings.Builder) {
-	if route := strings.TrimSpace(l.Method + " " + l.Path); route != "" {
-		fmt.Fprintf(b, " for %s", route)
+// number is a number of the limit's unit, of bytes with their unit.
+func (l *Limit) number(n int64) string {
+	if l.Unit == Bytes {
+		return Size(n).String()
 	}
+	return strconv.FormatInt(n, 10)
+}
+
+func (l *Limit) about() string {
+	route := strings.TrimSpace(l.Method + " " + l.Path)
+	return when(l.By != "", " by "+l.By) + when(route != "", " for "+route)
 }
 
 // String is the limit in a few words: "900 requests per 15m by token (rolling)".
 func (l Limit) String() string {
-	var b strings.Builder
-	l.amount(&b)
-	switch {
-	case l.Burst > 0 && l.Unit == Bytes:
-		fmt.Fprintf(&b, ", %s at once", Size(l.Burst))
-	case l.Burst > 0:
-		fmt.Fprintf(&b, ", %d at once", l.Burst)
-	}
-	if l.By != "" {
-		fmt.Fprintf(&b, " by %s", l.By)
-	}
-	l.about(&b)
-	if l.Each > 1 {
-		fmt.Fprintf(&b, ", each request counts %d", l.Each)
-	}
-	if l.Unit == Bytes && l.Stall > 0 && l.Stall != DefaultStall {
-		fmt.Fprintf(&b, ", stall %s", formatDuration(l.Stall))
-	}
-	if l.Traits().Windowed {
-		fmt.Fprintf(&b, " (%s", l.As)
-		if l.Timezone != "" {
-			fmt.Fprintf(&b, ", %s", l.Timezone)
-		}
-		b.WriteByte(')')
-	}
-	return b.String()
+	return l.amount() + when(l.Burst > 0, ", "+l.number(l.Burst)+" at once") + l.about() +
+		when(l.Each > 1, fmt.Sprintf(", each request counts %d", l.Each)) +
+		when(l.Unit == Bytes && l.Stall > 0 && l.Stall != DefaultStall, ", stall "+formatDuration(l.Stall)) +
+		when(l.Traits().Windowed, " ("+string(l.As)+when(l.Timezone != "", ", "+l.Timezone)+")")
 }
 
 // ofClient describes the limit of a client.

@@ -33,7 +33,6 @@ func Load(src Source) (*Policy, error) {
 	if len(l.faults) > 0 {
 		return nil, l.sorted()
 	}
-	l.complete(p)
 	p.written, p.notes = maps.Clone(l.places), src.Notes
 	p.index = indexOfRules(p.Sites)
 	return p, nil

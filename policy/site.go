@@ -139,14 +139,7 @@ func (b *Backend) usualName() string { return strings.TrimPrefix(b.Origin(), "ht
 
 // String is the backend as it is described: https://a.example (snscrape), weight 2.
 func (b *Backend) String() string {
-	text := b.Origin()
-	if b.Name != b.usualName() {
-		text += " (" + b.Name + ")"
-	}
-	if b.Weight != 1 {
-		text += fmt.Sprintf(", weight %d", b.Weight)
-	}
-	return text
+	return b.Origin() + when(b.Name != b.usualName(), " ("+b.Name+")") + when(b.Weight != 1, fmt.Sprintf(", weight %d", b.Weight))
 }
 
 // wordForm is that of a word that can stand in labels and keys.
@@ -160,10 +153,7 @@ type Header struct {
 
 // String describes the header.
 func (h Header) String() string {
-	if h.Set {
-		return fmt.Sprintf("header %s: %s", h.Name, h.Value)
-	}
-	return fmt.Sprintf("header %s: %s, where the client sends none", h.Name, h.Value)
+	return "header " + h.Name + ": " + h.Value + when(!h.Set, ", where the client sends none")
 }
 
 // forbiddenHeader returns why a rule or a pool may not write a header, "" if it may. Forbidden are

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -56,10 +55,9 @@ func (s *Store) Form() string {
 
 // local tells whether all hosts of the store are on this machine.
 func (s *Store) local() bool {
-	return s.Form() == "unix" || !slices.ContainsFunc(s.Hosts, func(part string) bool {
-		host, _, err := net.SplitHostPort(part)
-		addr, bad := netip.ParseAddr(host)
-		return err != nil || host != "localhost" && (bad != nil || !addr.IsLoopback())
+	return s.Form() == "unix" || !slices.ContainsFunc(s.Hosts, func(at string) bool {
+		host, _, err := net.SplitHostPort(at)
+		return err != nil || !localHost(host)
 	})
 }
 
@@ -68,28 +66,15 @@ func (s Store) String() string {
 	if !s.Shared() {
 		return s.Kind
 	}
-	var b strings.Builder
-	switch {
-	case s.Form() == "sentinel":
-		fmt.Fprintf(&b, "Redis %s of the sentinels %s", s.Master, someOf(s.Hosts))
-	case s.Form() == "cluster":
-		fmt.Fprintf(&b, "Redis cluster of %s", someOf(s.Hosts))
-	default:
-		b.WriteString("Redis at " + s.Hosts[0])
+	text := "Redis at "
+	switch s.Form() {
+	case "sentinel":
+		text = "Redis " + s.Master + " of the sentinels "
+	case "cluster":
+		text = "Redis cluster of "
 	}
-	if s.TLS {
-		b.WriteString(" by TLS")
-	}
-	if s.User != "" {
-		b.WriteString(" as " + clip(s.User))
-	}
-	if s.DB > 0 {
-		fmt.Fprintf(&b, ", database %d", s.DB)
-	}
-	if s.Prefix != "" {
-		fmt.Fprintf(&b, ", keys begin with %s", s.Prefix)
-	}
-	return b.String()
+	return text + someOf(s.Hosts) + when(s.TLS, " by TLS") + when(s.User != "", " as "+clip(s.User)) +
+		when(s.DB > 0, fmt.Sprintf(", database %d", s.DB)) + when(s.Prefix != "", ", keys begin with "+s.Prefix)
 }
 
 // read reads store: a URL may name several hosts, which url.Parse does not read. Files that it names
