@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // check looks at what single keys cannot know: settings that contradict each
@@ -305,13 +307,7 @@ func (p *Policy) warnOfRule(s *Site, opened index, warn func(format string, args
 }
 
 // metadata lists the addresses at which clouds hand out credentials.
-var metadata = []netip.Prefix{
-	netip.MustParsePrefix("169.254.0.0/16"),
-	netip.MustParsePrefix("100.100.100.200/32"),
-	netip.MustParsePrefix("168.63.129.16/32"),
-	netip.MustParsePrefix("fd00:ec2::254/128"),
-	netip.MustParsePrefix("fd20:ce::254/128"),
-}
+var metadata = lists.Map([]string{"169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128", "fd20:ce::254/128"}, netip.MustParsePrefix)
 
 // localHost tells whether a host is this machine.
 func localHost(host string) bool {

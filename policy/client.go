@@ -272,17 +272,9 @@ func (f From) String() string {
 
 // public are the networks of f that strangers on the internet may be in.
 func (f From) public() []netip.Prefix {
-	var found []netip.Prefix
-	for _, p := range f.Prefixes {
-		inside := func(name string) bool {
-			o := netip.MustParsePrefix(name)
-			return o.Addr().Is4() == p.Addr().Is4() && o.Bits() <= p.Bits() && o.Contains(p.Addr())
-		}
-		if !slices.ContainsFunc(ownNetworks, inside) {
-			found = append(found, p)
-		}
-	}
-	return found
+	return lists.Only(f.Prefixes, func(p netip.Prefix) bool {
+		return !slices.ContainsFunc(ownNetworks, func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) })
+	})
 }
 
 // fromNode is the schema of access.from.

@@ -136,26 +136,38 @@ func parseTimeUnit(s string) (time.Duration, error) {
 	return v, err
 }
 
-// parseStall reads how long a body may stand still.
-func parseStall(s string) (time.Duration, error) {
-	v, err := ParseDuration(s)
-	switch {
-	case err != nil:
-		return 0, err
-	case v < time.Second:
-		return 0, fmt.Errorf("%s is less than 1s; servers and networks pause for longer by themselves", Quote(s))
-	case v > day:
-		return 0, fmt.Errorf("%s is more than 1d", Quote(s))
+// DurationWithin returns the reader of a duration within bounds.
+func DurationWithin(least, most time.Duration) func(string) (time.Duration, error) {
+	return func(s string) (time.Duration, error) {
+		d, err := ParseDuration(s)
+		switch {
+		case err != nil:
+		case d < least:
+			err = fmt.Errorf("%s is less than %s", Quote(s), formatDuration(least))
+		case d > most:
+			err = fmt.Errorf("%s is more than %s", Quote(s), formatDuration(most))
+		}
+		return d, err
 	}
-	return v, nil
 }
 
-// parseTimezone reads the IANA name of a time zone.
-func parseTimezone(s string) (string, error) {
-	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
-		return "", fmt.Errorf("%s is not a time zone such as UTC or Europe/Berlin", Quote(s))
+// parseStall reads how long a body may stand still: servers and networks pause for up to a second by
+// themselves.
+var parseStall = DurationWithin(time.Second, day)
+
+// ParseZone reads the IANA name of a time zone.
+func ParseZone(s string) (*time.Location, error) {
+	zone, err := time.LoadLocation(s)
+	if err != nil || s == "" || s == "Local" {
+		return nil, fmt.Errorf("%s is not a time zone such as UTC or Europe/Berlin", Quote(s))
 	}
-	return s, nil
+	return zone, nil
+}
+
+// parseTimezone reads what ParseZone reads, and keeps the name.
+func parseTimezone(s string) (string, error) {
+	_, err := ParseZone(s)
+	return s, err
 }
 
 // lengthPattern matches what readDuration reads, but for the order of the units.

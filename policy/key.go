@@ -104,7 +104,7 @@ func settings(d *Decoder) []setting {
 		d.sizeSetting("retry.body", "the largest request body that is kept to be sent again", &p.Retry.Body),
 		d.sizeSetting("retry.memory", "all request bodies that are kept", &p.Retry.Memory),
 		d.setting("breaker.failures", "number", "a site that fails so often in a row is left alone, 0 for never", d.Number(&p.Breaker.Failures, 0, 1_000_000)),
-		d.setting("breaker.pause", "duration", "for how long it is", Parsed(d, &p.Breaker.Pause, parsePause, DurationNode)),
+		d.setting("breaker.pause", "duration", "for how long it is", Parsed(d, &p.Breaker.Pause, DurationWithin(0, time.Hour), DurationNode)),
 		d.switchSetting("defaults.learn", "whether limits are learned from answers, where no rule says otherwise", &p.Defaults.Learn),
 		d.wordSetting("mode", "observe holds nothing back and reports what would have waited", &p.Mode, "enforce", "observe"),
 		d.countSetting("shard.index", "which part of all URLs is ours, from 0", 0, &p.Shard.Index),
@@ -122,15 +122,6 @@ func parseAdmin(s string) (string, error) {
 		return "", nil
 	}
 	return parseListen(s)
-}
-
-// parsePause reads for how long a site is left alone.
-func parsePause(s string) (time.Duration, error) {
-	pause, err := ParseDuration(s)
-	if err == nil && pause > time.Hour {
-		err = fmt.Errorf("%s is more than 1h", Quote(s))
-	}
-	return pause, err
 }
 
 // parseData reads the directory of the state, or none.

@@ -38,15 +38,11 @@ func newLoading(src Source) *loading {
 		places: map[string]Fault{}, used: map[string]bool{},
 	}
 	if l.lookup == nil {
-		vars := map[string]string{}
-		for _, one := range src.Environ {
-			name, value, _ := strings.Cut(one, "=")
-			if _, twice := vars[name]; !twice { // the first counts, as in os.Getenv
-				vars[name] = value
+		l.lookup = func(name string) (value string, ok bool) {
+			i := slices.IndexFunc(src.Environ, func(entry string) bool { return strings.HasPrefix(entry, name+"=") })
+			if ok = i >= 0; ok { // the first counts, as in os.Getenv
+				value = src.Environ[i][len(name)+1:]
 			}
-		}
-		l.lookup = func(name string) (string, bool) {
-			value, ok := vars[name]
 			return value, ok
 		}
 	}
@@ -113,16 +109,12 @@ func (l *loading) sorted() Faults {
 	return l.faults
 }
 
-// kept returns a fault at the place at which a key was set, for faults that two keys share.
-func (l *loading) kept(key string) Fault {
-	if place, ok := l.places[key]; ok {
-		return place
-	}
-	return Fault{Source: l.name, Key: key}
-}
-
+// contradict reports a fault of keys together, at the place at which one of them was set.
 func (l *loading) contradict(key, format string, args ...any) {
-	place := l.kept(key)
+	place, set := l.places[key]
+	if !set {
+		place = Fault{Source: l.name, Key: key}
+	}
 	place.Text = fmt.Sprintf(format, args...)
 	l.fail(place)
 }

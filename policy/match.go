@@ -213,29 +213,23 @@ func parsePattern(s string) (Pattern, error) {
 
 func splitPattern(s string) (Pattern, error) {
 	var p Pattern
-	host := s
 	switch {
 	case strings.Contains(s, "://"):
 		return p, errors.New("has a scheme; write the host alone")
 	case strings.Contains(s, "/"):
 		return p, errors.New("has a slash; a pattern names hosts, write paths in limits")
 	}
-	if addr, err := netip.ParseAddr(s); err != nil || addr.Is4() { // a bare IPv6 address has colons but no port
-		if colon := strings.LastIndexByte(s, ':'); colon > strings.LastIndexByte(s, ']') {
-			port := s[colon+1:]
-			host = s[:colon]
-			if strings.IndexByte(host, ':') >= 0 && host[0] != '[' {
-				return p, errHostIPv6
-			}
-			if port != "*" {
-				n, ok := parsePort(port)
-				if !ok {
-					return p, errPortBad
-				}
-				p.Port = n
-			}
-		}
+	whole, every := strings.CutSuffix(s, ":*")
+	host, port, err := splitHostPort(whole, 0)
+	switch _, bad := netip.ParseAddr(s); {
+	case bad == nil, errors.Is(err, errPortMissing) && !strings.HasSuffix(whole, ":"): // a bare IPv6 address has colons but no port
+		host = whole
+	case err != nil:
+		return p, err
+	case every:
+		return p, errPortBad
 	}
+	p.Port = port
 	if host == "*" {
 		p.All = true
 		return p, nil

@@ -123,7 +123,7 @@ func TestPatternsReadAsTheyAreWritten(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "*.", "**", "*.*", "a.*", "a*.test", "*a.test", "a.*.test", "https://a.test", "a.test/x", "a.test:0", "a.test:", "a.test:x", "*.127.0.0.1", "*.[::1]", "*.1", "::1:80:", "[::1", "a b", ".a.test", "user@a.test",
+		"", "*.", "**", "*.*", "a.*", "a*.test", "*a.test", "a.*.test", "https://a.test", "a.test/x", "a.test:0", "a.test:", "a.test:x", "a.test:1:*", "*.127.0.0.1", "*.[::1]", "*.1", "::1:80:", "[::1", "a b", ".a.test", "user@a.test",
 	} {
 		if p, err := parsePattern(bad); err == nil {
 			t.Errorf("%q is %q", bad, p)

@@ -171,7 +171,7 @@ func dataDir(lookup func(string) (string, bool)) string {
 	if state, ok := lookup("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
 		return filepath.Join(state, "abide")
 	}
-	if home, ok := lookup("HOME"); ok && filepath.IsAbs(home) {
+	if home := homeDir(lookup); home != "" {
 		return filepath.Join(home, ".local", "state", "abide")
 	}
 	return "none"

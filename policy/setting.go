@@ -86,45 +86,28 @@ func (s setting) saying(about, says string) setting {
 func (s setting) same(other setting) bool { return reflect.DeepEqual(s.to, other.to) }
 
 // schemaWithDefault is the schema of the setting with what it has by default, unless that cannot
-// be written.
+// be written. A list of one is its element.
 func (s *setting) schemaWithDefault() Node {
-	n := s.Schema()
-	shown := s.show()
+	n, shown := s.Schema(), s.show()
 	if strings.HasPrefix(shown, "/~/") {
 		shown = shown[1:]
 	}
+	text := shown
+	if s.shape == list {
+		text = "[" + shown + "]"
+	}
+	var value any
+	if yaml.Unmarshal([]byte(text), &value) != nil {
+		value = shown // such as *
+	}
+	if all, ok := value.([]any); ok && len(all) == 1 {
+		value = all[0]
+	}
 	least, counted := n["minimum"].(int64)
-	var value any = shown
-	number, err := strconv.ParseInt(shown, 10, 64)
-	on, switched := strconv.ParseBool(shown)
-	switch {
-	case shown == "", s.text == SecretText, err == nil && counted && number < least:
-		return n
-	case err == nil:
-		value = number
-	case switched == nil:
-		value = on
-	case s.shape == list:
-		value = listOf(shown)
+	if number, ok := value.(int); shown != "" && s.text != SecretText && !(ok && counted && int64(number) < least) {
+		n["default"] = value
 	}
-	n["default"] = value
 	return n
-}
-
-// listOf is a list as a setting shows it: its numbers and words, a word alone by itself.
-func listOf(shown string) any {
-	all := []any{}
-	for one := range strings.SplitSeq(shown, ", ") {
-		if number, err := strconv.Atoi(one); err == nil {
-			all = append(all, number)
-		} else {
-			all = append(all, one)
-		}
-	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return all
 }
 
 // shape is the form of a value in YAML. In a variable or a flag, commas separate the items

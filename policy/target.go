@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Target is the destination of a request. Host is canonical (see CanonicalHost), so two
@@ -229,11 +231,11 @@ func portAfter(address string) string {
 	return host + ":" + strconv.Itoa(port+1)
 }
 
-var ownNetworks = []string{
+var ownNetworks = lists.Map([]string{
 	"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
 	"100.64.0.0/10", // carriers, and private overlays
 	"::1/128", "fc00::/7", "fe80::/10",
-}
+}, netip.MustParsePrefix)
 
 // listenNode describes the values that parseListen reads, as far as a pattern tells.
 func listenNode() Node {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -113,7 +115,7 @@ func (r *reader) fields() []policy.Field {
 			policy.Optional("command", "A program and its arguments; the document is its standard input.", policy.Listed(r.d, &j.Notify.Command, "is empty", r.plain)),
 			policy.Optional("when", "failed, or always.", r.choice(&j.Notify.Always, "failed", "always")),
 		})),
-		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
+		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, policy.DurationWithin(time.Second, math.MaxInt64), policy.DurationNode)),
 		policy.Optional("batch", "Several items in one request.", r.batch()),
 		policy.Optional("moves", "Whether records move between units by themselves, so that nothing is told of one that takes the place of another of an earlier run.", r.choice(&j.Moves, "off", "on")),
 		policy.Optional("replace", "What the records of a unit that is fetched again take the place of: those with the same id, or all that the unit had.", r.choice(&j.Replace, "id", "unit")),

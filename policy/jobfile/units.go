@@ -49,7 +49,7 @@ func (r *reader) dates() policy.Value {
 		policy.Required("to", "The last date, which belongs to the range; or today, yesterday, or now for the last step that is over.", r.plain(&last)),
 		policy.Optional("step", "The length of a unit: 15min, 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, stepNode)),
 		policy.Optional("again", "The last part of the range, which each run fetches again, such as 3d.", policy.Parsed(r.d, &to.Again, parseStep, stepNode)),
-		policy.Optional("timezone", "The time zone of the dates, such as Europe/Berlin.", policy.Parsed(r.d, &to.Zone, parseZone, policy.TimezoneNode)),
+		policy.Optional("timezone", "The time zone of the dates, such as Europe/Berlin.", policy.Parsed(r.d, &to.Zone, policy.ParseZone, policy.TimezoneNode)),
 	)
 }
 
@@ -113,17 +113,6 @@ func (s Step) lastOf(at time.Time, written string) time.Time {
 	return at
 }
 
-func parseZone(s string) (*time.Location, error) {
-	if strings.EqualFold(s, "local") {
-		return nil, errors.New("is local, which differs between machines; write a zone such as Europe/Berlin")
-	}
-	zone, err := time.LoadLocation(s)
-	if err != nil || s == "" {
-		return nil, fmt.Errorf("%s is no time zone; write one such as Europe/Berlin or UTC", policy.Quote(s))
-	}
-	return zone, nil
-}
-
 // parseDate reads a day or a time of day.
 func parseDate(s string, zone *time.Location) (time.Time, error) {
 	for _, form := range []string{time.DateOnly, "2006", "2006-01", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339} {
@@ -132,14 +121,6 @@ func parseDate(s string, zone *time.Location) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("%s is no date; write 2025-01-31 or 2025-01-31T15:00", policy.Quote(s))
-}
-
-func parseEvery(s string) (time.Duration, error) {
-	d, err := policy.ParseDuration(s)
-	if err == nil && d < time.Second {
-		err = fmt.Errorf("%s is shorter than a second", policy.Quote(s))
-	}
-	return d, err
 }
 
 // items reads the items of a job: a list, the name of a file, or where they come from.
