@@ -109,7 +109,7 @@ func (p *Policy) pools() []item {
 
 func (p *Policy) clients() []item {
 	return lists.Map(p.Access.Clients, func(c Client) item {
-		return item{c.Name, (&clientReading{d: &Decoder{}, client: &c}).fields()}
+		return item{c.Name, clientFields(&Decoder{}, &c, nil)}
 	})
 }
 

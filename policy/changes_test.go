@@ -127,7 +127,7 @@ func TestEveryKeyOfARuleAPoolAndAClientIsCompared(t *testing.T) {
 	for kind, fields := range map[string][]Field{
 		"rule":   (&siteReading{d: d, site: &Site{}}).fields(),
 		"pool":   poolFields(d, &Pool{}),
-		"client": (&clientReading{d: d, client: &Client{}}).fields(),
+		"client": clientFields(d, &Client{}, nil),
 	} {
 		for _, f := range fields {
 			if f.to == nil {

@@ -67,18 +67,11 @@ func allow(hosts []Pattern, t Target) bool {
 	return hosts == nil || slices.ContainsFunc(hosts, func(pattern Pattern) bool { return pattern.matches(t.Host, t.Port) })
 }
 
-// clientReading is a client that is being read.
-type clientReading struct {
-	d      *Decoder
-	client *Client
-	first  map[string]int // name → line, of the clients before
-}
-
 // clientsValue reads access.clients.
 func clientsValue(d *Decoder) Value {
 	first := map[string]int{}
 	return Sequence(d, &d.policy.Access.Clients, "is empty; leave it out to ask nobody for a secret", func(c *Client) Value {
-		fields := (&clientReading{d, c, first}).fields()
+		fields := clientFields(d, c, first)
 		return NewValue(func(n *yaml.Node, path string) {
 			c.Weight, c.Priority = 1, DefaultPriority
 			c.Capped = d.Mapping(n, path, fields...)["priority"] != nil
@@ -86,11 +79,10 @@ func clientsValue(d *Decoder) Value {
 	})
 }
 
-// fields are the keys of a client.
-func (r *clientReading) fields() []Field {
-	d, c := r.d, r.client
+// clientFields are the keys of a client. first has the names of those before, with their lines.
+func clientFields(d *Decoder, c *Client, first map[string]int) []Field {
 	return []Field{
-		Required("name", "The name in Proxy-Authorization.", NewValue(r.name, func() Node { return textNode("^[^:]+$") }).into(&c.Name)),
+		Required("name", "The name in Proxy-Authorization.", d.unlike(first, &c.Name, Parsed(d, &c.Name, parseClientName, func() Node { return textNode("^[^:]+$") }))),
 		Required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.Secret(&c.Secret)),
 		Optional("weight", "The share of the client beside others that wait for the same site.", d.Number(&c.Weight, 1, mostWeight)),
 		Optional("priority", "Of its requests: 0, the most urgent, to 7; 3 is usual. Where it is written, Abide-Priority makes a request less urgent, and not more.", d.Number(&c.Priority, 0, LowestPriority).into(both{&c.Priority, &c.Capped})),
@@ -102,51 +94,36 @@ func (r *clientReading) fields() []Field {
 		}, func() Node { return WordNode("all") }).into(&c.OpensAll)),
 		Optional("hosts", "The hosts that it may reach, as in egress.hosts; all if left out.", together(d, &c.Hosts, readHosts, hostsNode)).
 			saying(when(c.Hosts != nil, "reaches "+someOf(texts(c.Hosts))+", nothing else")),
-		Optional("sites", "The rules that it may use, by their names or hosts; all, and hosts without a rule, if left out.", r.names(&c.Sites, &d.ruled, "is empty, so it could do nothing; leave it out for all")).
+		Optional("sites", "The rules that it may use, by their names or hosts; all, and hosts without a rule, if left out.", referring(d, &c.Sites, &d.ruled, "is empty, so it could do nothing; leave it out for all")).
 			saying(when(c.Sites != nil, "uses the rules "+someOf(c.Sites)+", nothing else")),
-		Optional("pools", "The pools whose tokens it may use; all if left out, none if the list is empty.", r.names(&c.Pools, &d.pooled, "")).
+		Optional("pools", "The pools whose tokens it may use; all if left out, none if the list is empty.", referring(d, &c.Pools, &d.pooled, "")).
 			saying(when(len(c.Pools) > 0, "gets tokens of the pools "+someOf(c.Pools)+" alone"), when(c.Pools != nil && len(c.Pools) == 0, "gets no token")),
 		Optional("limits", "What all its requests together take before they are sent, whatever their sites, or wait for.", limitsValue(d, &c.Limits, ofClient)).saying(lists.Map(c.Limits, Limit.ofClient)...),
 	}
 }
 
-// names is the value of a list of names, which are checked when all is read. empty refuses an empty
+// referring is the value of a list of names, which are checked when all is read. empty refuses an empty
 // list; "": it is allowed.
-func (r *clientReading) names(to *[]string, references *[]reference, empty string) Value {
-	return Listed(r.d, to, empty, func(name *string) Value {
+func referring(d *Decoder, to *[]string, references *[]reference, empty string) Value {
+	return Listed(d, to, empty, func(name *string) Value {
 		return NewValue(func(n *yaml.Node, path string) {
-			r.d.Label(name).Read(n, path)
+			d.Label(name).Read(n, path)
 			*references = append(*references, reference{*name, n, path})
 		}, FilledNode)
 	})
 }
 
-func (r *clientReading) name(n *yaml.Node, path string) {
-	name, ok := r.d.Scalar(n, path, PlainText)
-	if !ok {
-		return
-	}
-	r.client.Name = name
-	if err := checkClientName(name); err != nil {
-		r.d.Fail(n, path, err)
-	} else if line, twice := r.first[name]; twice {
-		r.d.Failf(n, path, "%s is a client already, in line %d", Quote(name), line)
-	} else {
-		r.first[name] = n.Line
-	}
-}
-
-// checkClientName refuses what Basic credentials cannot carry.
-func checkClientName(s string) error {
+// parseClientName refuses what Basic credentials cannot carry.
+func parseClientName(s string) (string, error) {
 	switch {
 	case s == "":
-		return errors.New("is empty")
+		return "", errors.New("is empty")
 	case strings.Contains(s, ":"):
-		return fmt.Errorf("%s has a colon, which ends the name in Proxy-Authorization", Quote(s))
+		return "", fmt.Errorf("%s has a colon, which ends the name in Proxy-Authorization", Quote(s))
 	case strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%s has a control character", Quote(s))
+		return "", fmt.Errorf("%s has a control character", Quote(s))
 	}
-	return nil
+	return s, nil
 }
 
 // bind finds the rules that clients name.

@@ -90,24 +90,12 @@ func poolsNode() Node {
 func tokensValue(d *Decoder, to *[]Token) Value {
 	first := map[string]int{}
 	return Sequence(d, to, isEmpty, func(t *Token) Value {
-		v := Object(d, tokenFields(d, t))
-		return NewValue(func(n *yaml.Node, path string) {
-			v.Read(n, path)
-			if line, twice := first[t.Label]; twice && t.Label != "" {
-				d.Failf(n, path, "has the label of line %d", line)
-			}
-			t.Line, first[t.Label] = n.Line, n.Line
-		}, v.Schema)
+		return Checked(d, func(n *yaml.Node, _ string, _ map[string]*yaml.Node) { t.Line = n.Line },
+			Required("label", "What the token is called.", d.unlike(first, &t.Label, d.Label(&t.Label))),
+			Optional("account", "The account of the token. Tokens of one account share one budget.", d.Label(&t.Account)),
+			Required("secret", "The token itself; ${NAME} takes the variable NAME.", d.Secret(&t.Secret)),
+		)
 	})
-}
-
-// tokenFields are the keys of a token that stands in the configuration.
-func tokenFields(d *Decoder, t *Token) []Field {
-	return []Field{
-		Required("label", "What the token is called.", d.Label(&t.Label)),
-		Optional("account", "The account of the token. Tokens of one account share one budget.", d.Label(&t.Account)),
-		Required("secret", "The token itself; ${NAME} takes the variable NAME.", d.Secret(&t.Secret)),
-	}
 }
 
 // oauth2Value reads the settings with which a pool exchanges its secrets for access tokens.

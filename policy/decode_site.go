@@ -93,7 +93,7 @@ func (r *siteReading) fields() []Field {
 		Required("host", "The hosts that the rule is about.", NewValue(r.hosts, func() Node {
 			return EitherNode(hostNode(), SequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
 		}).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
-		Optional("name", "What the site is called, with group: rule.", NewValue(r.name, FilledNode).into(&s.Name)).saying(when(s.Name != "", "called "+s.Name)),
+		Optional("name", "What the site is called, with group: rule.", r.d.unlike(r.names, &s.Name, Parsed(r.d, &s.Name, parseSiteName, FilledNode))).saying(when(s.Name != "", "called "+s.Name)),
 		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", Word(r.d, &s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
 		Optional("pool", "The pool of the tokens of these requests.", r.d.noted("", NewValue(r.pool, FilledNode).into(&s.Pool))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
@@ -137,16 +137,13 @@ func (r *siteReading) hosts(n *yaml.Node, path string) {
 	r.d.List(n, path, func(_ int, n *yaml.Node, path string) { r.host(n, path) })
 }
 
-func (r *siteReading) name(n *yaml.Node, path string) {
-	r.d.Label(&r.site.Name).Read(n, path)
-	if strings.HasPrefix(r.site.Name, ClientSite) {
-		r.d.Failf(n, path, "begins with %q, as the limits of clients are called; choose another name", ClientSite)
+// parseSiteName reads a name that is none of those of the limits of clients.
+func parseSiteName(s string) (string, error) {
+	name, err := parseLabel(s)
+	if strings.HasPrefix(s, ClientSite) {
+		err = fmt.Errorf("begins with %q, as the limits of clients are called; choose another name", ClientSite)
 	}
-	if line, twice := r.names[r.site.Name]; twice && r.site.Name != "" {
-		r.d.Failf(n, path, "%s is the name of line %d already", Quote(r.site.Name), line)
-		return
-	}
-	r.names[r.site.Name] = n.Line
+	return name, err
 }
 
 func (r *siteReading) pool(n *yaml.Node, path string) {

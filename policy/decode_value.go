@@ -63,6 +63,19 @@ func (d *Decoder) noted(key string, v Value) Value {
 	}, v.Schema).into(v.to)
 }
 
+// unlike refuses a name that an earlier value has, by the lines of the names.
+func (d *Decoder) unlike(earlier map[string]int, name *string, v Value) Value {
+	return NewValue(func(n *yaml.Node, path string) {
+		*name = ""
+		v.Read(n, path)
+		if line, twice := earlier[*name]; twice && *name != "" {
+			d.Failf(n, path, "is the name of line %d already", line)
+			return
+		}
+		earlier[*name] = n.Line
+	}, v.Schema).into(name)
+}
+
 // Truth reads true or false.
 func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, switchNode) }
 

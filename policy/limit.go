@@ -48,26 +48,13 @@ type Limit struct {
 	Stall    time.Duration // of bytes: how long a body may stand still before it is cut
 	Timezone string        // of a quota, an IANA name
 
-	route *route // of Path; nil in one that was not loaded
+	route *route // of Path
 }
 
 // Covers tells whether the limit is about requests with this method and this
 // path, which is escaped and without its query. It does not allocate.
 func (l *Limit) Covers(method, path string) bool {
-	switch {
-	case l.Method != "" && l.Method != method:
-		return false
-	case l.Path == "":
-		return true
-	}
-	r := l.route
-	if r == nil {
-		var err error
-		if r, err = parseRoute(l.Path); err != nil {
-			return false
-		}
-	}
-	return r.covers(path)
+	return (l.Method == "" || l.Method == method) && (l.Path == "" || l.route.covers(path))
 }
 
 // NeedsRequests tells whether the limit can only be kept by seeing requests, as

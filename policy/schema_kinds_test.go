@@ -65,11 +65,9 @@ var inexpressibleFaults = []struct{ fault, example string }{
 	{`^a list needs windows`, "sites:\n  - host: a.test\n    dialect: {headers: [{name: x-left, is: limit, form: list}]}\n"},
 	// What is written twice.
 	{`is listed twice$`, "egress: {ports: [80, 443, 80]}\n"},
-	{`^has the label of line`, `pools: {p: {tokens: [{label: a, secret: x}, {label: a, secret: y}]}}`},
 	{`is neither the name nor a host of a rule`, "access: {clients: [{name: a, secret: x, sites: [b]}]}\n"},
 	{`as the limits of clients are called`, "sites: [{host: a.test, name: client news}]\n"},
 	{`is for all requests of the client together`, "access: {clients: [{name: a, secret: x, limits: [{concurrency: 2, by: client}]}]}\n"},
-	{`is a client already`, "access: {clients: [{name: a, secret: x}, {name: a, secret: y}]}\n"},
 	{`is the name of (line \d+|a backend) already`, "sites: [{host: a.test, name: x}, {host: b.test, name: x}]\n"},
 	{`is covered by .* already`, "intercept: [\"*.a.test\", b.a.test]\n"},
 	{`^limits the same as line`, "defaults: {limits: [{concurrency: 5}, {concurrency: 6}]}\n"},
