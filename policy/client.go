@@ -171,7 +171,7 @@ func readHosts(in *input) (hosts []Pattern) {
 
 // readPatterns reads patterns of hosts, of which none covers another that comes later.
 func readPatterns(in *input) (hosts []Pattern) {
-	covered := index{}
+	var covered index
 	for i, s := range in.items {
 		pattern, err := parsePattern(s)
 		if by := covered.first(pattern); err == nil && by != none {

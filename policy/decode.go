@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -240,3 +241,20 @@ func IsMapping(n *yaml.Node) bool { return n.Kind == yaml.MappingNode }
 
 // IsEmptyList tells whether a node is an empty list.
 func IsEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(n.Content) == 0 }
+
+// below returns the node at a place such as headers[0].name in another one, or the last that there
+// is on the way.
+func below(n *yaml.Node, place string) *yaml.Node {
+	for _, step := range strings.FieldsFunc(place, func(c rune) bool { return strings.ContainsRune(".[]", c) }) {
+		real := n
+		for i, one := range real.Content {
+			switch {
+			case real.Kind == yaml.SequenceNode && strconv.Itoa(i) == step:
+				n = one
+			case real.Kind == yaml.MappingNode && i%2 == 0 && one.Value == step:
+				n = real.Content[i+1]
+			}
+		}
+	}
+	return n
+}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,23 +32,6 @@ func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
 		d.Failf(below(n, where), strings.TrimSuffix(path+"."+where, "."), "%s", what)
 	}
 	return out
-}
-
-// below returns the node at a place such as headers[0].name in another one, or the last that there
-// is on the way.
-func below(n *yaml.Node, place string) *yaml.Node {
-	for _, step := range strings.FieldsFunc(place, func(c rune) bool { return strings.ContainsRune(".[]", c) }) {
-		real := n
-		for i, one := range real.Content {
-			switch {
-			case real.Kind == yaml.SequenceNode && strconv.Itoa(i) == step:
-				n = one
-			case real.Kind == yaml.MappingNode && i%2 == 0 && one.Value == step:
-				n = real.Content[i+1]
-			}
-		}
-	}
-	return n
 }
 
 // dialectFields are the keys of a dialect.

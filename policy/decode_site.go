@@ -18,7 +18,7 @@ import (
 // those that never would.
 func readSites(d *Decoder, n *yaml.Node, path string) {
 	var (
-		covered = index{}
+		covered index
 		owner   []int // pattern number → rule
 		listed  []Pattern
 		names   = map[string]int{}

@@ -36,7 +36,7 @@ func TestTheExampleStatesTheDefaults(t *testing.T) {
 			t.Errorf("%s is %s in the example and %s by default", s.Name, g, w)
 		}
 	}
-	got.File, got.index, got.Sites, got.written = "", nil, nil, nil
+	got.File, got.index, got.Sites, got.written = "", index{}, nil, nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("example and defaults differ:\n%+v\n%+v", got, want)
 	}

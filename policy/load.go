@@ -155,28 +155,16 @@ func LoadAdmin(src Source) (*Policy, Faults) {
 		if src.Path != "" {
 			l.base = filepath.Dir(src.Path)
 		}
-		d.Mapping(onlyKeys(root, "admin", "data"), "", section(d, "")...)
+		for _, f := range section(d, "") {
+			if value := below(root, f.name); value != root && (f.name == "admin" || f.name == "data") {
+				f.Read(value, f.name)
+			}
+		}
 		l.base = ""
 	}
 	l.environment(d, Source{})
 	l.flags(d, src.Flags)
 	return p, l.faults
-}
-
-// onlyKeys is a mapping with some keys of another mapping, each once.
-func onlyKeys(from *yaml.Node, names ...string) *yaml.Node {
-	only := *from
-	only.Kind, only.Content = yaml.MappingNode, nil
-	if from.Kind != yaml.MappingNode {
-		return &only
-	}
-	for i := 0; i+1 < len(from.Content); i += 2 {
-		if at := slices.Index(names, from.Content[i].Value); at >= 0 {
-			only.Content = append(only.Content, from.Content[i:i+2]...)
-			names = slices.Delete(slices.Clone(names), at, at+1)
-		}
-	}
-	return &only
 }
 
 // HasNoDocument tells whether a text is no configuration: it is empty, or all of it is comments.

@@ -25,8 +25,8 @@ type Match struct {
 	Learn bool
 }
 
-// Match finds the first rule that matches. It costs two map accesses per label of
-// the host however many rules there are, and does not allocate unless the port
+// Match finds the first rule that matches. It costs a map access per label of
+// the host, two where a rule is of a single port, however many rules there are, and does not allocate unless the port
 // is unusual.
 func (r *Rules) Match(t Target) Match {
 	m := Match{Rule: r.rule(t.Host, t.Port), Learn: r.Defaults.Learn}
@@ -135,13 +135,15 @@ func (r *Rules) SiteNames(most int) []string {
 }
 
 // index has the number of each pattern: of its first rule, or its place in a list.
-type index map[Pattern]int
+type index struct {
+	numbers map[Pattern]int
+	ported  bool // there are patterns of single ports
+}
 
 // none is the number of what is not there.
 const none = math.MaxInt
 
-func indexOfRules(sites []Site) index {
-	x := index{}
+func indexOfRules(sites []Site) (x index) {
 	for i := range sites {
 		for _, p := range sites[i].Hosts {
 			x.add(p, i)
@@ -150,27 +152,33 @@ func indexOfRules(sites []Site) index {
 	return x
 }
 
-func indexOf(patterns []Pattern) index {
-	x := index{}
+func indexOf(patterns []Pattern) (x index) {
 	for i, p := range patterns {
 		x.add(p, i)
 	}
 	return x
 }
 
-func (x index) add(p Pattern, number int) {
-	if _, earlier := x[p]; !earlier {
-		x[p] = number
+func (x *index) add(p Pattern, number int) {
+	if x.numbers == nil {
+		x.numbers = map[Pattern]int{}
 	}
+	if _, earlier := x.numbers[p]; !earlier {
+		x.numbers[p] = number
+	}
+	x.ported = x.ported || p.Port != 0
 }
 
 // first returns the least number of a pattern that matches all that p matches. Patterns of single
 // ports do not add up to one of every port.
-func (x index) first(p Pattern) int {
-	least := none
+func (x *index) first(p Pattern) int {
+	least, ports := none, []uint16{0, p.Port}
+	if !x.ported {
+		ports = ports[:1]
+	}
 	for more := true; more; p, more = p.wider() {
-		for _, port := range [...]uint16{0, p.Port} {
-			if number, ok := x[Pattern{p.Host, port, p.Below, p.All}]; ok {
+		for _, port := range ports {
+			if number, ok := x.numbers[Pattern{p.Host, port, p.Below, p.All}]; ok {
 				least = min(least, number)
 			}
 		}

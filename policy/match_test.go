@@ -182,7 +182,7 @@ func TestMatchingIsTheFirstRuleThatMatchesForAnyRules(t *testing.T) {
 func TestAPatternIsCoveredOnlyByOneThatMatchesAllItMatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var (
-			c       = index{}
+			c       index
 			earlier []Pattern
 		)
 		for i := range rapid.IntRange(0, 8).Draw(t, "patterns") {
