@@ -39,7 +39,8 @@ listen_open: all https is opened there, so that its limits are seen. The files
 that the lines name are written anew, beside the CA certificate. Where
 access.clients asks for a name and a secret, both are in the lines.
 
-NO_PROXY is set so that this machine itself is reached without the proxy.`,
+A NO_PROXY of one's own is kept as it is; without one it is set so that this
+machine itself is reached without the proxy.`,
 		Example: `  eval "$(abide env)"
   eval "$(abide env --client news)"
   eval "$(abide env --trust)"   # beside an abide that is a service`,

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,7 +212,11 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 			}
 			refused, waiting := a.proxy.Gate().EndHolds(holdsEnd)
 			if first && !o.quiet {
-				fmt.Fprintf(errs, "abide: asked to stop with %s held: %d cannot go within %v and end now, the others go or end by then; press Ctrl-C again to end all now\n", countText(refused+waiting, "request"), refused, holdsEnd.Sub(now))
+				ends := "go or end within %v"
+				if refused > 0 {
+					ends = strconv.Itoa(refused) + " cannot go within %v and end now, the others go or end by then"
+				}
+				fmt.Fprintf(errs, "abide: asked to stop with %s held: "+ends+"; press Ctrl-C again to end all now\n", countText(refused+waiting, "request"), holdsEnd.Sub(now))
 			}
 		}
 	}
@@ -295,37 +300,22 @@ func trustAsCommand(p *policy.Policy, dir string) error {
 }
 
 // childEnviron is environ with the variables that make clients use the proxy, and without those
-// of abide's own settings that have secrets. Hosts that are excluded from proxies stay so, in
-// both spellings of the variable.
+// of abide's own settings that have secrets.
 func childEnviron(environ, proxied []string) []string {
-	direct, kept := "", map[string]bool{}
-	for _, one := range environ {
-		if name, value, _ := strings.Cut(one, "="); name == "NO_PROXY" || name == "no_proxy" {
-			direct, kept[name] = value, true
-		}
-	}
 	ours := map[string]bool{"ALL_PROXY": true, "all_proxy": true, yamlVariable: true}
 	for _, key := range policy.Keys() {
 		if key.Secret {
 			ours[key.Env], ours[key.Env+"_FILE"] = true, true
 		}
 	}
-	var added []string
 	for _, one := range proxied {
 		name, _, _ := strings.Cut(one, "=")
-		if kept[name] {
-			continue
-		}
-		if len(kept) > 0 && (name == "NO_PROXY" || name == "no_proxy") {
-			one = name + "=" + direct
-		}
 		ours[name] = true
-		added = append(added, one)
 	}
 	return append(slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		return ours[name]
-	}), added...)
+	}), proxied...)
 }
 
 // Exit statuses of a shell for a command that cannot be started.

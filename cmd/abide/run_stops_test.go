@@ -62,7 +62,7 @@ func TestWhatIsHeldEndsWithTheDrain(t *testing.T) {
 			for _, sig := range c.signals {
 				d.signal(sig)
 			}
-			d.log.await(t, "abide: asked to stop with 1 request held: 0 cannot go within "+c.drain+" and end now, the others go or end by then; press Ctrl-C again to end all now\n")
+			d.log.await(t, "abide: asked to stop with 1 request held: go or end within "+c.drain+"; press Ctrl-C again to end all now\n")
 			d.out.await(t, "^503 5 abide; .*draining")
 			o.letGo()
 			d.out.await(t, "\n200 ")

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// noProxy are the hosts that clients reach directly: this machine itself.
+// noProxy are the hosts that clients reach directly where NO_PROXY is not set: this machine itself.
 const noProxy = "localhost,127.0.0.1,::1"
 
 // addingVariables name a file of certificates to trust in addition to the client's own.
@@ -50,7 +50,7 @@ func SetsTrust(name string) bool {
 // the files are those of WriteBundle. Empty arguments are left out: without proxyURL the
 // lines only set trust.
 //
-// Java's options are added to JAVA_TOOL_OPTIONS of this process, and PHP's directory to
+// A NO_PROXY of this process is kept, in both spellings. Java's options are added to JAVA_TOOL_OPTIONS of this process, and PHP's directory to
 // PHP_INI_SCAN_DIR. Java programs print their options at the start, so they never contain a
 // password.
 func Env(proxyURL, extraFile, bundleFile string) []string {
@@ -61,8 +61,14 @@ func Env(proxyURL, extraFile, bundleFile string) []string {
 		for _, key := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
 			set(key, proxyURL)
 		}
-		set("NO_PROXY", noProxy)
-		set("no_proxy", noProxy)
+		direct := noProxy
+		for _, key := range []string{"no_proxy", "NO_PROXY"} {
+			if value, given := os.LookupEnv(key); given {
+				direct = value
+			}
+		}
+		set("NO_PROXY", direct)
+		set("no_proxy", direct)
 		set("NODE_USE_ENV_PROXY", "1")
 	}
 	if extraFile != "" {

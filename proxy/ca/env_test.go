@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -40,6 +41,23 @@ func TestEnvSetsWhatEveryClientReads(t *testing.T) {
 	for _, option := range []string{"-Dhttp.proxyHost=127.0.0.1", "-Dhttps.proxyPort=3128", "-Djavax.net.ssl.trustStore=/d/bundle.jks"} {
 		if !slices.Contains(strings.Fields(env["JAVA_TOOL_OPTIONS"]), option) {
 			t.Errorf("JAVA_TOOL_OPTIONS lacks %s: %s", option, env["JAVA_TOOL_OPTIONS"])
+		}
+	}
+}
+
+// TestEnvKeepsHostsThatAreReachedDirectly: in both spellings, also where there are none.
+func TestEnvKeepsHostsThatAreReachedDirectly(t *testing.T) {
+	for _, key := range []string{"NO_PROXY", "no_proxy"} {
+		t.Setenv(key, "")
+		os.Unsetenv(key)
+	}
+	if env := asMap(t, Env("http://127.0.0.1:3128", "", "")); env["NO_PROXY"] != noProxy || env["no_proxy"] != noProxy {
+		t.Errorf("without one: %v", env)
+	}
+	for _, own := range []string{"db.test,.svc", ""} {
+		t.Setenv("no_proxy", own)
+		if env := asMap(t, Env("http://127.0.0.1:3128", "", "")); env["NO_PROXY"] != own || env["no_proxy"] != own {
+			t.Errorf("of %q: %v", own, env)
 		}
 	}
 }

@@ -178,8 +178,12 @@ func (w *window) guess() int64 {
 
 // shown returns the length of the windows for people. Requests that come late put two ends further apart than the
 // length, and the time that is announced until an end is no longer, but for its rounding up and down (slop): a usual
-// length between both is the length.
-func (w *window) shown() int64 {
+// length between both is the length, unless the ends are as close as windows: those of a clock, or where a unit that was
+// held back has shown when the next begins.
+func (w *window) shown(p *phase) int64 {
+	if p.length.refuted || p.lost > 0 {
+		return w.period
+	}
 	for _, seconds := range slices.Backward(usualWindows[:]) {
 		if usual := seconds * second; !w.lengthAnnounced && w.longest > 0 && w.longest-second-w.slop <= usual && usual <= w.period {
 			return usual

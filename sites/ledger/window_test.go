@@ -11,10 +11,16 @@ func TestTheUsualLengthThatAnnouncedEndsAllowIsShown(t *testing.T) {
 		{61 * second, 61 * second, second, 60 * second},
 		{0, 7 * second, second, 7 * second},
 		{9 * second, 9 * second, second, 9 * second},
+		{6 * second, 6 * second, second, 5 * second}, // unless it is known better
 	} {
 		w := window{longest: c.longest, period: c.period, slop: c.slop}
-		if got := w.shown(); got != c.want {
+		if got := w.shown(&phase{}); got != c.want {
 			t.Errorf("%+v: %v", c, got)
+		}
+		for _, p := range []phase{{lost: 1}, {length: supposition{refuted: true}}} {
+			if got := w.shown(&p); got != c.period {
+				t.Errorf("%+v, where the ends are close: %v", c, got)
+			}
 		}
 	}
 }
