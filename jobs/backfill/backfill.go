@@ -67,6 +67,7 @@ type Backfill struct {
 	paused    atomic.Bool
 	noted     atomic.Value  // the last note
 	looked    sync.Once     // for empty columns, in the first page
+	anew      sync.Once     // for the log, that units begin again
 	warned    atomic.Value  // the last reason that the log has of a unit that is incomplete
 	fruitless atomic.Int32  // see mostFruitless
 	begun     chan struct{} // is closed when the host has answered, and it is known where its pages begin: until then one worker works

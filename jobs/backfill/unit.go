@@ -362,6 +362,12 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
+	if pages.Anew {
+		c.Pages = 0
+		b.anew.Do(func() {
+			b.options.Log("paginate or the request is another one, so units that were begun, such as %s, begin again", c.Key)
+		})
+	}
 	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor}
 	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values)
 	if checkpoint == nil {

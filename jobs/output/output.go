@@ -114,7 +114,8 @@ type Claim struct {
 	Unit
 	Lease      int64  // a later claim of the same unit has a higher number
 	Checkpoint []byte // behind the last page that was committed; nil: no page was
-	Pages      int64  // that were committed
+	Pages      int64  // that were committed; 0 where the unit begins again
+	kept       int64  // Pages in the table
 	Records    int64  // of these pages
 	Begun      int64  // the records that the unit had before its first page are older, in microseconds since 1970; 0: it had none
 	Tries      int    // how often the unit was put back since its last page

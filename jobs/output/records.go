@@ -6,12 +6,12 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/internal/lists"
 )
 
@@ -157,30 +157,21 @@ func (j *Job) Prune(ctx context.Context, before time.Time, replaced bool, n int)
 // its begin. Memory does not grow with their number.
 func (j *Job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		if err := j.read(ctx, since, yield); err != nil {
-			yield(Record{}, j.engine.explain(ctx, err))
+		err := j.engine.read(ctx, func(rows *sql.Rows) error {
+			r, err := j.scan(rows)
+			if err == nil && !yield(r, nil) {
+				err = errEnough
+			}
+			return err
+		}, j.selectRecords()+j.text(" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(Record{}, err)
 		}
 	}
 }
 
-func (j *Job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) (err error) {
-	defer background.Caught(&err)
-	rows, err := j.engine.readers.QueryContext(ctx, j.selectRecords()+j.text(" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		r, err := j.scan(rows)
-		if err != nil {
-			return err
-		}
-		if !yield(r, nil) {
-			return nil
-		}
-	}
-	return rows.Err()
-}
+// errEnough ends a query whose caller needs no more rows.
+var errEnough = errors.New("no more rows are needed")
 
 // selectRecords begins a query for what scan reads.
 func (j *Job) selectRecords() string {

@@ -109,7 +109,7 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 			c = &Claim{}
 			var values string
 			err := r.Scan(&c.Key, &c.Place, &values, &c.Lease, &c.Checkpoint, &c.Pages, &c.Records, &c.Tries, &c.Begun)
-			c.Key = decode(c.Key)
+			c.Key, c.kept = decode(c.Key), c.Pages
 			return errors.Join(err, json.Unmarshal([]byte(decode(values)), &c.Values))
 		}, j.text(`
 			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND place >= 0 AND lease_end <= {now} ORDER BY place LIMIT 1 {skip}),
@@ -138,10 +138,10 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	}
 	var replaced, begun int64
 	err := j.engine.write(ctx, func(t *transaction) error {
-		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = pages + 1, records = `+before+`$3, tries = 0, reason = '',
+		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = $9, records = `+before+`$3, tries = 0, reason = '',
 			state = $4, lease_end = {now} + $5, changed = {now}
 			WHERE key = $6 AND lease = $7 AND pages = $8 AND state = 'running'`),
-			j.engine.now(), p.Checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
+			j.engine.now(), p.Checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.kept, c.Pages+1)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	if err != nil {
 		return err
 	}
-	c.Checkpoint, c.Pages, c.Records, c.Tries, c.Begun = p.Checkpoint, c.Pages+1, c.Records+int64(good), 0, begun
+	c.Checkpoint, c.Pages, c.kept, c.Records, c.Tries, c.Begun = p.Checkpoint, c.Pages+1, c.Pages+1, c.Records+int64(good), 0, begun
 	c.Rejected, c.Replaced = c.Rejected+int64(len(records)-good), c.Replaced+replaced+int64(len(p.Records)-len(records))
 	return nil
 }
@@ -252,7 +252,7 @@ func (j *Job) end(ctx context.Context, c *Claim, s State, text string, args ...a
 	return j.engine.write(ctx, func(t *transaction) error {
 		n, err := t.exec(text, slices.Concat([]any{j.engine.now()}, args, []any{encode(c.Key), c.Lease})...)
 		if err == nil && n == 0 {
-			err = j.isRepeated(t, c, s, c.Pages)
+			err = j.isRepeated(t, c, s, c.kept)
 		}
 		return err
 	})

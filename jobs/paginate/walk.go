@@ -30,6 +30,7 @@
 package paginate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -81,6 +82,8 @@ type Step struct {
 
 // Walk goes from page to page. It is not safe for concurrent use.
 type Walk struct {
+	Anew bool // it begins again, as its checkpoint is that of another pagination or request
+
 	first   *url.URL
 	body    []byte // of the first page
 	given   jobfile.Pagination
@@ -102,6 +105,7 @@ func (l *Learned) Begins(first int32) { l.begins.Store(first + 1) }
 
 // position is the checkpoint of a walk.
 type position struct {
+	Of      string              `json:"of,omitempty"` // hash of what decides which page it is; "": an older release has saved it
 	Over    State               `json:"over,omitempty"`
 	Found   *jobfile.Pagination `json:"found,omitempty"` // by auto
 	Pages   int                 `json:"pages,omitempty"`
@@ -118,8 +122,8 @@ type position struct {
 	Probing bool                `json:"probing,omitempty"` // page 1 was not answered, and the server may count from 0 or from 1
 }
 
-// New is a walk at a checkpoint, or, without one, at its first page, which is asked for by the URL first with the body.
-// learned is that of all walks of the job.
+// New is a walk at a checkpoint, or, without one or with that of another pagination or request, at its first page, which is
+// asked for by the URL first with the body. learned is that of all walks of the job.
 func New(p jobfile.Pagination, first *url.URL, body, checkpoint []byte, learned *Learned) (w *Walk, err error) {
 	u := *first
 	u.Fragment, u.RawFragment = "", ""
@@ -132,13 +136,19 @@ func New(p jobfile.Pagination, first *url.URL, body, checkpoint []byte, learned 
 			w.given.First = int(max(known-1, 0))
 		}
 	}
-	w.at.Full, w.at.Number = p.Size, w.given.First
+	pages := p
+	pages.More, pages.Total, pages.MaxPages, pages.Unchecked = "", "", 0, false // decide about the end
+	w.at.Of, w.at.Full, w.at.Number = short(fmt.Sprint(pages, &u, string(body))), p.Size, w.given.First
 	w.recent, _ = simplelru.NewLRU[string, struct{}](maxRecent, nil) // fails for sizes below 1 only
 	w.isRecent(short(address(&u)))
 	if len(checkpoint) > 0 {
-		w.at = position{}
-		if err := json.Unmarshal(checkpoint, &w.at); err != nil {
+		var kept position
+		if err := json.Unmarshal(checkpoint, &kept); err != nil {
 			return nil, fmt.Errorf("the checkpoint of the walk cannot be read: %w", err)
+		}
+		kept.Of = cmp.Or(kept.Of, w.at.Of)
+		if w.Anew = kept.Of != w.at.Of; !w.Anew {
+			w.at = kept
 		}
 	}
 	found := &w.given

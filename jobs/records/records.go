@@ -109,13 +109,12 @@ func (x *Extractor) Records(answer Value, page int, parts []any) ([]output.Recor
 	switch v.kind() {
 	case 0, 'n':
 		return nil, nil
-	case '{':
-		v = slices.Concat(Value("["), v, Value("]"))
-	case '[':
+	case '{', '[':
 	default:
 		return nil, fmt.Errorf("page %d has no array or object of records at %q, but %s: write the path of the records as \"records\"", page, x.records, shorten.To(mostInError, string(v)))
 	}
-	list := make([]output.Record, 0, v.length())
+	elements := v.elements()
+	list := make([]output.Record, 0, len(elements))
 	rejected, equal := 0, map[string]int{}
 	add := func(part Value, parents []Value) {
 		r := x.record(part, parents, parts, len(list)+1, page)
@@ -132,7 +131,9 @@ func (x *Extractor) Records(answer Value, page int, parts []any) ([]output.Recor
 	if x.up {
 		each(x.records.steps, []Value{answer}, add)
 	} else {
-		v.each(func(_, part Value) { add(part, nil) })
+		for _, part := range elements {
+			add(part, nil)
+		}
 	}
 	if rejected < len(list) {
 		x.accepted.Store(true)

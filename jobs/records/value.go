@@ -129,27 +129,16 @@ func (v Value) part(step string) (found Value, ok bool) {
 			}
 		})
 	case '[':
+		list := v.elements()
 		i, err := strconv.Atoi(step)
-		if err != nil {
-			return nil, false
-		}
 		if i < 0 {
-			i += v.length()
+			i += len(list)
 		}
-		n := 0
-		v.each(func(_, part Value) {
-			if n == i {
-				found, ok = part, true
-			}
-			n++
-		})
+		if err == nil && i >= 0 && i < len(list) {
+			return list[i], true
+		}
 	}
 	return found, ok
-}
-
-func (v Value) length() (n int) {
-	v.each(func(_, _ Value) { n++ })
-	return n
 }
 
 // kind is the first letter: { [ " t f n, a digit or a minus.
