@@ -44,6 +44,9 @@ const (
 
 	rateSafety = 0.999 // part of a known rate that is counted on
 
+	manyMissing = 100 // responses without the limit after which it is not announced any more, if it was in each before
+	fewMissing  = 10  // more without it between two that announce it make it rare
+
 	unusedTime       = 10 * minute // after which an unused ledger is idle
 	entityUnusedTime = 10 * second // the same for the limit of an entity
 )
@@ -66,6 +69,7 @@ type announced struct {
 	ever      bool  // the server has announced the limit at some time
 	at        int64 // last announcement
 	missing   int64 // responses without an announcement since then
+	rare      bool  // the server announces the limit in some responses only
 	unlimited bool  // the server says that there is no limit
 	restored  bool  // the state was restored, and no announcement has arrived since
 	shift     int64 // what is added to the server's times for those of the ledger's clock
@@ -107,8 +111,12 @@ func New(o Options) *Ledger {
 // free reports whether there is no limit, as far as is known: the server says so, or its
 // responses have not announced the limit for long.
 func (l *Ledger) free(v int64) bool {
-	s := &l.announced
-	return s.unlimited || s.ever && s.missing > 0 && v-s.at > max(2*l.allowance.window.period, hour)
+	s, period := &l.announced, l.allowance.window.period
+	long := max(2*period, hour)
+	if !s.rare && s.missing >= manyMissing {
+		long = min(long, max(3*period, minute))
+	}
+	return s.unlimited || s.ever && s.missing > 0 && v-s.at > long
 }
 
 // advance updates the state to a time: refill, end of the window, time of a probe.

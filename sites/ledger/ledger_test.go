@@ -307,25 +307,6 @@ func TestAnotherLimitReplacesTheOld(t *testing.T) {
 	}
 }
 
-func TestALimitThatIsNotSaidAnyMoreDoesNotRestrain(t *testing.T) {
-	t.Parallel()
-	d := newDriver(t, Options{})
-	d.hear(d.send(), d.says(3, 2, 60))
-	d.v = 70
-	for d.v < 3600 {
-		if w := d.wait(); w != 0 {
-			d.v += max(w, 1)
-			continue
-		}
-		d.v += 0.1
-		d.hear(d.send(), learn.Limit{})
-	}
-	d.v += 10
-	for range 100 {
-		d.send()
-	}
-}
-
 // A second answer that counts as fewer in flight makes room.
 func TestAtMostSoManyAreInFlight(t *testing.T) {
 	t.Parallel()

@@ -46,6 +46,7 @@ func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
 		return Surprise{}
 	}
 	if said {
+		l.announced.rare = l.announced.rare || l.announced.missing > fewMissing
 		l.announced.at, l.announced.missing, l.probe.inRow = v, 0, 0
 		if l.announced.unlimited = h.limit == 0 && !answer.Refused; l.announced.unlimited {
 			l.start(v)
