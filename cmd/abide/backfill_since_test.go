@@ -156,6 +156,59 @@ func TestSinceIsOfEachItem(t *testing.T) {
 	}
 }
 
+// While what is newer than a time is not fetched whole, each run goes on with that, and asks for nothing besides.
+func TestSinceAsksForNothingTwiceWhereARunFailed(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var asked []string
+	fails := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		since, page := 0, 0
+		_, _ = fmt.Sscan(r.URL.Query().Get("since"), &since)
+		_, _ = fmt.Sscan(r.URL.Query().Get("page"), &page)
+		asked = append(asked, fmt.Sprintf("%d.%d", since, page))
+		if page == 3 && fails == "failed" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		var list []string
+		for seq := 7 - 2*page; seq >= max(since, 6-2*page); seq-- { // the newest first: 5 and 4, 3 and 2, 1 and 0
+			list = append(list, fmt.Sprintf(`{"seq": %d}`, seq))
+		}
+		fmt.Fprintf(w, `{"has_more": %t, "data": [%s]}`, fails == "incomplete" || len(list) > 0 && page < 3, strings.Join(list, ","))
+	}))
+	defer server.Close()
+	for _, state := range []string{"failed", "incomplete"} {
+		dir := t.TempDir()
+		run := func(why string, status int, want string, args ...string) {
+			t.Helper()
+			mu.Lock()
+			asked, fails = nil, why
+			mu.Unlock()
+			d := launch(t, dir, nil, append(append([]string{"backfill", "--quiet"}, args...), "events.yaml")...)
+			if d.status() != status || strings.Join(asked, " ") != want {
+				t.Errorf("%s: it ended with %d and asked %q, not %q: %s", state, d.status(), asked, want, d.log)
+			}
+		}
+		write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+		write(t, filepath.Join(dir, "events.yaml"), "name: events\nrequest: http://api.test/?since={since}\npaginate: {style: page, first: 1}\nrecords: data\nid: seq\ncolumns: [seq]\nsince: {column: seq, from: 0, lag: 1}\nworkers: 1\n")
+		first, rest := "0.1 0.2 0.3", "0.3"
+		if state == "incomplete" {
+			first = "0.1 0.2 0.3 0.4"
+			rest = first // which begins anew
+		}
+		run(state, 1, first)
+		if state == "incomplete" {
+			change(t, filepath.Join(dir, "events.db"), "UPDATE events_units SET lease = 99")
+		}
+		run(state, 1, rest)
+		run("", 0, strings.TrimSuffix(rest, " 0.4"))
+		run("", 0, "4.1 4.2")
+	}
+}
+
 // A unit that is done is fetched again only by --again.
 func TestAgainFetchesWhatIsDone(t *testing.T) {
 	t.Parallel()

@@ -12,3 +12,9 @@ func TestATextIsCutToAWidth(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestAHashHasSoManyBytes(t *testing.T) {
+	if got, bytes := Hash(4, "abc"), Hash(4, []byte("abc")); got != "ba7816bf" || bytes != got {
+		t.Errorf("%q %q", got, bytes)
+	}
+}

@@ -3,8 +3,6 @@ package backfill
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -342,10 +340,7 @@ type validators struct {
 }
 
 // of is the hash of validators of a page.
-func (w *walk) of(u *url.URL) string {
-	sum := sha256.Sum256([]byte(w.about + u.String()))
-	return hex.EncodeToString(sum[:8])
-}
+func (w *walk) of(u *url.URL) string { return shorten.Hash(8, w.about+u.String()) }
 
 // walk is the walk of a claim, at its checkpoint.
 func (b *Backfill) walk(c *output.Claim) (*walk, error) {

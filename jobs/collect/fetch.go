@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"iter"
 	"maps"
 	"net/http"
@@ -44,8 +43,7 @@ func targetsOf(job *jobfile.Job, all iter.Seq2[output.Unit, error]) ([]*target, 
 	for _, t := range list {
 		t.key = t.items[0]
 		if job.Collect.Batch.Param != "" {
-			sum := sha256.Sum256([]byte(strings.Join(t.items, "\x00")))
-			t.key = "batch " + hex.EncodeToString(sum[:8])
+			t.key = "batch " + shorten.Hash(8, strings.Join(t.items, "\x00"))
 		}
 		t.priority = priorityOf(job, t.items[0])
 		filled, err := units.Fill(job, t.unit)

@@ -321,8 +321,14 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 	if keys(claims) != "a b" || string(claims[0].Checkpoint) != "2" || claims[0].Pages != 1 || claims[1].Checkpoint != nil || claims[1].Pages != 0 {
 		t.Errorf("%+v %+v", claims[0], claims[1])
 	}
-	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "c", "there is none"}, true)); n != 1 {
-		t.Errorf("%d units", n) // c, as a is not done
+	ok(t, j.End(t.Context(), claims[0], output.Failed, "404"))
+	ok(t, j.Release(t.Context(), claims[1]))
+	must[*output.Claim](t)(j.Claim(t.Context(), "b"))
+	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "b", "c", "there is none"}, true)); n != 2 {
+		t.Errorf("%d units", n) // a and c, as b is worked on
+	}
+	if claims := claim(t, j, 1); keys(claims) != "a" || claims[0].Checkpoint != nil || claims[0].Pages != 0 {
+		t.Errorf("%+v", claims)
 	}
 	if claims := claim(t, j, 9); keys(claims) != "c" || claims[0].Checkpoint != nil || claims[0].Pages != 0 {
 		t.Errorf("%+v", claims)
@@ -394,6 +400,9 @@ func whatIsNeverComplete(t *testing.T, k kept) {
 	}
 	if got := run(); got != "b c" {
 		t.Errorf("the 21st run: %q", got)
+	}
+	if n := must[int64](t)(j.Retry(t.Context(), []string{"a"}, false)); n != 3 {
+		t.Errorf("%d units, with one that is named", n)
 	}
 	if now = now.Add(24 * time.Hour); run() != "a b c" {
 		t.Error("a day later it is not fetched anew")

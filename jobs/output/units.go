@@ -269,27 +269,29 @@ func (j *Job) Release(ctx context.Context, c *Claim) error {
 // An incomplete unit that was begun mostAnew times begins anew once in anewEvery, as it may never be complete.
 const mostAnew, anewEvery = 20, 24 * time.Hour
 
-// Retry makes units that failed, are incomplete or open wait again, and the named ones that are done.
-// All but those that failed begin anew; those that are done keep their checkpoint unless anew is set. One that is incomplete
-// for the 20th time does so once a day.
-func (j *Job) Retry(ctx context.Context, done []string, anew bool) (n int64, err error) {
-	keeps := map[bool]string{false: "('failed', 'done')", true: "('failed')"}[anew]
-	again := j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
-		checkpoint = CASE WHEN state IN ` + keeps + ` THEN checkpoint END,
-		pages = CASE state WHEN 'failed' THEN pages ELSE 0 END WHERE `)
+// Retry makes units that failed, are incomplete or open wait again, and the named ones whatever has become of them.
+// All but those that failed begin anew; those that are done keep their checkpoint. With anew, the named ones all begin anew. One
+// that is incomplete for the 20th time and is not named does so once a day.
+func (j *Job) Retry(ctx context.Context, named []string, anew bool) (n int64, err error) {
+	again := func(anew bool, which string) string {
+		kept := map[bool]string{false: "state", true: "''"}[anew]
+		return j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
+			checkpoint = CASE WHEN ` + kept + ` IN ('failed', 'done') THEN checkpoint END,
+			pages = CASE ` + kept + ` WHEN 'failed' THEN pages ELSE 0 END WHERE ` + which)
+	}
 	err = j.engine.write(ctx, func(t *transaction) error {
-		if n, err = t.exec(again+j.text(`place >= 0 AND (state IN ('failed', 'open') OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3))`),
-			j.engine.now(), mostAnew, anewEvery.Milliseconds()); err != nil {
-			return err
-		}
-		for _, key := range done {
-			changed, err := t.exec(again+"state = 'done' AND key = $2", j.engine.now(), encode(key))
+		n = 0
+		for _, key := range named {
+			changed, err := t.exec(again(anew, "state IN ('failed', 'incomplete', 'done') AND key = $2"), j.engine.now(), encode(key))
 			if err != nil {
 				return err
 			}
 			n += changed
 		}
-		return nil
+		changed, err := t.exec(again(false, `place >= 0 AND (state IN ('failed', 'open') OR state = 'incomplete' AND (lease < $2 OR changed <= {now} - $3))`),
+			j.engine.now(), mostAnew, anewEvery.Milliseconds())
+		n += changed
+		return err
 	})
 	return n, err
 }

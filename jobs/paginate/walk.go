@@ -31,8 +31,6 @@ package paginate
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +43,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -138,9 +137,9 @@ func New(p jobfile.Pagination, first *url.URL, body, checkpoint []byte, learned 
 	}
 	pages := p
 	pages.More, pages.Total, pages.MaxPages, pages.Unchecked = "", "", 0, false // decide about the end
-	w.at.Of, w.at.Full, w.at.Number = short(fmt.Sprint(pages, &u, string(body))), p.Size, w.given.First
+	w.at.Of, w.at.Full, w.at.Number = shorten.Hash(hashed, fmt.Sprint(pages, &u, string(body))), p.Size, w.given.First
 	w.recent, _ = simplelru.NewLRU[string, struct{}](maxRecent, nil) // fails for sizes below 1 only
-	w.isRecent(short(address(&u)))
+	w.isRecent(shorten.Hash(hashed, address(&u)))
 	if len(checkpoint) > 0 {
 		var kept position
 		if err := json.Unmarshal(checkpoint, &kept); err != nil {
@@ -343,9 +342,9 @@ func (w *Walk) repeats(at *position, p Page, r rule, going bool) Step {
 func (p *position) place(r rule, first *url.URL) string {
 	switch r.Style {
 	case jobfile.CursorPages:
-		return short("cursor " + p.Cursor)
+		return shorten.Hash(hashed, "cursor "+p.Cursor)
 	case jobfile.LinkPages, jobfile.NextPages:
-		return short(origin(first) + " " + p.URL)
+		return shorten.Hash(hashed, origin(first)+" "+p.URL)
 	}
 	return ""
 }
@@ -403,8 +402,9 @@ func incomplete(format string, values ...any) Step {
 	return Step{State: Incomplete, Reason: fmt.Sprintf(format, values...)}
 }
 
-// maxRecent is the number of places and contents of pages that a walk remembers in memory.
-const maxRecent = 10_000
+// maxRecent is the number of places and contents of pages that a walk remembers in memory, and hashed the bytes of the hashes
+// that stand for them.
+const maxRecent, hashed = 10_000, 10
 
 // isRecent adds an element to the last ones, and says whether it was among them.
 func (w *Walk) isRecent(element string) bool {
@@ -413,10 +413,4 @@ func (w *Walk) isRecent(element string) bool {
 	}
 	w.recent.Add(element, struct{}{})
 	return false
-}
-
-// short is a hash that stands for a cursor or a URL.
-func short(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:10])
 }

@@ -161,8 +161,7 @@ func (x *Extractor) record(v Value, parents []Value, unit []any, n, page int) ou
 		r.Rejected = fmt.Sprintf("record %d of page %d is not UTF-8", n, page)
 	}
 	if r.Rejected != "" {
-		sum := sha256.Sum256(v)
-		r.ID = hex.EncodeToString(sum[:])
+		r.ID = shorten.Hash(sha256.Size, v)
 	}
 	return r
 }
@@ -210,8 +209,7 @@ func hash(v Value, unit []any) (string, error) {
 	for _, text := range unit {
 		canonical = fmt.Appendf(canonical, "\n%s", text)
 	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:]), nil
+	return shorten.Hash(sha256.Size, canonical), nil
 }
 
 // typed is a value of a column, which is not null, as a type of a job file. fits is false, and there is none, if it is none

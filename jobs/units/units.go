@@ -11,8 +11,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -74,16 +72,16 @@ func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield 
 	if job.Since == nil {
 		return eachItem(ctx, job, yield)
 	}
-	greatest, err := greatestOf(ctx, job, database)
+	since, err := sinceOf(ctx, job, database)
 	if err != nil {
 		return err
 	}
 	if job.Items == nil {
-		yield(cmp.Or(greatest[""], job.Since.From))
+		yield(cmp.Or(since[""], job.Since.From))
 		return nil
 	}
 	return eachItem(ctx, job, func(item string, values ...string) bool {
-		return yield(item+sinceMark+cmp.Or(greatest[item], job.Since.From), values...)
+		return yield(item+sinceMark+cmp.Or(since[item], job.Since.From), values...)
 	})
 }
 
@@ -109,9 +107,9 @@ func About(job *jobfile.Job) func(key string) string {
 	}
 }
 
-// greatestOf returns, for each item of a job, the greatest value of the column of since less the lag. A time after now
-// is wrong, and would hide what comes.
-func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) (map[string]string, error) {
+// sinceOf returns, for each item of a job, the value of {since}: that of a unit that is not done, so that nothing is asked for
+// twice, or the greatest value of the column of since less the lag. A time after now is wrong, and would hide what comes.
+func sinceOf(ctx context.Context, job *jobfile.Job, database *output.Output) (map[string]string, error) {
 	greatest := map[string]string{}
 	if database == nil {
 		return greatest, nil
@@ -130,6 +128,13 @@ func greatestOf(ctx context.Context, job *jobfile.Job, database *output.Output) 
 		if was, ok := greatest[item]; !ok || isLess(job.Since, was, text) {
 			greatest[item] = text
 		}
+	}
+	for row, err := range database.Query(ctx, "SELECT key FROM "+output.Quote(job.Name+"_units")+" WHERE state <> 'done'") {
+		if err != nil {
+			return nil, err
+		}
+		item, since := itemOf(row[0])
+		greatest[item] = since
 	}
 	return greatest, nil
 }
@@ -328,8 +333,7 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	}
 	if job.Request.Idempotency && r.Header.Get("Idempotency-Key") == "" {
 		// The same for every attempt of the unit, after a restart too. HTTP adds the page.
-		sum := sha256.Sum256([]byte(Fingerprint(job) + "\x00" + job.Name + "\x00" + u.Key))
-		r.key = hex.EncodeToString(sum[:16])
+		r.key = shorten.Hash(16, Fingerprint(job)+"\x00"+job.Name+"\x00"+u.Key)
 	}
 	if r.Header.Get("User-Agent") == "" {
 		r.Header.Set("User-Agent", "abide")
@@ -383,8 +387,7 @@ func (r *Request) HTTP(u *url.URL, body []byte, etag, modified string) (*http.Re
 		if !bytes.Equal(body, r.Body) {
 			page += " " + string(body)
 		}
-		sum := sha256.Sum256([]byte(r.key + page))
-		sent.Header.Set("Idempotency-Key", hex.EncodeToString(sum[:16]))
+		sent.Header.Set("Idempotency-Key", shorten.Hash(16, r.key+page))
 	}
 	return sent, nil
 }
@@ -465,6 +468,5 @@ func Fingerprint(job *jobfile.Job) string {
 		}
 	}
 	text, _ := json.Marshal(parts) // texts have no error
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
+	return shorten.Hash(16, text)
 }
