@@ -90,3 +90,45 @@ func TestAUnitThatIsFetchedAgainReplacesItsRecords(t *testing.T) {
 		check("when the site is maintained", "1same 1v:0 1v:0 2same 2v:2")
 	}
 }
+
+// A server that answers with empty lists by mistake erases nothing: units that had records are incomplete. With check: off they
+// may have none.
+func TestAUnitThatHadRecordsIsNotEmptiedWithoutAWord(t *testing.T) {
+	t.Parallel()
+	var empty atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if empty.Load() || r.URL.Path == "/2025-01-03" {
+			fmt.Fprint(w, `{"data": []}`)
+		} else {
+			fmt.Fprint(w, `{"data": [{"n": 1}, {"n": 2}]}`)
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	job := "name: days\nrequest: http://api.test/{date}\nrange: {from: 2025-01-01, to: 2025-01-03, again: 3d}\nrecords: data\nreplace: unit\nnotify: {command: [tee, told]}\n"
+	for i, one := range []struct {
+		empty    bool
+		paginate string
+		status   int
+		rows     int
+		says     string
+	}{
+		{false, "", 0, 4, ""},
+		{true, "", 1, 4, "of 3 units 2 incomplete"},
+		{true, "", 1, 4, "the 2 that it had are kept"},
+		{false, "", 0, 4, ""},
+		{true, "paginate: {style: none, check: off}\n", 0, 0, ""},
+		{true, "", 0, 0, ""},
+	} {
+		empty.Store(one.empty)
+		write(t, filepath.Join(dir, "days.yaml"), job+one.paginate)
+		d := launch(t, dir, nil, "backfill", "--quiet", "days.yaml")
+		if d.status() != one.status || !strings.Contains(d.log.String(), one.says) {
+			t.Errorf("run %d ended with %d: %s", i, d.status(), d.log)
+		}
+		if n := count(t, filepath.Join(dir, "days.db"), "SELECT count(*) FROM days"); n != one.rows {
+			t.Errorf("run %d: %d rows", i, n)
+		}
+	}
+}

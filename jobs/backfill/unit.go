@@ -48,6 +48,8 @@ func (b *Backfill) unit(ctx context.Context, c *output.Claim) error {
 	case errors.Is(err, output.ErrLost):
 		b.options.Log("%v", err)
 		return nil
+	case errors.Is(err, output.ErrEmptied):
+		return b.end(ctx, c, output.Incomplete, err.Error())
 	case err == nil || isLost:
 		return nil
 	}

@@ -150,7 +150,7 @@ func (e *Output) Close() error {
 // explain adds to an error where it happened and what to do. An error that may pass wraps
 // ErrAway.
 func (e *Output) explain(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrOwned) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrEmptied) || errors.Is(err, ErrOwned) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return err
 	}
 	if ctx.Err() != nil {

@@ -34,6 +34,8 @@ var (
 	// ErrLost is for a claim that was not renewed in time and belongs to another process now.
 	// Nothing was written.
 	ErrLost = errors.New("another process has this unit now, because the lease was not renewed in time")
+	// ErrEmptied is for the last page of a unit that had records and would have none. Nothing was written.
+	ErrEmptied = errors.New("it has no records now")
 	// ErrOwned is for a collection that another process has.
 	ErrOwned = errors.New("another process collects this job: end that one, or give this job another name")
 	// ErrAway is for a database that cannot be reached or is full at present: the same call
@@ -58,6 +60,7 @@ type Description struct {
 	Kind        string   // "backfill" or "collect"
 	Moves       bool     // records may move between units
 	Replace     bool     // the records of a unit that is done are those of its last walk
+	Empties     bool     // with Replace, a unit that had records may have none
 	Hashed      bool     // an ID is the hash of its record, so equal records of several pages of a unit are one
 	Fingerprint string   // of what must not change while records are kept
 	Request     string   // what Fingerprint is about, a line each, for messages

@@ -26,16 +26,9 @@ func latest(records []Record, history bool) []Record {
 		return by
 	}
 	sorted := slices.Clone(records)
+	slices.Reverse(sorted) // so that the last one of a key comes before the others
 	slices.SortStableFunc(sorted, compare)
-	n := 0
-	for i, r := range sorted {
-		if i > 0 && compare(sorted[n-1], r) == 0 {
-			n--
-		}
-		sorted[n] = r
-		n++
-	}
-	return sorted[:n]
+	return slices.CompactFunc(sorted, func(a, b Record) bool { return compare(a, b) == 0 })
 }
 
 // goodOf counts the records of a list of latest that were not rejected.

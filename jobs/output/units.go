@@ -188,7 +188,11 @@ func (j *Job) clear(t *transaction, c *Claim, last bool, records []Record) (begu
 		records[i].Fetched = status.Later(records[i].Fetched, time.UnixMicro(begun))
 	}
 	if err == nil && last {
-		_, err = t.exec(j.text("DELETE FROM {records} WHERE unit = $1 AND fetched_at < $2"), encode(c.Key), j.engine.dialect.at(time.UnixMicro(begun)))
+		n := int64(0)
+		n, err = t.exec(j.text("DELETE FROM {records} WHERE unit = $1 AND fetched_at < $2"), encode(c.Key), j.engine.dialect.at(time.UnixMicro(begun)))
+		if n > 0 && c.Records+int64(goodOf(records)) == 0 && !j.is.Empties {
+			err = fmt.Errorf("%w, and the %d that it had are kept: where that is right, write \"check: off\" in paginate for a run", ErrEmptied, n)
+		}
 	}
 	return begun, err
 }

@@ -19,8 +19,7 @@ type List struct {
 // a record.
 func Lists(answer Value) []List {
 	if answer.kind() == '[' {
-		list, _ := Elements(answer, "")
-		return []List{{"", list}}
+		return []List{{"", answer.elements()}}
 	}
 	var list []List
 	if slices.ContainsFunc(answer.Leaves(mostPaths), idNames[0].MatchString) {
@@ -31,7 +30,7 @@ func Lists(answer Value) []List {
 		switch found, _ := answer.Get(text); {
 		case text == "" || len(found) == 0:
 		case part.kind() == '[':
-			if elements, _ := Elements(part, ""); len(elements) == 0 || elements[0].kind() == '{' {
+			if elements := part.elements(); len(elements) == 0 || elements[0].kind() == '{' {
 				list = append(list, List{text, elements})
 			}
 		case part.kind() == '{':
