@@ -23,6 +23,7 @@ type Job struct {
 	Rejects int64     `json:"rejects,omitempty"`  // records that were rejected, in a table of their own
 	Rate    float64   `json:"records_per_second"` // lately
 	Limited string    `json:"limited_by,omitempty"`
+	Reason  string    `json:"reason,omitempty"` // why the last run of this machine has stopped before its end
 	Started time.Time `json:"started,omitzero"`
 	Ends    time.Time `json:"ends,omitzero"` // estimated; zero: unknown
 	Done    time.Time `json:"done,omitzero"` // when a run ended last with all units done; zero: unknown

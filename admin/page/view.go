@@ -114,7 +114,7 @@ func (v *view) jobs() {
 		units, round := job.Units, cmp.Or(job.Round, &status.JobRound{})
 		return html(`<tr data-key="{}"><th scope="row">{}</th><td>{}</td><td>{}{}</td><td>{}{}</td><td>{}</td><td class="text">{}</td><td>{}</td></tr>`, job.Name, job.Name, job.State,
 			some(units.Total > 0, `<meter min="0" max="{}" value="{}" aria-hidden="true"></meter> {} of {}`, int(units.Total), int(units.Done), int(units.Done), int(units.Total)), some(job.Round != nil, "round {}, {} targets", int(round.Number), number(round.Targets)),
-			int(units.Failed), some(job.Round != nil, "{}", round.Failing), int(job.Records), job.Limited, some(!job.Ends.IsZero(), "{}", status.In(job.Ends, v.now)))
+			int(units.Failed), some(job.Round != nil, "{}", round.Failing), int(job.Records), cmp.Or(job.Limited, job.Reason), some(!job.Ends.IsZero(), "{}", status.In(job.Ends, v.now)))
 	})
 	v.put("{}", some(len(rows) > 0, `<section aria-labelledby="h-jobs"><h2 id="h-jobs">Jobs</h2><div class="wide"><table>
 <thead><tr><th scope="col">Job</th><th scope="col">State</th><th scope="col">Done</th><th scope="col">Failed</th><th scope="col">Records</th><th scope="col" class="text">Limited by</th><th scope="col">Ends</th></tr></thead>

@@ -163,6 +163,12 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(j.caught.stop) })
 	now := time.Now()
 	last := b.Status(now)
+	if errors.Is(err, context.Canceled) && j.caught.stop.Err() != nil {
+		err = &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
+	}
+	if err != nil {
+		last.Reason = status.ErrorLine(err)
+	}
 	show.close(last, now)
 	j.remember(&last)
 	if last.Units.Open > 0 && !last.Run.Open.IsZero() {
@@ -171,17 +177,11 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	if lost = lostText(last.Run, job); lost != "" {
 		j.line().Warn(lost)
 	}
-	if errors.Is(err, context.Canceled) && j.caught.stop.Err() != nil {
-		return lost, &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
-	}
-	if err != nil {
-		return lost, err
-	}
-	if last.State == status.JobFailed {
-		return lost, &exit{code: exitFailed, err: fmt.Errorf("of %s %s: \"abide jobs show %s\" tells why, the same command tries again",
+	if err == nil && last.State == status.JobFailed {
+		err = &exit{code: exitFailed, err: fmt.Errorf("of %s %s: \"abide jobs show %s\" tells why, the same command tries again",
 			countText(int(last.Units.Total), "unit"), missingText(last.Units), job.Name)}
 	}
-	return lost, nil
+	return lost, err
 }
 
 // lostText says which records of a run are not in the table of a job, and which columns stayed empty; "" for none.
@@ -357,7 +357,7 @@ func rejectsText(s status.Job) string {
 func jobText(s status.Job, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s on %s%s", unitsText(s), countText(int(s.Records), "record"), countText(int(s.Pages), "page"), rejectsText(s))
-	if s.Units.Left() == 0 {
+	if s.Units.Left() == 0 && s.Reason == "" {
 		return b.String()
 	}
 	if s.Rate >= 0.1 {
@@ -371,6 +371,8 @@ func jobText(s status.Job, now time.Time) string {
 		b.WriteString("; paused")
 	case s.Limited != "":
 		b.WriteString("; " + s.Limited)
+	case s.Reason != "":
+		b.WriteString("; stopped: " + s.Reason)
 	}
 	return b.String()
 }

@@ -71,5 +71,20 @@ func TestErrorsSayWhatBecomesOfAUnit(t *testing.T) {
 		if d := launch(t, dir, nil, "backfill", "shops.yaml"); d.status() != exitFailed || !strings.Contains(d.log.String(), `403 Forbidden, the answer, for which errors says stop, begins with {"error":"plan"}`) || forbidden.Load() != 1 {
 			t.Errorf("%s: %d requests, %s", name, forbidden.Load(), d.log)
 		}
+		shown := [][]string{{"jobs"}, {"jobs", "--json"}, {"jobs", "show", "shops"}}
+		for _, args := range shown {
+			if d := launch(t, dir, nil, args...); d.status() != 0 || !strings.Contains(d.out.String(), "unit forbidden: the site answered 403 Forbidden") {
+				t.Errorf("%s: %q does not say why it has stopped: %s%s", name, args, d.out, d.log)
+			}
+		}
+		write(t, filepath.Join(dir, "shops.yaml"), job+"[gone, limited, broken, good, late]\n")
+		if d := launch(t, dir, nil, "backfill", "shops.yaml"); d.status() != 0 {
+			t.Errorf("%s: %s", name, d.log)
+		}
+		for _, args := range shown {
+			if d := launch(t, dir, nil, args...); d.status() != 0 || strings.Contains(d.out.String(), "403") {
+				t.Errorf("%s: %q says why an earlier run has stopped: %s%s", name, args, d.out, d.log)
+			}
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/export"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
@@ -56,7 +57,7 @@ AWS_ENDPOINT_URL names, with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS
 		if err != nil {
 			return err
 		}
-		job, o, err := openNamed(cmd, args[0], flags.job)
+		job, o, _, err := openNamed(cmd, args[0], flags.job)
 		if err != nil {
 			return err
 		}
@@ -136,46 +137,49 @@ func exportSince(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usage(fmt.Errorf("--since: %q is no time; write 24h, 2026-01-31 or 2026-01-31T15:00:00Z", text))
 }
 
-// exportSource returns the output with the records of a job, and the job's name.
-func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string, error) {
-	if strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://") {
-		return jobfile.Output{URL: policy.NewSecret(named)}, job, nil
-	}
+// exportSource returns the output with the records of a job, and the job: its name, and what is known of one that is named
+// as "abide jobs" names it.
+func exportSource(cmd *cobra.Command, named, job string) (at jobfile.Output, known knownJob, err error) {
 	isFile := strings.HasSuffix(named, ".yaml") || strings.HasSuffix(named, ".yml")
-	if info, err := os.Stat(named); err == nil && info.Mode().IsRegular() && !isFile {
-		path, err := filepath.Abs(named)
-		return jobfile.Output{File: path}, job, err
-	}
-	if isFile {
+	info, missing := os.Stat(named)
+	known.Name = job
+	switch {
+	case strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://"):
+		return jobfile.Output{URL: policy.NewSecret(named)}, known, nil
+	case isFile:
 		found, err := loadJob(named)
-		if err != nil {
-			return jobfile.Output{}, "", err
-		}
-		return found.Output, cmp.Or(job, found.Name), nil
+		known.Name = cmp.Or(job, found.Name)
+		return found.Output, known, err
+	case missing == nil && info.Mode().IsRegular():
+		at.File, err = filepath.Abs(named)
+		return at, known, err
 	}
 	p, err := loadPolicy(cmd)
 	if err != nil {
-		return jobfile.Output{}, "", err
+		return at, known, err
 	}
 	list, err := knownJobs(p.Data)
-	i := slices.IndexFunc(list, func(j knownJob) bool { return j.Name == named })
-	switch {
-	case err != nil:
-		return jobfile.Output{}, "", err
-	case i < 0:
-		return jobfile.Output{}, "", fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", named)
+	found := lists.Find(list, func(j *knownJob) bool { return j.Name == named })
+	if err == nil && found == nil {
+		err = fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", named)
 	}
-	at, err := list[i].output()
-	return at, cmp.Or(job, named), err
+	if err != nil {
+		return at, known, err
+	}
+	known = *found
+	known.Name = cmp.Or(job, named)
+	at, err = found.output()
+	return at, known, err
 }
 
 // openNamed opens the job that a command line names. The caller must close the output.
-func openNamed(cmd *cobra.Command, named, job string) (*output.Job, *output.Output, error) {
-	at, name, err := exportSource(cmd, named, job)
+func openNamed(cmd *cobra.Command, named, job string) (*output.Job, *output.Output, knownJob, error) {
+	at, known, err := exportSource(cmd, named, job)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, known, err
 	}
-	return openExported(cmd.Context(), at, name)
+	kept, o, err := openExported(cmd.Context(), at, known.Name)
+	return kept, o, known, err
 }
 
 // openExported opens a job in an output, "" for the only one. The caller must close the output.

@@ -102,9 +102,8 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 			old.Alone = true
 			job.Alone = kept.Description().Fingerprint == units.Fingerprint(&old)
 		}
-		kind := kindOf(job)
 		j.records, err = j.output.Job(cmd.Context(), output.Description{
-			Name: job.Name, Kind: kind, Fingerprint: units.Fingerprint(job), Request: units.Described(job), History: kind == collects, Moves: job.Moves, Replace: job.Replace, Empties: job.Paginate.Unchecked, Hashed: len(job.ID) == 0,
+			Name: job.Name, Kind: kindOf(job), Fingerprint: units.Fingerprint(job), Request: units.Described(job), History: job.Collect.Every > 0, Moves: job.Moves, Replace: job.Replace, Empties: job.Paginate.Unchecked, Hashed: len(job.ID) == 0,
 			Columns: columnsOf(job), About: units.About(job),
 			Of: func(body []byte) []any {
 				columns, _ := extractor.Columns(body, nil) // what has another type stays empty

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/internal/lists"
+	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/proxy/sitelog"
@@ -94,14 +95,21 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 		return err
 	}
 	defer o.Close()
-	counts, err := kept.Counts(ctx)
-	if err != nil {
-		return err
+	shown, err := shownJob(ctx, kept, k)
+	if shown.Output = at.String(); err == nil {
+		*to = shown
 	}
-	shown := backfill.Shown(counts)
-	shown.Name, shown.Kind, shown.Output, shown.State = to.Name, to.Kind, at.String(), cmp.Or(shown.State, to.State)
-	*to = shown
-	return nil
+	return err
+}
+
+// shownJob tells how far a job is that no process of this machine works on.
+func shownJob(ctx context.Context, kept *output.Job, k knownJob) (status.Job, error) {
+	counts, err := kept.Counts(ctx)
+	about, shown := kept.Description(), backfill.Shown(counts)
+	if shown.Name, shown.Kind = about.Name, about.Kind; shown.State == "" {
+		shown.State, shown.Reason = status.JobStopped, k.Last.Reason
+	}
+	return shown, err
 }
 
 // writeJobs writes a table of jobs.
@@ -131,6 +139,11 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", j.Name, j.Kind, j.State, done, failed, left, j.Records, ends, j.Output)
 	}
 	_ = t.Flush() // an error does not matter
+	for _, j := range list {
+		if j.Reason != "" {
+			fmt.Fprintf(w, "%s has stopped: %s\n", j.Name, shorten.To(200, j.Reason))
+		}
+	}
 }
 
 // shownProblems is the number of units that "abide jobs show" lists at most.
@@ -142,7 +155,7 @@ func showJobCommand() *cobra.Command {
 		Short: "List the units of a job that failed or are incomplete, and why",
 		Args:  arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kept, o, err := openNamed(cmd, args[0], "")
+			kept, o, known, err := openNamed(cmd, args[0], "")
 			if err != nil {
 				return err
 			}
@@ -151,15 +164,14 @@ func showJobCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			counts, err := kept.Counts(cmd.Context())
-			about, shown := kept.Description(), backfill.Shown(counts)
-			if shown.Name = about.Name; about.Kind == collects {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s%s\n", about.Name, countText(int(shown.Records), "record"), rejectsText(shown))
+			shown, err := shownJob(cmd.Context(), kept, known)
+			if shown.Kind == collects {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s%s\n", shown.Name, countText(int(shown.Records), "record"), rejectsText(shown))
 			} else {
 				fmt.Fprintln(cmd.OutOrStdout(), jobText(shown, time.Now()))
 			}
-			writeProblems(cmd.OutOrStdout(), about, list)
-			if n := int(counts.Aside); n > 0 {
+			writeProblems(cmd.OutOrStdout(), kept.Description(), list)
+			if n := int(shown.Units.Aside); n > 0 {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s no longer asked for, as the job no longer names their items or dates; their records stay\n", status.Number(n, "unit is", "units are"))
 			}
 			return err

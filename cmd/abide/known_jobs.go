@@ -82,7 +82,7 @@ func (j *jobProcess) remember(last *status.Job) {
 	if _, err := os.Stat(known.File); err == nil && last == nil && known.File != j.job.File {
 		j.line().Warnf("\"abide jobs\" no longer lists the job %s of %s, as this one has its name: give one of them another name", known.Name, known.File)
 	}
-	known.Kind, known.File, known.Output = kindOf(j.job), j.job.File, j.job.Output.File
+	known.Kind, known.File, known.Output, known.Last.Reason = kindOf(j.job), j.job.File, j.job.Output.File, ""
 	if last != nil {
 		done := known.Last.Done
 		if known.Last = *last; last.State == status.JobDone {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -91,11 +90,8 @@ func post(ctx context.Context, client *http.Client, to string, text []byte) erro
 	}
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(r)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err
-	}
 	if err != nil {
-		return err
+		return errors.Unwrap(err) // of a *url.Error, as each error of Do
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= http.StatusBadRequest {

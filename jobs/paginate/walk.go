@@ -157,10 +157,8 @@ func New(p jobfile.Pagination, first *url.URL, body, checkpoint []byte, learned 
 	if w.rule, err = ruleOf(*found); err != nil {
 		return nil, err
 	}
-	if w.at.URL != "" {
-		if _, err := at(w.first, w.at.URL); err != nil {
-			return nil, fmt.Errorf("the checkpoint of the walk: %w", err)
-		}
+	if _, err := at(w.first, w.at.URL); err != nil && w.at.URL != "" {
+		return nil, fmt.Errorf("the checkpoint of the walk: %w", err)
 	}
 	w.isRecent(w.at.place(w.rule, w.first)) // so that a page that leads to itself is found at once
 	return w, nil
@@ -201,18 +199,15 @@ func (w *Walk) Next() *url.URL {
 	if w.at.Over != "" {
 		return nil
 	}
-	r, u := w.rule, w.first
-	switch r.Style {
-	case jobfile.LinkPages, jobfile.NextPages:
-		if w.at.URL != "" {
-			next, err := at(w.first, w.at.URL)
-			if err != nil {
-				panic(err) // New and Answer let none pass
-			}
-			return next
+	if w.at.URL != "" {
+		next, err := at(w.first, w.at.URL)
+		if err != nil {
+			panic(err) // New and Answer let none pass
 		}
+		return next
 	}
-	if r.In != jobfile.InBody {
+	u := w.first
+	if w.rule.In != jobfile.InBody {
 		for name, value := range w.parameters() {
 			u = withParam(u, name, value)
 		}

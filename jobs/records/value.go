@@ -73,49 +73,45 @@ func (v Value) with(steps []string, value Value) Value {
 	if k := v.kind(); k != '{' && k != '[' {
 		v = Value("{}")
 	}
-	changed, has, n := Value{v[0]}, false, 0
-	add := func(name, part Value) {
-		if n++; n > 1 {
-			changed = append(changed, ',')
-		}
-		if v[0] == '{' {
-			changed = append(append(changed, name...), ':')
-		}
-		changed = append(changed, part...)
-	}
+	var parts []Value
+	has := v[0] == '['
 	v.each(func(name, part Value) {
-		if text, _ := name.Text(); text == steps[0] || name == nil && strconv.Itoa(n) == steps[0] {
+		if text, _ := name.Text(); text == steps[0] || name == nil && strconv.Itoa(len(parts)) == steps[0] {
 			part, has = part.with(steps[1:], value), true
 		}
-		add(name, part)
+		parts = append(parts, member(name, part))
 	})
-	if !has && v[0] == '{' {
+	if !has {
 		name, _ := json.Marshal(steps[0]) // texts have no error
-		add(name, Value(nil).with(steps[1:], value))
+		parts = append(parts, member(name, Value(nil).with(steps[1:], value)))
 	}
-	return append(changed, v[len(v)-1])
+	return enclosed(v[:1], parts, v[len(v)-1:])
+}
+
+// member is a member of an object, or, without a name, an element of an array.
+func member(name, part Value) Value {
+	if name == nil {
+		return part
+	}
+	return slices.Concat(name, Value(":"), part)
+}
+
+// enclosed is an object or an array of parts.
+func enclosed(begin Value, parts []Value, end Value) Value {
+	return slices.Concat(begin, bytes.Join(lists.Map(parts, func(v Value) []byte { return v }), []byte(",")), end)
 }
 
 // joined is an array of what some steps lead to from each part of v. Elements of arrays stand in place of these, and
 // nulls are left out. It is there unless v has parts and the steps lead nowhere from all of them.
 func (v Value) joined(steps []string) (list Value, found bool) {
-	list, found = Value("["), v.kind() == '[' || v.kind() == '{'
+	var parts []Value
 	n, led := 0, false
 	v.each(func(_, part Value) {
-		n++
 		part, has := part.at(steps)
-		switch led = led || has; {
-		case !has || part.Null() || string(part) == "[]":
-			return
-		case part.kind() == '[':
-			part = part[1 : len(part)-1]
-		}
-		if len(list) > 1 {
-			list = append(list, ',')
-		}
-		list = append(list, part...)
+		n, led = n+1, led || has
+		parts = append(parts, part.elements()...)
 	})
-	return append(list, ']'), found && (led || n == 0)
+	return enclosed(Value("["), parts, Value("]")), (v.kind() == '[' || v.kind() == '{') && (led || n == 0)
 }
 
 // part is a member of an object or an element of an array. Of members of one name the last
@@ -236,14 +232,9 @@ func (v Value) Outline() Value {
 	case '[':
 		return Value("[]")
 	case '{':
-		outline := Value("{")
-		v.each(func(name, part Value) {
-			if len(outline) > 1 {
-				outline = append(outline, ',')
-			}
-			outline = append(append(append(outline, name...), ':'), part.Outline()...)
-		})
-		return append(outline, '}')
+		var parts []Value
+		v.each(func(name, part Value) { parts = append(parts, member(name, part.Outline())) })
+		return enclosed(Value("{"), parts, Value("}"))
 	}
 	return v
 }
