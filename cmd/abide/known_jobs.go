@@ -38,10 +38,7 @@ func (k knownJob) output() (jobfile.Output, error) {
 		return jobfile.Output{File: k.Output}, nil
 	}
 	job, err := loadJob(k.File)
-	if err != nil {
-		return jobfile.Output{}, err
-	}
-	return job.Output, nil
+	return job.Output, err
 }
 
 // knownJobs are the jobs that were run on this machine, by name.

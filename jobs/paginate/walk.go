@@ -39,6 +39,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -263,7 +264,9 @@ func (w *Walk) Answer(p Page) (Step, error) {
 	at, r, found := w.at, w.rule, ""
 	if r.Style == jobfile.AutoPages {
 		var known jobfile.Pagination
-		known, found = Recognise(w.given, w.first, p)
+		if known, found = Recognise(w.given, w.first, p); w.given.Unchecked {
+			known.Total = "" // which may be another number
+		}
 		var err error
 		if r, err = ruleOf(known); err != nil {
 			return Step{}, err
@@ -355,10 +358,14 @@ func (w *Walk) judged(s Step, at position, said said, r rule) Step {
 		return incomplete("%s, though more seems to follow: %s; write a style of paginate that follows, or \"check: off\"", s.Reason, said.by)
 	case s.State == Complete && said.more == yes:
 		return incomplete("%s, though the server says that there are more records", s.Reason)
-	case s.State == Complete && at.Total > came && r.Total == "":
-		return incomplete("%s, and %d records came, though the answer says that there are %d: write a style of paginate that leads to them (auto knows ?page=1 and ?offset=0 in the URL), or \"check: off\" if that is another number", s.Reason, came, at.Total)
 	case s.State == Complete && at.Total > came:
-		return incomplete("%s, and the server says that there are %d records, of which %d came: leave \"total\" out if it counts records that are not shown", s.Reason, at.Total, came)
+		advice := `write "check: off" if that is another number`
+		if w.given.Total != "" {
+			advice = `leave "total" out, and write "check: off", if it counts records that are not shown`
+		} else if at.Pages == 1 {
+			advice = "write a style of paginate that leads to them (auto knows ?page=1 and ?offset=0 in the URL), or " + strings.TrimPrefix(advice, "write ")
+		}
+		return incomplete("%s, and %d records came, though the answer says that there are %d: %s", s.Reason, came, at.Total, advice)
 	case s.State == Complete && at.Fallen && r.counted():
 		return incomplete("the total fell while pages were read, so that records may have moved to pages that were read before")
 	}

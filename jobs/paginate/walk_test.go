@@ -133,7 +133,7 @@ func TestHowWalksEnd(t *testing.T) {
 		"a total that is too high": {
 			totals,
 			[]asked{{firstURL + "&offset=0&limit=7", data(0, 7, `"total":9`), ""}, {firstURL + "&offset=7&limit=7", data(7, 7, `"total":9`), ""}},
-			Incomplete, "9 records, of which 7 came",
+			Incomplete, "7 records came, though the answer says that there are 9",
 		},
 		"a total that falls": {
 			totals,
@@ -258,5 +258,37 @@ func TestAutoRecognisesWhatItMeets(t *testing.T) {
 				t.Errorf("the walk is %s: %s", step.State, step.Reason)
 			}
 		})
+	}
+}
+
+// What is to be done about a total that is too high is what the job can do, and check: off helps where the job names no total.
+func TestTheAdviceAboutATotalIsForTheJob(t *testing.T) {
+	page := func(n int, list string) asked {
+		return asked{url: fmt.Sprintf("https://api.test/orders?limit=2&page=%d", n), body: `{"total": 9, "data": [` + list + `]}`}
+	}
+	auto, named := jobfile.Pagination{Style: jobfile.AutoPages}, jobfile.Pagination{Style: jobfile.PagePages, Param: "page", First: 1, Total: "total"}
+	unchecked := auto
+	unchecked.Unchecked = true
+	for _, one := range []struct {
+		p     jobfile.Pagination
+		state State
+		says  string
+		not   string
+	}{
+		{auto, Incomplete, `3 records came, though the answer says that there are 9: write "check: off"`, "out"},
+		{named, Incomplete, `leave "total" out, and write "check: off", if it counts`, "style"},
+		{jobfile.Pagination{}, Incomplete, "write a style of paginate that leads to them", `"total"`},
+		{unchecked, Complete, "", "total"},
+	} {
+		answers := []asked{page(1, `{"id": 1}, {"id": 2}`), page(2, `{"id": 3}`), page(3, "")}
+		if one.p.Style == jobfile.NoPages {
+			answers = answers[:1]
+		} else if one.p.Unchecked {
+			answers = answers[:2]
+		}
+		step := walked(t, one.p, answers[0].url, answers)
+		if step.State != one.state || !strings.Contains(step.Reason, one.says) || strings.Contains(step.Reason, one.not) {
+			t.Errorf("%+v: the walk is %s: %s", one.p, step.State, step.Reason)
+		}
 	}
 }

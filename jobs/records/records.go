@@ -20,7 +20,6 @@ package records
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,19 +60,15 @@ func New(job *jobfile.Job) (*Extractor, error) {
 		}
 		return p
 	}
-	x := &Extractor{records: parse("records", job.Records)}
-	x.id = lists.Map(job.ID, func(text string) Path {
+	ofRecord := func(key, text string) Path {
 		if jobfile.HasPlaceholder(text) {
 			return Path{}
 		}
-		return parse("id", text)
-	})
-	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path {
-		if c.OfUnit() {
-			return Path{}
-		}
-		return parse("columns: "+c.Name, c.Path)
-	})
+		return parse(key, text)
+	}
+	x := &Extractor{records: parse("records", job.Records)}
+	x.id = lists.Map(job.ID, func(text string) Path { return ofRecord("id", text) })
+	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path { return ofRecord("columns: "+c.Name, c.Path) })
 	x.types = lists.Map(job.Columns, func(c jobfile.Column) string { return c.Type })
 	x.up = slices.ContainsFunc(slices.Concat(x.id, x.columns), func(p Path) bool { return p.up > 0 })
 	return x, errors.Join(faults...)
@@ -331,11 +326,11 @@ func digits(text string) string {
 
 // Digest tells the records of a page from those of another page, by their IDs.
 func Digest(list []output.Record) string {
-	h := sha256.New()
+	var ids []byte
 	for i := range list {
-		fmt.Fprintf(h, "%d:%s", len(list[i].ID), list[i].ID)
+		ids = fmt.Appendf(ids, "%d:%s", len(list[i].ID), list[i].ID)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return shorten.Hash(16, ids)
 }
 
 // mostInError is the longest text of an answer in an error, and mostThere that of a list of paths.
