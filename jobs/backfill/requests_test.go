@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,8 +25,10 @@ type shop struct {
 	from    int                                                  // number of its first page
 	before  func(unit string, page int) (status int, clamp bool) // of a page that is not there: status 0 is an empty page
 	says    func(page, pages int) map[string]any
-	asked   map[int]int // page → requests
-	all     int
+
+	mu    sync.Mutex
+	asked map[int]int // page → requests
+	all   int
 }
 
 func (s *shop) Close() {}
@@ -45,8 +48,10 @@ func (s *shop) Send(ctx context.Context, r *http.Request, _ send.Options) (*http
 	} else if text := q.Get("cursor"); text != "" {
 		page, _ = strconv.Atoi(text)
 	}
+	s.mu.Lock()
 	s.all++
 	s.asked[page]++
+	s.mu.Unlock()
 	if s.before != nil && page < s.from {
 		status, clamp := s.before(unit, page)
 		if code = max(status, 200); clamp {
@@ -102,38 +107,38 @@ func TestNoPageIsAskedForThatNothingNeeds(t *testing.T) {
 	for name, test := range map[string]struct {
 		p      jobfile.Pagination
 		query  string
-		s      shop
+		s      *shop
 		errors []jobfile.Rule
 		asked  int
 	}{
-		"the URL has page 1":                  {unknown, "?page=1", shop{records: 28, from: 1, says: total(28)}, nil, 2 * units},
-		"the URL has page 0":                  {unknown, "?page=0", shop{records: 28, from: 0, says: total(28)}, nil, 2 * units},
-		"page 0 is page 1":                    {unknown, "", shop{records: 28, from: 1, before: clamps, says: total(28)}, nil, 2*units + 1},
-		"page 0 is page 1, and all":           {unknown, "", shop{records: 13, from: 1, before: clamps, says: total(13)}, nil, units},
-		"page 0 is empty":                     {unknown, "", shop{records: 28, from: 1, before: refuses(0), says: hasMore}, nil, 2*units + 1},
-		"page 0 is 400":                       {unknown, "", shop{records: 28, from: 1, before: refuses(400), says: total(28)}, nil, 2*units + 1},
-		"page 0 is 404, which a rule skips":   {unknown, "", shop{records: 28, from: 1, before: refuses(404), says: total(28)}, skips, 2*units + 1},
-		"pages from 0":                        {unknown, "", shop{records: 28, from: 0, says: total(28)}, nil, 2 * units},
-		"pages from 0, the first unit is 404": {unknown, "", shop{records: -28, from: 0, says: total(28)}, nil, 2 * units},
-		"nothing is said":                     {unknown, "?page=1", shop{records: 28, from: 1}, nil, 3 * units},
-		"a page with all, and a total":        {unknown, "?page=1", shop{records: 13, from: 1, says: total(13)}, nil, units},
-		"a round page, and a total":           {unknown, "?page=1", shop{records: 20, from: 1, says: total(20)}, nil, 2 * units},
-		"a round page, a total and a size":    {unknown, "?page=1", shop{records: 10, from: 1, says: total(10, "per_page", 20)}, nil, units},
-		"a size that is not the page's":       {unknown, "?page=1", shop{records: 60, from: 1, says: total(20, "limit", 10)}, nil, 4 * units},
-		"more":                                {unknown, "?page=1", shop{records: 40, from: 1, says: hasMore}, nil, 2 * units},
-		"full pages, and how many":            {unknown, "?page=1", shop{records: 40, from: 1, says: pagesAre("total_pages")}, nil, 2 * units},
-		"full pages, and which is the last":   {unknown, "?page=1", shop{records: 40, from: 1, says: pagesAre("last_page")}, nil, 3 * units}, // it may count from 0
-		"offset, a total":                     {offsets, "", shop{records: 28, says: total(28)}, nil, 2 * units},
-		"offset, more":                        {offsets, "", shop{records: 40, says: hasMore}, nil, 2 * units},
-		"offset, all and a total":             {offsets, "", shop{records: 13, says: total(13)}, nil, units},
-		"offset, an offset in the URL":        {offsets, "?offset=20", shop{records: 28, says: total(28)}, nil, units},
-		"a cursor, and more": {cursor, "", shop{records: 40, says: func(page, pages int) map[string]any {
+		"the URL has page 1":                  {unknown, "?page=1", &shop{records: 28, from: 1, says: total(28)}, nil, 2 * units},
+		"the URL has page 0":                  {unknown, "?page=0", &shop{records: 28, from: 0, says: total(28)}, nil, 2 * units},
+		"page 0 is page 1":                    {unknown, "", &shop{records: 28, from: 1, before: clamps, says: total(28)}, nil, 2*units + 1},
+		"page 0 is page 1, and all":           {unknown, "", &shop{records: 13, from: 1, before: clamps, says: total(13)}, nil, units},
+		"page 0 is empty":                     {unknown, "", &shop{records: 28, from: 1, before: refuses(0), says: hasMore}, nil, 2*units + 1},
+		"page 0 is 400":                       {unknown, "", &shop{records: 28, from: 1, before: refuses(400), says: total(28)}, nil, 2*units + 1},
+		"page 0 is 404, which a rule skips":   {unknown, "", &shop{records: 28, from: 1, before: refuses(404), says: total(28)}, skips, 2*units + 1},
+		"pages from 0":                        {unknown, "", &shop{records: 28, from: 0, says: total(28)}, nil, 2 * units},
+		"pages from 0, the first unit is 404": {unknown, "", &shop{records: -28, from: 0, says: total(28)}, nil, 2 * units},
+		"nothing is said":                     {unknown, "?page=1", &shop{records: 28, from: 1}, nil, 3 * units},
+		"a page with all, and a total":        {unknown, "?page=1", &shop{records: 13, from: 1, says: total(13)}, nil, units},
+		"a round page, and a total":           {unknown, "?page=1", &shop{records: 20, from: 1, says: total(20)}, nil, 2 * units},
+		"a round page, a total and a size":    {unknown, "?page=1", &shop{records: 10, from: 1, says: total(10, "per_page", 20)}, nil, units},
+		"a size that is not the page's":       {unknown, "?page=1", &shop{records: 60, from: 1, says: total(20, "limit", 10)}, nil, 4 * units},
+		"more":                                {unknown, "?page=1", &shop{records: 40, from: 1, says: hasMore}, nil, 2 * units},
+		"full pages, and how many":            {unknown, "?page=1", &shop{records: 40, from: 1, says: pagesAre("total_pages")}, nil, 2 * units},
+		"full pages, and which is the last":   {unknown, "?page=1", &shop{records: 40, from: 1, says: pagesAre("last_page")}, nil, 3 * units}, // it may count from 0
+		"offset, a total":                     {offsets, "", &shop{records: 28, says: total(28)}, nil, 2 * units},
+		"offset, more":                        {offsets, "", &shop{records: 40, says: hasMore}, nil, 2 * units},
+		"offset, all and a total":             {offsets, "", &shop{records: 13, says: total(13)}, nil, units},
+		"offset, an offset in the URL":        {offsets, "?offset=20", &shop{records: 28, says: total(28)}, nil, units},
+		"a cursor, and more": {cursor, "", &shop{records: 40, says: func(page, pages int) map[string]any {
 			return map[string]any{"next": map[bool]any{true: strconv.Itoa(page), false: nil}[page < pages]}
 		}}, nil, 2 * units},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, m := &test.s, newMemory()
+				s, m := test.s, newMemory()
 				s.asked = map[int]int{}
 				j := &jobfile.Job{
 					Name: "list", Workers: 4, Tries: 3, Records: "data", ID: []string{"id"}, Paginate: test.p, Errors: test.errors,
