@@ -235,7 +235,7 @@ func (a Announced) Source() (text, source, found string) {
 	case a.Noise():
 		return a.Label(), "refusals at random", a.Label()
 	case a.State == Hidden:
-		return "limit: " + a.Label() + ", " + byRefusals, byRefusals, a.FoundText()
+		return strings.Replace("limit: "+a.Label(), "limit: "+HiddenTitle, HiddenTitle, 1) + ", " + byRefusals, byRefusals, a.FoundText()
 	case a.Measured():
 		found = fmt.Sprintf("%d in %s", a.Limit, a.WindowText())
 	}

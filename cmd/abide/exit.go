@@ -57,7 +57,8 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 					return apart
 				}
 			}
-			return usage(fmt.Errorf("%w; usage: %s", err, cmd.UseLine()))
+			text := strings.NewReplacer("accepts ", "it takes ", " arg(s), received ", " argument(s), and there are ").Replace(err.Error())
+			return usage(fmt.Errorf("%s; usage: %s", text, cmd.UseLine()))
 		}
 		return nil
 	}

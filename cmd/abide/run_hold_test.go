@@ -243,6 +243,7 @@ func TestASummarySaysHowALimitBecameKnown(t *testing.T) {
 		{status.Announced{Title: "6 requests", Limit: 6}, "limit: 6 requests, announced by the site", ``},
 		{status.Announced{Title: "6 requests per 9s", Limit: 6, Window: 9}, "limit: 6 requests per 9s, announced by the site", ``},
 		{status.Announced{Title: status.HiddenTitle + " for GET /a", State: status.Hidden, Limit: 20, Window: 1}, "limit: about 20 in 1s for GET /a, not announced, found by refusals", `about 20 in 1s`},
+		{status.Announced{Title: status.HiddenTitle + " for GET /a", State: status.Hidden, Limit: -1}, "a limit that the site does not announce for GET /a, found by refusals", ``},
 		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1}, "limit: hidden, found by refusals", ``},
 		{status.Announced{Title: "hidden", State: status.Hidden, Limit: -1, AtRandom: 0.068}, "refusals at random, 6.8 % of the requests", "refusals at random, 6.8 % of the requests"},
 	} {
