@@ -47,6 +47,10 @@ func TestALimitThatEachAnswerSaidIsForgottenSoonerThanOneThatSomeSay(t *testing.
 				forgotten = d.v
 			}
 		}
+		restored := New(Options{})
+		if err := restored.Restore(d.now(), d.m.State()); err != nil || (restored.Left(d.now()) > 3) != goes {
+			t.Errorf("after a restart %d are left: %v", restored.Left(d.now()), err)
+		}
 		if (forgotten > 0) != goes || goes && (forgotten < 360 || forgotten > 450) {
 			t.Errorf("said by one answer of %d until 300 s: forgotten after %v s", said, forgotten)
 		}

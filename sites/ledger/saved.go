@@ -70,7 +70,7 @@ func (l *Ledger) State() []byte {
 	}
 	w, p := &a.window, &a.phase
 	s := saved{
-		Version: savedVersion, Now: l.clock.Last(), Kind: a.kind, Off: l.announced.unlimited, Counts: a.counts, Probing: l.probe.active,
+		Version: savedVersion, Now: l.clock.Last(), Kind: a.kind, Off: l.free(l.clock.Last()), Counts: a.counts, Probing: l.probe.active,
 		Limit: a.limit, Level: a.level, Passed: w.hadPrevious, Rate: a.refill.rate, Rated: a.refill.announced,
 		Cost: a.cost.each, Mean: a.cost.mean, Dev: a.cost.dev, Samples: a.cost.count,
 		Reset: w.reset, Over: w.over, Slop: w.slop, Before: w.before, Opened: w.opened,
