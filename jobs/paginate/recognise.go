@@ -94,8 +94,6 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 			text, has := v.Text()
 			n, err := count(v)
 			switch {
-			case allPages.MatchString(name) && v.Number() && n == int64(pages):
-				s.over = true
 			case pageCounts.MatchString(name) && err == nil && v.Number() && n > int64(pages):
 				s.more, s.by = yes, fmt.Sprintf("%q in the answer is %d", name, n)
 			case nextNames.MatchString(name) && has && text != "" && text != "0" && text != "false" && name != r.Next:
@@ -106,11 +104,10 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 }
 
 // nextNames finds names of what leads to a next page, besides those of cursorNames and urlNames, and
-// pageCounts those of the number of all pages, or of the last one, allPages the first of these, and pageSizes those of the number of records of a full one.
+// pageCounts those of the number of all pages, which may be too low, and pageSizes those of the number of records of a full one.
 var (
 	nextNames  = regexp.MustCompile(`(?i)next.?(page|cursor|token|link|url|id|key|marker|offset|start)?$|continu`)
 	pageSizes  = regexp.MustCompile(`(?i)(^|\.)(per_?page|page_?size|page\.size|limit)$`)
-	allPages   = regexp.MustCompile(`(?i)(total|num).?pages$`)
 	pageCounts = regexp.MustCompile(`(?i)(total|last|num).?pages?$|pages?.?count$|^pages$`)
 )
 
