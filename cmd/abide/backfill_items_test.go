@@ -87,6 +87,7 @@ output: `+output+"\n")
 	}
 	for wrong, want := range map[string]string{
 		"name: x\nrequest: http://api.test/{item.owner}\nitems: [a]\n":                                               "these items have no such value: take them from a CSV file or another job",
+		"name: x\nrequest: http://api.test/{item}\nitems: [a]\nid: [\"{page}\", sku]\n":                              "has {page}, which is no placeholder",
 		"name: x\nrequest: http://api.test/{items.owner}\nitems: [a]\n":                                              "is no placeholder",
 		"name: x\nrequest: http://api.test/\nitems: [a]\ncolumns: {a: '{item}'}\n":                                   "has none of the placeholders {item}",
 		"name: x\nrequest: http://api.test/{item}\nitems: {job: none.db, column: id}\ncolumns: {a: '{date}'}\n":      "columns.a: has {date}, and the job has no range",

@@ -57,9 +57,6 @@ func (r *reader) columns(n *yaml.Node, path string) {
 		case slices.Contains(seen, strings.ToLower(c.Name)):
 			r.d.Failf(n, path, "%s is a column of every table of records, or is there twice; write another name, as in columns: {NAME: %s}", policy.Quote(c.Name), c.Path)
 		}
-		if err := checkPlaceholders(c.Path); err != nil {
-			r.d.Fail(n, path, err)
-		}
 		seen = append(seen, strings.ToLower(c.Name))
 		r.job.Columns = append(r.job.Columns, c)
 	}

@@ -219,6 +219,6 @@ func (r *reader) jsonPath(to *string) policy.Value {
 		if strings.TrimSpace(s) == "" {
 			return "", errors.New("is empty; write a path such as data.items, or leave it out")
 		}
-		return s, nil
+		return s, checkPlaceholders(s)
 	}, policy.FilledNode)
 }
