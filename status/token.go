@@ -245,19 +245,24 @@ func (a Announced) Source() (text, source, found string) {
 // Labels returns a function that puts the Label of a learned limit of a site in the place of its title, with which a text
 // begins. It asks for the limits when the first text needs them.
 func Labels(limits func() []Announced) func(site, text string) string {
-	ask := sync.OnceValue(func() []Announced {
-		list := limits()
-		slices.SortStableFunc(list, func(a, b Announced) int {
-			return cmp.Or(cmp.Compare(len(b.Title), len(a.Title)), cmp.Compare(len(b.FoundText()), len(a.FoundText())))
-		})
-		return list
+	bySite := sync.OnceValue(func() map[string][]Announced { // there may be many sites, and many texts
+		all := map[string][]Announced{}
+		for _, a := range limits() {
+			all[a.Site] = append(all[a.Site], a)
+		}
+		for _, list := range all {
+			slices.SortStableFunc(list, func(a, b Announced) int {
+				return cmp.Or(cmp.Compare(len(b.Title), len(a.Title)), cmp.Compare(len(b.FoundText()), len(a.FoundText())))
+			})
+		}
+		return all
 	})
 	return func(site, text string) string {
 		if text == "" {
 			return ""
 		}
-		for _, a := range ask() {
-			if whose, begins := strings.CutPrefix(text, a.Title); begins && a.Title != "" && a.Site == site {
+		for _, a := range bySite()[site] {
+			if whose, begins := strings.CutPrefix(text, a.Title); begins && a.Title != "" {
 				return a.Label() + whose
 			}
 		}
