@@ -76,7 +76,7 @@ func TestAPauseIsSaidEverywhereAndOutlivesAKill(t *testing.T) {
 		"is no time for a pause": {"pause", "api.test", "--for", "soon"},
 		"a site is a host":       {"pause", "http://api.test/"},
 		"at most 200 bytes":      {"pause", "api.test", "--reason", strings.Repeat("x", 201)},
-		"accepts 1 arg":          {"pause"},
+		"takes 1 argument":       {"pause"},
 	} {
 		if code, out, errs := d.command(args...); code == 0 || !strings.Contains(errs, want) {
 			t.Errorf("%q: %d %s%s", args, code, out, errs)
