@@ -246,14 +246,12 @@ func (a Announced) Source() (text, source, found string) {
 // begins. It asks for the limits when the first text needs them.
 func Labels(limits func() []Announced) func(site, text string) string {
 	bySite := sync.OnceValue(func() map[string][]Announced { // there may be many sites, and many texts
-		all := map[string][]Announced{}
-		for _, a := range limits() {
+		list, all := limits(), map[string][]Announced{}
+		slices.SortStableFunc(list, func(a, b Announced) int {
+			return cmp.Or(cmp.Compare(len(b.Title), len(a.Title)), cmp.Compare(len(b.FoundText()), len(a.FoundText())))
+		})
+		for _, a := range list {
 			all[a.Site] = append(all[a.Site], a)
-		}
-		for _, list := range all {
-			slices.SortStableFunc(list, func(a, b Announced) int {
-				return cmp.Or(cmp.Compare(len(b.Title), len(a.Title)), cmp.Compare(len(b.FoundText()), len(a.FoundText())))
-			})
 		}
 		return all
 	})

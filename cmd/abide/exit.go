@@ -33,16 +33,15 @@ func (e *exit) Unwrap() error { return e.err }
 
 func usage(err error) error { return &exit{code: exitUsage, err: err} }
 
-// detachedValue is an error where a word is the value of a switch, such as --log-access, and
+// detachedValue is an error where the first argument is the value of a switch, such as --log-access, and
 // stands apart from the switch; else nil.
-func detachedValue(flags *pflag.FlagSet, word string) error {
-	if !slices.Contains([]string{"on", "off", "true", "false"}, word) {
+func detachedValue(flags *pflag.FlagSet, args []string) (err error) {
+	if len(args) == 0 || !slices.Contains([]string{"on", "off", "true", "false"}, args[0]) {
 		return nil
 	}
-	var err error
 	flags.Visit(func(f *pflag.Flag) {
 		if f.NoOptDefVal != "" && f.Value.String() == f.NoOptDefVal && err == nil {
-			err = usage(fmt.Errorf("%q stands apart from --%s; write --%s=%s", word, f.Name, f.Name, word))
+			err = usage(fmt.Errorf("%q stands apart from --%s; write --%s=%s", args[0], f.Name, f.Name, args[0]))
 		}
 	})
 	return err
@@ -52,10 +51,8 @@ func detachedValue(flags *pflag.FlagSet, word string) error {
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			if len(args) > 0 {
-				if apart := detachedValue(cmd.Flags(), args[0]); apart != nil {
-					return apart
-				}
+			if apart := detachedValue(cmd.Flags(), args); apart != nil {
+				return apart
 			}
 			text := strings.NewReplacer("accepts ", "it takes ", " arg(s), received ", " argument(s), and there are ").Replace(err.Error())
 			return usage(fmt.Errorf("%s; usage: %s", text, cmd.UseLine()))

@@ -62,7 +62,7 @@ help config" lists every setting.`,
 			if len(args) == 0 || cmd.Flags().Changed("version") {
 				return nil
 			}
-			if err := detachedValue(cmd.Flags(), args[0]); err != nil {
+			if err := detachedValue(cmd.Flags(), args); err != nil {
 				return err
 			}
 			return noCommand(cmd, args[0])

@@ -105,7 +105,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	if errors.Is(err, exec.ErrDot) {
 		err = nil
 	}
-	if apart := detachedValue(cmd.Flags(), args[0]); apart != nil && (err != nil || cmd.ArgsLenAtDash() > 0) {
+	if apart := detachedValue(cmd.Flags(), args); apart != nil && (err != nil || cmd.ArgsLenAtDash() > 0) {
 		return apart
 	}
 	if err != nil {
