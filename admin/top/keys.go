@@ -158,7 +158,7 @@ func (s *screen) openForm(form *tview.Form, title, button string, do func()) {
 	form.AddButton("Cancel", s.closeDialog).SetCancelFunc(s.closeDialog)
 	form.SetButtonStyle(tcell.StyleDefault).SetButtonActivatedStyle(tcell.StyleDefault.Reverse(true))
 	form.SetFieldStyle(tcell.StyleDefault.Underline(true))
-	form.SetBorder(true).SetTitle(" " + tview.Escape(cut(clean(title), max(s.width-6, 1))) + " ")
+	form.SetBorder(true).SetTitle(" " + tview.Escape(clean(title)) + " ")
 	s.openDialog(form, 2*form.GetFormItemCount()+5)
 }
 

@@ -12,66 +12,13 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// placed is a column with its width.
-type placed struct {
-	column
-	number int // in columns
-	width  int
-}
-
-// layout lists the columns that fit into a terminal, and their widths. used is the width
-// of the texts in each column.
-func layout(width int, used []int) []placed {
-	shown, left := fitting(width)
-	for rank := range columns { // the most important column may grow first
-		for i := range shown {
-			p := &shown[i]
-			if p.rank != rank {
-				continue
-			}
-			more := min(max(used[p.number], len(p.title))-p.width, p.most-p.width, left)
-			if more > 0 {
-				p.width, left = p.width+more, left-more
-			}
-		}
-	}
-	return shown
-}
-
-// fitting is the columns of a terminal, in their order and as narrow as they can be, and the
-// width that is left. A column without room leaves out those that are less important, too.
-func fitting(width int) (shown []placed, left int) {
-	last, left := 0, width-columns[0].least
-	for rank := 1; rank < len(columns); rank++ {
-		need := gap
-		for _, c := range columns {
-			if c.rank == rank {
-				need += c.least
-			}
-		}
-		if need > left {
-			break
-		}
-		last, left = rank, left-need
-	}
-	for i, c := range columns {
-		if c.rank <= last {
-			shown = append(shown, placed{c, i, c.least})
-		}
-	}
-	if left < 0 { // not even the first has room
-		shown[0].width, left = max(width, 1), 0
-	}
-	return shown, left
-}
-
-// column is a column of the table of sites.
+// column is a column of a table. What follows least is for the table of sites.
 type column struct {
 	title string
 	help  string
 	right bool // it has numbers
-	least int  // the width that it needs, in columns of the terminal
-	most  int  // the width that it can use
+	least int  // the width that it needs, in columns of the terminal: that of its title and an arrow
+	most  int  // the width that it can use; 0: any
 	// rank says which columns are left out of a narrow terminal: those with the largest first.
 	rank int
 	text func(r row) string
@@ -86,7 +33,7 @@ var columns = []column{
 	{"RECV/S", "bytes received per second", true, 7, 7, 5, func(r row) string { return sizePerSecond(r.rate.In) }, larger(func(r row) float64 { return r.rate.In })},
 	{"SENT/S", "bytes sent per second", true, 7, 7, 8, func(r row) string { return sizePerSecond(r.rate.Out) }, larger(func(r row) float64 { return r.rate.Out })},
 	{"WAIT", "how many requests wait", true, 5, 6, 2, func(r row) string { return fmt.Sprint(r.waiting) }, larger(func(r row) int { return r.waiting })},
-	{"LONGEST", "the longest of these waits so far", true, 8, 8, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
+	{"LONGEST", "the longest of these waits so far", true, 9, 9, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
 	{"LIMITED BY", "what most of them wait for", false, 12, 60, 6, func(r row) string { return cmp.Or(r.limitedBy, "-") }, func(a, b row) int { return strings.Compare(cmp.Or(a.limitedBy, "~"), cmp.Or(b.limitedBy, "~")) }},
 	{"REFUSED", "answers that refused a request because of a limit", true, 8, 10, 7, func(r row) string { return fmt.Sprint(r.refusals) }, larger(func(r row) uint64 { return r.refusals })},
 	{"STATE", "paused, what is wrong, or ok", false, 10, 14, 3, func(r row) string { return r.state }, larger(severity)},
@@ -101,7 +48,7 @@ func longestText(r row) string {
 	if r.waiting == 0 {
 		return "-"
 	}
-	return short(r.longest)
+	return status.Span(r.longest)
 }
 
 // severities are the states of sites, the worst last. Others, such as "left alone", are worse.
@@ -114,29 +61,6 @@ func severity(r row) int {
 
 // colors are those of the states, by their severity.
 var colors = []tcell.Color{tcell.ColorDefault, tcell.ColorYellow, tcell.ColorYellow, tcell.ColorRed}
-
-// siteTexts are the texts of all columns, and how wide each column is.
-func siteTexts(rows []row) (texts [][]string, used []int) {
-	used = make([]int, len(columns))
-	for _, r := range rows {
-		cells := make([]string, len(columns))
-		for i, c := range columns {
-			cells[i] = clean(c.text(r))
-			used[i] = max(used[i], width(cells[i]))
-		}
-		texts = append(texts, cells)
-	}
-	return texts, used
-}
-
-// everything is all columns in the width of their texts.
-func everything(used []int) []placed {
-	var all []placed
-	for i, c := range columns {
-		all = append(all, placed{c, i, max(used[i], len(c.title))})
-	}
-	return all
-}
 
 // row is a site as the table shows it.
 type row struct {

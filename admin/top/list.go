@@ -1,82 +1,112 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
 	"github.com/rivo/uniseg"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/status"
 )
 
 // list is a table of clean texts.
 type list struct {
-	titles []string
-	right  []bool // columns of numbers
-	widths []int
-	rows   [][]string
-	colors []tcell.Color // of the rows; nil: none has one
+	columns []column
+	rows    [][]string
+	colors  []tcell.Color // of the rows; nil: none has one
+}
+
+// listOf is a list with these titles.
+func listOf(titles ...string) *list {
+	return &list{columns: lists.Map(titles, func(title string) column { return column{title: title, least: len(title)} })}
 }
 
 // add adds a row.
-func (l *list) add(cells ...string) {
-	for i, one := range cells {
-		cells[i] = clean(one)
-	}
-	l.rows = append(l.rows, cells)
-}
-
-// fit makes the columns as wide as their texts, and narrower where the terminal has no room.
-func (l *list) fit(room int) {
-	const least = 5
-	l.right = make([]bool, len(l.titles))
-	l.widths = make([]int, len(l.titles))
-	for x, title := range l.titles {
-		l.widths[x] = width(title)
-		for _, cells := range l.rows {
-			l.widths[x] = max(l.widths[x], width(cells[x]))
-		}
-	}
-	squeeze(l.widths, room, least)
-}
-
-// squeeze makes the widest columns narrower until all have room, but none narrower than least.
-func squeeze(widths []int, room, least int) {
-	sum := gap * (len(widths) - 1)
-	for _, one := range widths {
-		sum += one
-	}
-	for ; sum > room; sum-- {
-		widest := 0
-		for i := range widths {
-			if widths[i] > widths[widest] {
-				widest = i
-			}
-		}
-		if widths[widest] <= least {
-			return
-		}
-		widths[widest]--
-	}
-}
+func (l *list) add(cells ...string) { l.rows = append(l.rows, lists.Map(cells, clean)) }
 
 // gap is the space between columns.
 const gap = 1
 
-// cell is a text as wide as its column.
-func (l *list) cell(text string, x int) string {
-	return padded(cut(text, l.widths[x]), l.widths[x], l.right[x])
+// room is the width that columns need at least.
+func room(columns []column) (sum int) {
+	for _, c := range columns {
+		sum += c.least + gap
+	}
+	return sum - gap
 }
 
-// line is a row as text.
-func (l *list) line(cells []string) string {
-	var line strings.Builder
-	for x, text := range cells {
-		line.WriteString(l.cell(text, x) + "  ")
+// fitting is those of the columns that a terminal has room for: first those of high ranks are left out, and the first never is.
+func fitting(shown []column, width int) []column {
+	for rank := len(shown) - 1; rank > 0 && room(shown) > width; rank-- {
+		shown = slices.DeleteFunc(shown, func(c column) bool { return c.rank == rank })
 	}
-	return strings.TrimRight(line.String(), " ")
+	return shown
+}
+
+// widths are those of the columns: as wide as their texts, within their bounds. Where a terminal has no room the widest are
+// narrower.
+func (l *list) widths(width int) []int {
+	widths, left := make([]int, len(l.columns)), width+gap
+	for x, c := range l.columns {
+		widths[x] = c.least
+		for _, cells := range l.rows {
+			widths[x] = max(widths[x], min(uniseg.StringWidth(cells[x]), cmp.Or(c.most, width)))
+		}
+		left -= widths[x] + gap
+	}
+	for ; left < 0; left++ {
+		widest := 0
+		for x := range widths {
+			if widths[x]-l.columns[x].least > widths[widest]-l.columns[widest].least {
+				widest = x
+			}
+		}
+		if widths[widest] <= l.columns[widest].least {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// draw fills a table of a width. Nothing in a text is a tag of tview.
+func (l *list) draw(table *tview.Table, width int, color bool) {
+	for x, wide := range l.widths(width) {
+		format, align := "%-*s", tview.AlignLeft
+		if l.columns[x].right {
+			format, align = "%*s", tview.AlignRight
+		}
+		title := tview.NewTableCell(fmt.Sprintf(format, wide, l.columns[x].title)) // a column is as wide as its widest cell
+		table.SetCell(0, x, title.SetSelectable(false).SetAttributes(tcell.AttrBold))
+		for y, cells := range l.rows {
+			cell := tview.NewTableCell(tview.Escape(cells[x])).SetMaxWidth(wide).SetAlign(align)
+			if color && l.colors != nil {
+				cell.SetTextColor(l.colors[y])
+			}
+			table.SetCell(y+1, x, cell)
+		}
+	}
+}
+
+// text is the list with all texts.
+func (l *list) text() string {
+	var b strings.Builder
+	var t status.Table
+	for x, c := range l.columns {
+		if c.right {
+			t.Numbers = append(t.Numbers, x)
+		}
+	}
+	for _, cells := range append([][]string{lists.Map(l.columns, func(c column) string { return c.title })}, l.rows...) {
+		t.Add(cells...)
+	}
+	t.Write(&b)
+	return b.String()
 }
 
 // clean is a text of another process without anything that steers a terminal.
@@ -84,52 +114,5 @@ func clean(s string) string {
 	return strings.Map(status.Printable, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// width returns the number of columns of a terminal that a clean text takes.
-func width(s string) int { return uniseg.StringWidth(s) }
-
-// cut is a clean text of at most so many columns of a terminal.
-func cut(s string, most int) string {
-	if width(s) <= most {
-		return s
-	}
-	if most <= 0 {
-		return ""
-	}
-	var b strings.Builder
-	left := most - width("…")
-	for rest, state := s, -1; rest != ""; {
-		var character string
-		var wide int
-		character, rest, wide, state = uniseg.FirstGraphemeClusterInString(rest, state)
-		if left -= wide; left < 0 {
-			break
-		}
-		b.WriteString(character)
-	}
-	return b.String() + "…"
-}
-
-// padded is a clean text with spaces, so that it takes a width.
-func padded(s string, to int, right bool) string {
-	space := strings.Repeat(" ", max(to-width(s), 0))
-	if right {
-		return space + s
-	}
-	return s + space
-}
-
 // sizePerSecond is a rate of bytes, without its "/s": "1.2 MB".
 func sizePerSecond(rate float64) string { return status.Size(uint64(max(rate, 0))) }
-
-// short is a duration in two parts at most: "12s", "3m05s", "2h10m", "3d04h".
-func short(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", max(d, 0)/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
-}

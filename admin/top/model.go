@@ -53,50 +53,37 @@ func (m *model) rows() []row {
 	return rows
 }
 
-// siteList is the table of sites for a terminal of a width; 0: as wide as the texts are.
-func (m *model) siteList(rows []row, room int) list {
-	texts, used := siteTexts(rows)
-	shown := everything(used)
-	if room > 0 {
-		shown = layout(room, used)
-	}
-	var l list
-	for _, c := range shown {
-		title := c.title
-		if room > 0 && c.number == m.sortBy {
-			title = m.sortedTitle(c)
+// siteList is the table of sites for a terminal of a width; 0: all columns.
+func (m *model) siteList(rows []row, width int) *list {
+	l := &list{columns: slices.Clone(columns)}
+	if width > 0 {
+		arrow := tcell.RuneDArrow
+		if m.reverse {
+			arrow = tcell.RuneUArrow
 		}
-		l.titles, l.right, l.widths = append(l.titles, title), append(l.right, c.right), append(l.widths, c.width)
+		l.columns[m.sortBy].title += string(arrow)
+		l.columns = fitting(l.columns, width)
 	}
-	for y, r := range rows {
-		cells := lists.Map(shown, func(c placed) string { return texts[y][c.number] })
-		l.rows, l.colors = append(l.rows, cells), append(l.colors, colors[severity(r)])
+	for _, r := range rows {
+		l.add(lists.Map(l.columns, func(c column) string { return c.text(r) })...)
+		l.colors = append(l.colors, colors[severity(r)])
 	}
 	return l
 }
 
-// sortedTitle is the title of the column that rows are sorted by, with an arrow.
-func (m *model) sortedTitle(c placed) string {
-	arrow := tcell.RuneDArrow
-	if m.reverse {
-		arrow = tcell.RuneUArrow
-	}
-	return cut(c.title, c.width-1) + string(arrow)
-}
-
 // holdList is the requests that wait at the site that the user looks at.
-func (m *model) holdList() list {
-	l := list{titles: []string{"CLIENT", "PRIORITY", "WAITED", "WAITS FOR", "UNTIL", "EXPECTED"}}
+func (m *model) holdList() *list {
+	l := listOf("CLIENT", "PRIORITY", "WAITED", "WAITS FOR", "UNTIL", "EXPECTED")
 	for _, h := range m.now.holds.Holds {
 		w := status.Wait{Site: h.Site, Limit: h.Limit, Why: h.Why, Asks: h.Asks, Until: h.Until}
-		l.add(cmp.Or(h.Client, "-"), fmt.Sprint(h.Priority), short(status.DurationOf(h.Waited)), w.For(), w.Ends(m.now.at), cmp.Or(status.Ahead(h.Expected, m.now.at), "-"))
+		l.add(cmp.Or(h.Client, "-"), fmt.Sprint(h.Priority), status.Span(status.DurationOf(h.Waited)), w.For(), w.Ends(m.now.at), cmp.Or(status.Ahead(h.Expected, m.now.at), "-"))
 	}
 	return l
 }
 
 // tokenList is the tokens of all pools, each with the limit of which the smallest part is left.
-func (m *model) tokenList() list {
-	l := list{titles: []string{"POOL", "TOKEN", "STATE", "USES", "REFUSED", "LEFT", "OF", "RESETS"}}
+func (m *model) tokenList() *list {
+	l := listOf("POOL", "TOKEN", "STATE", "USES", "REFUSED", "LEFT", "OF", "RESETS")
 	for _, p := range m.now.tokens.Pools {
 		for _, t := range p.Tokens {
 			left, of, resets := "-", "-", "-"
@@ -144,7 +131,7 @@ func (m *model) header() [headerLines]string {
 	if p.Connections != nil {
 		second += fmt.Sprintf("  %s, %s", status.Number(p.Connections.Clients, "connection", "connections"), status.Number(p.Connections.Tunnels, "tunnel", "tunnels"))
 	}
-	lines := [headerLines]string{fmt.Sprintf("abide %s at %s  up %s  %s", p.Version, m.address, short(status.DurationOf(p.Uptime)), sites), second, quota(m.now.forecasts, m.now.at), m.wrong()}
+	lines := [headerLines]string{fmt.Sprintf("abide %s at %s  up %s  %s", p.Version, m.address, status.Span(status.DurationOf(p.Uptime)), sites), second, quota(m.now.forecasts, m.now.at), m.wrong()}
 	for i, line := range lines {
 		lines[i] = clean(line)
 	}

@@ -19,11 +19,15 @@ const (
 
 // poller takes samples of an abide, and sends it changes, one at a time.
 type poller struct {
-	sampler
+	from    Source
 	every   time.Duration
 	about   atomic.Pointer[subject]
 	changes chan change
 	now     signal.Signal // asks for a sample now
+
+	forecasts []status.Forecast // as they were asked for last
+	due       time.Time         // when forecasts are asked for again
+
 	// tell is called with each sample, or why there is none.
 	tell func(s sample, err error)
 	// done is called with what became of a change.
@@ -37,7 +41,7 @@ type change struct {
 }
 
 func newPoller(from Source, every time.Duration) *poller {
-	p := &poller{sampler: sampler{from: from}, every: every, changes: make(chan change, mostChanges), now: signal.New()}
+	p := &poller{from: from, every: every, changes: make(chan change, mostChanges), now: signal.New()}
 	p.about.Store(&subject{})
 	return p
 }
@@ -121,31 +125,24 @@ type subject struct {
 // change slowly.
 const forecastEvery = 10 * time.Second
 
-// sampler takes samples of an abide.
-type sampler struct {
-	from      Source
-	forecasts []status.Forecast // as they were asked for last
-	due       time.Time         // when forecasts are asked for again
-}
-
 // take asks for all that a sample has.
-func (a *sampler) take(ctx context.Context, about subject) (s sample, err error) {
+func (p *poller) take(ctx context.Context, about subject) (s sample, err error) {
 	s.about = about
-	if err = a.from.Get(ctx, "status", &s.process); err == nil {
-		err = a.from.Get(ctx, "sites?recorded=false", &s.sites) // the state file is not read each second
+	if err = p.from.Get(ctx, "status", &s.process); err == nil {
+		err = p.from.Get(ctx, "sites?recorded=false", &s.sites) // the state file is not read each second
 	}
-	if s.at = time.Now(); err == nil && !s.at.Before(a.due) {
-		a.forecasts = nil
-		if err = a.from.Get(ctx, "forecast", &a.forecasts); err == nil {
-			a.due = s.at.Add(forecastEvery)
+	if s.at = time.Now(); err == nil && !s.at.Before(p.due) {
+		p.forecasts = nil
+		if err = p.from.Get(ctx, "forecast", &p.forecasts); err == nil {
+			p.due = s.at.Add(forecastEvery)
 		}
 	}
-	s.forecasts = a.forecasts
+	s.forecasts = p.forecasts
 	if err == nil && about.site != "" {
-		err = a.from.Get(ctx, "holds?"+url.Values{"site": {about.site}}.Encode(), &s.holds)
+		err = p.from.Get(ctx, "holds?"+url.Values{"site": {about.site}}.Encode(), &s.holds)
 	}
 	if err == nil && about.tokens {
-		err = a.from.Get(ctx, "tokens", &s.tokens)
+		err = p.from.Get(ctx, "tokens", &s.tokens)
 	}
 	return s, err
 }

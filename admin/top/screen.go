@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,9 +40,9 @@ type screen struct {
 	filling bool  // the selection that changes is not the user's
 	rows    []row // of the table of sites
 	pages   *tview.Pages
-	header  *tview.TextView
+	header  *tview.Table
 	table   *tview.Table
-	footer  *tview.TextView
+	footer  *tview.Table
 	filter  *tview.InputField
 }
 
@@ -113,12 +114,10 @@ func newScreen(o Options, quit func()) *screen {
 	plainTheme()
 	s := &screen{
 		app: tview.NewApplication(), poller: newPoller(o.Source, o.Every), model: newModel(o.Address), quit: quit, color: o.Color,
-		pages: tview.NewPages(), header: tview.NewTextView(), table: tview.NewTable(), footer: tview.NewTextView(), filter: tview.NewInputField(),
+		pages: tview.NewPages(), header: tview.NewTable(), table: tview.NewTable(), footer: tview.NewTable(), filter: tview.NewInputField(),
 	}
 	s.poller.tell = func(item sample, err error) { s.app.QueueUpdateDraw(func() { s.take(item, err) }) }
 	s.poller.done = func(c change, err error) { s.app.QueueUpdateDraw(func() { s.changed(c, err) }) }
-	s.header.SetWrap(false)
-	s.footer.SetWrap(false)
 	s.table.SetSelectable(true, false).SetFixed(1, 0).SetSelectedStyle(tcell.StyleDefault.Reverse(true))
 	s.table.SetSelectionChangedFunc(s.selected).SetInputCapture(s.key)
 	s.filter.SetLabel("filter: ").SetDoneFunc(s.filtered).SetChangedFunc(func(text string) {
@@ -203,31 +202,28 @@ func (t *terminal) PollEvent() tcell.Event {
 
 // show fills in everything from the model.
 func (s *screen) show() {
-	lines := s.model.header()
-	for i, line := range lines {
-		lines[i] = cut(line, s.width)
+	for y, line := range s.model.header() {
+		setLine(s.header, y, line)
 	}
-	s.header.SetText(strings.Join(lines[:], "\n"))
 	s.showFooter()
 	switch about := s.model.about; {
 	case about == (subject{}):
 		s.showSites()
 	case about != s.model.now.about:
-		s.fill(list{}) // the sample is about something else
+		s.fill(&list{}) // the sample is about something else
 	case about.tokens:
-		s.fit(s.model.tokenList())
+		s.fill(s.model.tokenList())
 	default:
-		s.fit(s.model.holdList())
+		s.fill(s.model.holdList())
 	}
 }
 
-func (s *screen) showFooter() { s.footer.SetText(cut(s.model.footer(), s.width)) }
-
-// fit fills the table with a list in columns of the room that there is.
-func (s *screen) fit(l list) {
-	l.fit(s.width)
-	s.fill(l)
+// setLine sets a line, which is cut where the terminal ends.
+func setLine(lines *tview.Table, y int, text string) {
+	lines.SetCell(y, 0, tview.NewTableCell(tview.Escape(text)))
 }
+
+func (s *screen) showFooter() { setLine(s.footer, 0, s.model.footer()) }
 
 // showSites fills the table with the sites. The selected site stays selected wherever it goes.
 func (s *screen) showSites() {
@@ -245,26 +241,13 @@ func (s *screen) selectRow(y int) {
 	s.filling = false
 }
 
-// fill fills the table. Nothing in a text is a tag of tview. Without rows none can be selected:
-// tview would look for one forever.
-func (s *screen) fill(l list) {
+// fill fills the table. Without rows none can be selected: tview would look for one forever.
+func (s *screen) fill(l *list) {
 	s.table.Clear().SetSelectable(len(l.rows) > 0, false)
 	if y, _ := s.table.GetSelection(); y > len(l.rows) {
 		s.selectRow(len(l.rows))
 	}
-	for x, title := range l.titles {
-		cell := tview.NewTableCell(tview.Escape(l.cell(title, x))).SetSelectable(false)
-		s.table.SetCell(0, x, cell.SetAttributes(tcell.AttrBold))
-	}
-	for y, cells := range l.rows {
-		for x, text := range cells {
-			cell := tview.NewTableCell(tview.Escape(l.cell(text, x)))
-			if s.color && l.colors != nil {
-				cell.SetTextColor(l.colors[y])
-			}
-			s.table.SetCell(y+1, x, cell)
-		}
-	}
+	l.draw(s.table, s.width, s.color)
 }
 
 // selected remembers which site the user has selected.
@@ -276,8 +259,8 @@ func (s *screen) selected(y, _ int) {
 
 // Print writes the table once, for a pipe or a file.
 func Print(ctx context.Context, w io.Writer, from Source, address string) error {
-	m, a := newModel(address), sampler{from: from}
-	s, err := a.take(ctx, subject{})
+	m := newModel(address)
+	s, err := newPoller(from, 0).take(ctx, subject{})
 	if err != nil {
 		return err
 	}
@@ -288,16 +271,7 @@ func Print(ctx context.Context, w io.Writer, from Source, address string) error 
 
 // text is the header and all columns.
 func (m *model) text() string {
-	var b strings.Builder
-	for _, line := range m.header() {
-		if line != "" {
-			b.WriteString(line + "\n")
-		}
-	}
-	l := m.siteList(m.rows(), 0)
-	b.WriteString("\n" + l.line(l.titles) + "\n")
-	for _, cells := range l.rows {
-		b.WriteString(l.line(cells) + "\n")
-	}
-	return b.String()
+	header := m.header()
+	lines := slices.DeleteFunc(header[:], func(line string) bool { return line == "" })
+	return strings.Join(lines, "\n") + "\n\n" + m.siteList(m.rows(), 0).text()
 }

@@ -182,9 +182,9 @@ func TestTheTableIsRefreshedEachSecond(t *testing.T) {
 			t.Errorf("asked %d times for the status and %d times for forecasts", from.asked, from.forecast)
 		}
 		l.sees(
-			"SITE           REQ/S↓  RECV/S  SENT/S  WAIT  LONGEST LIMITED BY    REFUSED STATE",
-			"news.test          30   30 kB  3.0 kB     0        - -                   0 ok",
-			"api.test          2.0  2.0 kB   200 B     5    1m05s 2 per 1s            7 on trial",
+			"SITE           REQ/S↓  RECV/S  SENT/S  WAIT   LONGEST LIMITED BY    REFUSED STATE",
+			"news.test          30   30 kB  3.0 kB     0         - -                   0 ok",
+			"api.test          2.0  2.0 kB   200 B     5      1m5s 2 per 1s            7 on trial",
 		)
 		l.has(
 			"abide 1.2.3 at 127.0.0.1:9128  up 5s  2 sites\n32 requests/s  32 kB/s received  3.2 kB/s sent  0 requests wait  4 connections, 1 tunnel\n"+
@@ -205,6 +205,10 @@ func TestWhileAnAbideDoesNotAnswerThatIsSaid(t *testing.T) {
 		from.set(func(c *canned) { c.failed = errors.New("no proxy is running at 127.0.0.1:9128") })
 		l.pass(time.Second)
 		l.has("NO ANSWER, asked again each time: no proxy is running at 127.0.0.1:9128", "api.test ")
+		l.resize(40, 10)
+		l.pass(2 * time.Second)
+		l.has("NO ANSWER, asked again each time: no pr…\n", "s sort  r reverse  / filter  p pause  e…")
+		l.resize(100, 10)
 		from.set(func(c *canned) {
 			c.failed, c.began, c.sites, c.rates["new.test"] = nil, time.Now(), []status.Site{site("new.test")}, 4
 		})
