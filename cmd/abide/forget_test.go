@@ -120,6 +120,13 @@ func TestWhatWasLearnedIsExplainedAndForgottenByTheStateFile(t *testing.T) {
 	d.says(0, []string{"forget", "api.test"}, none, "api.test: forgot 2 requests\n")
 	d.says(1, []string{"forget", "api.test"}, `nothing was learned of "api.test"`)
 	d.says(0, []string{"explain", "http://api.test/"}, "blocked by      nothing")
+	// An abide with another data directory is asked in place of the file.
+	another := serveIn(t, t.TempDir(), nil)
+	another.says(1, []string{"forget", "api.test"}, `nothing was learned of "api.test"`, "!was not changed")
+	beside := launch(t, dir, []string{"ABIDE_ADMIN_LISTEN=" + another.admin}, "forget", "api.test")
+	if code, text := beside.status(), beside.log.String(); code != 1 || !strings.Contains(text, filepath.Join("data", stateFile)+" was not changed: with ABIDE_ADMIN_LISTEN=off it is") {
+		t.Errorf("%d %s", code, text)
+	}
 }
 
 // TestWhatWasLearnedByAnotherDialectIsForgotten: a limit that 503 taught does not outlive the rule that says what 503

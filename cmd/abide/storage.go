@@ -103,10 +103,17 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 func orSaved(cmd *cobra.Command, failed error, whole bool, use func(a adminProcess) error) error {
 	var none notRunning
 	ours, _, err := adminSettings(cmd)
-	if !errors.As(failed, &none) || err != nil || ours.Data == "none" {
+	if err != nil || ours.Data == "none" {
 		return failed
 	}
-	if _, err := os.Stat(filepath.Join(ours.Data, stateFile)); err != nil {
+	file := filepath.Join(ours.Data, stateFile)
+	if _, err := os.Stat(file); err != nil {
+		return failed
+	}
+	if !errors.As(failed, &none) {
+		if whole && len(registrations(ours.Data)) == 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "an abide with another data directory was asked; %s was not changed: with ABIDE_ADMIN_LISTEN=off it is\n", file)
+		}
 		return failed
 	}
 	p, faults := loadPolicy(cmd)
