@@ -353,6 +353,14 @@ func rejectsText(s status.Job) string {
 	return fmt.Sprintf(", %d rejected (%s_rejects says why)", s.Rejects, s.Name)
 }
 
+// endsText says when a job ends, such as "in 59m50s"; "" where that is not known, or where it should be over.
+func endsText(s status.Job, now time.Time) string {
+	if left := s.Ends.Sub(now); left > time.Second/10 {
+		return "in " + sitelog.InSeconds(left)
+	}
+	return ""
+}
+
 // jobText is a status in a line.
 func jobText(s status.Job, now time.Time) string {
 	var b strings.Builder
@@ -361,10 +369,10 @@ func jobText(s status.Job, now time.Time) string {
 		return b.String()
 	}
 	if s.Rate >= 0.1 {
-		fmt.Fprintf(&b, ", %.3g/s", s.Rate)
+		fmt.Fprintf(&b, ", %s/s", status.PerSecond(s.Rate))
 	}
-	if !s.Ends.IsZero() {
-		fmt.Fprintf(&b, ", ends in %s", sitelog.InSeconds(max(s.Ends.Sub(now), 0)))
+	if text := endsText(s, now); text != "" {
+		b.WriteString(", ends " + text)
 	}
 	switch {
 	case s.State == status.JobPaused:

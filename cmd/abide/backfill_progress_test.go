@@ -15,7 +15,7 @@ func TestTheProgressOfAJobIsALineEachTenSeconds(t *testing.T) {
 	p, now := &jobProgress{lines: &out}, time.Unix(1_000_000, 0)
 	s := status.Job{
 		Name: "orders", State: status.JobRunning, Output: "orders.db", Units: status.JobUnits{Total: 365, Done: 30, Failed: 1, Waiting: 334},
-		Pages: 90, Records: 900, Rate: 12.3, Limited: "api.test until 10:00, limit: 5000 a day", Ends: now.Add(time.Hour), Started: now, Run: &status.JobRun{Requests: 9, Records: 84},
+		Pages: 90, Records: 900, Rate: 5000, Limited: "api.test until 10:00, limit: 5000 a day", Ends: now.Add(time.Hour), Started: now, Run: &status.JobRun{Requests: 9, Records: 84},
 	}
 	for i := range 60 {
 		p.update(s, now.Add(time.Duration(i)*time.Second/2))
@@ -27,13 +27,24 @@ func TestTheProgressOfAJobIsALineEachTenSeconds(t *testing.T) {
 		t.Fatalf("%d lines in half a minute, and the last:\n%s", len(lines), &out)
 	}
 	for i, want := range []string{
-		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 12.3/s, ends in 59m50s; api.test until 10:00, limit: 5000 a day",
-		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 12.3/s, ends in 59m40s; api.test until 10:00, limit: 5000 a day",
+		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 5 000/s, ends in 59m50s; api.test until 10:00, limit: 5000 a day",
+		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 5 000/s, ends in 59m40s; api.test until 10:00, limit: 5000 a day",
 		"abide: orders: 364 of 365 units, 1 failed; this run: 9 requests, 84 records in 1m30s; all runs: 900 records, in orders.db",
 	} {
 		if lines[i] != want {
 			t.Errorf("\n got %s\nwant %s", lines[i], want)
 		}
+	}
+}
+
+func TestAJobThatShouldBeOverEndsAtNoTime(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	s := status.Job{Name: "orders", Units: status.JobUnits{Total: 2, Waiting: 1, Done: 1}, Ends: now.Add(time.Millisecond)}
+	for range 2 {
+		if text := jobText(s, now); strings.Contains(text, "ends") {
+			t.Error(text)
+		}
+		s.Ends = now.Add(-time.Hour)
 	}
 }
 

@@ -139,6 +139,11 @@ func TestACollectionStoresWhatChangesAlsoAfterARestart(t *testing.T) {
 			if list := launch(t, dir, nil, "jobs"); list.status() != 0 || !strings.Contains(list.out.String(), "prices") {
 				t.Errorf("%s%s", list.out.String(), list.log.String())
 			}
+			_ = os.Remove(filepath.Join(dir, "prices.yaml"))
+			_ = os.Remove(filepath.Join(dir, "prices.db"))
+			if list := launch(t, dir, nil, "jobs"); list.status() != 0 || strings.Contains(list.out.String(), "prices") {
+				t.Errorf("without its files the job is listed: %s%s", list.out.String(), list.log.String())
+			}
 		})
 	}
 }

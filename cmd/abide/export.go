@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -137,61 +136,44 @@ func exportSince(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usage(fmt.Errorf("--since: %q is no time; write 24h, 2026-01-31 or 2026-01-31T15:00:00Z", text))
 }
 
-// exportSource returns the output with the records of a job, and the job: its name, and what is known of one that is named
-// as "abide jobs" names it.
-func exportSource(cmd *cobra.Command, named, job string) (at jobfile.Output, known knownJob, err error) {
-	isFile := strings.HasSuffix(named, ".yaml") || strings.HasSuffix(named, ".yml")
+// exportSource returns what is known of the job that a command line names: where its records are, and its name, "" for the
+// only one there.
+func exportSource(cmd *cobra.Command, named, job string) (known knownJob, err error) {
 	info, missing := os.Stat(named)
-	known.Name = job
 	switch {
-	case strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://"):
-		return jobfile.Output{URL: policy.NewSecret(named)}, known, nil
-	case isFile:
-		found, err := loadJob(named)
-		known.Name = cmp.Or(job, found.Name)
-		return found.Output, known, err
+	case isPostgres(named):
+		known.Output = named
+	case strings.HasSuffix(named, ".yaml") || strings.HasSuffix(named, ".yml"):
+		var found *jobfile.Job
+		found, err = loadJob(named)
+		known = knownJob{Name: found.Name, File: named, Output: found.Output.File}
 	case missing == nil && info.Mode().IsRegular():
-		at.File, err = filepath.Abs(named)
-		return at, known, err
+		known.Output, err = filepath.Abs(named)
+	default:
+		p, err := loadPolicy(cmd)
+		if err != nil {
+			return known, err
+		}
+		list, err := knownJobs(p.Data)
+		found := lists.Find(list, func(j *knownJob) bool { return j.Name == named })
+		if err == nil && found == nil {
+			err = fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", named)
+		}
+		if err != nil {
+			return known, err
+		}
+		known = *found
 	}
-	p, err := loadPolicy(cmd)
-	if err != nil {
-		return at, known, err
-	}
-	list, err := knownJobs(p.Data)
-	found := lists.Find(list, func(j *knownJob) bool { return j.Name == named })
-	if err == nil && found == nil {
-		err = fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", named)
-	}
-	if err != nil {
-		return at, known, err
-	}
-	known = *found
-	known.Name = cmp.Or(job, named)
-	at, err = found.output()
-	return at, known, err
+	known.Name = cmp.Or(job, known.Name)
+	return known, err
 }
 
 // openNamed opens the job that a command line names. The caller must close the output.
 func openNamed(cmd *cobra.Command, named, job string) (*output.Job, *output.Output, knownJob, error) {
-	at, known, err := exportSource(cmd, named, job)
+	known, err := exportSource(cmd, named, job)
 	if err != nil {
 		return nil, nil, known, err
 	}
-	kept, o, err := openExported(cmd.Context(), at, known.Name)
+	kept, o, err := known.open(cmd.Context())
 	return kept, o, known, err
-}
-
-// openExported opens a job in an output, "" for the only one. The caller must close the output.
-func openExported(ctx context.Context, at jobfile.Output, name string) (*output.Job, *output.Output, error) {
-	o, err := output.Open(ctx, at, output.Options{ReadOnly: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	job, err := o.Kept(ctx, name)
-	if err != nil {
-		o.Close()
-		return nil, nil, err
-	}
-	return job, o, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -86,16 +85,13 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 
 // readJob reads from the output of a job how far the job is.
 func readJob(ctx context.Context, k knownJob, to *status.Job) error {
-	at, err := k.output()
-	if err != nil {
-		return err
-	}
-	kept, o, err := openExported(ctx, at, k.Name)
+	kept, o, err := k.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
 	shown, err := shownJob(ctx, kept, k)
+	at, _ := k.output() // which was read
 	if shown.Output = at.String(); err == nil {
 		*to = shown
 	}
@@ -121,10 +117,6 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "JOB\tKIND\tSTATE\tDONE\tMISSING\tLEFT\tRECORDS\tENDS\tOUTPUT")
 	for _, j := range list {
-		ends := ""
-		if !j.Ends.IsZero() {
-			ends = "in " + sitelog.InSeconds(j.Ends.Sub(now))
-		}
 		if j.Error != "" {
 			fmt.Fprintf(t, "%s\t%s\tunknown\t\t\t\t\t\t%s\n", j.Name, j.Kind, j.Error)
 			continue
@@ -136,7 +128,7 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 		case j.Kind == "collect":
 			done, failed, left = "", "", ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", j.Name, j.Kind, j.State, done, failed, left, j.Records, ends, j.Output)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", j.Name, j.Kind, j.State, done, failed, left, j.Records, endsText(j.Job, now), j.Output)
 	}
 	_ = t.Flush() // an error does not matter
 	for _, j := range list {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/status"
 )
@@ -27,21 +30,55 @@ type knownJob struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"`             // "backfill" or "collect"
 	File   string `json:"file"`             // absolute path of the job file
-	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
+	Output string `json:"output,omitempty"` // absolute path of the SQLite file, or postgres://…; "": the job file has the URL
 
 	Last status.Job `json:"last,omitzero"` // how a backfill has ended
 }
 
+// isPostgres tells whether a text is the URL of a PostgreSQL.
+func isPostgres(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
+}
+
 // output returns the output of the job. The job file is read only for the secret of a URL.
 func (k knownJob) output() (jobfile.Output, error) {
-	if k.Output != "" {
+	switch {
+	case isPostgres(k.Output):
+		return jobfile.Output{URL: policy.NewSecret(k.Output)}, nil
+	case k.Output != "":
 		return jobfile.Output{File: k.Output}, nil
 	}
 	job, err := loadJob(k.File)
 	return job.Output, err
 }
 
-// knownJobs are the jobs that were run on this machine, by name.
+// open opens the job in its output. The caller must close the output.
+func (k knownJob) open(ctx context.Context) (*output.Job, *output.Output, error) {
+	at, err := k.output()
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := output.Open(ctx, at, output.Options{ReadOnly: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	job, err := o.Kept(ctx, k.Name)
+	if err != nil {
+		o.Close()
+		return nil, nil, err
+	}
+	return job, o, nil
+}
+
+// isThere tells whether the job has its file, or the SQLite file with its records: one that has neither is over.
+func (k knownJob) isThere() bool {
+	return slices.ContainsFunc([]string{k.File, k.Output}, func(file string) bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+}
+
+// knownJobs are the jobs that were run on this machine and are there, by name.
 func knownJobs(data string) ([]knownJob, error) {
 	if data == "none" {
 		return nil, nil
@@ -57,7 +94,7 @@ func knownJobs(data string) ([]knownJob, error) {
 			continue
 		}
 		var j knownJob
-		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Name != "" {
+		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Name != "" && j.isThere() {
 			list = append(list, j)
 		}
 	}
