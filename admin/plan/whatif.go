@@ -6,8 +6,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
+	"sync"
 
 	"github.com/abide-proxy/abide/policy"
 )
@@ -23,16 +22,23 @@ type change struct {
 // is more than one core. base is the result without a change.
 func WhatIfs(ctx context.Context, p *policy.Policy, s Scenario, base *Result) ([]WhatIf, error) {
 	changes := changesOf(p, s, base)
-	list := make([]WhatIf, len(changes))
-	running, ctx := errgroup.WithContext(ctx)
-	running.SetLimit(runtime.GOMAXPROCS(0))
+	list, errs := make([]WhatIf, len(changes)), make([]error, len(changes))
+	places := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var running sync.WaitGroup
 	for i, c := range changes {
-		running.Go(func() (err error) {
-			list[i], err = c.run(ctx, base)
-			return err
+		places <- struct{}{}
+		running.Go(func() {
+			defer func() { <-places }()
+			list[i], errs[i] = c.run(ctx, base)
 		})
 	}
-	return list, running.Wait()
+	running.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // run simulates the changed scenario.

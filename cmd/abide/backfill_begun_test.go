@@ -41,10 +41,13 @@ func TestAUnitThatWasBegunBeginsAgainWithOtherPages(t *testing.T) {
 	for name, one := range map[string]struct {
 		after string
 		asks  int64 // the second run
+		older bool  // an older release has begun it
 	}{
-		"the same":      {"paginate: {style: page, first: 1, size: 20, size_param: n, max_pages: 50, check: off}", 3},
-		"another size":  {"paginate: {style: page, first: 1, size: 50, size_param: n}", 3},
-		"another style": {"paginate: {style: offset, param: skip, size: 20, size_param: n}", 6},
+		"the same":                         {"paginate: {style: page, first: 1, size: 20, size_param: n, max_pages: 50, check: off}", 3, false},
+		"another size":                     {"paginate: {style: page, first: 1, size: 50, size_param: n}", 3, false},
+		"another style":                    {"paginate: {style: offset, param: skip, size: 20, size_param: n}", 6, false},
+		"by an older release":              {"paginate: {style: page, first: 1, size: 20, size_param: n}", 6, true},
+		"another size than older releases": {"paginate: {style: page, first: 1, size: 50, size_param: n}", 3, true},
 	} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "orders.yaml")
@@ -62,6 +65,9 @@ func TestAUnitThatWasBegunBeginsAgainWithOtherPages(t *testing.T) {
 		refuses.Store(true)
 		run("paginate: {style: page, first: 1, size: 20, size_param: n}", 1)
 		refuses.Store(false)
+		if one.older {
+			change(t, filepath.Join(dir, "orders.db"), "UPDATE orders_units SET checkpoint = CAST(json_remove(CAST(checkpoint AS TEXT), '$.of') AS BLOB)")
+		}
 		log := run(one.after, 0)
 		if asked.Load() != one.asks || strings.Contains(log, "paginate") != (name != "the same") {
 			t.Errorf("%s: it asked %d times: %s", name, asked.Load(), log)

@@ -13,7 +13,6 @@ package backfill
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -52,7 +51,6 @@ type Output interface {
 	Renew(ctx context.Context, c *output.Claim) error
 	Commit(ctx context.Context, c *output.Claim, p output.Page) error
 	PutBack(ctx context.Context, c *output.Claim, from time.Time, reason string) error
-	Release(ctx context.Context, c *output.Claim) error
 	End(ctx context.Context, c *output.Claim, s output.State, reason string) error
 }
 
@@ -60,14 +58,13 @@ type Output interface {
 type Backfill struct {
 	options   Options
 	extractor *records.Extractor
-	paths     []records.Path // of the job's errors
 	learned   paginate.Learned
 	memory    *send.Memory // of answers that are not committed yet
 	progress  progress
 	paused    atomic.Bool
 	noted     atomic.Value  // the last note
 	looked    sync.Once     // for empty columns, in the first page
-	anew      sync.Once     // for the log, that units begin again
+	anew      sync.Once     // for the log, of the first unit that begins again
 	warned    atomic.Value  // the last reason that the log has of a unit that is incomplete
 	fruitless atomic.Int32  // see mostFruitless
 	begun     chan struct{} // is closed when the host has answered, and it is known where its pages begin: until then one worker works
@@ -88,24 +85,10 @@ func New(o Options) *Backfill {
 // errFinished is for a worker when no unit is left.
 var errFinished = errors.New("no unit is left")
 
-// prepare reads the paths of the job.
-func (b *Backfill) prepare() (err error) {
-	if b.extractor, err = records.New(b.options.Job); err != nil {
-		return err
-	}
-	b.paths = make([]records.Path, len(b.options.Job.Errors))
-	for i, rule := range b.options.Job.Errors {
-		if b.paths[i], err = records.ParsePath(rule.Path); err != nil {
-			return fmt.Errorf("errors: %w", err)
-		}
-	}
-	return nil
-}
-
 // Run works until no unit is left, or until ctx is done. Then it ends its claims, so that
 // another process goes on at their checkpoints. Units that fail are no error.
 func (b *Backfill) Run(ctx context.Context) (err error) {
-	if err := b.prepare(); err != nil {
+	if b.extractor, err = records.New(b.options.Job); err != nil {
 		return err
 	}
 	err = b.persist(ctx, func(ctx context.Context) error {

@@ -64,13 +64,16 @@ func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]
 	return nil
 }
 
-// Retry has units that are done wait again.
+// Retry has units that failed, or are done and named, wait again.
 func (m *memory) Retry(_ context.Context, done []string, _ bool) (n int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, k := range m.units {
-		if k.state == output.Done && slices.Contains(done, k.Key) {
+		switch {
+		case k.state == output.Done && slices.Contains(done, k.Key):
 			k.state, k.Pages, n = output.Waiting, 0, n+1
+		case k.state == output.Failed:
+			k.state, k.Tries, n = output.Waiting, 0, n+1
 		}
 	}
 	return n, nil
@@ -117,9 +120,9 @@ func (m *memory) Commit(_ context.Context, c *output.Claim, p output.Page) error
 		m.records[r.ID] = r
 	}
 	k.Checkpoint, k.Tries = p.Checkpoint, 0
-	k.Pages++
-	if p.Done {
-		k.state = output.Done
+	k.Pages = c.Pages + 1
+	if p.Ends != "" {
+		k.state, k.reason = p.Ends, p.Reason
 	}
 	c.Checkpoint, c.Pages, c.Tries = k.Checkpoint, k.Pages, 0
 	return nil
@@ -130,19 +133,10 @@ func (m *memory) PutBack(_ context.Context, c *output.Claim, from time.Time, rea
 	defer m.mu.Unlock()
 	k, err := m.find(c)
 	if err == nil {
-		k.state, k.from, k.reason = output.Waiting, from, reason
-		k.Tries++
+		k.state, k.from, k.reason, k.Pages = output.Waiting, from, reason, c.Pages
+		k.Tries += min(len(reason), 1)
 	}
 	return err
-}
-
-func (m *memory) Release(_ context.Context, c *output.Claim) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if k, err := m.find(c); err == nil {
-		k.state = output.Waiting
-	}
-	return nil
 }
 
 func (m *memory) End(_ context.Context, c *output.Claim, s output.State, reason string) error {

@@ -38,8 +38,13 @@ func (b *Backfill) Try(ctx context.Context, w io.Writer, drafts bool) (*jobfile.
 		break
 	}
 	t := &try{to: w}
-	if err = errors.Join(err, b.prepare()); err == nil {
-		t.walk, err = b.walk(c)
+	begin := func() {
+		if b.extractor, err = records.New(&job); err == nil {
+			t.walk, err = b.walk(c)
+		}
+	}
+	if err == nil {
+		begin()
 	}
 	if err != nil {
 		return nil, err
@@ -62,10 +67,7 @@ func (b *Backfill) Try(ctx context.Context, w io.Writer, drafts bool) (*jobfile.
 		t.say("%v\n", err)
 	case drafts:
 		job.Paginate, job.Records, job.ID, job.Columns = keys.Paginate, keys.Records, keys.ID, keys.Columns
-		if err = b.prepare(); err == nil {
-			t.walk, err = b.walk(c)
-		}
-		if err != nil {
+		if begin(); err != nil {
 			return nil, err
 		}
 	}
@@ -219,8 +221,8 @@ func (t *try) propose(job *jobfile.Job, a *send.Answer) (*jobfile.Draft, error) 
 func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 	next, err := t.walk.move(a, f)
 	list := next.page.Records
-	if next.ends == output.Incomplete {
-		err = errors.New("the unit would be incomplete: " + next.cut)
+	if next.page.Ends == output.Incomplete {
+		err = errors.New("the unit would be incomplete: " + next.page.Reason)
 	}
 	ids := map[string]bool{}
 	for _, r := range list {
@@ -247,8 +249,8 @@ func (t *try) judge(job *jobfile.Job, a *send.Answer, f *send.Failure) error {
 			follows += " with " + t.begins(string(body))
 		}
 	}
-	if next.ends == output.NotOver {
-		follows += "; " + next.cut
+	if next.page.Ends == output.NotOver {
+		follows += "; " + next.page.Reason
 	}
 	if text := job.Doubles(false, time.Now()); text != "" {
 		t.say("%s\n", text)

@@ -29,9 +29,7 @@ import (
 // step holds what an answer adds to a walk.
 type step struct {
 	page output.Page
-	cut  string       // why the walk ends although it is not complete; "": it goes on, or is complete
-	ends output.State // of the unit, where the walk is cut short
-	note string       // for the log, such as which style of pagination was recognised; "": none
+	note string // for the log, such as which style of pagination was recognised; "": none
 }
 
 // unit walks through the pages of a claimed unit. Its error means that no unit can be worked
@@ -55,7 +53,7 @@ func (b *Backfill) unit(ctx context.Context, c *output.Claim) error {
 	}
 	last, end := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer end()
-	if failed := b.options.Output.Release(last, c); failed != nil {
+	if failed := b.options.Output.PutBack(last, c, time.Time{}, ""); failed != nil && !errors.Is(failed, output.ErrLost) {
 		b.options.Warn("unit %s could not be released, so it can be claimed again in %v: %v", c.Key, output.LeaseTime, failed)
 	}
 	return cmp.Or(ctx.Err(), err)
@@ -113,6 +111,13 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 		return true, b.obey(ctx, c, rule, body, failure)
 	}
 	next, err := w.move(a, failure)
+	if w.resumed && failure.Refuses() && (err != nil || next.page.Ends == output.Incomplete) {
+		b.beginAnew(c, "the site refuses what an earlier run has come to ("+failure.Text+")")
+		first, err := b.walk(c)
+		*w = *first
+		return false, err
+	}
+	w.resumed = false
 	switch {
 	case errors.As(err, &failure):
 		return true, b.failed(ctx, c, failure)
@@ -135,16 +140,10 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	if err := b.commit(ctx, c, next.page); err != nil {
 		return true, err
 	}
-	switch {
-	case next.cut != "":
-		if next.ends == output.NotOver {
-			b.progress.note(func() { b.progress.run.Open = status.Later(b.progress.run.Open, w.first.Ends) })
-		}
-		return true, b.end(ctx, c, next.ends, next.cut)
-	case next.page.Done:
-		b.progress.units.Add(1)
+	if next.page.Ends == output.NotOver {
+		b.progress.note(func() { b.progress.run.Open = status.Later(b.progress.run.Open, w.first.Ends) })
 	}
-	return next.page.Done, nil
+	return next.page.Ends != "", nil
 }
 
 // ruleOf returns the rule of the job about an answer, and its body; a rule without Then: there is none.
@@ -156,8 +155,8 @@ func (b *Backfill) ruleOf(a *send.Answer, f *send.Failure) (jobfile.Rule, []byte
 		a = &send.Answer{Status: f.Status, Header: http.Header{}, Body: []byte(f.Body)}
 	}
 	body, _ := read(a) // what cannot be read has no paths
-	for i, rule := range b.options.Job.Errors {
-		v, _ := body.At(b.paths[i])
+	for _, rule := range b.options.Job.Errors {
+		v, _ := body.Get(rule.Path)
 		value, isText := v.Text()
 		has := rule.Is != "" && value == rule.Is || rule.Is == "" && !v.Null() && (!isText || value != "" && value != "false")
 		if a.Status != 0 && (rule.Status == 0 || rule.Status == a.Status) && (rule.Path == "" || has) {
@@ -185,7 +184,7 @@ func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule,
 	f = cmp.Or(f, &send.Failure{})
 	text := fmt.Sprintf("%s, the answer, for which errors says %s, begins with %s", f.Text, rule.Then, shorten.To(mostOfAnswer, string(body)))
 	f.Text, f.Permanent, f.Status = strings.TrimPrefix(text, ", "), false, 0 // the rule says what to do, whatever the status means
-	last := output.Page{Done: true, Unchanged: c.Pages == 0 || rule.Then == "reject"}
+	last := output.Page{Ends: output.Done, Unchanged: c.Pages == 0 || rule.Then == "reject"}
 	switch rule.Then {
 	case "retry":
 		return b.failed(ctx, c, f)
@@ -195,11 +194,7 @@ func (b *Backfill) obey(ctx context.Context, c *output.Claim, rule jobfile.Rule,
 		last.Records = []output.Record{{ID: c.Key, Unit: c.Key, Fetched: time.Now(), Body: body, Rejected: f.Text}}
 	}
 	b.options.Log("unit %s ends: %s", c.Key, f.Text)
-	err := b.commit(ctx, c, last)
-	if err == nil {
-		b.progress.units.Add(1)
-	}
-	return err
+	return b.commit(ctx, c, last)
 }
 
 // ofNoPage has the status of answers that may mean that there is no such page, and behindLast finds what servers say of a page
@@ -289,15 +284,20 @@ var digits = regexp.MustCompile(`[0-9]+`)
 
 // end ends a unit that is not complete.
 func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, reason string) error {
+	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
+	if err == nil {
+		b.ended(c, s, reason)
+	}
+	return err
+}
+
+// ended notes that a unit is over.
+func (b *Backfill) ended(c *output.Claim, s output.State, reason string) {
 	kind := digits.ReplaceAllString(reason, "")
 	if s == output.Failed || s == output.Incomplete && b.warned.Swap(kind) != kind { // many may be incomplete for one reason
 		b.options.Warn("unit %s is %s: %s", c.Key, s, reason)
 	}
-	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
-	if err == nil {
-		b.progress.units.Add(1)
-	}
-	return err
+	b.progress.units.Add(1)
 }
 
 // commit commits a page. It is finished also when the process stops meanwhile.
@@ -311,6 +311,9 @@ func (b *Backfill) commit(ctx context.Context, c *output.Claim, p output.Page) e
 	if err == nil {
 		b.fruitless.Store(0)
 		b.progress.page(len(p.Records), c.Rejected-rejected, c.Replaced-replaced)
+		if p.Ends != "" {
+			b.ended(c, p.Ends, p.Reason)
+		}
 	}
 	return err
 }
@@ -331,6 +334,7 @@ type walk struct {
 	pages     *paginate.Walk
 	extractor *records.Extractor
 	about     string     // what decides about the records of a unit besides the answers
+	resumed   bool       // the next page is at a place that an earlier run has saved, and has not failed in this one
 	known     validators // of an answer that the unit had; zero: none
 }
 
@@ -360,17 +364,20 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 		return nil, err
 	}
 	if pages.Anew {
-		c.Pages = 0
-		b.anew.Do(func() {
-			b.options.Log("paginate or the request is another one, so units that were begun, such as %s, begin again", c.Key)
-		})
+		b.beginAnew(c, "paginate or the request is another one, or an older release has fetched what they have")
 	}
-	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor}
+	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, resumed: c.Pages > 0 && c.Tries == 0}
 	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values)
 	if checkpoint == nil {
 		_ = json.Unmarshal(c.Checkpoint, &w.known) // that of several pages has none
 	}
 	return w, nil
+}
+
+// beginAnew has the walk of a claim begin at its first page. The log says why the first such unit of a run does.
+func (b *Backfill) beginAnew(c *output.Claim, why string) {
+	c.Pages = 0
+	b.anew.Do(func() { b.options.Log("units that were begun, such as %s, begin again: %s", c.Key, why) })
 }
 
 // request is the request for the next page.
@@ -399,7 +406,7 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 		return step{}, &send.Failure{Text: "the site answered 304 Not Modified, and abide has not asked whether the page has changed", Permanent: true}
 	default:
 		kept, _ := json.Marshal(w.known) // texts have no error
-		return step{page: output.Page{Checkpoint: kept, Done: true, Unchanged: true}}, nil
+		return step{page: output.Page{Checkpoint: kept, Ends: output.Done, Unchanged: true}}, nil
 	}
 	body, err := read(a)
 	if err != nil {
@@ -421,7 +428,6 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 		list[i].Unit, list[i].Fetched = w.unit, now
 		w.first.Complete(&list[i])
 	}
-	before := w.pages.Checkpoint()
 	moved, err := w.pages.Answer(paginate.Page{
 		URL: u, Header: a.Header, Body: body, Whole: w.extractor.Whole(body), Records: len(list), Digest: records.Digest(list),
 	})
@@ -431,9 +437,9 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 	if moved.Again {
 		list = nil
 	}
-	s := w.step(moved, list, before)
+	s := w.step(moved, list)
 	known := validators{a.Header.Get("ETag"), a.Header.Get("Last-Modified"), w.of(u)}
-	if s.page.Done && w.pages.Pages() == 1 && w.first.Method == http.MethodGet && known.ETag+known.Modified != "" {
+	if s.page.Ends == output.Done && w.pages.Pages() == 1 && w.first.Method == http.MethodGet && known.ETag+known.Modified != "" {
 		s.page.Checkpoint, _ = json.Marshal(known) // texts have no error
 	}
 	return s, nil
@@ -442,26 +448,23 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 // missing takes an answer that the page does not exist; surely is false where the answer may mean
 // something else. An error means that the page should exist.
 func (w *walk) missing(surely bool) (step, error) {
-	before := w.pages.Checkpoint()
 	moved, err := w.pages.Missing(surely)
 	if err != nil {
 		return step{}, err
 	}
-	return w.step(moved, nil, before), nil
+	return w.step(moved, nil), nil
 }
 
-// step is a step of the walk. One that is cut short keeps the checkpoint before the page, so
-// that the same is found again if the process ends before the unit is ended.
-func (w *walk) step(moved paginate.Step, list []output.Record, before []byte) step {
-	s := step{page: output.Page{Records: list, Checkpoint: w.pages.Checkpoint(), Done: moved.State == paginate.Complete}, note: moved.Found}
-	if moved.State == paginate.Incomplete {
-		s.cut, s.ends = moved.Reason, output.Incomplete
+// step is a step of the walk.
+func (w *walk) step(moved paginate.Step, list []output.Record) step {
+	p := output.Page{Records: list, Checkpoint: w.pages.Checkpoint()}
+	switch {
+	case moved.State == paginate.Incomplete:
+		p.Ends, p.Reason = output.Incomplete, moved.Reason
+	case moved.State == paginate.Complete && w.first.Ends.After(time.Now()):
+		p.Ends, p.Reason = output.NotOver, "its time is not over before "+w.first.Ends.Format(time.RFC3339)+", so more records may come: the next run fetches it again"
+	case moved.State == paginate.Complete:
+		p.Ends = output.Done
 	}
-	if s.page.Done && w.first.Ends.After(time.Now()) {
-		s.cut, s.ends = "its time is not over before "+w.first.Ends.Format(time.RFC3339)+", so more records may come: the next run fetches it again", output.NotOver
-	}
-	if s.cut != "" {
-		s.page.Done, s.page.Checkpoint = false, before
-	}
-	return s
+	return step{p, moved.Found}
 }

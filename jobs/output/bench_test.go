@@ -47,7 +47,7 @@ func benchPages(b *testing.B, at jobfile.Output, workers, records int) {
 				if c == nil {
 					return
 				}
-				p := output.Page{Done: true}
+				p := output.Page{Ends: output.Done}
 				for i := range records {
 					p.Records = append(p.Records, record(fmt.Sprint(c.Key, ".", i), c.Key, 0))
 				}

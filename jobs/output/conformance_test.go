@@ -182,6 +182,17 @@ func unitsAreHandedOutOnce(t *testing.T, k kept) {
 	}
 }
 
+// doneIf is the end of a unit by its last page.
+func doneIf(last bool) output.State { return map[bool]output.State{true: output.Done}[last] }
+
+// release ends a claim as a process does that stops.
+func release(t *testing.T, j *output.Job, c *output.Claim) {
+	t.Helper()
+	if err := j.PutBack(t.Context(), c, time.Time{}, ""); err != nil && !errors.Is(err, output.ErrLost) {
+		t.Error(err)
+	}
+}
+
 func aPageIsThereAfterwards(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	j := job(t, o, orders)
@@ -191,7 +202,7 @@ func aPageIsThereAfterwards(t *testing.T, k kept) {
 	if c.Pages != 1 || c.Records != 2 || string(c.Checkpoint) != "next" {
 		t.Errorf("%+v", c)
 	}
-	ok(t, j.Release(t.Context(), c))
+	release(t, j, c)
 	ok(t, o.Close())
 	o = k.open(t, output.Options{})
 	j = job(t, o, orders)
@@ -199,7 +210,7 @@ func aPageIsThereAfterwards(t *testing.T, k kept) {
 	if again.Key != "a" || string(again.Checkpoint) != "next" || again.Pages != 1 || again.Records != 2 || again.Tries != 0 || again.Lease <= c.Lease {
 		t.Errorf("%+v", again)
 	}
-	ok(t, j.Commit(t.Context(), again, output.Page{Records: []output.Record{record("1", "a", 3*time.Microsecond)}, Done: true}))
+	ok(t, j.Commit(t.Context(), again, output.Page{Records: []output.Record{record("1", "a", 3*time.Microsecond)}, Ends: output.Done}))
 	if got := ids(read(t, j, time.Time{})); got != "2 1" {
 		t.Errorf("%q", got)
 	}
@@ -225,7 +236,7 @@ func aLeaseEnds(t *testing.T, k kept) {
 	}
 	clock.pass(2 * time.Second)
 	second := claim(t, b, 1)[0]
-	page := output.Page{Records: []output.Record{record("1", "a", 0)}, Done: true}
+	page := output.Page{Records: []output.Record{record("1", "a", 0)}, Ends: output.Done}
 	for what, err := range map[string]error{
 		"Commit":  a.Commit(t.Context(), first, page),
 		"PutBack": a.PutBack(t.Context(), first, day, "slow"),
@@ -235,7 +246,7 @@ func aLeaseEnds(t *testing.T, k kept) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	ok(t, a.Release(t.Context(), first))
+	release(t, a, first)
 	if err := a.Renew(t.Context(), first); !errors.Is(err, output.ErrLost) {
 		t.Errorf("the claim is not lost: %v", err)
 	}
@@ -290,6 +301,14 @@ func aUnitWaits(t *testing.T, k kept) {
 	if again.Tries != 0 {
 		t.Errorf("%d tries after a page", again.Tries)
 	}
+	again.Pages = 0 // the unit begins anew
+	for range 2 {
+		ok(t, j.PutBack(t.Context(), again, clock.Now(), "503"))
+	}
+	clock.pass(time.Second)
+	if again = claim(t, j, 1)[0]; again.Key != "a" || again.Pages != 0 || again.Tries != 1 {
+		t.Errorf("%+v", again)
+	}
 }
 
 func whatFailedIsTriedAgain(t *testing.T, k kept) {
@@ -304,7 +323,7 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 		case 1:
 			ok(t, j.End(t.Context(), c, output.Incomplete, "loop"))
 		default:
-			ok(t, j.Commit(t.Context(), c, output.Page{Done: true}))
+			ok(t, j.Commit(t.Context(), c, output.Page{Ends: output.Done}))
 		}
 	}
 	problems := must[[]output.Problem](t)(j.Problems(t.Context(), 9))
@@ -322,7 +341,7 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 		t.Errorf("%+v %+v", claims[0], claims[1])
 	}
 	ok(t, j.End(t.Context(), claims[0], output.Failed, "404"))
-	ok(t, j.Release(t.Context(), claims[1]))
+	release(t, j, claims[1])
 	must[*output.Claim](t)(j.Claim(t.Context(), "b"))
 	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "b", "c", "there is none"}, true)); n != 2 {
 		t.Errorf("%d units", n) // a and c, as b is worked on
@@ -360,9 +379,9 @@ func whatCameLast(t *testing.T, k kept) {
 				if id == "bad" {
 					r.Rejected = "no id"
 				}
-				ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{r}, Checkpoint: []byte("next"), Done: n == len(one.pages)-1}))
+				ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{r}, Checkpoint: []byte("next"), Ends: doneIf(n == len(one.pages)-1)}))
 			}
-			ok(t, j.Release(t.Context(), c))
+			release(t, j, c)
 		}
 		must[int64](t)(j.Retry(t.Context(), []string{"a"}, true))
 		if got := fmt.Sprintf("%s, %d rejected", ids(read(t, j, time.Time{})), counts(t, j).Rejects); got != one.want {
@@ -421,7 +440,7 @@ func aUnitIsPutAsideWhileTheJobDoesNotHaveIt(t *testing.T, k kept) {
 	add(t, j, "failed", "incomplete", "done", "waiting", "worked on since 1", "asked")
 	claims := claim(t, j, 5)
 	for _, c := range claims[:4] {
-		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(c.Key, c.Key, 0)}, Checkpoint: []byte("2"), Done: c.Key == "done"}))
+		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(c.Key, c.Key, 0)}, Checkpoint: []byte("2"), Ends: doneIf(c.Key == "done")}))
 	}
 	ok(t, j.End(t.Context(), claims[0], output.Failed, "404"))
 	ok(t, j.End(t.Context(), claims[1], output.Incomplete, "loop"))

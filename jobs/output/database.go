@@ -131,10 +131,7 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 		return nil, d.explain(ctx, fmt.Errorf("a job cannot have the name %q: give it another one", want.Name))
 	}
 	j := newJob(d, want)
-	err := d.dropEmpty(ctx, want)
-	if err == nil {
-		err = d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
-	}
+	err := d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
 	if err != nil {
 		return nil, err
 	}
@@ -155,41 +152,30 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 	return j, err
 }
 
-// dropEmpty drops the tables of a job that differs from the wanted one, if it has fetched nothing and no process works
-// on it: its request was wrong.
-func (d *Output) dropEmpty(ctx context.Context, want Description) error {
-	j, err := d.Kept(ctx, want.Name)
-	if err != nil || j.is.differs(want) == nil {
-		return nil // as it should be
-	}
-	about, using, arguments := "{units}", "SELECT 1 FROM {units} WHERE state = 'running' AND lease_end > {now} UNION ALL ", []any{d.now()}
-	if j.is.Kind == "collect" {
-		release, err := j.Own(ctx)
+// dropEmpty drops the tables of a job that is another one than it was, if it has fetched nothing and no process works on
+// it: its request was wrong.
+func (d *Output) dropEmpty(t *transaction, kept Description) (dropped bool, err error) {
+	j, about := newJob(d, kept), "{units}"
+	using, arguments := "SELECT 1 FROM {units} WHERE state = 'running' AND lease_end > {now} UNION ALL ", []any{d.now()}
+	if kept.Kind == "collect" {
+		release, err := j.Own(t.ctx)
 		if err != nil {
-			return nil // makeJob says why it is another one
+			return false, nil // another process has it
 		}
 		defer release()
 		about, using, arguments = "{targets}", "", nil
 	}
-	return d.write(ctx, func(t *transaction) error {
-		if err := d.lockTables(t); err != nil {
-			return err
+	if _, err = t.exec(j.text(createRejects)); err != nil {
+		return false, err
+	}
+	dropped = true
+	err = t.query(func(*sql.Rows) error { dropped = false; return nil }, j.text(using+"SELECT 1 FROM {records} UNION ALL SELECT 1 FROM {rejects} LIMIT 1"), arguments...)
+	for _, table := range []string{"{records}", about, "{rejects}"} {
+		if err == nil && dropped {
+			_, err = t.exec(j.text("DROP TABLE " + table))
 		}
-		if _, err := t.exec(j.text(createRejects)); err != nil {
-			return err
-		}
-		used := false
-		err := t.query(func(*sql.Rows) error { used = true; return nil }, j.text(using+"SELECT 1 FROM {records} UNION ALL SELECT 1 FROM {rejects} LIMIT 1"), arguments...)
-		for _, text := range []string{"DROP TABLE {records}", "DROP TABLE " + about, "DROP TABLE {rejects}"} {
-			if err == nil && !used {
-				_, err = t.exec(j.text(text))
-			}
-		}
-		if err == nil && !used {
-			_, err = t.exec("DELETE FROM abide_jobs WHERE name = $1", want.Name)
-		}
-		return err
-	})
+	}
+	return dropped, err
 }
 
 // differs tells why a job that is kept is not the wanted one.
@@ -229,24 +215,24 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 		return err
 	}
 	columns := want.Columns
-	if found {
-		if err := kept.differs(want); err != nil {
-			return err
+	if another := kept.differs(want); found && another != nil {
+		if dropped, err := d.dropEmpty(t, kept); err != nil || !dropped {
+			return cmp.Or(err, another)
 		}
+		found = false
+	}
+	if found {
 		columns = kept.Columns
 		for _, c := range want.Columns {
 			i := slices.Index(kept.Names(), c.Name)
-			switch {
-			case i >= 0 && columns[i].isFilledAs(c):
-				columns[i] = c
-				continue
-			case i >= 0: // it has another type or path now
-				if columns[i] = c; want.Of == nil {
+			if i < 0 {
+				columns = append(columns, c)
+			} else {
+				was := columns[i]
+				if columns[i] = c; want.Of == nil || was.isFilledAs(c) {
 					continue
 				}
-				_, err = t.exec("ALTER TABLE " + Quote(want.Name) + " DROP COLUMN " + Quote(c.Name))
-			default:
-				columns = append(columns, c)
+				_, err = t.exec("ALTER TABLE " + Quote(want.Name) + " DROP COLUMN " + Quote(c.Name)) // it has another type or path now
 			}
 			if err == nil {
 				_, err = t.exec("ALTER TABLE " + Quote(want.Name) + " ADD COLUMN " + d.dialect.columnType(c))
@@ -278,23 +264,27 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 		return err
 	}
 	_, err = t.exec(`INSERT INTO abide_jobs (name, kind, fingerprint, request, columns, history, layout, made) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-		ON CONFLICT (name) DO UPDATE SET columns = excluded.columns`,
+		ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, fingerprint = excluded.fingerprint, request = excluded.request, columns = excluded.columns, history = excluded.history`,
 		want.Name, want.Kind, want.Fingerprint, encode(want.Request), string(list), want.History, layout, d.here().UTC().Format(time.RFC3339))
 	return err
 }
 
-func (d *Output) makeTables(t *transaction, want Description) error {
-	key := "id"
-	if want.History {
-		key = "id, fetched_at"
+// key is that of the table of records.
+func (d *Description) key() string {
+	if d.History {
+		return "id, fetched_at"
 	}
+	return "id"
+}
+
+func (d *Output) makeTables(t *transaction, want Description) error {
 	var columns strings.Builder
 	for _, c := range want.Columns {
 		columns.WriteString(", " + d.dialect.columnType(c))
 	}
 	texts := []string{
 		"CREATE TABLE {records} (id TEXT NOT NULL, unit TEXT NOT NULL, fetched_at {time} NOT NULL, body {json} NOT NULL" +
-			columns.String() + ", PRIMARY KEY (" + key + "))",
+			columns.String() + ", PRIMARY KEY (" + want.key() + "))",
 		"CREATE INDEX {fetched} ON {records} (fetched_at, id)",
 	}
 	if want.Kind == "collect" {
@@ -430,10 +420,6 @@ func (j *Job) Description() Description { return j.is }
 func (j *Job) insertText() string {
 	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Names(), Quote)...)
 	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
-	key := "id"
-	if j.is.History {
-		key = "id, fetched_at"
-	}
 	given, values := make([]string, len(names)), make([]string, len(names))
 	for i := range names {
 		given[i], values[i] = "$"+strconv.Itoa(i+1), "(value->>"+strconv.Itoa(i)+")"
@@ -447,7 +433,7 @@ func (j *Job) insertText() string {
 		source = "SELECT " + strings.Join(values, ", ") + " FROM json_array_elements(CAST($1 AS JSON)) AS value"
 	}
 	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +
-		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
+		" ON CONFLICT (" + j.is.key() + ") DO UPDATE SET " + strings.Join(sets, ", "))
 }
 
 // Own makes the caller the only one who collects the job, until release or the end of the

@@ -141,7 +141,8 @@ type Record struct {
 type Page struct {
 	Records    []Record
 	Checkpoint []byte // where the next page begins
-	Done       bool   // it was the last page
+	Ends       State  // of the unit, which ends with this page: Done, Incomplete or NotOver; "": it goes on
+	Reason     string // why it is not done
 	Unchanged  bool   // the unit, which begins anew, still has the records that it had
 }
 

@@ -1,6 +1,7 @@
 package output_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestALeaseEndsByTheClockOfTheServer(t *testing.T) {
 			break
 		}
 	}
-	if err := j.Commit(t.Context(), first, output.Page{Done: true}); !errors.Is(err, output.ErrLost) {
+	if err := j.Commit(t.Context(), first, output.Page{Ends: output.Done}); !errors.Is(err, output.ErrLost) {
 		t.Error(err)
 	}
 }
@@ -36,7 +37,7 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 	j := job(t, o, orders)
 	add(t, j, "a")
 	c := claim(t, j, 1)[0]
-	page := output.Page{Records: []output.Record{record("1", "a", 0)}, Done: true}
+	page := output.Page{Records: []output.Record{record("1", "a", 0)}, Ends: output.Done}
 	ok(t, postgres.Stop())
 	err := j.Commit(t.Context(), c, page)
 	ok(t, postgres.Restart())
@@ -48,6 +49,31 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 	}
 	ok(t, err)
 	if got := ids(read(t, j, time.Time{})); got != "1" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A process that begins waits for none that is frozen within a transaction.
+func TestAProcessBeginsBesideOneThatIsFrozenWithinATransaction(t *testing.T) {
+	at := onPostgres(t)
+	item := at.open(t, output.Options{})
+	add(t, job(t, item, orders), "a", "b")
+	frozen, err := output.BeginWithoutEnd(t.Context(), item, orders.Name)
+	ok(t, err)
+	defer frozen.Rollback()
+	ctx, cancel := context.WithTimeout(t.Context(), output.LeaseTime/2)
+	defer cancel()
+	other := job(t, at.open(t, output.Options{}), orders)
+	ok(t, other.AddUnits(ctx, func(yield func(output.Unit, error) bool) {
+		for i, key := range []string{"a", "b", "c"} {
+			if !yield(output.Unit{Key: key, Place: int64(i)}, nil) {
+				return
+			}
+		}
+	}))
+	_, err = other.Retry(ctx, nil, false)
+	ok(t, err)
+	if got := keys(claim(t, other, 1)); got != "c" {
 		t.Errorf("%q", got)
 	}
 }

@@ -27,7 +27,7 @@ func anyTextIsKept(t *testing.T, k kept) {
 	if c.Key != id {
 		t.Errorf("%q", c.Key)
 	}
-	ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{{ID: id, Unit: id, Fetched: day, Body: []byte(body), Columns: []any{id}}}, Done: true}))
+	ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{{ID: id, Unit: id, Fetched: day, Body: []byte(body), Columns: []any{id}}}, Ends: output.Done}))
 	got := read(t, j, day)
 	if len(got) != 1 || got[0].ID != id || got[0].Unit != id || string(got[0].Body) != body || got[0].Columns[0] != id || !got[0].Fetched.Equal(day) {
 		t.Errorf("%d records differ", len(got))
@@ -39,14 +39,14 @@ func rejectedRecordsAreKeptApart(t *testing.T, k kept) {
 	j := job(t, o, orders)
 	add(t, j, "a", "b", "c")
 	first := claim(t, j, 1)[0] // what was there before the job was opened may have moved since
-	ok(t, j.Commit(t.Context(), first, output.Page{Records: []output.Record{record("1", first.Key, 0)}, Done: true}))
+	ok(t, j.Commit(t.Context(), first, output.Page{Records: []output.Record{record("1", first.Key, 0)}, Ends: output.Done}))
 	now := time.Now().Add(time.Hour)
 	bad := record("hash", "a", 0)
 	bad.Rejected, bad.Body = "it has no \x00 id", []byte("{\"a\":\"\xff\"}")
 	for _, c := range claim(t, j, 2) { // the same one twice is one
 		number, letter := record("1", c.Key, 0), record("z", c.Key, 0)
 		number.Fetched, letter.Fetched = now, now
-		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{number, bad, letter}, Done: true}))
+		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{number, bad, letter}, Ends: output.Done}))
 		if c.Rejected != 1 || (c.Replaced == 2) != (c.Key == "c") {
 			t.Errorf("%s: %d are rejected, %d take the place of others", c.Key, c.Rejected, c.Replaced)
 		}
@@ -146,7 +146,7 @@ func anotherJobIsRefused(t *testing.T, k kept) {
 	was.Name, was.Request = "tickets", orders.Request+"\nthe id \"id\""
 	add(t, job(t, o, was), "a", "b")
 	c := claim(t, job(t, o, was), 1)[0]
-	ok(t, job(t, o, was).Commit(t.Context(), c, output.Page{Records: []output.Record{record("1", "a", 0)}, Done: true}))
+	ok(t, job(t, o, was).Commit(t.Context(), c, output.Page{Records: []output.Record{record("1", "a", 0)}, Ends: output.Done}))
 	other.Name = "tickets"
 	if _, err := o.Job(t.Context(), other); err == nil || !strings.Contains(err.Error(), `it had the id "id", and has the id "number"`) {
 		t.Error(err)
@@ -192,7 +192,7 @@ func aPageIsCommittedOnce(t *testing.T, k kept) {
 				if c := claimed; c != nil {
 					for random.IntN(5) > 0 { // otherwise it crashes
 						n := c.Pages
-						err := j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(fmt.Sprint(c.Key, ".", n), c.Key, 0)}, Done: n == pages-1})
+						err := j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(fmt.Sprint(c.Key, ".", n), c.Key, 0)}, Ends: doneIf(n == pages-1)})
 						if err == nil {
 							mu.Lock()
 							done[fmt.Sprint(c.Key, ".", n)]++
@@ -281,7 +281,7 @@ func aJobWithoutRecordsMayChange(t *testing.T, k kept) {
 	add(t, j, "c")
 	bad := record("x", "c", 0)
 	bad.Columns, bad.Rejected = nil, "no id"
-	ok(t, j.Commit(t.Context(), claim(t, j, 1)[0], output.Page{Records: []output.Record{bad}, Done: true}))
+	ok(t, j.Commit(t.Context(), claim(t, j, 1)[0], output.Page{Records: []output.Record{bad}, Ends: output.Done}))
 	if _, err := o.Job(t.Context(), orders); err == nil || counts(t, j).Rejects != 1 {
 		t.Error("records that were rejected are lost")
 	}

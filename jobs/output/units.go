@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -91,7 +92,9 @@ func (j *Job) addUnits(t *transaction, list []Unit) error {
 		return []any{encode(u.Key), u.Place, encode(string(text))}
 	}))
 	if err == nil {
-		_, err = t.exec(j.text("INSERT INTO {units} (key, place) SELECT value->>0, CAST(value->>1 AS BIGINT) FROM {rows} ON CONFLICT DO NOTHING"), string(rows))
+		// One that is there is left out first: of a conflict PostgreSQL waits for the transaction that changes it, such as of a frozen process.
+		_, err = t.exec(j.text(`INSERT INTO {units} (key, place) SELECT given_key, place FROM (SELECT value->>0 AS given_key, CAST(value->>1 AS BIGINT) AS place FROM {rows}) AS given
+			WHERE NOT EXISTS (SELECT 1 FROM {units} WHERE key = given_key) ON CONFLICT DO NOTHING`), string(rows))
 	}
 	if err == nil && anyValues { // those of units that are there may have changed
 		_, err = t.exec(j.text(`UPDATE {units} SET item = given FROM (SELECT value->>0 AS given_key, value->>2 AS given FROM {rows}) AS items
@@ -130,7 +133,7 @@ func (j *Job) Renew(ctx context.Context, c *Claim) error {
 
 // Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
 func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
-	state := map[bool]State{true: Done, false: Running}[p.Done]
+	state := cmp.Or(p.Ends, Running)
 	records := latest(p.Records, j.is.History)
 	good, before := goodOf(records), "records + "
 	if c.Pages == 0 && !p.Unchanged { // those of an earlier run do not count
@@ -138,10 +141,10 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	}
 	var replaced, begun int64
 	err := j.engine.write(ctx, func(t *transaction) error {
-		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = $9, records = `+before+`$3, tries = 0, reason = '',
+		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = $9, records = `+before+`$3, tries = 0, reason = $10,
 			state = $4, lease_end = {now} + $5, changed = {now}
 			WHERE key = $6 AND lease = $7 AND pages = $8 AND state = 'running'`),
-			j.engine.now(), p.Checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.kept, c.Pages+1)
+			j.engine.now(), p.Checkpoint, good, string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.kept, c.Pages+1, encode(p.Reason))
 		if err != nil {
 			return err
 		}
@@ -149,7 +152,7 @@ func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 			return j.isRepeated(t, c, state, c.Pages+1)
 		}
 		if replaced, err = j.replaced(t, c, records[:good]); err == nil && !p.Unchanged {
-			begun, err = j.clear(t, c, p.Done, records)
+			begun, err = j.clear(t, c, p.Ends == Done, records)
 		}
 		if err != nil {
 			return err
@@ -238,12 +241,14 @@ func (j *Job) isRepeated(t *transaction, c *Claim, state State, pages int64) err
 	return err
 }
 
-// PutBack ends a claim. The unit may be claimed again from a time on, at its checkpoint.
+// PutBack ends a claim. The unit may be claimed again from a time on, at its checkpoint, or where it begins anew at its first page. A
+// reason counts as a try: where the process stops there is none.
 func (j *Job) PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error {
 	delay := max(0, from.Sub(j.engine.here()))
-	return j.end(ctx, c, Waiting, j.text(`UPDATE {units} SET state = 'waiting', tries = tries + 1, reason = $2, not_before = {now} + $3,
-		lease_end = 0, changed = {now} WHERE key = $4 AND lease = $5 AND state = 'running'`),
-		encode(reason), (delay + time.Millisecond - 1).Milliseconds())
+	c.kept = c.Pages
+	return j.end(ctx, c, Waiting, j.text(`UPDATE {units} SET state = 'waiting', tries = tries + $5, reason = $2, not_before = {now} + $3,
+		pages = $4, lease_end = 0, changed = {now} WHERE key = $6 AND lease = $7 AND state = 'running'`),
+		encode(reason), (delay + time.Millisecond - 1).Milliseconds(), c.Pages, min(len(reason), 1))
 }
 
 // End ends a claim as Failed, Incomplete or NotOver.
@@ -258,14 +263,6 @@ func (j *Job) end(ctx context.Context, c *Claim, s State, text string, args ...a
 		if err == nil && n == 0 {
 			err = j.isRepeated(t, c, s, c.kept)
 		}
-		return err
-	})
-}
-
-// Release ends a claim without counting a try: the process stops. One that is lost stays as it is.
-func (j *Job) Release(ctx context.Context, c *Claim) error {
-	return j.engine.write(ctx, func(t *transaction) error {
-		_, err := t.exec(j.text("UPDATE {units} SET state = 'waiting', lease_end = 0 WHERE key = $1 AND lease = $2 AND state = 'running'"), encode(c.Key), c.Lease)
 		return err
 	})
 }

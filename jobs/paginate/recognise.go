@@ -66,11 +66,7 @@ var (
 func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 	p.Body = p.Body.Outline()
 	known, how := Recognise(jobfile.Pagination{Style: jobfile.AutoPages, Unchecked: true}, first, p)
-	usual, err := ruleOf(known)
-	if err != nil {
-		return
-	}
-	heard, err := usual.hear(p, pages, first)
+	heard, err := rule{known}.hear(p, pages, first)
 	if n, failed := strconv.ParseInt(p.Header.Get("X-Total-Count"), 10, 64); failed == nil {
 		heard.total = n
 	}

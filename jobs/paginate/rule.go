@@ -17,24 +17,7 @@ import (
 )
 
 // rule finds the next page in a page.
-type rule struct {
-	jobfile.Pagination
-	next, more, total records.Path
-}
-
-// ruleOf reads the paths of a pagination, whose keys policy/jobfile has checked.
-func ruleOf(p jobfile.Pagination) (r rule, err error) {
-	r.Pagination = p
-	for _, one := range []struct {
-		key, text string
-		path      *records.Path
-	}{{"next", p.Next, &r.next}, {"more", p.More, &r.more}, {"total", p.Total, &r.total}} {
-		if *one.path, err = records.ParsePath(one.text); err != nil {
-			return r, fmt.Errorf("paginate: %s: %w", one.key, err)
-		}
-	}
-	return r, nil
-}
+type rule struct{ jobfile.Pagination }
 
 // counted says whether the next page is known without the server.
 func (r rule) counted() bool { return r.Style == jobfile.OffsetPages || r.Style == jobfile.PagePages }
@@ -86,27 +69,27 @@ const (
 
 // hear reads what a page says, which is the last of so many.
 func (r rule) hear(p Page, pages int, first *url.URL) (s said, err error) {
-	at := func(text string, path records.Path, key keys) (v records.Value) {
-		if text == "" {
+	at := func(path string, key keys) (v records.Value) {
+		if path == "" {
 			return nil
 		}
-		v, has := p.Body.At(path)
+		v, has := p.Body.Get(path)
 		if has {
 			s.shown |= key
 		}
 		return v
 	}
-	if s.more, err = truth(at(r.More, r.more, hasMore)); err != nil {
+	if s.more, err = truth(at(r.More, hasMore)); err != nil {
 		return s, fmt.Errorf("\"more\" leads to %q, which is no truth value", r.More)
 	}
-	if s.total, err = count(at(r.Total, r.total, hasTotal)); err != nil {
+	if s.total, err = count(at(r.Total, hasTotal)); err != nil {
 		return s, fmt.Errorf("\"total\" leads to %q, which is no number of records", r.Total)
 	}
 	switch r.Style {
 	case jobfile.LinkPages:
 		s.cursor, _ = nextLink(p.Header, p.URL)
 	case jobfile.CursorPages, jobfile.NextPages:
-		v := at(r.Next, r.next, hasNext)
+		v := at(r.Next, hasNext)
 		if r.Header != "" && len(p.Header.Values(r.Header)) > 0 {
 			s.shown |= hasNext
 			v, _ = json.Marshal(p.Header.Get(r.Header)) // texts have no error

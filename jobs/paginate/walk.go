@@ -30,7 +30,6 @@
 package paginate
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +104,7 @@ func (l *Learned) Begins(first int32) { l.begins.Store(first + 1) }
 
 // position is the checkpoint of a walk.
 type position struct {
-	Of      string              `json:"of,omitempty"` // hash of what decides which page it is; "": an older release has saved it
+	Of      string              `json:"of,omitempty"` // hash of what decides which page it is; "": an older release has saved it, and that is not known
 	Over    State               `json:"over,omitempty"`
 	Found   *jobfile.Pagination `json:"found,omitempty"` // by auto
 	Pages   int                 `json:"pages,omitempty"`
@@ -146,17 +145,12 @@ func New(p jobfile.Pagination, first *url.URL, body, checkpoint []byte, learned 
 		if err := json.Unmarshal(checkpoint, &kept); err != nil {
 			return nil, fmt.Errorf("the checkpoint of the walk cannot be read: %w", err)
 		}
-		kept.Of = cmp.Or(kept.Of, w.at.Of)
 		if w.Anew = kept.Of != w.at.Of; !w.Anew {
 			w.at = kept
 		}
 	}
-	found := &w.given
-	if w.at.Found != nil {
-		found = w.at.Found
-	}
-	if w.rule, err = ruleOf(*found); err != nil {
-		return nil, err
+	if w.rule = (rule{w.given}); w.at.Found != nil {
+		w.rule = rule{*w.at.Found}
 	}
 	if _, err := at(w.first, w.at.URL); err != nil && w.at.URL != "" {
 		return nil, fmt.Errorf("the checkpoint of the walk: %w", err)
@@ -267,10 +261,7 @@ func (w *Walk) Answer(p Page) (Step, error) {
 		if known, found = Recognise(w.given, w.first, p); w.given.Unchecked {
 			known.Total = "" // which may be another number
 		}
-		var err error
-		if r, err = ruleOf(known); err != nil {
-			return Step{}, err
-		}
+		r = rule{known}
 		at.Found, at.Number, at.Full = &known, known.First, known.Size
 	}
 	switch {

@@ -50,7 +50,7 @@ type Extractor struct {
 	accepted atomic.Bool // a record was good
 }
 
-// New is the Extractor of a job.
+// New is the Extractor of a job, all of whose paths it reads.
 func New(job *jobfile.Job) (*Extractor, error) {
 	var faults []error
 	parse := func(key, text string) Path {
@@ -70,6 +70,13 @@ func New(job *jobfile.Job) (*Extractor, error) {
 	x.id = lists.Map(job.ID, func(text string) Path { return ofRecord("id", text) })
 	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path { return ofRecord("columns: "+c.Name, c.Path) })
 	x.types = lists.Map(job.Columns, func(c jobfile.Column) string { return c.Type })
+	pages := job.Paginate
+	for key, text := range map[string]string{"next": pages.Next, "more": pages.More, "total": pages.Total} {
+		parse("paginate: "+key, text)
+	}
+	for _, rule := range job.Errors {
+		parse("errors", rule.Path)
+	}
 	x.up = slices.ContainsFunc(slices.Concat(x.id, x.columns), func(p Path) bool { return p.up > 0 })
 	return x, errors.Join(faults...)
 }

@@ -21,6 +21,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -313,6 +314,13 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string { return f.Text }
+
+// Refuses tells whether the site refuses what was asked for, and not who asks for it or how often.
+func (f *Failure) Refuses() bool {
+	return f != nil && f.Permanent && f.Status >= 400 && f.Status < 500 && !slices.Contains([]int{
+		http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
+	}, f.Status)
+}
 
 // Read reads what Send returned, and closes it. The error is a *Failure, or that of ctx where
 // the request was canceled.

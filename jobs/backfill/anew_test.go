@@ -1,0 +1,105 @@
+package backfill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/policy/jobfile"
+)
+
+// expiring is a server with three pages, whose cursors are of a run: those of an earlier one are refused.
+type expiring struct {
+	style   string
+	run     int
+	fails   map[string]int // by the page, such as "2", what it is answered with in this run, once where it is 500 or more
+	refuses int            // the cursors of an earlier run
+	asked   []string
+}
+
+func (s *expiring) Close() {}
+
+func (s *expiring) Send(_ context.Context, r *http.Request, _ send.Options) (*http.Response, error) {
+	run, page, has := strings.Cut(r.URL.Query().Get("cursor"), ".")
+	if !has {
+		run, page = strconv.Itoa(s.run), "0"
+	}
+	s.asked = append(s.asked, page)
+	n, _ := strconv.Atoi(page)
+	status, h, b := 200, http.Header{"Content-Type": {"application/json"}}, map[string]any{"data": []any{map[string]any{"id": page}}}
+	if status = 200; run != strconv.Itoa(s.run) {
+		status = s.refuses
+	} else if code := s.fails[page]; code > 0 {
+		if status = code; code >= 500 {
+			delete(s.fails, page)
+		}
+	}
+	next := fmt.Sprintf("%d.%d", s.run, n+1)
+	switch {
+	case n == 2:
+	case s.style == jobfile.LinkPages:
+		h.Set("Link", "<http://api.test/?cursor="+next+`>; rel="next"`)
+	case s.style == jobfile.NextPages:
+		b["next"] = "http://api.test/?cursor=" + next
+	default:
+		b["next"] = next
+	}
+	text, _ := json.Marshal(b)
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(string(text))), Request: r}, nil
+}
+
+// A place that an earlier run has saved and that the server refuses now, such as a cursor that is too old, holds nothing back: the
+// unit begins at its first page, once a run.
+func TestAUnitWhoseSavedPlaceIsRefusedBeginsAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		refuses int
+		fails   map[string]int // in the second run
+		asked   string         // then
+		state   output.State
+		said    int
+	}{
+		"400":                             {400, nil, "2 0 1 2", output.Done, 1},
+		"404":                             {404, nil, "2 0 1 2", output.Done, 1},
+		"410":                             {410, nil, "2 0 1 2", output.Done, 1},
+		"422":                             {422, nil, "2 0 1 2", output.Done, 1},
+		"not the credential's":            {403, nil, "2", output.Failed, 0},
+		"a failure first":                 {410, map[string]int{"0": 500}, "2 0 0 1 2", output.Done, 1},
+		"the first page is refused, too":  {410, map[string]int{"0": 410}, "2 0", output.Failed, 1},
+		"a page that it has come to then": {410, map[string]int{"2": 400}, "2 0 1 2", output.Failed, 1},
+	} {
+		for _, style := range []string{jobfile.CursorPages, jobfile.LinkPages, jobfile.NextPages, jobfile.AutoPages} {
+			t.Run(name+" "+style, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, m, said := &expiring{style: style, refuses: test.refuses, fails: map[string]int{"2": 403}}, newMemory(), 0
+					for s.run = range 2 {
+						s.asked = nil
+						j := &jobfile.Job{Name: "list", Workers: 1, Tries: 3, Records: "data", ID: []string{"id"}, Paginate: paginated(style), Request: jobfile.Request{Method: "GET", URL: "http://api.test/"}}
+						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Process: "one", Log: func(format string, _ ...any) {
+							if strings.Contains(format, "begin again") {
+								said++
+							}
+						}, Warn: unsaid})
+						if err := b.Run(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						s.fails = map[string]int{}
+						for page, status := range test.fails {
+							s.fails[page] = status
+						}
+					}
+					if u := m.units[0]; u.state != test.state || strings.Join(s.asked, " ") != test.asked || said != test.said {
+						t.Errorf("it asked for %v, and is %s: %s; %d lines", s.asked, u.state, u.reason, said)
+					}
+				})
+			})
+		}
+	}
+}
