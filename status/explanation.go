@@ -243,7 +243,7 @@ func (l ExplainedLimit) describe(now time.Time) string {
 	case l.Left < 0:
 		text += "no pause"
 	case l.Rate > 0:
-		text += rateText(l.Rate) + " now"
+		text += RateText(l.Rate) + " now"
 		if l.Keeps {
 			text += ", the next " + soon(l.Next, now)
 		}

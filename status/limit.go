@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -73,7 +72,7 @@ func (l Limit) LeftText() string {
 	whole := cmp.Or(l.Most, l.Amount)
 	switch {
 	case l.Rate > 0:
-		return rateText(l.Rate) + " now"
+		return RateText(l.Rate) + " now"
 	case l.Left < 0 && whole <= 0, l.Left >= unbounded:
 		return "not known"
 	case l.Left < 0:
@@ -101,9 +100,6 @@ func AdaptiveOf(limits []Limit) (list []Adaptive) {
 	}
 	return list
 }
-
-// rateText is a rate as it is written, to three digits: "3.42/s".
-func rateText(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', 3, 64) + "/s" }
 
 // maxForecasts bounds the forecasts in a list.
 const maxForecasts = 10_000

@@ -152,7 +152,7 @@ func (s Process) DescribeAdaptive(w io.Writer) {
 	t := Table{Numbers: []int{2}}
 	t.Add("SITE", "LIMIT", "NOW")
 	for _, one := range s.Adaptive {
-		t.Add(one.Site, Forecast{Limit: one.Limit, Of: one.Of}.Name(), rateText(one.Rate))
+		t.Add(one.Site, Forecast{Limit: one.Limit, Of: one.Of}.Name(), RateText(one.Rate))
 	}
 	t.Write(w)
 }

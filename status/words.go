@@ -168,6 +168,22 @@ func Count(n uint64) string {
 	return b.String()
 }
 
+// RateText is a rate for people: "3.75/s", "12 a minute". It has three digits.
+func RateText(perSecond float64) string {
+	per, unit := 1.0, "/s"
+	switch {
+	case perSecond < 1.0/3600:
+		per, unit = 86400, " a day"
+	case perSecond < 1.0/60:
+		per, unit = 3600, " an hour"
+	case perSecond < 1:
+		per, unit = 60, " a minute"
+	case perSecond >= 1000:
+		return strconv.FormatFloat(math.Round(perSecond), 'f', 0, 64) + unit
+	}
+	return strconv.FormatFloat(perSecond*per, 'g', 3, 64) + unit
+}
+
 // PerSecond formats a rate: "0", "0.3", "42".
 func PerSecond(rate float64) string {
 	switch {

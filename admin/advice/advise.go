@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -115,13 +114,6 @@ func percent(share float64) string {
 		return "less than 1 %"
 	}
 	return fmt.Sprintf("%.0f %%", 100*share)
-}
-
-func rate(perSecond float64) string {
-	if perSecond < 1 {
-		return strconv.FormatFloat(perSecond*60, 'g', 3, 64) + " a minute"
-	}
-	return strconv.FormatFloat(perSecond, 'g', 3, 64) + "/s"
 }
 
 // clock is a time of day, with its date if it is not within a day.

@@ -117,7 +117,7 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	case limit.Unit == "bytes":
 		return "Twice the limit would halve the wait, if the site allows it."
 	case limit.Rate > 0:
-		return fmt.Sprintf("The limit adapts to how the site answers, and is at %s now. A larger max would help only if the site does not slow down.", rate(limit.Rate))
+		return fmt.Sprintf("The limit adapts to how the site answers, and is at %s now. A larger max would help only if the site does not slow down.", status.RateText(limit.Rate))
 	case limit.Window <= 0:
 		return fmt.Sprintf("More than %d at once would help, if the site allows it.", limit.Amount)
 	}
@@ -282,13 +282,13 @@ func (b budget) raised(what string, more budget, ends string, before, after ceil
 	}
 	switch {
 	case after.limit == "" && after.until != "":
-		return fmt.Sprintf("%s would raise %s to %s, until %q is used up%s.", what, rate(now), rate(then), after.until, provided)
+		return fmt.Sprintf("%s would raise %s to %s, until %q is used up%s.", what, status.RateText(now), status.RateText(then), after.until, provided)
 	case after.limit == "":
-		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, rate(now), rate(then), ends, provided)
+		return fmt.Sprintf("%s would raise %s to %s%s%s.", what, status.RateText(now), status.RateText(then), ends, provided)
 	case after.perSecond > now*1.01:
-		return fmt.Sprintf("%s would raise %s to %s, which %q allows%s.", what, rate(now), rate(after.perSecond), after.limit, provided)
+		return fmt.Sprintf("%s would raise %s to %s, which %q allows%s.", what, status.RateText(now), status.RateText(after.perSecond), after.limit, provided)
 	}
-	return fmt.Sprintf("%s would not help: %q allows %s.", what, after.limit, rate(after.perSecond))
+	return fmt.Sprintf("%s would not help: %q allows %s.", what, after.limit, status.RateText(after.perSecond))
 }
 
 // ends says when the requests that wait at a site will have gone: with a limit as it is, as the queue expects, and with
@@ -325,7 +325,7 @@ func belowAnnounced(f *Facts) (list []status.Advice) {
 		}
 		list = append(list, status.Advice{
 			Site: b.Site, Weight: f.share(b),
-			Text:   fmt.Sprintf("%s: the configured limit %q (%s) is below the %s that the site announces.", b.Site, b.Limit, rate(ofConfig), rate(site)),
+			Text:   fmt.Sprintf("%s: the configured limit %q (%s) is below the %s that the site announces.", b.Site, b.Limit, status.RateText(ofConfig), status.RateText(site)),
 			Change: "Raise or remove the configured limit: abide keeps the announced one by itself.",
 		})
 	}

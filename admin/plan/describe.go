@@ -18,16 +18,10 @@ const leastShare = 0.005
 // mostCauses is the largest number of causes that are listed.
 const mostCauses = 5
 
-// column is the width of the column of names.
-const column = 12
-
 // Describe writes the result for people, without its what-ifs.
 func (r *Result) Describe(w io.Writer) {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		text := strings.Map(status.Printable, fmt.Sprintf(format, args...))
-		fmt.Fprintf(&b, "%s\n", strings.TrimRight(fmt.Sprintf("%-*s%s", column, name, text), " "))
-	}
+	var t status.Table
+	line := func(name, format string, args ...any) { t.Add(name, fmt.Sprintf(format, args...)) }
 	r.describeEnd(line)
 	r.describeThroughput(line)
 	r.describeCauses(line)
@@ -37,13 +31,10 @@ func (r *Result) Describe(w io.Writer) {
 	line("refusals", "%s", r.Refusals.text())
 	name := "note"
 	for _, one := range r.Notes {
-		for _, part := range status.Wrapped(one, 80-column) {
-			line(name, "%s", part)
-			name = ""
-		}
+		t.Add(name, one)
 		name = ""
 	}
-	_, _ = io.WriteString(w, b.String())
+	t.Write(w)
 }
 
 func (r *Result) describeEnd(line func(name, format string, args ...any)) {
@@ -52,11 +43,11 @@ func (r *Result) describeEnd(line func(name, format string, args ...any)) {
 		return
 	}
 	line("ends", "in %s, at %s", lengthOf(r.Seconds), r.End.UTC().Format("2006-01-02 15:04:05 UTC"))
+	of := ""
 	if r.Recorded > 0 {
-		line("", "%s of the log, which took %s", requestsText(r.Answered), lengthOf(r.Recorded))
-	} else {
-		line("", "%s", requestsText(r.Answered))
+		of = " of the log, which took " + lengthOf(r.Recorded)
 	}
+	line("", "%s%s", requestsText(r.Answered), of)
 	if !r.Finished {
 		line("", "without %s: see the note", requestsText(r.Requests-r.Answered))
 	}
@@ -77,7 +68,7 @@ func (r *Result) describeThroughput(line func(name, format string, args ...any))
 		line("throughput", "not limited")
 		return
 	}
-	line("throughput", "%s on average", rateOf(r.PerSecond))
+	line("throughput", "%s on average", status.RateText(r.PerSecond))
 	if len(r.Throughput) < 2 {
 		return
 	}
@@ -90,7 +81,7 @@ func (r *Result) describeThroughput(line func(name, format string, args ...any))
 		chart.WriteString(barOf(bar.PerSecond / most))
 	}
 	line("", "%s", chart.String())
-	line("", "each bar is %s, a full one %s", lengthOf(r.Throughput[0].Seconds), rateOf(most))
+	line("", "each bar is %s, a full one %s", lengthOf(r.Throughput[0].Seconds), status.RateText(most))
 }
 
 // bars are a chart's bars from empty to full.
@@ -212,17 +203,4 @@ func lengthOf(seconds float64) string {
 		return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
 	}
 	return status.Long(d)
-}
-
-// rateOf is a rate for people: "3.8/s", or "12 per hour".
-func rateOf(perSecond float64) string {
-	switch {
-	case perSecond >= 100:
-		return fmt.Sprintf("%.0f/s", perSecond)
-	case perSecond >= 0.1:
-		return fmt.Sprintf("%.3g/s", perSecond)
-	case perSecond*3600 >= 1:
-		return fmt.Sprintf("%.3g per hour", perSecond*3600)
-	}
-	return fmt.Sprintf("%.3g per day", perSecond*86400)
 }

@@ -74,10 +74,12 @@ func ReadLog(ctx context.Context, from io.Reader) (*Log, error) {
 			_, long = in.ReadSlice('\n')
 		}
 		if fault := b.add(text, err); fault != nil {
-			return nil, fmt.Errorf("line %d: %w", number, fault)
+			b.log.Unreadable++
+			b.log.First = cmp.Or(b.log.First, fmt.Errorf("line %d %w", number, fault))
 		}
-		b.note(number)
 		switch {
+		case len(b.log.records) > mostLogged:
+			return nil, fmt.Errorf("line %d: the log has more than %d requests; plan with a part of it", number, mostLogged)
 		case errors.Is(err, io.EOF):
 			return b.finish()
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
@@ -94,21 +96,18 @@ type logReader struct {
 	starts  []time.Time       // of the records
 	places  map[string]uint32 // :: as the log writes it → index in Log.places
 	clients map[string]uint32
-	fault   error // of the present line
 }
 
 func newLogReader() *logReader {
 	return &logReader{log: &Log{}, places: map[string]uint32{}, clients: map[string]uint32{}}
 }
 
-// add adds a line. The error ends the reading.
+// add adds a line. The error says why it is unreadable.
 func (b *logReader) add(text []byte, read error) error {
-	b.fault = nil
 	text = bytes.TrimSpace(text)
 	switch {
 	case errors.Is(read, bufio.ErrBufferFull):
-		b.fault = fmt.Errorf("is longer than %d bytes", longestLine)
-		return nil
+		return fmt.Errorf("is longer than %d bytes", longestLine)
 	case len(text) == 0:
 		return nil
 	}
@@ -117,26 +116,13 @@ func (b *logReader) add(text []byte, read error) error {
 	case errors.Is(err, errOtherLine):
 		b.log.Other++
 	case err != nil:
-		b.fault = err
+		return err
 	case l.unsent():
 		b.log.Left++
-	case len(b.log.records) >= mostLogged:
-		return fmt.Errorf("the log has more than %d requests; plan with a part of it", mostLogged)
 	default:
-		b.fault = b.record(&l)
+		return b.record(&l)
 	}
 	return nil
-}
-
-// note counts the present line if it is unreadable.
-func (b *logReader) note(number int) {
-	if b.fault == nil {
-		return
-	}
-	b.log.Unreadable++
-	if b.log.First == nil {
-		b.log.First = fmt.Errorf("line %d %w", number, b.fault)
-	}
 }
 
 // record adds the request of a line.

@@ -45,17 +45,17 @@ type Crawl struct {
 	Bytes    int64         // of a request and its answer, with heads
 }
 
-// check tells what is wrong with a crawl.
-func (c *Crawl) check() error {
+// Check tells what is wrong with a crawl. The error begins with the name of the flag of "abide plan".
+func (c *Crawl) Check() error {
 	switch {
 	case c.Requests < 1 || c.Requests > MostRequests:
-		return fmt.Errorf("a plan is for 1 to %d requests, not %d", MostRequests, c.Requests)
+		return fmt.Errorf("requests: a plan is for 1 to %d requests, not %d", MostRequests, c.Requests)
 	case c.Clients < 1 || c.Clients > MostClients:
-		return fmt.Errorf("a crawl has 1 to %d clients, not %d", MostClients, c.Clients)
+		return fmt.Errorf("clients: a crawl has 1 to %d clients, not %d", MostClients, c.Clients)
 	case c.Latency < 0:
-		return fmt.Errorf("a site cannot answer after %v", c.Latency)
+		return fmt.Errorf("latency: a site cannot answer after %v", c.Latency)
 	case c.Bytes < 0:
-		return errors.New("an answer cannot have less than no bytes")
+		return errors.New("bytes: an answer cannot have less than no bytes")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ type request struct {
 
 func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
 	if s.Log == nil {
-		if err := s.Crawl.check(); err != nil {
+		if err := s.Crawl.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -125,56 +125,35 @@ func pointers(limits []policy.Limit) (list []*policy.Limit) {
 	return list
 }
 
-// crawlSource gives the requests of a Crawl to all of its crawlers.
-type crawlSource struct {
-	request request
-	left    int
-}
-
-func (c *crawlSource) next() (request, time.Duration, bool) {
-	if c.left == 0 {
-		return request{}, 0, false
-	}
-	c.left--
-	return c.request, 0, true
-}
-
 // beginCrawl has the clients of a Crawl begin, all at once.
 func (s *simulation) beginCrawl() {
 	c := &s.scenario.Crawl
-	from := &crawlSource{left: c.Requests, request: request{
-		place: newPlace(c.Target, c.Path), method: c.Method, priority: c.Priority, latency: c.Latency, bytes: c.Bytes,
-	}}
+	left, each := c.Requests, request{place: newPlace(c.Target, c.Path), method: c.Method, priority: c.Priority, latency: c.Latency, bytes: c.Bytes}
+	from := func() (request, time.Duration, bool) { // of all crawlers
+		left--
+		return each, 0, left >= 0
+	}
 	for i := range min(c.Clients, c.Requests) {
 		crawler := s.newCrawler(cmp.Or(c.Client, fmt.Sprintf("client %d", i+1)), from)
 		crawler.later(0, crawler.next)
 	}
 }
 
-// replaySource is the requests of one crawler of a log.
-type replaySource struct {
-	log   *Log
-	at    int32 // the next request; -1: none
-	alone bool  // no other follows the first
-	begun bool
-}
-
-func (s *replaySource) next() (r request, pause time.Duration, more bool) {
-	if s.at < 0 {
-		return request{}, 0, false
+// replay is the source of the requests of one crawler of the log, the first at an index. alone: no other follows the first.
+func replay(log *Log, at int32, alone bool) source {
+	return func() (r request, pause time.Duration, more bool) {
+		if at < 0 {
+			return r, 0, false
+		}
+		record := &log.records[at]
+		if at, pause = record.next, record.pause; alone {
+			at, pause = -1, 0
+		}
+		return request{
+			place: &log.places[record.place], method: log.methods[record.method], priority: int(record.priority),
+			latency: record.latency, bytes: record.bytes,
+		}, pause, true
 	}
-	record := &s.log.records[s.at]
-	if s.begun {
-		pause = record.pause
-	}
-	s.begun, s.at = true, record.next
-	if s.alone {
-		s.at = -1
-	}
-	return request{
-		place: &s.log.places[record.place], method: s.log.methods[record.method], priority: int(record.priority),
-		latency: record.latency, bytes: record.bytes,
-	}, pause, true
 }
 
 // beginReplay has the first request of each crawler of the log come when it came.
@@ -182,7 +161,7 @@ func (s *simulation) beginReplay() {
 	log := s.scenario.Log
 	for i := range log.records {
 		if r := &log.records[i]; r.first {
-			crawler := s.newCrawler(log.clients[r.client], &replaySource{log: log, at: int32(i)})
+			crawler := s.newCrawler(log.clients[r.client], replay(log, int32(i), false))
 			crawler.later(r.began, crawler.next)
 		}
 	}
@@ -196,7 +175,7 @@ func (s *simulation) replayAt(i int) {
 	}
 	r := &log.records[i]
 	s.clock.AfterFunc(s.scenario.Start.Add(r.began).Sub(s.clock.Now()), func() {
-		s.newCrawler(log.clients[r.client], &replaySource{log: log, at: int32(i), alone: true}).next()
+		s.newCrawler(log.clients[r.client], replay(log, int32(i), true)).next()
 		s.replayAt(i + 1)
 	})
 }
@@ -206,9 +185,7 @@ const leastPause = time.Second
 
 // source gives a crawler one request after the other. pause is the time between the last
 // answer and the request.
-type source interface {
-	next() (r request, pause time.Duration, more bool)
-}
+type source func() (r request, pause time.Duration, more bool)
 
 // crawler sends one request after the other.
 type crawler struct {
@@ -238,7 +215,7 @@ func (s *simulation) newCrawler(name string, from source) *crawler {
 
 // next sends the crawler's next request.
 func (c *crawler) next() {
-	r, pause, more := c.source.next()
+	r, pause, more := c.source()
 	if !more {
 		return
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/proxy/problem"
@@ -67,27 +68,17 @@ func (t *tally) never(site string, err error) {
 	t.nevers[text]++
 }
 
-const (
-	// mostPeriods is the largest number of periods of a series. One more makes them longer.
-	mostPeriods = 1024
-	// mostBars is the largest number of bars of a chart.
-	mostBars = 60
+// mostBars is the largest number of bars of a chart. One more makes them longer.
+const mostBars = 60
 
-	day = 24 * time.Hour
-)
+const day = 24 * time.Hour
 
-// periods are the lengths that periods of a series can have. Each divides the next.
-var periods = []time.Duration{
-	time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second,
-	time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, day, 7 * day, 28 * day,
-}
-
-// barLengths are the lengths that bars of a chart can have, if the periods divide them:
-// those of usual windows, so that each bar has as many windows as the next.
+// barLengths are the lengths that bars of a chart can have. Each divides the next, and most are those of usual windows, so
+// that each bar has as many windows as the next.
 var barLengths = []time.Duration{
-	10 * time.Millisecond, 100 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
-	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
-	time.Hour, 90 * time.Minute, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 14 * day, 28 * day, 56 * day,
+	time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second,
+	15 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+	6 * time.Hour, 12 * time.Hour, day, 7 * day, 14 * day, 28 * day, 56 * day, 112 * day,
 }
 
 // Bar is the answers in a part of the time.
@@ -98,60 +89,46 @@ type Bar struct {
 	PerSecond float64   `json:"per_second"`
 }
 
-// series counts answers in periods of equal length.
+// series counts answers in bars of equal length.
 type series struct {
 	start  time.Time
-	size   int // index in periods
+	size   int // index in barLengths
 	counts []int64
 }
 
 // add counts an answer. Answers come in the order of time.
 func (s *series) add(at time.Time) {
-	i := int64(at.Sub(s.start) / periods[s.size])
-	for i >= mostPeriods && s.size < len(periods)-1 {
-		few := int(periods[s.size+1] / periods[s.size]) // that become one
-		s.counts, s.size = sums(s.counts, few), s.size+1
-		i = int64(at.Sub(s.start) / periods[s.size])
+	i := int(at.Sub(s.start) / barLengths[s.size])
+	for i >= mostBars && s.size < len(barLengths)-1 {
+		few := int(barLengths[s.size+1] / barLengths[s.size]) // that become one
+		var sums []int64
+		for part := range slices.Chunk(s.counts, few) {
+			sum := int64(0)
+			for _, n := range part {
+				sum += n
+			}
+			sums = append(sums, sum)
+		}
+		s.counts, s.size = sums, s.size+1
+		i = int(at.Sub(s.start) / barLengths[s.size])
 	}
-	for int64(len(s.counts)) <= i {
+	for len(s.counts) <= i {
 		s.counts = append(s.counts, 0)
 	}
 	s.counts[i]++
 }
 
-// sums are the sums of each few counts.
-func sums(counts []int64, few int) []int64 {
-	list := make([]int64, (len(counts)+few-1)/few)
-	for i, n := range counts {
-		list[i/few] += n
-	}
-	return list
-}
-
-// barLength returns the length of a bar.
-func (s *series) barLength() time.Duration {
-	period := periods[s.size]
-	whole := time.Duration(len(s.counts)) * period
-	for _, length := range barLengths {
-		if length*mostBars >= whole && length%period == 0 {
-			return length
-		}
-	}
-	return barLengths[len(barLengths)-1]
-}
-
-// bars are the counts in at most mostBars periods. A single bar ends with the last answer.
+// bars are the counts. A single bar ends with the last answer.
 func (s *series) bars(end time.Time) []Bar {
-	length := s.barLength()
+	length := barLengths[s.size]
 	list := []Bar{}
-	for i, n := range sums(s.counts, int(length/periods[s.size])) {
-		list = append(list, Bar{At: s.start.Add(time.Duration(i) * length), Seconds: length.Seconds(), Requests: n})
-	}
-	if len(list) == 1 {
-		list[0].Seconds = max(end.Sub(s.start), time.Millisecond).Seconds()
-	}
-	for i := range list {
-		list[i].PerSecond = float64(list[i].Requests) / list[i].Seconds
+	for i, n := range s.counts {
+		bar := Bar{At: s.start.Add(time.Duration(i) * length), Seconds: length.Seconds(), Requests: n}
+		if len(s.counts) == 1 {
+			bar.Seconds = max(end.Sub(s.start), time.Millisecond).Seconds()
+		}
+		bar.PerSecond = float64(n) / bar.Seconds
+		list = append(list, bar)
 	}
 	return list
 }

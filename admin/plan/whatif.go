@@ -6,7 +6,8 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/abide-proxy/abide/policy"
 )
@@ -22,23 +23,16 @@ type change struct {
 // is more than one core. base is the result without a change.
 func WhatIfs(ctx context.Context, p *policy.Policy, s Scenario, base *Result) ([]WhatIf, error) {
 	changes := changesOf(p, s, base)
-	list, errs := make([]WhatIf, len(changes)), make([]error, len(changes))
-	places := make(chan struct{}, runtime.GOMAXPROCS(0))
-	var running sync.WaitGroup
+	list := make([]WhatIf, len(changes))
+	running, ctx := errgroup.WithContext(ctx)
+	running.SetLimit(runtime.GOMAXPROCS(0))
 	for i, c := range changes {
-		places <- struct{}{}
-		running.Go(func() {
-			defer func() { <-places }()
-			list[i], errs[i] = c.run(ctx, base)
+		running.Go(func() (err error) {
+			list[i], err = c.run(ctx, base)
+			return err
 		})
 	}
-	running.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return list, running.Wait()
 }
 
 // run simulates the changed scenario.

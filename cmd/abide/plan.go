@@ -178,17 +178,16 @@ func (x *planCall) readCrawl(p *policy.Policy) (c plan.Crawl, err error) {
 		return c, fmt.Errorf("--site: %w", err)
 	}
 	c.Path = cmp.Or(c.Path, path)
+	c.Bytes, c.Method = int64(size), strings.ToUpper(c.Method)
+	wrong := c.Check()
 	switch {
+	case wrong != nil:
+		return c, fmt.Errorf("--%w", wrong)
 	case !strings.HasPrefix(c.Path, "/"):
 		return c, fmt.Errorf("--path: %q does not begin with /", shorten.To(61, c.Path))
-	case c.Latency < 0:
-		return c, fmt.Errorf("--latency: a site cannot answer after %v", c.Latency)
-	case c.Clients < 1 || c.Clients > plan.MostClients:
-		return c, fmt.Errorf("--clients: a crawl has 1 to %d clients, not %d", plan.MostClients, c.Clients)
 	case len(p.Access.Clients) > 0 && c.Client != "" && !slices.ContainsFunc(p.Access.Clients, func(known policy.Client) bool { return known.Name == c.Client }):
 		return c, fmt.Errorf("--client: access.clients names no %q", shorten.To(61, c.Client))
 	}
-	c.Bytes, c.Method = int64(size), strings.ToUpper(c.Method)
 	return c, nil
 }
 

@@ -245,6 +245,7 @@ func (a *allowance) follow(r *reading, opens bool) {
 		p.hold.usedUp = true
 	}
 	p.note(r, r.bounds.known && a.limit > 0 && r.said.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
+	w.close = w.close || p.length.refuted || p.lost > 0 // of a clock, or a unit that was held back has opened the next
 	if p.opens() && !w.lengthAnnounced && w.period > w.farthest() {
 		w.period = w.longest // between these ends nothing was asked for a while
 	}

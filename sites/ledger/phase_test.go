@@ -126,7 +126,7 @@ func TestWindowsAsShortAsTheRoundingOfTheirEndsAreUsed(t *testing.T) {
 		if r := s.do(); r.refused > 0 || float64(r.served) < 0.6*o.limit*40 {
 			t.Errorf("%v s, on the clock %v, rounded by %s, seconds left %v, with Date %v: %d served, %d refused", o.window, o.aligned, o.rounding, o.relative, o.dated, r.served, r.refused)
 		}
-		if length := l.allowance.window.shown(&l.allowance.phase); o.dated && o.aligned && o.window < 3 && length != int64(o.window)*second {
+		if length := l.allowance.window.shown(); o.dated && o.aligned && o.window < 3 && length != int64(o.window)*second {
 			t.Errorf("%v s, rounded by %s: its time is %v", o.window, o.rounding, length)
 		}
 	}

@@ -161,7 +161,7 @@ func (l *Ledger) Status(now time.Time) Status {
 	v := l.clock.At(now)
 	l.advance(v)
 	s := Status{
-		Limit: -1, Remaining: -1, Window: time.Duration(a.window.shown(&a.phase)),
+		Limit: -1, Remaining: -1, Window: time.Duration(a.window.shown()),
 		SoFar: a.window.period > 0 && !a.window.lengthAnnounced && a.window.wholeInRow < 2 && a.kind < refilling,
 		State: "open", Own: a.usage.own + a.usage.ownBefore,
 	}

@@ -41,6 +41,7 @@ type saved struct {
 	Period      int64      `json:"period,omitempty"`
 	Said        bool       `json:"said,omitempty"`
 	Guess       bool       `json:"guess,omitempty"`
+	Close       bool       `json:"close,omitempty"`
 	Passed      bool       `json:"passed,omitempty"`
 	Fulls       int        `json:"fulls,omitempty"`
 	Extra       int64      `json:"extra,omitempty"`
@@ -74,7 +75,7 @@ func (l *Ledger) State() []byte {
 		Limit: a.limit, Level: a.level, Passed: w.hadPrevious, Rate: a.refill.rate, Rated: a.refill.announced,
 		Cost: a.cost.each, Mean: a.cost.mean, Dev: a.cost.dev, Samples: a.cost.count,
 		Reset: w.reset, Over: w.over, Slop: w.slop, Before: w.before, Opened: w.opened,
-		Period: w.period, Said: w.lengthAnnounced, Guess: w.limitGuessed, Fulls: w.wholeInRow, Extra: w.serverDelay,
+		Period: w.period, Said: w.lengthAnnounced, Guess: w.limitGuessed, Close: w.close, Fulls: w.wholeInRow, Extra: w.serverDelay,
 		Until: l.refusals.until, Row: l.refusals.inRow, Slow: a.flights.maxInFlight, Heard: l.announced.at,
 		Own: min(a.usage.own, maxAmount), Foreign: a.usage.foreign, ForeignAt: a.usage.foreignAt,
 		Spread: a.recent.on, RecentUnits: min(a.recent.sum+a.flights.unanswered(), maxAmount),
@@ -118,7 +119,7 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	}
 	a.window = window{
 		reset: at(s.Reset), over: at(s.Over), slop: s.Slop, before: at(s.Before), opened: at(s.Opened),
-		period: s.Period, lengthAnnounced: s.Said, limitGuessed: s.Guess, hadPrevious: s.Passed, wholeInRow: s.Fulls, serverDelay: s.Extra,
+		period: s.Period, lengthAnnounced: s.Said, limitGuessed: s.Guess, close: s.Close, hadPrevious: s.Passed, wholeInRow: s.Fulls, serverDelay: s.Extra,
 	}
 	a.window.longest = max(a.window.reset-a.window.opened, 0)
 	l.refusals.until, l.refusals.inRow, a.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)

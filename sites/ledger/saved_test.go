@@ -206,3 +206,22 @@ func TestTheLengthOfWindowsIsKnownAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// TestTheMeasuredLengthIsShownAfterARestart: windows of a clock of 6 s, whose announced ends would also fit windows of 5 s that
+// begin with their first request.
+func TestTheMeasuredLengthIsShownAfterARestart(t *testing.T) {
+	t.Parallel()
+	o := &fixedOrigin{limit: 30, window: 6, aligned: true, resolution: 1, dated: true, ceil: true}
+	s := run{origin: o, meter: New(Options{}), begin: 123.37, flying: 4, fastest: 0.04, slowest: 0.06, length: 28, waiting: 4, random: dice(1)}
+	s.do()
+	for range 3 {
+		if shown := s.meter.(*Ledger).allowance.window.shown(); shown != 6*second {
+			t.Fatalf("windows of 6 s are shown as %d ns", shown)
+		}
+		state := s.meter.State()
+		s.meter = New(Options{})
+		if err := s.meter.Restore(seconds(s.begin+s.length+1), state); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

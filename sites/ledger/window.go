@@ -31,6 +31,7 @@ type window struct {
 	returnsOneByOne bool  // units come back gradually
 	serverDelay     int64 // how much later than announced the server's window ends
 	longest         int64 // the longest time from a request until the announced end
+	close           bool  // windows have followed each other at once, so period is no longer than they are
 }
 
 // adopt takes the announced end of the window.
@@ -178,14 +179,10 @@ func (w *window) guess() int64 {
 
 // shown returns the length of the windows for people. Requests that come late put two ends further apart than the
 // length, and the time that is announced until an end is no longer, but for its rounding up and down (slop): a usual
-// length between both is the length, unless the ends are as close as windows: those of a clock, or where a unit that was
-// held back has shown when the next begins.
-func (w *window) shown(p *phase) int64 {
-	if p.length.refuted || p.lost > 0 {
-		return w.period
-	}
+// length between both is the length, unless windows have followed each other at once.
+func (w *window) shown() int64 {
 	for _, seconds := range slices.Backward(usualWindows[:]) {
-		if usual := seconds * second; !w.lengthAnnounced && w.longest > 0 && w.longest-second-w.slop <= usual && usual <= w.period {
+		if usual := seconds * second; !w.lengthAnnounced && !w.close && w.longest > 0 && w.longest-second-w.slop <= usual && usual <= w.period {
 			return usual
 		}
 	}

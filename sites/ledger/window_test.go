@@ -14,13 +14,11 @@ func TestTheUsualLengthThatAnnouncedEndsAllowIsShown(t *testing.T) {
 		{6 * second, 6 * second, second, 5 * second}, // unless it is known better
 	} {
 		w := window{longest: c.longest, period: c.period, slop: c.slop}
-		if got := w.shown(&phase{}); got != c.want {
+		if got := w.shown(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
-		for _, p := range []phase{{lost: 1}, {length: supposition{refuted: true}}} {
-			if got := w.shown(&p); got != c.period {
-				t.Errorf("%+v, where the ends are close: %v", c, got)
-			}
+		if w.close = true; w.shown() != c.period {
+			t.Errorf("%+v, where windows have followed each other at once: %v", c, w.shown())
 		}
 	}
 }
