@@ -129,6 +129,11 @@ type Limit struct {
 	Other  bool    // the limit does not apply to requests like this one
 }
 
+// OnlyUsed reports whether the server tells only how much of the limit is used, which says nothing of what is left.
+func (l *Limit) OnlyUsed() bool {
+	return l.Used.Known && l.Unit != Percent && !l.Limit.Known && !l.Remaining.Known && l.Reset.IsZero()
+}
+
 // Skew is the time by which the local clock is ahead of the server's.
 type Skew struct {
 	Known   bool          // the response told the server's time, in Date

@@ -161,7 +161,8 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	told := m.announcements(now, r, budget, sent, l)
 	switch {
 	case len(told) > 0:
-		m.announced, r.guessing, r.guessed = true, false, nil
+		m.announced = m.announced || slices.ContainsFunc(told, func(a Announcement) bool { return !a.Limit.OnlyUsed() })
+		r.guessing, r.guessed = false, nil
 		m.catalog.forget(now, sent, budget, r)
 	case r.quiet >= 2 || len(r.guessed) == 0:
 		r.guessing, r.guessed = false, nil

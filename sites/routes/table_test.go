@@ -339,6 +339,22 @@ func TestASiteThatAnnouncesNothingMakesNobodyWait(t *testing.T) {
 	}
 }
 
+// TestWhatIsUsedSaysNothingOfWhatIsLeft: a site that tells only what is used, as Binance does, has a limit to be found, as a silent site.
+func TestWhatIsUsedSaysNothingOfWhatIsLeft(t *testing.T) {
+	v := visiting(t, "api.binance.com")
+	for used := range 3 {
+		if got := v.ask("", fmt.Sprintf("GET /a 200 | X-Mbx-Used-Weight-1m: %d", used)); len(got.Announcements) != 1 || v.m.Announces() {
+			t.Errorf("%d used: %+v, announced: %v", used, got.Announcements, v.m.Announces())
+		}
+	}
+	if !v.m.Silent() {
+		t.Error("the site is not silent")
+	}
+	if v.ask("", "GET /a 200"+triple(10, 9, 60)); !v.m.Announces() {
+		t.Error("what is left announces nothing")
+	}
+}
+
 func TestOneAnswerWithoutHeadersIsNoProof(t *testing.T) {
 	v := visiting(t, "h.test")
 	v.ask("one", "GET /a 200"+triple(100, 99, 600))
