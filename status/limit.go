@@ -250,8 +250,8 @@ type Forgotten struct {
 	Of    string `json:"of,omitempty"`
 }
 
-// DescribeForgotten writes a line for each limit that is forgotten, and tells whether there is any.
-func DescribeForgotten(w io.Writer, list []Forgotten) bool {
+// DescribeForgotten writes a line for each limit that is forgotten.
+func DescribeForgotten(w io.Writer, list []Forgotten) {
 	for _, f := range list {
 		switch {
 		case f.Limit == "":
@@ -261,5 +261,4 @@ func DescribeForgotten(w io.Writer, list []Forgotten) bool {
 		}
 		say(w, "%s: forgot %s", f.Site, f.Limit)
 	}
-	return len(list) > 0
 }

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -21,35 +22,42 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// adminAPI is the admin API of running abides.
+// adminAPI says how running abides are asked.
 type adminAPI struct {
 	token   policy.Secret
 	unread  error // why the configuration file could not be read for the token and the address; nil: it was read
 	guessed bool  // with unread: nothing else names the address
 }
 
+// abideAt is a running abide.
+type abideAt struct {
+	registration // Admin is the address of its admin listener
+	adminAPI
+}
+
 // findRunning finds the running abides and the token for their API. It reads only what it
 // needs of the configuration, since the file may have faults by now. The address is that of
 // --admin, else of $ABIDE_ADMIN, else of the file, else the default; the token is that of
 // $ABIDE_ADMIN_TOKEN, else of the file.
-func findRunning(cmd *cobra.Command) ([]registration, adminAPI, error) {
+func findRunning(cmd *cobra.Command) ([]abideAt, adminAPI, error) {
 	p, unread, err := adminSettings(cmd)
 	if err != nil {
 		return nil, adminAPI{}, err
 	}
 	list, err := running(cmd, p)
 	named := cmd.Flags().Changed(settingFlags["admin.listen"]) || cmd.Flags().Changed(settingFlags["data"]) || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
-	return list, adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !named}, err
+	api := adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !named}
+	return lists.Map(list, func(r registration) abideAt { return abideAt{r, api} }), api, err
 }
 
 // warnGuessed prints on standard error which abides are asked, where the configuration file
 // cannot be read and nothing else names them. Standard output stays JSON.
-func (a adminAPI) warnGuessed(cmd *cobra.Command, list []registration) {
+func (a adminAPI) warnGuessed(cmd *cobra.Command, list []abideAt) {
 	if !a.guessed || len(list) == 0 {
 		return
 	}
-	at := lists.Map(list, func(r registration) string { return r.Admin })
-	fmt.Fprintf(cmd.ErrOrStderr(), "the configuration file cannot be read (%v), so the abide at %s is asked\n", a.unread, strings.Join(at, ", "))
+	addresses := lists.Map(list, func(at abideAt) string { return at.Admin })
+	fmt.Fprintf(cmd.ErrOrStderr(), "the configuration file cannot be read (%v), so the abide at %s is asked\n", a.unread, strings.Join(addresses, ", "))
 }
 
 // adminSettings is a policy of which only admin and data are read. unread is why the
@@ -79,21 +87,6 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 	return p, unread, trustAdmin(p)
 }
 
-// call is callAPI with the token. Its errors say what a user can do.
-func (a adminAPI) call(ctx context.Context, method, address, path string, send any, does string) ([]byte, error) {
-	body, err := callAPI(ctx, method, address, a.token, path, send, does)
-	return body, a.hint(err)
-}
-
-// answerOf reads the answer of the abide at address for a path of the API. known tells whether an answer is that of an abide.
-func answerOf[T any](ctx context.Context, a adminAPI, address, path, does string, known func(T) bool) (answer T, body []byte, err error) {
-	body, err = a.call(ctx, http.MethodGet, address, path, nil, does)
-	if err == nil && (json.Unmarshal(body, &answer) != nil || !known(answer)) {
-		err = notAbide(address, does)
-	}
-	return answer, body, err
-}
-
 // hint adds to an error what a user can do about it.
 func (a adminAPI) hint(err error) error {
 	var none notRunning
@@ -121,21 +114,60 @@ const (
 	reloadPatience = 30 * time.Second
 )
 
-// callAPI sends a request for a path of the admin API to address, until ctx is done. send is
-// its body in JSON; nil: it has none. does describes the endpoint in errors: "explains". A
-// problem document is returned as a *problem.
-func callAPI(ctx context.Context, method, address string, token policy.Secret, path string, send any, does string) ([]byte, error) {
-	var sent io.Reader
+// ask sends a request for a path of the API, until ctx is done. send is its body in JSON; nil: it has none. The answer is read
+// into to, and returned as it came. One that says nothing of what to holds, but for null, is that of another program. A problem
+// document is returned as a *problem.
+func (a abideAt) ask(ctx context.Context, method, path string, send, to any) (body []byte, err error) {
+	var sent []byte
 	if send != nil {
-		text, err := json.Marshal(send)
-		if err != nil {
+		if sent, err = json.Marshal(send); err != nil {
 			return nil, err
 		}
-		sent = bytes.NewReader(text)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, withScheme(address)+"/api/v1/"+path, sent)
+	answer, body, err := roundTrip(ctx, method, a.Admin, "/api/v1/"+path, a.token, sent)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", address, err)
+		return nil, err
+	}
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // a Content-Type that cannot be parsed is not abide's
+	switch {
+	case answer.StatusCode == http.StatusOK && kind == "application/json":
+		if json.Unmarshal(body, to) == nil && (!reflect.ValueOf(to).Elem().IsZero() || string(bytes.TrimSpace(body)) == "null") {
+			return body, nil
+		}
+	case kind == "application/problem+json":
+		var said struct {
+			Detail string
+			Faults []status.Fault
+		}
+		if err := json.Unmarshal(body, &said); err == nil {
+			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", a.Admin, answer.Status, status.Line(said.Detail)), status.Line(said.Detail), said.Faults}
+		}
+	case answer.TLS == nil && answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
+		return nil, fmt.Errorf("what answers at %s speaks TLS; name its certificate with --admin-ca, ABIDE_ADMIN_CA or admin.ca", a.Admin)
+	}
+	path, _, _ = strings.Cut(path, "?")
+	return nil, fmt.Errorf("what answers at %s is no abide that knows /api/v1/%s", a.Admin, path)
+}
+
+// Get reads the answer for a path of the API. An abide that has no such path, or nothing to say there, leaves to as it is.
+func (a abideAt) Get(ctx context.Context, path string, to any) error {
+	if _, err := a.ask(ctx, http.MethodGet, path, nil, to); !isAbsent(err) {
+		return err
+	}
+	return nil
+}
+
+// Change has an abide do something with a site.
+func (a abideAt) Change(ctx context.Context, site, what string, ask any) error {
+	_, err := a.ask(ctx, http.MethodPost, sitePath(site, what), ask, new(status.SitePause))
+	return err
+}
+
+// roundTrip sends a request to an admin listener, and reads the answer.
+func roundTrip(ctx context.Context, method, address, path string, token policy.Secret, send []byte) (answer *http.Response, body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, withScheme(address)+path, bytes.NewReader(send))
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking %s: %w", address, err)
 	}
 	if send != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -143,40 +175,21 @@ func callAPI(ctx context.Context, method, address string, token policy.Secret, p
 	if !token.Empty() {
 		request.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
-	var body []byte
-	answer, err := directTransport.RoundTrip(request)
-	if err == nil {
+	if answer, err = directTransport.RoundTrip(request); err == nil {
 		defer answer.Body.Close()
 		body, err = io.ReadAll(io.LimitReader(answer.Body, maxLive))
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("the proxy at %s does not answer in time", address)
+		err = fmt.Errorf("the proxy at %s does not answer in time", address)
 	case err != nil:
-		return nil, cmp.Or(tlsFailure(address, err), error(notRunningAt(address)))
-	case answer.TLS == nil && answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
-		return nil, fmt.Errorf("what answers at %s speaks TLS; name its certificate with --admin-ca, ABIDE_ADMIN_CA or admin.ca", address)
+		err = cmp.Or(tlsFailure(address, err), error(notRunning("no proxy is running at "+address)))
 	}
-	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // a Content-Type that cannot be parsed is not abide's
-	switch {
-	case answer.StatusCode == http.StatusOK && kind == "application/json":
-		return body, nil
-	case kind == "application/problem+json":
-		var said struct {
-			Detail string
-			Faults []status.Fault
-		}
-		if err := json.Unmarshal(body, &said); err == nil {
-			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, status.Line(said.Detail)), status.Line(said.Detail), said.Faults}
-		}
-	}
-	return nil, notAbide(address, does)
+	return answer, body, err
 }
 
 // notRunning is the error where no abide runs that can be asked.
 type notRunning string
-
-func notRunningAt(address string) notRunning { return notRunning("no proxy is running at " + address) }
 
 func (text notRunning) Error() string { return string(text) }
 
@@ -195,8 +208,4 @@ func (p *problem) Error() string { return p.text }
 func isAbsent(err error) bool {
 	var none *problem
 	return errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound)
-}
-
-func notAbide(address, does string) error {
-	return fmt.Errorf("what answers at %s is no abide that %s", address, does)
 }

@@ -32,8 +32,7 @@ runs, it does so by the state file that the last one has left.`,
   abide advise --json | jq -r '.advice[].text'`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			known := func(l status.AdviceList) bool { return l.Advice != nil }
-			err := printAnswers(cmd, asJSON, "advice", "gives advice", known, func(l status.AdviceList, w io.Writer) { l.Describe(w, all) })
+			err := printAnswers(cmd, asJSON, "advice", func(l status.AdviceList, w io.Writer) { l.Describe(w, all) })
 			return orSaved(cmd, err, false, func(a adminProcess) error {
 				now := time.Now()
 				a.history.Load(cmd.Context(), now)

@@ -115,11 +115,8 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
 	var about status.Process
-	err = topSource{adminAPI{token: p.Admin.Token}, address}.Get(ctx, "status", &about)
+	_, err = abideAt{registration{Admin: address}, adminAPI{token: p.Admin.Token}}.ask(ctx, http.MethodGet, "status", nil, &about)
 	var none notRunning
-	if err == nil && about.Listen == "" {
-		err = notAbide(address, "tells its status")
-	}
 	switch {
 	case errors.As(err, &none):
 		return p, nil, noteNotRunning(cmd, p, note)

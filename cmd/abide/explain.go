@@ -63,8 +63,8 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 	// The running abide knows whether https is opened, so it is asked first. Its answer is
 	// printed last.
 	var answers bytes.Buffer
-	answered, live := askRunning(cmd, &answers, x.json, func(ctx context.Context, at registration, api adminAPI) error {
-		return x.ask(ctx, cmd, &answers, p, api, at.Admin, target, path)
+	answered, live := askRunning(cmd, &answers, x.json, func(ctx context.Context, at abideAt) error {
+		return x.ask(ctx, cmd, &answers, p, at, target, path)
 	})
 	if answered && live != nil && !x.json {
 		fmt.Fprintln(cmd.ErrOrStderr(), live)
@@ -99,32 +99,32 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 		return nil
 	case live != nil && !x.json:
 		// The explanation of the configuration is printed already.
+		if none, ok := errors.AsType[notRunning](live); ok {
+			live = none
+		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%v, so this is the configuration alone\n", live)
 		return nil
 	}
 	return live
 }
 
-// ask writes what the process says whose admin listener is at address. p is nil where the configuration has faults.
-func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
+// ask writes what an abide says. p is nil where the configuration has faults.
+func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p *policy.Policy, at abideAt, target policy.Target, path string) error {
 	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
 	if x.client != "" {
 		query.Set("client", x.client)
 	}
-	body, err := callAPI(ctx, http.MethodGet, address, api.token, "explain?"+query.Encode(), nil, "explains")
+	var e status.Explanation
+	body, err := at.ask(ctx, http.MethodGet, "explain?"+query.Encode(), nil, &e)
 	if err != nil {
 		return err
-	}
-	var e status.Explanation
-	if json.Unmarshal(body, &e) != nil || e.Target == "" {
-		return notAbide(address, "explains")
 	}
 	if x.json {
 		_, err := w.Write(body)
 		return err
 	}
 	if p != nil && e.Site != p.Match(target).Site {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, status.Line(e.Site))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", at.Admin, status.Line(e.Site))
 	}
 	if p != nil {
 		fmt.Fprintln(w)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -99,21 +98,9 @@ func (a *program) bind(ctx context.Context, p *policy.Policy, key, address strin
 func askOpen(ctx context.Context, address, path string) (code int, text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, withScheme(address)+path, nil)
+	answer, body, err := roundTrip(ctx, http.MethodGet, address, path, policy.Secret{}, nil)
 	if err != nil {
-		return 0, "", fmt.Errorf("asking %s: %w", address, err)
+		return 0, "", err
 	}
-	answer, err := directTransport.RoundTrip(request)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return 0, "", notRunningAt(address)
-	}
-	if failed := tlsFailure(address, err); failed != nil {
-		return 0, "", failed
-	}
-	if err != nil {
-		return 0, "", fmt.Errorf("asking %s: %w", address, err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxCertificate))
-	return answer.StatusCode, string(body), err
+	return answer.StatusCode, string(body), nil
 }

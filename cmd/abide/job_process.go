@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -362,7 +361,7 @@ func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) err
 		}
 		ctx, cancel := context.WithTimeout(ctx, askJobTime)
 		defer cancel()
-		_, err := callAPI(ctx, http.MethodPost, one.Admin, c.policy.Load().Admin.Token, "jobs/"+url.PathEscape(name)+"/"+does, nil, "knows jobs")
+		_, err := abideAt{one, adminAPI{token: c.policy.Load().Admin.Token}}.ask(ctx, http.MethodPost, "jobs/"+url.PathEscape(name)+"/"+does, nil, new(any))
 		return err
 	}
 	return missing
@@ -397,8 +396,7 @@ func runningJobs(ctx context.Context, p *policy.Policy) []status.Job {
 	var asking sync.WaitGroup
 	for i, one := range processes {
 		asking.Go(func() {
-			body, err := callAPI(ctx, http.MethodGet, one.Admin, p.Admin.Token, "jobs", nil, "knows jobs")
-			if err != nil || json.Unmarshal(body, &answers[i]) != nil {
+			if _, err := (abideAt{one, adminAPI{token: p.Admin.Token}}).ask(ctx, http.MethodGet, "jobs", nil, &answers[i]); err != nil {
 				answers[i] = nil
 			}
 		})

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/abide-proxy/abide/policy"
 )
 
 // explained is what "abide explain" prints and ends with, with this
@@ -89,12 +87,12 @@ func TestExplainIsAboutTheConfigurationAloneWithoutAProxy(t *testing.T) {
 	closed.Close()
 	answers := map[string]string{
 		gone: "no proxy is running at " + gone,
-		console(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }): "is no abide that explains",
-		console(t, http.NotFound): "is no abide that explains",
+		console(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }): "is no abide that knows /api/v1/explain",
+		console(t, http.NotFound): "is no abide that knows /api/v1/explain",
 		console(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, "{}")
-		}): "is no abide that explains",
+		}): "is no abide that knows /api/v1/explain",
 		console(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusUnauthorized)
@@ -102,7 +100,7 @@ func TestExplainIsAboutTheConfigurationAloneWithoutAProxy(t *testing.T) {
 		}): "401 Unauthorized: admin.token  is needed",
 		console(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
-		}): "is no abide that explains",
+		}): "is no abide that knows /api/v1/explain",
 		"\"\"": "admin.listen is off",
 	}
 	for address, want := range answers {
@@ -121,7 +119,7 @@ func TestExplainDoesNotWaitForAProxyThatHangs(t *testing.T) {
 	address := console(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := callAPI(ctx, http.MethodGet, address, policy.Secret{}, "explain", nil, "explains")
+	_, err := abideAt{registration: registration{Admin: address}}.ask(ctx, http.MethodGet, "explain", nil, new(any))
 	if err == nil || err.Error() != "the proxy at "+address+" does not answer in time" {
 		t.Error(err)
 	}

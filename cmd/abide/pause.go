@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,11 +78,7 @@ that the last one has left. It ends with 1 where nothing was learned of the host
 		Example: `  abide forget api.example.com`,
 		Args:    arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := changeSite(cmd, args[0], "forget", "forgets what it has learned", nil, func(w io.Writer, body []byte, _ registration) bool {
-				var list []status.Forgotten
-				err := json.Unmarshal(body, &list)
-				return status.DescribeForgotten(w, list) && err == nil
-			})
+			err := changeSite(cmd, args[0], "forget", nil, func(w io.Writer, list []status.Forgotten, _ abideAt) { status.DescribeForgotten(w, list) })
 			return orSaved(cmd, err, true, func(a adminProcess) error {
 				list, err := a.proxy.Forget(args[0])
 				if err != nil {
@@ -104,11 +99,7 @@ that the last one has left. It ends with 1 where nothing was learned of the host
 
 // changePause pauses, resumes or tries a site at each running abide, and prints how the site is then.
 func changePause(cmd *cobra.Command, site, what string, ask any) error {
-	return changeSite(cmd, site, what, "pauses sites", ask, func(w io.Writer, body []byte, of registration) bool {
-		var sitePause status.SitePause
-		if _ = json.Unmarshal(body, &sitePause); sitePause.Site == "" { // try answers with the whole site
-			return false
-		}
+	return changeSite(cmd, site, what, ask, func(w io.Writer, sitePause status.SitePause, of abideAt) { // try answers with the whole site
 		state := map[string]string{"pause": "is not paused", "resume": "is resumed", "try": "is asked by one request at once"}[what] // a short pause may be over
 		if sitePause.Paused && sitePause.Pause != nil {
 			state = "is " + sitePause.Title()
@@ -117,22 +108,22 @@ func changePause(cmd *cobra.Command, site, what string, ask any) error {
 			state += "; " + sitePause.Warning
 		}
 		fmt.Fprintf(w, "%s: %s %s\n", status.Line(of.title()), status.Line(sitePause.Site), status.Line(state))
-		return true
 	})
 }
 
-// changeSite changes a site at each running abide. say prints an answer, and tells whether it is that of an abide. An
-// abide that has nothing to change is no failure where another has.
-func changeSite(cmd *cobra.Command, site, what, does string, ask any, say func(w io.Writer, body []byte, of registration) bool) error {
+// changeSite changes a site at each running abide. say prints an answer. An abide that has nothing to change is no failure
+// where another has.
+func changeSite[T any](cmd *cobra.Command, site, what string, ask any, say func(w io.Writer, answer T, of abideAt)) error {
 	var failed error // without those that have nothing to change
-	answered, withAbsent := askRunning(cmd, nil, true, func(ctx context.Context, at registration, api adminAPI) error {
-		body, err := api.call(ctx, http.MethodPost, at.Admin, sitePath(site, what), ask, does)
-		if err == nil && !say(cmd.OutOrStdout(), body, at) {
-			err = notAbide(at.Admin, does)
+	answered, withAbsent := askRunning(cmd, nil, true, func(ctx context.Context, at abideAt) error {
+		var answer T
+		_, err := at.ask(ctx, http.MethodPost, sitePath(site, what), ask, &answer)
+		if err == nil {
+			say(cmd.OutOrStdout(), answer, at)
 		}
 		var refused *problem
 		if !errors.As(err, &refused) || refused.status != http.StatusNotFound { // or another one that shares the pause has just resumed it
-			failed = errors.Join(failed, err)
+			failed = errors.Join(failed, at.hint(err))
 		}
 		return err
 	})

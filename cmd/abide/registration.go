@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,7 +224,7 @@ func listeningAddress(ctx context.Context, address string) string {
 }
 
 // describeRunning lists the abides that are asked, if there are several.
-func describeRunning(w io.Writer, list []registration) {
+func describeRunning(w io.Writer, list []abideAt) {
 	if len(list) < 2 {
 		return
 	}
@@ -243,7 +244,7 @@ func describeRunning(w io.Writer, list []registration) {
 // askRunning asks each running abide, within liveTimeout each. The output in text has titles
 // where needed, unless it is JSON. It tells whether any abide has answered, and joins the
 // errors of the others.
-func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ctx context.Context, at registration, api adminAPI) error) (answered bool, failed error) {
+func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ctx context.Context, at abideAt) error) (answered bool, failed error) {
 	list, api, err := findRunning(cmd)
 	if err != nil {
 		return false, err
@@ -261,7 +262,7 @@ func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ct
 			fmt.Fprintf(text, "%s\n", one.title())
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
-		err := ask(ctx, one, api)
+		err := api.hint(ask(ctx, one))
 		cancel()
 		failed, answered = errors.Join(failed, err), answered || err == nil
 	}
@@ -269,27 +270,23 @@ func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ct
 }
 
 // printRunning asks each running abide, as askRunning does, and prints what ask writes.
-func printRunning(cmd *cobra.Command, asJSON bool, ask func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error) error {
+func printRunning(cmd *cobra.Command, asJSON bool, ask func(ctx context.Context, text *bytes.Buffer, at abideAt) error) error {
 	var text bytes.Buffer
-	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, at registration, api adminAPI) error {
-		return ask(ctx, &text, at.Admin, api)
-	})
+	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, at abideAt) error { return ask(ctx, &text, at) })
 	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	return failed
 }
 
-// printAnswers prints the answer of each running abide for a path of the API: in JSON as it came,
-// or described. known tells whether an answer is that of an abide.
-func printAnswers[T any](cmd *cobra.Command, asJSON bool, path, does string, known func(T) bool, describe func(T, io.Writer)) error {
-	return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
-		answer, body, err := answerOf(ctx, api, address, path, does, known)
-		switch {
-		case err != nil:
-		case asJSON:
+// printAnswers prints the answer of each running abide for a path of the API: in JSON as it came, or described.
+func printAnswers[T any](cmd *cobra.Command, asJSON bool, path string, describe func(T, io.Writer)) error {
+	return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, at abideAt) error {
+		var answer T
+		body, err := at.ask(ctx, http.MethodGet, path, nil, &answer)
+		if asJSON {
 			text.Write(body)
-		default:
+		} else if err == nil {
 			describe(answer, text)
 		}
 		return err

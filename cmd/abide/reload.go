@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,7 +54,7 @@ func askReload(cmd *cobra.Command, _ []string) error {
 	api.warnGuessed(cmd, list)
 	var faults policy.Faults
 	for _, one := range list {
-		failed := reloadOne(cmd, one, api)
+		failed := reloadOne(cmd, one)
 		if found, refused := failed.(policy.Faults); refused { // several abides may read the same file
 			faults = append(faults, slices.DeleteFunc(found, func(f policy.Fault) bool { return slices.Contains(faults, f) })...)
 			failed = nil
@@ -72,14 +71,16 @@ func askReload(cmd *cobra.Command, _ []string) error {
 }
 
 // reloadOne reloads one abide and prints the result.
-func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
-	address := item.Admin
+func reloadOne(cmd *cobra.Command, at abideAt) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
 	defer cancel()
-	const does = "reloads its configuration"
-	body, err := api.call(ctx, http.MethodPost, address, "reload", nil, does)
+	var said struct {
+		Reloaded bool
+		Changes  []string
+	}
+	_, err := at.ask(ctx, http.MethodPost, "reload", nil, &said)
 	if refused, ok := errors.AsType[*problem](err); ok && refused.status == http.StatusUnprocessableEntity {
-		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", address)
+		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", at.Admin)
 		if len(refused.faults) == 0 {
 			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, reloadRefused)))
 		}
@@ -89,19 +90,12 @@ func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
 		}))
 	}
 	if err != nil {
-		return err
-	}
-	var said struct {
-		Reloaded bool
-		Changes  []string
-	}
-	if json.Unmarshal(body, &said) != nil || !said.Reloaded {
-		return notAbide(address, does)
+		return at.hint(err)
 	}
 	if len(said.Changes) == 0 {
 		said.Changes = []string{"nothing has changed"}
 	}
-	lines := append([]string{item.title() + ":"}, lists.Map(said.Changes, status.Line)...)
+	lines := append([]string{at.title() + ":"}, lists.Map(said.Changes, status.Line)...)
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(lines, "\nreloaded: "))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -104,9 +105,9 @@ func (x *reportCall) print(w io.Writer, r status.Report) error {
 // read asks the running abides, or else reads the state file. Abides with the same data directory
 // have the same file, so one answer is enough.
 func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, err error) {
-	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at registration, api adminAPI) (err error) {
+	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at abideAt) (err error) {
 		if r.Rows == nil {
-			r, _, err = answerOf(ctx, api, at.Admin, "report?"+query.Encode(), "reports what became of requests", func(r status.Report) bool { return r.Rows != nil })
+			_, err = at.ask(ctx, http.MethodGet, "report?"+query.Encode(), nil, &r)
 		}
 		return err
 	})

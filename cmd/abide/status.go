@@ -39,8 +39,8 @@ the admin listener is that of $ABIDE_ADMIN_TOKEN, else of the file.`,
   abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
-				return oneStatus(ctx, text, address, api, asJSON)
+			return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, at abideAt) error {
+				return oneStatus(ctx, text, at, asJSON)
 			})
 		},
 	}
@@ -62,9 +62,9 @@ type statusAnswers struct {
 	advice   status.AdviceList
 }
 
-// oneStatus prints the status of the abide whose admin listener is at address.
-func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api adminAPI, asJSON bool) error {
-	said, err := askStatus(ctx, address, api)
+// oneStatus prints the status of an abide.
+func oneStatus(ctx context.Context, text *bytes.Buffer, at abideAt, asJSON bool) error {
+	said, err := askStatus(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,8 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	return nil
 }
 
-// askStatus fetches the status of the process whose admin listener is at address.
-func askStatus(ctx context.Context, address string, api adminAPI) (said statusAnswers, err error) {
-	const does = "tells its status"
+// askStatus fetches the status of an abide.
+func askStatus(ctx context.Context, at abideAt) (said statusAnswers, err error) {
 	var unshown json.RawMessage
 	for _, one := range []struct {
 		path string
@@ -105,14 +104,8 @@ func askStatus(ctx context.Context, address string, api adminAPI) (said statusAn
 		{"jobs", &unshown, &said.jobs},
 		{"advice", &unshown, &said.advice},
 	} {
-		*one.came, err = api.call(ctx, http.MethodGet, address, one.path, nil, does)
-		if isAbsent(err) && one.path != "status" {
-			*one.came, err = []byte("null"), nil // an older abide, or one without pools
-		}
-		if err == nil && (json.Unmarshal(*one.came, one.to) != nil || said.process.Uptime <= 0) {
-			err = notAbide(address, does)
-		}
-		if err != nil {
+		*one.came, err = at.ask(ctx, http.MethodGet, one.path, nil, one.to)
+		if err != nil && (one.path == "status" || !isAbsent(err)) { // an older abide, or one without pools
 			return said, err
 		}
 	}
@@ -135,8 +128,7 @@ It finds the proxy, or several, as abide status does.`,
   abide sites --json | jq '.sites[] | select(.held > 0) | .site'`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			known := func(l status.SiteList) bool { return l.Sites != nil }
-			return printAnswers(cmd, asJSON, "sites", "lists its sites", known, func(l status.SiteList, w io.Writer) { l.Describe(w, time.Now()) })
+			return printAnswers(cmd, asJSON, "sites", func(l status.SiteList, w io.Writer) { l.Describe(w, time.Now()) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")

@@ -82,7 +82,7 @@ type someProcess struct {
 func (someProcess) Ready() []status.Check                  { return nil }
 func (someProcess) Jobs(context.Context) []status.Job      { return nil }
 func (someProcess) Refused() *status.RefusedReload         { return nil }
-func (someProcess) Advice(time.Time) (l status.AdviceList) { return l }
+func (someProcess) Advice(now time.Time) status.AdviceList { return status.AdviceList{Until: now} }
 func (p someProcess) Store(ctx context.Context) (s status.Store) {
 	if p.tokens != nil {
 		s = someStore(ctx)
@@ -168,12 +168,12 @@ func TestStatusSaysThatNoProxyRuns(t *testing.T) {
 		gone: "no proxy is running at " + gone,
 		as("application/problem+json", 401, `{"detail":"admin.token\u001b is needed"}`): "401 Unauthorized: admin.token  is needed",
 		`""`:                          "admin.listen is off",
-		as("text/html", 200, "hello"): "is no abide that tells its status",
+		as("text/html", 200, "hello"): "is no abide that knows /api/v1/",
 	}
 	for _, body := range []string{
 		"{}", "[]", "{", `{"uptime_seconds":"x"}`, `{"uptime_seconds":1,"waiting":[]}`, `{"uptime_seconds":1,"pools":"these are none"}`,
 	} {
-		wants[as("application/json", 200, body)] = "is no abide that tells its status"
+		wants[as("application/json", 200, body)] = "is no abide that knows /api/v1/"
 	}
 	for address, want := range wants {
 		for _, args := range [][]string{nil, {"--json"}} {
@@ -192,7 +192,7 @@ func TestStatusDoesNotWaitForAProxyThatHangs(t *testing.T) {
 	address := console(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := askStatus(ctx, address, adminAPI{}); err == nil || err.Error() != "the proxy at "+address+" does not answer in time" {
+	if _, err := askStatus(ctx, abideAt{registration: registration{Admin: address}}); err == nil || err.Error() != "the proxy at "+address+" does not answer in time" {
 		t.Error(err)
 	}
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/abide-proxy/abide/admin/top"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/status"
 )
 
 // leastEvery bounds how often "abide top" asks.
@@ -50,8 +47,8 @@ if several run, --admin says which.`,
 				return usage(errors.New("--every takes a time from 100ms on, such as 1s or 5s"))
 			}
 			if once || !isTerminal(cmd.OutOrStdout()) || !isTerminal(cmd.InOrStdin()) {
-				return printRunning(cmd, false, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
-					return top.Print(ctx, text, topSource{api, address}, address)
+				return printRunning(cmd, false, func(ctx context.Context, text *bytes.Buffer, at abideAt) error {
+					return top.Print(ctx, text, at, at.Admin)
 				})
 			}
 			return showTop(cmd, interval)
@@ -75,41 +72,11 @@ func showTop(cmd *cobra.Command, every time.Duration) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	address := list[0].Admin
-	return top.Run(ctx, top.Options{Source: topSource{api, address}, Address: address, Every: every, Color: os.Getenv("NO_COLOR") == ""})
+	return api.hint(top.Run(ctx, top.Options{Source: list[0], Address: list[0].Admin, Every: every, Color: os.Getenv("NO_COLOR") == ""}))
 }
 
 // isTerminal tells whether a stream of the process is a terminal that a table can be drawn on.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-// topSource is a running abide as "abide top" asks it.
-type topSource struct {
-	api     adminAPI
-	address string
-}
-
-// Get reads the answer for a path of the API. An abide that has no such path, or nothing to say there,
-// leaves to as it is.
-func (s topSource) Get(ctx context.Context, path string, to any) error {
-	const does = "tells its status"
-	body, err := s.api.call(ctx, http.MethodGet, s.address, path, nil, does)
-	if isAbsent(err) {
-		body, err = []byte("null"), nil
-	}
-	if err != nil {
-		return err
-	}
-	err = json.Unmarshal(body, to)
-	if p, isStatus := to.(*status.Process); err != nil || isStatus && p.Started.IsZero() {
-		return notAbide(s.address, does)
-	}
-	return nil
-}
-
-func (s topSource) Change(ctx context.Context, site, what string, ask any) error {
-	_, err := s.api.call(ctx, http.MethodPost, s.address, sitePath(site, what), ask, "pauses sites")
-	return err
 }
