@@ -3,6 +3,7 @@ package ca
 import (
 	"bytes"
 	"cmp"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -50,22 +51,22 @@ func SetsTrust(name string) bool {
 // the files are those of WriteBundle. Empty arguments are left out: without proxyURL the
 // lines only set trust.
 //
-// A NO_PROXY of this process is kept, in both spellings. Java's options are added to JAVA_TOOL_OPTIONS of this process, and PHP's directory to
+// A NO_PROXY of this process is kept, in both spellings, and for Java. Java's options are added to JAVA_TOOL_OPTIONS of this process, and PHP's directory to
 // PHP_INI_SCAN_DIR. Java programs print their options at the start, so they never contain a
 // password.
 func Env(proxyURL, extraFile, bundleFile string) []string {
 	var env []string
 	set := func(key, value string) { env = append(env, key+"="+value) }
+	direct := noProxy
+	for _, key := range []string{"no_proxy", "NO_PROXY"} {
+		if value, given := os.LookupEnv(key); given {
+			direct = value
+		}
+	}
 	if proxyURL != "" {
 		// curl and wget read only lower case for http, other clients only upper case.
 		for _, key := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
 			set(key, proxyURL)
-		}
-		direct := noProxy
-		for _, key := range []string{"no_proxy", "NO_PROXY"} {
-			if value, given := os.LookupEnv(key); given {
-				direct = value
-			}
 		}
 		set("NO_PROXY", direct)
 		set("no_proxy", direct)
@@ -83,20 +84,20 @@ func Env(proxyURL, extraFile, bundleFile string) []string {
 		set("WGETRC", wgetrcFile(bundleFile, proxyURL != ""))
 		set("PHP_INI_SCAN_DIR", phpScanDirs(bundleFile))
 	}
-	if java := javaOptions(proxyURL, bundleFile); len(java) > 0 {
+	if java := javaOptions(proxyURL, direct, bundleFile); len(java) > 0 {
 		set("JAVA_TOOL_OPTIONS", withJava(os.Getenv("JAVA_TOOL_OPTIONS"), java))
 	}
 	return env
 }
 
-func javaOptions(proxyURL, bundleFile string) []string {
+func javaOptions(proxyURL, direct, bundleFile string) []string {
 	var options []string
 	if proxy, err := url.Parse(proxyURL); err == nil && proxy.Hostname() != "" {
 		port := cmp.Or(proxy.Port(), "80")
 		for _, scheme := range []string{"http", "https"} {
 			options = append(options, "-D"+scheme+".proxyHost="+proxy.Hostname(), "-D"+scheme+".proxyPort="+port)
 		}
-		options = append(options, "-Dhttp.nonProxyHosts="+javaQuoted("localhost|127.*|[::1]"))
+		options = append(options, "-Dhttp.nonProxyHosts="+javaQuoted(javaHosts(direct)))
 		if proxy.User != nil {
 			// Java does not send a password to an http proxy for https unless
 			// this list is emptied.
@@ -110,6 +111,23 @@ func javaOptions(proxyURL, bundleFile string) []string {
 			"-Djavax.net.ssl.trustStorePassword="+storePassword)
 	}
 	return options
+}
+
+// javaHosts returns the hosts of a NO_PROXY as Java wants them. Java knows no networks, such as 10.0.0.0/8.
+func javaHosts(direct string) string {
+	var hosts []string
+	for name := range strings.FieldsFuncSeq(direct, func(c rune) bool { return c == ',' || c == ' ' }) {
+		switch addr, err := netip.ParseAddr(name); {
+		case err != nil:
+			name = strings.TrimPrefix(strings.TrimPrefix(name, "*"), ".")
+			hosts = append(hosts, cmp.Or(name, "*"), "*."+name)
+		case addr.Is6():
+			hosts = append(hosts, "["+name+"]")
+		default:
+			hosts = append(hosts, name)
+		}
+	}
+	return strings.Join(hosts, "|")
 }
 
 // withJava adds options to existing ones unless they are present: repeated sourcing must

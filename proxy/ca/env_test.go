@@ -89,6 +89,23 @@ func TestJavasOptionsKeepThoseOfTheUserAndGrowOnce(t *testing.T) {
 	}
 }
 
+func TestJavaReachesTheHostsOfNoProxyDirectly(t *testing.T) {
+	for own, want := range map[string]string{
+		"db.test,.svc, 10.0.0.7 fd00::7": "db.test|*.db.test|svc|*.svc|10.0.0.7|[fd00::7]",
+		"":                               "",
+		"*.internal.example":             "internal.example|*.internal.example",
+	} {
+		if got := javaHosts(own); got != want {
+			t.Errorf("%q: %s", own, got)
+		}
+	}
+	t.Setenv("JAVA_TOOL_OPTIONS", "")
+	t.Setenv("no_proxy", "db.test")
+	if java := asMap(t, Env("http://127.0.0.1:3128", "", ""))["JAVA_TOOL_OPTIONS"]; !strings.Contains(java, "-Dhttp.nonProxyHosts=db.test|*.db.test ") && !strings.HasSuffix(java, "db.test") {
+		t.Error(java)
+	}
+}
+
 func TestJavasOptionsNeverHoldAPassword(t *testing.T) {
 	t.Setenv("JAVA_TOOL_OPTIONS", "")
 	env := asMap(t, Env("http://news:hunter2@127.0.0.1:3128", "", ""))
