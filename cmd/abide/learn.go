@@ -82,14 +82,19 @@ func (x *learnCall) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return usage(err)
 	}
-	in, name, err := openInput(cmd, append(args, "-")[0])
+	path := append(args, "-")[0]
+	if x.jsonl {
+		bad, err := eachLine(cmd, path, longestLine, learnLine)
+		if bad && err == nil {
+			err = &exit{code: exitUsage}
+		}
+		return err
+	}
+	in, name, err := openInput(cmd, path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if x.jsonl {
-		return learnLines(in, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	}
 	response, err := readResponse(in)
 	if err != nil {
 		return usage(fmt.Errorf("reading %s: %w", name, err))

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -41,39 +38,8 @@ type lessonLine struct {
 	Window    *float64        `json:"window_s"`
 }
 
-// learnLines answers each line of input in order. A line that cannot be read gets an answer
-// too, and is reported at the end.
-func learnLines(in io.Reader, name string, out, errs io.Writer) error {
-	r, w := bufio.NewReaderSize(in, 64<<10), bufio.NewWriter(out)
-	bad := 0
-	for number := 1; ; number++ {
-		line, err := r.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return errors.Join(fmt.Errorf("reading %s: %w", name, err), w.Flush())
-		}
-		if text := plainLine(line); len(text) > 0 {
-			answer, fault := learnLine(text)
-			if fault != nil {
-				bad++
-				fmt.Fprintf(errs, "%s:%d: %v\n", name, number, fault)
-			}
-			w.Write(append(answer, '\n'))
-		}
-		// A program that writes a line and waits for the answer gets it.
-		if r.Buffered() == 0 || err != nil {
-			if failed := w.Flush(); failed != nil {
-				return failed
-			}
-		}
-		if err != nil {
-			break
-		}
-	}
-	if bad > 0 {
-		return &exit{code: exitUsage}
-	}
-	return nil
-}
+// longestLine is the length of the longest line of input, in bytes.
+const longestLine = 16 << 20
 
 // plainLine is a line without the brackets and commas of an array of many lines.
 func plainLine(line []byte) []byte {
@@ -85,12 +51,18 @@ func plainLine(line []byte) []byte {
 }
 
 // learnLine answers one line. If that fails, the answer has the reason.
-func learnLine(text []byte) (answer []byte, fault error) {
+func learnLine(text []byte, fault error) (answer []byte, _ error) {
+	if text = plainLine(text); len(text) == 0 && fault == nil {
+		return nil, nil
+	}
 	var line responseLine
-	if err := json.Unmarshal(text, &line); err != nil {
-		fault = err
-	} else if answer, fault = line.answer(); fault == nil {
-		return answer, nil
+	if fault == nil {
+		fault = json.Unmarshal(text, &line)
+	}
+	if fault == nil {
+		if answer, fault = line.answer(); fault == nil {
+			return append(answer, '\n'), nil
+		}
 	}
 	if len(line.ID) == 0 {
 		line.ID = json.RawMessage("null")
@@ -99,7 +71,7 @@ func learnLine(text []byte) (answer []byte, fault error) {
 		ID    json.RawMessage `json:"id"`
 		Error string          `json:"error"`
 	}{line.ID, fault.Error()})
-	return answer, fault
+	return append(answer, '\n'), fault
 }
 
 func (line *responseLine) answer() ([]byte, error) {

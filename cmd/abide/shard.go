@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/internal/shorten"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/shard"
 )
 
@@ -52,7 +48,6 @@ type shardCall struct {
 	invert, owner bool
 
 	all bool // print all URLs, whatever their owner
-	bad bool // a line was not a URL
 }
 
 func (x *shardCall) run(cmd *cobra.Command, args []string) error {
@@ -62,16 +57,15 @@ func (x *shardCall) run(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		args = []string{"-"}
 	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	failed := false
 	for _, name := range args {
-		if err := x.file(cmd, name, out); err != nil {
-			return errors.Join(err, out.Flush())
+		bad, err := eachLine(cmd, name, shard.Longest, x.line)
+		if err != nil {
+			return err
 		}
+		failed = failed || bad
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if x.bad {
+	if failed {
 		return &exit{code: exitFailed}
 	}
 	return nil
@@ -119,78 +113,22 @@ func (x *shardCall) check(given bool) error {
 	return nil
 }
 
-// file reads the lines of one file.
-func (x *shardCall) file(cmd *cobra.Command, name string, out *bufio.Writer) error {
-	in, name, err := openInput(cmd, name)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	lines := bufio.NewReaderSize(in, shard.Longest+len("\r\n"))
-	for number := 1; ; number++ {
-		line, err := nextLine(lines)
-		if len(line) > 0 || errors.Is(err, errLongLine) {
-			if fault := x.line(line, err, out); fault != nil {
-				x.bad = true
-				// Output comes before the errors about it.
-				if err := out.Flush(); err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %v\n", name, number, fault)
-			}
-		}
-		if lines.Buffered() == 0 { // the next line has not come yet
-			if err := out.Flush(); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, errLongLine):
-			return fmt.Errorf("reading %s: %w", name, err)
-		}
-	}
-}
-
-// line prints a URL if it is selected. Flush returns errors of the output.
-func (x *shardCall) line(line []byte, wrong error, out *bufio.Writer) error {
-	if errors.Is(wrong, errLongLine) {
-		return errLongLine
-	}
+// line returns the line of a URL if it is selected.
+func (x *shardCall) line(line []byte, wrong error) ([]byte, error) {
 	text := bytes.TrimSpace(line)
-	if len(text) == 0 || text[0] == '#' {
-		return nil
+	if wrong != nil || len(text) == 0 || text[0] == '#' {
+		return nil, wrong
 	}
 	key, err := shard.Key(string(text), shard.By(x.by))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	owner := shard.Owner(key, x.of)
-	if !x.all && (owner == x.index) == x.invert {
-		return nil
+	switch {
+	case !x.all && (owner == x.index) == x.invert:
+		return nil, nil
+	case x.owner:
+		return fmt.Appendf(nil, "%d\t%s\n", owner, text), nil
 	}
-	if x.owner {
-		_, _ = out.Write(strconv.AppendInt(out.AvailableBuffer(), int64(owner), 10))
-		_ = out.WriteByte('\t')
-	}
-	_, _ = out.Write(text)
-	_ = out.WriteByte('\n')
-	return nil
-}
-
-// errLongLine is for a line that is too long to be a URL.
-var errLongLine = fmt.Errorf("is longer than %s", policy.Size(shard.Longest))
-
-// nextLine returns the next line with its end, and skips one that is longer than the reader's buffer. The line is valid
-// until the next call.
-func nextLine(in *bufio.Reader) (line []byte, err error) {
-	line, err = in.ReadSlice('\n')
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		return line, err
-	}
-	for errors.Is(err, bufio.ErrBufferFull) {
-		_, err = in.ReadSlice('\n')
-	}
-	return nil, errors.Join(errLongLine, err)
+	return append(text, '\n'), nil
 }

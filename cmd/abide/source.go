@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -248,6 +249,44 @@ func openInput(cmd *cobra.Command, path string) (in io.ReadCloser, name string, 
 	}
 	in, err = os.Open(path)
 	return in, path, err
+}
+
+// eachLine writes what use makes of each line of a file, and on standard error what is wrong with lines, with their places.
+// wrong is not nil for a line that is longer than so many bytes. bad tells whether there was any fault.
+func eachLine(cmd *cobra.Command, path string, longest int, use func(line []byte, wrong error) (out []byte, fault error)) (bad bool, err error) {
+	in, name, err := openInput(cmd, path)
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	lines, out := bufio.NewReaderSize(in, longest+len("\r\n")), bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	for number := 1; err == nil; number++ {
+		var line, made []byte
+		var fault error
+		if line, err = lines.ReadSlice('\n'); errors.Is(err, bufio.ErrBufferFull) {
+			line, fault = nil, fmt.Errorf("is longer than %s", policy.Size(longest))
+		}
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = lines.ReadSlice('\n')
+		}
+		if len(line) > 0 || fault != nil {
+			made, fault = use(line, fault)
+			_, _ = out.Write(made) // Flush returns the error
+		}
+		if fault != nil || lines.Buffered() == 0 { // output comes before the errors about it, and the next line may wait for it
+			if err := out.Flush(); err != nil {
+				return bad, err
+			}
+		}
+		if fault != nil {
+			bad = true
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %v\n", name, number, fault)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return bad, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return bad, nil
 }
 
 // fileError adds the name of a file to an error.
