@@ -30,7 +30,6 @@ something, and in "abide run", it goes by what was counted since then. If no pro
 runs, it does so by the state file that the last one has left.`,
 		Example: `  abide advise
   abide advise --json | jq -r '.advice[].text'`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := printAnswers(cmd, asJSON, "advice", func(l status.AdviceList, w io.Writer) { l.Describe(w, all) })
 			return orSaved(cmd, err, false, func(a adminProcess) error {

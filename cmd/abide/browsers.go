@@ -73,7 +73,7 @@ func browserHome(ctx context.Context, root []byte) (dir string, end func() error
 	file := filepath.Join(dir, ".pki", "abide.pem")
 	err = errors.Join(
 		os.MkdirAll(store, 0o700), linkAll(home, dir), linkAll(filepath.Dir(ca.ChromiumStore(home)), filepath.Dir(store)),
-		copyAll(ca.ChromiumStore(home), store), os.WriteFile(file, root, 0o600),
+		existing(os.CopyFS(store, os.DirFS(ca.ChromiumStore(home)))), os.WriteFile(file, root, 0o600),
 	)
 	for _, one := range ca.TrustInBrowsers([]string{store}, nil, file) {
 		if err == nil {
@@ -96,15 +96,6 @@ func linkAll(from, to string) error {
 		if failed := os.Symlink(filepath.Join(from, one.Name()), filepath.Join(to, one.Name())); !errors.Is(failed, fs.ErrExist) {
 			err = errors.Join(err, failed)
 		}
-	}
-	return existing(err)
-}
-
-// copyAll copies the files of a directory.
-func copyAll(from, to string) error {
-	entries, err := os.ReadDir(from)
-	for _, one := range entries {
-		err = errors.Join(err, copyFile(filepath.Join(from, one.Name()), filepath.Join(to, one.Name()), 0o600))
 	}
 	return existing(err)
 }

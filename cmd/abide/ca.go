@@ -35,7 +35,6 @@ whole machine.
 
 When more hosts are intercepted than the certificate covers, abide makes a new
 one, which clients must trust from then on, and says so.`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	command.AddCommand(caShowCommand(), caExportCommand(), caEnvCommand(), caInstallCommand())
@@ -46,7 +45,6 @@ func caShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Print where the CA certificate is and what it is good for",
-		Args:  arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			authority, err := openKeptCA(cmd)
 			if err != nil {
@@ -99,7 +97,6 @@ func caExportCommand() *cobra.Command {
   bundle  PEM with this system's roots and your own too, for settings that
           replace all roots
   jks     the bundle as a Java key store, with the password changeit`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			encode, ok := exports[format]
 			if !ok {
@@ -159,7 +156,6 @@ name now, and of egress.roots. All shells share the files: name what each of
 them needs in egress.roots.
 
 wget reads a copy of your .wgetrc: run this again after you have changed that.`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, p, err := linesDirectory(cmd, shell)
 			if err != nil {
@@ -220,7 +216,6 @@ takes certutil. --browsers does the latter alone, and needs no root.
 Other programs that have a trust store of their own, such as Java, Node.js and
 Python's requests, do not look there: abide ca env is for them. Installing it
 again replaces the one that is there.`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, machine, err := installSteps(cmd, uninstall)
 			if root == "" && !uninstall || err != nil && !browsers {

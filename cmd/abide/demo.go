@@ -39,7 +39,6 @@ func demoCommand() *cobra.Command {
 		Long: `Demo starts a small API on this machine that allows 5 requests in 5 seconds, and
 crawls it twice: without abide, and through an abide. Nothing leaves this
 machine, nothing is kept, and no configuration is read.`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd, stay) },
 	}
 	cmd.Flags().BoolVar(&stay, "stay", false, "go on until Ctrl-C, so that the dashboard can be looked at")

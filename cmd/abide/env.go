@@ -44,7 +44,6 @@ machine itself is reached without the proxy.`,
 		Example: `  eval "$(abide env)"
   eval "$(abide env --client news)"
   eval "$(abide env --trust)"   # beside an abide that is a service`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return printEnv(cmd, shell, client, trust) },
 	}
 	addShellFlag(command, &shell)

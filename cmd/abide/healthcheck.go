@@ -29,7 +29,6 @@ func healthcheckCommand() *cobra.Command {
 the configuration names, and ends with 0 when it is well, and with 1 while it
 drains. A configuration that was broken after that abide started does not
 matter.`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, _, err := adminSettings(cmd)
 			if err != nil {

@@ -52,7 +52,6 @@ The command ends with 1 if some requests are never answered.`,
   abide plan --site api.x.com --tokens 8 --latency 120ms --no-what-ifs
   abide plan --site api.x.com --site-limit "900 per 15m by token"
   abide plan --config proposed.yaml --from-log access.jsonl`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return x.run(cmd) },
 	}
 	x.addFlags(cmd)

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -229,16 +228,16 @@ func describeRunning(w io.Writer, list []abideAt) {
 		return
 	}
 	fmt.Fprintf(w, "%d abides are running; --admin ADDRESS asks one of them\n\n", len(list))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "COMMAND\tPID\tPROXY\tADMIN\tSINCE")
+	var t status.Table
+	t.Add("COMMAND", "PID", "PROXY", "ADMIN", "SINCE")
 	for _, one := range list {
 		if one.PID == 0 {
-			fmt.Fprintf(t, "not registered in this data directory\t-\t-\t%s\t-\n", one.Admin)
+			t.Add("not registered in this data directory", "-", "-", one.Admin, "-")
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", status.Line(one.Command), one.PID, status.Line(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
+		t.Add(one.Command, strconv.Itoa(one.PID), one.Proxy, one.Admin, one.Started.Format(time.RFC3339))
 	}
-	t.Flush()
+	t.Write(w)
 }
 
 // askRunning asks each running abide, within liveTimeout each. The output in text has titles

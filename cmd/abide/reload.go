@@ -38,7 +38,6 @@ $ABIDE_CONFIG_YAML, stays as it was.
 The proxy also reads the file when it changes, and on SIGHUP.`,
 		Example: `  abide reload
   abide reload --admin 127.0.0.1:9128`,
-		Args: arguments(cobra.NoArgs),
 		RunE: askReload,
 	}
 }
@@ -157,7 +156,14 @@ func (a *program) reload() (changes []string, err error) {
 		return nil, errStopping
 	}
 	a.metrics.Reloaded(err == nil)
-	a.noteReload(time.Now(), err)
+	var refused *refusedReload
+	if err != nil {
+		refused = &refusedReload{time.Now(), err}
+		if old := a.refused.Load(); old != nil {
+			refused.since = old.since
+		}
+	}
+	a.refused.Store(refused)
 	if err != nil {
 		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
@@ -225,18 +231,6 @@ func (a *program) apply(next *policy.Policy) error {
 type refusedReload struct {
 	since time.Time // the first refusal since a reload has succeeded
 	err   error     // of the last refusal
-}
-
-// noteReload notes the result of a reload; a nil error is a success.
-func (a *program) noteReload(now time.Time, err error) {
-	if err == nil {
-		a.refused.Store(nil)
-		return
-	}
-	if old := a.refused.Load(); old != nil {
-		now = old.since
-	}
-	a.refused.Store(&refusedReload{now, err})
 }
 
 // Refused is the reload that was refused last, nil after a reload that succeeded.

@@ -47,7 +47,6 @@ are kept for 2 days, hours for 60 days, days for 5 years.`,
   abide report --by client --since 7d
   abide report --by token --site api.x.com --csv > tokens.csv
   abide report --since 24h --svg requests.svg`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return x.run(cmd) },
 	}
 	f := cmd.Flags()

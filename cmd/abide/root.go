@@ -98,27 +98,26 @@ help config" lists every setting.`,
 		root.AddCommand(group.commands...)
 	}
 	root.AddCommand(learnCommand(), shardCommand(), versionCommand(), configTopic(), flagsTopic(root.PersistentFlags()))
-	root.AddCommand(&cobra.Command{Use: "end-orphan", Hidden: true, Args: cobra.NoArgs, Run: func(cmd *cobra.Command, _ []string) { endOrphan(cmd.InOrStdin()) }})
+	root.AddCommand(&cobra.Command{Use: "end-orphan", Hidden: true, Run: func(cmd *cobra.Command, _ []string) { endOrphan(cmd.InOrStdin()) }})
+	takeNoArguments(root)
 	root.InitDefaultHelpCmd()
-	helpOfCommands(root)
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		if found, _, err := root.Find(args); len(args) > 0 && (err != nil || found == root) {
+			return noCommand(root, args[0])
+		}
+		return nil
+	}
 	return root
 }
 
-// helpOfCommands makes "abide help NAME" an error where NAME is no command.
-func helpOfCommands(root *cobra.Command) {
-	for _, help := range root.Commands() {
-		if help.Name() != "help" {
-			continue
-		}
-		help.Args = func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			if found, _, err := root.Find(args); err != nil || found == root {
-				return noCommand(root, args[0])
-			}
-			return nil
-		}
+// takeNoArguments makes arguments an error of each command that does not say which it takes.
+func takeNoArguments(c *cobra.Command) {
+	if c.Args == nil {
+		c.Args = arguments(cobra.NoArgs)
+	}
+	for _, inner := range c.Commands() {
+		takeNoArguments(inner)
 	}
 }
 

@@ -20,7 +20,6 @@ names its schema in a comment, as the file that "abide init" writes does:
 other, nor of files that are missing. "abide backfill --schema" prints the
 schema of job files.`,
 		Example: `  abide schema > abide.schema.json`,
-		Args:    arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(policy.Schema())
 			return err

@@ -23,7 +23,6 @@ the file of log.access opened again, after it was renamed. A file with
 faults leaves the old configuration as it is, and the log says so, as do "abide
 status" and the dashboard. So does a file that was emptied, unless --allow-empty
 is given.`,
-		Args: arguments(cobra.NoArgs),
 		RunE: serve,
 	}
 	addServeFlags(cmd.Flags())
@@ -44,11 +43,9 @@ func serve(cmd *cobra.Command, _ []string) error {
 
 	// Starting may wait for a disk or a pipe, and serving for requests. Signals are
 	// handled meanwhile.
-	started := make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
 		a, err := start(cmd)
-		close(started)
 		if err == nil {
 			reopen := a.proxy.ReopenAccessLog
 			caught.reopen.Store(&reopen)
@@ -59,11 +56,10 @@ func serve(cmd *cobra.Command, _ []string) error {
 		done <- err
 	}()
 	select {
-	case <-started:
+	case err := <-done:
+		return err
 	case <-caught.stop.Done():
-		select {
-		case <-started:
-		default:
+		if caught.reopen.Load() == nil {
 			return nil // nothing was started yet
 		}
 	}

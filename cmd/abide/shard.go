@@ -31,6 +31,7 @@ A line that is no http or https URL is told on standard error with its number,
 and the command ends with 1 after the rest.`,
 		Example: `  abide shard -i 17 -n 100 urls.txt
   zcat urls.gz | abide shard -n 100 --owner | sort -n`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, args) },
 	}
 	cmd.Flags().IntVarP(&x.index, "index", "i", 0, "which `crawler`, from 0 on")

@@ -37,7 +37,6 @@ the admin listener is that of $ABIDE_ADMIN_TOKEN, else of the file.`,
 		Example: `  abide status
   abide status --admin 127.0.0.1:9128
   abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, at abideAt) error {
 				return oneStatus(ctx, text, at, asJSON)
@@ -126,7 +125,6 @@ proxy runs.
 It finds the proxy, or several, as abide status does.`,
 		Example: `  abide sites
   abide sites --json | jq '.sites[] | select(.held > 0) | .site'`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printAnswers(cmd, asJSON, "sites", func(l status.SiteList, w io.Writer) { l.Describe(w, time.Now()) })
 		},

@@ -40,7 +40,6 @@ if several run, --admin says which.`,
 		Example: `  abide top
   abide top --every 5s --admin 127.0.0.1:9128
   abide top --once | head -20`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			interval, err := policy.ParseDuration(every)
 			if err != nil || interval < leastEvery {

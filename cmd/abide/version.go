@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -21,31 +22,18 @@ func versionText() string {
 	if !ok {
 		return "unknown"
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, one := range info.Settings {
-		if one.Key == "vcs.revision" {
-			return "devel-" + one.Value[:min(len(one.Value), 12)]
-		}
-	}
-	return "devel"
+	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel") // "(devel)" without version control
 }
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  arguments(cobra.NoArgs),
 		RunE:  printVersion,
 	}
 }
 
 func printVersion(cmd *cobra.Command, _ []string) error {
-	_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "abide %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
-}
-
-func versionLine() string {
-	return fmt.Sprintf("abide %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
