@@ -66,8 +66,8 @@ func (a *abide) environment() []string {
 }
 
 // TestScrapyWithTheSettingsOfTheDocs crawls with the settings that docs/crawlers.md
-// gives. Two sites hold all but one of their requests for an hour. The third is
-// crawled meanwhile, which it would not be with Scrapy's own settings.
+// gives. Two sites let one request an hour pass. The third is crawled meanwhile, which it would not be with Scrapy's own
+// settings: where abide holds the requests, and where it answers them with 429, as their turn is later than queue.wait.
 func TestScrapyWithTheSettingsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	clientNamed(t, "scrapy").present(t)
@@ -83,17 +83,19 @@ func TestScrapyWithTheSettingsOfTheDocs(t *testing.T) {
 	if err := os.WriteFile(path, settings[1], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := startAnnouncingOrigin(t)
-	a := startAbide(t, setup{
-		intercept: "all", also: []string{"held-1.test:443", "held-2.test:443"},
-		more: "sites:\n  - {host: [held-1.test, held-2.test], limits: [{requests: 1, per: 1h}]}\nqueue: {wait: 1d}\n",
-	}, o.origin)
-	out := run(t, a.environment(), python, "crawlers_scrapy.py", path)
-	if want := "{200: 12}\n"; out != want {
-		t.Errorf("the third site gave %q and not %q", out, want)
-	}
-	if o.refused > 0 {
-		t.Errorf("the site refused %d requests", o.refused)
+	for _, wait := range []string{"1d", "1s"} {
+		o := startAnnouncingOrigin(t)
+		a := startAbide(t, setup{
+			intercept: "all", also: []string{"held-1.test:443", "held-2.test:443"},
+			more: "sites:\n  - {host: [held-1.test, held-2.test], limits: [{requests: 1, per: 1h}]}\nqueue: {wait: " + wait + "}\n",
+		}, o.origin)
+		out := run(t, a.environment(), python, "crawlers_scrapy.py", path)
+		if want := "{200: 12}\n"; out != want {
+			t.Errorf("queue.wait %s: the third site gave %q and not %q", wait, out, want)
+		}
+		if o.refused > 0 {
+			t.Errorf("queue.wait %s: the site refused %d requests", wait, o.refused)
+		}
 	}
 }
 
