@@ -7,7 +7,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -27,6 +26,9 @@ func (c Column) OfUnit() bool { return HasPlaceholder(c.Path) }
 // OfParent tells whether a path leads from what the list of a record stands in, as ^.id does.
 func OfParent(path string) bool { return strings.HasPrefix(path, "^") }
 
+// OfRecord tells whether the column is a part of the record itself.
+func (c Column) OfRecord() bool { return c.Path != "" && !c.OfUnit() && !OfParent(c.Path) }
+
 // MarshalYAML writes a column that ColumnOf has named.
 func (c Column) MarshalYAML() (any, error) { return c.Path, nil }
 
@@ -35,11 +37,6 @@ func (c Column) MarshalYAML() (any, error) { return c.Path, nil }
 func ColumnOf(path string) (c Column, ok bool) {
 	c = Column{Name: path[strings.LastIndex(path, ".")+1:], Path: path}
 	return c, columnName.MatchString(c.Name) && !slices.Contains(ownColumns, strings.ToLower(c.Name))
-}
-
-// ColumnNames returns the names of the job's columns.
-func (j *Job) ColumnNames() []string {
-	return lists.Map(j.Columns, func(c Column) string { return c.Name })
 }
 
 var columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)

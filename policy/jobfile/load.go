@@ -89,9 +89,7 @@ func (r *reader) fields() []policy.Field {
 		policy.Required("name", "Of the job and its table: letters, digits, - and _.", r.d.Matching(&j.Name, nameForm, "is no name of a job: a letter, then letters, digits, - and _, 40 characters at most")),
 		policy.Required("request", "What is asked for each unit. {date}, {from}, {to}, {item} and {since} are replaced.", r.request()),
 		policy.Optional("range", "The dates of the job. Each step is a unit.", r.dates()),
-		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, func() policy.Node {
-			return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1), policy.ObjectNode(r.itemFields(&Items{}, new(string))))
-		})),
+		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", r.items()),
 		policy.Optional("since", "The column of the records by which each run goes on, in place of range and items.", r.since()),
 		policy.Optional("paginate", "How an answer leads to the next page.", r.paginate()),
 		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
@@ -149,7 +147,7 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			r.d.Failf(n, "since", "does not go with range")
 		case j.Replace:
 			r.d.Failf(set["replace"], "replace", "is unit, and with since each run has units of its own")
-		case !slices.Contains(j.ColumnNames(), j.Since.Column):
+		case !slices.ContainsFunc(j.Columns, func(c Column) bool { return c.Name == j.Since.Column }):
 			r.d.Failf(n, "since.column", "names no column of columns")
 		case j.Since.Lag.N > 0 && (j.Since.Lag.Unit == "") != j.Since.IsNumber():
 			r.d.Failf(n, "since.lag", "is a number where from is one, and else a time such as 1h")
@@ -211,6 +209,16 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			r.d.Failf(n, "request", "has none of the placeholders %s, so all units would ask for the same", names)
 		}
 	}
+}
+
+// filled reads a text that is not empty.
+func (r *reader) filled(to *string) policy.Value {
+	return policy.Parsed(r.d, to, func(s string) (_ string, err error) {
+		if s == "" {
+			err = errors.New("is empty")
+		}
+		return s, err
+	}, policy.FilledNode)
 }
 
 // jsonPath reads a path in JSON; its syntax is checked where it is used.

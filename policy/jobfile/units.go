@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -124,39 +125,45 @@ func parseDate(s string, zone *time.Location) (time.Time, error) {
 }
 
 // items reads the items of a job: a list, the name of a file, or where they come from.
-func (r *reader) items(n *yaml.Node, path string) {
-	to := &Items{}
-	r.job.Items = to
-	switch {
-	case policy.IsMapping(n):
-		r.itemSource(n, path, to)
-	case policy.IsScalar(n):
-		r.d.File(&to.File).Read(n, path)
-	case policy.IsEmptyList(n):
-		r.d.Failf(n, path, "is empty")
-	default:
-		r.d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
-			if text, ok := r.d.Scalar(n, path, policy.PlainText); ok && text == "" {
-				r.d.Failf(n, path, "is empty")
-			} else if ok {
-				to.List = append(to.List, text)
+func (r *reader) items() policy.Value {
+	to, csv := &Items{}, ""
+	file, list := r.d.File(&to.File), policy.Sequence(r.d, &to.List, "is empty", r.filled)
+	alone := policy.NewValue(func(n *yaml.Node, path string) {
+		if policy.IsScalar(n) {
+			file.Read(n, path)
+		} else {
+			list.Read(n, path)
+		}
+	}, func() policy.Node { return policy.EitherNode(file.Schema(), list.Schema()) })
+	return policy.Either(r.d, alone,
+		func(n *yaml.Node, path string, set map[string]*yaml.Node) {
+			if r.job.Items = to; set != nil {
+				r.itemSource(n, path, set, csv)
 			}
-		})
-	}
+		},
+		policy.Optional("file", "A file with a line for each item.", r.d.File(&to.File)),
+		policy.Optional("csv", "A CSV file with a header row.", r.d.File(&csv)),
+		policy.Optional("job", "The output of another job.", r.output(&to.Job)),
+		policy.Optional("name", "The name of the other job, if its output has several.", r.d.Label(&to.Name)),
+		policy.Optional("column", "The column with the items.", r.d.Label(&to.Column)),
+		policy.Optional("from", "The first of the numbers up to to, 0 if it is left out.", r.d.Number(&to.Numbers.From, 0, 1e15)),
+		policy.Optional("to", "The last number.", r.d.Number(&to.Numbers.To, 0, 1e15)),
+		policy.Optional("step", "How many numbers a unit has, 1 if it is left out: {item} is the first, {item.last} the last.", r.d.Number(&to.Numbers.Step, 1, 1e15)),
+		policy.Optional("query", "A SELECT whose first column has the items.", r.plain(&to.Query)),
+	)
 }
 
-func (r *reader) itemSource(n *yaml.Node, path string, to *Items) {
-	csv, source, given := "", "", 0
-	set := r.d.Mapping(n, path, r.itemFields(to, &csv)...)
-	for _, key := range slices.Sorted(maps.Keys(itemKeys)) {
-		if set[key] != nil {
-			source, given = key, given+1
-		}
-	}
-	if given != 1 {
+// itemKeys are the sources of items, each with the keys that go with it.
+var itemKeys = map[string]string{"file": "", "csv": "column", "job": "name column query", "to": "from step"}
+
+// itemSource looks at the keys of items, which name one source of them.
+func (r *reader) itemSource(n *yaml.Node, path string, set map[string]*yaml.Node, csv string) {
+	sources := lists.Only(slices.Sorted(maps.Keys(itemKeys)), func(key string) bool { return set[key] != nil })
+	if len(sources) != 1 {
 		r.d.Failf(n, path, "needs one of file, csv, job, and to: the last of numbers")
 		return
 	}
+	to, source := r.job.Items, sources[0]
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		if key != source && !slices.Contains(strings.Fields(itemKeys[source]), key) {
 			r.d.Failf(set[key], path+"."+key, "does not go with %s", source)
@@ -173,24 +180,6 @@ func (r *reader) itemSource(n *yaml.Node, path string, to *Items) {
 		to.File = csv
 	case source == "job" && (set["query"] == nil) == (set["column"] == nil):
 		r.d.Failf(n, path, "needs column or query: what of the other job's records is the item")
-	}
-}
-
-// itemKeys are the sources of items, each with the keys that go with it.
-var itemKeys = map[string]string{"file": "", "csv": "column", "job": "name column query", "to": "from step"}
-
-// itemFields are the keys of items.
-func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
-	return []policy.Field{
-		policy.Optional("file", "A file with a line for each item.", r.d.File(&to.File)),
-		policy.Optional("csv", "A CSV file with a header row.", r.d.File(csv)),
-		policy.Optional("job", "The output of another job.", r.output(&to.Job)),
-		policy.Optional("name", "The name of the other job, if its output has several.", r.d.Label(&to.Name)),
-		policy.Optional("column", "The column with the items.", r.d.Label(&to.Column)),
-		policy.Optional("from", "The first of the numbers up to to, 0 if it is left out.", r.d.Number(&to.Numbers.From, 0, 1e15)),
-		policy.Optional("to", "The last number.", r.d.Number(&to.Numbers.To, 0, 1e15)),
-		policy.Optional("step", "How many numbers a unit has, 1 if it is left out: {item} is the first, {item.last} the last.", r.d.Number(&to.Numbers.Step, 1, 1e15)),
-		policy.Optional("query", "A SELECT whose first column has the items.", r.plain(&to.Query)),
 	}
 }
 
