@@ -154,11 +154,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	if all {
 		known = nil
 	}
-	again, err := units.FetchedAgain(cmd.Context(), job, known, all)
-	if err != nil {
-		return "", err
-	}
-	b := j.backfill(cmd.Context(), known, again, all)
+	b := j.backfill(cmd.Context(), known, all)
 	j.expose(b)
 	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(j.caught.stop) })
 	now := time.Now()
@@ -202,9 +198,9 @@ func lostText(run *status.JobRun, job *jobfile.Job) string {
 }
 
 // backfill prepares the backfill of the process.
-func (j *jobProcess) backfill(ctx context.Context, known *output.Output, again []string, anew bool) *backfill.Backfill {
+func (j *jobProcess) backfill(ctx context.Context, known *output.Output, anew bool) *backfill.Backfill {
 	return backfill.New(backfill.Options{
-		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, known), Again: again, Anew: anew,
+		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, known, anew), Anew: anew,
 		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 }
@@ -232,7 +228,7 @@ func tryJob(cmd *cobra.Command, job *jobfile.Job, w io.Writer, drafts bool) (*jo
 		return nil, err
 	}
 	defer j.close()
-	return j.backfill(j.caught.stop, nil, nil, false).Try(j.caught.stop, w, drafts)
+	return j.backfill(j.caught.stop, nil, false).Try(j.caught.stop, w, drafts)
 }
 
 // shownRequests is the number of requests that a dry run prints.
@@ -242,7 +238,7 @@ const shownRequests = 3
 func dryRun(w io.Writer, job *jobfile.Job) error {
 	total, first := 0, []output.Unit{}
 	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed() // hashes, as there may be millions of units
-	for u, err := range units.Of(context.Background(), job, nil) {
+	for u, err := range units.Of(context.Background(), job, nil, false) {
 		if err != nil {
 			return err
 		}

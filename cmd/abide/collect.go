@@ -55,7 +55,7 @@ of each target, such as its ETag, outlives a restart.`,
 		}
 		var written func(*output.Record) error
 		if flags.stdout {
-			written = export.NewLines(cmd.OutOrStdout(), columnsOf(job)).Add
+			written = export.NewLines(cmd.OutOrStdout(), job.Columns).Add
 		}
 		return notified(cmd, job, func() (string, error) { return "", runCollect(cmd, job, flags.rounds, flags.quiet, written) })
 	}
@@ -77,7 +77,7 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 	defer release()
 	j.remember(nil)
 	c, err := collect.New(cmd.Context(), collect.Options{
-		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, j.output), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
+		Job: job, Output: j.records, Sender: j.sender, Units: units.Of(cmd.Context(), job, j.output, false), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
 	})
 	if err != nil {
 		return err

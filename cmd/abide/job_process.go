@@ -102,8 +102,8 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 			job.Alone = kept.Description().Fingerprint == units.Fingerprint(&old)
 		}
 		j.records, err = j.output.Job(cmd.Context(), output.Description{
-			Name: job.Name, Kind: kindOf(job), Fingerprint: units.Fingerprint(job), Request: units.Described(job), History: job.Collect.Every > 0, Moves: job.Moves, Replace: job.Replace, Empties: job.Paginate.Unchecked, Hashed: len(job.ID) == 0,
-			Columns: columnsOf(job), About: units.About(job),
+			Name: job.Name, Kind: kindOf(job), Fingerprint: units.Fingerprint(job), Request: units.Described(job), Moves: job.Moves, Replace: job.Replace, Empties: job.Paginate.Unchecked, Hashed: len(job.ID) == 0,
+			Columns: job.Columns, About: units.About(job),
 			Of: func(body []byte) []any {
 				columns, _ := extractor.Columns(body, nil) // what has another type stays empty
 				return columns
@@ -124,16 +124,6 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 		return j, nil
 	}
 	return j, j.start(cmd.Context(), s, errs)
-}
-
-// columnsOf are the columns of a job in its output.
-func columnsOf(job *jobfile.Job) []output.Column {
-	return lists.Map(job.Columns, func(c jobfile.Column) output.Column {
-		if c.OfUnit() || jobfile.OfParent(c.Path) {
-			return output.Column{Name: c.Name, Type: c.Type}
-		}
-		return output.Column{Name: c.Name, Type: c.Type, Path: c.Path}
-	})
 }
 
 // start starts a program for the job: its dispatcher, and an admin listener on a free port for

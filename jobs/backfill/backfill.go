@@ -33,8 +33,7 @@ type Options struct {
 	Output  Output
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error]    // of the job
-	Again   []string                         // keys of units that are fetched again, if they are done
-	Anew    bool                             // these, whether they have changed or not
+	Anew    bool                             // those that are fetched again are, whether they have changed or not
 	Process string                           // unique among the processes of the job
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
@@ -44,14 +43,13 @@ type Options struct {
 
 // Output hands out the units of a job and takes their pages, as an output.Job does.
 type Output interface {
-	AddUnits(ctx context.Context, units iter.Seq2[output.Unit, error]) error
+	AddUnits(ctx context.Context, units iter.Seq2[output.Unit, error]) (again []string, err error)
 	Retry(ctx context.Context, done []string, anew bool) (int64, error)
 	Counts(ctx context.Context) (output.Counts, error)
 	Claim(ctx context.Context, process string) (*output.Claim, error)
 	Renew(ctx context.Context, c *output.Claim) error
 	Commit(ctx context.Context, c *output.Claim, p output.Page) error
-	PutBack(ctx context.Context, c *output.Claim, from time.Time, reason string) error
-	End(ctx context.Context, c *output.Claim, s output.State, reason string) error
+	End(ctx context.Context, c *output.Claim, s output.State, from time.Time, reason string) error
 }
 
 // Backfill is one job in this process. Make it with New.
@@ -92,10 +90,11 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 		return err
 	}
 	err = b.persist(ctx, func(ctx context.Context) error {
-		if err := b.options.Output.AddUnits(ctx, b.options.Units); err != nil {
+		again, err := b.options.Output.AddUnits(ctx, b.options.Units)
+		if err != nil {
 			return err
 		}
-		n, err := b.options.Output.Retry(ctx, b.options.Again, b.options.Anew)
+		n, err := b.options.Output.Retry(ctx, again, b.options.Anew)
 		if n > 0 {
 			b.options.Log("%s to be fetched again", status.Number(int(n), "unit", "units"))
 		}
@@ -191,7 +190,7 @@ const estimatePart = 50
 func (b *Backfill) recount(ctx context.Context) {
 	var next time.Time
 	for now := range clock.Ticks(ctx, countEvery) {
-		if counts, err := b.options.Output.Counts(ctx); err == nil {
+		if counts, err := b.options.Output.Counts(ctx); err == nil { // where it is away, those who write wait and say so
 			b.progress.set(counts, time.Now())
 		}
 		if now.Before(next) {

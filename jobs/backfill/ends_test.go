@@ -324,7 +324,7 @@ func TestAUnitWhoseTimeIsNotOverIsNotDone(t *testing.T) {
 		j := &jobfile.Job{Records: "data", ID: []string{"id"}, Range: &jobfile.Range{From: now.AddDate(0, 0, -1), To: now.AddDate(0, 0, 1), Step: jobfile.Step{N: 1, Unit: "d"}, Zone: time.UTC}}
 		m, o := newMemory(), &origin{asked: map[string]int{}, body: `{"data":[{"id":1}]}`}
 		j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{date}"}
-		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j, nil), Process: "one", Log: unsaid, Warn: unsaid})
+		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j, nil, false), Process: "one", Log: unsaid, Warn: unsaid})
 		if err := b.Run(t.Context()); err != nil || m.units[0].state != output.Done || m.units[1].state != output.NotOver || m.units[2].state != output.NotOver {
 			t.Errorf("%v, %+v", err, m.units)
 		}

@@ -50,18 +50,18 @@ func (m *memory) find(c *output.Claim) (*kept, error) {
 	return nil, output.ErrLost
 }
 
-func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]) error {
+func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]) (again []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for u, err := range units {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !slices.ContainsFunc(m.units, func(k *kept) bool { return k.Key == u.Key }) {
 			m.units = append(m.units, &kept{Claim: output.Claim{Unit: u}, state: output.Waiting})
 		}
 	}
-	return nil
+	return again, nil
 }
 
 // Retry has units that failed, or are done and named, wait again.
@@ -128,23 +128,13 @@ func (m *memory) Commit(_ context.Context, c *output.Claim, p output.Page) error
 	return nil
 }
 
-func (m *memory) PutBack(_ context.Context, c *output.Claim, from time.Time, reason string) error {
+func (m *memory) End(_ context.Context, c *output.Claim, s output.State, from time.Time, reason string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, err := m.find(c)
 	if err == nil {
-		k.state, k.from, k.reason, k.Pages = output.Waiting, from, reason, c.Pages
+		k.state, k.from, k.reason, k.Pages = s, from, reason, c.Pages
 		k.Tries += min(len(reason), 1)
-	}
-	return err
-}
-
-func (m *memory) End(_ context.Context, c *output.Claim, s output.State, reason string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k, err := m.find(c)
-	if err == nil {
-		k.state, k.reason = s, reason
 	}
 	return err
 }

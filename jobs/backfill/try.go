@@ -49,10 +49,9 @@ func (b *Backfill) Try(ctx context.Context, w io.Writer, drafts bool) (*jobfile.
 	if err != nil {
 		return nil, err
 	}
-	a, err := t.ask(ctx, b)
+	a, f, err := t.ask(ctx, b)
 	defer a.Release()
-	var f *send.Failure
-	if err != nil && !errors.As(err, &f) {
+	if err != nil {
 		return nil, err
 	}
 	if rule, _ := b.ruleOf(a, f); rule.Then != "" {
@@ -134,10 +133,10 @@ func (t *try) begins(body string) string {
 }
 
 // ask shows the request, sends it, and shows the answer.
-func (t *try) ask(ctx context.Context, b *Backfill) (*send.Answer, error) {
+func (t *try) ask(ctx context.Context, b *Backfill) (*send.Answer, *send.Failure, error) {
 	r, err := t.walk.request()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t.secrets = []*redact.Finder{redact.New(dispatch.CredentialsOf(r, mostShown)...)}
 	t.say("%s %s\n", r.Method, r.URL)
@@ -145,17 +144,15 @@ func (t *try) ask(ctx context.Context, b *Backfill) (*send.Answer, error) {
 		t.say("%s: (hidden)\n", h.Name)
 	}
 	t.say("%s\n", t.begins(string(t.walk.pages.Body())))
-	a, err := b.ask(ctx, t.walk)
-	var f *send.Failure
-	switch {
-	case err == nil:
-		t.secrets = append(t.secrets, a.Token)
-		t.say("%d, %d bytes: %s\n", a.Status, len(a.Body), t.begins(string(a.Body)))
-	case errors.As(err, &f):
+	a, f, err := b.ask(ctx, t.walk)
+	if f != nil {
 		t.say("%s\n%s\n", f.Text, t.begins(f.Body))
 		f.Text = t.hide(f.Text)
+	} else if err == nil {
+		t.secrets = append(t.secrets, a.Token)
+		t.say("%d, %d bytes: %s\n", a.Status, len(a.Body), t.begins(string(a.Body)))
 	}
-	return a, err
+	return a, f, err
 }
 
 // propose returns the keys that a job lacks, or that lead nowhere, as the answer shows them. It has none, and judge says

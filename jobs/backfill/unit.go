@@ -53,7 +53,7 @@ func (b *Backfill) unit(ctx context.Context, c *output.Claim) error {
 	}
 	last, end := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer end()
-	if failed := b.options.Output.PutBack(last, c, time.Time{}, ""); failed != nil && !errors.Is(failed, output.ErrLost) {
+	if failed := b.options.Output.End(last, c, output.Waiting, time.Time{}, ""); failed != nil && !errors.Is(failed, output.ErrLost) {
 		b.options.Warn("unit %s could not be released, so it can be claimed again in %v: %v", c.Key, output.LeaseTime, failed)
 	}
 	return cmp.Or(ctx.Err(), err)
@@ -95,10 +95,9 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 
 // page asks for a page and commits it. It tells whether the work on the unit is over.
 func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over bool, err error) {
-	a, err := b.ask(ctx, w)
+	a, failure, err := b.ask(ctx, w)
 	defer a.Release()
-	var failure *send.Failure
-	if err != nil && !errors.As(err, &failure) {
+	if err != nil {
 		return true, err
 	}
 	defer func() {
@@ -114,7 +113,9 @@ func (b *Backfill) page(ctx context.Context, c *output.Claim, w *walk) (over boo
 	if w.resumed && failure.Refuses() && (err != nil || next.page.Ends == output.Incomplete) {
 		b.beginAnew(c, "the site refuses what an earlier run has come to ("+failure.Text+")")
 		first, err := b.walk(c)
-		*w = *first
+		if err == nil {
+			*w = *first
+		}
 		return false, err
 	}
 	w.resumed = false
@@ -209,36 +210,34 @@ func (w *walk) move(a *send.Answer, f *send.Failure) (step, error) {
 		return w.answer(a, time.Now())
 	}
 	if i := slices.Index(ofNoPage, f.Status); i >= 0 {
-		if s, err := w.missing(i < 2 || behindLast.MatchString(f.Body)); err == nil {
-			return s, nil
-		}
+		return w.missing(i < 2 || behindLast.MatchString(f.Body), f)
 	}
 	return step{}, f
 }
 
-// ask sends a request. While abide itself refuses it for a time, such as while a breaker is
-// open, it waits for that time and sends again.
-func (b *Backfill) ask(ctx context.Context, w *walk) (*send.Answer, error) {
+// ask sends a request, and returns its answer, or why there is none. While abide itself refuses it for a time, such as while a
+// breaker is open, it waits for that time and sends again. The error says that the work ends.
+func (b *Backfill) ask(ctx context.Context, w *walk) (*send.Answer, *send.Failure, error) {
 	for {
 		r, err := w.request()
 		if err != nil {
-			return nil, &send.Failure{Text: err.Error(), Permanent: true}
+			return nil, &send.Failure{Text: err.Error(), Permanent: true}, nil
 		}
 		resp, err := b.options.Sender.Send(ctx, r, send.Options{Priority: b.options.Job.Request.Priority, Client: b.options.Job.Name})
 		a, err := b.memory.Read(resp, err, time.Now())
-		if err != nil && ctx.Err() != nil {
-			return nil, ctx.Err() // says nothing about the request
-		}
 		var f *send.Failure
-		if errors.As(err, &f) && f.Held {
+		if err != nil && (ctx.Err() != nil || !errors.As(err, &f)) {
+			return nil, nil, cmp.Or(ctx.Err(), err) // says nothing about the request
+		}
+		if f != nil && f.Held {
 			b.progress.note(func() { b.progress.held, b.progress.heldAt = f.Text, time.Now() })
 			if err := clock.Sleep(ctx, max(time.Until(f.After), minPause)); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		}
 		b.progress.asked(a, f)
-		return a, err
+		return a, f, nil
 	}
 }
 
@@ -258,7 +257,7 @@ func (b *Backfill) failed(ctx context.Context, c *output.Claim, f *send.Failure)
 		return b.end(ctx, c, output.Failed, f.Text)
 	}
 	from := nextTry(time.Now(), f.After, c.Tries, rand.Float64())
-	return b.persist(ctx, func(ctx context.Context) error { return b.options.Output.PutBack(ctx, c, from, f.Text) })
+	return b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, output.Waiting, from, f.Text) })
 }
 
 // Pauses before a unit's next try.
@@ -284,7 +283,7 @@ var digits = regexp.MustCompile(`[0-9]+`)
 
 // end ends a unit that is not complete.
 func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, reason string) error {
-	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
+	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, time.Time{}, reason) })
 	if err == nil {
 		b.ended(c, s, reason)
 	}
@@ -416,13 +415,12 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 	if body.Null() && w.pages.Pages() > 0 {
 		err = records.ErrNoList
 	}
-	if errors.Is(err, records.ErrNoList) && !wrongAnswer.MatchString(string(body)) {
-		if s, exists := w.missing(true); exists == nil {
-			return s, nil
-		}
-	}
 	if err != nil {
-		return step{}, &send.Failure{Text: err.Error(), Wrong: true}
+		wrong := &send.Failure{Text: err.Error(), Wrong: true}
+		if errors.Is(err, records.ErrNoList) && !wrongAnswer.MatchString(string(body)) {
+			return w.missing(true, wrong)
+		}
+		return step{}, wrong
 	}
 	for i := range list {
 		list[i].Unit, list[i].Fetched = w.unit, now
@@ -446,11 +444,11 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 }
 
 // missing takes an answer that the page does not exist; surely is false where the answer may mean
-// something else. An error means that the page should exist.
-func (w *walk) missing(surely bool) (step, error) {
+// something else. Where the page should exist, the answer is the failure.
+func (w *walk) missing(surely bool, f *send.Failure) (step, error) {
 	moved, err := w.pages.Missing(surely)
 	if err != nil {
-		return step{}, err
+		return step{}, f
 	}
 	return w.step(moved, nil), nil
 }

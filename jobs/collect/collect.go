@@ -80,21 +80,17 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
+	before := "" // of a batch that there was not: the list of items may have changed, and with it the batches that they are in
+	if o.Job.Collect.Batch.Param != "" {
+		before = union(c.known)
+	}
 	kept := make(map[string]output.Target, len(list))
 	for _, t := range list {
-		if was, ok := c.known[t.key]; ok {
-			kept[t.key], t.failures = was, was.Failures
-			delete(c.known, t.key)
+		was, has := c.known[t.key]
+		if !has {
+			was = output.Target{Key: t.key, Hash: before}
 		}
-	}
-	if o.Job.Collect.Batch.Param != "" && len(c.known) > 0 {
-		// The list of items has changed, and with it the batches that they are in.
-		before := union(c.known)
-		for _, t := range list {
-			if _, ok := kept[t.key]; !ok {
-				kept[t.key] = output.Target{Key: t.key, Hash: before}
-			}
-		}
+		kept[t.key], t.failures = was, was.Failures
 	}
 	c.known, c.targets = kept, len(list)
 	if len(list) == 0 {
@@ -152,16 +148,16 @@ func (c *Collector) rest(now time.Time) time.Duration {
 func (c *Collector) begin(now time.Time) *target {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.paused || c.underWay >= c.options.Job.Workers {
-		return nil
-	}
-	for due := &c.schedule.due; !due.Empty() && due.Top().failures > 0 && !due.Top().at.After(now) && c.failing >= max(c.options.Job.Workers/2, 1); {
-		c.schedule.miss(c.schedule.begin(now), now) // it must not hold up those behind it
-	}
-	if c.schedule.due.Empty() || c.schedule.due.Top().at.After(now) || c.memory.Full() {
+	if c.paused || c.underWay >= c.options.Job.Workers || c.memory.Full() {
 		return nil
 	}
 	t := c.schedule.begin(now)
+	for ; t != nil && t.failures > 0 && c.failing >= max(c.options.Job.Workers/2, 1); t = c.schedule.begin(now) {
+		c.schedule.miss(t, now) // it must not hold up those behind it
+	}
+	if t == nil {
+		return nil
+	}
 	c.underWay++
 	if t.failures > 0 {
 		c.failing++

@@ -19,8 +19,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // Format is a form of an export.
@@ -43,7 +43,7 @@ func Write(w io.Writer, f Format, about output.Description, records iter.Seq2[ou
 	switch f {
 	case CSV:
 		t := &table{writer: csv.NewWriter(buffered)}
-		to, err = t, t.writer.Write(slices.Concat([]string{"id", "unit", "fetched_at"}, about.Names(), []string{"body"}))
+		to, err = t, t.writer.Write(slices.Concat([]string{"id", "unit", "fetched_at"}, about.Names()[4:], []string{"body"}))
 	case Parquet:
 		to = newColumns(buffered, about)
 	default:
@@ -76,11 +76,11 @@ type sink interface {
 // Lines writes a JSON object a line.
 type Lines struct {
 	encoder *json.Encoder
-	columns []output.Column
+	columns []jobfile.Column
 }
 
 // NewLines writes to w, without a buffer.
-func NewLines(w io.Writer, columns []output.Column) *Lines {
+func NewLines(w io.Writer, columns []jobfile.Column) *Lines {
 	l := &Lines{json.NewEncoder(w), columns}
 	l.encoder.SetEscapeHTML(false) // a body stays as it came
 	return l
@@ -145,8 +145,8 @@ const (
 // columns writes Parquet. The columns of a job are optional.
 type columns struct {
 	writer *parquet.GenericWriter[any]
-	types  []string // of the columns of the job
-	order  []int    // place of each column in a row: id, unit, fetched_at, body, then those of the job
+	of     []jobfile.Column
+	order  []int // place of each column in a row: id, unit, fetched_at, body, then those of the job
 	rows   int
 	bytes  int
 }
@@ -168,8 +168,8 @@ func newColumns(w io.Writer, about output.Description) *columns {
 	for i, path := range schema.Columns() {
 		place[path[0]] = i
 	}
-	c := &columns{types: lists.Map(about.Columns, func(c output.Column) string { return c.Type }), writer: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy))}
-	for _, name := range append([]string{"id", "unit", "fetched_at", "body"}, about.Names()...) {
+	c := &columns{of: about.Columns, writer: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy))}
+	for _, name := range about.Names() {
 		c.order = append(c.order, place[name])
 	}
 	return c
@@ -187,7 +187,7 @@ func (c *columns) Add(r *output.Record) error {
 			put(4+i, parquet.NullValue(), 0)
 			continue
 		}
-		put(4+i, valueOf(output.TextOf(v), c.types[i]), 1)
+		put(4+i, valueOf(output.TextOf(v), c.of[i].Type), 1)
 	}
 	if _, err := c.writer.WriteRows([]parquet.Row{row}); err != nil {
 		return fmt.Errorf("writing the record %q: %w", r.ID, err)

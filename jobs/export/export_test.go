@@ -16,10 +16,11 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 var (
-	about = output.Description{Name: "orders", Columns: []output.Column{{Name: "day"}, {Name: "total"}}}
+	about = output.Description{Name: "orders", Columns: []jobfile.Column{{Name: "day"}, {Name: "total"}}}
 	at    = time.Date(2026, time.March, 1, 12, 0, 0, 123456000, time.UTC)
 	two   = []output.Record{
 		{ID: "a", Unit: "u", Fetched: at, Body: []byte(`{"n":12345678901234567890,"t":"x, \"y\"\n"}`), Columns: []any{"2026-03-01", int64(7)}},
@@ -97,7 +98,7 @@ func TestParquetIsReadBack(t *testing.T) {
 func TestParquetHasTheTypesOfColumns(t *testing.T) {
 	typed := output.Description{Name: "a"}
 	for _, name := range []string{"integer", "number", "boolean", "time", "json"} {
-		typed.Columns = append(typed.Columns, output.Column{Name: name, Type: name})
+		typed.Columns = append(typed.Columns, jobfile.Column{Name: name, Type: name})
 	}
 	var b bytes.Buffer
 	record := output.Record{ID: "a", Fetched: at, Body: []byte("{}"), Columns: []any{int64(7), "0.5", true, at.Format(output.TimeForm), `{"a":1}`}}

@@ -24,7 +24,7 @@ func benchPages(b *testing.B, at jobfile.Output, workers, records int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	err = j.AddUnits(b.Context(), func(yield func(output.Unit, error) bool) {
+	_, err = j.AddUnits(b.Context(), func(yield func(output.Unit, error) bool) {
 		for i := range b.N {
 			if !yield(output.Unit{Key: fmt.Sprint("unit", i), Place: int64(i)}, nil) {
 				return

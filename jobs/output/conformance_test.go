@@ -29,7 +29,7 @@ func (k kept) open(t *testing.T, o output.Options) *output.Output {
 	return out
 }
 
-var orders = output.Description{Name: "orders", Kind: "backfill", Fingerprint: "1", Request: "GET https://api.test/orders?day={date}", Columns: []output.Column{{Name: "price"}}}
+var orders = output.Description{Name: "orders", Kind: "backfill", Fingerprint: "1", Request: "GET https://api.test/orders?day={date}", Columns: []jobfile.Column{{Name: "price"}}}
 
 // watch is a clock of leases.
 type watch struct {
@@ -72,7 +72,7 @@ func add(t *testing.T, j *output.Job, keys ...string) {
 	for i, key := range keys {
 		units[i] = output.Unit{Key: key, Place: int64(i)}
 	}
-	ok(t, j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
+	must[[]string](t)(j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
 		for _, u := range units {
 			if !yield(u, nil) {
 				return
@@ -188,7 +188,7 @@ func doneIf(last bool) output.State { return map[bool]output.State{true: output.
 // release ends a claim as a process does that stops.
 func release(t *testing.T, j *output.Job, c *output.Claim) {
 	t.Helper()
-	if err := j.PutBack(t.Context(), c, time.Time{}, ""); err != nil && !errors.Is(err, output.ErrLost) {
+	if err := j.End(t.Context(), c, output.Waiting, time.Time{}, ""); err != nil && !errors.Is(err, output.ErrLost) {
 		t.Error(err)
 	}
 }
@@ -239,8 +239,8 @@ func aLeaseEnds(t *testing.T, k kept) {
 	page := output.Page{Records: []output.Record{record("1", "a", 0)}, Ends: output.Done}
 	for what, err := range map[string]error{
 		"Commit":  a.Commit(t.Context(), first, page),
-		"PutBack": a.PutBack(t.Context(), first, day, "slow"),
-		"End":     a.End(t.Context(), first, output.Failed, "slow"),
+		"to wait": a.End(t.Context(), first, output.Waiting, day, "slow"),
+		"to fail": a.End(t.Context(), first, output.Failed, time.Time{}, "slow"),
 	} {
 		if !errors.Is(err, output.ErrLost) {
 			t.Errorf("%s: %v", what, err)
@@ -261,7 +261,7 @@ func aLeaseEnds(t *testing.T, k kept) {
 func anyNumberOfUnits(t *testing.T, k kept) {
 	j := job(t, k.open(t, output.Options{}), orders)
 	for _, n := range []int{0, 1, 4999, 5000, 5001, 10000} {
-		ok(t, j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
+		must[[]string](t)(j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
 			for i := range n {
 				if !yield(output.Unit{Key: strconv.Itoa(i), Place: int64(i), Values: map[string]string{"n": strconv.Itoa(n)}}, nil) {
 					return
@@ -284,8 +284,8 @@ func aUnitWaits(t *testing.T, k kept) {
 	add(t, j, "a", "b")
 	c := claim(t, j, 1)[0]
 	ok(t, j.Commit(t.Context(), c, output.Page{Checkpoint: []byte("2")}))
-	ok(t, j.PutBack(t.Context(), c, clock.Now().Add(time.Minute), "503"))
-	ok(t, j.PutBack(t.Context(), c, clock.Now().Add(time.Minute), "503")) // the answer was lost
+	ok(t, j.End(t.Context(), c, output.Waiting, clock.Now().Add(time.Minute), "503"))
+	ok(t, j.End(t.Context(), c, output.Waiting, clock.Now().Add(time.Minute), "503")) // the answer was lost
 	if got := counts(t, j); !got.Earlier.Equal(clock.Now().Add(time.Minute)) || got.Units[output.Waiting] != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -303,7 +303,7 @@ func aUnitWaits(t *testing.T, k kept) {
 	}
 	again.Pages = 0 // the unit begins anew
 	for range 2 {
-		ok(t, j.PutBack(t.Context(), again, clock.Now(), "503"))
+		ok(t, j.End(t.Context(), again, output.Waiting, clock.Now(), "503"))
 	}
 	clock.pass(time.Second)
 	if again = claim(t, j, 1)[0]; again.Key != "a" || again.Pages != 0 || again.Tries != 1 {
@@ -319,9 +319,9 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(c.Key, c.Key, 0)}, Checkpoint: []byte("2")}))
 		switch i {
 		case 0:
-			ok(t, j.End(t.Context(), c, output.Failed, "404 \x00 ü"))
+			ok(t, j.End(t.Context(), c, output.Failed, time.Time{}, "404 \x00 ü"))
 		case 1:
-			ok(t, j.End(t.Context(), c, output.Incomplete, "loop"))
+			ok(t, j.End(t.Context(), c, output.Incomplete, time.Time{}, "loop"))
 		default:
 			ok(t, j.Commit(t.Context(), c, output.Page{Ends: output.Done}))
 		}
@@ -340,7 +340,7 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 	if keys(claims) != "a b" || string(claims[0].Checkpoint) != "2" || claims[0].Pages != 1 || claims[1].Checkpoint != nil || claims[1].Pages != 0 {
 		t.Errorf("%+v %+v", claims[0], claims[1])
 	}
-	ok(t, j.End(t.Context(), claims[0], output.Failed, "404"))
+	ok(t, j.End(t.Context(), claims[0], output.Failed, time.Time{}, "404"))
 	release(t, j, claims[1])
 	must[*output.Claim](t)(j.Claim(t.Context(), "b"))
 	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "b", "c", "there is none"}, true)); n != 2 {
@@ -407,7 +407,7 @@ func whatIsNeverComplete(t *testing.T, k kept) {
 			case "c":
 				state = output.Failed
 			}
-			ok(t, j.End(t.Context(), c, state, reason))
+			ok(t, j.End(t.Context(), c, state, time.Time{}, reason))
 		}
 		now = now.Add(time.Minute)
 		return keys(begun)
@@ -442,9 +442,9 @@ func aUnitIsPutAsideWhileTheJobDoesNotHaveIt(t *testing.T, k kept) {
 	for _, c := range claims[:4] {
 		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(c.Key, c.Key, 0)}, Checkpoint: []byte("2"), Ends: doneIf(c.Key == "done")}))
 	}
-	ok(t, j.End(t.Context(), claims[0], output.Failed, "404"))
-	ok(t, j.End(t.Context(), claims[1], output.Incomplete, "loop"))
-	ok(t, j.PutBack(t.Context(), claims[3], time.Now().Add(-time.Hour), "503"))
+	ok(t, j.End(t.Context(), claims[0], output.Failed, time.Time{}, "404"))
+	ok(t, j.End(t.Context(), claims[1], output.Incomplete, time.Time{}, "loop"))
+	ok(t, j.End(t.Context(), claims[3], output.Waiting, time.Now().Add(-time.Hour), "503"))
 	add(t, j, "asked", "worked on since 2", "new")
 	c := counts(t, j)
 	if c.Aside != 3 || c.Units[output.Failed]+c.Units[output.Incomplete] != 0 || c.Units[output.Done] != 1 || c.Left() != 4 || c.Records != 4 {
@@ -456,7 +456,7 @@ func aUnitIsPutAsideWhileTheJobDoesNotHaveIt(t *testing.T, k kept) {
 	if got := keys(claim(t, j, 9)); got != "worked on since 2 new asked" {
 		t.Errorf("%q", got)
 	}
-	ok(t, j.End(t.Context(), claims[4], output.Failed, "404"))
+	ok(t, j.End(t.Context(), claims[4], output.Failed, time.Time{}, "404"))
 	add(t, j, "incomplete", "failed", "waiting") // without one that somebody works on
 	problems := must[[]output.Problem](t)(j.Problems(t.Context(), 9))
 	if c := counts(t, j); c.Aside != 1 || len(problems) != 2 || problems[0].Reason != "404" || problems[1].Reason != "loop" {

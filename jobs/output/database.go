@@ -78,7 +78,7 @@ func (d *Output) lockTables(t *transaction) error {
 	return err
 }
 
-const selectJobs = "SELECT name, kind, fingerprint, request, columns, history, layout FROM abide_jobs"
+const selectJobs = "SELECT name, kind, fingerprint, request, columns, layout FROM abide_jobs"
 
 // Jobs are the descriptions of the jobs in the output.
 func (d *Output) Jobs(ctx context.Context) ([]Description, error) {
@@ -94,7 +94,7 @@ func (d *Output) Jobs(ctx context.Context) ([]Description, error) {
 func scanDescription(r *sql.Rows) (d Description, err error) {
 	var columns string
 	var version int64
-	if err := r.Scan(&d.Name, &d.Kind, &d.Fingerprint, &d.Request, &columns, &d.History, &version); err != nil {
+	if err := r.Scan(&d.Name, &d.Kind, &d.Fingerprint, &d.Request, &columns, &version); err != nil {
 		return d, err
 	}
 	if version > layout {
@@ -136,7 +136,7 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 		return nil, err
 	}
 	added := []string{"{units} item TEXT NOT NULL DEFAULT 'null'", "{units} begun BIGINT NOT NULL DEFAULT 0"} // which a table of an older release lacks
-	if want.Kind == "collect" {
+	if want.collects() {
 		added = []string{"{targets} reason TEXT NOT NULL DEFAULT ''"}
 	}
 	for _, one := range added {
@@ -157,7 +157,7 @@ func (d *Output) Job(ctx context.Context, want Description) (*Job, error) {
 func (d *Output) dropEmpty(t *transaction, kept Description) (dropped bool, err error) {
 	j, about := newJob(d, kept), "{units}"
 	using, arguments := "SELECT 1 FROM {units} WHERE state = 'running' AND lease_end > {now} UNION ALL ", []any{d.now()}
-	if kept.Kind == "collect" {
+	if kept.collects() {
 		release, err := j.Own(t.ctx)
 		if err != nil {
 			return false, nil // another process has it
@@ -184,7 +184,7 @@ func (d Description) differs(want Description) error {
 	switch {
 	case d.Kind != want.Kind:
 		what = fmt.Sprintf("it was a %s, and is a %s", d.Kind, want.Kind)
-	case d.Fingerprint == want.Fingerprint && d.History == want.History:
+	case d.Fingerprint == want.Fingerprint:
 		return nil
 	default:
 		before, after := strings.Split(d.Request, "\n"), strings.Split(want.Request, "\n")
@@ -224,12 +224,12 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 	if found {
 		columns = kept.Columns
 		for _, c := range want.Columns {
-			i := slices.Index(kept.Names(), c.Name)
+			i := slices.IndexFunc(columns, func(there jobfile.Column) bool { return there.Name == c.Name })
 			if i < 0 {
 				columns = append(columns, c)
 			} else {
 				was := columns[i]
-				if columns[i] = c; want.Of == nil || was.isFilledAs(c) {
+				if columns[i] = c; want.Of == nil || isFilledAs(was, c) {
 					continue
 				}
 				_, err = t.exec("ALTER TABLE " + Quote(want.Name) + " DROP COLUMN " + Quote(c.Name)) // it has another type or path now
@@ -259,19 +259,19 @@ func (d *Output) makeJob(t *transaction, want Description) error {
 	if err != nil {
 		return err
 	}
-	list, err := json.Marshal(append([]string{}, lists.Map(columns, Column.String)...))
+	list, err := json.Marshal(append([]string{}, lists.Map(columns, columnText)...))
 	if err != nil {
 		return err
 	}
 	_, err = t.exec(`INSERT INTO abide_jobs (name, kind, fingerprint, request, columns, history, layout, made) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, fingerprint = excluded.fingerprint, request = excluded.request, columns = excluded.columns, history = excluded.history`,
-		want.Name, want.Kind, want.Fingerprint, encode(want.Request), string(list), want.History, layout, d.here().UTC().Format(time.RFC3339))
+		want.Name, want.Kind, want.Fingerprint, encode(want.Request), string(list), want.collects(), layout, d.here().UTC().Format(time.RFC3339))
 	return err
 }
 
 // key is that of the table of records.
 func (d *Description) key() string {
-	if d.History {
+	if d.collects() {
 		return "id, fetched_at"
 	}
 	return "id"
@@ -287,7 +287,7 @@ func (d *Output) makeTables(t *transaction, want Description) error {
 			columns.String() + ", PRIMARY KEY (" + want.key() + "))",
 		"CREATE INDEX {fetched} ON {records} (fetched_at, id)",
 	}
-	if want.Kind == "collect" {
+	if want.collects() {
 		texts = append(texts, `CREATE TABLE {targets} (key TEXT PRIMARY KEY, etag TEXT NOT NULL, last_modified TEXT NOT NULL,
 			hash TEXT NOT NULL, failures BIGINT NOT NULL, asked {time} NOT NULL, reason TEXT NOT NULL DEFAULT '')`)
 	} else {
@@ -357,7 +357,7 @@ func (d *Output) query(ctx context.Context, query string, names []string, yield 
 }
 
 // Greatest yields for each unit of a job its greatest number, or text or time up to most, in a column, and the unit.
-func (d *Output) Greatest(ctx context.Context, job string, column Column, number bool, most string) iter.Seq2[[]string, error] {
+func (d *Output) Greatest(ctx context.Context, job string, column jobfile.Column, number bool, most string) iter.Seq2[[]string, error] {
 	value, condition := Quote(column.Name), ""
 	switch {
 	case number && !slices.Contains([]string{"integer", "number"}, column.Type):
@@ -418,7 +418,7 @@ func (j *Job) Description() Description { return j.is }
 // insertText is the statement that adds a record to SQLite, and the rows of a JSON array of arrays
 // to PostgreSQL.
 func (j *Job) insertText() string {
-	names := append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Names(), Quote)...)
+	names := lists.Map(j.is.Names(), Quote)
 	sets := lists.Map(names[1:], func(name string) string { return name + " = excluded." + name })
 	given, values := make([]string, len(names)), make([]string, len(names))
 	for i := range names {
@@ -441,7 +441,11 @@ func (j *Job) insertText() string {
 func (j *Job) Own(ctx context.Context) (release func(), err error) {
 	defer background.Caught(&err)
 	if j.engine.isSQLite() {
-		return j.ownFile()
+		f, err := j.lockBeside(ownerSuffix, alive.First)
+		if errors.Is(err, alive.ErrLocked) {
+			err = ErrOwned
+		}
+		return func() { f.Close() }, err
 	}
 	// The lock belongs to the connection, and ends with it.
 	conn, err := j.engine.db.Conn(ctx)
@@ -462,18 +466,14 @@ func (j *Job) Own(ctx context.Context) (release func(), err error) {
 
 const ownerSuffix = "-collect-"
 
-// ownFile locks a file beside that of SQLite.
-func (j *Job) ownFile() (release func(), err error) {
-	f, err := os.OpenFile(j.engine.file+ownerSuffix+j.is.Name, os.O_RDWR|os.O_CREATE, 0o600)
+// lockBeside locks a file of the job beside that of SQLite.
+func (j *Job) lockBeside(suffix string, at alive.Place) (*os.File, error) {
+	f, err := os.OpenFile(j.engine.file+suffix+j.is.Name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := alive.Lock(f, alive.First); err != nil {
+	if err = alive.Lock(f, at); err != nil {
 		f.Close()
-		if errors.Is(err, alive.ErrLocked) {
-			err = ErrOwned
-		}
-		return nil, err
 	}
-	return func() { f.Close() }, nil
+	return f, err
 }

@@ -17,6 +17,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/abide-proxy/abide/internal/sqlite"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // dialect holds the differences between the two databases.
@@ -87,7 +88,7 @@ func decode(s string) string { return withNUL.Replace(s) }
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // columnType is the name and type of a column.
-func (d *dialect) columnType(c Column) string {
+func (d *dialect) columnType(c jobfile.Column) string {
 	return strings.TrimSpace(Quote(c.Name) + " " + d.types[c.Type])
 }
 

@@ -288,12 +288,9 @@ func (j *Job) freePredecessor(ctx context.Context) error {
 	if !e.isSQLite() || e.claims != nil {
 		return nil
 	}
-	f, err := os.OpenFile(e.file+claimsSuffix+j.is.Name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := j.lockBeside(claimsSuffix, alive.Far)
 	if err != nil {
-		return e.explain(ctx, err)
-	}
-	if alive.Lock(f, alive.Far) != nil {
-		return f.Close()
+		return nil
 	}
 	before, err := io.ReadAll(f)
 	if err == nil {

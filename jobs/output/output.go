@@ -4,7 +4,7 @@
 //
 //	o, err := output.Open(ctx, job.Output, output.Options{})
 //	j, err := o.Job(ctx, output.Description{Name: "orders", Fingerprint: "…"})
-//	err = j.AddUnits(ctx, units)
+//	again, err := j.AddUnits(ctx, units)
 //	claim, err := j.Claim(ctx, "worker-1")
 //	err = j.Commit(ctx, claim, output.Page{Records: records, Checkpoint: next})
 //
@@ -24,6 +24,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/lists"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // LeaseTime is the time for which a claimed unit belongs to a process that does not renew its
@@ -57,15 +58,14 @@ type Options struct {
 // Description identifies a job in an output.
 type Description struct {
 	Name        string
-	Kind        string   // "backfill" or "collect"
-	Moves       bool     // records may move between units
-	Replace     bool     // the records of a unit that is done are those of its last walk
-	Empties     bool     // with Replace, a unit that had records may have none
-	Hashed      bool     // an ID is the hash of its record, so equal records of several pages of a unit are one
-	Fingerprint string   // of what must not change while records are kept
-	Request     string   // what Fingerprint is about, a line each, for messages
-	Columns     []Column // that are taken out of records
-	History     bool     // an ID may have several records, of different times: for collections
+	Kind        string // "backfill", or "collect": then an ID may have several records, of different times
+	Moves       bool   // records may move between units
+	Replace     bool   // the records of a unit that is done are those of its last walk
+	Empties     bool   // with Replace, a unit that had records may have none
+	Hashed      bool   // an ID is the hash of its record, so equal records of several pages of a unit are one
+	Fingerprint string // of what must not change while records are kept
+	Request     string // what Fingerprint is about, a line each, for messages
+	Columns     []jobfile.Column
 
 	// Of returns the columns of a record with that body, nil for those that are not taken out of it. It fills those
 	// that are new. nil: they stay empty.
@@ -74,42 +74,34 @@ type Description struct {
 	About func(key string) string
 }
 
-// Column is a column of the records of a job.
-type Column struct {
-	Name string
-	Type string // one of jobfile.ColumnTypes, or ""
-	Path string // in a record; "": it is not taken out of records, or that is not known
-}
-
-// columnOf reads what String has written.
-func columnOf(text string) Column {
+// columnOf reads what columnText has written. A column has no path where an older release did not know it.
+func columnOf(text string) jobfile.Column {
 	parts := append(strings.SplitN(text, ":", 3), "", "")
-	return Column{parts[0], parts[1], parts[2]}
+	return jobfile.Column{Name: parts[0], Type: parts[1], Path: parts[2]}
 }
 
-// String is the column as the table of jobs has it.
-func (c Column) String() string {
-	if c.Path == "" {
-		return strings.TrimSuffix(c.Name+":"+c.Type, ":")
-	}
-	return c.Name + ":" + c.Type + ":" + c.Path
+// columnText is a column as the table of jobs has it.
+func columnText(c jobfile.Column) string { return c.Name + ":" + c.Type + ":" + c.Path }
+
+// isFilledAs tells whether a column has what it would have as another one: what is not taken out of records stays.
+func isFilledAs(c, other jobfile.Column) bool {
+	return c.Type == other.Type && (c.Path == other.Path || !c.OfRecord() || !other.OfRecord())
 }
 
-// isFilledAs tells whether the column has what it would have as another one.
-func (c Column) isFilledAs(other Column) bool {
-	return c.Type == other.Type && (c.Path == other.Path || c.Path == "" || other.Path == "")
-}
-
-// Names are the names of the columns.
+// Names are the names of all columns of the table of records.
 func (d *Description) Names() []string {
-	return lists.Map(d.Columns, func(c Column) string { return c.Name })
+	return append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(d.Columns, func(c jobfile.Column) string { return c.Name })...)
 }
+
+// collects tells whether the job is a collection.
+func (d *Description) collects() bool { return d.Kind == "collect" }
 
 // Unit is one part of a job: a step of its range, or an item.
 type Unit struct {
 	Key    string            // unique in the job
 	Place  int64             // units are handed out in this order; negative in the table: the job no longer has the unit
 	Values map[string]string // of an item, besides itself
+	Again  bool              // a run fetches it again, if it is done
 }
 
 // Claim is a unit that a process works on.

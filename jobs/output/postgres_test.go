@@ -64,7 +64,7 @@ func TestAProcessBeginsBesideOneThatIsFrozenWithinATransaction(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), output.LeaseTime/2)
 	defer cancel()
 	other := job(t, at.open(t, output.Options{}), orders)
-	ok(t, other.AddUnits(ctx, func(yield func(output.Unit, error) bool) {
+	must[[]string](t)(other.AddUnits(ctx, func(yield func(output.Unit, error) bool) {
 		for i, key := range []string{"a", "b", "c"} {
 			if !yield(output.Unit{Key: key, Place: int64(i)}, nil) {
 				return

@@ -97,7 +97,7 @@ func (j *Job) reject(t *transaction, rejects []Record) error {
 
 // Append adds records and remembers targets, in one transaction.
 func (j *Job) Append(ctx context.Context, records []Record, targets []Target) error {
-	records = latest(records, j.is.History)
+	records = latest(records, j.is.collects())
 	targets = slices.SortedStableFunc(slices.Values(targets), func(a, b Target) int { return cmp.Compare(a.Key, b.Key) })
 	text := j.text(`INSERT INTO {targets} (key, etag, last_modified, hash, failures, asked, reason) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (key) DO UPDATE SET etag = excluded.etag, last_modified = excluded.last_modified, hash = excluded.hash,
@@ -168,7 +168,7 @@ var errEnough = errors.New("no more rows are needed")
 
 // selectRecords begins a query for what scan reads.
 func (j *Job) selectRecords() string {
-	return "SELECT " + strings.Join(append([]string{"id", "unit", "fetched_at", "body"}, lists.Map(j.is.Names(), Quote)...), ", ")
+	return "SELECT " + strings.Join(lists.Map(j.is.Names(), Quote), ", ")
 }
 
 func (j *Job) scan(rows *sql.Rows) (Record, error) {

@@ -18,7 +18,7 @@ import (
 func anyTextIsKept(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	d := orders
-	d.Name, d.Columns = `Größe "my-job" 日本`, []output.Column{{Name: `my "col"`}}
+	d.Name, d.Columns = `Größe "my-job" 日本`, []jobfile.Column{{Name: `my "col"`}}
 	j := job(t, o, d)
 	id := "␀ \x00 ü ␀0 '\""
 	body := `{"a": "\u0000 \ud800", "a": 1e400, "b": "` + strings.Repeat("x", 1<<20) + `"}`
@@ -63,7 +63,7 @@ func rejectedRecordsAreKeptApart(t *testing.T, k kept) {
 
 func aCollectionIsKept(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
-	d := output.Description{Name: "prices", Kind: "collect", Fingerprint: "1", Columns: []output.Column{{Name: "price"}}, History: true}
+	d := output.Description{Name: "prices", Kind: "collect", Fingerprint: "1", Columns: []jobfile.Column{{Name: "price"}}}
 	j := job(t, o, d)
 	target := output.Target{Key: "ü", ETag: `"1"`, LastModified: "yesterday", Hash: "h", Failures: 2, Asked: day}
 	for i := range 3 {
@@ -129,7 +129,7 @@ func anotherJobIsRefused(t *testing.T, k kept) {
 	o := k.open(t, output.Options{})
 	job(t, o, orders)
 	wider := orders
-	wider.Columns = []output.Column{{Name: "day"}, {Name: "price"}}
+	wider.Columns = []jobfile.Column{{Name: "day"}, {Name: "price"}}
 	j := job(t, o, wider)
 	ok(t, j.Append(t.Context(), []output.Record{record("1", "a", 0, "monday", "x")}, nil))
 	if got := read(t, must[*output.Job](t)(o.Kept(t.Context(), "orders")), day); len(got) != 1 || got[0].Columns[0] != "x" || got[0].Columns[1] != "monday" {
@@ -241,7 +241,7 @@ func TestTablesOfAnOlderReleaseGetTheirNewColumn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "items.db")
 	k := kept{jobfile.Output{File: path}}
 	o := k.open(t, output.Options{})
-	prices := output.Description{Name: "prices", Kind: "collect", History: true}
+	prices := output.Description{Name: "prices", Kind: "collect"}
 	add(t, job(t, o, orders), "a")
 	job(t, o, prices)
 	ok(t, o.Close())
@@ -253,7 +253,7 @@ func TestTablesOfAnOlderReleaseGetTheirNewColumn(t *testing.T) {
 	ok(t, db.Close())
 	o = k.open(t, output.Options{})
 	j := job(t, o, orders)
-	ok(t, j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
+	must[[]string](t)(j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
 		yield(output.Unit{Key: "a", Values: map[string]string{"name": "\x00ä"}}, nil)
 	}))
 	if c := claim(t, j, 1); len(c) != 1 || c[0].Key != "a" || c[0].Values["name"] != "\x00ä" {
@@ -273,7 +273,7 @@ func aJobWithoutRecordsMayChange(t *testing.T, k kept) {
 	if _, err := o.Job(t.Context(), other); err == nil {
 		t.Error("a job that a process works on was dropped")
 	}
-	ok(t, j.End(t.Context(), c, output.Failed, "404"))
+	ok(t, j.End(t.Context(), c, output.Failed, time.Time{}, "404"))
 	j = job(t, o, other)
 	if n := counts(t, j); n.Left() != 0 || n.Units[output.Failed] != 0 {
 		t.Errorf("%+v", n)

@@ -21,36 +21,39 @@ import (
 const unitsAtOnce = 5000
 
 // AddUnits adds units that the job does not have yet, and puts those aside that are not over and that it no longer has,
-// until it has them again. An error among them ends them, and is returned.
-func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error {
+// until it has them again. An error among them ends them, and is returned. again are the keys of those that are fetched again.
+func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) (again []string, err error) {
 	open, seed := map[uint64]bool{}, maphash.MakeSeed() // hashes of what a unit is about, as there may be millions, and whether the job has it
 	about := func(key string) uint64 { return maphash.String(seed, j.is.About(key)) }
-	if err := j.freePredecessor(ctx); err != nil {
-		return err
+	if err = j.freePredecessor(ctx); err == nil {
+		err = j.eachOpen(ctx, func(key string, _ int64) { open[about(key)] = false })
 	}
-	if err := j.eachOpen(ctx, func(key string, _ int64) { open[about(key)] = false }); err != nil {
-		return err
+	if err != nil {
+		return nil, err
 	}
 	list := make([]Unit, 0, unitsAtOnce)
 	add := func() error { return j.engine.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }) }
 	for u, err := range units {
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if u.Again {
+			again = append(again, u.Key)
 		}
 		if _, isOpen := open[about(u.Key)]; isOpen {
 			open[about(u.Key)] = true
 		}
 		if list = append(list, u); len(list) == unitsAtOnce {
 			if err, list = add(), list[:0]; err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	if err := add(); err != nil {
-		return err
+		return nil, err
 	}
 	var turned [][]any
-	err := j.eachOpen(ctx, func(key string, place int64) {
+	err = j.eachOpen(ctx, func(key string, place int64) {
 		if has, was := open[about(key)]; was && has != (place >= 0) {
 			turned = append(turned, []any{encode(key), place})
 		}
@@ -67,7 +70,7 @@ func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) error 
 			})
 		}
 	}
-	return err
+	return again, err
 }
 
 // eachOpen visits the units that are not over, and that nobody works on, or that were put aside: their place is negative.
@@ -134,7 +137,7 @@ func (j *Job) Renew(ctx context.Context, c *Claim) error {
 // Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
 func (j *Job) Commit(ctx context.Context, c *Claim, p Page) error {
 	state := cmp.Or(p.Ends, Running)
-	records := latest(p.Records, j.is.History)
+	records := latest(p.Records, j.is.collects())
 	good, before := goodOf(records), "records + "
 	if c.Pages == 0 && !p.Unchanged { // those of an earlier run do not count
 		before, c.Records = "", 0
@@ -203,7 +206,7 @@ func (j *Job) clear(t *transaction, c *Claim, last bool, records []Record) (begu
 // replaced counts the records that are there under the IDs of a list, and are of another unit, as the job names it, or,
 // with Hashed, of an earlier page of this one. Where records move between units, those of earlier runs do not count.
 func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err error) {
-	if j.is.History || len(records) == 0 {
+	if j.is.collects() || len(records) == 0 {
 		return 0, nil
 	}
 	var since time.Time
@@ -241,20 +244,14 @@ func (j *Job) isRepeated(t *transaction, c *Claim, state State, pages int64) err
 	return err
 }
 
-// PutBack ends a claim. The unit may be claimed again from a time on, at its checkpoint, or where it begins anew at its first page. A
-// reason counts as a try: where the process stops there is none.
-func (j *Job) PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error {
+// End ends a claim: as Failed or Incomplete, or as Waiting, so that the unit may be claimed again from a time on, at its checkpoint,
+// or where it begins anew at its first page. A reason counts as a try: where the process stops there is none.
+func (j *Job) End(ctx context.Context, c *Claim, s State, from time.Time, reason string) error {
 	delay := max(0, from.Sub(j.engine.here()))
 	c.kept = c.Pages
-	return j.end(ctx, c, Waiting, j.text(`UPDATE {units} SET state = 'waiting', tries = tries + $5, reason = $2, not_before = {now} + $3,
-		pages = $4, lease_end = 0, changed = {now} WHERE key = $6 AND lease = $7 AND state = 'running'`),
-		encode(reason), (delay + time.Millisecond - 1).Milliseconds(), c.Pages, min(len(reason), 1))
-}
-
-// End ends a claim as Failed, Incomplete or NotOver.
-func (j *Job) End(ctx context.Context, c *Claim, s State, reason string) error {
-	return j.end(ctx, c, s, j.text(`UPDATE {units} SET state = $2, reason = $3, lease_end = 0, changed = {now}
-		WHERE key = $4 AND lease = $5 AND state = 'running'`), string(s), encode(reason))
+	return j.end(ctx, c, s, j.text(`UPDATE {units} SET state = $2, tries = tries + $3, reason = $4, not_before = {now} + $5,
+		pages = $6, lease_end = 0, changed = {now} WHERE key = $7 AND lease = $8 AND state = 'running'`),
+		string(s), min(len(reason), 1), encode(reason), (delay + time.Millisecond - 1).Milliseconds(), c.Pages)
 }
 
 func (j *Job) end(ctx context.Context, c *Claim, s State, text string, args ...any) error {
@@ -304,7 +301,7 @@ func (j *Job) Counts(ctx context.Context) (Counts, error) {
 	if err != nil && !isMissingTable(err) {
 		return c, err
 	}
-	if j.is.Kind == "collect" {
+	if j.is.collects() {
 		err = j.engine.read(ctx, func(r *sql.Rows) error { return r.Scan(&c.Records) }, j.text("SELECT count(*) FROM {records}"))
 		return c, err
 	}
@@ -331,7 +328,7 @@ func (j *Job) Counts(ctx context.Context) (Counts, error) {
 // Problems are the units that failed, are incomplete or open, at most n. Of a collection they are
 // the targets that fail now.
 func (j *Job) Problems(ctx context.Context, n int) (list []Problem, err error) {
-	if j.is.Kind == "collect" {
+	if j.is.collects() {
 		return j.failing(ctx, n)
 	}
 	err = j.engine.read(ctx, func(r *sql.Rows) error {

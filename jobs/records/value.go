@@ -193,25 +193,24 @@ func (v Value) each(visit func(name, part Value)) {
 
 // end is the length of the value that v begins with.
 func (v Value) end() int {
-	depth, text := 0, false
+	depth := 0
 	for i := 0; i < len(v); i++ {
-		switch c := v[i]; {
-		case text && c == '\\':
-			i++
-			continue
-		case c == '"':
-			text = !text
-		case text:
-			continue
-		case c == '{' || c == '[':
+		switch v[i] {
+		case '"':
+			for i++; i < len(v) && v[i] != '"'; i++ {
+				if v[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
 			depth++
 			continue
-		case c == '}' || c == ']':
+		case '}', ']':
 			if depth == 0 {
 				return i
 			}
 			depth--
-		case c == ',' || c == ':':
+		case ',', ':':
 			if depth == 0 {
 				return i
 			}
@@ -219,8 +218,8 @@ func (v Value) end() int {
 		default:
 			continue
 		}
-		if depth == 0 && !text { // a text, an object or an array ends
-			return i + 1
+		if depth == 0 { // a text, an object or an array ends
+			return min(i+1, len(v))
 		}
 	}
 	return len(v)

@@ -325,32 +325,29 @@ func (f *Failure) Refuses() bool {
 // Read reads what Send returned, and closes it. The error is a *Failure, or that of ctx where
 // the request was canceled.
 func (m *Memory) Read(resp *http.Response, err error, now time.Time) (*Answer, error) {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return nil, context.Canceled
-	case err != nil:
-		return nil, &Failure{Text: err.Error(), Unreached: true}
-	}
-	defer resp.Body.Close()
-	if f := failureOf(resp, now); f != nil {
-		return nil, f
-	}
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Attempts: attempts(resp), Token: tokenOf(resp), memory: m}
-	err = a.read(resp)
-	if err != nil {
+	var a *Answer
+	if err == nil {
+		defer resp.Body.Close()
+		if f := failureOf(resp, now); f != nil {
+			return nil, f
+		}
+		a = &Answer{Status: resp.StatusCode, Header: resp.Header, Attempts: attempts(resp), Token: tokenOf(resp), memory: m}
+		if err = a.read(resp); err == nil {
+			return a, nil
+		}
 		a.Release()
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return nil, context.Canceled
+	case a == nil:
+		return nil, &Failure{Text: err.Error(), Unreached: true}
 	case errors.Is(err, errFull):
 		return nil, &Failure{Text: err.Error(), Held: true}
 	case errors.Is(err, errTooLong):
 		return nil, &Failure{Text: err.Error(), Permanent: true}
-	case err != nil:
-		return nil, &Failure{Text: "the body of the answer broke off: " + err.Error(), Attempts: a.Attempts}
 	}
-	return a, nil
+	return nil, &Failure{Text: "the body of the answer broke off: " + err.Error(), Attempts: a.Attempts}
 }
 
 // errFull is for a body that was not read in time, because the memory was used up.

@@ -151,7 +151,7 @@ func queryOf(ctx context.Context, o *output.Output, items *jobfile.Items, others
 		return "", fmt.Errorf("the items from %s (items.name is the job): %w", items.Job, err)
 	}
 	d := kept.Description()
-	there := append([]string{"id", "unit", "fetched_at", "body"}, d.Names()...)
+	there := d.Names()
 	names := append([]string{items.Column}, slices.DeleteFunc(slices.Clone(others), func(name string) bool { return name == items.Column })...)
 	for _, name := range names {
 		if !slices.Contains(there, name) {

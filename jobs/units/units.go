@@ -1,6 +1,6 @@
 // Package units makes the units of a job from its range or its items, and the request of each.
 //
-//	for u, err := range units.Of(ctx, job, database) {
+//	for u, err := range units.Of(ctx, job, database, false) {
 //		r, err := units.Fill(job, u) // the request with its placeholders replaced
 //	}
 //
@@ -36,8 +36,8 @@ const Most = 10_000_000
 const single = "all"
 
 // Of yields the units of a job, each once. An error ends them. database has its records, nil before the
-// first run.
-func Of(ctx context.Context, job *jobfile.Job, database *output.Output) iter.Seq2[output.Unit, error] {
+// first run. all has each fetched again.
+func Of(ctx context.Context, job *jobfile.Job, database *output.Output, all bool) iter.Seq2[output.Unit, error] {
 	return func(yield func(output.Unit, error) bool) {
 		n, ended := int64(0), false
 		names := job.ItemValues()
@@ -49,7 +49,7 @@ func Of(ctx context.Context, job *jobfile.Job, database *output.Output) iter.Seq
 			case n == Most:
 				err = fmt.Errorf("the job has more than %d units; use a longer step, or several jobs", Most)
 			}
-			u := output.Unit{Key: key, Place: n}
+			u := output.Unit{Key: key, Place: n, Again: all || isAgain(job, key)}
 			if len(values) > 0 {
 				u.Values = make(map[string]string, len(values))
 			}
@@ -76,11 +76,10 @@ func each(ctx context.Context, job *jobfile.Job, database *output.Output, yield 
 	if err != nil {
 		return err
 	}
-	if job.Items == nil {
-		yield(cmp.Or(since[""], job.Since.From))
-		return nil
-	}
 	return eachItem(ctx, job, func(item string, values ...string) bool {
+		if job.Items == nil {
+			return yield(cmp.Or(since[""], job.Since.From))
+		}
 		return yield(item+sinceMark+cmp.Or(since[item], job.Since.From), values...)
 	})
 }
@@ -115,8 +114,7 @@ func sinceOf(ctx context.Context, job *jobfile.Job, database *output.Output) (ma
 		return greatest, nil
 	}
 	of := lists.Find(job.Columns, func(c *jobfile.Column) bool { return c.Name == job.Since.Column })
-	column := output.Column{Name: of.Name, Type: of.Type}
-	for row, err := range database.Greatest(ctx, job.Name, column, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
+	for row, err := range database.Greatest(ctx, job.Name, *of, job.Since.IsNumber(), time.Now().UTC().Format(time.RFC3339)) {
 		text := ""
 		if err == nil {
 			text, err = lessLag(job.Since, row[0])
@@ -163,25 +161,14 @@ func lessLag(s *jobfile.Since, text string) (string, error) {
 	return "", fmt.Errorf("%q is no number, or no time such as 2025-01-31T10:00:00Z", text)
 }
 
-// FetchedAgain are the keys of the units that a run fetches again: all, if it is told to, and with since, as nothing may
-// have come since the run before.
-func FetchedAgain(ctx context.Context, job *jobfile.Job, database *output.Output, all bool) (keys []string, err error) {
+// isAgain tells whether a run fetches the unit of a key again: with since it does, as nothing may have come since the run before.
+func isAgain(job *jobfile.Job, key string) bool {
 	r := job.Range
-	if all = all || job.Since != nil; !all && (r == nil || r.Again.N == 0) {
-		return nil, nil
+	if r == nil || r.Again.N == 0 {
+		return job.Since != nil
 	}
-	err = each(ctx, job, database, func(key string, _ ...string) bool {
-		again := all
-		if !all {
-			from, _, err := stepOf(r, key[strings.LastIndex(key, stepMark)+1:])
-			again = err == nil && from.After(r.Again.Before(r.To))
-		}
-		if again {
-			keys = append(keys, key)
-		}
-		return true
-	})
-	return keys, err
+	from, _, err := stepOf(r, key[strings.LastIndex(key, stepMark)+1:])
+	return err == nil && from.After(r.Again.Before(r.To))
 }
 
 // starts are the starts of the steps of a range.
@@ -405,26 +392,21 @@ func values(job *jobfile.Job, u output.Unit) (value func(name, form string) stri
 		i := max(strings.LastIndex(u.Key, stepMark), 0)
 		item, date = u.Key[:i], strings.TrimPrefix(u.Key[i:], stepMark)
 	}
-	of := func(name string) string {
-		if _, value, other := strings.Cut(name, "."); other {
-			return u.Values[value]
+	texts, times := map[string]string{"item": item, "since": since}, map[string]time.Time{}
+	for name, text := range u.Values {
+		texts["item."+name] = text
+	}
+	if job.Range != nil {
+		from, next, err := stepOf(job.Range, date)
+		if err != nil {
+			return nil, next, fmt.Errorf("the unit %s is no step of the range", u.Key)
 		}
-		return map[string]string{"item": item, "since": since}[name]
-	}
-	if job.Range == nil {
-		return func(name, _ string) string { return of(name) }, time.Time{}, nil
-	}
-	from, next, err := stepOf(job.Range, date)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("the unit %s is no step of the range", u.Key)
+		times["date"], times["from"], times["to"] = from, from, next
 	}
 	return func(name, wanted string) string {
-		at := from
-		switch {
-		case name == "to":
-			at = next
-		case name != "from" && name != "date":
-			return of(name)
+		at, isTime := times[name]
+		if !isTime {
+			return texts[name]
 		}
 		switch wanted {
 		case "":
@@ -437,7 +419,7 @@ func values(job *jobfile.Job, u output.Unit) (value func(name, form string) stri
 			return at.Format(time.RFC3339)
 		}
 		return at.Format(wanted)
-	}, next, nil
+	}, times["to"], nil
 }
 
 // Described are the parts of a job that Fingerprint is about, a line each.

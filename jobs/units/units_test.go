@@ -29,7 +29,7 @@ func load(t testing.TB, text string) *jobfile.Job {
 // urls are the URLs of all units.
 func urls(t testing.TB, j *jobfile.Job) (list []string) {
 	t.Helper()
-	for u, err := range Of(t.Context(), j, nil) {
+	for u, err := range Of(t.Context(), j, nil, false) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,6 +40,20 @@ func urls(t testing.TB, j *jobfile.Job) (list []string) {
 		list = append(list, r.URL.String())
 	}
 	return list
+}
+
+// fetchedAgain are the keys of the units that a run fetches again.
+func fetchedAgain(t *testing.T, j *jobfile.Job) (keys []string) {
+	t.Helper()
+	for u, err := range Of(t.Context(), j, nil, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Again {
+			keys = append(keys, u.Key)
+		}
+	}
+	return keys
 }
 
 func TestEachStepOfARangeIsAUnit(t *testing.T) {
@@ -79,8 +93,8 @@ func TestEachItemHasEachStepOfARange(t *testing.T) {
 	if got := urls(t, j); !slices.Equal(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
-	if again, err := FetchedAgain(t.Context(), j, nil, false); err != nil || strings.Join(again, ", ") != "1 2024-02-29, 3 2024-02-29, 5 2024-02-29" {
-		t.Errorf("again are %q, %v", again, err)
+	if again := fetchedAgain(t, j); strings.Join(again, ", ") != "1 2024-02-29, 3 2024-02-29, 5 2024-02-29" {
+		t.Errorf("again are %q", again)
 	}
 	j = load(t, "name: a\nrequest: \"https://api.test/?of={item}&at={from}\"\nitems: [all, a b]\nrange: {from: 2024-01-01, to: 2024-01-01, step: 12h}")
 	want = want[:0]
@@ -112,14 +126,14 @@ func TestTheLastPartOfARangeIsFetchedAgainByEachRun(t *testing.T) {
 		} {
 			j := load(t, "name: a\nrequest: \"https://api.test/{date}\"\nrange: {"+c.dates+"}")
 			var last string
-			for u, err := range Of(t.Context(), j, nil) {
+			for u, err := range Of(t.Context(), j, nil, false) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				last = u.Key
 			}
-			if again, err := FetchedAgain(t.Context(), j, nil, false); err != nil || last != c.last || strings.Join(again, " ") != c.again {
-				t.Errorf("%s: the last is %s, again are %q, %v", c.dates, last, again, err)
+			if again := fetchedAgain(t, j); last != c.last || strings.Join(again, " ") != c.again {
+				t.Errorf("%s: the last is %s, again are %q", c.dates, last, again)
 			}
 		}
 	})
@@ -139,7 +153,7 @@ func TestStepsMeet(t *testing.T) {
 		}}
 		j := &jobfile.Job{Range: r, Request: jobfile.Request{Method: "GET", URL: "https://api.test/?a={from:unix}&b={to:unix}"}}
 		end, n, seen := "", 0, map[string]bool{}
-		for u, err := range Of(context.Background(), j, nil) {
+		for u, err := range Of(context.Background(), j, nil, false) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +235,7 @@ func TestItemsComeFromListsAndFiles(t *testing.T) {
 		"{job: other.db, column: id}":      "other.db: there is no such file",
 	} {
 		var fault error
-		for _, err := range Of(t.Context(), load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items), nil) {
+		for _, err := range Of(t.Context(), load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items), nil, false) {
 			fault = err
 		}
 		if fault == nil || !strings.Contains(fault.Error(), want) {
