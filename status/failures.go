@@ -150,6 +150,7 @@ var (
 	ownHints = map[string]string{
 		"port":    " (egress.ports does not name it: --egress-ports any allows each)",
 		Draining:  " (abide was asked to stop)",
+		"wait":    " (later than queue.wait or Abide-Max-Wait: with a longer one, and a longer time-out, they wait)",
 		"stalled": " (the site was silent for longer than stall: set stall: off in its rule if its streams are)",
 	}
 )

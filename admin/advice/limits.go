@@ -155,14 +155,14 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 	case soFar:
 		rule = "as limits: [{concurrency: N}]"
 	}
-	write := ""
+	write := fmt.Sprintf(" If more is written under sites, abide forget %s lets that hold alone.", site)
 	if !f.written(site) {
 		if route := strings.Fields(of); len(route) == 3 { // " for GET /search"; without it, the limit would hold the whole site
 			rule = fmt.Sprintf("%s, method: %s, path: %s}]", strings.TrimSuffix(rule, "}]"), route[1], route[2])
 		} else if of != "" {
 			rule = strings.TrimSuffix(rule, "}]") + ", path: ...}]"
 		}
-		write = fmt.Sprintf(" If you know its limit, write it under sites, %s: then nothing is refused to find it.", rule)
+		write = fmt.Sprintf(" If you know its limit, write it under sites, %s, and run abide forget %s: then nothing is refused to find it.", rule, site)
 	}
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":

@@ -135,7 +135,7 @@ func TestASummaryOfAQuietRunIsOneLine(t *testing.T) {
 
 func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 	s := summary{
-		took: 83 * time.Second, requests: 12, sites: 2, refusals: 3, unseen: 2,
+		took: 83 * time.Second, holding: 80 * time.Second, requests: 12, sites: 2, refusals: 3, unseen: 2,
 		held: []sitelog.HeldTime{
 			{Site: "api.test", Limit: "900 requests per 15m", Requests: 7, Total: 84 * time.Second, Longest: 40 * time.Second},
 			{Site: "other.test", Limit: "cooldown", Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second},
@@ -173,10 +173,27 @@ denied   carol of p (402: no credit): replace each or remove it from its pool
 	}
 }
 
+// TestACommandThatIsSlowByItselfIsToldSo: no limit makes it faster, such as that of the site, which held little.
+func TestACommandThatIsSlowByItselfIsToldSo(t *testing.T) {
+	h := sitelog.HeldTime{Site: "a.test", Limit: "30 per 6s", Requests: 16, Total: 52 * time.Second, Longest: 5 * time.Second}
+	s := summary{took: 71 * time.Second, holding: 10 * time.Second, requests: 200, sites: 1, held: []sitelog.HeldTime{h}, raise: "The limit is the site's own."}
+	const pace = "for 1m1s abide held no request: the command (its delays, the number of its clients) or the time of the answers set the pace"
+	if got := s.advice(); got != pace {
+		t.Error(got)
+	}
+	if s.holding = 40 * time.Second; s.advice() != "the limit is the site's own" {
+		t.Error(s.advice())
+	}
+	s = summary{took: 9 * time.Second, requests: 1, sites: 1}
+	if got := s.advice(); got != "" {
+		t.Errorf("of a short command: %s", got)
+	}
+}
+
 // TestASiteThatFailedIsNamedWithItsReason: what it held was no limit, and no limit makes it faster.
 func TestASiteThatFailedIsNamedWithItsReason(t *testing.T) {
 	h := sitelog.HeldTime{Site: "a.test", Limit: "cooldown", Requests: 1, Total: 38 * time.Second, Longest: 38 * time.Second}
-	s := summary{took: time.Minute, requests: 1, sites: 1, held: []sitelog.HeldTime{h}, broken: []status.Breaker{{Site: "a.test", Why: "the host name does not resolve"}}}
+	s := summary{took: time.Minute, holding: 38 * time.Second, requests: 1, sites: 1, held: []sitelog.HeldTime{h}, broken: []status.Breaker{{Site: "a.test", Why: "the host name does not resolve"}}}
 	want := "abide   1 request to 1 site in 1m0s\nfailed  a.test failed: the host name does not resolve\nheld    1 request, 38s: a.test let no request succeed\n"
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)

@@ -27,7 +27,8 @@ const shortHold = time.Second
 // summary counts what a command of "abide run" did. It reads no clock.
 type summary struct {
 	took     time.Duration
-	requests uint64 // number of requests of clients, also those that abide answered itself
+	holding  time.Duration // of it, in which requests were held, at most
+	requests uint64        // number of requests of clients, also those that abide answered itself
 	sites    int
 	connects uint64   // number of CONNECTs of clients
 	ports    uint64   // number of these to ports that egress.ports does not name
@@ -71,6 +72,9 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 	connects, ports := a.proxy.Connects()
 	ofBrowser := a.policy.Load().OfBrowser
 	s := summary{took: took, ended: time.Now(), connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held, failures: status.Failures{Codes: a.metrics.Failed(), Own: a.metrics.OwnAnswers()}, learned: a.proxy.Learned(), rejected: a.proxy.Rejections(), broken: status.NotClosed(a.proxy.Breakers()), outages: happened.Outages, pauses: a.proxy.Cooldowns(shortHold)}
+	for _, b := range a.proxy.Blocked() {
+		s.holding += status.DurationOf(b.Busy)
+	}
 	maps.DeleteFunc(s.outages, func(site string, o sitelog.Outages) bool { return o.Lasted < shortHold || ofBrowser(site) })
 	for reason, n := range a.ofBrowser.all() {
 		s.failures.Own[reason] -= min(n, s.failures.Own[reason])
@@ -329,9 +333,15 @@ func named[T any](all []T, most int, text func(T) string) []string {
 	return list
 }
 
+// longRun is the length from which on a command may be told that it was slow by itself.
+const longRun = 10 * time.Second
+
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
+	if free := s.took - s.holding; s.took >= longRun && 2*free > s.took && len(s.broken)+len(s.outages) == 0 {
+		return fmt.Sprintf("for %s abide held no request: the command (its delays, the number of its clients) or the time of the answers set the pace", sitelog.InSeconds(free))
+	}
 	banned := func(l status.Announced) bool { return l.Blocked && l.Site == s.held[0].Site } // it was found as its site refused everything for a while
 	if len(s.held) == 0 || s.held[0].Limit == "" || s.raise == "" || s.failed(s.held[0]) && !slices.ContainsFunc(s.learned, banned) || s.pause(s.held[0]) != nil {
 		return "" // the site, or who wrote the limit, allows no more
