@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // Exit statuses of the process, except for abide run, which exits with its command's.
@@ -45,6 +47,17 @@ func detachedValue(flags *pflag.FlagSet, args []string) (err error) {
 		}
 	})
 	return err
+}
+
+// unknownFlag adds to an error about a flag that does not exist which one may be meant.
+func unknownFlag(flags *pflag.FlagSet, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	var names []string
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return errors.New(err.Error() + policy.DidYouMean("--"+unknown.GetSpecifiedName(), names))
 }
 
 // arguments makes an error of a command's arguments a usage error.

@@ -77,7 +77,7 @@ help config" lists every setting.`,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(unknownFlag(cmd.Flags(), err)) })
 	root.SetUsageFunc(printUsage)
 	root.Flags().BoolP("version", "v", false, "version for abide")
 	addFlags(root.PersistentFlags())
