@@ -16,7 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/heap"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -56,7 +55,6 @@ type record struct {
 	bytes    int64
 	pause    time.Duration // between the answer before and this request
 	next     int32         // the request of the same crawler that follows; -1: none
-	waiting  int32         // place in the heap of answeredOrder
 	place    uint32
 	client   uint32
 	method   uint8
@@ -222,54 +220,32 @@ const longestPause = 10 * time.Minute
 // request follows the request of its client that was answered last before it came, and that
 // no other request follows.
 func (l *Log) findCrawlers() {
-	known := map[uint32]*answeredOrder{}
+	ended := make([]int32, len(l.records)) // the records by when they were answered
+	for i := range ended {
+		ended[i] = int32(i)
+	}
+	slices.SortFunc(ended, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(l.records[a].end(), l.records[b].end()), cmp.Compare(a, b))
+	})
+	free := map[uint32][]*record{} // :: client → what was answered and no other follows, in the order of the answers
 	for i := range l.records {
 		r := &l.records[i]
-		of := known[r.client]
-		if of == nil {
-			of = &answeredOrder{}
-			known[r.client] = of
+		for ; ended[0] < int32(i) && l.records[ended[0]].end() <= r.began; ended = ended[1:] {
+			before := &l.records[ended[0]]
+			free[before.client] = append(free[before.client], before)
 		}
-		before := of.answeredBefore(r.began)
-		r.first = before == nil
-		if before != nil {
-			before.next = int32(i)
-			r.pause = r.began - before.end()
+		waiting := free[r.client]
+		if len(waiting) == 0 || r.began-waiting[len(waiting)-1].end() > longestPause {
+			r.first, waiting = true, nil
+		} else {
+			before := waiting[len(waiting)-1]
+			before.next, r.pause, waiting = int32(i), r.began-before.end(), waiting[:len(waiting)-1]
 		}
-		of.waiting.Push(r)
+		free[r.client] = waiting
 	}
-}
-
-// answeredOrder are requests of a client: those that no other follows yet.
-type answeredOrder struct {
-	waiting heap.Heap[*record, byEnd]
-	free    []*record // answered, in the order of their answers
-}
-
-// answeredBefore takes the request that was answered last until a time; nil is none.
-func (o *answeredOrder) answeredBefore(at time.Duration) *record {
-	for !o.waiting.Empty() && o.waiting.Top().end() <= at {
-		o.free = append(o.free, o.waiting.Pop())
-	}
-	if len(o.free) == 0 {
-		return nil
-	}
-	last := o.free[len(o.free)-1]
-	if at-last.end() > longestPause {
-		o.free = o.free[:0]
-		return nil
-	}
-	o.free = o.free[:len(o.free)-1]
-	return last
 }
 
 func (r *record) end() time.Duration { return r.began + r.took }
-
-// byEnd orders requests by when they were answered.
-type byEnd struct{}
-
-func (byEnd) Before(a, b *record) bool { return a.end() < b.end() }
-func (byEnd) Place(r *record) *int32   { return &r.waiting }
 
 // line is a line of the access log, with what a plan needs of it.
 type line struct {

@@ -82,3 +82,13 @@ func noCommand(root *cobra.Command, name string) error {
 	}
 	return usage(errors.New(text + ` ("abide help" lists them)`))
 }
+
+// notFor is an error where a flag is given that is not for another one, by which each line of a file has its request.
+func notFor(cmd *cobra.Command, other string, names ...string) error {
+	for _, name := range names {
+		if cmd.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s is not for --%s: there each line has its request", name, other))
+		}
+	}
+	return nil
+}

@@ -367,14 +367,7 @@ func jobOf(r registration) string {
 
 // jobProcesses are the other processes of this machine that run jobs.
 func jobProcesses(p *policy.Policy) []registration {
-	var list []registration
-	for _, one := range registrations(p.Data) {
-		if at, err := localAddress(one.Admin); err == nil && jobOf(one) != "" && one.PID != os.Getpid() {
-			one.Admin = at
-			list = append(list, one)
-		}
-	}
-	return list
+	return lists.Only(registrations(p.Data), func(r registration) bool { return r.Admin != "" && jobOf(r) != "" && r.PID != os.Getpid() })
 }
 
 // runningJobs are the jobs that run on this machine, of processes that answer in time.

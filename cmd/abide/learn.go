@@ -71,24 +71,20 @@ type learnCall struct {
 }
 
 func (x *learnCall) run(cmd *cobra.Command, args []string) error {
-	if x.jsonl {
-		for _, name := range []string{"method", "host", "path", "time"} {
-			if cmd.Flags().Changed(name) {
-				return usage(fmt.Errorf("--%s is not for --jsonl: there each line has its request", name))
-			}
-		}
-	}
-	now, err := x.now()
-	if err != nil {
-		return usage(err)
-	}
 	path := append(args, "-")[0]
 	if x.jsonl {
+		if err := notFor(cmd, "jsonl", "method", "host", "path", "time"); err != nil {
+			return err
+		}
 		bad, err := eachLine(cmd, path, longestLine, learnLine)
 		if bad && err == nil {
 			err = &exit{code: exitUsage}
 		}
 		return err
+	}
+	now, err := x.now()
+	if err != nil {
+		return usage(err)
 	}
 	in, name, err := openInput(cmd, path)
 	if err != nil {

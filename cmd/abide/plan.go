@@ -87,9 +87,6 @@ func (x *planCall) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&x.json, "json", false, "print the plan as JSON")
 }
 
-// crawlFlags are flags that are not for a log.
-var crawlFlags = []string{"site", "requests", "clients", "client", "latency", "bytes", "method", "path", "priority"}
-
 func (x *planCall) run(cmd *cobra.Command) error {
 	if err := x.check(cmd); err != nil {
 		return usage(err)
@@ -130,10 +127,8 @@ func (x *planCall) check(cmd *cobra.Command) error {
 	case given("priority") && (x.crawl.Priority < 0 || x.crawl.Priority > 7):
 		return fmt.Errorf("--priority: %d is not 0 (most urgent) to 7", x.crawl.Priority)
 	}
-	for _, name := range crawlFlags {
-		if x.fromLog != "" && given(name) {
-			return fmt.Errorf("--%s is not for --from-log: there each line has its request", name)
-		}
+	if x.fromLog != "" {
+		return notFor(cmd, "from-log", "site", "requests", "clients", "client", "latency", "bytes", "method", "path", "priority")
 	}
 	return nil
 }

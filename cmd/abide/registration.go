@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +19,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/disk"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
@@ -43,7 +44,7 @@ type registration struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"`       // "serve", or "run" and the program's name, without arguments: these may hold secrets
 	Proxy   string    `json:"proxy"`         // address of the proxy
-	Admin   string    `json:"admin"`         // address of the admin listener, "" without one
+	Admin   string    `json:"admin"`         // address of the admin listener, "" without one; with https:// where it is read
 	TLS     bool      `json:"tls,omitempty"` // the admin listener speaks TLS
 	Started time.Time `json:"started"`
 }
@@ -123,7 +124,7 @@ func registrations(data string) []registration {
 		switch {
 		case !entry.Type().IsRegular():
 		case strings.HasSuffix(path, ".json"):
-			if r, err := readRegistration(path); err == nil {
+			if r, runs := readRegistration(path); runs {
 				list = append(list, r)
 			}
 		case strings.HasSuffix(path, unfinishedSuffix):
@@ -138,29 +139,27 @@ func registrations(data string) []registration {
 	return list
 }
 
-var errNotRunning = errors.New("the process has ended")
-
-func readRegistration(path string) (r registration, err error) {
-	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return r, cmp.Or(err, fs.ErrInvalid) // opening a pipe could wait for ever
+// readRegistration reads the registration of a running process.
+func readRegistration(path string) (r registration, runs bool) {
+	text, _, err := disk.Read(path, maxRegistrationSize)
+	if err != nil || json.Unmarshal(text, &r) != nil || r.PID <= 0 {
+		return r, false
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return r, err
+		return r, false
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxRegistrationSize))
-	if err != nil {
-		return r, err
-	}
-	if err := json.Unmarshal(text, &r); err != nil || r.PID <= 0 {
-		return r, fmt.Errorf("%s: %w", path, cmp.Or(err, fs.ErrInvalid))
-	}
 	if !registrationLocked(f, r.PID) {
 		_ = os.Remove(path)
-		return r, errNotRunning
+		return r, false
 	}
-	return r, nil
+	at, err := localAddress(r.Admin)
+	if err == nil {
+		at = schemed(at, r.TLS)
+	}
+	r.Admin = at
+	return r, true
 }
 
 // running are the abides that a command such as "abide status" asks: the one at --admin if
@@ -182,13 +181,8 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	if cmd.Flags().Changed(settingFlags["data"]) && p.Data != "none" {
 		address, off = "", "" // an abide there may have another directory
 	}
-	var list []registration
-	for _, one := range registrations(p.Data) {
-		if at, err := localAddress(one.Admin); err == nil {
-			one.Admin = schemed(at, one.TLS)
-			list = append(list, one)
-		}
-	}
+	registered := registrations(p.Data)
+	list := lists.Only(registered, func(r registration) bool { return r.Admin != "" })
 	if address != "" {
 		if remote := listeningAddress(cmd.Context(), strings.TrimPrefix(address, secure)); remote != "" && !slices.ContainsFunc(list, func(r registration) bool { return strings.TrimPrefix(r.Admin, secure) == remote }) {
 			list = append([]registration{{Admin: address}}, list...)
@@ -200,7 +194,7 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	case address != "":
 		return []registration{{Admin: address}}, nil
 	}
-	if len(registrations(p.Data)) > 0 {
+	if len(registered) > 0 {
 		return nil, fmt.Errorf("an abide uses %s, and its admin.listen is off, so it cannot be asked: give it an admin.listen and start it again", p.Data)
 	}
 	where := filepath.Join(p.Data, registrationDir)
