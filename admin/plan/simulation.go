@@ -304,11 +304,11 @@ func (c *crawler) refused(err error) {
 	s := c.of
 	var refused *problem.Problem
 	if !errors.As(err, &refused) || refused.Retry <= 0 {
-		s.tally.never(c.flight.Site(), err)
+		count(s.tally.nevers, c.flight.Site()+": "+err.Error(), "others")
 		c.later(0, c.next)
 		return
 	}
-	s.tally.refuse(refused)
+	count(s.tally.refusals, refusalKey{refused.Title, refused.Limit}, refusalKey{reason: refused.Title})
 	c.again(max(refused.Retry.Truncate(time.Second), leastPause), s.titleOf(c.sends.place.target, refused.Limit))
 }
 

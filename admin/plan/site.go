@@ -99,14 +99,12 @@ func ParseSiteLimit(text string) (*SiteLimit, error) {
 		return nil, err
 	}
 	limits, err := policy.ParseLimits([]byte(`{"limits": [{"requests": ` + string(quoted) + `}]}`))
-	var faults policy.Faults
-	switch {
-	case errors.As(err, &faults) && len(faults) > 0:
-		return nil, fmt.Errorf(`%q is not a limit such as "900 per 15m" or "900 per 15m by token": %s`, text, faults[0].Text)
-	case err != nil:
-		return nil, err
-	case len(limits) != 1:
-		return nil, fmt.Errorf(`%q is not a limit such as "900 per 15m" or "900 per 15m by token"`, text)
+	if err != nil || len(limits) != 1 {
+		why := ""
+		if faults, ok := errors.AsType[policy.Faults](err); ok {
+			why = ": " + faults[0].Text
+		}
+		return nil, fmt.Errorf(`%q is not a limit such as "900 per 15m" or "900 per 15m by token"%s`, text, why)
 	}
 	return &SiteLimit{Amount: limits[0].Amount, Per: limits[0].Per, ByToken: byToken}, nil
 }

@@ -3,8 +3,6 @@ package plan
 import (
 	"slices"
 	"time"
-
-	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // tally counts what happens in a simulation.
@@ -50,22 +48,12 @@ func (t *tally) block(site, limit string, d time.Duration) {
 // mostReasons bounds the reasons of refusals that are told apart.
 const mostReasons = 1000
 
-// refuse counts a refusal of abide that a client repeats.
-func (t *tally) refuse(refused *problem.Problem) {
-	key := refusalKey{refused.Title, refused.Limit}
-	if _, known := t.refusals[key]; !known && len(t.refusals) >= mostReasons {
-		key.limit = ""
+// count counts by a key, or by one for the others where there are too many.
+func count[K comparable](counts map[K]int, key, others K) {
+	if _, known := counts[key]; !known && len(counts) >= mostReasons {
+		key = others
 	}
-	t.refusals[key]++
-}
-
-// never counts a request that abide refuses for good.
-func (t *tally) never(site string, err error) {
-	text := site + ": " + err.Error()
-	if _, known := t.nevers[text]; !known && len(t.nevers) >= mostReasons {
-		text = "others"
-	}
-	t.nevers[text]++
+	counts[key]++
 }
 
 // mostBars is the largest number of bars of a chart. One more makes them longer.

@@ -49,15 +49,11 @@ func (c *change) run(ctx context.Context, base *Result) (WhatIf, error) {
 
 // changesOf are the changes that may help, and twice the clients.
 func changesOf(p *policy.Policy, s Scenario, base *Result) (list []change) {
-	add := func(c change, ok bool) {
-		if ok {
-			list = append(list, c)
+	for _, of := range []func(*policy.Policy, Scenario, *Result) *change{moreTokens, doubleLimit, moreClients, halfLatency} {
+		if c := of(p, s, base); c != nil {
+			list = append(list, *c)
 		}
 	}
-	add(moreTokens(p, s, base))
-	add(doubleLimit(p, s, base))
-	add(moreClients(p, s))
-	add(halfLatency(p, s, base))
 	return list
 }
 
@@ -73,36 +69,36 @@ func (s *Scenario) targetOf(p *policy.Policy, top *Cause) policy.Target {
 }
 
 // moreTokens is one more token in the pool of the site that limits most.
-func moreTokens(p *policy.Policy, s Scenario, base *Result) (c change, ok bool) {
+func moreTokens(p *policy.Policy, s Scenario, base *Result) *change {
 	rule := p.Match(s.targetOf(p, base.top())).Rule
 	if rule == nil || rule.Pool == "" {
-		return c, false
+		return nil
 	}
 	now := max(len(s.Tokens[rule.Pool]), 1)
 	tokens := map[string][]policy.Token{}
 	maps.Copy(tokens, s.Tokens)
 	tokens[rule.Pool] = append(slices.Clone(append(s.Tokens[rule.Pool], make([]policy.Token, now-len(s.Tokens[rule.Pool]))...)), policy.Token{})
 	s.Tokens = tokens
-	return change{fmt.Sprintf("one more token (%d)", now+1), p, s}, true
+	return &change{fmt.Sprintf("one more token (%d)", now+1), p, s}
 }
 
 // doubleLimit is twice the limit that limits most.
-func doubleLimit(p *policy.Policy, s Scenario, base *Result) (c change, ok bool) {
+func doubleLimit(p *policy.Policy, s Scenario, base *Result) *change {
 	top := base.top()
 	if top == nil {
-		return c, false
+		return nil
 	}
 	if ours := withDoubled(p, s.targetOf(p, top), top.Limit); ours != nil {
-		return change{fmt.Sprintf("double %q", top.Limit), ours, s}, true
+		return &change{fmt.Sprintf("double %q", top.Limit), ours, s}
 	}
 	if s.SiteLimit == nil {
-		return c, false
+		return nil
 	}
 	twice := *s.SiteLimit
 	twice.Amount *= 2
 	text := fmt.Sprintf("the site allows twice %q", s.SiteLimit)
 	s.SiteLimit = &twice
-	return change{text, p, s}, true
+	return &change{text, p, s}
 }
 
 // withDoubled is the policy with twice one limit of a target; nil if it has no such limit.
@@ -139,19 +135,19 @@ func double(l *policy.Limit) {
 }
 
 // moreClients is twice the clients of a Crawl.
-func moreClients(p *policy.Policy, s Scenario) (c change, ok bool) {
+func moreClients(p *policy.Policy, s Scenario, _ *Result) *change {
 	if s.Log != nil || 2*s.Crawl.Clients > MostClients {
-		return c, false
+		return nil
 	}
 	s.Crawl.Clients *= 2
-	return change{fmt.Sprintf("twice the clients (%d)", s.Crawl.Clients), p, s}, true
+	return &change{fmt.Sprintf("twice the clients (%d)", s.Crawl.Clients), p, s}
 }
 
 // halfLatency is answers in half the time, where these take most of the time.
-func halfLatency(p *policy.Policy, s Scenario, base *Result) (c change, ok bool) {
+func halfLatency(p *policy.Policy, s Scenario, base *Result) *change {
 	if s.Log != nil || len(base.LimitedBy) == 0 || base.LimitedBy[0].Kind != BySite {
-		return c, false
+		return nil
 	}
 	s.Crawl.Latency /= 2
-	return change{fmt.Sprintf("answers in half the time (%v)", s.Crawl.Latency), p, s}, true
+	return &change{fmt.Sprintf("answers in half the time (%v)", s.Crawl.Latency), p, s}
 }

@@ -1,7 +1,6 @@
 package top
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -112,7 +111,7 @@ func (s *screen) pauseOrResume() {
 	case !ok:
 	case r.paused:
 		s.openForm(tview.NewForm(), "Resume "+r.site+"?", "Resume", func() {
-			s.send(change{"resuming " + r.site, r.site + " is resumed", func(ctx context.Context) error { return s.poller.from.Change(ctx, r.site, "resume", nil) }})
+			s.send(change{"resuming " + r.site, r.site + " is resumed", r.site, "resume", nil})
 		})
 	default:
 		s.askPause(r.site)
@@ -143,9 +142,7 @@ func (s *screen) askPause(site string) {
 	text := func(i int) string { return strings.TrimSpace(form.GetFormItem(i).(*tview.InputField).GetText()) }
 	s.openForm(form, "Pause "+site+"?", "Pause", func() {
 		reason, length := text(0), text(1)
-		s.send(change{"pausing " + site, site + " is paused", func(ctx context.Context) error {
-			return s.poller.from.Change(ctx, site, "pause", status.PauseAsk{Reason: reason, For: length})
-		}})
+		s.send(change{"pausing " + site, site + " is paused", site, "pause", status.PauseAsk{Reason: reason, For: length}})
 	})
 }
 

@@ -37,7 +37,8 @@ type poller struct {
 // change is something that an abide is told to do.
 type change struct {
 	doing, done string // for the user: "pausing api.test", "api.test is paused"
-	do          func(ctx context.Context) error
+	site, what  string // for Source.Change
+	ask         any
 }
 
 func newPoller(from Source, every time.Duration) *poller {
@@ -67,15 +68,13 @@ func (p *poller) run(ctx context.Context) {
 func (p *poller) change(ctx context.Context, c change) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := c.do(within); ctx.Err() == nil {
+	if err := p.from.Change(within, c.site, c.what, c.ask); ctx.Err() == nil {
 		p.done(c, err)
 	}
 }
 
 func (p *poller) refresh(ctx context.Context) {
-	within, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if s, err := p.take(within, *p.about.Load()); ctx.Err() == nil {
+	if s, err := p.take(ctx); ctx.Err() == nil {
 		p.tell(s, err)
 	}
 }
@@ -126,7 +125,10 @@ type subject struct {
 const forecastEvery = 10 * time.Second
 
 // take asks for all that a sample has.
-func (p *poller) take(ctx context.Context, about subject) (s sample, err error) {
+func (p *poller) take(ctx context.Context) (s sample, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	about := *p.about.Load()
 	s.about = about
 	if err = p.from.Get(ctx, "status", &s.process); err == nil {
 		err = p.from.Get(ctx, "sites?recorded=false", &s.sites) // the state file is not read each second

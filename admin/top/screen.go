@@ -52,12 +52,13 @@ func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := newScreen(o, func() { cancel(nil) })
-	if err := s.start(ctx); err != nil {
+	first, err := s.poller.take(ctx)
+	if err != nil {
 		return err
 	}
+	s.model.take(first)
 	on := o.Screen
 	if on == nil {
-		var err error
 		if on, err = tcell.NewScreen(); err != nil {
 			return unusable(err)
 		}
@@ -73,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 		polling.Wait() // it waits for the loop
 		s.app.QueueUpdate(s.app.Stop)
 	})
-	err := s.app.Run()
+	err = s.app.Run()
 	cancel(err)
 	stopping.Wait()
 	return failure(ctx)
@@ -85,17 +86,6 @@ func failure(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// start takes the first sample.
-func (s *screen) start(ctx context.Context) error {
-	within, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	first, err := s.poller.take(within, subject{})
-	if err == nil {
-		s.model.take(first)
-	}
-	return err
 }
 
 // poll refreshes the table until ctx is done. A panic goes on in the loop, which restores the
@@ -260,7 +250,7 @@ func (s *screen) selected(y, _ int) {
 // Print writes the table once, for a pipe or a file.
 func Print(ctx context.Context, w io.Writer, from Source, address string) error {
 	m := newModel(address)
-	s, err := newPoller(from, 0).take(ctx, subject{})
+	s, err := newPoller(from, 0).take(ctx)
 	if err != nil {
 		return err
 	}

@@ -105,19 +105,18 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	if err == nil {
 		err = trustAdmin(p)
 	}
-	if err == nil && address == "" && p.Admin.Listen != "" {
-		err = noteNotRunning(cmd, p, note)
-	}
-	if err != nil || address == "" {
+	if err != nil || address == "" && p.Admin.Listen == "" {
 		return p, nil, err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
 	var about status.Process
-	_, err = abideAt{registration{Admin: address}, adminAPI{token: p.Admin.Token}}.ask(ctx, http.MethodGet, "status", nil, &about)
+	if address != "" {
+		_, err = abideAt{registration{Admin: address}, adminAPI{token: p.Admin.Token}}.ask(ctx, http.MethodGet, "status", nil, &about)
+	}
 	var none notRunning
 	switch {
-	case errors.As(err, &none):
+	case address == "", errors.As(err, &none):
 		return p, nil, noteNotRunning(cmd, p, note)
 	case err != nil:
 		note("%v; the lines are for the addresses of the configuration", err)

@@ -41,22 +41,18 @@ matter.`,
 			if err != nil {
 				return err
 			}
-			return healthy(cmd.Context(), address)
+			code, _, err := askOpen(cmd.Context(), address, "/healthz")
+			switch {
+			case err != nil:
+				return err
+			case code != http.StatusOK:
+				return fmt.Errorf("%s answers %d", address, code)
+			case drains(cmd.Context(), address):
+				return fmt.Errorf("the abide at %s is draining: it takes no new connections", address)
+			}
+			return nil
 		},
 	}
-}
-
-func healthy(ctx context.Context, address string) error {
-	code, _, err := askOpen(ctx, address, "/healthz")
-	switch {
-	case err != nil:
-		return err
-	case code != http.StatusOK:
-		return fmt.Errorf("%s answers %d", address, code)
-	case drains(ctx, address):
-		return fmt.Errorf("the abide at %s is draining: it takes no new connections", address)
-	}
-	return nil
 }
 
 // drains reports whether the abide with the admin listener at an address is draining.

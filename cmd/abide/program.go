@@ -439,15 +439,11 @@ func (a *program) listenOpen(ctx context.Context, p *policy.Policy) (err error) 
 	if p.Open.Listen == "" {
 		return nil
 	}
-	address := p.Open.Listen
-	if a.open, err = a.listen(ctx, p, "listen_open", address); err != nil {
-		a.open = nil
-		if !p.Open.Default {
-			return err
-		}
+	if a.open, err = a.listen(ctx, p, "listen_open", p.Open.Listen); err != nil && p.Open.Default {
 		a.log.WithField("reason", err).Warnf("there is no listener that opens all https: %v, or listen_open: off", err)
+		return nil
 	}
-	return nil
+	return err
 }
 
 // opens are the listeners on which all https is opened.

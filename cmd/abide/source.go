@@ -233,9 +233,12 @@ func readFile(path string, in io.Reader) (data []byte, err error) {
 	} else {
 		data, err = policy.ReadFile(path, maxFile+1)
 	}
+	_, named := errors.AsType[*fs.PathError](err)
 	switch {
+	case err != nil && !named:
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	case err != nil:
-		return nil, fileError(path, err)
+		return nil, err
 	case len(data) > maxFile:
 		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
 	}
@@ -287,14 +290,6 @@ func eachLine(cmd *cobra.Command, path string, longest int, use func(line []byte
 		return bad, fmt.Errorf("reading %s: %w", name, err)
 	}
 	return bad, nil
-}
-
-// fileError adds the name of a file to an error.
-func fileError(path string, err error) error {
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return err
-	}
-	return fmt.Errorf("reading %s: %w", path, err)
 }
 
 // loadPolicy is the policy of a command that needs it once.

@@ -42,31 +42,33 @@ type storage struct {
 
 // openStorage opens the state file and the store of a policy. It also returns the part of
 // them that the proxy uses.
-func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*storage, dispatch.Keeping, error) {
+func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (k *storage, keeping dispatch.Keeping, err error) {
 	host, _ := os.Hostname()
-	k, keeping := &storage{}, dispatch.Keeping{Instance: rand.Text(), Name: fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())}
+	k, keeping = &storage{}, dispatch.Keeping{Instance: rand.Text(), Name: fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())}
 	ctx, cancel := context.WithTimeout(ctx, openingPatience)
 	defer cancel()
-	if p.Data != "none" {
-		if err := k.openFile(ctx, p, log, &keeping); err != nil {
-			return nil, keeping, err
+	defer func() {
+		if err != nil {
+			k.close(log)
+			k = nil
 		}
+	}()
+	if p.Data != "none" {
+		err = k.openFile(ctx, p, log, &keeping)
 	}
-	if !p.Store.Shared() {
-		return k, keeping, nil
+	if err != nil || !p.Store.Shared() {
+		return k, keeping, err
 	}
 	shared, err := store.NewRedis(&p.Store, nil)
 	if err != nil {
-		k.close(log)
-		return nil, keeping, fmt.Errorf("store: %w", err)
+		return k, keeping, fmt.Errorf("store: %w", err)
 	}
 	k.redis = shared
 	soon, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := shared.Pulse(soon, store.Member{}); err != nil {
 		if store.Refused(err) {
-			k.close(log)
-			return nil, keeping, fmt.Errorf("store: %w", err)
+			return k, keeping, fmt.Errorf("store: %w", err)
 		}
 		log.WithField("reason", err).Warnf("the store cannot be reached yet, so limits go by their outage rule until it can: %v", err)
 	}
@@ -78,10 +80,10 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 	file, err := store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{
 		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: sites.MostKept(),
 	})
+	if errors.Is(err, store.ErrInUse) {
+		err = fmt.Errorf("%w; end that process, or set another data directory (--data), or keep nothing (--data none)", err)
+	}
 	if err != nil {
-		if errors.Is(err, store.ErrInUse) {
-			return fmt.Errorf("%w; end that process, or set another data directory (--data), or keep nothing (--data none)", err)
-		}
 		return err
 	}
 	k.file = file
@@ -90,7 +92,6 @@ func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 		to.Budgets, err = file.Recall(ctx)
 	}
 	if err != nil && (p.StrictState || file.Health().Err == nil) { // otherwise the log has the error
-		k.close(log)
 		return fmt.Errorf("reading %s: %w", file.Path(), err)
 	}
 	return nil
