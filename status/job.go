@@ -58,6 +58,17 @@ type JobUnits struct {
 // Left counts the units that are not over.
 func (u JobUnits) Left() int64 { return u.Waiting + u.Running }
 
+// Ended returns the state of a job with these units; "" while some are left, or where there are none.
+func (u JobUnits) Ended() string {
+	switch {
+	case u.Left() > 0 || u.Total == 0:
+		return ""
+	case u.Failed+u.Incomplete > 0:
+		return JobFailed
+	}
+	return JobDone
+}
+
 // JobRound tells how the rounds of a collection go.
 type JobRound struct {
 	Every   float64 `json:"every_seconds"`

@@ -13,7 +13,6 @@ import (
 
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/shorten"
-	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/status"
 )
@@ -101,8 +100,9 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 // shownJob tells how far a job is that no process of this machine works on.
 func shownJob(ctx context.Context, kept *output.Job, k knownJob) (status.Job, error) {
 	counts, err := kept.Counts(ctx)
-	about, shown := kept.Description(), backfill.Shown(counts)
-	if shown.Name, shown.Kind = about.Name, about.Kind; shown.State == "" {
+	about, shown := kept.Description(), counts.Job
+	shown.Name, shown.Kind = about.Name, about.Kind
+	if shown.State = shown.Units.Ended(); shown.State == "" {
 		shown.State, shown.Reason = status.JobStopped, k.Last.Reason
 	}
 	return shown, err

@@ -43,8 +43,7 @@ type Options struct {
 
 // Output hands out the units of a job and takes their pages, as an output.Job does.
 type Output interface {
-	AddUnits(ctx context.Context, units iter.Seq2[output.Unit, error]) (again []string, err error)
-	Retry(ctx context.Context, done []string, anew bool) (int64, error)
+	AddUnits(ctx context.Context, units iter.Seq2[output.Unit, error], anew bool) (again int64, err error)
 	Counts(ctx context.Context) (output.Counts, error)
 	Claim(ctx context.Context, process string) (*output.Claim, error)
 	Renew(ctx context.Context, c *output.Claim) error
@@ -90,11 +89,7 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 		return err
 	}
 	err = b.persist(ctx, func(ctx context.Context) error {
-		again, err := b.options.Output.AddUnits(ctx, b.options.Units)
-		if err != nil {
-			return err
-		}
-		n, err := b.options.Output.Retry(ctx, again, b.options.Anew)
+		n, err := b.options.Output.AddUnits(ctx, b.options.Units, b.options.Anew)
 		if n > 0 {
 			b.options.Log("%s to be fetched again", status.Number(int(n), "unit", "units"))
 		}
@@ -133,7 +128,7 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	if counting := b.count(last); err == nil {
 		err = counting
 	}
-	if err == nil && b.progress.requests.Load() == 0 {
+	if err == nil && b.Status(time.Now()).Run.Requests == 0 {
 		b.options.Log("nothing was left to fetch; --again fetches all units again")
 	}
 	return err
@@ -242,7 +237,7 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 			return nil, err
 		}
 		counts := b.progress.counts()
-		if counts.Left() == 0 {
+		if counts.Units.Left() == 0 {
 			return nil, errFinished
 		}
 		if err := clock.Sleep(ctx, min(pollPause, max(time.Until(counts.Earlier), pollPause/10))); err != nil {

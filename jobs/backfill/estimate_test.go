@@ -7,22 +7,23 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy/jobfile"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestTheEndIsNotGuessedFromNothing(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	p := progress{began: now.Add(-time.Minute), last: now, total: output.Counts{Units: map[output.State]int64{output.Waiting: 20}}}
-	p.requests.Store(10)
-	p.units.Store(2)
+	p := progress{began: now.Add(-time.Minute), last: now, total: output.Counts{Job: status.Job{Units: status.JobUnits{Waiting: 20}}}}
+	p.run.Requests = 10
+	p.units = 2
 	if p.estimate(p.work(4), time.Time{}); !p.ends.IsZero() {
 		t.Errorf("two units say that it ends at %v", p.ends)
 	}
-	p.units.Store(10)
+	p.units = 10
 	if p.estimate(p.work(4), time.Time{}); !p.ends.Equal(now.Add(2 * time.Minute)) {
 		t.Errorf("ten units in a minute and 20 left end at %v", p.ends)
 	}
-	p.total.Units = map[output.State]int64{output.Waiting: 18, output.Running: 2} // 10 requests: 10 units, and a half of each of 2
-	if p.requests.Store(110); p.work(4).Left != 190 {
+	p.total.Units = status.JobUnits{Waiting: 18, Running: 2} // 10 requests: 10 units, and a half of each of 2
+	if p.run.Requests = 110; p.work(4).Left != 190 {
 		t.Errorf("of 20 units, two of which are half done, %d requests are left", p.work(4).Left)
 	}
 	if p.estimate(p.work(4), now.Add(time.Hour)); !p.ends.Equal(now.Add(time.Hour)) {
@@ -34,7 +35,7 @@ func TestAJobDoesNotEndBeforeItsRequestsMayGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		b := New(Options{Job: &jobfile.Job{}, Limited: func() (string, time.Time) { return "a limit", now.Add(time.Minute) }})
-		b.progress.set(output.Counts{Units: map[output.State]int64{output.Done: 10, output.Waiting: 10}}, now.Add(-10*time.Second))
+		b.progress.set(output.Counts{Job: status.Job{Units: status.JobUnits{Done: 10, Waiting: 10}}}, now.Add(-10*time.Second))
 		b.progress.ends = now.Add(10 * time.Second)
 		if s := b.Status(now); !s.Ends.Equal(now.Add(70*time.Second)) || s.Limited != "a limit" {
 			t.Errorf("%+v", s)

@@ -50,27 +50,21 @@ func (m *memory) find(c *output.Claim) (*kept, error) {
 	return nil, output.ErrLost
 }
 
-func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]) (again []string, err error) {
+// AddUnits adds units, and has those wait again that failed, or are done and fetched again.
+func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error], _ bool) (n int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for u, err := range units {
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		if !slices.ContainsFunc(m.units, func(k *kept) bool { return k.Key == u.Key }) {
+		i := slices.IndexFunc(m.units, func(k *kept) bool { return k.Key == u.Key })
+		if i < 0 {
 			m.units = append(m.units, &kept{Claim: output.Claim{Unit: u}, state: output.Waiting})
+			continue
 		}
-	}
-	return again, nil
-}
-
-// Retry has units that failed, or are done and named, wait again.
-func (m *memory) Retry(_ context.Context, done []string, _ bool) (n int64, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, k := range m.units {
-		switch {
-		case k.state == output.Done && slices.Contains(done, k.Key):
+		switch k := m.units[i]; {
+		case k.state == output.Done && u.Again:
 			k.state, k.Pages, n = output.Waiting, 0, n+1
 		case k.state == output.Failed:
 			k.state, k.Tries, n = output.Waiting, 0, n+1
@@ -142,9 +136,12 @@ func (m *memory) End(_ context.Context, c *output.Claim, s output.State, from ti
 func (m *memory) Counts(context.Context) (output.Counts, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := output.Counts{Units: map[output.State]int64{}, Records: int64(len(m.records))}
+	var c output.Counts
+	c.Records, c.Units.Total = int64(len(m.records)), int64(len(m.units))
+	u := &c.Units
+	into := map[output.State]*int64{output.Waiting: &u.Waiting, output.Running: &u.Running, output.Done: &u.Done, output.Failed: &u.Failed, output.Incomplete: &u.Incomplete, output.NotOver: &u.Open}
 	for _, k := range m.units {
-		c.Units[k.state]++
+		*into[k.state]++
 		if c.Pages += k.Pages; k.state == output.Waiting && k.from.After(time.Now()) && (c.Earlier.IsZero() || k.from.Before(c.Earlier)) {
 			c.Earlier = k.from
 		}

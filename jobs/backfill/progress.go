@@ -3,7 +3,6 @@ package backfill
 import (
 	"cmp"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
@@ -21,12 +20,10 @@ const (
 // progress counts what this process has done of a job, and how far the job is. Safe for
 // concurrent use.
 type progress struct {
-	requests atomic.Int64 // that this process has sent, with those that failed
-	units    atomic.Int64 // that this process has ended
-
 	mu      sync.Mutex
 	total   output.Counts // of all processes, as counted last
-	run     status.JobRun // without requests
+	run     status.JobRun // of this process; its requests with those that failed
+	units   int64         // that this process has ended
 	began   time.Time
 	last    time.Time // of the last answer
 	ends    time.Time // estimated; zero: unknown
@@ -42,12 +39,13 @@ type sample struct {
 }
 
 func (p *progress) asked(a *send.Answer, f *send.Failure) {
-	if a != nil {
-		p.requests.Add(int64(a.Attempts))
-	} else if f != nil {
-		p.requests.Add(int64(max(f.Attempts, 1)))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = time.Now()
+	if f != nil {
+		a = &send.Answer{Attempts: max(f.Attempts, 1)}
 	}
-	p.note(func() { p.last = time.Now() })
+	p.run.Requests += int64(a.Attempts)
 }
 
 func (p *progress) page(records int, rejected, replaced int64) {
@@ -86,32 +84,13 @@ func (p *progress) set(counts output.Counts, now time.Time) {
 func (p *progress) status(now time.Time) status.Job {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Shown(p.total)
-	run := p.run
-	run.Requests = p.requests.Load()
-	s.Ends, s.Started, s.Run = p.ends, p.began, &run
+	s, run := p.total.Job, p.run
+	s.State, s.Ends, s.Started, s.Run = s.Units.Ended(), p.ends, p.began, &run
 	if n := len(p.samples); n > 1 && p.samples[n-1].at.After(p.samples[0].at) {
 		s.Rate = float64(p.samples[n-1].records-p.samples[0].records) / p.samples[n-1].at.Sub(p.samples[0].at).Seconds()
 	}
 	if now.Sub(p.heldAt) < holdShown {
 		s.Limited = p.held
-	}
-	return s
-}
-
-// Shown are the counts of a job as they are shown. State is empty while units are left.
-func Shown(c output.Counts) status.Job {
-	s := status.Job{Pages: c.Pages, Records: c.Records, Rejects: c.Rejects, Units: status.JobUnits{
-		Waiting: c.Units[output.Waiting], Running: c.Units[output.Running], Done: c.Units[output.Done],
-		Failed: c.Units[output.Failed], Incomplete: c.Units[output.Incomplete], Open: c.Units[output.NotOver], Aside: c.Aside,
-	}}
-	s.Units.Total = s.Units.Left() + s.Units.Done + s.Units.Failed + s.Units.Incomplete + s.Units.Open
-	switch {
-	case s.Units.Left() > 0:
-	case s.Units.Failed+s.Units.Incomplete > 0:
-		s.State = status.JobFailed
-	case s.Units.Total > 0:
-		s.State = status.JobDone
 	}
 	return s
 }
@@ -130,10 +109,10 @@ const leastUnits = 3
 func (p *progress) work(workers int) Work {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := Work{Began: p.began, Last: p.last, Requests: p.requests.Load()}
-	if n := p.units.Load(); n >= leastUnits {
-		half := min(int64(workers), p.total.Units[output.Running])
-		w.Left = (w.Requests*(2*p.total.Left()-half) + 2*n + half - 1) / (2*n + half)
+	w := Work{Began: p.began, Last: p.last, Requests: p.run.Requests}
+	if n := p.units; n >= leastUnits {
+		half := min(int64(workers), p.total.Units.Running)
+		w.Left = (w.Requests*(2*p.total.Units.Left()-half) + 2*n + half - 1) / (2*n + half)
 	}
 	return w
 }

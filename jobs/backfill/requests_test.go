@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
-	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -153,7 +152,7 @@ func TestNoPageIsAskedForThatNothingNeeds(t *testing.T) {
 				if test.query == "?offset=20" {
 					want -= 20 * units
 				}
-				if n := b.progress.counts().Units[output.Done]; err != nil || n != int64(done) || len(m.records) != want || s.all != test.asked {
+				if n := b.progress.counts().Units.Done; err != nil || n != int64(done) || len(m.records) != want || s.all != test.asked {
 					t.Errorf("%v: %d units are done with %d records by %d requests %v: %s", err, n, len(m.records), s.all, s.asked, m.units[0].reason)
 				}
 			})

@@ -296,7 +296,7 @@ func (b *Backfill) ended(c *output.Claim, s output.State, reason string) {
 	if s == output.Failed || s == output.Incomplete && b.warned.Swap(kind) != kind { // many may be incomplete for one reason
 		b.options.Warn("unit %s is %s: %s", c.Key, s, reason)
 	}
-	b.progress.units.Add(1)
+	b.progress.note(func() { b.progress.units++ })
 }
 
 // commit commits a page. It is finished also when the process stops meanwhile.

@@ -30,7 +30,7 @@ func benchPages(b *testing.B, at jobfile.Output, workers, records int) {
 				return
 			}
 		}
-	})
+	}, false)
 	if err != nil {
 		b.Fatal(err)
 	}

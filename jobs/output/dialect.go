@@ -53,15 +53,6 @@ var postgresDialect = &dialect{
 	prelude: "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
 }
 
-// at is a time as an argument.
-func (d *dialect) at(t time.Time) any {
-	t = Precise(t)
-	if d == sqliteDialect {
-		return t.Format(TimeForm)
-	}
-	return t
-}
-
 // replacements returns the differing parts of statements: each placeholder and its text.
 func (d *dialect) replacements() []string {
 	return []string{
@@ -95,6 +86,9 @@ func (d *dialect) columnType(c jobfile.Column) string {
 // TimeForm is the layout of times in SQLite: texts of one length, whose order is that of the
 // times.
 const TimeForm = "2006-01-02T15:04:05.000000Z"
+
+// timeText is a time as both databases take it.
+func timeText(t time.Time) string { return Precise(t).Format(TimeForm) }
 
 // instant reads a time of a row.
 func instant(v any) time.Time {

@@ -4,7 +4,7 @@
 //
 //	o, err := output.Open(ctx, job.Output, output.Options{})
 //	j, err := o.Job(ctx, output.Description{Name: "orders", Fingerprint: "…"})
-//	again, err := j.AddUnits(ctx, units)
+//	n, err := j.AddUnits(ctx, units, false)
 //	claim, err := j.Claim(ctx, "worker-1")
 //	err = j.Commit(ctx, claim, output.Page{Records: records, Checkpoint: next})
 //
@@ -25,6 +25,7 @@ import (
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy/jobfile"
+	"github.com/abide-proxy/abide/status"
 )
 
 // LeaseTime is the time for which a claimed unit belongs to a process that does not renew its
@@ -153,16 +154,9 @@ const (
 
 // Counts sum up a job.
 type Counts struct {
-	Units   map[State]int64
-	Pages   int64
-	Records int64     // rows in the table of records, as far as they are counted
-	Aside   int64     // units that the job no longer has, and that Units does not count
-	Rejects int64     // rows in that of records that were rejected
-	Earlier time.Time // when a unit that was put back may be claimed first; zero: none is put back
+	status.Job           // its units, pages, records and rejects: records are rows in the table, as far as they are counted
+	Earlier    time.Time // when a unit that was put back may be claimed first; zero: none is put back
 }
-
-// Left counts the units that are not over.
-func (c Counts) Left() int64 { return c.Units[Waiting] + c.Units[Running] }
 
 // Problem is a unit that failed or is incomplete.
 type Problem struct {

@@ -64,13 +64,13 @@ func TestAProcessBeginsBesideOneThatIsFrozenWithinATransaction(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), output.LeaseTime/2)
 	defer cancel()
 	other := job(t, at.open(t, output.Options{}), orders)
-	must[[]string](t)(other.AddUnits(ctx, func(yield func(output.Unit, error) bool) {
+	must[int64](t)(other.AddUnits(ctx, func(yield func(output.Unit, error) bool) {
 		for i, key := range []string{"a", "b", "c"} {
 			if !yield(output.Unit{Key: key, Place: int64(i)}, nil) {
 				return
 			}
 		}
-	}))
+	}, false))
 	_, err = other.Retry(ctx, nil, false)
 	ok(t, err)
 	if got := keys(claim(t, other, 1)); got != "c" {

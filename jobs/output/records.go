@@ -69,7 +69,7 @@ const insertedAtOnce = 1000
 
 // row holds the values of a record in the order of the table's columns. Those of PostgreSQL are texts.
 func (j *Job) row(r Record) []any {
-	row := []any{encode(r.ID), encode(r.Unit), Precise(r.Fetched).Format(TimeForm), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))}
+	row := []any{encode(r.ID), encode(r.Unit), timeText(r.Fetched), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))}
 	for _, v := range r.Columns {
 		if s, isText := v.(string); isText {
 			v = encode(s)
@@ -87,7 +87,7 @@ const createRejects = "CREATE TABLE IF NOT EXISTS {rejects} (id TEXT PRIMARY KEY
 func (j *Job) reject(t *transaction, rejects []Record) error {
 	for _, r := range rejects {
 		_, err := t.exec(j.text("INSERT INTO {rejects} (id, unit, fetched_at, reason, body) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING"),
-			r.ID, encode(r.Unit), j.engine.dialect.at(r.Fetched), encode(r.Rejected), encode(string(r.Body)))
+			r.ID, encode(r.Unit), timeText(r.Fetched), encode(r.Rejected), encode(string(r.Body)))
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (j *Job) Append(ctx context.Context, records []Record, targets []Target) er
 			return err
 		}
 		for _, one := range targets {
-			_, err := t.exec(text, encode(one.Key), encode(one.ETag), encode(one.LastModified), encode(one.Hash), one.Failures, j.engine.dialect.at(one.Asked), encode(one.Reason))
+			_, err := t.exec(text, encode(one.Key), encode(one.ETag), encode(one.LastModified), encode(one.Hash), one.Failures, timeText(one.Asked), encode(one.Reason))
 			if err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func (j *Job) Prune(ctx context.Context, before time.Time, replaced bool, n int)
 	}
 	err = j.engine.write(ctx, func(t *transaction) (err error) {
 		deleted, err = t.exec(j.text("DELETE FROM {records} WHERE (id, fetched_at) IN (SELECT id, fetched_at FROM {records} old WHERE fetched_at < $1"+
-			condition+" ORDER BY fetched_at LIMIT $2)"), j.engine.dialect.at(before), n)
+			condition+" ORDER BY fetched_at LIMIT $2)"), timeText(before), n)
 		return err
 	})
 	return deleted, err
@@ -156,7 +156,7 @@ func (j *Job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error
 				err = errEnough
 			}
 			return err
-		}, j.selectRecords()+j.text(" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
+		}, j.selectRecords()+j.text(" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), timeText(since))
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(Record{}, err)
 		}
@@ -185,7 +185,7 @@ func (j *Job) scan(rows *sql.Rows) (Record, error) {
 		case string:
 			r.Columns[i] = decode(v)
 		case time.Time:
-			r.Columns[i] = Precise(v).Format(TimeForm)
+			r.Columns[i] = timeText(v)
 		case int64: // SQLite has no truth values
 			if j.is.Columns[i].Type == "boolean" {
 				r.Columns[i] = v != 0
@@ -204,7 +204,7 @@ func (j *Job) fill(t *transaction) error {
 			r, err := j.scan(rows)
 			list = append(list, r)
 			return err
-		}, next, j.engine.dialect.at(last.Fetched), encode(last.ID))
+		}, next, timeText(last.Fetched), encode(last.ID))
 		if err != nil || len(list) == 0 {
 			return err
 		}

@@ -175,7 +175,7 @@ func aPageIsCommittedOnce(t *testing.T, k kept) {
 			random := rand.New(rand.NewPCG(1, uint64(p)))
 			for {
 				c, err := j.Counts(t.Context())
-				if err != nil || c.Left() == 0 {
+				if err != nil || c.Units.Left() == 0 {
 					if err != nil {
 						t.Error(err)
 					}
@@ -208,7 +208,7 @@ func aPageIsCommittedOnce(t *testing.T, k kept) {
 	}
 	wg.Wait()
 	j := job(t, k.open(t, output.Options{}), orders)
-	if c := counts(t, j); c.Units[output.Done] != units || c.Pages != units*pages || c.Records != units*pages {
+	if c := counts(t, j); c.Units.Done != units || c.Pages != units*pages || c.Records != units*pages {
 		t.Errorf("%+v", c)
 	}
 	for page, n := range done {
@@ -253,9 +253,9 @@ func TestTablesOfAnOlderReleaseGetTheirNewColumn(t *testing.T) {
 	ok(t, db.Close())
 	o = k.open(t, output.Options{})
 	j := job(t, o, orders)
-	must[[]string](t)(j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
+	must[int64](t)(j.AddUnits(t.Context(), func(yield func(output.Unit, error) bool) {
 		yield(output.Unit{Key: "a", Values: map[string]string{"name": "\x00ä"}}, nil)
-	}))
+	}, false))
 	if c := claim(t, j, 1); len(c) != 1 || c[0].Key != "a" || c[0].Values["name"] != "\x00ä" {
 		t.Errorf("%+v", c)
 	}
@@ -275,7 +275,7 @@ func aJobWithoutRecordsMayChange(t *testing.T, k kept) {
 	}
 	ok(t, j.End(t.Context(), c, output.Failed, time.Time{}, "404"))
 	j = job(t, o, other)
-	if n := counts(t, j); n.Left() != 0 || n.Units[output.Failed] != 0 {
+	if n := counts(t, j); n.Units.Left() != 0 || n.Units.Failed != 0 {
 		t.Errorf("%+v", n)
 	}
 	add(t, j, "c")

@@ -21,21 +21,22 @@ import (
 const unitsAtOnce = 5000
 
 // AddUnits adds units that the job does not have yet, and puts those aside that are not over and that it no longer has,
-// until it has them again. An error among them ends them, and is returned. again are the keys of those that are fetched again.
-func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) (again []string, err error) {
+// until it has them again. An error among them ends them, and is returned. Then Retry has n units wait again.
+func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error], anew bool) (n int64, err error) {
+	var again []string
 	open, seed := map[uint64]bool{}, maphash.MakeSeed() // hashes of what a unit is about, as there may be millions, and whether the job has it
 	about := func(key string) uint64 { return maphash.String(seed, j.is.About(key)) }
 	if err = j.freePredecessor(ctx); err == nil {
 		err = j.eachOpen(ctx, func(key string, _ int64) { open[about(key)] = false })
 	}
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	list := make([]Unit, 0, unitsAtOnce)
 	add := func() error { return j.engine.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }) }
 	for u, err := range units {
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		if u.Again {
 			again = append(again, u.Key)
@@ -45,12 +46,12 @@ func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) (again
 		}
 		if list = append(list, u); len(list) == unitsAtOnce {
 			if err, list = add(), list[:0]; err != nil {
-				return nil, err
+				return 0, err
 			}
 		}
 	}
 	if err := add(); err != nil {
-		return nil, err
+		return 0, err
 	}
 	var turned [][]any
 	err = j.eachOpen(ctx, func(key string, place int64) {
@@ -70,7 +71,10 @@ func (j *Job) AddUnits(ctx context.Context, units iter.Seq2[Unit, error]) (again
 			})
 		}
 	}
-	return again, err
+	if err != nil {
+		return 0, err
+	}
+	return j.Retry(ctx, again, anew)
 }
 
 // eachOpen visits the units that are not over, and that nobody works on, or that were put aside: their place is negative.
@@ -195,7 +199,7 @@ func (j *Job) clear(t *transaction, c *Claim, last bool, records []Record) (begu
 	}
 	if err == nil && last {
 		n := int64(0)
-		n, err = t.exec(j.text("DELETE FROM {records} WHERE unit = $1 AND fetched_at < $2"), encode(c.Key), j.engine.dialect.at(time.UnixMicro(begun)))
+		n, err = t.exec(j.text("DELETE FROM {records} WHERE unit = $1 AND fetched_at < $2"), encode(c.Key), timeText(time.UnixMicro(begun)))
 		if n > 0 && c.Records+int64(goodOf(records)) == 0 && !j.is.Empties {
 			err = fmt.Errorf("%w, and the %d that it had are kept: where that is right, write \"check: off\" in paginate for a run", ErrEmptied, n)
 		}
@@ -227,7 +231,7 @@ func (j *Job) replaced(t *transaction, c *Claim, records []Record) (n int64, err
 		}
 		return err
 	}, j.text("SELECT unit, count(*), count(CASE WHEN fetched_at >= $3 THEN 1 END) FROM {records} WHERE id IN (SELECT value ->> 0 FROM {rows}) AND fetched_at >= $2 GROUP BY unit"),
-		string(ids), j.engine.dialect.at(since), j.engine.dialect.at(j.opened))
+		string(ids), timeText(since), timeText(j.opened))
 	return n, err
 }
 
@@ -296,7 +300,9 @@ func (j *Job) Retry(ctx context.Context, named []string, anew bool) (n int64, er
 
 // Counts sum up the job.
 func (j *Job) Counts(ctx context.Context) (Counts, error) {
-	c := Counts{Units: map[State]int64{}}
+	var c Counts
+	u := &c.Units
+	into := map[State]*int64{Waiting: &u.Waiting, Running: &u.Running, Done: &u.Done, Failed: &u.Failed, Incomplete: &u.Incomplete, NotOver: &u.Open}
 	err := j.engine.read(ctx, func(r *sql.Rows) error { return r.Scan(&c.Rejects) }, j.text("SELECT count(*) FROM {rejects}"))
 	if err != nil && !isMissingTable(err) {
 		return c, err
@@ -312,8 +318,9 @@ func (j *Job) Counts(ctx context.Context) (Counts, error) {
 		if err := r.Scan(&state, &n, &aside, &pages, &records, &from, &now); err != nil {
 			return err
 		}
-		c.Units[state] = n - aside
-		c.Aside += aside
+		*into[state] = n - aside
+		u.Total += n - aside
+		u.Aside += aside
 		c.Pages += pages
 		c.Records += records
 		if from.Valid {

@@ -44,8 +44,8 @@ type Extractor struct {
 	records Path
 	id      []Path
 	columns []Path
-	types   []string // of the columns
-	up      bool     // a path begins at the parent of a record
+	of      []jobfile.Column
+	up      bool // a path begins at the parent of a record
 
 	accepted atomic.Bool // a record was good
 }
@@ -66,10 +66,9 @@ func New(job *jobfile.Job) (*Extractor, error) {
 		}
 		return parse(key, text)
 	}
-	x := &Extractor{records: parse("records", job.Records)}
+	x := &Extractor{records: parse("records", job.Records), of: job.Columns}
 	x.id = lists.Map(job.ID, func(text string) Path { return ofRecord("id", text) })
 	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path { return ofRecord("columns: "+c.Name, c.Path) })
-	x.types = lists.Map(job.Columns, func(c jobfile.Column) string { return c.Type })
 	pages := job.Paginate
 	for key, text := range map[string]string{"next": pages.Next, "more": pages.More, "total": pages.Total} {
 		parse("paginate: "+key, text)
@@ -90,9 +89,9 @@ func (x *Extractor) Columns(v Value, parents []Value) (list []any, err error) {
 			list = append(list, nil)
 			continue
 		}
-		value, fits := typed(part, x.types[i])
+		value, fits := typed(part, x.of[i].Type)
 		if list = append(list, value); !fits {
-			err = fmt.Errorf("has %s at %q, which is no %s", shorten.To(mostInError, string(part)), path, x.types[i])
+			err = fmt.Errorf("has %s at %q, which is no %s", shorten.To(mostInError, string(part)), path, x.of[i].Type)
 		}
 	}
 	return list, err
