@@ -65,11 +65,10 @@ func Advise(f Facts) status.AdviceList {
 
 // cooldown is the pause of a site after refusals, as a sentence, and what helps; "" for none.
 func (f *Facts) cooldown(site string) (text, change string) {
-	i := slices.IndexFunc(f.Cooldowns, func(c status.Cooldown) bool { return c.Site == site })
-	if i < 0 {
-		return "", ""
+	if c := lists.Find(f.Cooldowns, func(c *status.Cooldown) bool { return c.Site == site }); c != nil {
+		return c.Text(), "It is asked again at " + clock(c.Until, f.Now) + " UTC: until then, send fewer requests in all, or get a larger limit."
 	}
-	return f.Cooldowns[i].Text(), "It is asked again at " + clock(f.Cooldowns[i].Until, f.Now) + " UTC: until then, send fewer requests in all, or get a larger limit."
+	return "", ""
 }
 
 // fewestAlike counts the pieces of advice that have to be alike to be told as one, and mostNamed bounds the subjects that
@@ -171,12 +170,8 @@ func (f *Facts) announced(site, name string) (list []status.Announced) {
 
 // usable are the tokens of a pool that are neither disabled nor quarantined.
 func (f *Facts) usable(pool string) (n int) {
-	for _, one := range f.Tokens.Pools {
-		for _, token := range one.Tokens {
-			if one.Name == pool && token.State != "disabled" && token.State != "quarantined" {
-				n++
-			}
-		}
+	if known := f.Tokens.Find(pool); known != nil {
+		n = len(lists.Only(known.Tokens, func(t status.Token) bool { return !t.Away() }))
 	}
 	return n
 }

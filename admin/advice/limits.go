@@ -142,27 +142,25 @@ func (f *Facts) changeHidden(site string, limits []status.Announced) string {
 		return ""
 	}
 	_, of, _ := strings.Cut(limits[0].Title, status.HiddenTitle) // its routes
-	rule := fmt.Sprintf("such as limits: [{concurrency: %d}]", limits[0].Limit)
-	if limits[0].Window > 0 && limits[0].Remaining >= 0 { // a window was found
-		rule = fmt.Sprintf("such as limits: [{requests: %d, per: %s}]", limits[0].Limit, time.Duration(limits[0].Window*float64(time.Second)))
-	} else if limits[0].Window > 0 { // one by one, as it was found: how much may come at once was not
-		gap := time.Duration(math.Ceil(1e3*limits[0].Window/float64(max(limits[0].Limit, 1)))) * time.Millisecond
-		rule = fmt.Sprintf("such as limits: [{requests: 1, per: %s}]", gap)
+	rule := fmt.Sprintf("such as limits: [{concurrency: %d", limits[0].Limit)
+	switch l := limits[0]; {
+	case l.SoFar && l.Window > 0: // the limit may be another
+		rule = "as limits: [{requests: N, per: T"
+	case l.SoFar:
+		rule = "as limits: [{concurrency: N"
+	case l.Window > 0 && l.Remaining >= 0: // a window was found
+		rule = fmt.Sprintf("such as limits: [{requests: %d, per: %s", l.Limit, status.DurationOf(l.Window))
+	case l.Window > 0: // one by one, as it was found: how much may come at once was not
+		rule = fmt.Sprintf("such as limits: [{requests: 1, per: %s", time.Duration(math.Ceil(1e3*l.Window/float64(max(l.Limit, 1))))*time.Millisecond)
 	}
-	switch soFar := limits[0].SoFar; { // the limit may be another
-	case soFar && limits[0].Window > 0:
-		rule = "as limits: [{requests: N, per: T}]"
-	case soFar:
-		rule = "as limits: [{concurrency: N}]"
+	if route := strings.Fields(of); len(route) == 3 { // " for GET /search"; without it, the limit would hold the whole site
+		rule += ", method: " + route[1] + ", path: " + route[2]
+	} else if of != "" {
+		rule += ", path: ..."
 	}
 	write := fmt.Sprintf(" If more is written under sites, abide forget %s lets that hold alone.", site)
 	if !f.written(site) {
-		if route := strings.Fields(of); len(route) == 3 { // " for GET /search"; without it, the limit would hold the whole site
-			rule = fmt.Sprintf("%s, method: %s, path: %s}]", strings.TrimSuffix(rule, "}]"), route[1], route[2])
-		} else if of != "" {
-			rule = strings.TrimSuffix(rule, "}]") + ", path: ...}]"
-		}
-		write = fmt.Sprintf(" If you know its limit, write it under sites, %s, and run abide forget %s: then nothing is refused to find it.", rule, site)
+		write = fmt.Sprintf(" If you know its limit, write it under sites, %s}], and run abide forget %s: then nothing is refused to find it.", rule, site)
 	}
 	switch found := limits[0].FoundText(); {
 	case slices.ContainsFunc(limits, status.Announced.Noise) && found == "":

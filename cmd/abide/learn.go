@@ -82,9 +82,9 @@ func (x *learnCall) run(cmd *cobra.Command, args []string) error {
 		}
 		return err
 	}
-	now, err := x.now()
+	now, err := readTime("time", x.time)
 	if err != nil {
-		return usage(err)
+		return err
 	}
 	in, name, err := openInput(cmd, path)
 	if err != nil {
@@ -105,20 +105,20 @@ func (x *learnCall) run(cmd *cobra.Command, args []string) error {
 	return describe(cmd.OutOrStdout(), response.status, lesson, now)
 }
 
-// now is the time of --time, or zero.
-func (x *learnCall) now() (time.Time, error) {
-	if x.time == "" {
+// readTime is the time that a flag says, or zero.
+func readTime(flag, text string) (time.Time, error) {
+	if text == "" {
 		return time.Time{}, nil
 	}
-	if at, err := time.Parse(time.RFC3339, x.time); err == nil {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	if seconds, err := strconv.ParseFloat(x.time, 64); err == nil {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
 		if at, ok := unixTime(seconds); ok {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--time: %q is neither a time such as 2023-11-14T22:13:20Z nor Unix seconds", x.time)
+	return time.Time{}, usage(fmt.Errorf("--%s: %q is neither a time such as 2023-11-14T22:13:20Z nor Unix seconds", flag, text))
 }
 
 // unixTime is the time of Unix seconds. It is false for years outside 1970 to 9999.

@@ -149,12 +149,9 @@ func (x *planCall) scenario(cmd *cobra.Command, p *policy.Policy) (s plan.Scenar
 	} else if s.Crawl, err = x.readCrawl(p); err != nil {
 		return s, usage(err)
 	}
-	if x.start != "" {
-		if s.Start, err = time.Parse(time.RFC3339, x.start); err != nil {
-			return s, usage(fmt.Errorf("--start: %q is not a time such as 2023-11-14T22:13:20Z", x.start))
-		}
-	}
-	return s, nil
+	at, err := readTime("start", x.start)
+	s.Start = cmp.Or(at, s.Start)
+	return s, err
 }
 
 // readCrawl is the crawl that the flags say.
