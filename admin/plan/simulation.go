@@ -135,7 +135,7 @@ func (s *simulation) beginCrawl() {
 	}
 	for i := range min(c.Clients, c.Requests) {
 		crawler := s.newCrawler(cmp.Or(c.Client, fmt.Sprintf("client %d", i+1)), from)
-		crawler.later(0, crawler.next)
+		s.clock.AfterFunc(0, crawler.next)
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *simulation) beginReplay() {
 	for i := range log.records {
 		if r := &log.records[i]; r.first {
 			crawler := s.newCrawler(log.clients[r.client], replay(log, int32(i), false))
-			crawler.later(r.began, crawler.next)
+			s.clock.AfterFunc(r.began, crawler.next)
 		}
 	}
 }
@@ -227,9 +227,6 @@ func (c *crawler) next() {
 	c.of.tally.thought += pause
 	c.of.clock.AfterFunc(pause, c.send)
 }
-
-// later continues without a growing stack.
-func (c *crawler) later(pause time.Duration, call func()) { c.of.clock.AfterFunc(pause, call) }
 
 // send sends the present request, for the first time or again.
 func (c *crawler) send() {
@@ -305,7 +302,7 @@ func (c *crawler) refused(err error) {
 	var refused *problem.Problem
 	if !errors.As(err, &refused) || refused.Retry <= 0 {
 		count(s.tally.nevers, c.flight.Site()+": "+err.Error(), "others")
-		c.later(0, c.next)
+		c.of.clock.AfterFunc(0, c.next)
 		return
 	}
 	count(s.tally.refusals, refusalKey{refused.Title, refused.Limit}, refusalKey{reason: refused.Title})
@@ -316,5 +313,5 @@ func (c *crawler) refused(err error) {
 func (c *crawler) again(pause time.Duration, blame string) {
 	c.waited += pause
 	c.of.tally.block(c.flight.Site(), blame, pause)
-	c.later(pause, c.send)
+	c.of.clock.AfterFunc(pause, c.send)
 }

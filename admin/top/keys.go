@@ -88,33 +88,33 @@ func (s *screen) filtered(key tcell.Key) {
 	s.show()
 }
 
-// site is the selected site, false without one.
-func (s *screen) site() (row, bool) {
-	at := s.model.place(s.rows)
-	if at < 0 {
-		return row{}, false
+// site is the selected site, nil without one.
+func (s *screen) site() *status.Site {
+	if at := s.model.place(s.rows); at >= 0 {
+		return &s.rows[at]
 	}
-	return s.rows[at], true
+	return nil
 }
 
 func (s *screen) lookAtHolds() {
-	if r, ok := s.site(); ok {
-		s.model.selected = r.site
-		s.lookAt(subject{site: r.site})
+	if selected := s.site(); selected != nil {
+		s.model.selected = selected.Name
+		s.lookAt(subject{site: selected.Name})
 	}
 }
 
 // pauseOrResume asks whether to resume a site that is paused, or how to pause another.
 func (s *screen) pauseOrResume() {
-	r, ok := s.site()
+	selected := s.site()
 	switch {
-	case !ok:
-	case r.paused:
-		s.openForm(tview.NewForm(), "Resume "+r.site+"?", "Resume", func() {
-			s.send(change{"resuming " + r.site, r.site + " is resumed", r.site, "resume", nil})
+	case selected == nil:
+	case selected.Paused != nil:
+		name := selected.Name
+		s.openForm(tview.NewForm(), "Resume "+name+"?", "Resume", func() {
+			s.send(change{"resuming " + name, name + " is resumed", name, "resume", nil})
 		})
 	default:
-		s.askPause(r.site)
+		s.askPause(selected.Name)
 	}
 }
 

@@ -38,23 +38,23 @@ func (m *model) take(s sample) {
 }
 
 // rows are the sites that the filter lets through, in their order.
-func (m *model) rows() []row {
-	rows := lists.Map(lists.Only(m.now.sites.Sites, func(s status.Site) bool {
+func (m *model) rows() []status.Site {
+	rows := lists.Only(m.now.sites.Sites, func(s status.Site) bool {
 		return strings.Contains(strings.ToLower(s.Name), strings.ToLower(m.filter))
-	}), rowOf)
+	})
 	compare := columns[m.sortBy].compare
-	slices.SortFunc(rows, func(a, b row) int {
-		order := compare(a, b)
+	slices.SortFunc(rows, func(a, b status.Site) int {
+		order := compare(&a, &b)
 		if m.reverse {
 			order = -order
 		}
-		return cmp.Or(order, strings.Compare(a.site, b.site))
+		return cmp.Or(order, strings.Compare(a.Name, b.Name))
 	})
 	return rows
 }
 
 // siteList is the table of sites for a terminal of a width; 0: all columns.
-func (m *model) siteList(rows []row, width int) *list {
+func (m *model) siteList(rows []status.Site, width int) *list {
 	l := &list{columns: slices.Clone(columns)}
 	if width > 0 {
 		arrow := tcell.RuneDArrow
@@ -64,9 +64,9 @@ func (m *model) siteList(rows []row, width int) *list {
 		l.columns[m.sortBy].title += string(arrow)
 		l.columns = fitting(l.columns, width)
 	}
-	for _, r := range rows {
-		l.add(lists.Map(l.columns, func(c column) string { return c.text(r) })...)
-		l.colors = append(l.colors, colors[severity(r)])
+	for i := range rows {
+		l.add(lists.Map(l.columns, func(c column) string { return c.text(&rows[i]) })...)
+		l.colors = append(l.colors, colors[severity(&rows[i])])
 	}
 	return l
 }
@@ -106,11 +106,11 @@ func (m *model) choose(column int) { m.sortBy, m.reverse = column%len(columns), 
 
 // place returns the index of the selected site in rows: the first if the selected one is not there, -1
 // without rows.
-func (m *model) place(rows []row) int {
+func (m *model) place(rows []status.Site) int {
 	if len(rows) == 0 {
 		return -1
 	}
-	return max(slices.IndexFunc(rows, func(r row) bool { return r.site == m.selected }), 0)
+	return max(slices.IndexFunc(rows, func(s status.Site) bool { return s.Name == m.selected }), 0)
 }
 
 // headerLines is the number of lines above the table.

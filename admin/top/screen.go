@@ -13,6 +13,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/tview"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // Options are the abide that is shown, and how it is shown.
@@ -37,8 +39,8 @@ type screen struct {
 	color  bool
 
 	width   int
-	filling bool  // the selection that changes is not the user's
-	rows    []row // of the table of sites
+	filling bool          // the selection that changes is not the user's
+	rows    []status.Site // of the table of sites
 	pages   *tview.Pages
 	header  *tview.Table
 	table   *tview.Table
@@ -243,7 +245,7 @@ func (s *screen) fill(l *list) {
 // selected remembers which site the user has selected.
 func (s *screen) selected(y, _ int) {
 	if !s.filling && s.model.about == (subject{}) && y >= 1 && y <= len(s.rows) {
-		s.model.selected = s.rows[y-1].site
+		s.model.selected = s.rows[y-1].Name
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,12 +71,8 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 		return nil, nil, err
 	}
 	from, unread := s.document()
-	from.Lookup, from.Flags = os.LookupEnv, map[string]string{}
-	for _, key := range policy.AdminKeys {
-		if value, ok := flagsOf(cmd.Flags())[key]; ok {
-			from.Flags[key] = value
-		}
-	}
+	from.Lookup, from.Flags = os.LookupEnv, s.flags
+	maps.DeleteFunc(from.Flags, func(key, _ string) bool { return !slices.Contains(policy.AdminKeys, key) })
 	p, faults := policy.LoadAdmin(from)
 	for _, one := range faults {
 		if one.Source != s.name {

@@ -46,7 +46,7 @@ func caShowCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Print where the CA certificate is and what it is good for",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			authority, err := openKeptCA(cmd)
+			authority, _, _, err := openKeptCA(cmd)
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ func caExportCommand() *cobra.Command {
 			if !ok {
 				return usage(fmt.Errorf("--format %q: it is pem, der, bundle or jks", format))
 			}
-			authority, err := openKeptCA(cmd)
+			authority, _, _, err := openKeptCA(cmd)
 			if err != nil {
 				return err
 			}
@@ -157,11 +157,7 @@ them needs in egress.roots.
 
 wget reads a copy of your .wgetrc: run this again after you have changed that.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, p, err := linesDirectory(cmd, shell)
-			if err != nil {
-				return err
-			}
-			authority, err := openCAIn(cmd, dir, p)
+			authority, dir, _, err := caForLines(cmd, shell)
 			if err != nil {
 				return err
 			}
@@ -178,16 +174,16 @@ func addShellFlag(command *cobra.Command, shell *string) {
 	_ = command.RegisterFlagCompletionFunc("shell", cobra.FixedCompletions([]string{"sh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// linesDirectory returns the directory for the files that shell lines name, and the configuration.
-func linesDirectory(cmd *cobra.Command, shell string) (dir string, p *policy.Policy, err error) {
+// caForLines opens the CA, and returns the directory for the files that shell lines name, and the configuration.
+func caForLines(cmd *cobra.Command, shell string) (authority *ca.CA, dir string, p *policy.Policy, err error) {
 	if shells[shell] == nil {
-		return "", nil, usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
+		return nil, "", nil, usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
 	}
-	dir, p, err = caDirectory(cmd)
+	authority, dir, p, err = openKeptCA(cmd)
 	if err == nil && dir == "" {
 		err = errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide ca export or abide run")
 	}
-	return dir, p, err
+	return authority, dir, p, err
 }
 
 // printLines prints shell lines that make clients use a proxy, "" for none, and trust a CA. It writes
@@ -356,13 +352,12 @@ func caDirectory(cmd *cobra.Command) (string, *policy.Policy, error) {
 	return dir, p, nil
 }
 
-// openKeptCA opens the CA that abide serve uses with this configuration.
-func openKeptCA(cmd *cobra.Command) (*ca.CA, error) {
-	dir, p, err := caDirectory(cmd)
-	if err != nil {
-		return nil, err
+// openKeptCA opens the CA that abide serve uses with this configuration, and returns what caDirectory does.
+func openKeptCA(cmd *cobra.Command) (authority *ca.CA, dir string, p *policy.Policy, err error) {
+	if dir, p, err = caDirectory(cmd); err == nil {
+		authority, err = openCAIn(cmd, dir, p)
 	}
-	return openCAIn(cmd, dir, p)
+	return authority, dir, p, err
 }
 
 // openCAIn opens the CA of a configuration, of which caDirectory has returned the directory.

@@ -53,7 +53,7 @@ machine itself is reached without the proxy.`,
 }
 
 func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
-	dir, p, err := linesDirectory(cmd, shell)
+	authority, dir, p, err := caForLines(cmd, shell)
 	if err != nil {
 		return err
 	}
@@ -62,10 +62,6 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 		return usage(fmt.Errorf("access.clients has several names; say which one with --client: %s", strings.Join(names, ", ")))
 	}
 	user, err := credential(p, client)
-	if err != nil {
-		return err
-	}
-	authority, err := openCAIn(cmd, dir, p)
 	if err != nil {
 		return err
 	}

@@ -64,9 +64,6 @@ func learnLine(text []byte, fault error) (answer []byte, _ error) {
 			return append(answer, '\n'), nil
 		}
 	}
-	if len(line.ID) == 0 {
-		line.ID = json.RawMessage("null")
-	}
 	answer, _ = json.Marshal(struct { // the ID was read, so it is JSON
 		ID    json.RawMessage `json:"id"`
 		Error string          `json:"error"`
@@ -102,9 +99,6 @@ func (line *responseLine) answer() ([]byte, error) {
 		ID: line.ID, Throttled: l.Throttled, Scope: l.Scope.String(),
 		Limit: floatOf(l.Limit), Remaining: floatOf(l.Remaining), Reset: seconds(l.Reset), Retry: seconds(l.RetryAt),
 	}
-	if len(out.ID) == 0 {
-		out.ID = json.RawMessage("null")
-	}
 	if l.Bucket != "" {
 		out.Bucket = &l.Bucket
 	}
@@ -122,10 +116,10 @@ func floatOf(n learn.Amount) *float64 {
 	return &n.N
 }
 
-// seconds is a time as Unix seconds, to the nanosecond.
+// seconds is a time as Unix seconds, to the nanosecond; nil, which JSON has as null, for none.
 func seconds(at time.Time) json.RawMessage {
 	if at.IsZero() {
-		return json.RawMessage("null")
+		return nil
 	}
 	text := strconv.AppendInt(nil, at.Unix(), 10)
 	if nanos := at.Nanosecond(); nanos > 0 {

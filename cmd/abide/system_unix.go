@@ -106,7 +106,9 @@ func (g childGroup) forward(child *os.Process, sig os.Signal) {
 	switch {
 	case !ok, n == syscall.SIGPIPE:
 	case g.own:
-		g.send(child, n)
+		if child.Signal(syscall.Signal(0)) == nil { // it has not ended
+			_ = syscall.Kill(-child.Pid, n)
+		}
 		if n == syscall.SIGTSTP {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		}
@@ -115,13 +117,6 @@ func (g childGroup) forward(child *os.Process, sig os.Signal) {
 		// The sender of a signal is unknown, so being in the foreground decides.
 	default:
 		_ = child.Signal(n) // the command may have ended
-	}
-}
-
-// send sends a signal to the command's group, if the command has not ended.
-func (g childGroup) send(child *os.Process, sig syscall.Signal) {
-	if child.Signal(syscall.Signal(0)) == nil {
-		_ = syscall.Kill(-child.Pid, sig)
 	}
 }
 
