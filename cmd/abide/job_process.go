@@ -292,14 +292,13 @@ func rootsOfJob(p *policy.Policy) *x509.CertPool {
 		roots = x509.NewCertPool()
 	}
 	roots.AppendCertsFromPEM(ca.UserRoots(""))
-	for _, file := range []string{p.Egress.Roots, p.TLS.Cert} { // where the proxy itself speaks TLS
+	files := []string{p.Egress.Roots, p.TLS.Cert} // where the proxy itself speaks TLS
+	if dir := ca.Dir(p.Data); dir != "" {
+		files = append(files, ca.RootFile(dir))
+	}
+	for _, file := range files {
 		if pem, err := os.ReadFile(file); err == nil {
 			roots.AppendCertsFromPEM(pem)
-		}
-	}
-	if dir := ca.Dir(p.Data); dir != "" {
-		if root, err := os.ReadFile(ca.RootFile(dir)); err == nil {
-			roots.AppendCertsFromPEM(root)
 		}
 	}
 	return roots

@@ -73,6 +73,8 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 		job := listedJob{File: k.File, Job: status.Job{Name: k.Name, Kind: k.Kind, State: status.JobStopped}}
 		if live := lists.Find(running, func(j *status.Job) bool { return j.Name == k.Name }); live != nil {
 			job.Job = *live
+		} else if !k.isThere() {
+			continue
 		} else if err := readJob(cmd.Context(), k, &job.Job); err != nil {
 			job.Error = err.Error()
 		}

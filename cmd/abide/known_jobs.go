@@ -78,7 +78,7 @@ func (k knownJob) isThere() bool {
 	})
 }
 
-// knownJobs are the jobs that were run on this machine and are there, by name.
+// knownJobs are the jobs that were run on this machine, by name.
 func knownJobs(data string) ([]knownJob, error) {
 	if data == "none" {
 		return nil, nil
@@ -94,7 +94,7 @@ func knownJobs(data string) ([]knownJob, error) {
 			continue
 		}
 		var j knownJob
-		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Name != "" && j.isThere() {
+		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Name != "" {
 			list = append(list, j)
 		}
 	}

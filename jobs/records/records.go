@@ -70,8 +70,8 @@ func New(job *jobfile.Job) (*Extractor, error) {
 	x.id = lists.Map(job.ID, func(text string) Path { return ofRecord("id", text) })
 	x.columns = lists.Map(job.Columns, func(c jobfile.Column) Path { return ofRecord("columns: "+c.Name, c.Path) })
 	pages := job.Paginate
-	for key, text := range map[string]string{"next": pages.Next, "more": pages.More, "total": pages.Total} {
-		parse("paginate: "+key, text)
+	for _, one := range [][2]string{{"next", pages.Next}, {"more", pages.More}, {"total", pages.Total}} {
+		parse("paginate: "+one[0], one[1])
 	}
 	for _, rule := range job.Errors {
 		parse("errors", rule.Path)
