@@ -47,7 +47,7 @@ func findRunning(cmd *cobra.Command) ([]abideAt, adminAPI, error) {
 		return nil, adminAPI{}, err
 	}
 	list, err := running(cmd, p)
-	named := cmd.Flags().Changed(settingFlags["admin.listen"]) || cmd.Flags().Changed(settingFlags["data"]) || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
+	named := cmd.Flags().Changed(flagOf("admin.listen")) || cmd.Flags().Changed(flagOf("data")) || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
 	api := adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !named}
 	return lists.Map(list, func(r registration) abideAt { return abideAt{r, api} }), api, err
 }

@@ -27,8 +27,8 @@ func (a *program) banner() string {
 	switch {
 	case a.open != nil:
 		fmt.Fprintf(&b, "  open       %s://%s%s\n", schemeOf(p.TLS), addressOf(a.open), otherAddressesText(a.open))
-	case a.asked.open.Listen != "":
-		fmt.Fprintf(&b, "  open       none, %s is in use (listen_open)\n", a.asked.open.Listen)
+	case a.asked.Open.Listen != "":
+		fmt.Fprintf(&b, "  open       none, %s is in use (listen_open)\n", a.asked.Open.Listen)
 	}
 	if a.admin != nil {
 		fmt.Fprintf(&b, "  dashboard  %s://%s/%s\n", schemeOf(p.Admin.TLS), addressOf(a.admin), otherAddressesText(a.admin))

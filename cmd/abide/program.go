@@ -50,13 +50,13 @@ type program struct {
 	kept    *storage
 	history *history.Recorder
 
-	asked    addresses    // as configured
-	listener net.Listener // of the proxy
-	open     net.Listener // the listener on which all https is opened; nil: none
-	admin    net.Listener // nil when admin.listen is off
-	tls      listenersTLS // of listener and open, and of admin
-	console  *http.Server // on admin
-	systemd  *systemd     // nil unless a service manager started abide
+	asked    *policy.Policy // with the addresses as configured
+	listener net.Listener   // of the proxy
+	open     net.Listener   // the listener on which all https is opened; nil: none
+	admin    net.Listener   // nil when admin.listen is off
+	tls      listenersTLS   // of listener and open, and of admin
+	console  *http.Server   // on admin
+	systemd  *systemd       // nil unless a service manager started abide
 
 	job       atomic.Pointer[steeredJob] // nil: this process runs no job
 	drains    atomic.Pointer[time.Time]  // until when it drains; nil: it serves
@@ -78,7 +78,7 @@ type steeredJob interface {
 func (s *source) onFreePorts(p *policy.Policy) (*policy.Policy, error) {
 	for _, key := range []string{"listen", "listen_open"} {
 		if _, given := s.flags[key]; given {
-			return nil, usage(fmt.Errorf("--%s is for abide serve: this command has a proxy of its own on a free port of 127.0.0.1", settingFlags[key]))
+			return nil, usage(fmt.Errorf("--%s is for abide serve: this command has a proxy of its own on a free port of 127.0.0.1", flagOf(key)))
 		}
 	}
 	ours := *p
@@ -103,7 +103,7 @@ const runDrain = time.Second
 // open opens the listeners and the data directory of the policy. It serves nothing yet. A
 // caller that does not call run must call close.
 func open(ctx context.Context, s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
-	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: addresses{p.Listen, p.Admin.Listen, p.Open}}
+	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: p}
 	if err := a.start(ctx, p); err != nil {
 		a.close()
 		return nil, err
@@ -215,7 +215,11 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	proxied := make(chan error, 1)
 	consoled := make(chan error, 1)
 	var running sync.WaitGroup
-	running.Go(func() { proxied <- a.proxy.Serve(serving, tlsListener{a.listener, &a.tls.proxy}, a.opens()...) })
+	var opens []net.Listener // on which all https is opened
+	if a.open != nil {
+		opens = append(opens, tlsListener{a.open, &a.tls.proxy})
+	}
+	running.Go(func() { proxied <- a.proxy.Serve(serving, tlsListener{a.listener, &a.tls.proxy}, opens...) })
 	if a.admin != nil {
 		running.Go(func() { consoled <- a.console.Serve(tlsListener{a.admin, &a.tls.admin}) })
 	}
@@ -410,7 +414,7 @@ func (a *program) listen(ctx context.Context, p *policy.Policy, key, address str
 	if err == nil {
 		return l, nil
 	}
-	flag := settingFlags[key]
+	flag := flagOf(key)
 	other := fmt.Sprintf("--%s, ABIDE_%s or %s", flag, strings.ToUpper(strings.ReplaceAll(flag, "-", "_")), key)
 	_, port, _ := net.SplitHostPort(address)
 	inUse := errors.Is(err, syscall.EADDRINUSE)
@@ -427,12 +431,6 @@ func (a *program) listen(ctx context.Context, p *policy.Policy, key, address str
 	return nil, fmt.Errorf("%s: %w; choose another address with %s", key, err, other)
 }
 
-// addresses are the configured addresses of listeners.
-type addresses struct {
-	listen, admin string
-	open          policy.OpenListener
-}
-
 // listenOpen opens the listener on which all https is opened. Where listen_open is not
 // written and its port is taken, abide serves without it.
 func (a *program) listenOpen(ctx context.Context, p *policy.Policy) (err error) {
@@ -446,21 +444,5 @@ func (a *program) listenOpen(ctx context.Context, p *policy.Policy) (err error) 
 	return err
 }
 
-// opens are the listeners on which all https is opened.
-func (a *program) opens() []net.Listener {
-	if a.open == nil {
-		return nil
-	}
-	return []net.Listener{tlsListener{a.open, &a.tls.proxy}}
-}
-
 // adminProcess offers the admin listener what it needs of the process.
 type adminProcess struct{ *program }
-
-// waiting counts the requests that wait.
-func (a *program) waiting() (n int) {
-	for _, one := range a.proxy.HeldCounts() {
-		n += one
-	}
-	return n
-}

@@ -63,7 +63,8 @@ func TestEveryFlagIsASetting(t *testing.T) {
 	for _, one := range policy.Keys() {
 		known[one.Name] = true
 	}
-	for key, flag := range settingFlags {
+	for _, key := range flagged {
+		flag := flagOf(key)
 		if !known[key] {
 			t.Errorf("--%s is for %s, which is no setting that works", flag, key)
 		}

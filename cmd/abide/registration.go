@@ -174,11 +174,11 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 			return nil, err
 		}
 	}
-	if cmd.Flags().Changed(settingFlags["admin.listen"]) && address != "" {
+	if cmd.Flags().Changed(flagOf("admin.listen")) && address != "" {
 		return []registration{{Admin: address}}, nil
 	}
 	off := "admin.listen is off, and "
-	if cmd.Flags().Changed(settingFlags["data"]) && p.Data != "none" {
+	if cmd.Flags().Changed(flagOf("data")) && p.Data != "none" {
 		address, off = "", "" // an abide there may have another directory
 	}
 	registered := registrations(p.Data)

@@ -195,9 +195,9 @@ func (a *program) tokenCounts() map[string]int {
 // refused as a whole, so that the running configuration is always one that was written.
 func (a *program) apply(next *policy.Policy) error {
 	now := *a.policy.Load()
-	now.Listen, now.Admin.Listen = a.asked.listen, a.asked.admin
+	now.Listen, now.Admin.Listen = a.asked.Listen, a.asked.Admin.Listen
 	keys := policy.NeedRestart(&now, next)
-	if a.asked.open != next.Open && !(a.asked.open.Default && next.Open.Default) { // a default follows listen, and intercept: none needs no restart
+	if a.asked.Open != next.Open && !(a.asked.Open.Default && next.Open.Default) { // a default follows listen, and intercept: none needs no restart
 		keys = append(keys, "listen_open")
 	}
 	if len(keys) > 0 {

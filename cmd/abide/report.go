@@ -22,9 +22,9 @@ import (
 
 // reportCall holds the flags of "abide report".
 type reportCall struct {
-	by, site, since, until, step string
-	json, csv                    bool
-	svg                          string
+	query     admin.ReportQuery
+	json, csv bool
+	svg       string
 }
 
 func reportCommand() *cobra.Command {
@@ -50,11 +50,11 @@ are kept for 2 days, hours for 60 days, days for 5 years.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return x.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&x.by, "by", "site", "site, client, token or priority")
-	f.StringVar(&x.site, "site", "", "of this site alone")
-	f.StringVar(&x.since, "since", "24h", "from so long ago, such as 90m or 7d, or from a time such as 2026-03-01T12:00:00Z")
-	f.StringVar(&x.until, "until", "", "until so long ago, or until a time; now if it is left out")
-	f.StringVar(&x.step, "step", "", "a row for each minute, hour or day: 1m, 1h or 1d")
+	f.StringVar(&x.query.By, "by", "site", "site, client, token or priority")
+	f.StringVar(&x.query.Site, "site", "", "of this site alone")
+	f.StringVar(&x.query.Since, "since", "24h", "from so long ago, such as 90m or 7d, or from a time such as 2026-03-01T12:00:00Z")
+	f.StringVar(&x.query.Until, "until", "", "until so long ago, or until a time; now if it is left out")
+	f.StringVar(&x.query.Step, "step", "", "a row for each minute, hour or day: 1m, 1h or 1d")
 	f.BoolVar(&x.json, "json", false, "print what the proxy's API answers")
 	f.BoolVar(&x.csv, "csv", false, "print comma-separated values")
 	f.StringVar(&x.svg, "svg", "", "write a chart of the requests over time to this file; - is standard output")
@@ -65,9 +65,9 @@ func (x *reportCall) run(cmd *cobra.Command) error {
 	if x.json && x.csv || x.svg != "" && (x.json || x.csv) {
 		return usage(errors.New("--json, --csv and --svg: choose one"))
 	}
-	query := admin.ReportQuery{By: x.by, Site: x.site, Since: x.since, Until: x.until, Step: x.step}
+	query := x.query
 	now := time.Now()
-	if x.svg != "" && x.step == "" {
+	if x.svg != "" && query.Step == "" {
 		query.Step = query.ChartStep(now)
 	}
 	if err := query.Check(now); err != nil {

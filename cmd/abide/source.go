@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -301,30 +302,21 @@ func loadPolicy(cmd *cobra.Command) (*policy.Policy, error) {
 	return s.load()
 }
 
-// settingFlags are the settings that have a flag: key → flag. Other settings are set in the
-// file or in the environment.
-var settingFlags = map[string]string{
-	"listen":         "listen",
-	"listen_open":    "listen-open",
-	"admin.listen":   "admin",
-	"admin.ca":       "admin-ca",
-	"data":           "data",
-	"intercept":      "intercept",
-	"egress.proxy":   "egress-proxy",
-	"egress.ports":   "egress-ports",
-	"egress.roots":   "egress-roots",
-	"log.level":      "log-level",
-	"log.format":     "log-format",
-	"log.access":     "log-access",
-	"strict_state":   "strict-state",
-	"timeouts.drain": "drain",
+// flagged are the settings that have a flag. Others are set in the file or in the environment.
+var flagged = []string{
+	"listen", "listen_open", "admin.listen", "admin.ca", "data", "intercept", "egress.proxy", "egress.ports", "egress.roots",
+	"log.level", "log.format", "log.access", "strict_state", "timeouts.drain",
+}
+
+// flagOf is the flag of such a setting: admin of admin.listen, log-level of log.level.
+func flagOf(key string) string {
+	return strings.NewReplacer("admin.listen", "admin", "timeouts.", "", ".", "-", "_", "-").Replace(key)
 }
 
 func addFlags(flags *pflag.FlagSet) {
 	flags.String("config", "", "`file` to read the configuration from, - for standard input (or $ABIDE_CONFIG)")
 	for _, key := range policy.Keys() {
-		name, ok := settingFlags[key.Name]
-		if !ok {
+		if !slices.Contains(flagged, key.Name) {
 			continue
 		}
 		help := key.Doc + " (or $" + variable(key)
@@ -333,9 +325,9 @@ func addFlags(flags *pflag.FlagSet) {
 		}
 		help += ")"
 		// Backquotes would name the value; its kind already does.
-		flags.Var(&text{kind: key.Kind}, name, strings.ReplaceAll(help, "`", "'"))
+		flags.Var(&text{kind: key.Kind}, flagOf(key.Name), strings.ReplaceAll(help, "`", "'"))
 		if key.Kind == "switch" || key.Name == "log.access" {
-			flags.Lookup(name).NoOptDefVal = "true"
+			flags.Lookup(flagOf(key.Name)).NoOptDefVal = "true"
 		}
 	}
 }
@@ -360,8 +352,8 @@ func (t *text) Type() string       { return t.kind }
 // flagsOf are the settings on the command line: key → text.
 func flagsOf(flags *pflag.FlagSet) map[string]string {
 	given := map[string]string{}
-	for key, name := range settingFlags {
-		if f := flags.Lookup(name); f != nil && f.Changed {
+	for _, key := range flagged {
+		if f := flags.Lookup(flagOf(key)); f != nil && f.Changed {
 			given[key] = f.Value.String()
 		}
 	}

@@ -252,7 +252,11 @@ func (a *program) storeMetrics() status.Store {
 func (a *program) newHistory() *history.Recorder {
 	o := history.Options{Sites: a.metrics.Sites, Blocked: a.blocked, Log: a.log}
 	if a.admin != nil {
-		o.Tokens, o.Waiting = func() status.Tokens { return a.proxy.Tokens() }, a.waiting
+		o.Tokens = func() status.Tokens { return a.proxy.Tokens() }
+		o.Waiting = func() int {
+			_, held := a.proxy.Gate().Len()
+			return held
+		}
 	}
 	if a.kept != nil && a.kept.file != nil {
 		o.File = a.kept.file
