@@ -256,9 +256,8 @@ type line struct {
 	Method   string    `json:"method"`
 	URL      string    `json:"url"`    // without the query
 	Target   string    `json:"target"` // in place of url: scheme, host and port
-	Status   int       `json:"status"`
-	Took     float64   `json:"ms"`   // from begin to end
-	Wait     float64   `json:"wait"` // seconds of it that abide held the request
+	Took     float64   `json:"ms"`     // from begin to end
+	Wait     float64   `json:"wait"`   // seconds of it that abide held the request
 	Attempts *int      `json:"attempts"`
 	Received int64     `json:"received"`
 	Sent     int64     `json:"sent"`

@@ -226,23 +226,19 @@ func describe(out io.Writer, status int, l learn.Lesson, now time.Time) error {
 	fmt.Fprintln(out, "\nannounced:")
 	fmt.Fprintln(w, "  NAME\tLIMIT\tLEFT\tUSED\tWINDOW\tRESETS\tSCOPE\tUNIT")
 	for _, one := range l.Limits {
-		name, window, reset, scope := "-", "-", "-", l.Scope
-		if one.Name != "" {
-			name = strconv.Quote(one.Name)
-		}
-		if one.Window > 0 {
-			window = one.Window.String()
-		}
-		if !one.Reset.IsZero() {
-			reset = "in " + one.Reset.Sub(now).String()
-		}
-		if one.Scope != learn.None {
-			scope = one.Scope
-		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name,
-			number(one.Limit, "-"), number(one.Remaining, "-"), number(one.Used, "-"), window, reset, scope, cmp.Or(one.Unit, "requests"))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", said(one.Name != "", "%q", one.Name),
+			number(one.Limit, "-"), number(one.Remaining, "-"), number(one.Used, "-"), said(one.Window > 0, "%v", one.Window),
+			said(!one.Reset.IsZero(), "in %v", one.Reset.Sub(now)), cmp.Or(one.Scope, l.Scope), cmp.Or(one.Unit, "requests"))
 	}
 	return w.Flush()
+}
+
+// said is a value in a table, "-" for one that the response does not say.
+func said(known bool, format string, value any) string {
+	if !known {
+		return "-"
+	}
+	return fmt.Sprintf(format, value)
 }
 
 func verdict(status int, l learn.Lesson) string {
