@@ -64,7 +64,7 @@ type program struct {
 	refused   atomic.Pointer[refusedReload] // nil: the last reload succeeded, or there was none
 	settled   counts                        // by site: requests that clients gave up longer than endingTime ago
 	ofBrowser counts                        // by reason: answers of abide itself, and cut answers, to requests of browsers themselves
-	ended     [len(endings)]atomic.Int64
+	ended     counts                        // by endingOf: requests and tunnels
 }
 
 // steeredJob is the job of this process.
@@ -237,7 +237,7 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	case err = <-consoled:
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
-	before, drain := a.endings(), time.Now()
+	before, drain := a.ended.all(), time.Now()
 	until := drain.Add(a.policy.Load().Timeouts.Drain)
 	a.drains.Store(&until)
 	a.systemd.stopping("stopping", until.Sub(drain)+adminDrain)
@@ -250,9 +250,9 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	}
 	if ctx.Err() != nil {
 		all, fields := 0, logrus.Fields{}
-		for i, n := range a.endings() {
-			if n -= before[i]; n > 0 {
-				all, fields[endings[i]] = all+n, n
+		for ending, n := range a.ended.all() {
+			if n -= before[ending]; n > 0 {
+				all, fields[ending] = all+int(n), n
 			}
 		}
 		a.log.WithFields(fields).Infof("stopped after %v: %s ended meanwhile", time.Since(drain).Round(100*time.Millisecond), countText(all, "request"))

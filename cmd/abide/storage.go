@@ -273,34 +273,23 @@ func (a *program) blocked() []status.BlockedTime {
 	return list
 }
 
-// endings name the ends of requests and tunnels in the log.
-var endings = [...]string{"answered", "refused", "cut", "left"}
-
-// endingOf returns the index in endings of a request: abide has answered it because it stops, or cut its answer, or
+// endingOf names the end of a request or tunnel in the log: abide has answered it because it stops, or cut its answer, or
 // its client has left. Otherwise it is answered.
-func endingOf(r dispatch.Report) int {
+func endingOf(r dispatch.Report) string {
 	switch stopped := r.Refusal == "draining"; {
 	case stopped && r.Status == http.StatusServiceUnavailable:
-		return 1
+		return "refused"
 	case stopped:
-		return 2
+		return "cut"
 	case r.Status == status.ClientLeft:
-		return 3
+		return "left"
 	}
-	return 0
-}
-
-// endings returns the number of requests and tunnels since the start for each name of endings.
-func (a *program) endings() (counts [len(endings)]int) {
-	for i := range counts {
-		counts[i] = int(a.ended[i].Load())
-	}
-	return counts
+	return "answered"
 }
 
 // countEnded counts a request or a tunnel that has ended.
 func (a *program) countEnded(r dispatch.Report) {
-	a.ended[endingOf(r)].Add(1)
+	a.ended.add(endingOf(r))
 	requests := int64(1)
 	if r.Tunnel {
 		requests = 0
