@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -201,7 +200,7 @@ func lostText(run *status.JobRun, job *jobfile.Job) string {
 func (j *jobProcess) backfill(ctx context.Context, known *output.Output, anew bool) *backfill.Backfill {
 	return backfill.New(backfill.Options{
 		Job: j.job, Output: j.records, Sender: j.sender, Units: units.Of(ctx, j.job, known, anew), Anew: anew,
-		Process: rand.Text(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
+		Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 }
 

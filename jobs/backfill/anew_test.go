@@ -82,7 +82,7 @@ func TestAUnitWhoseSavedPlaceIsRefusedBeginsAnew(t *testing.T) {
 					for s.run = range 2 {
 						s.asked = nil
 						j := &jobfile.Job{Name: "list", Workers: 1, Tries: 3, Records: "data", ID: []string{"id"}, Paginate: paginated(style), Request: jobfile.Request{Method: "GET", URL: "http://api.test/"}}
-						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Process: "one", Log: func(format string, _ ...any) {
+						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Log: func(format string, _ ...any) {
 							if strings.Contains(format, "begin again") {
 								said++
 							}

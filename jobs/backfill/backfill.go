@@ -34,7 +34,6 @@ type Options struct {
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error]    // of the job
 	Anew    bool                             // those that are fetched again are, whether they have changed or not
-	Process string                           // unique among the processes of the job
 	Log     func(format string, args ...any) // a line of the log
 	Warn    func(format string, args ...any) // a warning in the log
 	Limited func() (string, time.Time)       // what holds the job's requests back now, and until when; "": nothing
@@ -45,7 +44,7 @@ type Options struct {
 type Output interface {
 	AddUnits(ctx context.Context, units iter.Seq2[output.Unit, error], anew bool) (again int64, err error)
 	Counts(ctx context.Context) (output.Counts, error)
-	Claim(ctx context.Context, process string) (*output.Claim, error)
+	Claim(ctx context.Context) (*output.Claim, error)
 	Renew(ctx context.Context, c *output.Claim) error
 	Commit(ctx context.Context, c *output.Claim, p output.Page) error
 	End(ctx context.Context, c *output.Claim, s output.State, from time.Time, reason string) error
@@ -227,7 +226,7 @@ func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
 	for {
 		var c *output.Claim
 		err := b.persist(ctx, func(ctx context.Context) (err error) {
-			c, err = b.options.Output.Claim(ctx, b.options.Process)
+			c, err = b.options.Output.Claim(ctx)
 			return err
 		})
 		if err != nil || c != nil {

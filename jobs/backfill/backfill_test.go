@@ -94,7 +94,7 @@ func newRun(o *origin, m *memory) *Backfill {
 			Name: "orders", Workers: 3, Tries: 5, Request: jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}, Records: "data", ID: []string{"id"},
 			Paginate: jobfile.Pagination{Style: jobfile.PagePages, Param: "page", More: "has_more"},
 		},
-		Output: m, Sender: o, Units: numbered(10), Process: "one", Log: unsaid, Warn: unsaid,
+		Output: m, Sender: o, Units: numbered(10), Log: unsaid, Warn: unsaid,
 	})
 }
 

@@ -215,7 +215,7 @@ func TestNoEndOfAServerLosesRecordsWithoutAWord(t *testing.T) {
 						if wrong.job != nil {
 							wrong.job(&j.Paginate)
 						}
-						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Process: "one", Log: unsaid, Warn: unsaid})
+						b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Log: unsaid, Warn: unsaid})
 						err := b.Run(t.Context())
 						u := m.units[0]
 						switch {
@@ -246,7 +246,7 @@ func run(t *testing.T, j *jobfile.Job, units int, status int, body string) (*mem
 		return status, map[int]string{502: `Proxy-Status: abide; details="refused"`}[status]
 	}, body: body}
 	j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}
-	b := New(Options{Job: j, Output: m, Sender: o, Units: numbered(units), Process: "one", Log: unsaid, Warn: unsaid})
+	b := New(Options{Job: j, Output: m, Sender: o, Units: numbered(units), Log: unsaid, Warn: unsaid})
 	err := b.Run(t.Context())
 	asked := 0
 	for _, n := range o.asked {
@@ -303,7 +303,7 @@ func TestUnitsThatAreIncompleteForOneReasonAreOneWarning(t *testing.T) {
 	var said []string
 	j := &jobfile.Job{Name: "list", Records: "data", ID: []string{"id"}, Workers: 1, Tries: 1, Request: jobfile.Request{Method: "GET", URL: "http://api.test/{item}"}, Columns: []jobfile.Column{{Name: "a", Path: "x"}, {Name: "b", Path: "y"}}}
 	o := &origin{asked: map[string]int{}, body: `{"data":[{"id":1}],"has_more":true}`}
-	b := New(Options{Job: j, Output: newMemory(), Sender: o, Units: numbered(5), Process: "one", Log: unsaid, Warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }})
+	b := New(Options{Job: j, Output: newMemory(), Sender: o, Units: numbered(5), Log: unsaid, Warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }})
 	if err := b.Run(t.Context()); err != nil || len(said) != 2 || !strings.Contains(said[0], `no record has "x", the path of the column a, nor "y"`) || !strings.Contains(said[1], "u0 is incomplete") {
 		t.Errorf("%v, %q", err, said)
 	}
@@ -324,7 +324,7 @@ func TestAUnitWhoseTimeIsNotOverIsNotDone(t *testing.T) {
 		j := &jobfile.Job{Records: "data", ID: []string{"id"}, Range: &jobfile.Range{From: now.AddDate(0, 0, -1), To: now.AddDate(0, 0, 1), Step: jobfile.Step{N: 1, Unit: "d"}, Zone: time.UTC}}
 		m, o := newMemory(), &origin{asked: map[string]int{}, body: `{"data":[{"id":1}]}`}
 		j.Name, j.Workers, j.Tries, j.Request = "list", 1, 10, jobfile.Request{Method: "GET", URL: "http://api.test/{date}"}
-		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j, nil, false), Process: "one", Log: unsaid, Warn: unsaid})
+		b := New(Options{Job: j, Output: m, Sender: o, Units: units.Of(t.Context(), j, nil, false), Log: unsaid, Warn: unsaid})
 		if err := b.Run(t.Context()); err != nil || m.units[0].state != output.Done || m.units[1].state != output.NotOver || m.units[2].state != output.NotOver {
 			t.Errorf("%v, %+v", err, m.units)
 		}

@@ -73,7 +73,7 @@ func (m *memory) AddUnits(_ context.Context, units iter.Seq2[output.Unit, error]
 	return n, nil
 }
 
-func (m *memory) Claim(context.Context, string) (*output.Claim, error) {
+func (m *memory) Claim(context.Context) (*output.Claim, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.away {

@@ -143,7 +143,7 @@ func TestNoPageIsAskedForThatNothingNeeds(t *testing.T) {
 					Name: "list", Workers: 4, Tries: 3, Records: "data", ID: []string{"id"}, Paginate: test.p, Errors: test.errors,
 					Request: jobfile.Request{Method: "GET", URL: "http://api.test/{item}" + test.query},
 				}
-				b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(units), Process: "one", Log: unsaid, Warn: unsaid})
+				b := New(Options{Job: j, Output: m, Sender: s, Units: numbered(units), Log: unsaid, Warn: unsaid})
 				err := b.Run(t.Context())
 				want, done := units*s.records, units
 				if s.records < 0 {

@@ -58,7 +58,6 @@ type Collector struct {
 	known    map[string]output.Target
 	underWay int
 	failing  int // of those under way, targets that have failed before
-	targets  int
 	began    time.Time
 	paused   bool
 }
@@ -92,7 +91,7 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 		}
 		kept[t.key], t.failures = was, was.Failures
 	}
-	c.known, c.targets = kept, len(list)
+	c.known = kept
 	if len(list) == 0 {
 		o.Warn("%s has no items, so nothing is asked", o.Job.Name)
 	}
@@ -225,7 +224,7 @@ func (c *Collector) Status(now time.Time) status.Job {
 	s := status.Job{
 		Name: c.options.Job.Name, Kind: "collect", State: status.JobRunning, Output: c.options.Job.Output.String(), Started: c.began,
 		Records: c.writer.written.Load(), Round: &status.JobRound{
-			Every: c.options.Job.Collect.Every.Seconds(), Targets: c.targets, Missed: c.schedule.missed, Lag: c.schedule.lag.Seconds(),
+			Every: c.options.Job.Collect.Every.Seconds(), Targets: len(c.known), Missed: c.schedule.missed, Lag: c.schedule.lag.Seconds(),
 		},
 	}
 	s.Round.Number = c.schedule.number(now) - c.schedule.number(c.began) + 1

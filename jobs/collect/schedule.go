@@ -81,16 +81,11 @@ func (s *schedule) begin(now time.Time) *target {
 		return nil
 	}
 	t := s.due.Pop()
-	late := now.Sub(t.at)
-	if skipped := late / s.every; skipped > 0 { // nothing could be asked for so long
-		s.missed += int64(skipped)
-		t.at = t.at.Add(skipped * s.every)
-		late -= skipped * s.every
-	}
+	s.skip(t, now.Sub(t.at)/s.every) // nothing could be asked for so long
 	if n := s.number(t.at); n != s.round {
 		s.round, s.lag = n, 0
 	}
-	s.lag = max(s.lag, late)
+	s.lag = max(s.lag, now.Sub(t.at))
 	return t
 }
 
@@ -108,11 +103,15 @@ func (s *schedule) end(t *target, now time.Time, ok bool) {
 func (s *schedule) put(t *target, rounds time.Duration, now time.Time) {
 	t.at = t.at.Add(s.every * rounds)
 	if late := now.Sub(t.at); late > 0 {
-		skipped := late/s.every + 1
-		s.missed += int64(skipped)
-		t.at = t.at.Add(skipped * s.every)
+		s.skip(t, late/s.every+1)
 	}
 	s.due.Push(t)
+}
+
+// skip leaves so many rounds of a target out.
+func (s *schedule) skip(t *target, rounds time.Duration) {
+	s.missed += int64(rounds)
+	t.at = t.at.Add(rounds * s.every)
 }
 
 // miss puts a target back that was not asked, because of a limit.

@@ -39,7 +39,7 @@ func benchPages(b *testing.B, at jobfile.Output, workers, records int) {
 	for range workers {
 		wg.Go(func() {
 			for {
-				c, err := j.Claim(b.Context(), "worker")
+				c, err := j.Claim(b.Context())
 				if err != nil {
 					b.Error(err)
 					return

@@ -91,7 +91,7 @@ func ok(t *testing.T, err error) {
 func claim(t *testing.T, j *output.Job, n int) (list []*output.Claim) {
 	t.Helper()
 	for range n {
-		if c := must[*output.Claim](t)(j.Claim(t.Context(), "worker")); c != nil {
+		if c := must[*output.Claim](t)(j.Claim(t.Context())); c != nil {
 			list = append(list, c)
 		}
 	}
@@ -342,7 +342,7 @@ func whatFailedIsTriedAgain(t *testing.T, k kept) {
 	}
 	ok(t, j.End(t.Context(), claims[0], output.Failed, time.Time{}, "404"))
 	release(t, j, claims[1])
-	must[*output.Claim](t)(j.Claim(t.Context(), "b"))
+	must[*output.Claim](t)(j.Claim(t.Context()))
 	if n := must[int64](t)(j.Retry(t.Context(), []string{"a", "b", "c", "there is none"}, true)); n != 2 {
 		t.Errorf("%d units", n) // a and c, as b is worked on
 	}

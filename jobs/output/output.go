@@ -5,7 +5,7 @@
 //	o, err := output.Open(ctx, job.Output, output.Options{})
 //	j, err := o.Job(ctx, output.Description{Name: "orders", Fingerprint: "…"})
 //	n, err := j.AddUnits(ctx, units, false)
-//	claim, err := j.Claim(ctx, "worker-1")
+//	claim, err := j.Claim(ctx)
 //	err = j.Commit(ctx, claim, output.Page{Records: records, Checkpoint: next})
 //
 // SQLite and PostgreSQL have the same tables, which docs/jobs.md describes. Times of units are milliseconds since 1970, those of

@@ -181,7 +181,7 @@ func aPageIsCommittedOnce(t *testing.T, k kept) {
 					}
 					return
 				}
-				claimed, err := j.Claim(t.Context(), "p")
+				claimed, err := j.Claim(t.Context())
 				if err != nil {
 					t.Error(err)
 					return

@@ -112,7 +112,7 @@ func (j *Job) addUnits(t *transaction, list []Unit) error {
 
 // Claim hands out the next unit, in their order, or nil. A unit whose lease has ended is
 // handed out again.
-func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
+func (j *Job) Claim(ctx context.Context) (c *Claim, err error) {
 	err = j.engine.write(ctx, func(t *transaction) error {
 		c = nil
 		return t.query(func(r *sql.Rows) error {
@@ -125,10 +125,10 @@ func (j *Job) Claim(ctx context.Context, process string) (c *Claim, err error) {
 			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND place >= 0 AND lease_end <= {now} ORDER BY place LIMIT 1 {skip}),
 			free AS (SELECT key, place FROM {units} WHERE state = 'waiting' AND place >= 0 AND not_before <= {now} ORDER BY place LIMIT 1 {skip}),
 			picked AS (SELECT key AS picked_key FROM (SELECT * FROM late UNION ALL SELECT * FROM free) AS candidates ORDER BY place LIMIT 1)
-			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $2, holder = $3, lease_end = {now} + $4, changed = {now}
+			UPDATE {units} SET state = 'running', lease = lease + 1, holder = $2, lease_end = {now} + $3, changed = {now}
 			FROM picked WHERE key = picked_key
 			RETURNING key, place, item, lease, checkpoint, pages, records, tries, begun`),
-			j.engine.now(), encode(process), j.engine.id, j.engine.o.Lease.Milliseconds())
+			j.engine.now(), j.engine.id, j.engine.o.Lease.Milliseconds())
 	})
 	return c, err
 }
