@@ -32,7 +32,7 @@ type Output struct {
 	o        Options
 	dialect  *dialect
 	file     string // of SQLite
-	name     string // of PostgreSQL, without a secret
+	name     string // the file, or PostgreSQL without a secret
 	password string // never shown
 
 	db, readers *sql.DB  // one of PostgreSQL
@@ -44,11 +44,8 @@ func (e *Output) isSQLite() bool { return e.dialect == sqliteDialect }
 
 // now is the first argument of statements with {now}.
 func (e *Output) now() any {
-	switch {
-	case e.o.Now != nil:
-		return e.o.Now().UnixMilli()
-	case e.isSQLite():
-		return time.Now().UnixMilli()
+	if e.o.Now != nil || e.isSQLite() {
+		return e.here().UnixMilli()
 	}
 	return nil
 }
@@ -157,11 +154,10 @@ func (e *Output) explain(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	away := isAway(err)
-	if e.isSQLite() {
-		err = fmt.Errorf("output %s: %w%s", e.file, err, sqliteAdvice[sqliteCode(err)])
-	} else {
-		err = fmt.Errorf("output %s: %w%s", e.name, e.shown(err), postgresAdvice[postgresCode(err)])
+	if !e.isSQLite() {
+		err = e.shown(err)
 	}
+	err = fmt.Errorf("output %s: %w%s", e.name, err, sqliteAdvice[sqliteCode(err)]+postgresAdvice[postgresCode(err)])
 	if away {
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
@@ -230,7 +226,7 @@ func (e *Output) openSQLite(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	e.dialect, e.file = sqliteDialect, path
+	e.dialect, e.file, e.name = sqliteDialect, path, path
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
