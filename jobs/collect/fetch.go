@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/records"
@@ -25,32 +26,30 @@ import (
 // targetsOf makes the targets of a job: an item each, or a batch of items each.
 func targetsOf(job *jobfile.Job, all iter.Seq2[output.Unit, error]) ([]*target, error) {
 	var list []*target
+	var items []output.Unit
 	seen := map[string]bool{}
 	for u, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		if seen[u.Key] {
-			continue
+		if !seen[u.Key] {
+			seen[u.Key] = true
+			items = append(items, u)
 		}
-		seen[u.Key] = true
-		if b, n := job.Collect.Batch, len(list); b.Param != "" && n > 0 && len(list[n-1].items) < b.Size {
-			list[n-1].items = append(list[n-1].items, u.Key)
-			continue
-		}
-		list = append(list, &target{items: []string{u.Key}, unit: u})
 	}
-	for _, t := range list {
-		t.key = t.items[0]
-		if job.Collect.Batch.Param != "" {
+	batch := job.Collect.Batch
+	for part := range slices.Chunk(items, max(batch.Size, 1)) {
+		first := part[0]
+		t := &target{key: first.Key, unit: first, priority: priorityOf(job, first.Key), items: lists.Map(part, func(u output.Unit) string { return u.Key })}
+		if batch.Param != "" {
 			t.key = "batch " + shorten.Hash(8, strings.Join(t.items, "\x00"))
 		}
-		t.priority = priorityOf(job, t.items[0])
-		filled, err := units.Fill(job, t.unit)
+		filled, err := units.Fill(job, first)
 		if err != nil {
 			return nil, err
 		}
 		t.host = filled.URL.Host
+		list = append(list, t)
 	}
 	return list, nil
 }
