@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/url"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -228,17 +229,9 @@ func stepOf(r *jobfile.Range, key string) (from, next time.Time, err error) {
 	if err != nil {
 		return at, at, err
 	}
-	day, _ := time.Parse(formOf(r), key) // where clocks skip a midnight, that of the zone is of the day before
-	i := 0
-	switch y, m, d := day.Date(); r.Step.Unit {
-	case "min", "h":
-		i = int(at.Sub(r.From) / r.Step.Clock())
-	case "mo":
-		i = ((y-r.From.Year())*12 + int(m-r.From.Month())) / r.Step.N
-	default:
-		fromYear, fromMonth, fromDay := r.From.Date()
-		i = int(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Sub(time.Date(fromYear, fromMonth, fromDay, 0, 0, 0, 0, time.UTC))/(24*time.Hour)) / r.Step.N
-	}
+	most := int(at.Sub(r.From) / cmp.Or(r.Step.Clock(), shortestDay))
+	least := min(most, 0) - 1
+	i := least + sort.Search(max(most, 0)+2-least, func(n int) bool { return !step(r, least+n).Before(at) }) // where clocks skip a midnight, at is of the day before
 	if from = step(r, i); keyOf(r, from) == key {
 		return from, step(r, i+1), nil
 	}
@@ -246,6 +239,9 @@ func stepOf(r *jobfile.Range, key string) (from, next time.Time, err error) {
 	began.From = at
 	return at, step(&began, 1), nil
 }
+
+// shortestDay is less than any day has, also where clocks change.
+const shortestDay = 20 * time.Hour
 
 // Request is the request of a unit.
 type Request struct {
