@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -260,20 +259,19 @@ func installSteps(cmd *cobra.Command, uninstall bool) (root string, steps []ca.S
 	}
 	_, missing := os.Stat(ca.RootFile(dir))
 	exists := p.CA.Given() || missing == nil
-	if uninstall && !exists {
-		steps, err = ca.Uninstallation(runtime.GOOS, has, "", "")
-		return "", steps, err
-	}
 	// Under sudo the home directory may be root's. A CA that is made there now
 	// would be trusted, and never used.
-	if user := os.Getenv("SUDO_USER"); user != "" && !exists {
+	if user := os.Getenv("SUDO_USER"); user != "" && !exists && !uninstall {
 		return "", nil, fmt.Errorf("there is no CA in %s: name the data directory of the user %s with --data, or run `abide ca install` as that user to see what to do", dir, user)
 	}
-	authority, err := openCAIn(cmd, dir, p)
-	if err != nil {
-		return "", nil, err
+	var about ca.About
+	if exists || !uninstall {
+		authority, err := openCAIn(cmd, dir, p)
+		if err != nil {
+			return "", nil, err
+		}
+		about = authority.About()
 	}
-	about := authority.About()
 	if uninstall {
 		steps, err = ca.Uninstallation(runtime.GOOS, has, about.File, about.CommonName)
 		return "", steps, err
@@ -297,7 +295,7 @@ func sudo(steps []ca.Step) string {
 func runStep(ctx context.Context, out, errs io.Writer, s ca.Step) (err error) {
 	switch {
 	case s.To != "":
-		err = copyFile(s.Copy, s.To, 0o644)
+		err = copyFile(s.Copy, s.To)
 	case s.Remove != "":
 		err = existing(os.Remove(s.Remove))
 	default:
@@ -324,13 +322,13 @@ func runStep(ctx context.Context, out, errs io.Writer, s ca.Step) (err error) {
 	return nil
 }
 
-func copyFile(from, to string, mode fs.FileMode) error {
+func copyFile(from, to string) error {
 	data, err := os.ReadFile(from)
 	if err == nil {
-		err = os.WriteFile(to, data, mode)
+		err = os.WriteFile(to, data, 0o644)
 	}
 	if err == nil {
-		err = os.Chmod(to, mode) // independent of the umask
+		err = os.Chmod(to, 0o644) // independent of the umask
 	}
 	return err
 }

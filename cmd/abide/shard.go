@@ -88,12 +88,13 @@ func (x *shardCall) resolve(cmd *cobra.Command) error {
 		if !given("by") {
 			x.by = cmp.Or(p.Shard.By, "url")
 		}
-		if p.Shard.Of > 0 && !given("of") {
+		if !given("of") {
 			x.of = p.Shard.Of
 		}
-		if p.Shard.Of > 0 && !given("index") {
+		if !given("index") {
 			x.index = p.Shard.Index
-		} else if !given("index") && !x.all {
+		}
+		if !given("index") && !x.all && p.Shard.Of == 0 {
 			return usage(errors.New("which crawler? write -i INDEX, from 0 on, or shard in the configuration"))
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -61,10 +62,14 @@ type source struct {
 	// had rules, pools or clients.
 	allowEmpty bool
 
-	mu    sync.Mutex
-	once  []byte            // a document that cannot be read again; nil: it can, or was not read yet
-	sum   [sha256.Size]byte // of the file as it was last loaded
-	empty bool              // the file had no keys then
+	last atomic.Pointer[document] // nil: none was loaded
+}
+
+// document is a configuration as it was loaded last.
+type document struct {
+	once  []byte            // its text, if it cannot be read again; nil: it can
+	sum   [sha256.Size]byte // of its text
+	empty bool              // it had no keys
 }
 
 // sourceOf finds the configuration of a command. A file that is named must exist.
@@ -84,7 +89,8 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 		return nil, usage(errors.New("ABIDE_CONFIG names a configuration, and " + yamlVariable + " is another; unset one"))
 	case text != "":
 		s := sourceAt(cmd, "")
-		s.name, s.once = yamlVariable, []byte(text)
+		s.name = yamlVariable
+		s.last.Store(&document{once: []byte(text)})
 		return s, nil
 	case path != "":
 		return sourceAt(cmd, path), nil
@@ -159,11 +165,9 @@ func (s *source) document() (policy.Source, error) {
 	if s.name != s.path {
 		from.Path, from.Name = "", s.name
 	}
-	s.mu.Lock()
-	once := s.once
-	s.mu.Unlock()
-	if once != nil || s.path == "" {
-		from.Data = append(from.Data, once...)
+	last := cmp.Or(s.last.Load(), &document{})
+	if last.once != nil || s.path == "" {
+		from.Data = append(from.Data, last.once...)
 		return from, nil
 	}
 	again := s.rereadable()
@@ -171,24 +175,20 @@ func (s *source) document() (policy.Source, error) {
 	if err != nil {
 		return from, err
 	}
-	from.Data = data
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	from.Data, last = data, &document{sum: sha256.Sum256(data), empty: policy.HasNoKeys(data)}
 	if !again {
-		s.once = data
+		last.once = data
 	}
-	s.sum, s.empty = sha256.Sum256(data), policy.HasNoKeys(data)
+	s.last.Store(last)
 	return from, nil
 }
 
 // emptiedError is an error where the file that was loaded last has no keys, and the running
 // configuration has rules, pools or clients.
 func (s *source) emptiedError(running *policy.Policy) error {
-	s.mu.Lock()
-	empty := s.empty
-	s.mu.Unlock()
+	last := s.last.Load()
 	rules, pools, clients := len(running.Sites), len(running.Pools), len(running.Access.Clients)
-	if !empty || s.allowEmpty || rules+pools+clients == 0 {
+	if last == nil || !last.empty || s.allowEmpty || rules+pools+clients == 0 {
 		return nil
 	}
 	return policy.Faults{{Source: s.name, Line: 1, Text: fmt.Sprintf(
@@ -220,10 +220,8 @@ func (s *source) changed() bool {
 	if err != nil {
 		return true
 	}
-	sum := sha256.Sum256(data)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return sum != s.sum
+	last := s.last.Load()
+	return last == nil || last.sum != sha256.Sum256(data)
 }
 
 // readFile reads a file, or in for the path "-".

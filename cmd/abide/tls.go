@@ -34,11 +34,8 @@ type listenersTLS struct{ proxy, admin atomic.Pointer[tls.Config] }
 // load reads the certificates that a policy names; nothing changes if one cannot be read.
 func (l *listenersTLS) load(p *policy.Policy) error {
 	proxy, err := tlsConfig("listen_cert", p.TLS)
-	if err != nil {
-		return err
-	}
-	admin, err := tlsConfig("admin.cert", p.Admin.TLS)
-	if err != nil {
+	admin, failed := tlsConfig("admin.cert", p.Admin.TLS)
+	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
 	l.proxy.Store(proxy)
