@@ -8,16 +8,17 @@ import (
 
 func TestAResultIsDescribedInAFewLines(t *testing.T) {
 	r := &Result{
-		Start: noon, End: noon.Add(277 * time.Hour), Seconds: 277 * 3600, Finished: true, Requests: 1_000_000, Answered: 1_000_000, PerSecond: 1.0027,
+		Start: noon, Requests: 1_000_000, Answered: 1_000_000,
+		Outcome:    Outcome{End: noon.Add(277 * time.Hour), Seconds: 277 * 3600, Finished: true, PerSecond: 1.0027, Refusals: Refusals{Site: 3, PassedOn: 1}},
 		Throughput: []Bar{{Seconds: 6 * 3600, PerSecond: 2}, {Seconds: 6 * 3600}, {Seconds: 6 * 3600, PerSecond: 1}},
 		LimitedBy: []Cause{
 			{Kind: ByLimit, Site: "api.test", Limit: "900 requests per 15m", Share: .98},
 			{Kind: BySite, Share: .018},
 			{Kind: ByLimit, Site: "api.test", Limit: "32 in flight", Share: .002},
 		},
-		Waits: Waits{Average: 20, Longest: 899}, Refusals: Refusals{Site: 3, PassedOn: 1},
+		Waits:   Waits{Average: 20, Longest: 899},
 		Notes:   []string{"one two"},
-		WhatIfs: []WhatIf{{Change: "one more token (5)", Seconds: 200 * 3600, Sooner: 77 * 3600, Finished: true}, {Change: "never"}, {Change: "worse", Seconds: 278 * 3600, Sooner: -3600 * 2, Finished: true}},
+		WhatIfs: []WhatIf{{"one more token (5)", Outcome{Seconds: 200 * 3600, Finished: true}, 77 * 3600}, {Change: "never"}, {"worse", Outcome{Seconds: 278 * 3600, Finished: true}, -3600 * 2}},
 	}
 	var b strings.Builder
 	r.Describe(&b)

@@ -22,32 +22,33 @@ const (
 
 // Result describes a simulated crawl.
 type Result struct {
-	Start    time.Time `json:"start"`
-	End      time.Time `json:"end"` // of the last answer
-	Seconds  float64   `json:"seconds"`
-	Finished bool      `json:"finished"` // false: not within ten years, or some requests can never go
-	Requests int       `json:"requests"`
-	Answered int       `json:"answered"`
-	Recorded float64   `json:"recorded_seconds,omitempty"` // how long a log's requests took
+	Start time.Time `json:"start"`
+	Outcome
+	Requests int     `json:"requests"`
+	Answered int     `json:"answered"`
+	Recorded float64 `json:"recorded_seconds,omitempty"` // how long a log's requests took
 
-	PerSecond  float64  `json:"per_second"` // on average
 	Throughput []Bar    `json:"throughput"`
 	LimitedBy  []Cause  `json:"limited_by"` // the greatest share first
 	Waits      Waits    `json:"waits"`
-	Refusals   Refusals `json:"refusals"`
 	Notes      []string `json:"notes"`
 	WhatIfs    []WhatIf `json:"what_ifs"`
 }
 
-// WhatIf is the result of the same scenario with one thing changed.
-type WhatIf struct {
-	Change    string    `json:"change"`
-	End       time.Time `json:"end"`
+// Outcome is what becomes of a scenario.
+type Outcome struct {
+	End       time.Time `json:"end"` // of the last answer
 	Seconds   float64   `json:"seconds"`
-	Finished  bool      `json:"finished"`
-	Sooner    float64   `json:"sooner_seconds"` // than without the change; negative: later
-	PerSecond float64   `json:"per_second"`
+	Finished  bool      `json:"finished"`   // false: not within ten years, or some requests can never go
+	PerSecond float64   `json:"per_second"` // on average
 	Refusals  Refusals  `json:"refusals"`
+}
+
+// WhatIf is the outcome of the same scenario with one thing changed.
+type WhatIf struct {
+	Change string `json:"change"`
+	Outcome
+	Sooner float64 `json:"sooner_seconds"` // than without the change; negative: later
 }
 
 // The kinds of causes.
@@ -102,10 +103,9 @@ func Run(ctx context.Context, p *policy.Policy, s Scenario) (*Result, error) {
 func (s *simulation) result() *Result {
 	t := &s.tally
 	r := &Result{
-		Start: s.scenario.Start, End: t.last, Requests: s.scenario.Crawl.Requests, Answered: t.answered,
+		Start: s.scenario.Start, Outcome: Outcome{End: t.last, Refusals: Refusals{Site: s.site.refused, PassedOn: t.passedOn, Cut: t.cut}}, Requests: s.scenario.Crawl.Requests, Answered: t.answered,
 		Throughput: t.series.bars(t.last), LimitedBy: s.causes(), Notes: []string{}, WhatIfs: []WhatIf{},
-		Refusals: Refusals{Site: s.site.refused, PassedOn: t.passedOn, Cut: t.cut},
-		Waits:    Waits{Average: t.waited.Seconds() / float64(max(t.answered, 1)), Longest: t.longest.Seconds()},
+		Waits: Waits{Average: t.waited.Seconds() / float64(max(t.answered, 1)), Longest: t.longest.Seconds()},
 	}
 	if log := s.scenario.Log; log != nil {
 		r.Requests, r.Recorded = log.Requests, log.Ended.Sub(log.Began).Seconds()

@@ -41,10 +41,7 @@ func (c *change) run(ctx context.Context, base *Result) (WhatIf, error) {
 	if err != nil {
 		return WhatIf{}, fmt.Errorf("planning %s: %w", c.text, err)
 	}
-	return WhatIf{
-		Change: c.text, End: r.End, Seconds: r.Seconds, Finished: r.Finished, Sooner: base.Seconds - r.Seconds,
-		PerSecond: r.PerSecond, Refusals: r.Refusals,
-	}, nil
+	return WhatIf{c.text, r.Outcome, base.Seconds - r.Seconds}, nil
 }
 
 // changesOf are the changes that may help, and twice the clients.

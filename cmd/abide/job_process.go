@@ -182,10 +182,10 @@ func (j *jobProcess) limited() (text string, until time.Time) {
 	if len(list) == 0 {
 		return "", until
 	}
-	if text = list[0].site + list[0].until; list[0].found {
-		text += `; "abide forget ` + list[0].site + `" drops it`
+	if text = list[0].Site + list[0].until; list[0].Found {
+		text += `; "abide forget ` + list[0].Site + `" drops it`
 	}
-	return text, list[0].goes
+	return text, list[0].Until
 }
 
 // ends estimates when the job ends; zero: unknown.

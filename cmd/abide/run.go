@@ -26,6 +26,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
@@ -382,13 +383,8 @@ const (
 
 // waitingSite is a site that holds requests of the command.
 type waitingSite struct {
-	site  string
-	held  int
-	since time.Time        // when the first request began to wait
-	until string           // text: until when, and for which limit
-	goes  time.Time        // when the first request may be sent; zero: unknown
-	last  func() time.Time // when the last is expected to be sent; zero: unknown
-	found bool             // the site does not announce the limit
+	dispatch.SiteWaiting
+	until string // text: until when, and for which limit
 }
 
 // holdReport decides what run prints while requests of its command are held. It reads no
@@ -407,10 +403,10 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 	more := 0
 	for i := range waiting {
 		site := &waiting[i]
-		if max(now.Sub(site.since), site.goes.Sub(site.since)) < holdShown {
+		if max(now.Sub(site.Since), site.Until.Sub(site.Since)) < holdShown {
 			continue
 		}
-		if more++; first == nil || site.since.Before(first.since) {
+		if more++; first == nil || site.Since.Before(first.Since) {
 			first = site
 		}
 	}
@@ -418,25 +414,25 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 		h.since = time.Time{}
 		return ""
 	}
-	h.since = cmp.Or(h.since, first.since)
-	text := fmt.Sprintf("abide holds %s to %s%s", countText(first.held, "request"), first.site, first.until)
+	h.since = cmp.Or(h.since, first.Since)
+	text := fmt.Sprintf("abide holds %s to %s%s", countText(first.Held, "request"), first.Site, first.until)
 	if more > 1 {
 		text += fmt.Sprintf("; and to %s", countText(more-1, "other site"))
 	}
 	switch {
-	case h.terminal && more == 1 && first.held == 1 && !first.goes.IsZero() && first.goes.Sub(now) <= holdLookEvery:
+	case h.terminal && more == 1 && first.Held == 1 && !first.Until.IsZero() && first.Until.Sub(now) <= holdLookEvery:
 		return "" // erased before the command continues and writes after it
 	case h.terminal:
 		return text
 	case !sitelog.Outdated(now, h.since, h.said, h.until):
 		return ""
 	}
-	last := first.last()
+	last := first.Last()
 	if !last.IsZero() && last.Sub(now) < holdLookEvery {
 		return "" // all go before anybody reads it
 	}
-	h.said, h.until = now, first.goes
-	if first.held > 1 {
+	h.said, h.until = now, first.Until
+	if first.Held > 1 {
 		text = sitelog.WithLast(text, now, last)
 	}
 	return text

@@ -15,9 +15,16 @@ var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
 
+// waits is what waits of a site since a time. It is not known until when.
+func waits(site string, held int, since time.Time, until string) waitingSite {
+	w := waitingSite{until: until}
+	w.Site, w.Held, w.Since, w.Last = site, held, since, func() time.Time { return time.Time{} }
+	return w
+}
+
 // waitingSince is what waits of one site since a second.
 func waitingSince(n int) []waitingSite {
-	return []waitingSite{{site: "api.test", held: 7, since: second(n), until: ", the first until 12:00:40, limit: 3 requests per 5s", last: func() time.Time { return time.Time{} }}}
+	return []waitingSite{waits("api.test", 7, second(n), ", the first until 12:00:40, limit: 3 requests per 5s")}
 }
 
 // TestALineSaysWhenTheLastGoes: nothing where that is when the first goes, and there is no line where all go within a second.
@@ -26,7 +33,7 @@ func TestALineSaysWhenTheLastGoes(t *testing.T) {
 	for ends, want := range map[int]string{100: holdText + "; the last goes at 12:01:40 (in 1m34s)", 40: together, 6: ""} {
 		var report holdReport
 		waiting := waitingSince(0)
-		waiting[0].last = func() time.Time { return second(ends) }
+		waiting[0].Last = func() time.Time { return second(ends) }
 		if got := report.update(second(6), waiting); got != want {
 			t.Errorf("%q", got)
 		}
@@ -49,7 +56,7 @@ func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
 	if got := report.update(second(120), nil); got != "" {
 		t.Errorf("afterwards: %q", got)
 	}
-	both := append(waitingSince(3), waitingSite{site: "first.test", held: 1, since: second(0), until: " until 12:01:00"})
+	both := append(waitingSince(3), waits("first.test", 1, second(0), " until 12:01:00"))
 	if got := report.update(second(10), both); got != "abide holds 1 request to first.test until 12:01:00; and to 1 other site" {
 		t.Errorf("of two sites: %q", got)
 	}
@@ -60,7 +67,7 @@ func TestALongHoldIsToldWhenItIsKnown(t *testing.T) {
 	for goes, shown := range map[int]bool{4: false, 6: true} {
 		var report holdReport
 		waiting := waitingSince(0)
-		waiting[0].goes = second(goes)
+		waiting[0].Until = second(goes)
 		if got := report.update(second(1), waiting); (got != "") != shown {
 			t.Errorf("of %d s: %q", goes, got)
 		}
@@ -69,13 +76,14 @@ func TestALongHoldIsToldWhenItIsKnown(t *testing.T) {
 
 func TestTheLineIsErasedBeforeTheOnlyRequestGoes(t *testing.T) {
 	report := holdReport{terminal: true}
-	waitingSites := []waitingSite{{site: "api.test", held: 1, since: second(0), goes: second(10)}}
+	waitingSites := []waitingSite{waits("api.test", 1, second(0), "")}
+	waitingSites[0].Until = second(10)
 	for now, shown := range map[int]bool{6: true, 8: true, 9: false, 10: false} {
 		if got := report.update(second(now), waitingSites); (got != "") != shown {
 			t.Errorf("after %d s: %q", now, got)
 		}
 	}
-	waitingSites[0].held = 2
+	waitingSites[0].Held = 2
 	if report.update(second(10), waitingSites) == "" {
 		t.Error("of two requests")
 	}
@@ -109,7 +117,7 @@ func TestWithoutATerminalALineThatIsNotTrueAnyMoreIsFollowedByAnother(t *testing
 		var said []int
 		for now := 1; now < 600; now++ {
 			waiting := waitingSince(0)
-			waiting[0].goes = second(now - now%pause + pause)
+			waiting[0].Until = second(now - now%pause + pause)
 			if report.update(second(now), waiting) != "" {
 				said = append(said, now)
 			}

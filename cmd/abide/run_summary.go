@@ -157,7 +157,7 @@ func (a *program) waitingSites(now time.Time) []waitingSite {
 			continue
 		}
 		until := strings.Replace(sitelog.HeldUntil(now, one.Held, one.Blocker), "limit: "+one.Limit, named()(one.Site, one.Limit), 1)
-		list = append(list, waitingSite{one.Site, one.Held, one.Since, until, one.Until, one.Last, one.Found})
+		list = append(list, waitingSite{one, until})
 	}
 	return list
 }
