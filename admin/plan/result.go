@@ -35,7 +35,7 @@ type Result struct {
 	WhatIfs    []WhatIf `json:"what_ifs"`
 }
 
-// Outcome is what becomes of a scenario.
+// Outcome says what becomes of a scenario.
 type Outcome struct {
 	End       time.Time `json:"end"` // of the last answer
 	Seconds   float64   `json:"seconds"`

@@ -23,28 +23,18 @@ func (s *screen) anyKey(e *tcell.EventKey) *tcell.EventKey {
 
 // key handles a key of the table.
 func (s *screen) key(e *tcell.EventKey) *tcell.EventKey {
+	m, r := s.model, e.Rune()
 	switch {
 	case e.Key() == tcell.KeyEscape || e.Key() == tcell.KeyBackspace || e.Key() == tcell.KeyBackspace2:
 		s.back()
-	case e.Rune() == 'q':
+	case r == 'q':
 		s.quit()
-	case e.Rune() == '?':
+	case r == '?':
 		s.help()
-	case s.model.about != (subject{}):
+	case m.about != (subject{}): // the others are for the table of sites
 		return e
 	case e.Key() == tcell.KeyEnter:
 		s.lookAtHolds()
-	case !s.siteKey(e.Rune()):
-		return e
-	}
-	s.show()
-	return nil
-}
-
-// siteKey handles a key of the table of sites. false: the key means nothing there.
-func (s *screen) siteKey(r rune) bool {
-	m := s.model
-	switch {
 	case r == 's':
 		m.choose(m.sortBy + 1)
 	case r >= '1' && int(r-'1') < len(columns):
@@ -58,9 +48,10 @@ func (s *screen) siteKey(r rune) bool {
 	case r == 't':
 		s.lookAt(subject{tokens: true})
 	default:
-		return false
+		return e
 	}
-	return true
+	s.show()
+	return nil
 }
 
 // lookAt shows something else in the table.
