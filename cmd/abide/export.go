@@ -136,9 +136,9 @@ func exportSince(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usage(fmt.Errorf("--since: %q is no time; write 24h, 2026-01-31 or 2026-01-31T15:00:00Z", text))
 }
 
-// exportSource returns what is known of the job that a command line names: where its records are, and its name, "" for the
-// only one there.
-func exportSource(cmd *cobra.Command, named, job string) (known knownJob, err error) {
+// openNamed opens the job that a command line names, or the one of the name job there; "": the only one. It returns what is
+// known of the job, too. The caller must close the output.
+func openNamed(cmd *cobra.Command, named, job string) (kept *output.Job, o *output.Output, known knownJob, err error) {
 	info, missing := os.Stat(named)
 	switch {
 	case isPostgres(named):
@@ -150,30 +150,27 @@ func exportSource(cmd *cobra.Command, named, job string) (known knownJob, err er
 	case missing == nil && info.Mode().IsRegular():
 		known.Output, err = filepath.Abs(named)
 	default:
-		p, err := loadPolicy(cmd)
-		if err != nil {
-			return known, err
-		}
-		list, err := knownJobs(p.Data)
-		found := lists.Find(list, func(j *knownJob) bool { return j.Name == named })
-		if err == nil && found == nil {
-			err = fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", named)
-		}
-		if err != nil {
-			return known, err
-		}
-		known = *found
+		known, err = knownAs(cmd, named)
 	}
-	known.Name = cmp.Or(job, known.Name)
-	return known, err
+	if known.Name = cmp.Or(job, known.Name); err == nil {
+		kept, o, err = known.open(cmd.Context())
+	}
+	return kept, o, known, err
 }
 
-// openNamed opens the job that a command line names. The caller must close the output.
-func openNamed(cmd *cobra.Command, named, job string) (*output.Job, *output.Output, knownJob, error) {
-	known, err := exportSource(cmd, named, job)
+// knownAs is the job of a name that was run on this machine.
+func knownAs(cmd *cobra.Command, name string) (knownJob, error) {
+	p, err := loadPolicy(cmd)
 	if err != nil {
-		return nil, nil, known, err
+		return knownJob{}, err
 	}
-	kept, o, err := known.open(cmd.Context())
-	return kept, o, known, err
+	list, err := knownJobs(p.Data)
+	found := lists.Find(list, func(j *knownJob) bool { return j.Name == name })
+	if err == nil && found == nil {
+		err = fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name)
+	}
+	if err != nil {
+		return knownJob{}, err
+	}
+	return *found, nil
 }
