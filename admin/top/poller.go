@@ -49,19 +49,16 @@ func newPoller(from Source, every time.Duration) *poller {
 
 // run takes a sample every so often until ctx is done.
 func (p *poller) run(ctx context.Context) {
-	timer := time.NewTimer(p.every)
-	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-time.After(p.every):
 		case <-p.now:
 		case c := <-p.changes:
 			p.change(ctx, c)
 		}
 		p.refresh(ctx)
-		timer.Reset(p.every)
 	}
 }
 

@@ -79,16 +79,15 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 			if e.UnreadUntil.IsZero() {
 				e.Target = "" // the configuration says what becomes of https
 			}
-			fmt.Fprintln(&answers)
 			e.Describe(&answers, time.Now())
 		}
 		return err
 	})
 	if wrong == nil && !x.json {
 		p.Explain(cmd.OutOrStdout(), target, path, answered)
-	}
-	if p != nil && !x.json && answers.Len() > 0 && answers.Bytes()[0] != '\n' {
-		fmt.Fprintln(cmd.OutOrStdout()) // after the configuration
+		if answers.Len() > 0 {
+			fmt.Fprintln(cmd.OutOrStdout())
+		}
 	}
 	_, _ = answers.WriteTo(cmd.OutOrStdout())
 	switch {
@@ -98,7 +97,6 @@ func (x *explainCall) run(cmd *cobra.Command, text string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the configuration has faults, so this is what the running proxy says alone:\n%v\n", wrong)
 		return nil
 	case live != nil && !x.json:
-		// The explanation of the configuration is printed already.
 		if none, ok := errors.AsType[notRunning](live); ok {
 			live = none
 		}
@@ -125,9 +123,6 @@ func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, 
 	}
 	if p != nil && e.Site != p.Match(target).Site {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", at.Admin, status.Line(e.Site))
-	}
-	if p != nil {
-		fmt.Fprintln(w)
 	}
 	e.Describe(w, time.Now())
 	return nil

@@ -229,11 +229,10 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	running.Go(func() { a.history.Run(recording) })
 
 	var err error
-	ended := false
 	select {
 	case <-ctx.Done():
 	case err = <-proxied:
-		ended = true
+		proxied <- nil // for who waits below
 	case err = <-consoled:
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
@@ -245,9 +244,7 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}
 	stop()
-	if !ended {
-		err = errors.Join(err, <-proxied)
-	}
+	err = errors.Join(err, <-proxied)
 	if ctx.Err() != nil {
 		all, fields := 0, logrus.Fields{}
 		for ending, n := range a.ended.all() {

@@ -108,8 +108,7 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 		return secrets.changed(secretFiles(a.policy.Load())) || found
 	}
 	found := changed() || a.source.changed() // since the start
-	look := time.NewTimer(lookEvery)
-	defer look.Stop()
+	wait := lookEvery
 	for {
 		if found {
 			_, _ = a.reload() // the log has the error
@@ -120,9 +119,9 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 			return
 		case <-asked:
 			_, _ = adminProcess{a}.Reload() // the log has the error
-		case now := <-look.C:
+		case now := <-time.After(wait):
 			found = changed()
-			look.Reset(max(lookEvery, lookShare*time.Since(now)))
+			wait = max(lookEvery, lookShare*time.Since(now))
 		}
 	}
 }
