@@ -26,6 +26,8 @@ const (
 	// mostPlaces is the largest number of URLs and clients of a log that are told apart. Further URLs have the
 	// path "/".
 	mostPlaces = 1_000_000
+	// mostMethods is the same of methods.
+	mostMethods = 256
 	// longestLine is the length of the longest line, in bytes.
 	longestLine = 1 << 20
 )
@@ -94,10 +96,11 @@ type logReader struct {
 	starts  []time.Time       // of the records
 	places  map[string]uint32 // :: as the log writes it → index in Log.places
 	clients map[string]uint32
+	methods map[string]uint32
 }
 
 func newLogReader() *logReader {
-	return &logReader{log: &Log{}, places: map[string]uint32{}, clients: map[string]uint32{}}
+	return &logReader{log: &Log{}, places: map[string]uint32{}, clients: map[string]uint32{}, methods: map[string]uint32{}}
 }
 
 // add adds a line. The error says why it is unreadable.
@@ -129,15 +132,8 @@ func (b *logReader) record(l *line) error {
 	if err != nil {
 		return err
 	}
-	method := slices.Index(b.log.methods, l.Method)
-	if method < 0 {
-		if len(b.log.methods) > 255 {
-			return errors.New("has a method of its own, after 255 others")
-		}
-		method = len(b.log.methods)
-		b.log.methods = append(b.log.methods, l.Method)
-	}
-	r := record{took: l.took(), latency: l.latency(), bytes: l.Received + l.Sent, next: -1, place: at, client: b.clientOf(l.Client), method: uint8(method), priority: -1}
+	method := indexOf(&b.log.methods, b.methods, l.Method, mostMethods)
+	r := record{took: l.took(), latency: l.latency(), bytes: l.Received + l.Sent, next: -1, place: at, client: indexOf(&b.log.clients, b.clients, l.Client, mostPlaces), method: uint8(method), priority: -1}
 	if l.Priority != nil {
 		r.priority = int8(*l.Priority)
 	}
@@ -172,17 +168,17 @@ func (b *logReader) placeOf(l *line) (uint32, error) {
 	return b.places[name], nil
 }
 
-// clientOf is the index of a client.
-func (b *logReader) clientOf(name string) uint32 {
-	if i, known := b.clients[name]; known {
-		return i
+// indexOf is the index of a name in a list, to which it is added. Where the list is full it is that of the last.
+func indexOf(list *[]string, known map[string]uint32, name string, most int) uint32 {
+	i, there := known[name]
+	if !there && len(*list) < most {
+		i, there = uint32(len(*list)), true
+		known[name], *list = i, append(*list, name)
 	}
-	if len(b.log.clients) >= mostPlaces {
-		return uint32(len(b.log.clients) - 1)
+	if !there {
+		return uint32(most - 1)
 	}
-	b.clients[name] = uint32(len(b.log.clients))
-	b.log.clients = append(b.log.clients, name)
-	return b.clients[name]
+	return i
 }
 
 // finish puts the requests in order.
