@@ -108,7 +108,7 @@ func startRequest(t *testing.T, d *Dispatcher, site Answering, client, address s
 // away comes back to be denied again.
 func TestTheTimeOfAnExplanationIsTheTimeAtWhichTheRequestGoes(t *testing.T) {
 	seeds := uint64(600)
-	if raced {
+	if Raced {
 		seeds = 100
 	}
 	announced, off := 0, 0

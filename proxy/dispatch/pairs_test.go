@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/dispatch/dispatchtest"
 )
 
@@ -136,6 +137,9 @@ func TestTwoProcessesAreAboutAsFastAsOne(t *testing.T) {
 			p.part = 0.7
 		}
 		seed, all := random.Uint64(), p.amount*7+p.amount/2
+		if dispatch.Raced && n%8 > 0 { // tools/test runs all of them without the race detector
+			continue
+		}
 		first := int(float64(all) * p.part)
 		alone := p.crawl(t, seed, all)
 		together := p.crawl(t, seed, first, all-first)
@@ -148,7 +152,7 @@ func TestTwoProcessesAreAboutAsFastAsOne(t *testing.T) {
 			t.Errorf("two processes need %.1f s, and one %.1f: %v", together.Seconds(), alone.Seconds(), p)
 		}
 	}
-	if t.Logf("in the mean %.3f times as long, %.1f refused", mean, float64(refused)/pairs); mean > 1.08 || refused > 3*pairs {
+	if t.Logf("in the mean %.3f times as long, %.1f refused", mean, float64(refused)/pairs); !dispatch.Raced && mean > 1.08 || refused > 3*pairs {
 		t.Errorf("two processes need %.3f times as long as one, and %d requests of %d pairs are refused", mean, refused, pairs)
 	}
 }

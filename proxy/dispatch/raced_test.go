@@ -2,5 +2,5 @@
 
 package dispatch
 
-// raced tells whether the tests run with the race detector.
-const raced = true
+// Raced tells whether the tests run with the race detector.
+const Raced = true

@@ -133,7 +133,7 @@ sites:
 
 func TestAMillionRequestsTakeNoGoroutineAndVirtualTimeOnly(t *testing.T) {
 	requests := 1_000_000
-	if raced {
+	if Raced {
 		requests = 30_000
 	}
 	start := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)

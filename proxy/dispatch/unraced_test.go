@@ -2,5 +2,5 @@
 
 package dispatch
 
-// raced tells whether the tests run with the race detector.
-const raced = false
+// Raced tells whether the tests run with the race detector.
+const Raced = false
