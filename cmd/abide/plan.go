@@ -82,7 +82,7 @@ func (x *planCall) addFlags(cmd *cobra.Command) {
 	f.StringVar(&x.siteLimit, "site-limit", "", "the site's own `limit`: \"900 per 15m by token\"")
 	f.BoolVar(&x.silent, "silent", false, "with --site-limit: no header says what is left or when to come again")
 	f.IntVar(&x.tokens, "tokens", 0, "plan with so `many` tokens, without reading any")
-	f.StringVar(&x.start, "start", "", "`time` of the first request, as 2006-01-02T15:04:05Z (default now, or that of the log)")
+	f.StringVar(&x.start, "start", "", "`time` of the first request, as 2006-01-02T15:04:05Z or Unix seconds (default now, or that of the log)")
 	f.BoolVar(&x.noWhatIfs, "no-what-ifs", false, "simulate the crawl as it is, and nothing else")
 	f.BoolVar(&x.json, "json", false, "print the plan as JSON")
 }
