@@ -37,7 +37,7 @@ func TestTheRateOfAnAdaptiveLimitIsShownEverywhere(t *testing.T) {
 	}
 	text.Reset()
 	status.Explanation{Limits: []status.ExplainedLimit{{Limit: "adaptive between 1/s and 9/s", Rate: 0.5, Left: 1 << 50}}}.Describe(&text, time.Now())
-	if !strings.Contains(text.String(), "left            adaptive between 1/s and 9/s: 0.5/s now\n") {
+	if !strings.Contains(text.String(), "left            adaptive between 1/s and 9/s: 30 a minute now\n") {
 		t.Errorf("the explanation:\n%s", text.String())
 	}
 }
