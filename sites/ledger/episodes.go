@@ -110,7 +110,6 @@ func (p *HiddenRate) choose(v int64) {
 			s.full, s.empty[0].empty, s.empty[0].resumed, s.empty[0].total = n, at, at, first.total+before
 		}
 	}
-	p.window.begin(s.empty[0].empty, int64(s.full))
 	s.starts = nil
 }
 

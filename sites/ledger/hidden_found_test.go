@@ -35,7 +35,7 @@ func TestWhatIsFoundOfAHiddenLimit(t *testing.T) {
 			p.search.rate, p.search.good, p.search.total, p.atOnce.limit, p.atOnce.latency = 3, 2, 400, 1, second/500
 		}, Found{Limit: 2, Window: time.Second, Left: -1, SoFar: true}},
 		{"a window", func(p *HiddenRate) {
-			p.windowed, p.window.limit, p.window.length, p.window.taken = true, 100, 60*second, 30
+			p.windowed, p.window.Limit, p.window.Length, p.window.Taken = true, 100, 60*second, 30
 		}, Found{Limit: 100, Window: time.Minute, Left: 70}},
 		{"refusals at random", func(p *HiddenRate) { p.noise.share = 0.05 }, Found{Left: -1, AtRandom: 0.05}},
 		{"a window of unknown length", func(p *HiddenRate) { p.windowed = true }, Found{Left: -1}},

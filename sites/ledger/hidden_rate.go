@@ -64,15 +64,14 @@ func (p *HiddenRate) at(now time.Time) int64 {
 		began := p.search.empty.last()
 		began.empty = max(v+began.empty, 0)
 		began.resumed = began.empty
-		p.window.begin(began.empty, int64(p.search.full))
 	}
 	return v
 }
 
 // Rate returns the present rate in requests per second; 0: not known.
 func (p *HiddenRate) Rate() float64 {
-	if p.windowed && p.window.length > 0 {
-		return float64(p.window.limit) / (float64(p.window.length) / float64(second))
+	if p.windowed && p.window.Length > 0 {
+		return float64(p.window.Limit) / (float64(p.window.Length) / float64(second))
 	}
 	return p.search.rate
 }
@@ -104,7 +103,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		}
 	}
 	// The time that the site names is not that of the known window: another limit refuses, which says nothing of this one.
-	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.length)
+	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.Length)
 	slow := p.slow() && !flight.sooner && !p.stop.active && !other
 	open := max(p.atOnce.index(sent)-slices.IndexFunc(p.atOnce.flying, func(f flying) bool { return f.at > min(p.noise.head, sent-1) }), 0)
 	excused, certain := p.noise.refused(sent, slow, p.pass(sent, true), open)
@@ -121,20 +120,20 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		flying := float64(max(r.Level, 1))
 		p.before = flow{rate: flying / secondsOf(v-sent), flying: flying, accepted: p.search.total}
 	}
-	first := p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
+	first := p.search.rate == 0 && p.window.Limit == 0 && p.atOnce.limit == 0 && p.noise.scattered(p.search.accepted()) && !r.Block && !r.Concurrency && !r.Again && (r.Failure || !r.Pooled)
 	level := flight.level
 	if level == 0 || sent-p.made < unknownFlights {
 		level = max(level, r.Level) // others are in flight that did not take from this meter
 	}
 	if until-v < shortestNamed && (first || against && p.search.from == compared) {
 		if p.noise.all.refused == 1 {
-			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: sent, total: p.search.total, idle: p.search.idle})
+			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: max(sent, until), total: p.search.total, idle: p.search.idle})
 		}
 		p.atOnce.excused(level)
 		return p.clock.Time(now, v+firstPause), true // the next request tells whether that was a limit
 	}
 	switch {
-	case r.Concurrency && level > 0, flight.level > 0 && p.atOnce.suspects(level):
+	case r.Concurrency && level > 0, flight.level > 0 && until-v < shortestNamed && p.atOnce.suspects(level):
 		p.atOnce.refused(level)
 		if level > int64(len(p.atOnce.flying)) {
 			until = max(until, v+firstPause) // the meter does not know the others, and so not when they end
@@ -169,20 +168,21 @@ func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 	again := p.stop.active
 	p.sharing.refusedAt(v)
 	p.stop.single = !again
-	if w := &p.window; p.windowed && named && !again && !r.Pooled && w.limit > 0 && w.accepted > 0 {
-		p.noise.counted(w.accepted, w.limit)
+	if w := &p.window; p.windowed && named && !again && !r.Pooled && w.Limit > 0 && w.accepted > 0 {
+		p.noise.counted(w.accepted, w.Limit)
 	}
 	switch {
 	case r.Block && again && v-p.stop.since >= blockPause && p.search.from != blocked:
 		p.search.block(v, p.stop.since)
 		p.windowed = false
 	case r.Block, p.windowed && p.noise.against && p.noise.row == 1:
-	case named && p.search.rate == 0:
-		p.windowed = true
+	case named && !p.windowed && (p.search.rate == 0 || !again && !p.paced):
 		p.choose(until)
-		p.window.refused(v, until, (until-v)%second == 0)
+		p.windowed, p.window.Start, p.window.Taken = true, p.search.empty.last().resumed, int64(p.search.accepted())
+		p.window.accepted = p.window.Taken
+		fallthrough
 	case p.windowed:
-		p.window.refused(v, max(until, v+leastPause), (until-v)%second == 0)
+		p.window.refused(v, sent, max(until, v+leastPause))
 	}
 	switch {
 	case again && sent < p.stop.rateSince: // it was in flight with the first
@@ -248,7 +248,7 @@ func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
 	case p.atOnce.limit > 0 && int64(len(p.atOnce.flying)) >= p.atOnce.limit:
 		return limit.Unknown, true
 	case p.windowed:
-		at, ok := p.window.next(v, int64(len(p.atOnce.flying)), max(int64(float64(p.window.limit)/p.parts()), 1))
+		at, ok := p.window.next(v, p.lastSent, int64(len(p.atOnce.flying)), max(int64(float64(p.window.Limit)/p.parts()), 1))
 		if !ok {
 			return limit.Unknown, true
 		}
@@ -296,21 +296,21 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 func (p *HiddenRate) takeInWindow(v int64) {
 	w := &p.window
 	if !p.stop.active && w.over(v) {
-		if w.disproved() {
+		if w.trial == trying && w.accepted*2 >= w.Limit*(2*trialFactor-1) { // in one window more than the limit was accepted
 			p.paced, p.windowed = true, false
-			p.search.set(v, float64(w.accepted)/(float64(w.length)/float64(second)))
-			p.search.cycle, p.search.full = max(w.length/16, second), 0
-			p.search.restart(w.start)
+			p.search.set(v, float64(w.accepted)/(float64(w.Length)/float64(second)))
+			p.search.cycle, p.search.full = max(w.Length/16, second), 0
+			p.search.restart(w.Start)
 			p.nextAt = v + p.search.gap(1)
 			return
 		}
 		if w.roll(v) {
 			p.stop.active, p.stop.since, p.stop.until = true, v, v
-			p.stop.pause = max(w.length/64, leastPause)
+			p.stop.pause = max(w.Length/64, leastPause)
 		}
 	}
-	w.start = cmp.Or(w.start, v)
-	w.taken++
+	w.Start = cmp.Or(w.Start, v)
+	w.Taken++
 }
 
 func (p *HiddenRate) Give(now, taken time.Time, n int64) {
@@ -322,7 +322,7 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	p.failing = cmp.Or(p.failing, at)
 	p.atOnce.end(v, at)
 	if p.windowed {
-		p.window.taken = max(p.window.taken-1, 0)
+		p.window.Taken = max(p.window.Taken-1, 0)
 	} else if at >= p.lastSent {
 		p.nextAt = max(p.nextAt-p.gap(n), p.lastSent-p.search.late())
 	}
@@ -425,8 +425,8 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		p.paced, p.windowed, s.cycle = true, false, recovery
 		s.ended(&p.stop, p.stop.refused, at, recovery, false)
 	case p.windowed:
-		if p.window.end > 0 || p.window.late {
-			p.window.ended(at)
+		if p.window.end > 0 {
+			p.window.ended(at, p.stop.since)
 			p.emptied(at, recovery)
 		}
 		return
@@ -480,8 +480,8 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 		return 0
 	case p.stop.active:
 		return 1
-	case p.windowed && p.window.limit > 0:
-		return max(p.window.limit-p.window.taken, 1)
+	case p.windowed && p.window.Limit > 0:
+		return max(p.window.Limit-p.window.Taken, 1)
 	case p.search.rate > 0 && !p.windowed:
 		return max(int64(p.search.rate), 1)
 	case p.atOnce.limit > 0:

@@ -77,7 +77,7 @@ func (p *HiddenRate) Share(self string, found bool, instances int) {
 func (p *HiddenRate) Finding() (Finding, bool) {
 	f := Finding{Rate: p.Rate(), Bad: p.search.refused, Fails: p.search.fails, Cycle: time.Duration(p.search.cycle), Full: p.search.full}
 	if p.windowed {
-		f = Finding{Rate: f.Rate, Limit: p.window.limit, Length: time.Duration(p.window.length)}
+		f = Finding{Rate: f.Rate, Limit: p.window.Limit, Length: time.Duration(p.window.Length)}
 	}
 	news := p.sharing.on && f.Rate > 0 && f != p.sharing.known
 	if news {
@@ -95,11 +95,11 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	}
 	p.sharing.known, p.sharing.even, p.sharing.crossed = f, v+second+p.search.gap(1), max(v, 1)
 	if f.Length > 0 {
-		if p.windowed = true; p.window.length != int64(f.Length) {
-			p.window.length = int64(f.Length)
-			p.window.recent.begin(p.window.length)
+		if p.windowed = true; p.window.Length != int64(f.Length) {
+			p.window.Length = int64(f.Length)
+			p.window.recent.begin(p.window.Length)
 		}
-		p.window.limit = f.Limit
+		p.window.Limit = f.Limit
 		return
 	}
 	if p.stop.active && !p.sharing.otherProbes && f.Rate >= p.search.rate && (p.search.rate > 0 || p.windowed) {
@@ -142,7 +142,7 @@ func (p *HiddenRate) Use(now time.Time) (u Use, ok bool) {
 	}
 	u.Busy = !p.windowed && v-s.rested > 4*gap && v-p.lastSent < 2*gap
 	u.Rate, u.Accepted = s.sent/secondsOf(max(v-s.since, second)), s.accepted
-	if v-s.since > max(usePast, 4*gap, 2*p.window.length) {
+	if v-s.since > max(usePast, 4*gap, 2*p.window.Length) {
 		s.sent, s.since = s.sent/2, v-(v-s.since)/2
 	}
 	s.told, s.refused = v, u.Refused
@@ -169,7 +169,7 @@ func (p *HiddenRate) OtherUses(now time.Time, instance string, u Use) {
 	}
 	n := min(max(u.Accepted-was.Accepted, 0), maxAmount)
 	p.window.accepted += n
-	p.window.taken += n
+	p.window.Taken += n
 	if p.stop.active {
 		p.search.total += float64(n)
 	} else if n > 0 {
@@ -274,8 +274,8 @@ func (p *HiddenRate) Found(now time.Time) Found {
 	}
 	inFlight := f.SoFar && p.atOnce.limit > 0 && 2*p.search.rate*secondsOf(p.atOnce.latency) >= float64(p.atOnce.limit)
 	switch {
-	case p.windowed && p.window.limit > 0 && p.window.length > 0:
-		f.SoFar, f.Limit, f.Window, f.Left = false, p.window.limit, time.Duration(p.window.length).Round(time.Second), p.Left(now)
+	case p.windowed && p.window.Limit > 0 && p.window.Length > 0:
+		f.SoFar, f.Limit, f.Window, f.Left = false, p.window.Limit, time.Duration(p.window.Length+second*7/8).Truncate(time.Second), p.Left(now)
 	case rate > 0 && !p.windowed && p.search.from != guessed && !inFlight:
 		f.Window = time.Second
 		for _, longer := range []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, time.Minute, time.Hour} {

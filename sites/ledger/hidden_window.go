@@ -4,26 +4,30 @@ package ledger
 // in any time of a length. It learns the amount and the length from what passes between two
 // ends. Whether the server's windows are rolling or fixed, no more is accepted than that.
 type hiddenWindow struct {
-	limit  int64 // requests in a window; 0: not known
-	length int64
+	windowKnown
 	recent recent // requests that were answered within the length
 
-	start    int64 // first request of the present window; 0: none yet
+	opened   int64 // when the present window began at the earliest; 0: not known
 	end      int64 // its end, as a refusal named it; 0: none was refused in it
-	taken    int64 // requests in it
-	accepted int64 // of these
+	accepted int64 // requests of it
 
-	before int64 // first request of the window before
-	least  int64 // a lower bound of the length
-	longer int64 // length before it was shortened; 0: it was not
-	whole  bool  // ends are named in whole seconds
-	even   bool  // requests of a window go evenly: the server's window is rolling, and the requests of the one before are not known
-	late   bool  // the first request of a window was refused: the window before lasts longer
+	before struct{ start, opened, accepted int64 } // of the window before
+	late   bool                                    // requests of the window before count in the present one
+	trial  trial                                   // whether more than the limit goes, evenly over a window
+}
 
-	held  int    // windows in a row of which none was refused
-	trial trial  // whether more than the limit goes, evenly over a window
-	fails uint   // trials that were refused
-	since uint64 // requests accepted since the last trial
+// windowKnown outlives a restart, as JSON: keep the keys.
+type windowKnown struct {
+	Limit  int64  `json:"limit,omitempty"` // requests in a window; 0: not known
+	Length int64  `json:"length,omitempty"`
+	Start  int64  `json:"start,omitempty"`  // first request of the present window; 0: none yet
+	Taken  int64  `json:"taken,omitempty"`  // requests in it
+	Least  int64  `json:"least,omitempty"`  // the length is more
+	Step   int64  `json:"step,omitempty"`   // ends are named in such steps
+	Clock  bool   `json:"clock,omitempty"`  // windows begin before their first request
+	Held   int    `json:"held,omitempty"`   // windows in a row of which none was refused
+	Trials uint   `json:"trials,omitempty"` // that were refused
+	Since  uint64 `json:"since,omitempty"`  // requests accepted since the last trial
 }
 
 // trial is the state of the question whether the limit is a window at all. A server may
@@ -36,144 +40,135 @@ const (
 	tried // it is a window
 )
 
-// shorten is the part of a length down to which its lower bound is looked for, where the
-// server names ends in whole seconds.
-const shorten = 0.93
-
-// slowStartWindow is the number of requests of the first windows that allow one more in flight.
-const slowStartWindow = 8
-
-// After so many times the limit of a window, or so many requests, were accepted there is another trial, and after
-// twice as many for each trial that was refused.
 const (
-	windowsToTry  = 3
-	acceptedToTry = 1000
+	shorten         = 0.96 // part of a length down to which a shorter one is tried
+	slowStartWindow = 8    // requests of the first windows that allow one more in flight
+	trialFactor     = 3    // times the limit is sent in a trial
+	// After so many times the limit of a window, or so many requests, were accepted there is another trial, and after
+	// twice as many for each trial that was refused.
+	windowsToTry, acceptedToTry = 3, 1000
 )
 
-// trialFactor times the limit is sent in a trial.
-const trialFactor = 3
-
-// begin starts the model with what was accepted before the first refusal.
-func (w *hiddenWindow) begin(start, accepted int64) {
-	w.start, w.accepted, w.taken = start, accepted, accepted
-}
-
-// refused takes the named end of a window. whole: it is named in whole seconds.
-func (w *hiddenWindow) refused(v, until int64, whole bool) {
-	soon := w.held > 0 && 2*w.accepted < w.limit && v-w.start < w.length/4
-	w.held, w.whole = 0, whole
-	switch {
-	case w.limit > 0 && w.before > 0 && (w.accepted == 0 || soon):
-		w.lengthen(until)
-	case w.limit > 0 && !w.even && w.accepted < w.limit && v-w.start < w.length/2 && until-v < w.length/4:
-		w.late, w.even = true, true
-	default:
-		w.end = until
+// refused takes the refusal of a request that was sent at a time, and the named end of a window.
+func (w *hiddenWindow) refused(v, sent, until int64) {
+	w.recent.expire(v)
+	soon := w.Held > 0 && 2*w.accepted < w.Limit && v-w.Start < w.Length/4
+	w.Held, w.Step, w.end = 0, 0, until-(v-sent)
+	if (until-v)%second == 0 {
+		w.Step = second
 	}
+	since := w.before.accepted + w.accepted
+	rolling := w.accepted < w.Limit && w.trial == trying && w.accepted > 0 && 10*w.recent.sum >= 9*w.Limit && w.end-w.Step <= w.recent.free(v, w.recent.sum-1)+w.Length/16
+	lasts := w.accepted == 0 || soon || w.trial == untried && 10*w.accepted < 9*w.Limit && 10*since >= 9*w.Limit && 9*since <= 10*w.Limit
+	if w.Limit > 0 && w.before.start > 0 && lasts && !rolling {
+		w.late, w.Least = true, w.Length
+		w.measure(w.before.start, w.before.opened)
+		return
+	}
+	w.late = w.late || rolling || w.accepted < w.Limit && v-w.Start < w.Length/2 && until-v < w.Length/4
 	if w.trial == trying {
-		w.trial, w.since = tried, 0
-		w.fails = min(w.fails+1, 10)
+		w.trial, w.Since = tried, 0
+		w.Trials = min(w.Trials+1, 10)
 	}
 }
 
-// lengthen takes a refusal at the beginning of a window: the window before lasts longer.
-func (w *hiddenWindow) lengthen(until int64) {
-	w.late, w.least = true, w.length
-	if w.longer > w.length {
-		w.length, w.longer = w.longer, 0
-	} else {
-		end := until - w.before
-		if w.whole {
-			end = max(end-second, w.length*9/8)
-		}
-		w.length = min(max(end, w.length), 2*w.length)
+// measure takes the named end of a window. Of the lengths that this leaves, the longest of whole seconds is believed.
+func (w *hiddenWindow) measure(start, opened int64) {
+	least, most := max(w.end-w.Step-start-w.Length/64, w.Least), w.end-start
+	w.Clock = w.Clock || w.Length > 0 && least >= w.Length
+	switch {
+	case w.Clock && opened > 0:
+		most = w.end - opened
+	case w.Clock:
+		most = max(most, w.Length)
 	}
-	w.recent.begin(w.length)
+	if w.trial != untried && w.Length > 0 {
+		least, most = min(least, 2*w.Length), min(most, 2*w.Length)
+	}
+	if w.Step > 0 {
+		most = max(most-most%second, least-least%second+second)
+	}
+	if w.Least = least; w.Length == 0 || most < w.Length || least >= w.Length {
+		w.Length = max(most, least)
+		w.recent.begin(w.Length)
+	}
 }
 
 // several reports whether the present window shows that there are several limits: it lasts longer than
 // the one before, and fewer requests were accepted in it.
 func (w *hiddenWindow) several() bool {
-	return w.limit > 0 && w.end > 0 && 2*(w.end-w.start) > 3*w.length && w.accepted < w.limit*9/10
+	return w.Limit > 0 && !w.late && 2*(w.end-w.Start) > 3*w.Length && w.accepted < w.Limit*9/10
 }
 
 // ended begins a window after a refusal, when its first request succeeds.
-func (w *hiddenWindow) ended(taken int64) {
+func (w *hiddenWindow) ended(taken, refused int64) {
 	switch n := max(w.accepted, 1); {
 	case w.late:
-	case w.limit > 0 && n >= w.limit:
-		w.limit = n
-	case w.end > w.start:
-		w.limit, w.length, w.longer = n, w.end-w.start, 0
-		if w.least = w.length; w.whole {
-			w.least = max(w.length-second, w.length/4)
+	case w.Limit > 0 && n >= w.Limit:
+		w.Limit = n
+		w.measure(w.Start, w.opened)
+	case w.end > w.Start:
+		if w.Limit == 0 {
+			w.recent.begin(w.end - w.Start)
+			w.recent.add(refused, n)
 		}
-		w.recent.begin(w.length)
+		w.Clock = w.Clock || w.Length > w.end-w.Start // the window before had begun before its first request
+		w.Limit, w.Length, w.Least = n, 0, 0
+		w.measure(w.Start, w.opened)
 	}
-	w.late, w.start, w.end, w.taken, w.accepted = false, taken, 0, 1, 0
+	w.Start, w.opened, w.Taken, w.accepted = taken, 0, 1, 0
+	if taken-w.end < second {
+		w.opened = min(w.end-w.Step, taken)
+	}
+	w.late, w.end = false, 0
 }
 
 // over reports whether the present window has ended, as far as that is known.
 func (w *hiddenWindow) over(v int64) bool {
-	return w.limit > 0 && w.end == 0 && v-w.start >= w.length
+	return w.Limit > 0 && w.end == 0 && v-w.Start >= w.Length
 }
 
 // roll begins the next window with a request. first is true if the window before was used
 // up: then its end is only a prediction.
 func (w *hiddenWindow) roll(v int64) (first bool) {
-	first = w.taken >= w.limit
+	first = w.Taken >= w.Limit
 	if first {
-		w.held++
+		w.Held++
 	}
-	if w.held >= 1 && (w.trial == untried || w.trial == tried && w.mayTryAgain()) {
+	if w.Held >= 1 && (w.trial == untried || w.trial == tried && w.Since >= uint64(min(acceptedToTry, windowsToTry*w.Limit))<<w.Trials) {
 		w.trial = trying
 	}
-	w.before, w.start, w.taken, w.accepted = w.start, v, 0, 0
-	if w.longer = 0; w.held >= 2 && float64(w.least) < shorten*float64(w.length) {
-		w.longer, w.length = w.length, (w.least+w.length)/2
-		w.recent.begin(w.length)
+	w.before.start, w.before.opened, w.before.accepted = w.Start, w.opened, w.accepted
+	w.Start, w.opened, w.Taken, w.accepted = v, 0, 0, 0
+	if shorter := (w.Length - 1) - (w.Length-1)%second; w.Held >= 2 && w.Step > 0 && shorter > w.Least && float64(shorter) < shorten*float64(w.Length) {
+		w.Length = shorter
+		w.recent.begin(w.Length)
 	}
 	return first
-}
-
-// mayTryAgain reports whether so many requests or windows have passed since the last trial that
-// another is worth its refusal. Several limits together may have shown a window that is not
-// there, and few requests a window take long to be many.
-func (w *hiddenWindow) mayTryAgain() bool {
-	return w.since >= uint64(min(acceptedToTry, windowsToTry*w.limit))<<w.fails
-}
-
-// disproved reports whether a whole window has passed in which more than the limit was
-// accepted.
-func (w *hiddenWindow) disproved() bool {
-	return w.trial == trying && w.accepted*2 >= w.limit*(2*trialFactor-1)
 }
 
 // answered counts a request that was accepted.
 func (w *hiddenWindow) answered(v int64) {
 	w.accepted++
-	w.since++
+	w.Since++
 	if w.recent.on {
 		w.recent.add(v, 1)
 	}
 }
 
-// next returns the time at which another request of this instance may go, which has a part of the limit, while others of
-// it are in flight; ok is false if one of these has to be answered first.
-func (w *hiddenWindow) next(v, flying, part int64) (at int64, ok bool) {
-	if w.limit == 0 || w.start == 0 {
+// next returns the time at which another request of this instance may go, which has a part of the limit, after the last was
+// sent, while others are in flight; ok is false if one of these has to be answered first.
+func (w *hiddenWindow) next(v, sent, flying, part int64) (at int64, ok bool) {
+	if w.Limit == 0 || w.Start == 0 {
 		return v, true
 	}
-	if w.trial == trying && !w.over(v) && w.taken < trialFactor*w.limit {
-		return w.start + w.taken*(w.length/(trialFactor*w.limit)), true
+	if w.trial == trying && !w.over(v) && w.Taken < trialFactor*w.Limit {
+		gap := w.Length / (trialFactor * w.Limit)
+		return max(w.Start+w.Taken*gap, sent+gap/2), true // also where another limit lets several go at once
 	}
 	w.recent.expire(v)
-	if flying >= part || flying > w.accepted || w.held == 0 && flying > w.accepted/slowStartWindow {
+	if flying >= part || flying > w.accepted || w.Held == 0 && flying > w.accepted/slowStartWindow {
 		return v, false // the first requests of a window may be the last of the one before
 	}
-	at = w.recent.free(v, part-1-flying)
-	if w.even {
-		at = max(at, w.start+w.taken*(w.length/w.limit))
-	}
-	return at, true
+	return w.recent.free(v, part-1-flying), true
 }

@@ -173,7 +173,7 @@ func (n *noise) judge() (random, again bool) {
 // slow reports whether no limit refuses the present rate, or fewer requests were accepted in this window than in one before.
 func (p *HiddenRate) slow() bool {
 	if p.windowed {
-		return 10*p.window.accepted < 9*p.window.limit && !p.search.pooled
+		return 10*p.window.accepted < 9*p.window.Limit && !p.search.pooled
 	}
 	return p.search.rate > 0 && p.search.rate <= p.search.floor && !p.hurries
 }

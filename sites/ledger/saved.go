@@ -84,10 +84,7 @@ func (l *Ledger) State() []byte {
 	if length, early := p.length.span.high, p.early.span.high; p.openings >= 2 && p.length.holds() && p.early.begun && upTo(maxAhead, length, early, p.sure) {
 		s.Length, s.Early, s.Sure, s.Lost = length, early, p.sure, p.lost
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil
-	}
+	b, _ := json.Marshal(s) // nil with an error
 	return b
 }
 
@@ -175,13 +172,12 @@ type storedRate struct {
 	Used    int64   `json:"used"`
 	Refused bool    `json:"refused,omitempty"`
 
-	Good   float64 `json:"good,omitempty"`
-	Cycle  int64   `json:"cycle,omitempty"`
-	Limit  int64   `json:"limit,omitempty"`  // of a window
-	Length int64   `json:"length,omitempty"` // of a window
-	Start  int64   `json:"start,omitempty"`  // of the present window
-	Taken  int64   `json:"taken,omitempty"`  // in the present window
-	Tried  bool    `json:"tried,omitempty"`  // it is a window
+	Good   float64    `json:"good,omitempty"`
+	Cycle  int64      `json:"cycle,omitempty"`
+	Tried  bool       `json:"tried,omitempty"`  // it is a window
+	Recent [][2]int64 `json:"recent,omitempty"` // recent.slots: until, units
+	windowKnown
+	Paced  bool    `json:"paced,omitempty"` // the limit is no window, though refusals name ends
 	AtOnce int64   `json:"at_once,omitempty"`
 	Tries  uint    `json:"tries,omitempty"`   // of more at once that were refused
 	Took   int64   `json:"latency,omitempty"` // an answer, in the mean
@@ -196,18 +192,19 @@ func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
 		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Tries: p.atOnce.fails, Took: p.atOnce.latency, Random: p.noise.share, Full: p.search.full,
-		Cross: p.sharing.crossed > 0,
+		Cross: p.sharing.crossed > 0, Paced: p.paced,
 	}
-	if w := &p.window; p.windowed && w.limit > 0 {
-		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
+	if w := &p.window; p.windowed && w.Limit > 0 {
+		s.windowKnown, s.Tried = w.windowKnown, w.trial == tried
+		for i := range w.recent.len {
+			t := w.recent.slots[(w.recent.head+i)%slots]
+			s.Recent = append(s.Recent, [2]int64{t.until, t.units})
+		}
 	}
 	if p.search.from == guessed {
 		s.Rate, s.Good = 0, 0
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		return nil
-	}
+	b, _ := json.Marshal(s) // nil with an error
 	return b
 }
 
@@ -226,11 +223,14 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	if s.Cross {
 		p.sharing.crossed = max(v, 1) // others may be there
 	}
-	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
+	p.window, p.windowed, p.paced = hiddenWindow{}, s.Limit > 0, s.Paced
 	if p.windowed {
-		p.window = hiddenWindow{limit: s.Limit, length: s.Length, start: max(s.Start+by, 0), taken: s.Taken}
+		p.window = hiddenWindow{windowKnown: s.windowKnown, accepted: s.Taken}
+		p.window.Start = max(s.Start+by, 0)
 		p.window.recent.begin(s.Length)
-		p.window.recent.add(max(p.window.start, 1), s.Taken)
+		for _, t := range s.Recent {
+			p.window.recent.add(max(t[0]+by, 1), t[1])
+		}
 		if s.Tried {
 			p.window.trial = tried
 		}
@@ -251,9 +251,13 @@ func (s *storedRate) valid() bool {
 	search := s.Bad >= 0 && s.Bad <= 2*maxRate && s.Good >= 0 && s.Good <= maxRate &&
 		s.Fails >= 0 && s.Fails <= 16 && s.Cycle >= 0 && s.Cycle <= maxAhead
 	window := s.Limit >= 0 && s.Limit <= maxAmount && s.Length >= 0 && s.Length <= 2*maxAhead && (s.Limit == 0) == (s.Length == 0) &&
-		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount && s.Tries <= 16 && s.Took >= 0 && s.Took <= minute
+		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount && s.Tries <= 16 && s.Trials <= 16 && s.Step >= 0 && s.Step <= second &&
+		s.Least >= 0 && s.Least <= s.Length && s.Held >= 0 && s.Took >= 0 && s.Took <= minute
 	times := s.Now >= 0 && s.Now <= limit.FarFuture && s.Used >= 0 && s.Used <= s.Now && s.Until >= 0 &&
 		s.Until <= min(s.Now+2*maxAhead, limit.FarFuture)
+	for _, t := range s.Recent {
+		window = window && t[0] >= 0 && t[0] <= s.Now && t[1] >= 0 && t[1] <= maxAmount
+	}
 	return rate && search && window && times && s.Random >= 0 && s.Random <= 1 && s.Full >= 0 && s.Full <= float64(maxAmount)
 }
 
@@ -285,5 +289,5 @@ func (p *HiddenRate) lasts(known int64) int64 {
 
 // Blank implements queue.Storable: nothing is known of the limit, nor of refusals at random.
 func (p *HiddenRate) Blank() bool {
-	return p.noise.share == 0 && (p.search.rate == 0 || p.search.from == guessed) && p.window.limit == 0 && p.atOnce.limit == 0
+	return p.noise.share == 0 && (p.search.rate == 0 || p.search.from == guessed) && p.window.Limit == 0 && p.atOnce.limit == 0
 }
