@@ -54,7 +54,7 @@ func (w *hiddenWindow) refused(v, sent, until int64) {
 	w.recent.expire(v)
 	soon := w.Held > 0 && 2*w.accepted < w.Limit && v-w.Start < w.Length/4
 	w.Held, w.Step, w.end = 0, 0, until-(v-sent)
-	if (until-v)%second == 0 {
+	if (until-v+second/50)%second <= second/50 { // some time has passed since the answer came
 		w.Step = second
 	}
 	since := w.before.accepted + w.accepted
