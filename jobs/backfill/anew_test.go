@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
@@ -97,6 +98,67 @@ func TestAUnitWhoseSavedPlaceIsRefusedBeginsAnew(t *testing.T) {
 					}
 					if u := m.units[0]; u.state != test.state || strings.Join(s.asked, " ") != test.asked || said != test.said {
 						t.Errorf("it asked for %v, and is %s: %s; %d lines", s.asked, u.state, u.reason, said)
+					}
+				})
+			})
+		}
+	}
+}
+
+// list is a server with a list of pages of two records. Its third page fails while broken is true.
+type list struct {
+	style  string
+	rows   []int
+	broken bool
+	asked  []string
+}
+
+func (s *list) Close() {}
+
+func (s *list) Send(_ context.Context, r *http.Request, _ send.Options) (*http.Response, error) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+	if s.style == jobfile.PagePages {
+		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+		from = 2 * max(page-1, 0)
+	}
+	s.asked = append(s.asked, strconv.Itoa(from))
+	status, data := 200, []map[string]int{}
+	if s.broken && from == 4 {
+		status = 403
+	}
+	for i := from; i < min(from+2, len(s.rows)); i++ {
+		data = append(data, map[string]int{"id": s.rows[i]})
+	}
+	text, _ := json.Marshal(map[string]any{"data": data, "has_more": from+2 < len(s.rows)})
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(text))), Request: r}, nil
+}
+
+// A unit goes on at the number of a page for some hours. In the next night the list may have moved: a run that went on missed
+// records, or erased them with replace: unit.
+func TestTheNumberOfAPageIsNotOfAnotherNight(t *testing.T) {
+	for _, style := range []string{jobfile.PagePages, jobfile.OffsetPages} {
+		for later, want := range map[time.Duration]string{time.Hour: "4 6", 24 * time.Hour: "0 2 4"} {
+			t.Run(fmt.Sprint(style, later), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, m := &list{style: style, rows: []int{8, 7, 6, 5, 4, 3, 2, 1}, broken: true}, newMemory()
+					p := paginated(style)
+					p.First, p.More = 0, "has_more"
+					if style == jobfile.PagePages {
+						p.First = 1
+					}
+					for range 2 {
+						s.asked = nil
+						j := &jobfile.Job{Name: "list", Workers: 1, Tries: 3, Records: "data", ID: []string{"id"}, Paginate: p, Request: jobfile.Request{Method: "GET", URL: "http://api.test/"}}
+						if err := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Log: unsaid, Warn: unsaid}).Run(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						if s.broken = false; later > time.Hour {
+							s.rows = s.rows[2:] // records at the beginning are deleted
+						}
+						time.Sleep(later)
+					}
+					if got := strings.Join(s.asked, " "); got != want || m.units[0].state != output.Done {
+						t.Errorf("it asked for %s, and is %s: %s", got, m.units[0].state, m.units[0].reason)
 					}
 				})
 			})

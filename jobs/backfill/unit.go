@@ -359,11 +359,14 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 		checkpoint = nil
 	}
 	pages, err := paginate.New(job.Paginate, first.URL, first.Body, checkpoint, &b.learned)
+	if err == nil && pages.Anew {
+		b.beginAnew(c, "paginate or the request is another one, or an older release has fetched what they have")
+	} else if err == nil && pages.Expired(time.Now()) {
+		b.beginAnew(c, "the numbers of their pages are of more than 12 hours ago, and the list may have moved")
+		pages, err = paginate.New(job.Paginate, first.URL, first.Body, nil, &b.learned)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if pages.Anew {
-		b.beginAnew(c, "paginate or the request is another one, or an older release has fetched what they have")
 	}
 	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, resumed: c.Pages > 0 && c.Tries == 0}
 	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values)
@@ -455,6 +458,7 @@ func (w *walk) missing(surely bool, f *send.Failure) (step, error) {
 
 // step is a step of the walk.
 func (w *walk) step(moved paginate.Step, list []output.Record) step {
+	w.pages.Stamp(time.Now())
 	p := output.Page{Records: list, Checkpoint: w.pages.Checkpoint()}
 	switch {
 	case moved.State == paginate.Incomplete:

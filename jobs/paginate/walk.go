@@ -40,6 +40,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -105,6 +106,7 @@ func (l *Learned) Begins(first int32) { l.begins.Store(first + 1) }
 // position is the checkpoint of a walk.
 type position struct {
 	Of      string              `json:"of,omitempty"` // hash of what decides which page it is; "": an older release has saved it, and that is not known
+	At      int64               `json:"at,omitempty"` // Unix seconds, of the last page
 	Over    State               `json:"over,omitempty"`
 	Found   *jobfile.Pagination `json:"found,omitempty"` // by auto
 	Pages   int                 `json:"pages,omitempty"`
@@ -182,6 +184,18 @@ func (w *Walk) Checkpoint() []byte {
 	}
 	return text
 }
+
+// placeLasts is the time for which a walk goes on at the number of a page, or at an offset: records that come or go at the
+// beginning of a list move all others.
+const placeLasts = 12 * time.Hour
+
+// Expired reports whether the place of a walk that was saved says no longer which records come next.
+func (w *Walk) Expired(now time.Time) bool {
+	return w.rule.counted() && w.at.Pages > 0 && now.Sub(time.Unix(w.at.At, 0)) > placeLasts
+}
+
+// Stamp notes when the last page came.
+func (w *Walk) Stamp(now time.Time) { w.at.At = now.Unix() }
 
 // Pages returns the number of pages that were answered.
 func (w *Walk) Pages() int { return w.at.Pages }
