@@ -189,7 +189,10 @@ func TestACommandThatIsSlowByItselfIsToldSo(t *testing.T) {
 	if got := s.advice(); got != pace {
 		t.Error(got)
 	}
-	if s.holding = 40 * time.Second; s.advice() != "the limit is the site's own" {
+	if s.failures.Own = map[string]uint64{"wait": 3}; s.advice() != "the limit is the site's own" {
+		t.Errorf("of requests that abide did not hold: %s", s.advice())
+	}
+	if s.holding, s.failures.Own = 40*time.Second, nil; s.advice() != "the limit is the site's own" {
 		t.Error(s.advice())
 	}
 	s = summary{took: 9 * time.Second, requests: 1, sites: 1}

@@ -339,7 +339,7 @@ const longRun = 10 * time.Second
 // advice describes what would have made the command faster, if requests were held for long
 // enough to matter.
 func (s *summary) advice() string {
-	if free := s.took - s.holding; s.took >= longRun && 2*free > s.took && len(s.broken)+len(s.outages) == 0 {
+	if free := s.took - s.holding; s.took >= longRun && 2*free > s.took && len(s.broken)+len(s.outages) == 0 && s.failures.Own["wait"] == 0 {
 		return fmt.Sprintf("for %s abide held no request: the command (its delays, the number of its clients) or the time of the answers set the pace", sitelog.InSeconds(free))
 	}
 	banned := func(l status.Announced) bool { return l.Blocked && l.Site == s.held[0].Site } // it was found as its site refused everything for a while
