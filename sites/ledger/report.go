@@ -76,7 +76,11 @@ func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
 	if l.sharing.together != nil && !l.sharing.lasted(v, w.period) {
 		a.usage.foreign, a.usage.foreignAt = 0, 0 // it was that process
 	}
-	at := w.positionOf(v, reset, int64(t.Window))
+	seen := v
+	if opening.high > 0 { // by the same clock: the window before has ended, although its announced end may be rounded up
+		seen = max(v, w.reset)
+	}
+	at := w.positionOf(seen, reset, int64(t.Window))
 	switch at {
 	case newer:
 		a.adoptWindow(v, reset, left, opening)
