@@ -362,7 +362,7 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	if err == nil && pages.Anew {
 		b.beginAnew(c, "paginate or the request is another one, or an older release has fetched what they have")
 	} else if err == nil && pages.Expired(time.Now()) {
-		b.beginAnew(c, "the numbers of their pages are of more than 12 hours ago, and the list may have moved")
+		b.beginAnew(c, "the numbers of their pages are of more than 20 hours ago, and the list may have moved")
 		pages, err = paginate.New(job.Paginate, first.URL, first.Body, nil, &b.learned)
 	}
 	if err != nil {

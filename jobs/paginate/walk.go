@@ -186,8 +186,9 @@ func (w *Walk) Checkpoint() []byte {
 }
 
 // placeLasts is the time for which a walk goes on at the number of a page, or at an offset: records that come or go at the
-// beginning of a list move all others.
-const placeLasts = 12 * time.Hour
+// beginning of a list move all others. A nightly run that has some hours goes on where the last one ended, but not where the
+// last one failed at its begin.
+const placeLasts = 20 * time.Hour
 
 // Expired reports whether the place of a walk that was saved says no longer which records come next.
 func (w *Walk) Expired(now time.Time) bool {
