@@ -226,7 +226,7 @@ func TestACollectionThatHasFetchedNothingMayChangeItsRequest(t *testing.T) {
 				t.Errorf("%s: %q %v", file, text, err)
 			}
 		}
-		for file, want := range map[string]string{"c.zip": "end the name with .gz or .zst", "c.parqet": ".parqet is no format; end the name with"} {
+		for file, want := range map[string]string{"c.zip": ".zip is no format; end the name with .jsonl, .csv or .parquet, then .gz", "c.parqet": ".parqet is no format; end the name with"} {
 			if d := launch(t, dir, nil, "export", "job.yaml", "--to", file); d.status() == 0 || !strings.Contains(d.log.String(), want) {
 				t.Errorf("%s: %s", file, d.log)
 			}

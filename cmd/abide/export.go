@@ -100,25 +100,19 @@ func packed(w io.Writer, file string) (io.WriteCloser, error) {
 	}{w, io.NopCloser(nil)}, nil
 }
 
+// exportFormat is the format that is named, or that of the name of the file.
 func exportFormat(named, file string) (export.Format, error) {
-	switch end := filepath.Ext(file); {
-	case end == ".gz" || end == ".zst":
-		file = strings.TrimSuffix(file, end)
-	case slices.Contains([]string{".bz2", ".xz", ".zip", ".lz4", ".br"}, end):
-		return "", usage(fmt.Errorf("--to: abide does not compress to %s; end the name with .gz or .zst", end))
-	}
+	key := "--format"
 	if named == "" {
-		switch named = strings.TrimPrefix(filepath.Ext(file), "."); {
-		case slices.Contains([]string{"", "json", "ndjson"}, named):
-			return export.JSONLines, nil
-		case !slices.Contains(export.Formats, export.Format(named)):
-			return "", usage(fmt.Errorf("--to: .%s is no format; end the name with .jsonl, .csv or .parquet, or write --format", named))
-		}
+		key, named = "--to", filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".zst"))
 	}
-	if f := export.Format(named); slices.Contains(export.Formats, f) {
+	if slices.Contains([]string{"", ".json", ".ndjson"}, named) {
+		return export.JSONLines, nil
+	}
+	if f := export.Format(strings.TrimPrefix(named, ".")); slices.Contains(export.Formats, f) {
 		return f, nil
 	}
-	return "", usage(fmt.Errorf("--format: %q is none of jsonl, csv, parquet", named))
+	return "", usage(fmt.Errorf("%s: %s is no format; end the name with .jsonl, .csv or .parquet, then .gz or .zst to compress, or write --format", key, named))
 }
 
 func exportSince(text string, now time.Time) (time.Time, error) {

@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -108,6 +109,7 @@ func TestAUnitWhoseSavedPlaceIsRefusedBeginsAnew(t *testing.T) {
 // list is a server with a list of pages of two records. Its third page fails while broken is true.
 type list struct {
 	style  string
+	token  string // is before the offset in cursors and URLs
 	rows   []int
 	broken bool
 	asked  []string
@@ -116,7 +118,8 @@ type list struct {
 func (s *list) Close() {}
 
 func (s *list) Send(_ context.Context, r *http.Request, _ send.Options) (*http.Response, error) {
-	from, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+	place, _ := strings.CutPrefix(r.URL.Path, "/at/")
+	from, _ := strconv.Atoi(strings.TrimPrefix(cmp.Or(r.URL.Query().Get("offset"), place), s.token))
 	if s.style == jobfile.PagePages {
 		page, _ := strconv.Atoi(r.URL.Query().Get("page"))
 		from = 2 * max(page-1, 0)
@@ -129,30 +132,61 @@ func (s *list) Send(_ context.Context, r *http.Request, _ send.Options) (*http.R
 	for i := from; i < min(from+2, len(s.rows)); i++ {
 		data = append(data, map[string]int{"id": s.rows[i]})
 	}
-	text, _ := json.Marshal(map[string]any{"data": data, "has_more": from+2 < len(s.rows)})
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(text))), Request: r}, nil
+	b, h := map[string]any{"data": data, "has_more": from+2 < len(s.rows)}, http.Header{"Content-Type": {"application/json"}}
+	if next := s.token + strconv.Itoa(from+2); from+2 < len(s.rows) {
+		switch s.style {
+		case jobfile.CursorPages:
+			b["next"] = next
+		case jobfile.NextPages:
+			b["next"] = "/at/" + next + "?limit=2&v=2"
+		case jobfile.LinkPages:
+			h.Set("Link", "</?limit=2&v=2&offset="+next+`>; rel="next"`)
+		}
+	}
+	text, _ := json.Marshal(b)
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(string(text))), Request: r}, nil
 }
 
-// A unit goes on at the number of a page for some hours. In the next night the list may have moved: a run that went on missed
-// records, or erased them with replace: unit.
+// A unit goes on at the number of a page, or of a record, for some hours, whatever carries that number. In the next night the list
+// may have moved: a run that went on missed records, or erased them with replace: unit. A token, or the ID of a record, is of
+// another night as well, so that a walk of many nights comes to its end, unless its records take the place of all that there are.
 func TestTheNumberOfAPageIsNotOfAnotherNight(t *testing.T) {
-	for _, style := range []string{jobfile.PagePages, jobfile.OffsetPages} {
-		for later, want := range map[time.Duration]string{18 * time.Hour: "4 6", 24 * time.Hour: "0 2 4"} {
-			t.Run(fmt.Sprint(style, later), func(t *testing.T) {
+	const goesOn, anew = "4 6", "0 2 4"
+	for _, c := range []struct {
+		style, token string
+		replace      bool
+		later        string // what is asked for 24 hours later
+	}{
+		{jobfile.PagePages, "", false, anew},
+		{jobfile.OffsetPages, "", false, anew},
+		{jobfile.CursorPages, "", false, anew},
+		{jobfile.CursorPages, "x", false, goesOn},
+		{jobfile.CursorPages, "97000", false, goesOn},
+		{jobfile.CursorPages, "x", true, anew},
+		{jobfile.LinkPages, "", false, anew},
+		{jobfile.LinkPages, "x", false, goesOn},
+		{jobfile.LinkPages, "x", true, anew},
+		{jobfile.NextPages, "", false, anew},
+		{jobfile.NextPages, "x", false, goesOn},
+		{jobfile.NextPages, "97000", false, goesOn},
+	} {
+		for later, want := range map[time.Duration]string{18 * time.Hour: goesOn, 24 * time.Hour: c.later} {
+			t.Run(fmt.Sprint(c, later), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s, m := &list{style: style, rows: []int{8, 7, 6, 5, 4, 3, 2, 1}, broken: true}, newMemory()
-					p := paginated(style)
-					p.First, p.More = 0, "has_more"
-					if style == jobfile.PagePages {
+					s, m := &list{style: c.style, token: c.token, rows: []int{8, 7, 6, 5, 4, 3, 2, 1}, broken: true}, newMemory()
+					p := paginated(c.style)
+					if p.More = "has_more"; c.style == jobfile.PagePages {
 						p.First = 1
+					} else if p.First = 0; c.style == jobfile.CursorPages {
+						p.Param = "offset"
 					}
 					for range 2 {
 						s.asked = nil
-						j := &jobfile.Job{Name: "list", Workers: 1, Tries: 3, Records: "data", ID: []string{"id"}, Paginate: p, Request: jobfile.Request{Method: "GET", URL: "http://api.test/"}}
+						j := &jobfile.Job{Name: "list", Workers: 1, Tries: 3, Records: "data", ID: []string{"id"}, Replace: c.replace, Paginate: p, Request: jobfile.Request{Method: "GET", URL: "http://api.test/?v=2"}}
 						if err := New(Options{Job: j, Output: m, Sender: s, Units: numbered(1), Log: unsaid, Warn: unsaid}).Run(t.Context()); err != nil {
 							t.Fatal(err)
 						}
-						if s.broken = false; later > 18*time.Hour {
+						if s.broken = false; want == anew {
 							s.rows = s.rows[2:] // records at the beginning are deleted
 						}
 						time.Sleep(later)

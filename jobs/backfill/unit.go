@@ -79,18 +79,17 @@ func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
 	if err != nil {
 		return b.end(ctx, c, output.Failed, err.Error())
 	}
-	for over := false; !over; {
+	for {
 		for b.paused.Load() && ctx.Err() == nil {
 			_ = clock.Sleep(ctx, minPause)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if over, err = b.page(ctx, c, walk); err != nil {
+		if over, err := b.page(ctx, c, walk); over || err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // page asks for a page and commits it. It tells whether the work on the unit is over.
@@ -361,8 +360,8 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	pages, err := paginate.New(job.Paginate, first.URL, first.Body, checkpoint, &b.learned)
 	if err == nil && pages.Anew {
 		b.beginAnew(c, "paginate or the request is another one, or an older release has fetched what they have")
-	} else if err == nil && pages.Expired(time.Now()) {
-		b.beginAnew(c, "the numbers of their pages are of more than 20 hours ago, and the list may have moved")
+	} else if err == nil && pages.Expired(time.Now(), job.Replace) {
+		b.beginAnew(c, "their pages are of more than 20 hours ago, and the list may have moved")
 		pages, err = paginate.New(job.Paginate, first.URL, first.Body, nil, &b.learned)
 	}
 	if err != nil {

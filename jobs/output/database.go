@@ -62,7 +62,7 @@ func (d *Output) prepare(ctx context.Context) (err error) {
 		return errors.New("it has no jobs of abide")
 	}
 	return d.write(ctx, func(t *transaction) error {
-		if err := d.lockTables(t); err != nil {
+		if _, err := t.exec(d.dialect.prelude); err != nil {
 			return err
 		}
 		_, err := t.exec(`CREATE TABLE IF NOT EXISTS abide_jobs (
@@ -70,12 +70,6 @@ func (d *Output) prepare(ctx context.Context) (err error) {
 			columns TEXT NOT NULL, history BOOLEAN NOT NULL, layout BIGINT NOT NULL, made TEXT NOT NULL)`)
 		return err
 	})
-}
-
-// lockTables makes that one process at a time makes tables.
-func (d *Output) lockTables(t *transaction) error {
-	_, err := t.exec(d.dialect.prelude)
-	return err
 }
 
 const selectJobs = "SELECT name, kind, fingerprint, request, columns, layout FROM abide_jobs"
@@ -201,7 +195,7 @@ func (d Description) differs(want Description) error {
 
 // makeJob makes the tables and columns that a job lacks.
 func (d *Output) makeJob(t *transaction, want Description) error {
-	if err := d.lockTables(t); err != nil {
+	if _, err := t.exec(d.dialect.prelude); err != nil {
 		return err
 	}
 	var kept Description

@@ -31,7 +31,7 @@ type dialect struct {
 	rows    string            // of a JSON array, each with its value
 	number  string            // a column as a number, NULL where it is none
 	text    string            // a column as a text, in the order of its bytes
-	prelude string            // begins a transaction that makes tables
+	prelude string            // begins a transaction that makes tables: one process at a time does
 }
 
 var sqliteDialect = &dialect{

@@ -1,143 +1,167 @@
 package paginate
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-// Where servers usually put what leads to the next page. The first name that an answer has
-// counts.
+// Usual names of what says whether another page follows. Each stands for all ways to write it, as wordOf returns it. Of several that an
+// answer has the first one counts.
 var (
-	urlNames = []string{
-		"next", "next_url", "nextUrl", "next_page_url", "nextPageUrl", "next_page", "nextLink", "@odata.nextLink",
-		"links.next", "links.next.href", "_links.next", "_links.next.href", "paging.next", "pagination.next", "pagination.next_url",
-		"pagination.next_page_url", "meta.next", "meta.next_url", "info.next", "page.next",
-	}
-	// cursorNames are paths of cursors and the parameters that carry them.
-	cursorNames = [][2]string{
-		{"next_cursor", "cursor"},
-		{"nextCursor", "cursor"},
-		{"next_page_token", "page_token"},
-		{"nextPageToken", "pageToken"},
-		{"next_token", "next_token"},
-		{"nextToken", "nextToken"},
-		{"continuation_token", "continuation_token"},
-		{"continuationToken", "continuationToken"},
-		{"cursor.next", "cursor"},
-		{"cursors.after", "after"},
-		{"paging.cursors.after", "after"},
-		{"paging.next.after", "after"},
-		{"paging.next_cursor", "cursor"},
-		{"pagination.next_cursor", "cursor"},
-		{"pagination.nextCursor", "cursor"},
-		{"pagination.next_token", "next_token"},
-		{"meta.next_cursor", "cursor"},
-		{"meta.nextCursor", "cursor"},
-		{"meta.next_token", "next_token"},
-		{"response_metadata.next_cursor", "cursor"},
-		{"links.next_cursor", "cursor"},
-		{"next", "cursor"},
-		{"next_page", "page"},
-		{"nextPage", "page"},
-		{"cursor", "cursor"},
+	urlNames   = strings.Fields("next nexturl nextpageurl nextpage nextlink @odata.nextlink next.href nextrecordsurl nexturi")
+	moreNames  = strings.Fields("hasmore hasnext hasnextpage hasmorepages hasmoreitems hasmoreresults hasmorerecords morerecords moreresults moreavailable istruncated more")
+	lastNames  = strings.Fields("islast islastpage lastpage last isdone done") // more follows where it is false; one that is true may mean another thing
+	totalNames = strings.Fields("total totalcount totalresults totalrecords totalelements totalitems totalsize totalhits totalrows numfound @odata.count odata.count total.value")
+	// holders are names of what holds such names, and so are those of ofAnswer, unless the name may be that of a value of one record: those of vague.
+	holders  = strings.Fields("meta metadata pagination paging page pageinfo info hits links cursor cursors searchmetadata responsemetadata")
+	ofAnswer = strings.Fields("data d result results response")
+	vague    = strings.Fields("total more last done next pages")
+	// cursorNames are words of cursors and the parameters that carry them, where names have _ and where they have not.
+	cursorNames = [][3]string{
+		{"nextcursor", "cursor", "cursor"},
+		{"nextpagetoken", "page_token", "pageToken"},
+		{"nexttoken", "next_token", "nextToken"},
+		{"continuationtoken", "continuation_token", "continuationToken"},
+		{"next.after", "after", "after"},
+		{"after", "after", "after"},
+		{"next", "cursor", "cursor"},
+		{"nextpage", "page", "page"},
+		{"cursor", "cursor", "cursor"},
 	}
 	pageParams   = []string{"page", "page_number", "pageNumber", "page[number]", "p"}
 	offsetParams = []string{"offset", "start", "skip", "page[offset]", "$skip", "startAt", "startIndex"}
 	sizeParams   = []string{"limit", "per_page", "perPage", "page_size", "pageSize", "page[size]", "page[limit]", "size", "$top", "maxResults", "count"}
-	moreNames    = []string{
-		"has_more", "hasMore", "has_next", "hasNext", "has_next_page", "hasNextPage", "more", "meta.has_more", "meta.has_next",
-		"pagination.has_more", "pagination.hasMore", "pagination.has_next", "paging.has_more", "page_info.has_next_page", "pageInfo.hasNextPage",
-	}
-	totalNames = []string{
-		"total", "total_count", "totalCount", "total_results", "totalResults", "total_records", "totalRecords", "totalElements", "@odata.count",
-		"meta.total", "meta.total_count", "pagination.total", "pagination.total_count", "paging.total", "page.totalElements",
-	}
 )
+
+// member is a part of an answer, by whose word it may say whether another page follows.
+type member struct {
+	path, word string
+	value      records.Value
+}
+
+// mostMembers bounds the members of an answer that may say whether another page follows.
+const mostMembers = 200
+
+// membersOf are the texts, numbers, truth values and nulls of a body, those that are nearest to its root.
+func membersOf(body records.Value) (list []member) {
+	body.EachLeaf(func(path string, value records.Value) { list = append(list, member{path, "", value}) })
+	slices.SortStableFunc(list, func(a, b member) int { return strings.Count(a.path, ".") - strings.Count(b.path, ".") })
+	list = list[:min(len(list), mostMembers)]
+	for i := range list {
+		list[i].word = wordOf(list[i].path)
+	}
+	return list
+}
+
+// written finds what the ways to write a name differ in.
+var written = regexp.MustCompile(`^x-(wp-|pagination-)?|[_-]`)
+
+// wordOf is a path in small letters, without "_", "-" and what holds it: "total" of "meta.Pagination.total".
+func wordOf(path string) string {
+	word := written.ReplaceAllString(strings.ToLower(path), "")
+	for holder, rest, found := strings.Cut(word, "."); found; holder, rest, found = strings.Cut(word, ".") {
+		if !slices.Contains(holders, holder) && (!slices.Contains(ofAnswer, holder) || slices.Contains(vague, rest)) {
+			break
+		}
+		word = rest
+	}
+	return word
+}
+
+// headersOf are the headers of an answer as a body.
+func headersOf(h http.Header) records.Value {
+	parts := map[string]json.RawMessage{}
+	for name := range h {
+		text := h.Get(name)
+		if name == "Content-Range" && !strings.HasPrefix(text, "bytes") { // as in "items 0-19/60"
+			name = "Total"
+			_, text, _ = strings.Cut(text, "/")
+		}
+		if parts[name] = json.RawMessage(text); !json.Valid(parts[name]) {
+			parts[name], _ = json.Marshal(text) // texts have no error
+		}
+	}
+	body, _ := json.Marshal(parts) // nor have these
+	return body
+}
 
 // overhear adds what a page says by usual names that the job does not name. That ends no walk that a cursor or a URL leads on.
 func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
-	p.Body = p.Body.Outline()
 	known, how := Recognise(jobfile.Pagination{Style: jobfile.AutoPages, Unchecked: true}, first, p)
 	heard, err := rule{known}.hear(p, pages, first)
-	if n, failed := strconv.ParseInt(p.Header.Get("X-Total-Count"), 10, 64); failed == nil {
-		heard.total = n
+	word := wordOf(known.Next)
+	echoed := word == "after" || word == "cursor" // of this page
+	more := func(format string, values ...any) {
+		if err == nil && s.more == nothing && s.cursor == "" && heard.more != no {
+			s.more, s.by = yes, fmt.Sprintf(format, values...)
+		}
 	}
-	if s.total < 0 && !p.Whole {
-		s.total = heard.total
+	if heard.more == yes {
+		more("%q in the answer is true", known.More)
 	}
-	if s.over = heard.more == no && !p.Whole; !p.Whole {
-		size, _ := p.Body.Get(nameOf(p.Body, lists.Only(p.Body.Leaves(mostThere), pageSizes.MatchString), isCount))
-		s.size, _ = count(size)
+	if !slices.Contains(noNext, heard.cursor) && !echoed && (known.Style == jobfile.LinkPages || !p.Whole) { // a record may have a "next" of its own
+		more("%s", how)
 	}
-	echoed := strings.HasSuffix(known.Next, "after") || known.Next == "cursor" // of this page
-	switch {
-	case err != nil || s.more != nothing || s.cursor != "" || heard.more == no:
-	case heard.more == yes:
-		s.more, s.by = yes, fmt.Sprintf("%q in the answer is true", known.More)
-	case heard.cursor != "" && heard.cursor != "0" && !echoed && (known.Style == jobfile.LinkPages || !p.Whole): // a record may have a "next" of its own
-		s.more, s.by = yes, how
-	case !p.Whole:
-		for _, name := range p.Body.Leaves(mostThere) {
-			v, _ := p.Body.Get(name)
-			text, has := v.Text()
-			n, err := count(v)
-			switch {
-			case pageCounts.MatchString(name) && err == nil && v.Number() && n > int64(pages):
-				s.more, s.by = yes, fmt.Sprintf("%q in the answer is %d", name, n)
-			case nextNames.MatchString(name) && has && text != "" && text != "0" && text != "false" && name != r.Next:
-				s.more, s.by = yes, fmt.Sprintf("there is %q in the answer", name)
-			}
+	if p.Whole {
+		return
+	}
+	s.over = heard.more == no
+	for _, m := range append(membersOf(headersOf(p.Header)), membersOf(p.Body)...) {
+		text, _ := m.value.Text()
+		n, err := count(m.value)
+		switch isNumber := err == nil && n >= 0; {
+		case isNumber && s.total < 0 && slices.Contains(totalNames, m.word):
+			s.total = n
+		case isNumber && pageSizes.MatchString(m.word):
+			s.size = cmp.Or(s.size, n)
+		case isNumber && n > int64(pages) && pageCounts.MatchString(m.word):
+			more("%q in the answer is %d", m.path, n)
+		case slices.Contains(lastNames, m.word) && string(m.value) == "false", slices.Contains(moreNames, m.word) && text == "true":
+			more("%q in the answer is %s", m.path, text)
+		case m.path == r.Next || strings.EqualFold(m.path, r.Header):
+		case nextNames.MatchString(m.word) && !slices.Contains(noNext, text), m.word == "scrollid" && text != "" && p.Records > 0: // each answer has that
+			more("there is %q in the answer", m.path)
 		}
 	}
 }
 
-// nextNames finds names of what leads to a next page, besides those of cursorNames and urlNames, and
-// pageCounts those of the number of all pages, which may be too low, and pageSizes those of the number of records of a full one.
+// nextNames finds words of what leads to a next page, besides those of cursorNames and urlNames, but where its value is one of
+// noNext. pageCounts finds those of the number of all pages, which may be too low, and pageSizes those of the number of records
+// of a full one.
 var (
-	nextNames  = regexp.MustCompile(`(?i)next.?(page|cursor|token|link|url|id|key|marker|offset|start)?$|continu`)
-	pageSizes  = regexp.MustCompile(`(?i)(^|\.)(per_?page|page_?size|page\.size|limit)$`)
-	pageCounts = regexp.MustCompile(`(?i)(total|last|num).?pages?$|pages?.?count$|^pages$`)
+	nextNames  = regexp.MustCompile(`next(page|records?|results?|batch)?(page|cursor|token|link|ur[li]|id|key|marker|offset|start|range)?(\.(after|cursor|href|ur[li]|page|token))?$|continu|lastevaluatedkey`)
+	pageSizes  = regexp.MustCompile(`(^|\.)(perpage|pagesize|limit)$|^size$`)
+	pageCounts = regexp.MustCompile(`(total|last|num)pages?$|pages?count$|^pages$`)
+	noNext     = []string{"", "0", "-1", "false", "none", "null"}
 )
 
 // Recognise returns the pagination that a server's first answer shows, and a sentence about it.
 // The style stays what it is if nothing leads to another page.
 func Recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Pagination, string) {
-	page.Body = page.Body.Outline()
-	p.More = nameOf(page.Body, moreNames, func(v records.Value) bool { _, err := truth(v); return err == nil })
-	p.Total = nameOf(page.Body, totalNames, isCount)
+	list := membersOf(page.Body)
+	p.More, p.Total = pathOf(list, moreNames, truths), pathOf(list, totalNames, counts)
 	if _, has := nextLink(page.Header, page.URL); has {
 		p.Style = jobfile.LinkPages
 		return p, `pages follow by the header Link with rel="next"`
 	}
-	name := nameOf(page.Body, urlNames, func(v records.Value) bool {
-		text, ok := v.Text()
-		return ok && (strings.Contains(text, "://") || strings.HasPrefix(text, "/") || strings.HasPrefix(text, "?"))
-	})
-	if name != "" {
+	if name := pathOf(list, urlNames, urls); name != "" {
 		p.Style, p.Next = jobfile.NextPages, name
 		return p, fmt.Sprintf("pages follow by the URL in %q", name)
 	}
-	for _, name := range page.Body.Leaves(mostThere) { // of GraphQL
-		if at, found := strings.CutSuffix(name, "pageInfo.endCursor"); found {
-			p.Style, p.Next, p.More, p.Param = jobfile.CursorPages, name, at+"pageInfo.hasNextPage", "after"
-			if p.In == jobfile.InBody {
-				p.Param = "variables.after"
-			}
-			return p, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", p.Next, p.Param)
-		}
-	}
-	cursor, named, has := cursorIn(p, page)
+	cursor, has := cursorIn(p, list)
 	counted, hasParam := countedBy(p, first, page.Records)
 	switch {
-	case has, named && !hasParam:
+	case has, cursor.Next != "" && !hasParam:
 		return cursor, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", cursor.Next, cursor.Param)
 	case hasParam:
 		return counted, fmt.Sprintf("pages follow by the parameter %q, from %d", counted.Param, counted.First)
@@ -145,41 +169,52 @@ func Recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Paginat
 	return p, "nothing in the answer leads to another page"
 }
 
-func isCount(v records.Value) bool {
-	_, err := count(v)
-	return err == nil && v.Number()
-}
+// Forms of values.
+var truths, counts, urls = regexp.MustCompile(`^(?i:true|false|yes|no|0|1)$`), regexp.MustCompile(`^[0-9]+$`), regexp.MustCompile(`://|^[/?]`)
 
-// nameOf is the first of some paths whose value is as it should be, "" if there is none.
-func nameOf(body records.Value, names []string, accepts func(records.Value) bool) string {
-	for _, name := range names {
-		if v, ok := body.Get(name); ok && !v.Null() && accepts(v) {
-			return name
+// pathOf is the path of the first member whose word is among some, and whose value has a form; "" if there is none.
+func pathOf(list []member, words []string, form *regexp.Regexp) string {
+	for _, word := range words {
+		for _, m := range list {
+			if text, _ := m.value.Text(); m.word == word && form.MatchString(text) {
+				return m.path
+			}
 		}
 	}
 	return ""
 }
 
 // cursorIn is the rule of a cursor that an answer names, and maybe has: it may be null.
-func cursorIn(p jobfile.Pagination, page Page) (known jobfile.Pagination, named, has bool) {
+func cursorIn(p jobfile.Pagination, list []member) (known jobfile.Pagination, has bool) {
 	known = p
 	known.Style = jobfile.CursorPages
-	for _, name := range cursorNames {
-		v, ok := page.Body.Get(name[0])
-		cursor, err := reference(v)
-		if !ok || err != nil || named && cursor == "" {
-			continue
-		}
-		carries := name[1]
-		if name[0] == "next" && v.Number() {
-			carries = "page"
-		}
-		known.Next, known.Param, named = name[0], carries, true
-		if cursor != "" {
-			return known, true, true
+	for _, m := range list { // of GraphQL
+		if at, found := strings.CutSuffix(m.path, "pageInfo.endCursor"); found {
+			known.Next, known.More, known.Param = m.path, at+"pageInfo.hasNextPage", "after"
+			if p.In == jobfile.InBody {
+				known.Param = "variables.after"
+			}
+			return known, true
 		}
 	}
-	return known, named, false
+	for _, name := range cursorNames {
+		for _, m := range list {
+			cursor, err := reference(m.value)
+			if m.word != name[0] || err != nil || cursor == "" && (known.Next != "" || m.word == "next") { // which may be one of a URL
+				continue
+			}
+			known.Next, known.Param = m.path, name[2]
+			if m.word == "next" && m.value.Number() {
+				known.Param = "page"
+			} else if strings.Contains(m.path[strings.LastIndex(m.path, ".")+1:], "_") {
+				known.Param = name[1]
+			}
+			if cursor != "" {
+				return known, true
+			}
+		}
+	}
+	return known, false
 }
 
 // countedBy is the rule of an offset or a number of a page in the URL of the first page.

@@ -1,6 +1,7 @@
 package paginate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -114,35 +114,30 @@ var ErrPath = errors.New("no answer has had")
 var leads = regexp.MustCompile(`(?i)next|cursor|token|continu|more|after|marker|bookmark|scroll|resume|total|count`)
 
 // missing refuses the end of a walk with records if a path of the job was in no answer, unless
-// the answers say themselves that nothing is missing. A server may leave the cursor of a last page
-// out, so a usual name may be missing if nothing else could be meant.
+// the answers say themselves that nothing is missing, and the first page without its total. A server may leave the cursor of a
+// last page out, so a usual name may be missing if nothing else could be meant.
 func (r rule) missing(step Step, at position, p Page, said said, before keys) error {
 	excused := step.State == Complete && at.Total > 0 && at.came(r) >= at.Total && r.Total == ""
-	if step.State != Complete && said.by == "" || r.Unchecked || at.Records == 0 || excused {
+	if r.Unchecked || at.Records == 0 || excused {
 		return nil
 	}
 	for _, one := range []struct {
-		key   string
-		path  string
-		bit   keys
-		usual []string
-	}{
-		{"next", r.Next, hasNext, append(urlNames, lists.Map(cursorNames, func(name [2]string) string { return name[0] })...)},
-		{"header", r.Header, hasNext, nil},
-		{"more", r.More, hasMore, moreNames},
-		{"total", r.Total, hasTotal, nil},
-	} {
-		if one.path == "" || (at.Shown|before)&one.bit != 0 || one.bit == hasNext && said.more == no {
+		key, path string
+		bit       keys
+	}{{"next", r.Next, hasNext}, {"header", r.Header, hasNext}, {"more", r.More, hasMore}, {"total", r.Total, hasTotal}} {
+		may := one.bit != hasTotal && step.State != Complete && said.by == "" // a later answer may have it
+		if one.path == "" || (at.Shown|before)&one.bit != 0 || one.bit == hasNext && said.more == no || may {
 			continue
 		}
 		there := p.Body.Leaves(mostThere)
 		if one.key == "header" {
 			there = slices.DeleteFunc(slices.Sorted(maps.Keys(p.Header)), func(name string) bool { return !leads.MatchString(name) })
 		}
-		if len(there) == 0 || slices.Contains(one.usual, one.path) && !slices.ContainsFunc(there, leads.MatchString) {
+		if one.bit != hasTotal && (len(there) == 0 || leads.MatchString(one.path) && !slices.ContainsFunc(there, leads.MatchString)) {
 			continue
 		}
-		return fmt.Errorf("%w %q, which \"%s\" of paginate names; there is %s. If answers may be without it, write \"check: off\" in paginate", ErrPath, one.path, one.key, strings.Join(there, ", "))
+		return fmt.Errorf("%w %q, which \"%s\" of paginate names; there is %s. If answers may be without it, write \"check: off\" in paginate",
+			ErrPath, one.path, one.key, cmp.Or(strings.Join(there, ", "), "nothing beside the records"))
 	}
 	return nil
 }

@@ -178,21 +178,47 @@ func begins(p jobfile.Pagination, first *url.URL, body []byte) (n int, has bool)
 
 // Checkpoint returns the state that Restore needs.
 func (w *Walk) Checkpoint() []byte {
-	text, err := json.Marshal(w.at)
-	if err != nil {
-		panic(err) // it has texts and numbers alone
-	}
+	text, _ := json.Marshal(w.at) // texts and numbers have no error
 	return text
 }
 
-// placeLasts is the time for which a walk goes on at the number of a page, or at an offset: records that come or go at the
-// beginning of a list move all others. A nightly run that has some hours goes on where the last one ended, but not where the
-// last one failed at its begin.
+// placeLasts is the time for which a walk goes on at a place that moves with the list: records that come or go at its beginning
+// move all others. A nightly run that has some hours goes on where the last one ended, but not where the last one failed at its begin.
 const placeLasts = 20 * time.Hour
 
-// Expired reports whether the place of a walk that was saved says no longer which records come next.
-func (w *Walk) Expired(now time.Time) bool {
-	return w.rule.counted() && w.at.Pages > 0 && now.Sub(time.Unix(w.at.At, 0)) > placeLasts
+// Expired reports whether the place of a walk that was saved says no longer which records come next, or whether what has come is
+// too old where it takes the place of all that the unit had.
+func (w *Walk) Expired(now time.Time, replaces bool) bool {
+	return w.at.Pages > 0 && w.at.Over == "" && now.Sub(time.Unix(w.at.At, 0)) > placeLasts && (replaces || w.moves())
+}
+
+// moves tells whether the next page is known by the number of pages or records before it. Such a number in a cursor or URL is greater
+// than in the first request, by no more than what came: another one is that of a record or of a time, and stays with it.
+func (w *Walk) moves() bool {
+	first := numbersOf(w.first, w.body)
+	for name, values := range numbersOf(w.Next(), w.Body()) {
+		n, err := strconv.Atoi(values[0])
+		begun, _ := strconv.Atoi(first.Get(name))
+		if err == nil && n > begun && n-begun <= max(w.at.Pages, w.at.Records)+1 && !slices.Contains(append(sizeParams, w.rule.SizeParam), name) {
+			return true
+		}
+	}
+	return w.rule.counted()
+}
+
+// numbersOf has what may be a number in a request: its parameters, the parts of its path by their places, and the members of its body.
+func numbersOf(u *url.URL, body []byte) url.Values {
+	all := u.Query()
+	for i, part := range strings.Split(u.Path, "/") {
+		all.Set(strconv.Itoa(i), part)
+	}
+	if v, err := records.Read("application/json", slices.Clone(body)); err == nil {
+		v.EachLeaf(func(path string, leaf records.Value) {
+			text, _ := leaf.Text()
+			all.Set(path, text)
+		})
+	}
+	return all
 }
 
 // Stamp notes when the last page came.
@@ -210,10 +236,7 @@ func (w *Walk) Next() *url.URL {
 		return nil
 	}
 	if w.at.URL != "" {
-		next, err := at(w.first, w.at.URL)
-		if err != nil {
-			panic(err) // New and Answer let none pass
-		}
+		next, _ := at(w.first, w.at.URL) // New and Answer let none pass that cannot be read
 		return next
 	}
 	u := w.first

@@ -1,6 +1,7 @@
 package paginate
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -258,6 +259,108 @@ func TestAutoRecognisesWhatItMeets(t *testing.T) {
 				t.Errorf("the walk is %s: %s", step.State, step.Reason)
 			}
 		})
+	}
+}
+
+// What says that more follows is known by its name, however it is written and whatever holds it, in the body and in headers. What
+// says that nothing follows, or has such a name and means another thing, is not.
+func TestWhatSaysThatMoreFollows(t *testing.T) {
+	body := func(rest string) Page {
+		u, _ := url.Parse(firstURL)
+		return pageOf(t, u, asked{body: data(0, 20, rest)})
+	}
+	header := func(name, value string) Page {
+		p := body(`"x": 1`)
+		p.Header.Set(name, value)
+		return p
+	}
+	object := func(rest string) Page {
+		p := body(rest)
+		p.Whole, p.Records = true, 1
+		return p
+	}
+	for i, one := range []struct {
+		page Page
+		says string // "": that nothing follows
+	}{
+		{body(`"paging": {"next": {"after": "abc"}}`), "paging.next.after"},
+		{body(`"paging": {"next": {"after": null}}`), ""},
+		{body(`"paging": {"cursors": {"before": "a", "after": "b"}}`), ""},
+		{body(`"nextRecordsUrl": "/query/01g-2000", "totalSize": 60, "done": false`), "nextRecordsUrl"},
+		{body(`"totalSize": 60, "done": true`), "there are 60"},
+		{body(`"totalSize": 20, "done": false`), `"done" in the answer is false`},
+		{body(`"totalSize": 20, "done": true`), ""},
+		{body(`"isLast": false`), "isLast"},
+		{body(`"isLast": true`), ""},
+		{body(`"last_page": false`), "last_page"},
+		{body(`"last_page": 1`), ""},
+		{body(`"meta": {"pagination": {"last-page": 3}}`), "meta.pagination.last-page"},
+		{body(`"last": "2025-01-01"`), ""},
+		{body(`"hits": {"total": 60}`), "there are 60"},
+		{body(`"hits": {"total": {"value": 60, "relation": "eq"}}`), "there are 60"},
+		{body(`"hits": {"total": {"value": 20, "relation": "eq"}}`), ""},
+		{body(`"response": {"numFound": 60, "start": 0}`), "there are 60"},
+		{body(`"LastEvaluatedKey": {"id": {"S": "x"}}`), "LastEvaluatedKey.id.S"},
+		{body(`"LastEvaluatedKey": null`), ""},
+		{body(`"_scroll_id": "DXF1"`), "_scroll_id"},
+		{body(`"info": {"more_records": true}`), "info.more_records"},
+		{body(`"info": {"more_records": false, "page": 1}`), ""},
+		{body(`"d": {"HasMoreItems": true}`), "d.HasMoreItems"},
+		{body(`"meta": {"has-more": true}`), "meta.has-more"},
+		{body(`"IsTruncated": true`), "IsTruncated"},
+		{body(`"order": {"total": 60, "done": false, "last": false}`), ""},
+		{body(`"d": {"total": 60, "done": false}`), ""},
+		{body(`"total": 60.5, "done": "no", "next": null, "next_page": -1, "annex": "next"`), ""},
+		{object(`"total": 60, "done": false, "last": false, "nextPage": "x", "LastEvaluatedKey": "x"`), ""},
+		{header("X-Total", "60"), "there are 60"},
+		{header("X-Total", "20"), ""},
+		{header("X-Total-Count", "60"), "there are 60"},
+		{header("X-Total-Pages", "3"), "X-Total-Pages"},
+		{header("X-Total-Pages", "1"), ""},
+		{header("X-WP-Total", "60"), "there are 60"},
+		{header("X-WP-TotalPages", "3"), "X-Wp-Totalpages"},
+		{header("X-Next-Page", "2"), "X-Next-Page"},
+		{header("X-Next-Page", ""), ""},
+		{header("X-Pagination", `{"totalCount": 60, "currentPage": 1}`), "there are 60"},
+		{header("X-Pagination", `{"nextPage": 2}`), "X-Pagination.nextPage"},
+		{header("Content-Range", "items 0-19/60"), "there are 60"},
+		{header("Content-Range", "0-19/20"), ""},
+		{header("Content-Range", "0-19/*"), ""},
+		{header("Content-Range", "bytes 0-19/60"), ""},
+		{header("X-RateLimit-Limit", "5000"), ""},
+		{header("X-Nextjs-Cache", "HIT"), ""},
+	} {
+		w, err := New(jobfile.Pagination{}, one.page.URL, nil, nil, &Learned{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		step, err := w.Answer(one.page)
+		if err != nil || (step.State == Incomplete) != (one.says != "") || !strings.Contains(step.Reason, one.says) {
+			t.Errorf("%d: %s with %v: the walk is %s: %s %v", i, one.page.Body, one.page.Header, step.State, step.Reason, err)
+		}
+	}
+}
+
+// A server that counts records says so on the first page, whatever else it says, so that a path of "total" that leads nowhere is
+// found there. A last page may be without its cursor.
+func TestATotalThatIsNotThereIsFoundOnTheFirstPage(t *testing.T) {
+	for _, p := range []jobfile.Pagination{offsets, sized, numbers, cursors} {
+		for _, rest := range []string{`"x": []`, `"total": 9`, `"next": 7`} {
+			p.Total = "totl"
+			first, _ := url.Parse(firstURL)
+			w, err := New(p, first, nil, nil, &Learned{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if step, err := w.Answer(pageOf(t, first, asked{body: data(0, 7, rest)})); !errors.Is(err, ErrPath) || !strings.Contains(err.Error(), `"totl"`) || strings.Contains(err.Error(), "there is .") {
+				t.Errorf("%s with %s: %+v %v", p.Style, rest, step, err)
+			}
+		}
+	}
+	p := cursors
+	p.Next, p.Total = "n", ""
+	if step := walked(t, p, firstURL, []asked{{firstURL, data(0, 7), ""}}); step.State != Complete {
+		t.Errorf("the walk is %s: %s", step.State, step.Reason)
 	}
 }
 

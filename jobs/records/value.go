@@ -225,33 +225,23 @@ func (v Value) end() int {
 	return len(v)
 }
 
-// Outline is the value with empty arrays in place of all arrays. Its parts are found fast.
-func (v Value) Outline() Value {
-	switch v.kind() {
-	case '[':
-		return Value("[]")
-	case '{':
-		var parts []Value
-		v.each(func(name, part Value) { parts = append(parts, member(name, part.Outline())) })
-		return enclosed(Value("{"), parts, Value("}"))
-	}
-	return v
-}
-
-// Leaves are the paths of the texts, numbers, truth values and nulls outside of arrays, at most n.
-func (v Value) Leaves(n int) (paths []string) {
+// EachLeaf visits the texts, numbers, truth values and nulls outside of arrays, with their paths.
+func (v Value) EachLeaf(visit func(path string, leaf Value)) {
 	v.each(func(name, part Value) {
 		text, _ := name.Text()
 		switch {
 		case name == nil || part.kind() == '[':
 		case part.kind() == '{':
-			for _, inner := range part.Leaves(n) {
-				paths = append(paths, text+"."+inner)
-			}
+			part.EachLeaf(func(inner string, leaf Value) { visit(text+"."+inner, leaf) })
 		default:
-			paths = append(paths, text)
+			visit(text, part)
 		}
 	})
+}
+
+// Leaves are the paths that EachLeaf visits, at most n.
+func (v Value) Leaves(n int) (paths []string) {
+	v.EachLeaf(func(path string, _ Value) { paths = append(paths, path) })
 	return paths[:min(len(paths), n)]
 }
 
@@ -328,23 +318,20 @@ func (p Path) String() string { return p.text }
 func Read(contentType string, body []byte) (Value, error) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	kind, _, _ := mime.ParseMediaType(contentType)
-	var value bytes.Buffer
+	var list []Value
 	var err error
 	switch kind {
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl", "application/jsonlines", "application/x-jsonlines":
-		err = readLines(&value, body)
+		list, err = readLines(body)
 	case "text/csv":
-		if !utf8.Valid(body) {
-			return nil, errors.New("the answer is not UTF-8: abide reads JSON, JSON lines and CSV in UTF-8")
-		}
-		err = readCSV(&value, body)
+		list, err = readCSV(body)
 	default:
 		return readJSON(kind, body)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return value.Bytes(), nil
+	return enclosed(Value("["), list, Value("]")), nil
 }
 
 // readJSON removes the white space of JSON where it stands, because a body may be long.
@@ -374,24 +361,20 @@ func readJSON(kind string, body []byte) (Value, error) {
 	return value, nil
 }
 
-func readLines(to *bytes.Buffer, body []byte) error {
-	to.Grow(len(body) + 2)
-	to.WriteByte('[')
+func readLines(body []byte) (list []Value, err error) {
 	n := 0
 	for line := range bytes.Lines(body) {
 		n++
+		var value bytes.Buffer
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		if to.Len() > 1 {
-			to.WriteByte(',')
+		if err := json.Compact(&value, line); err != nil {
+			return nil, fmt.Errorf("line %d of the answer is no JSON: %w", n, err)
 		}
-		if err := json.Compact(to, line); err != nil {
-			return fmt.Errorf("line %d of the answer is no JSON: %w", n, err)
-		}
+		list = append(list, value.Bytes())
 	}
-	to.WriteByte(']')
-	return nil
+	return list, nil
 }
 
 // quotes finds the texts in quotes of a line of CSV.
@@ -414,49 +397,37 @@ func NewCSV(from io.Reader) *csv.Reader {
 }
 
 // readCSV makes an object of each row after the first, which has the names.
-func readCSV(to *bytes.Buffer, body []byte) error {
+func readCSV(body []byte) (list []Value, err error) {
+	if !utf8.Valid(body) {
+		return nil, errors.New("the answer is not UTF-8: abide reads JSON, JSON lines and CSV in UTF-8")
+	}
 	rows := NewCSV(bytes.NewReader(body))
-	to.WriteByte('[')
-	var names [][]byte
+	var names []Value
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
-			break
+			return list, nil
 		}
 		if err != nil {
-			return fmt.Errorf("the answer is no CSV: %w", err)
+			return nil, fmt.Errorf("the answer is no CSV: %w", err)
 		}
+		parts := lists.Map(row, func(text string) Value {
+			b, _ := json.Marshal(text) // texts have no error
+			return b
+		})
 		if names == nil {
-			names = quoted(row)
+			names = parts
 			sorted := slices.Sorted(slices.Values(row)) // a row has a column
 			for i, name := range sorted[1:] {
 				if name == sorted[i] {
-					return fmt.Errorf("the answer is a CSV with two columns named %q", name)
+					return nil, fmt.Errorf("the answer is a CSV with two columns named %q", name)
 				}
 			}
 			continue
 		}
-		if to.Len() > 1 {
-			to.WriteByte(',')
+		for i, part := range parts {
+			parts[i] = member(names[i], part)
 		}
-		separator := byte('{')
-		for i, text := range quoted(row) {
-			to.WriteByte(separator)
-			to.Write(names[i])
-			to.WriteByte(':')
-			to.Write(text)
-			separator = ','
-		}
-		to.WriteByte('}')
+		list = append(list, enclosed(Value("{"), parts, Value("}")))
 	}
-	to.WriteByte(']')
-	return nil
-}
-
-// quoted are texts as JSON.
-func quoted(row []string) [][]byte {
-	return lists.Map(row, func(text string) []byte {
-		b, _ := json.Marshal(text) // texts have no error
-		return b
-	})
 }

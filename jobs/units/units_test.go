@@ -122,6 +122,9 @@ func TestTheLastPartOfARangeIsFetchedAgainByEachRun(t *testing.T) {
 			{"from: 1999-12-31, to: now, step: 1h, again: 2h", "2000-01-01T09:00:00Z", "2000-01-01T08:00:00Z 2000-01-01T09:00:00Z"},
 			{"from: 1999-12-31, to: yesterday, step: 6h, again: 6h", "1999-12-31T18:00:00Z", "1999-12-31T18:00:00Z"},
 			{"from: 1999-08, to: today, step: 1mo, again: 1mo", "2000-01-01", "2000-01-01"},
+			{"from: 1999-12-31, to: today, step: 1h, again: 2h", "2000-01-01T10:00:00Z", "2000-01-01T09:00:00Z 2000-01-01T10:00:00Z"},
+			{"from: 1999-12-31, to: today, step: 15min, timezone: America/New_York", "2000-01-01T05:30:00-05:00", ""},
+			{"from: 1999-12-31, to: 2000-01-01, step: 1h", "2000-01-01T23:00:00Z", ""}, // as of a forecast
 			{"from: 1999-08, to: now, step: 1mo, again: 2mo", "1999-12-01", "1999-11-01 1999-12-01"},
 		} {
 			j := load(t, "name: a\nrequest: \"https://api.test/{date}\"\nrange: {"+c.dates+"}")

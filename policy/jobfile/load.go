@@ -3,7 +3,6 @@ package jobfile
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"net/url"
@@ -141,18 +140,6 @@ func (r *reader) choice(set *bool, words ...string) policy.Value {
 // check refuses what does not fit together.
 func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	j := r.job
-	if n := set["since"]; n != nil {
-		switch {
-		case set["range"] != nil:
-			r.d.Failf(n, "since", "does not go with range")
-		case j.Replace:
-			r.d.Failf(set["replace"], "replace", "is unit, and with since each run has units of its own")
-		case !slices.ContainsFunc(j.Columns, func(c Column) bool { return c.Name == j.Since.Column }):
-			r.d.Failf(n, "since.column", "names no column of columns")
-		case j.Since.Lag.N > 0 && (j.Since.Lag.Unit == "") != j.Since.IsNumber():
-			r.d.Failf(n, "since.lag", "is a number where from is one, and else a time such as 1h")
-		}
-	}
 	if j.Collect.Every > 0 && set["workers"] == nil {
 		j.Workers = collectionWorkers
 	}
@@ -165,24 +152,25 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 			r.d.Failf(n, key, "is for %s", are)
 		}
 	}
-	if n := set["notify"]; n != nil {
-		switch u, err := url.Parse(j.Notify.URL.Reveal()); {
-		case j.Notify.URL.Empty() == (len(j.Notify.Command) == 0):
-			r.d.Failf(n, "notify", "needs url or command")
-		case len(j.Notify.Command) == 0 && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
-			r.d.Failf(n, "notify.url", "is no URL with http:// or https:// and a host")
+	to, err := url.Parse(j.Notify.URL.Reveal())
+	for _, fault := range []struct {
+		is        bool
+		at        string
+		path, why string
+	}{
+		{set["range"] != nil, "since", "since", "does not go with range"},
+		{j.Replace && set["since"] != nil, "replace", "replace", "is unit, and with since each run has units of its own"},
+		{j.Since != nil && !slices.ContainsFunc(j.Columns, func(c Column) bool { return c.Name == j.Since.Column }), "since", "since.column", "names no column of columns"},
+		{j.Since != nil && j.Since.Lag.N > 0 && (j.Since.Lag.Unit == "") != j.Since.IsNumber(), "since", "since.lag", "is a number where from is one, and else a time such as 1h"},
+		{j.Notify.URL.Empty() == (len(j.Notify.Command) == 0), "notify", "notify", "needs url or command"},
+		{!j.Notify.URL.Empty() && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https"), "notify", "notify.url", "is no URL with http:// or https:// and a host"},
+		{j.Paginate.In == InBody && j.Request.Body == "", "paginate", "paginate.in", "is body, and the request has none"},
+		{slices.ContainsFunc(j.Errors, func(e Rule) bool { return e.Status == 0 && e.Path == "" }), "errors", "errors", "has one that needs status or path"},
+		{set["items"] == nil, "batch", "batch", "needs items"},
+	} {
+		if n := set[fault.at]; fault.is && n != nil {
+			r.d.Failf(n, fault.path, "%s", fault.why)
 		}
-	}
-	if j.Paginate.In == InBody && j.Request.Body == "" {
-		r.d.Failf(set["paginate"], "paginate.in", "is body, and the request has none")
-	}
-	for i, e := range j.Errors {
-		if e.Status == 0 && e.Path == "" {
-			r.d.Failf(set["errors"], fmt.Sprintf("errors[%d]", i), "needs status or path")
-		}
-	}
-	if set["batch"] != nil && set["items"] == nil {
-		r.d.Failf(set["batch"], "batch", "needs items")
 	}
 	n := set["request"]
 	if n == nil {

@@ -33,6 +33,9 @@ func (r *reader) dates() policy.Value {
 				return
 			}
 			now := time.Now().In(to.Zone)
+			if last == "today" && to.Step.Clock() > 0 {
+				last = now.Format(time.RFC3339) // what begins later is not asked for
+			}
 			last = cmp.Or(map[string]string{
 				"today": now.Format(time.DateOnly), "yesterday": now.AddDate(0, 0, -1).Format(time.DateOnly),
 				"now": to.Step.Before(now).Format("2006-01-02T15:04:05"),
