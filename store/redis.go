@@ -104,7 +104,7 @@ func (r *Redis) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) 
 	_, here = r.timeArgument()
 	replies := make([]Reply, len(batches))
 	for i := range batches {
-		if err := readReply(results[i], &batches[i], here, &replies[i]); err != nil {
+		if replies[i], err = readReply(results[i], &batches[i], here); err != nil {
 			return nil, fmt.Errorf("redis at %s: %w", r.address, err)
 		}
 	}

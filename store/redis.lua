@@ -103,7 +103,7 @@ if step == 'pulse' then
 		call('HDEL', names, unpack(over))
 	end
 	local count = redis.call('ZCOUNT', members, text(now), '+inf')
-	return {life, text(now), text(now - since), version(KEYS[4]), count}
+	return {life, now, now - since, tonumber(version(KEYS[4])), count}
 end
 
 if step == 'members' then

@@ -183,7 +183,7 @@ func FuzzRedisServer(f *testing.F) {
 	for i := range commands {
 		for _, answer := range []string{
 			"*0\r\n", "%2147483647\r\n", "*2147483646\r\n", "$2147483640\r\n", "$-1\r\n", "*-1\r\n", ":1\r\n", "+OK\r\n", "\r\n", "*3\r\n*1\r\n$1\r\na\r\n:1\r\n",
-			"*4\r\n$1\r\ng\r\n:1\r\n*0\r\n*0\r\n", "*5\r\n$1\r\ng\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n*1\r\n:1\r\n",
+			"*4\r\n$1\r\ng\r\n:1\r\n*0\r\n*0\r\n", "*5\r\n$1\r\ng\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n*1\r\n:1\r\n",
 			"*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:0\r\n",
 		} {
 			f.Add(byte(i), answer)

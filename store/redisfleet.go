@@ -32,9 +32,9 @@ func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
 	if err != nil {
 		return Pulse{}, err
 	}
-	p, life, ok := readPulse(results[0])
-	if !ok {
-		return Pulse{}, fmt.Errorf("redis at %s: %w", r.address, errInvalidAnswer)
+	p, life, err := readPulse(results[0])
+	if err != nil {
+		return Pulse{}, fmt.Errorf("redis at %s: %w", r.address, err)
 	}
 	if !r.isCluster() { // in a Cluster each master has its own
 		p.Generation = life
@@ -42,26 +42,11 @@ func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
 	return p, nil
 }
 
-func readPulse(result any) (p Pulse, life string, ok bool) {
-	list, _ := result.([]any)
-	if len(list) != 5 {
-		return p, "", false
-	}
-	var texts [4]string
-	for i := range texts {
-		if texts[i], ok = list[i].(string); !ok {
-			return p, "", false
-		}
-	}
-	now, err1 := strconv.ParseInt(texts[1], 10, 64)
-	since, err2 := strconv.ParseInt(texts[2], 10, 64)
-	version, err3 := strconv.ParseUint(texts[3], 10, 64)
-	count, ok := list[4].(int64)
-	if err1 != nil || err2 != nil || err3 != nil || !ok {
-		return p, "", false
-	}
-	p.Now, p.Since, p.Documents, p.Members = time.UnixMicro(now), microseconds(since), version, int(count)
-	return p, texts[0], true
+func readPulse(result any) (p Pulse, life string, err error) {
+	said := partsOf(result)
+	life = said.text()
+	p = Pulse{Now: time.UnixMicro(said.number()), Since: microseconds(said.number()), Documents: uint64(said.number()), Members: int(said.number())}
+	return p, life, said.end()
 }
 
 // Members lists the live instances.
@@ -74,11 +59,10 @@ func (r *Redis) Members(ctx context.Context) ([]Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, _ := results[0].([]any)
+	said := partsOf(results[0])
 	var list []Member
-	for i := 0; i+1 < len(texts); i += 2 {
-		id, _ := texts[i].(string)
-		text, _ := texts[i+1].(string)
+	for len(said.list) > 1 {
+		id, text := said.text(), said.text()
 		if seen, name, ok := parseStamped(text); ok {
 			list = append(list, Member{ID: id, Name: name, Seen: time.UnixMicro(seen)})
 		}
@@ -205,10 +189,7 @@ func instanceField(instance string) string {
 func holdsText(holds []Holding) string {
 	var text []byte
 	for _, h := range holds {
-		text = strconv.AppendInt(text, h.Window, 10)
-		text = append(text, ':')
-		text = strconv.AppendInt(text, h.N, 10)
-		text = append(text, ' ')
+		text = fmt.Appendf(text, "%d:%d ", h.Window, h.N)
 	}
 	return string(text)
 }
@@ -216,49 +197,58 @@ func holdsText(holds []Holding) string {
 func edgesText(edges []time.Time) string {
 	var text []byte
 	for _, e := range edges {
-		text = strconv.AppendInt(text, e.UnixMicro(), 10)
-		text = append(text, ' ')
+		text = fmt.Appendf(text, "%d ", e.UnixMicro())
 	}
 	return string(text)
 }
 
+// parts are those of a list of the script's answer that were not read yet.
+type parts struct {
+	list    []any
+	invalid *bool // a part of the answer, or of the answer that it is in, was missing or of another type
+}
+
+func partsOf(result any) *parts { return (&parts{[]any{result}, new(bool)}).parts() }
+
+// next reads a part.
+func next[T any](p *parts) (part T) {
+	ok := len(p.list) > 0
+	if ok {
+		part, ok = p.list[0].(T)
+		p.list = p.list[1:]
+	}
+	*p.invalid = *p.invalid || !ok
+	return part
+}
+
+func (p *parts) text() string  { return next[string](p) }
+func (p *parts) number() int64 { return next[int64](p) }
+func (p *parts) parts() *parts { return &parts{next[[]any](p), p.invalid} }
+
+// end returns an error if a part is left, or was invalid.
+func (p *parts) end() error {
+	if *p.invalid = *p.invalid || len(p.list) > 0; *p.invalid {
+		return errInvalidAnswer
+	}
+	return nil
+}
+
 // readReply parses the script's answer to a Batch.
-func readReply(result any, b *Batch, here time.Time, reply *Reply) error {
-	list, _ := result.([]any)
-	if len(list) != 4 {
-		return errInvalidAnswer
+func readReply(result any, b *Batch, here time.Time) (reply Reply, err error) {
+	said := partsOf(result)
+	reply = Reply{Generation: said.text(), Now: time.UnixMicro(said.number()), Answers: make([]Answer, len(b.Asks))}
+	answers, notes := said.parts(), said.parts()
+	for i := range b.Asks {
+		reply.Answers[i] = readAnswer(answers.parts(), &b.Asks[i])
 	}
-	var ok bool
-	reply.Generation, ok = list[0].(string)
-	now, dated := list[1].(int64)
-	answers, _ := list[2].([]any)
-	notes, _ := list[3].([]any)
-	if !ok || !dated || len(answers) != len(b.Asks) {
-		return errInvalidAnswer
-	}
-	reply.Now = time.UnixMicro(now)
-	reply.Answers = make([]Answer, len(answers))
-	for i, one := range answers {
-		if reply.Answers[i], ok = readAnswer(one, &b.Asks[i]); !ok {
-			return errInvalidAnswer
-		}
-	}
-	for _, one := range notes {
-		n, _ := one.([]any)
-		if len(n) != 4 {
-			return errInvalidAnswer
-		}
-		key, ok1 := n[0].(string)
-		left, ok2 := n[1].(int64)
-		amount, ok3 := n[2].(int64)
-		text, ok4 := n[3].(string)
-		if !ok1 || !ok2 || !ok3 || !ok4 {
-			return errInvalidAnswer
-		}
-		reply.Notes = append(reply.Notes, Note{Key: key, Until: time.UnixMicro(here.UnixMicro() + left), N: amount, Text: text})
+	for len(notes.list) > 0 {
+		n := notes.parts()
+		reply.Notes = append(reply.Notes, Note{Key: n.text(), Until: time.UnixMicro(here.UnixMicro() + n.number()), N: n.number(), Text: n.text()})
+		_ = n.end()
 	}
 	SortNotes(reply.Notes)
-	return nil
+	_ = answers.end()
+	return reply, said.end()
 }
 
 // readNews parses a published message.
@@ -299,37 +289,20 @@ func readFields(text string) (fields []string, ok bool) {
 	return fields, true
 }
 
-func readAnswer(value any, a *Ask) (said Answer, ok bool) {
-	list, _ := value.([]any)
-	if len(list) < 11 || len(list)%2 == 0 {
-		return said, false
+func readAnswer(said *parts, a *Ask) Answer {
+	ans := Answer{
+		Key: a.Key, Seq: a.Seq, Birth: said.text(), Status: Status(said.number()),
+		Window: said.number(), Ends: microseconds(said.number()), Granted: said.number(), Ahead: said.number(),
+		Remaining: said.number(), Holders: int(said.number()), Free: microseconds(said.number()),
 	}
-	birth, named := list[0].(string)
-	n, whole := numbers(list[1:])
-	if !named || !whole {
-		return said, false
+	if now := said.number(); ans.Birth != "" {
+		ans.Now = time.UnixMicro(now)
 	}
-	said = Answer{
-		Key: a.Key, Seq: a.Seq, Status: Status(n[0]), Birth: birth, Recovery: microseconds(n[9]),
-		Window: n[1], Ends: microseconds(n[2]), Granted: n[3], Ahead: n[4],
-		Remaining: n[5], Holders: int(n[6]), Free: microseconds(n[7]),
+	ans.Recovery = microseconds(said.number())
+	for len(said.list) > 0 {
+		ans.Later = append(ans.Later, Holding{Window: said.number(), N: said.number()})
 	}
-	if birth != "" {
-		said.Now = time.UnixMicro(n[8])
-	}
-	for later := n[10:]; len(later) > 0; later = later[2:] {
-		said.Later = append(said.Later, Holding{Window: later[0], N: later[1]})
-	}
-	return said, true
-}
-
-func numbers(list []any) (n []int64, ok bool) {
-	n, ok = make([]int64, len(list)), true
-	for i, one := range list {
-		value, whole := one.(int64)
-		n[i], ok = value, ok && whole
-	}
-	return n, ok
+	return ans
 }
 
 // parseStamped splits a text that begins with a time in microseconds and a colon.
