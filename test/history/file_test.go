@@ -300,7 +300,7 @@ func (p *process) take() {
 		}
 		p.m.trace.took(now, n)
 	}
-	p.meter.(lease.Meter).Demand(now, total)
+	p.meter.(interface{ Demand(time.Time, int64) }).Demand(now, total)
 }
 
 // leave ends a process: it returns what it has not used, or is killed with it.

@@ -92,7 +92,7 @@ func work(path, id string) error {
 				return err
 			}
 		}
-		meter.(lease.Meter).Demand(now, 5)
+		meter.(interface{ Demand(time.Time, int64) }).Demand(now, 5)
 		b, ok := account.Batch(now)
 		if ok && id == killed && seq > 20 {
 			self, err := os.FindProcess(os.Getpid())

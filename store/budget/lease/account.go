@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/lists"
-	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -36,14 +34,6 @@ type Options struct {
 	// Returned is the time at which the store became available again, by any account's observation; zero
 	// or nil: it was not away.
 	Returned func() time.Time
-}
-
-// Meter is a limit.Meter of an account, which also takes demand.
-type Meter interface {
-	limit.Meter
-	// Demand sets how many units wait for the meter and cannot be taken. The value counts
-	// until the next call or until so many units were taken.
-	Demand(now time.Time, units int64)
 }
 
 // Account is one instance's part of the budgets of one site: its leases and what it has to
@@ -404,16 +394,6 @@ func (a *Account) Release(now time.Time) {
 	a.replan(a.clock.at(now))
 }
 
-// Idle tells whether the account holds nothing and has nothing to ask: a new account would
-// be equivalent.
-func (a *Account) Idle(now time.Time) bool {
-	if a.underWay != nil || a.notes.waiting() {
-		return false
-	}
-	at := a.clock.at(now)
-	return !slices.ContainsFunc(a.ordered, func(s *source) bool { return !s.forgettable(at) })
-}
-
 // forget removes sources with nothing to remember. A meter that is used again is added
 // again.
 func (a *Account) forget(at instant) {
@@ -438,15 +418,8 @@ func (a *Account) collectLoans(at instant) {
 		if !lends {
 			continue
 		}
-		loan := m.loan()
-		if loan.N == 0 {
-			continue
-		}
-		loan.Away = time.Duration(a.awayFor)
-		if same := lists.Find(a.report.Loans, func(l *Loan) bool { return l.Key == loan.Key }); same != nil {
-			loan.N += same.N
-			*same = loan
-		} else {
+		if loan := m.loan(); loan.N > 0 {
+			loan.Away = time.Duration(a.awayFor)
 			a.report.Loans = append(a.report.Loans, loan)
 		}
 	}

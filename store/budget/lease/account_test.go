@@ -116,11 +116,11 @@ func TestAnInstanceThatStopsGivesBackAtOnce(t *testing.T) {
 	if !d.exchange(d.account) || m.Left(d.now) != 0 {
 		t.Errorf("%d are left", m.Left(d.now))
 	}
-	if d.account.Idle(d.now) {
+	if m.Idle(d.now) {
 		t.Error("what was taken is forgotten in its window")
 	}
 	d.now = d.now.Add(time.Minute)
-	if d.exchange(d.account); !d.account.Idle(d.now) {
+	if d.exchange(d.account); !m.Idle(d.now) {
 		t.Error("what was taken is remembered after its window")
 	}
 }

@@ -1,6 +1,16 @@
 package lease
 
-import "github.com/abide-proxy/abide/limit"
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// Meter is a meter of an account, which also takes demand.
+type Meter interface {
+	limit.Meter
+	Demand(now time.Time, units int64)
+}
 
 // Margin is for how long before its end nothing is sent in a window.
 func Margin(width int64) int64 { return margin(width) }

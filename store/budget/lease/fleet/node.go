@@ -196,7 +196,7 @@ func (nd *node) demand(now time.Time) {
 		for _, w := range nd.queue {
 			n += w.need[b.Key]
 		}
-		nd.meters[b.Key].(lease.Meter).Demand(now, n)
+		nd.meters[b.Key].(interface{ Demand(time.Time, int64) }).Demand(now, n)
 	}
 }
 
