@@ -68,19 +68,24 @@ type Keeper struct {
 	o        Options
 	health   *storehealth.Health
 	members  *membership.Membership
-	session  *session
 	restored *restored
+	accounts *accounts
+	news     newsReceiver  // set before the first exchange
 	seq      atomic.Uint64 // number of asks to the store
+
+	granted  atomic.Int64 // units, in expired windows
+	spent    atomic.Int64 // of granted
+	underWay sync.WaitGroup
+	slots    chan struct{} // semaphore of concurrent exchanges
 }
 
 // New makes a Keeper. Exchanges begin with Run.
 func New(o Options) *Keeper {
-	k := &Keeper{o: o, health: storehealth.New(o.Shared, o.Metrics, o.Log), restored: newRestored(o.Restored)}
-	k.members = membership.New(o.Store, o.Self, o.Shared, k.health, o.Log)
-	k.session = &session{
-		accounts: &accounts{open: k.open, wake: signal.New(), all: map[string]*account{}}, o: &k.o,
-		health: k.health, members: k.members, slots: make(chan struct{}, maxExchanges),
+	k := &Keeper{
+		o: o, health: storehealth.New(o.Shared, o.Metrics, o.Log), restored: newRestored(o.Restored), slots: make(chan struct{}, maxExchanges),
 	}
+	k.members = membership.New(o.Store, o.Self, o.Shared, k.health, o.Log)
+	k.accounts = &accounts{open: k.open, wake: signal.New(), all: map[string]*account{}}
 	return k
 }
 
@@ -119,7 +124,7 @@ func (k *Keeper) Status() status.Store {
 	if k == nil {
 		return status.Store{Kind: status.StoreNone}
 	}
-	store := status.Store{Kind: status.StoreLocal, Instance: k.o.Self.ID, Granted: k.session.granted.Load(), Spent: k.session.spent.Load()}
+	store := status.Store{Kind: status.StoreLocal, Instance: k.o.Self.ID, Granted: k.granted.Load(), Spent: k.spent.Load()}
 	if k.o.Shared {
 		store.Kind = status.StoreShared
 	}
@@ -144,7 +149,7 @@ func (k *Keeper) Saved(err error) {
 }
 
 // Account returns the lease.Account of a site, whose lock the caller holds.
-func (k *Keeper) Account(site string) *lease.Account { return k.session.accounts.of(site).Account }
+func (k *Keeper) Account(site string) *lease.Account { return k.accounts.of(site).Account }
 
 // key returns the key of a slot's budget, the same in every process.
 func (k *Keeper) key(site string, at queue.Scope) string {
@@ -169,9 +174,9 @@ func (k *Keeper) LeftBefore(site string, at queue.Scope) (left int64, known bool
 // Note sends a note about a site to the other instances.
 func (k *Keeper) Note(site string, n store.Note) {
 	k.o.Gate.UpdateExternal(site, func(now time.Time) {
-		a := k.session.accounts.of(site)
+		a := k.accounts.of(site)
 		a.AddNote(now, n)
-		k.session.accounts.schedule(a, a.Due())
+		k.accounts.schedule(a, a.Due())
 	})
 }
 
@@ -192,22 +197,21 @@ func (k *Keeper) Notes(ctx context.Context, site string, patience time.Duration)
 
 // Run exchanges with the store until ctx is done, and then returns all unused units.
 func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
-	k.session.news = news
+	k.news = news
 	events := membership.Events{Documents: k.o.Changed, Generation: k.restateAll}
 	var others sync.WaitGroup
-	if k.o.Shared {
+	if k.Joinable() {
 		k.members.Beat(ctx, events)
-		others.Go(func() { k.members.Run(ctx, events) })
-		others.Go(func() { k.listen(ctx, events) })
-	} else if k.members.Local() {
-		k.members.Count(ctx)
 		others.Go(func() { k.listen(ctx, events) })
 	}
-	k.session.run(ctx)
+	if k.o.Shared {
+		others.Go(func() { k.members.Run(ctx, events) })
+	}
+	k.run(ctx)
 	others.Wait()
 	last, cancel := context.WithTimeout(context.Background(), exchangeTimeout)
 	defer cancel()
-	k.session.returnAll(last)
+	k.returnAll(last)
 	if k.o.Shared {
 		k.members.Leave(last)
 	}
@@ -216,7 +220,7 @@ func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
 
 // restateAll states all leases again to a store that may have lost them.
 func (k *Keeper) restateAll(began time.Time, old *store.Pulse, p store.Pulse) {
-	_, all := k.session.accounts.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
+	_, all := k.accounts.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
 	if old != nil {
 		k.health.LostAll(began)
 	} else if p.Since >= store.RecoveryTime {
@@ -241,7 +245,7 @@ func (k *Keeper) listen(ctx context.Context, events membership.Events) {
 				k.o.Log.WithField("reason", err).Warnf("news of the store are not received, which is tried again: %v", err)
 			})
 		}
-		k.session.news.Listens(nil)
+		k.news.Listens(nil)
 		select {
 		case <-ctx.Done():
 			return
@@ -255,26 +259,27 @@ func (k *Keeper) receiveNews(ctx context.Context, n store.News, events membershi
 	switch {
 	case n.Began:
 		now := time.Now()
-		k.session.news.Listens(&now)
-		return
-	case n.Site == "" && n.Lost:
-		k.members.Beat(ctx, events)
+		k.news.Listens(&now)
 		return
 	case n.Site == "":
-		k.members.Count(ctx)
-		k.o.Changed()
+		if n.Lost || k.members.Local() {
+			k.members.Beat(ctx, events)
+		}
+		if !n.Lost {
+			k.o.Changed()
+		}
 		return
 	}
 	if n.Lost {
 		k.health.LostSite(time.Now(), n.Site)
 	}
-	a := k.session.accounts.find(n.Site)
+	a := k.accounts.find(n.Site)
 	switch {
 	case a != nil && n.Lost:
 		k.o.Gate.UpdateExternal(n.Site, a.Restate)
 	case len(n.Notes) > 0:
-		if a == nil || !k.session.receiveNotes(a, n.Notes) {
-			k.session.news.Unmet(n.Site, n.Notes)
+		if a == nil || !k.receiveNotes(a, n.Notes) {
+			k.news.Unmet(n.Site, n.Notes)
 		}
 	case a != nil:
 		k.o.Gate.UpdateExternal(n.Site, a.FetchNotes)

@@ -126,7 +126,7 @@ func TestForgottenSitesLeaveNothing(t *testing.T) {
 			}
 			elapse(3 * time.Minute)
 			synctest.Wait()
-			list := c.keeper.session.accounts
+			list := c.keeper.accounts
 			list.mu.Lock()
 			accounts, due := len(list.all), len(list.due.Items())
 			list.mu.Unlock()
@@ -221,7 +221,7 @@ func TestAWakeUpDuringAnExchangeIsHeard(t *testing.T) {
 						case 0:
 							counter.keeper.Note(site, store.Note{Key: fmt.Sprint(chance.Int()), Until: time.Now().Add(time.Second)})
 						case 1:
-							counter.keeper.session.sweep()
+							counter.keeper.sweep()
 						default:
 							if ok, waited := counter.take(site, 5*time.Second); !ok || waited > time.Second {
 								t.Errorf("%v after %v", ok, waited)
@@ -243,14 +243,14 @@ func TestASiteThatIsForgottenInAnExchangeBeginsAnew(t *testing.T) {
 		s := &reference.Unreliable{Store: reference.New(nil)}
 		c := newCounter(t, s, true, "one", perMinute, lease.Strict)
 		elapse(store.RecoveryTime + time.Second)
-		session, accounts := c.keeper.session, c.keeper.session.accounts
+		accounts := c.keeper.accounts
 		accounts.mu.Lock()
 		a := &account{site: "site.test", busy: true}
 		a.Account = c.keeper.open(a.site, func() { accounts.schedule(a, a.Due()) })
 		accounts.all[a.site] = a
 		accounts.mu.Unlock()
 		accounts.schedule(a, time.Now()) // the new site is due between the two locks
-		session.withAccount(a, func(time.Time) bool { t.Error("there is no such site"); return false })
+		c.keeper.withAccount(a, func(time.Time) bool { t.Error("there is no such site"); return false })
 		accounts.mu.Lock()
 		if a.busy || !accounts.due.Has(a) && accounts.all[a.site] != nil {
 			t.Errorf("%+v", a)

@@ -85,9 +85,16 @@ func (m *Membership) Run(ctx context.Context, e Events) {
 	}
 }
 
-// Beat registers this instance with a shared store.
+// Local tells whether the store is one of this machine that several processes may use.
+func (m *Membership) Local() bool {
+	_, ok := m.store.(interface{ Several() bool })
+	return ok && !m.shared
+}
+
+// Beat registers this instance with a store, and finds out how many use it. In a Local one it lasts as long as its
+// process.
 func (m *Membership) Beat(ctx context.Context, e Events) {
-	began := time.Now()
+	began, before := time.Now(), m.Several()
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	self := m.self
@@ -96,40 +103,21 @@ func (m *Membership) Beat(ctx context.Context, e Events) {
 	if ctx.Err() != nil {
 		return
 	}
-	m.health.Operation("pulse", err, time.Since(began))
+	if m.shared { // of a file the next exchange records the error
+		m.health.Operation("pulse", err, time.Since(began))
+	}
 	if err != nil {
 		return
 	}
 	old := m.pulse.Swap(&p)
-	if old == nil || old.Documents != p.Documents {
-		e.Documents()
-	}
-	if old == nil || old.Generation != p.Generation {
-		e.Generation(began, old, p)
-	}
-}
-
-// Local tells whether the store is one of this machine that several processes may use.
-func (m *Membership) Local() bool {
-	_, ok := m.store.(interface{ Several() bool })
-	return ok && !m.shared
-}
-
-// Count finds out how many processes use a Local store.
-func (m *Membership) Count(ctx context.Context) {
-	if !m.Local() {
-		return
-	}
-	within, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	p, err := m.store.Pulse(within, m.self)
-	if err != nil {
-		return // the next exchange records the error
-	}
-	before := m.Several()
-	m.pulse.Store(&p)
 	if m.Several() && !before {
 		m.log.Infof("%d processes use the state file, and keep one budget together", p.Members)
+	}
+	if m.shared && (old == nil || old.Documents != p.Documents) {
+		e.Documents()
+	}
+	if m.shared && (old == nil || old.Generation != p.Generation) {
+		e.Generation(began, old, p)
 	}
 }
 
