@@ -24,10 +24,7 @@ func (f *File) Listen(ctx context.Context, heard func(News)) error {
 	ticker := time.NewTicker(membersInterval)
 	defer ticker.Stop()
 	members, documents, read := "nobody looked", uint64(0), time.Time{}
-	told := map[string]int64{} // :: site → time of the latest reported note, in microseconds since 1970
-	for site, one := range f.recentNotes(ctx, f.o.Now(), nil) {
-		told[site] = one.at
-	}
+	_, told := f.recentNotes(ctx, 0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,38 +52,32 @@ func (f *File) Listen(ctx context.Context, heard func(News)) error {
 			documents = n
 			heard(News{})
 		}
-		latest := map[string]int64{}
-		for site, one := range f.recentNotes(ctx, f.o.Now(), told) {
-			if latest[site] = one.at; len(one.notes) > 0 {
-				heard(News{Site: site, Notes: one.notes})
-			}
+		var sites map[string][]Note
+		sites, told = f.recentNotes(ctx, told)
+		for site, notes := range sites {
+			heard(News{Site: site, Notes: notes})
 		}
-		told = latest
 	}
 }
 
 // noteMaxAge is the maximum age of notes that are reported.
 const noteMaxAge = 10 * time.Second
 
-// newNotes are a site's notes that were not reported yet.
-type newNotes struct {
-	at    int64  // time of the latest, in microseconds since 1970
-	notes []Note // not reported yet
-}
-
-// recentNotes lists the recently written notes by site, without those up to the time of the
-// last report in told.
-func (f *File) recentNotes(ctx context.Context, now time.Time, told map[string]int64) map[string]newNotes {
+// recentNotes lists by site the notes that were lately written, after a time in microseconds since 1970, and
+// returns the time of the latest. Writes have the order of their times, unless the clock is set back.
+func (f *File) recentNotes(ctx context.Context, after int64) (sites map[string][]Note, latest int64) {
+	now := f.o.Now()
+	after = min(after, now.UnixMicro())
 	d := f.disk.Load()
 	if d == nil {
-		return nil
+		return nil, after
 	}
 	ctx, release, ok := d.acquire(ctx)
 	if !ok {
-		return nil
+		return nil, after
 	}
 	defer release()
-	sites := map[string]newNotes{}
+	sites, latest = map[string][]Note{}, after
 	err := sqlite.Each(func(rows *sql.Rows) error {
 		var site string
 		var at, until int64
@@ -96,16 +87,12 @@ func (f *File) recentNotes(ctx context.Context, now time.Time, told map[string]i
 		if err != nil || sum != nil && *sum != noteSum(site, n.Key, at, until, n.N, n.Text) {
 			return err
 		}
-		notes := sites[site]
-		if n.Until = time.UnixMicro(until); at > told[site] {
-			notes.notes = append(notes.notes, n)
-		}
-		notes.at = max(notes.at, at)
-		sites[site] = notes
+		n.Until = time.UnixMicro(until)
+		sites[site], latest = append(sites[site], n), max(latest, at)
 		return nil
-	})(d.readers.QueryContext(ctx, "SELECT site, key, at, until, n, text, sum FROM notes WHERE at > ?", now.Add(-noteMaxAge).UnixMicro()))
+	})(d.readers.QueryContext(ctx, "SELECT site, key, at, until, n, text, sum FROM notes WHERE at > ?", max(after, now.Add(-noteMaxAge).UnixMicro())))
 	if err != nil {
-		return nil
+		return nil, after
 	}
-	return sites
+	return sites, latest
 }

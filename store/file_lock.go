@@ -205,19 +205,11 @@ type processInfo struct {
 	Since time.Time `json:"since"`
 }
 
-func (s processInfo) encode() []byte {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return nil // a time that JSON cannot encode
-	}
-	return append(text, '\n')
-}
-
 // writeInfo writes the owner into its file. On a full disk that fails, and the lock still
 // works.
 func writeInfo(f *os.File, who processInfo) {
-	if text := who.encode(); f.Truncate(0) == nil {
-		_, _ = f.WriteAt(text, 0)
+	if text, err := json.Marshal(who); err == nil && f.Truncate(0) == nil {
+		_, _ = f.WriteAt(append(text, '\n'), 0)
 	}
 }
 
