@@ -39,8 +39,9 @@ type JobRun struct {
 	Rejects  int64 `json:"rejects"`
 	Replaced int64 `json:"replaced"` // records that took the place of others with the same id, of the page or of another unit; without id, of earlier pages, too
 
-	Open  time.Time `json:"open_until,omitzero"` // when all units are over whose time was not over
-	Empty string    `json:"empty,omitempty"`     // the columns that no record of the first page has, "" for none
+	Open    time.Time `json:"open_until,omitzero"` // when all units are over whose time was not over
+	Empty   string    `json:"empty,omitempty"`     // the columns that no record of the first page has, "" for none
+	Failing string    `json:"failing,omitempty"`   // why the last try has failed, "" if a page came since
 }
 
 // JobUnits counts the units of a job.

@@ -155,11 +155,17 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 	}
 	b := j.backfill(cmd.Context(), known, all)
 	j.expose(b)
-	err = showWhile(progressEvery, func(now time.Time) { show.update(b.Status(now), now) }, func() error { return b.Run(j.caught.stop) })
+	waited, pages := "", int64(0) // for what, since the last page
+	err = showWhile(progressEvery, func(now time.Time) {
+		shown := b.Status(now)
+		if show.update(shown, now); j.caught.stop.Err() == nil && (shown.Limited != "" || shown.Run.Pages > pages) {
+			waited, pages = shown.Limited, shown.Run.Pages
+		}
+	}, func() error { return b.Run(j.caught.stop) })
 	now := time.Now()
 	last := b.Status(now)
 	if errors.Is(err, context.Canceled) && j.caught.stop.Err() != nil {
-		err = &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
+		err = &exit{code: exitFailed, err: errors.New(stoppedText(job.Name, waited, last.Run.Failing))}
 	}
 	if err != nil {
 		last.Reason = status.ErrorLine(err)
@@ -177,6 +183,18 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 			countText(int(last.Units.Total), "unit"), missingText(last.Units), job.Name)}
 	}
 	return lost, err
+}
+
+// stoppedText says that a job was stopped, what it waited for, and why its last try has failed; "" for neither.
+func stoppedText(name, waited, failing string) string {
+	text := name + " was stopped; the same command goes on where it ended"
+	if failing != "" {
+		text += "; the last try has failed: " + failing
+	}
+	if waited != "" {
+		text += "; it waited for " + waited
+	}
+	return text
 }
 
 // lostText says which records of a run are not in the table of a job, and which columns stayed empty; "" for none.
@@ -313,7 +331,7 @@ func (p *jobProgress) close(s status.Job, now time.Time) {
 	case p.events != nil:
 		_ = p.events.Encode(s) // a reader that is gone does not matter
 	case p.lines != nil && !s.Started.IsZero():
-		fmt.Fprintf(p.lines, "abide: %s; this run: %s, %s in %s; all runs: %s%s, in %s\n", unitsText(s), countText(int(s.Run.Requests), "request"),
+		fmt.Fprintf(p.lines, "abide: %s; this run: %s, %s in %s; all runs: %s came%s, in %s\n", unitsText(s), countText(int(s.Run.Requests), "request"),
 			countText(int(s.Run.Records), "record"), sitelog.InSeconds(now.Sub(s.Started)), countText(int(s.Records), "record"), rejectsText(s), s.Output)
 	}
 }

@@ -134,7 +134,7 @@ func TestABackfillTellsFaultsOfTheJobFromThoseOfARecord(t *testing.T) {
 		says             string
 	}{
 		"401":     {exitFailed, 12, 0, "401 Unauthorized; the job stops"},
-		"null_id": {0, 3, 1, "1 of 2 units, 1 not over yet; this run: [0-9]+ requests, 2 records in .*; all runs: 2 records, 2 rejected .list_rejects says why"},
+		"null_id": {0, 3, 1, "1 of 2 units, 1 not over yet; this run: [0-9]+ requests, 2 records in .*; all runs: 2 records came, 2 rejected .list_rejects says why"},
 		"today":   {0, 3, 1, "1 unit is not over yet; it is fetched by the first run after [0-9-]+T00:00:00Z"},
 	} {
 		t.Run(fault, func(t *testing.T) {

@@ -29,10 +29,22 @@ func TestTheProgressOfAJobIsALineEachTenSeconds(t *testing.T) {
 	for i, want := range []string{
 		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 5 000/s, ends in 59m50s; api.test until 10:00, limit: 5000 a day",
 		"abide: orders: 30 of 365 units, 1 failed, 900 records on 90 pages, 5 000/s, ends in 59m40s; api.test until 10:00, limit: 5000 a day",
-		"abide: orders: 364 of 365 units, 1 failed; this run: 9 requests, 84 records in 1m30s; all runs: 900 records, in orders.db",
+		"abide: orders: 364 of 365 units, 1 failed; this run: 9 requests, 84 records in 1m30s; all runs: 900 records came, in orders.db",
 	} {
 		if lines[i] != want {
 			t.Errorf("\n got %s\nwant %s", lines[i], want)
+		}
+	}
+}
+
+func TestAJobThatWasStoppedSaysWhatItWaitedFor(t *testing.T) {
+	for _, c := range [][3]string{
+		{"", "", "orders was stopped; the same command goes on where it ended"},
+		{"api.test until 10:00, limit: 5 a day", "", "where it ended; it waited for api.test until 10:00, limit: 5 a day"},
+		{"api.test", "the site answered 503", "where it ended; the last try has failed: the site answered 503; it waited for api.test"},
+	} {
+		if got := stoppedText("orders", c[0], c[1]); !strings.HasSuffix(got, c[2]) {
+			t.Error(got)
 		}
 	}
 }

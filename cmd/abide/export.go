@@ -16,7 +16,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/export"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
@@ -159,12 +158,10 @@ func knownAs(cmd *cobra.Command, name string) (knownJob, error) {
 		return knownJob{}, err
 	}
 	list, err := knownJobs(p.Data)
-	found := lists.Find(list, func(j *knownJob) bool { return j.Name == name })
-	if err == nil && found == nil {
-		err = fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name)
+	for _, known := range list {
+		if known.Name == name {
+			return known, nil
+		}
 	}
-	if err != nil {
-		return knownJob{}, err
-	}
-	return *found, nil
+	return knownJob{}, cmp.Or(err, fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name))
 }

@@ -105,18 +105,18 @@ written with the name of a variable, in single quotes for the shell.`,
 		if len(args) == 2 {
 			file = args[1]
 		}
-		text := fmt.Sprintf("name: %s\nrequest:\n    url: %q\n    headers: {", name, args[0])
+		var written []string
 		for _, header := range headers {
 			name, value, _ := strings.Cut(header, ":")
 			sent := &http.Request{Header: http.Header{http.CanonicalHeaderKey(name): {value}}, URL: &url.URL{}}
 			if !strings.Contains(value, "${") && len(dispatch.CredentialsOf(sent, len(value))) > 0 {
 				return usage(fmt.Errorf("--header %s has a credential, which would be written to the file: write ${NAME} in its place, in single quotes, and set that variable", name))
 			}
-			text += fmt.Sprintf("%q: %q,", name, strings.TrimSpace(value))
+			written = append(written, fmt.Sprintf("%q: %q", name, strings.TrimSpace(value)))
 		}
-		text = strings.TrimSuffix(strings.TrimSuffix(text, "    headers: {"), ",")
+		text := fmt.Sprintf("name: %s\nrequest:\n    url: %q\n", name, args[0])
 		if len(headers) > 0 {
-			text += "}\n"
+			text += "    headers: {" + strings.Join(written, ",") + "}\n"
 		}
 		job, err := jobfile.Load(policy.Source{Path: file, Data: []byte(text), Environ: os.Environ()})
 		if err != nil {

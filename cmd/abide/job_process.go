@@ -182,10 +182,15 @@ func (j *jobProcess) limited() (text string, until time.Time) {
 	if len(list) == 0 {
 		return "", until
 	}
-	if text = list[0].Site + list[0].until; list[0].Found {
-		text += `; "abide forget ` + list[0].Site + `" drops it`
+	first := list[0]
+	text = first.Site + first.until
+	if failed := lists.Find(status.NotClosed(j.program.proxy.Breakers()), func(b *status.Breaker) bool { return b.Site == first.Site && b.Why != "" }); failed != nil {
+		text += ", the last time because " + failed.Why
 	}
-	return text, list[0].Until
+	if first.Found {
+		text += `; "abide forget ` + first.Site + `" drops it`
+	}
+	return text, first.Until
 }
 
 // ends estimates when the job ends; zero: unknown.
@@ -208,14 +213,8 @@ func (j *jobProcess) ends(w backfill.Work) time.Time {
 // which limits have held for so many seconds, and of these and those that are left. What the
 // simulation does not know, such as a learned limit, slows these down as it has those.
 func simulatedEnd(p *policy.Policy, job *jobfile.Job, tokens map[string][]policy.Token, w backfill.Work, held float64) time.Time {
-	u, err := url.Parse(jobfile.ReplacePlaceholders(job.Request.URL, func(string, string) string { return "x" }))
-	if err != nil {
-		return time.Time{}
-	}
-	target, err := policy.ParseTarget(u.Scheme, u.Host)
-	if err != nil {
-		return time.Time{}
-	}
+	u, _ := url.Parse(jobfile.ReplacePlaceholders(job.Request.URL, func(string, string) string { return "x" })) // that of a job has no error
+	target, _ := policy.ParseTarget(u.Scheme, u.Host)
 	took := w.Last.Sub(w.Began).Seconds()
 	latency := max(took*float64(job.Workers)-held, 0) / float64(w.Requests)
 	takes := func(requests int64) float64 {
@@ -238,10 +237,7 @@ func simulatedEnd(p *policy.Policy, job *jobfile.Job, tokens map[string][]policy
 // proxyOfJob is the running abide that the requests of a job go through: --proxy, else that of
 // the proxy variables if it is an abide; nil if the job sends by itself.
 func proxyOfJob(cmd *cobra.Command, roots *x509.CertPool) (*url.URL, error) {
-	named, err := cmd.Flags().GetString("proxy")
-	if err != nil {
-		return nil, err
-	}
+	named, _ := cmd.Flags().GetString("proxy") // each such command has it
 	from := "--proxy"
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		if named == "" {

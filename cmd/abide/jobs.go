@@ -130,7 +130,7 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 		case j.Kind == "collect":
 			done, failed, left = "", "", ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", j.Name, j.Kind, j.State, done, failed, left, j.Records, endsText(j.Job, now), j.Output)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d%s\t%s\t%s\n", j.Name, j.Kind, j.State, done, failed, left, j.Records, map[string]string{backfills: " came"}[j.Kind], endsText(j.Job, now), j.Output)
 	}
 	_ = t.Flush() // an error does not matter
 	for _, j := range list {

@@ -70,9 +70,9 @@ func (k knownJob) open(ctx context.Context) (*output.Job, *output.Output, error)
 	return job, o, nil
 }
 
-// isThere tells whether the job has its file, or the SQLite file with its records: one that has neither is over.
+// isThere tells whether the job has its file, or the output with its records, which PostgreSQL may have: one that has neither is over.
 func (k knownJob) isThere() bool {
-	return slices.ContainsFunc([]string{k.File, k.Output}, func(file string) bool {
+	return k.Output == "" || slices.ContainsFunc([]string{k.File, k.Output}, func(file string) bool {
 		_, err := os.Stat(file)
 		return err == nil
 	})

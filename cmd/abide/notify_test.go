@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // A job that has failed says so to a URL or to a program, one that is done only if it is asked to, and whoever cannot be
@@ -104,5 +106,34 @@ func TestAJobTellsHowItHasEnded(t *testing.T) {
 		if d := launch(t, dir, nil, "backfill", "orders.yaml"); d.status() == 0 || !strings.Contains(d.log.String(), want) {
 			t.Errorf("%s: %s", notify, d.log)
 		}
+	}
+}
+
+// A job that is ended while its host answers failures alone says how the last try has failed.
+func TestAJobThatIsStoppedTellsHowItsLastTryHasFailed(t *testing.T) {
+	t.Parallel()
+	asked, often := atomic.Int64{}, make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if w.WriteHeader(http.StatusServiceUnavailable); asked.Add(1) == 30 { // a page is asked for a few times at once
+			close(often)
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	write(t, filepath.Join(dir, "orders.yaml"), "name: orders\nrequest: http://api.test/x\ntries: 1000\nnotify: {command: [sh, -c, 'cat > told.json']}\n")
+	d := launch(t, dir, nil, "backfill", "--quiet", "orders.yaml")
+	select {
+	case <-often:
+	case <-time.After(patience):
+		t.Fatal("it does not ask again")
+	}
+	d.signal(syscall.SIGTERM)
+	const want = "orders was stopped; the same command goes on where it ended; the last try has failed: the site answered 503 Service Unavailable"
+	if code := d.status(); code != exitFailed || !strings.Contains(d.log.String(), want) {
+		t.Errorf("it ended with %d: %s", code, d.log)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "told.json")); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%s %v", text, err)
 	}
 }

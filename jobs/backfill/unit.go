@@ -247,6 +247,7 @@ const mostFruitless, mostUnreached = 8, 2
 // failed ends a try that has failed: the unit waits for its next try, or has failed. Where others
 // would fail the same way, the error stops the job.
 func (b *Backfill) failed(ctx context.Context, c *output.Claim, f *send.Failure) error {
+	b.progress.note(func() { b.progress.run.Failing = f.Text })
 	if f.Status != http.StatusUnauthorized && (!f.Wrong && !f.Unreached || b.progress.counts().Pages > 0) {
 		b.fruitless.Store(0)
 	} else if n := b.fruitless.Add(1); n >= mostFruitless || f.Unreached && n >= mostUnreached {
@@ -308,6 +309,7 @@ func (b *Backfill) commit(ctx context.Context, c *output.Claim, p output.Page) e
 	})
 	if err == nil {
 		b.fruitless.Store(0)
+		b.progress.note(func() { b.progress.run.Failing = "" })
 		b.progress.page(len(p.Records), c.Rejected-rejected, c.Replaced-replaced)
 		if p.Ends != "" {
 			b.ended(c, p.Ends, p.Reason)
@@ -457,8 +459,7 @@ func (w *walk) missing(surely bool, f *send.Failure) (step, error) {
 
 // step is a step of the walk.
 func (w *walk) step(moved paginate.Step, list []output.Record) step {
-	w.pages.Stamp(time.Now())
-	p := output.Page{Records: list, Checkpoint: w.pages.Checkpoint()}
+	p := output.Page{Records: list, Checkpoint: w.pages.Checkpoint(time.Now())}
 	switch {
 	case moved.State == paginate.Incomplete:
 		p.Ends, p.Reason = output.Incomplete, moved.Reason

@@ -3,6 +3,7 @@ package paginate
 import (
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
@@ -74,7 +75,7 @@ func TestParametersStandInTheBody(t *testing.T) {
 				if last := i == len(test.answers)-1; err != nil || last != (step.State == Complete) {
 					t.Fatalf("page %d: %+v %v", i+1, step, err)
 				}
-				if w, err = New(test.p, u, []byte(test.first), w.Checkpoint(), &Learned{}); err != nil {
+				if w, err = New(test.p, u, []byte(test.first), w.Checkpoint(time.Time{}), &Learned{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -32,7 +33,7 @@ func read(t interface{ Fatal(...any) }, o *jobstest.Origin, p jobfile.Pagination
 	ids := map[string]int{}
 	for range 10_000 {
 		if restored() {
-			if w, err = New(p, first, nil, w.Checkpoint(), &Learned{}); err != nil {
+			if w, err = New(p, first, nil, w.Checkpoint(time.Time{}), &Learned{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,8 +58,8 @@ func read(t interface{ Fatal(...any) }, o *jobstest.Origin, p jobfile.Pagination
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(w.Checkpoint()) > 2000 {
-			t.Fatal("the checkpoint is long: ", string(w.Checkpoint()))
+		if len(w.Checkpoint(time.Time{})) > 2000 {
+			t.Fatal("the checkpoint is long: ", string(w.Checkpoint(time.Time{})))
 		}
 		if step.State != Going {
 			return step, ids

@@ -49,14 +49,12 @@ type member struct {
 	value      records.Value
 }
 
-// mostMembers bounds the members of an answer that may say whether another page follows.
-const mostMembers = 200
-
-// membersOf are the texts, numbers, truth values and nulls of a body, those that are nearest to its root.
+// membersOf are the texts, numbers, truth values and nulls of a body, at most those that are nearest to its root.
 func membersOf(body records.Value) (list []member) {
+	const most = 200
 	body.EachLeaf(func(path string, value records.Value) { list = append(list, member{path, "", value}) })
 	slices.SortStableFunc(list, func(a, b member) int { return strings.Count(a.path, ".") - strings.Count(b.path, ".") })
-	list = list[:min(len(list), mostMembers)]
+	list = list[:min(len(list), most)]
 	for i := range list {
 		list[i].word = wordOf(list[i].path)
 	}
@@ -99,8 +97,7 @@ func headersOf(h http.Header) records.Value {
 func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 	known, how := Recognise(jobfile.Pagination{Style: jobfile.AutoPages, Unchecked: true}, first, p)
 	heard, err := rule{known}.hear(p, pages, first)
-	word := wordOf(known.Next)
-	echoed := word == "after" || word == "cursor" // of this page
+	echoed := slices.Contains([]string{"after", "cursor"}, wordOf(known.Next)) // of this page
 	more := func(format string, values ...any) {
 		if err == nil && s.more == nothing && s.cursor == "" && heard.more != no {
 			s.more, s.by = yes, fmt.Sprintf(format, values...)

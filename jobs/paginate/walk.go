@@ -6,7 +6,7 @@
 //		answer := …                                // ask for u, with w.Body()
 //		step, err := w.Answer(paginate.Page{URL: u, Header: answer.Header, Body: body,
 //			Records: len(list), Digest: records.Digest(list)})
-//		…                                          // one transaction: list and w.Checkpoint()
+//		…                                          // one transaction: list and w.Checkpoint(now)
 //	}
 //
 // A page that fails is not told to the walk, so that Next stays what it is. If the transaction
@@ -176,8 +176,9 @@ func begins(p jobfile.Pagination, first *url.URL, body []byte) (n int, has bool)
 	return max(n, 0), err == nil && n >= 0
 }
 
-// Checkpoint returns the state that Restore needs.
-func (w *Walk) Checkpoint() []byte {
+// Checkpoint returns the state that New needs, where the last page came at a time.
+func (w *Walk) Checkpoint(now time.Time) []byte {
+	w.at.At = now.Unix()
 	text, _ := json.Marshal(w.at) // texts and numbers have no error
 	return text
 }
@@ -220,9 +221,6 @@ func numbersOf(u *url.URL, body []byte) url.Values {
 	}
 	return all
 }
-
-// Stamp notes when the last page came.
-func (w *Walk) Stamp(now time.Time) { w.at.At = now.Unix() }
 
 // Pages returns the number of pages that were answered.
 func (w *Walk) Pages() int { return w.at.Pages }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/policy/jobfile"
@@ -32,7 +33,7 @@ func walked(t *testing.T, p jobfile.Pagination, first string, answers []asked) S
 		t.Fatal(err)
 	}
 	for i, a := range answers {
-		if w, err = New(p, start, nil, w.Checkpoint(), &Learned{}); err != nil {
+		if w, err = New(p, start, nil, w.Checkpoint(time.Time{}), &Learned{}); err != nil {
 			t.Fatal(err)
 		}
 		u := w.Next()

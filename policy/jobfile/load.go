@@ -46,7 +46,11 @@ func Load(src policy.Source) (*Job, error) {
 			return
 		}
 		r := &reader{d: d, job: j}
-		r.read(root)
+		set := d.Mapping(root, "", r.fields()...)
+		if j.Kept = set["id"] != nil || set["replace"] != nil; slices.Equal(j.ID, []string{"hash"}) {
+			j.ID = nil
+		}
+		r.check(set)
 	})
 	if len(faults) > 0 {
 		return j, faults
@@ -70,16 +74,6 @@ type reader struct {
 }
 
 var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
-
-// read reads the whole document.
-func (r *reader) read(root *yaml.Node) {
-	j := r.job
-	set := r.d.Mapping(root, "", r.fields()...)
-	if j.Kept = set["id"] != nil || set["replace"] != nil; slices.Equal(j.ID, []string{"hash"}) {
-		j.ID = nil
-	}
-	r.check(root, set)
-}
 
 // fields are the keys of a job file.
 func (r *reader) fields() []policy.Field {
@@ -138,7 +132,7 @@ func (r *reader) choice(set *bool, words ...string) policy.Value {
 }
 
 // check refuses what does not fit together.
-func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
+func (r *reader) check(set map[string]*yaml.Node) {
 	j := r.job
 	if j.Collect.Every > 0 && set["workers"] == nil {
 		j.Workers = collectionWorkers

@@ -33,11 +33,9 @@ func (r *reader) dates() policy.Value {
 				return
 			}
 			now := time.Now().In(to.Zone)
-			if last == "today" && to.Step.Clock() > 0 {
-				last = now.Format(time.RFC3339) // what begins later is not asked for
-			}
+			today := map[bool]string{true: time.RFC3339, false: time.DateOnly}[to.Step.Clock() > 0] // steps of today that begin later are not asked for
 			last = cmp.Or(map[string]string{
-				"today": now.Format(time.DateOnly), "yesterday": now.AddDate(0, 0, -1).Format(time.DateOnly),
+				"today": now.Format(today), "yesterday": now.AddDate(0, 0, -1).Format(time.DateOnly),
 				"now": to.Step.Before(now).Format("2006-01-02T15:04:05"),
 			}[last], last)
 			if to.To, err = parseDate(last, to.Zone); err != nil {
