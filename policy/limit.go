@@ -200,6 +200,15 @@ func KnownLimit(k *learn.KnownLimit) *Limit {
 	return &Limit{As: limit.Rolling, Unit: Requests, Amount: k.Requests, Per: Period{Length: k.Per}}
 }
 
+// LimitAtOnce adds a limit of requests in flight to each site.
+func (p *Policy) LimitAtOnce(n int) {
+	l := Limit{As: limit.Concurrency, Unit: Concurrency, Amount: int64(n)}
+	p.Defaults.Limits = append(p.Defaults.Limits, l)
+	for i := range p.Sites {
+		p.Sites[i].Limits = append(p.Sites[i].Limits, l)
+	}
+}
+
 // LimitRequests reports whether any of the limits bounds how many requests go in some time.
 // Where none does, those hold that the service documents.
 func LimitRequests(limits []Limit) bool {

@@ -74,6 +74,7 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 	s.fit = func(p *policy.Policy) (_ *policy.Policy, err error) {
 		if p, err = s.onFreePorts(p); err == nil {
 			p.Queue.Wait = send.LongestWait
+			p.LimitAtOnce(job.Workers)
 		}
 		return p, err
 	}

@@ -66,19 +66,19 @@ type Backfill struct {
 	begun     chan struct{} // is closed when the host has answered, and it is known where its pages begin: until then one worker works
 	begin     func()        // closes begun
 	patience  output.Patience
-	claiming  chan struct{} // has one element while nobody claims
+	crew      crew
 }
 
 // New prepares a backfill; it starts nothing.
 func New(o Options) *Backfill {
-	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), claiming: make(chan struct{}, 1), begun: make(chan struct{})}
+	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), begun: make(chan struct{})}
 	b.begin = sync.OnceFunc(func() { close(b.begun) })
-	b.claiming <- struct{}{}
+	b.crew = crew{workers: o.Job.Workers, changed: make(chan struct{}, 1)}
 	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"
 	return b
 }
 
-// errFinished is for a worker when no unit is left.
+// errFinished says that no unit is left.
 var errFinished = errors.New("no unit is left")
 
 // Run works until no unit is left, or until ctx is done. Then it ends its claims, so that
@@ -102,21 +102,31 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	}
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var beside, workers sync.WaitGroup
+	var beside, workers sync.WaitGroup // workers: one for each claimed unit
 	beside.Go(func() { b.recount(working) })
 	if b.progress.counts().Pages > 0 && b.options.Job.Paginate.First != jobfile.UnknownFirst {
 		b.begin()
 	}
-	for i := range b.options.Job.Workers {
+	for {
+		c, err := b.next(working)
+		if errors.Is(err, errFinished) {
+			break
+		} else if err != nil {
+			stop(err)
+			break
+		}
+		over := make(chan struct{})
 		workers.Go(func() {
-			if i > 0 {
-				<-b.begun
-			}
-			defer b.begin()
-			if err := b.work(working); !errors.Is(err, errFinished) {
+			defer close(over)
+			defer b.crew.leave()
+			if err := b.unit(working, c); err != nil {
 				stop(err)
 			}
 		})
+		select {
+		case <-b.begun:
+		case <-over:
+		}
 	}
 	workers.Wait()
 	err = context.Cause(working)
@@ -190,7 +200,7 @@ func (b *Backfill) recount(ctx context.Context) {
 		if now.Before(next) {
 			continue
 		}
-		w, simulated := b.progress.work(b.options.Job.Workers), time.Time{}
+		w, simulated := b.progress.work(b.crew.size()), time.Time{}
 		if b.options.Ends != nil && w.Left > 0 {
 			simulated = b.options.Ends(w)
 		}
@@ -199,30 +209,14 @@ func (b *Backfill) recount(ctx context.Context) {
 	}
 }
 
-// work works on one unit after the other. It returns errFinished, or why it cannot go on.
-func (b *Backfill) work(ctx context.Context) error {
-	for {
-		c, err := b.next(ctx)
-		if err != nil {
-			return err
-		}
-		if err := b.unit(ctx, c); err != nil {
-			return err
-		}
-	}
-}
-
 // pollPause is the time between two questions for a unit while others work on the last ones.
 const pollPause = time.Second
 
-// next is the next unit. It waits while other workers or processes may put units back.
+// next is the next unit, when a worker is free for it. It waits while other workers or processes may put units back.
 func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
-	select {
-	case <-b.claiming:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := b.crew.join(ctx); err != nil {
+		return nil, err
 	}
-	defer func() { b.claiming <- struct{}{} }()
 	for {
 		var c *output.Claim
 		err := b.persist(ctx, func(ctx context.Context) (err error) {

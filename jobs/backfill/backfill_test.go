@@ -38,12 +38,21 @@ type origin struct {
 	took   time.Duration // of each answer
 	body   string        // "": {}
 	begun  atomic.Int32  // requests
+	rests  time.Duration // before each answer
 }
 
 func (o *origin) Close() {}
 
-func (o *origin) Send(ctx context.Context, r *http.Request, _ send.Options) (*http.Response, error) {
+func (o *origin) Send(ctx context.Context, r *http.Request, options send.Options) (*http.Response, error) {
 	o.begun.Add(1)
+	if o.rests > 0 {
+		options.Rest(true)
+		err := clock.Sleep(ctx, o.rests)
+		options.Rest(false)
+		if err != nil {
+			return nil, err
+		}
+	}
 	if err := clock.Sleep(ctx, o.took); err != nil {
 		return nil, err
 	}
@@ -114,6 +123,30 @@ func TestEveryUnitIsFetchedOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// While requests wait before they are sent again, their workers ask for other units, but not for all units of a long job.
+func TestAWorkerDoesNotWaitForTheNextTryOfARequest(t *testing.T) {
+	for n, longest := range map[int]time.Duration{10: 33 * time.Second, 480: 240 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			o, m := &origin{took: time.Second / 10, rests: 10 * time.Second}, newMemory()
+			b := newRun(o, m)
+			b.options.Units = numbered(n)
+			began, most := time.Now(), 0
+			looking, stop := context.WithCancel(t.Context())
+			go func() {
+				for range clock.Ticks(looking, time.Second) {
+					most = max(most, b.crew.size())
+				}
+			}()
+			err := b.Run(t.Context())
+			stop()
+			synctest.Wait()
+			if took := time.Since(began); err != nil || len(m.records) != 2*n || took > longest || most > mostResting*3 {
+				t.Errorf("%d units: %v, %d records after %v, at most %d units at one time", n, err, len(m.records), took, most)
+			}
+		})
+	}
 }
 
 func TestAFailedPageIsTriedAgainAtItsCheckpoint(t *testing.T) {

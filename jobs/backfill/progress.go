@@ -105,13 +105,13 @@ type Work struct {
 // leastUnits is the number of units that must be over before there is an estimate.
 const leastUnits = 3
 
-// work returns what was done by so many workers. The units that they work on are half done, in the mean.
-func (p *progress) work(workers int) Work {
+// work returns what was done while so many units are under way in this process. These are half done, in the mean.
+func (p *progress) work(underWay int) Work {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := Work{Began: p.began, Last: p.last, Requests: p.run.Requests}
 	if n := p.units; n >= leastUnits {
-		half := min(int64(workers), p.total.Units.Running)
+		half := min(int64(underWay), p.total.Units.Running)
 		w.Left = (w.Requests*(2*p.total.Units.Left()-half) + 2*n + half - 1) / (2*n + half)
 	}
 	return w

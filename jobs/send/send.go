@@ -38,6 +38,7 @@ type Options struct {
 	Priority int           // 0, the most urgent, to 7
 	Wait     time.Duration // the longest wait; 0: as long as it takes
 	Client   string        // the name that the request counts for, such as the job's
+	Rest     func(bool)    // is called when the request begins to wait before it is sent again, and when that wait is over; nil: not. Must not block
 }
 
 // Sender sends requests with absolute URLs. It is safe for concurrent use.
@@ -149,7 +150,8 @@ func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
 		return nil, err
 	}
 	x.HTTP = x.Snapshot.SignVia(target.Scheme, sent, "")
-	x.Caller = caller{get: r.GetBody}
+	asking := &caller{get: r.GetBody, rest: o.Rest}
+	x.Caller = asking
 	x.Client = &dispatch.Client{Name: o.Client, Weight: 1, Priority: o.Priority}
 	x.Options = dispatch.RequestOptions{Urgency: o.Priority + 1, Wait: cmp.Or(o.Wait, LongestWait), Limited: true}
 	count := func(status int) {
@@ -158,6 +160,7 @@ func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
 		}
 	}
 	resp, err := s.dispatcher.Do(r.Context(), x)
+	asking.EndWait() // a request that gives up while it waits
 	if err != nil {
 		s.dispatcher.End(x, 0)
 		var refused *problem.Problem
@@ -181,17 +184,34 @@ func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
 // caller is the caller of a request whose body is in memory.
 type caller struct {
 	dispatch.NoCaller
-	get func() (io.ReadCloser, error) // nil: no body
+	get     func() (io.ReadCloser, error) // nil: no body
+	rest    func(bool)                    // of Options
+	sent    bool                          // at least once
+	resting atomic.Bool
+}
+
+// BeginWait is called when the request begins to wait. Its first wait is that of a limit, which others would wait for, too.
+func (c *caller) BeginWait() {
+	if c.rest != nil && c.sent && !c.resting.Swap(true) {
+		c.rest(true)
+	}
+}
+
+// EndWait is called when the request is about to be sent, and when it is over.
+func (c *caller) EndWait() {
+	if c.sent = true; c.resting.Swap(false) {
+		c.rest(false)
+	}
 }
 
 // HasBody tells whether the request has a body.
-func (c caller) HasBody() bool { return c.get != nil }
+func (c *caller) HasBody() bool { return c.get != nil }
 
 // Replayable tells whether the body can be sent again: it can always.
-func (c caller) Replayable(*http.Request) bool { return true }
+func (c *caller) Replayable(*http.Request) bool { return true }
 
 // Attempt is the request with its body from the beginning.
-func (c caller) Attempt(r *http.Request) *http.Request {
+func (c *caller) Attempt(r *http.Request) *http.Request {
 	if c.get == nil {
 		return r
 	}

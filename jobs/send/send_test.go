@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +124,27 @@ func TestARefusalOfAbideSaysNothingAboutTheRequest(t *testing.T) {
 		var f *Failure
 		if !errors.As(err, &f) || f.Held != c.held || f.Permanent != c.permanent || !strings.Contains(f.Text, "the site is being left alone") {
 			t.Errorf("%d: %+v", c.status, err)
+		}
+	}
+}
+
+// A request says when it begins to wait for its next attempt, and when that wait is over, also if it gives up.
+func TestARequestSaysWhenItWaitsForItsNextAttempt(t *testing.T) {
+	var asked atomic.Int32
+	origin := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 || r.URL.Path == "/away" {
+			rw.WriteHeader(http.StatusBadGateway)
+		}
+	}))
+	defer origin.Close()
+	s := senders(t)["dispatcher"]
+	for path, want := range map[string]string{"/": "[true false]", "/away": "[true false]"} {
+		asked.Store(0)
+		var rests []bool
+		r, _ := http.NewRequest("GET", origin.URL+path, nil)
+		resp, err := s.Send(t.Context(), r, Options{Rest: func(yes bool) { rests = append(rests, yes) }})
+		if a, _ := NewMemory(1<<20).Read(resp, err, time.Now()); fmt.Sprint(rests) != want {
+			t.Errorf("%s: %v, %+v", path, rests, a)
 		}
 	}
 }
