@@ -1,8 +1,6 @@
 package budget
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,7 +15,7 @@ import (
 // concurrent use.
 type restored struct {
 	recent []store.SavedBudget // last used first
-	bySite []store.SavedBudget
+	bySite map[string][]*store.SavedBudget
 
 	mu     sync.Mutex
 	unused map[budgetOf]*store.SavedBudget // not taken by a limit yet
@@ -34,11 +32,11 @@ type (
 )
 
 func newRestored(all []store.SavedBudget) *restored {
-	r := &restored{recent: all, unused: make(map[budgetOf]*store.SavedBudget, len(all)), left: map[slotOf]int64{}}
+	r := &restored{recent: all, bySite: map[string][]*store.SavedBudget{}, unused: make(map[budgetOf]*store.SavedBudget, len(all)), left: map[slotOf]int64{}}
 	for i := range all {
-		r.unused[budgetOf{all[i].Site, all[i].Key}] = &all[i]
+		k := &all[i]
+		r.unused[budgetOf{k.Site, k.Key}], r.bySite[k.Site] = k, append(r.bySite[k.Site], k)
 	}
-	r.bySite = slices.SortedStableFunc(slices.Values(all), func(a, b store.SavedBudget) int { return cmp.Compare(a.Site, b.Site) })
 	return r
 }
 
@@ -46,11 +44,10 @@ func newRestored(all []store.SavedBudget) *restored {
 func (r *restored) take(site, key string) (was store.SavedBudget, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := budgetOf{site, key}
-	savedBudget, known := r.unused[at]
+	saved, known := r.unused[budgetOf{site, key}]
 	if known {
-		was = *savedBudget
-		delete(r.unused, at)
+		was = *saved
+		delete(r.unused, budgetOf{site, key})
 	}
 	return was, known
 }
@@ -81,12 +78,10 @@ func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool
 // spentBefore lists the takes, before this process began, of limits that a budget's limit
 // replaces: those that the site has no more and that were used after the given time.
 func (r *restored) spentBefore(site, key string, after time.Time, has func(site, limit string) bool) []limit.Spent {
-	from, _ := slices.BinarySearchFunc(r.bySite, site, func(k store.SavedBudget, site string) int { return cmp.Compare(k.Site, site) })
 	name, whose, _ := strings.Cut(key, store.Separator)
 	subject, _ := subjectIn(name)
 	var was []queue.Predecessor
-	for ; from < len(r.bySite) && r.bySite[from].Site == site; from++ {
-		k := &r.bySite[from]
+	for _, k := range r.bySite[site] {
 		old, key, _ := strings.Cut(k.Key, store.Separator)
 		if old == name || !k.At.After(after) || has(site, old) {
 			continue

@@ -67,7 +67,6 @@ type durable struct {
 	// The record that is being written, or was written last.
 	written    int64 // the record's ahead
 	aheadLimit int64 // upper bound of ahead, by the units left then
-	writeTime  int64 // approximate duration of a write
 	owned      bool  // it is of this meter, or origin is
 	origin     store.Origin
 
@@ -286,7 +285,7 @@ func (m *durable) goal(at instant) int64 {
 	case m.othersUse:
 		soon = min(m.rate.unitsIn(at.low, lookahead), most)
 	case m.spec.Length() >= time.Minute: // units of a shorter window come back soon, so it is written less often
-		part := max(m.rate.unitsIn(at.low, min(max(aheadWrites*m.writeTime, minAheadTime), second)), 1)
+		part := max(m.rate.unitsIn(at.low, min(max(aheadWrites*m.a.usualAnswer, minAheadTime), second)), 1)
 		if m.ahead <= 0 || m.waiting > m.ahead { // the last value was too small
 			part = max(part, 2*m.written)
 		} else {
@@ -372,12 +371,11 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	return ask
 }
 
-func (m *durable) receive(now time.Time, at, sent instant, ans *store.Answer) {
+func (m *durable) receive(now time.Time, at, _ instant, ans *store.Answer) {
 	if ans.Status != store.Done {
 		m.src.answerLost(at)
 		return
 	}
-	m.writeTime += (at.low - sent.low - m.writeTime) / 4
 	m.takes.answered(ans.Seq)
 	m.othersUse, m.others, m.owned, m.origin = !ans.Owned, ans.Others, true, store.Origin{}
 	if ans.State != nil {

@@ -1,6 +1,7 @@
 package overrides
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,17 +70,15 @@ const kindOfLimits = "limits"
 
 // unsaved are the documents that are to be written.
 type unsaved struct {
-	writing chan struct{} // has room for the one that writes
-	mu      sync.Mutex
-	set     map[string][]byte // :: site → the document; nil: it is to be removed
-	n       uint64            // how often something was set
+	using chan struct{} // has room for the one that writes or reads the saved documents
+	mu    sync.Mutex
+	set   map[string][]byte // :: site → the document; nil: it is to be removed
 }
 
 func (u *unsaved) put(site string, text []byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.set[site] = text
-	u.n++
 }
 
 func (u *unsaved) has(site string) bool {
@@ -87,12 +86,6 @@ func (u *unsaved) has(site string) bool {
 	defer u.mu.Unlock()
 	_, ok := u.set[site]
 	return ok
-}
-
-func (u *unsaved) changes() uint64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.n
 }
 
 // over puts the unsaved documents in the place of saved ones.
@@ -108,24 +101,35 @@ func (u *unsaved) over(saved map[string][]byte) {
 	}
 }
 
-// write writes all documents. A document that is set meanwhile is left to the caller that has
-// set it.
-func (u *unsaved) write(ctx context.Context, to store.Documents) error {
+// use waits until nobody else reads or writes the saved documents: none becomes saved, and so ceases to be unsaved,
+// before leave.
+func (u *unsaved) use(ctx context.Context) error {
 	select {
-	case u.writing <- struct{}{}:
+	case u.using <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-u.writing }()
+}
+
+func (u *unsaved) leave() { <-u.using }
+
+// write writes all documents. A document that is set meanwhile is left to the caller that has
+// set it.
+func (u *unsaved) write(ctx context.Context, to store.Documents) error {
+	if err := u.use(ctx); err != nil {
+		return err
+	}
+	defer u.leave()
 	u.mu.Lock()
-	set, n := maps.Clone(u.set), u.n
+	set := maps.Clone(u.set)
 	u.mu.Unlock()
 	for site, text := range set {
 		if err := to.Put(ctx, kindOfLimits, site, text, time.Time{}); err != nil {
 			return err
 		}
 		u.mu.Lock()
-		if u.n == n || string(u.set[site]) == string(text) && (u.set[site] == nil) == (text == nil) {
+		if bytes.Equal(u.set[site], text) && (u.set[site] == nil) == (text == nil) {
 			delete(u.set, site)
 		}
 		u.mu.Unlock()

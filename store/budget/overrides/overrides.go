@@ -86,7 +86,7 @@ type bySite = map[string]Override
 func New(o Options) *Overrides {
 	return &Overrides{
 		o: o, wake: signal.New(),
-		unsaved: &unsaved{writing: make(chan struct{}, 1), set: map[string][]byte{}},
+		unsaved: &unsaved{using: make(chan struct{}, 1), set: map[string][]byte{}},
 	}
 }
 
@@ -212,53 +212,25 @@ func (v *Overrides) saveAll(ctx context.Context) error {
 }
 
 // Restore reads the overrides from before a restart, before anything is applied.
-func (v *Overrides) Restore(ctx context.Context) error {
-	all, err := v.read(ctx)
-	if err == nil {
-		v.log(all)
-		v.now.Store(&all)
-	}
-	return err
-}
+func (v *Overrides) Restore(ctx context.Context) error { return v.read(ctx, func() {}) }
 
 // Read reads the overrides of other instances, or from before a restart, and applies them.
-func (v *Overrides) Read(ctx context.Context) error {
-	for {
-		set := v.unsaved.changes()
-		all, err := v.read(ctx)
-		if err != nil {
-			return err
-		}
-		if v.take(set, all) {
-			return nil
-		}
-	}
-}
+func (v *Overrides) Read(ctx context.Context) error { return v.read(ctx, v.o.Plans.Apply) }
 
-// take applies the overrides that were read, unless others were set meanwhile.
-func (v *Overrides) take(set uint64, all bySite) (done bool) {
-	v.o.Plans.Lock()
-	defer v.o.Plans.Unlock()
-	if set != v.unsaved.changes() {
-		return false
-	}
-	if maps.EqualFunc(all, v.All(), same) {
-		return true
-	}
-	v.log(all)
-	v.now.Store(&all)
-	v.o.Plans.Apply()
-	return true
-}
-
-// read reads the documents, and puts the unsaved ones in their place.
-func (v *Overrides) read(ctx context.Context) (bySite, error) {
+// read reads the documents, and puts the unsaved ones in their place. It calls apply if there are changes.
+func (v *Overrides) read(ctx context.Context, apply func()) error {
 	within, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
+	if err := v.unsaved.use(within); err != nil {
+		return err
+	}
+	defer v.unsaved.leave()
 	texts, err := v.o.Documents.All(within, kindOfLimits)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	v.o.Plans.Lock()
+	defer v.o.Plans.Unlock()
 	v.unsaved.over(texts)
 	all := bySite{}
 	for site, text := range texts {
@@ -269,7 +241,14 @@ func (v *Overrides) read(ctx context.Context) (bySite, error) {
 		}
 		all[site] = override
 	}
-	return all, nil
+	if maps.EqualFunc(all, v.All(), same) {
+		v.now.Store(&all)
+		return nil
+	}
+	v.log(all)
+	v.now.Store(&all)
+	apply()
+	return nil
 }
 
 // log logs the differences to the present overrides.
