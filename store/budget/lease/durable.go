@@ -50,10 +50,9 @@ const (
 // inner meter is a copy of its last answer: only ahead may be taken.
 type durable struct {
 	limit.Meter
-	a       *Account
-	src     *source
-	spec    limit.Spec
-	maxTake int64 // the largest amount that can be taken at once; 0: not known
+	a    *Account
+	src  *source
+	spec limit.Spec
 
 	ahead     int64 // units that may be taken before the next write
 	rate      rateMeter
@@ -85,7 +84,7 @@ func (a *Account) Durable(key string, spec limit.Spec, m limit.Meter, from store
 	k := &durable{Meter: m, a: a, src: a.source(key), origin: from, owned: true}
 	if old, ok := k.src.meter.(*durable); ok {
 		*k = *old
-		k.Meter, k.maxTake, k.src.mustRestate = m, 0, true
+		k.Meter, k.src.mustRestate = m, true
 		a.schedule(k.src, a.clock.highest)
 	}
 	k.spec, k.src.meter = spec, k
@@ -102,7 +101,7 @@ func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead 
 	if spec.Traits().Returns == limit.AfterFirstUse && m.Idle(now) {
 		// The units may have opened a window at an unknown time: so nothing may be taken
 		// until that window has certainly ended.
-		ahead = max(ahead, largestTake(now, m))
+		ahead = max(ahead, spec.AtOnce())
 	}
 	m.Take(now, ahead)
 	return err
@@ -133,7 +132,7 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	at := m.a.clock.at(now)
 	switch {
 	case m.othersUse && !m.a.failing(at):
-		t, _ = m.Meter.When(now, min(n+m.others, m.largest(now)))
+		t, _ = m.Meter.When(now, min(n+m.others, m.spec.AtOnce()))
 	case m.othersUse || t.After(now):
 		return t, true
 	}
@@ -158,14 +157,6 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	return now.Add(time.Duration(min(checkAgainIn(asked, at), asked+journalTimeout-at.low))), true
 }
 
-// largest returns the largest amount that can be taken at once.
-func (m *durable) largest(now time.Time) int64 {
-	if m.maxTake == 0 {
-		m.maxTake = largestTake(now, m.Meter)
-	}
-	return m.maxTake
-}
-
 // answerIn returns the time until the next check whether an answer has arrived.
 func (m *durable) answerIn(at instant) int64 {
 	if low := m.wantsFrom(at); !m.src.inFlight && low > at.low {
@@ -186,7 +177,7 @@ func (m *durable) Asks(now time.Time, n int64) bool {
 	case n <= 0, n <= m.ahead, m.othersUse && m.a.failing(m.a.clock.at(now)):
 		return false
 	case m.othersUse:
-		n = max(n, min(n+m.others, m.largest(now)))
+		n = max(n, min(n+m.others, m.spec.AtOnce()))
 	}
 	t, ok := m.Meter.When(now, n)
 	return ok && !t.After(now)
@@ -205,7 +196,7 @@ func (m *durable) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	if err != nil {
 		return false
 	}
-	m.Meter, m.maxTake = inside, 0
+	m.Meter = inside
 	m.Lost(now)
 	return true
 }
@@ -278,7 +269,7 @@ func (m *durable) Idle(now time.Time) bool {
 
 // goal returns how many units should be ahead: those that wait, and those taken soon.
 func (m *durable) goal(at instant) int64 {
-	soon, most := m.rate.unitsIn(at.low, second), max(m.maxTake/aheadPart, 1)
+	soon, most := m.rate.unitsIn(at.low, second), max(m.spec.AtOnce()/aheadPart, 1)
 	switch {
 	case soon < 2 || m.othersUse && m.spec.Traits().Spaced:
 		soon = 0 // the next take may be far off, or is not due yet
@@ -299,7 +290,7 @@ func (m *durable) goal(at instant) int64 {
 	case m.waiting > m.ahead:
 		soon += max(m.waiting, m.demand)
 	}
-	return min(soon, m.maxTake)
+	return min(soon, m.spec.AtOnce())
 }
 
 func (m *durable) due(at instant) int64 {
@@ -348,7 +339,7 @@ func (m *durable) writeDelay() int64 {
 }
 
 func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
-	n, left, most, waits := int64(0), m.Meter.Left(now), m.largest(now), m.waiting > m.ahead && !m.a.releasing
+	n, left, most, waits := int64(0), m.Meter.Left(now), m.spec.AtOnce(), m.waiting > m.ahead && !m.a.releasing
 	m.aheadLimit = max(left/aheadOfLeftPart, 1)
 	if waits || !m.a.releasing && at.low < m.lastTake+unusedReturnDelay {
 		n = min(max(m.goal(at), m.waiting), most)
@@ -402,17 +393,3 @@ func (m *durable) answerLost(at instant) {
 }
 
 func (m *durable) forgettable(instant) bool { return m.ahead == 0 && m.unwritten == 0 }
-
-// largestTake returns the most that can be taken at once.
-func largestTake(now time.Time, m limit.Meter) int64 {
-	low, high := int64(1), maxAmount
-	for low < high {
-		n := low + (high-low+1)/2
-		if _, ok := m.When(now, n); ok {
-			low = n
-		} else {
-			high = n - 1
-		}
-	}
-	return low
-}
