@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -111,7 +110,7 @@ func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 			d.close()
 		}
 	}()
-	if err := d.open(ctx, f.path, f.o.allPragmas()); err != nil {
+	if err := d.open(ctx, f.path, "mode=rw", f.o.allPragmas()); err != nil {
 		return nil, damageIfNoTable(err)
 	}
 	h, err := readHeader(ctx, d.conn)
@@ -294,24 +293,17 @@ func (f *File) openForReading(ctx context.Context) (*database, error) {
 }
 
 func (f *File) connectForReading(ctx context.Context, how string) (_ *database, err error) {
-	readers, err := sql.Open("sqlite", sqlite.Source(f.path, how+"&_query_only=1&_pragma=busy_timeout(5000)&_pragma=temp_store(MEMORY)&_pragma=cell_size_check(1)&_pragma=trusted_schema(0)"))
-	if err != nil {
-		return nil, err
-	}
-	readers.SetMaxOpenConns(2)
 	d := newDatabase()
-	d.readers, d.readOnly = readers, true
+	d.readOnly = true
 	defer func() {
 		if err != nil {
 			_ = d.close()
 		}
 	}()
-	conn, err := readers.Conn(ctx)
-	if err != nil {
+	if err := d.open(ctx, f.path, how, nil); err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	h, err := readHeader(ctx, conn)
+	h, err := readHeader(ctx, d.conn)
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,7 @@ type database struct {
 	info            os.FileInfo // of the opened file
 	generation      string      // random name of this life of the file: it changes when data may have been lost
 	generationStart time.Time   // when the generation began
-	readOnly        bool        // it has readers only
+	readOnly        bool        // it was opened for reading only
 
 	reads   sync.RWMutex    // read-locked by readers; locked for good by close
 	openCtx context.Context // ends with close
@@ -232,13 +232,13 @@ func (d *database) acquire(ctx context.Context) (_ context.Context, release func
 	}, true
 }
 
-// open connects the writer and the readers, with further pragmas.
-func (d *database) open(ctx context.Context, path string, pragmas []string) (err error) {
+// open connects the writer and the readers in a mode such as mode=rw, with further pragmas.
+func (d *database) open(ctx context.Context, path, mode string, pragmas []string) (err error) {
 	// Other processes write, too: busy_timeout waits for their transactions. Commits are on
 	// the disk when they return: synchronous(FULL), and fullfsync on macOS, where disks may
 	// otherwise keep data in their cache.
 	usual := []string{"busy_timeout(5000)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "cell_size_check(1)", "trusted_schema(0)"}
-	if d.db, d.readers, err = sqlite.Open(path, "mode=rw&"+url.Values{"_pragma": append(usual, pragmas...)}.Encode(), 2); err != nil {
+	if d.db, d.readers, err = sqlite.Open(path, mode+"&"+url.Values{"_pragma": append(usual, pragmas...)}.Encode(), 2); err != nil {
 		return err
 	}
 	d.conn, err = d.db.Conn(ctx)

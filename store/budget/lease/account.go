@@ -317,7 +317,6 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 	case at.low-a.fewerSince >= int64(store.Lifetime(int(a.membersBefore))):
 		a.membersBefore = n
 	}
-	a.notes.news = append(a.notes.news, a.notes.update(now, r.Notes...)...)
 	late := f.generation != a.generation && r.Generation != a.generation // NewGeneration came in between
 	for _, s := range a.ordered {
 		if f.seqs[s.name] == 0 {

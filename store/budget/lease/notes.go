@@ -11,7 +11,6 @@ import (
 type noteExchange struct {
 	outgoing []store.Note          // for the next Batch
 	known    map[string]store.Note // sent or received before
-	news     []store.Note
 	fetch    bool // there may be new notes in the store
 }
 
@@ -53,11 +52,10 @@ func (a *Account) AddNote(now time.Time, n store.Note) {
 }
 
 // ReceiveNotes takes notes from the store, with or without an answer, and returns those
-// that are new. Notes of an answer should be taken before Receive, which may let requests
+// that are new. Notes of an answer have to be taken before Receive, which may let requests
 // go.
 func (a *Account) ReceiveNotes(now time.Time, notes []store.Note) (news []store.Note) {
-	news, a.notes.news = append(a.notes.news, a.notes.update(now, notes...)...), nil
-	return news
+	return a.notes.update(now, notes...)
 }
 
 // FetchNotes tells that there may be new notes: the next Batch fetches them.
