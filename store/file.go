@@ -105,7 +105,10 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 		maintenance: maintenance{path: path, o: o, log: log}, budgets: budgets{path, o.Instance, log, map[string]bool{}},
 	}
 	if err == nil {
-		err = f.begin(ctx)
+		var leave func()
+		if leave, err = f.begin(ctx); err == nil {
+			leave()
+		}
 	}
 	if isUnwritable(err) && !o.Strict {
 		err = f.openReadOnly(ctx, err)

@@ -200,25 +200,11 @@ func (f *File) ensureOpen(ctx context.Context, now time.Time) (*database, error)
 		f.log.logf("state file %s: it was removed or replaced while it was in use", f.path)
 		f.closeDisk(true)
 	}
-	if f.lock.own == nil { // the directory may be missing, too
-		if _, err := prepareDir(f.path); err != nil {
-			return nil, err
-		}
-		if err := f.fail("lock"); err != nil {
-			return nil, err
-		}
-	}
-	if err := f.lock.renew(ctx); err != nil {
-		return nil, err
-	}
-	leave, err := openingLock(ctx, f.path)
+	leave, err := f.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	if err := f.connect(ctx); err != nil {
-		return nil, err
-	}
 	d = f.disk.Load()
 	// The log's data may be in the system's cache only, if a sync failed: so it is written
 	// again, into the file itself.

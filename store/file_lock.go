@@ -28,27 +28,25 @@ type fileLock struct {
 	own  *os.File // nil: not locked yet, because nothing can be written
 }
 
-// lockFile takes the shared lock on the directory of path, creates this process's own file,
-// and takes the opening lock, which leave releases.
-func lockFile(ctx context.Context, path string, who processInfo) (l *fileLock, leave func(), err error) {
+// lockFile takes the shared lock on the directory of path, and creates this process's own file while no other process
+// opens it.
+func lockFile(ctx context.Context, path string, who processInfo) (*fileLock, error) {
 	dir, err := shareDir(filepath.Dir(path))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: locking %s: %w", ErrInUse, filepath.Dir(path), err)
+		return nil, fmt.Errorf("%w: locking %s: %w", ErrInUse, filepath.Dir(path), err)
 	}
-	l = &fileLock{path: path, dir: dir, self: who}
-	if leave, err = openingLock(ctx, path); err == nil {
+	l := &fileLock{path: path, dir: dir, self: who}
+	leave, err := openingLock(ctx, path)
+	if err == nil {
+		defer leave()
 		// Another process may take the lock and remove the file for a moment, to find out whether the owner has ended.
 		if l.own, err = lockAt(ctx, processFile(path, who.ID), 100, time.Millisecond); err == nil {
 			writeInfo(l.own, who)
-		} else {
-			leave()
+			return l, nil
 		}
 	}
-	if err != nil {
-		l.close()
-		return nil, nil, err
-	}
-	return l, leave, nil
+	l.close()
+	return nil, err
 }
 
 // openingLock keeps all other processes from opening, replacing and moving the file until
@@ -115,11 +113,10 @@ func (l *fileLock) renew(ctx context.Context) error {
 			return fmt.Errorf("%w by process %d on %s, and the directory that this process had was moved away: restart this process to share %s", ErrInUse, others[0].PID, others[0].Host, l.path)
 		}
 	}
-	fresh, leave, err := lockFile(ctx, l.path, l.self)
+	fresh, err := lockFile(ctx, l.path, l.self)
 	if err != nil {
 		return err
 	}
-	defer leave()
 	old := *l
 	*l = *fresh
 	old.close()

@@ -15,18 +15,26 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// begin takes the locks and opens the file.
-func (f *File) begin(ctx context.Context) error {
-	if err := f.fail("lock"); err != nil {
-		return err
+// begin takes the locks and opens the file. Other processes may open, replace or move it after leave.
+func (f *File) begin(ctx context.Context) (leave func(), err error) {
+	if f.lock.own == nil { // the directory may be missing, too
+		if _, err := prepareDir(f.path); err != nil {
+			return nil, err
+		}
+		if err := f.fail("lock"); err != nil {
+			return nil, err
+		}
 	}
-	lock, leave, err := lockFile(ctx, f.path, f.lock.self)
-	if err != nil {
-		return err
+	if err := f.lock.renew(ctx); err != nil {
+		return nil, err
 	}
-	defer leave()
-	f.lock = lock
-	return f.connect(ctx)
+	if leave, err = openingLock(ctx, f.path); err != nil {
+		return nil, err
+	}
+	if err = f.connect(ctx); err != nil {
+		leave()
+	}
+	return leave, err
 }
 
 // prepareDir creates the directory, and returns the path without symbolic links, so that

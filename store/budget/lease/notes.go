@@ -11,7 +11,7 @@ import (
 type noteExchange struct {
 	outgoing []store.Note          // for the next Batch
 	known    map[string]store.Note // sent or received before
-	fetch    bool // there may be new notes in the store
+	fetch    bool                  // there may be new notes in the store
 }
 
 // update remembers notes, and returns those that are new.

@@ -206,20 +206,19 @@ func (h *Health) setLoss(now time.Time, site string) {
 // Settles records the time until which nothing is granted of budgets of a site, as answers
 // say.
 func (h *Health) Settles(now time.Time, site string, answers []store.Answer) {
+	wait := time.Duration(0)
 	for i := range answers {
-		wait := answers[i].Recovery
-		if wait <= 0 {
-			continue
-		}
-		h.mu.Lock()
-		if !h.lost.Settles(now) { // the loss itself was not noticed
-			h.lost.At, h.lost.Site = now, site
-		}
-		if until := now.Add(wait); until.After(h.lost.Until) {
-			h.lost.Until = until
-		}
-		h.mu.Unlock()
+		wait = max(wait, answers[i].Recovery)
 	}
+	if wait == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.lost.Settles(now) { // the loss itself was not noticed
+		h.lost.At, h.lost.Site = now, site
+	}
+	h.lost.Until = status.Later(h.lost.Until, now.Add(wait))
 }
 
 // Lent records the loans of a site's limits, and how long the store has been away. The log
