@@ -188,11 +188,10 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.
 // stoppedText says that a job was stopped, what it waited for, and why its last try has failed; "" for neither.
 func stoppedText(name, waited, failing string) string {
 	text := name + " was stopped; the same command goes on where it ended"
-	if failing != "" {
-		text += "; the last try has failed: " + failing
-	}
-	if waited != "" {
-		text += "; it waited for " + waited
+	for _, why := range [][2]string{{"; the last try has failed: ", failing}, {"; it waited for ", waited}} {
+		if why[1] != "" {
+			text += why[0] + why[1]
+		}
 	}
 	return text
 }

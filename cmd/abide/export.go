@@ -74,9 +74,6 @@ AWS_ENDPOINT_URL names, with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS
 		if strings.HasPrefix(flags.to, s3Scheme) {
 			return writeS3(cmd, flags.to, write)
 		}
-		if info, err := os.Stat(flags.to); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is a directory: name a file", flags.to)
-		}
 		if _, err := os.Stat(filepath.Dir(flags.to)); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("there is no directory %s: make it, or name another file", filepath.Dir(flags.to))
 		}

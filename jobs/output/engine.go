@@ -64,6 +64,9 @@ func (e *Output) write(ctx context.Context, f func(*transaction) error) error {
 	if e.o.ReadOnly {
 		return errors.New("the output is open for reading only")
 	}
+	if _, err := os.Stat(e.file); e.isSQLite() && errors.Is(err, fs.ErrNotExist) { // what is written to it ends with this process
+		return fmt.Errorf("output %s: the file was removed, with what was fetched: the same command begins anew", e.name)
+	}
 	var err error
 	for range 5 {
 		err = e.transact(ctx, f)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -33,10 +34,7 @@ func latest(records []Record, history bool) []Record {
 
 // goodOf counts the records of a list of latest that were not rejected.
 func goodOf(records []Record) int {
-	if n := slices.IndexFunc(records, func(r Record) bool { return r.Rejected != "" }); n >= 0 {
-		return n
-	}
-	return len(records)
+	return sort.Search(len(records), func(i int) bool { return records[i].Rejected != "" })
 }
 
 // insertAll adds records, whose keys differ.

@@ -2,6 +2,7 @@ package output_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -317,5 +318,28 @@ func TestTheNextProcessFreesTheUnitsOfOneThatWasKilled(t *testing.T) {
 			t.Errorf("killed: %v: %d units are free", killed, len(c))
 		}
 		ok(t, next.Close())
+	}
+}
+
+// A file of SQLite that was removed has no name any more, and what is written to it ends with the process.
+func TestAFileThatWasRemovedIsWrittenNoMore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.db")
+	o, err := output.Open(t.Context(), jobfile.Output{File: file}, output.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	j, err := o.Job(t.Context(), output.Description{Name: "orders", Kind: "backfill"})
+	if err == nil {
+		err = j.Append(t.Context(), []output.Record{{ID: "a", Body: []byte("1")}}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Remove(file) != nil {
+		return // Windows keeps a file that is open
+	}
+	if err := j.Append(t.Context(), []output.Record{{ID: "b", Body: []byte("1")}}, nil); err == nil || errors.Is(err, output.ErrAway) || !strings.Contains(err.Error(), "the file was removed") {
+		t.Error(err)
 	}
 }

@@ -223,8 +223,11 @@ func typed(v Value, kind string) (value any, fits bool) {
 	case "json":
 		value, fits = string(v), isKept(v)
 	case "integer":
-		n, err := strconv.ParseInt(text, 10, 64)
-		value, fits = n, err == nil
+		value = number(text)
+		if f, isFloat := value.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) < 1<<53 { // as 12.0
+			value = int64(f)
+		}
+		_, fits = value.(int64)
 	case "number":
 		if fits = isText && json.Valid([]byte(text)) && Value(text).Number() && isKeptNumber(text); fits {
 			value = number(text)

@@ -236,7 +236,7 @@ func TestLeavesHaveNoParts(t *testing.T) {
 func TestAColumnHasItsTypeOrNoValue(t *testing.T) {
 	for kind, values := range map[string]map[string]any{
 		"text":    {`1.50`: "1.5", `"a"`: "a", `{"b":1}`: `{"b":1}`, `true`: "true"},
-		"integer": {`7`: int64(7), `"-7"`: int64(-7), `7.5`: nil, `"x"`: nil, `99999999999999999999`: nil, `[1]`: nil},
+		"integer": {`7`: int64(7), `12.0`: int64(12), `"1e3"`: int64(1000), `1e300`: nil, `"-7"`: int64(-7), `7.5`: nil, `"x"`: nil, `99999999999999999999`: nil, `[1]`: nil},
 		"number":  {`7`: int64(7), `"0.10"`: 0.1, `12345678901234567890.5`: "12345678901234567890.5", `"NaN"`: nil, `"0x1"`: nil, `"1 "`: nil, `1e999`: nil, `1e-999`: nil},
 		"boolean": {`true`: true, `"false"`: false, `0`: false, `"yes"`: nil, `2`: nil},
 		"json": {
