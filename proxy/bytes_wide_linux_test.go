@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // With a large limit, connections have larger receive buffers, and all of these together are
@@ -28,7 +29,7 @@ func TestALargeLimitOfBytesHoldsWithItsWideConnections(t *testing.T) {
 // The receive buffer of a connection follows the limit.
 func TestHowMuchAConnectionMayReceiveFollowsTheLimit(t *testing.T) {
 	w := newByteTest(t, "http", "intercept: none", limitsOf("{bytes: 6400MB, per: 1m}"))
-	p := w.server.TunnelBytes(host, policy.Target{Scheme: "https", Host: host, Port: 443}, "")
+	p := w.server.TunnelBytes(&dispatch.Request{Snapshot: w.server.Current(), Target: policy.Target{Scheme: "https", Host: host, Port: 443}})
 	defer w.server.ReleaseTunnelBytes(p)
 	if n := p.Buffer(); n != 6_187_500 {
 		t.Errorf("%d bytes", n)

@@ -59,71 +59,76 @@ type connectHandler struct {
 	portLines         sitelog.LineLimit
 }
 
-// serve answers a CONNECT of an admitted client.
-func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot *dispatch.Snapshot, client *dispatch.Client) {
-	began := time.Now()
+// serve answers a CONNECT of an admitted client, or returns the problem for which it is refused.
+func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot *dispatch.Snapshot, client *dispatch.Client) *problem.Problem {
 	h.all.Add(1)
 	host, port, err := policy.ParseHostPort(r.RequestURI, 0)
 	if err != nil {
-		refuse(h.metrics, w, r, &problem.BadTarget)
-		return
+		return &problem.BadTarget
 	}
-	options, valid := dispatch.ReadOptions(r.Header, dispatch.RequestOptions{})
-	if p := h.refusal(r, snapshot, client, policy.Target{Scheme: "https", Host: host, Port: port}, valid); p != nil {
-		refuse(h.metrics, w, r, p)
-		h.forwarder.countRefused(&dispatch.Request{Target: policy.Target{Scheme: "https", Host: host, Port: port}, Snapshot: snapshot, Client: client, Options: options, Address: connOf(r).name(), Start: began}, http.MethodConnect, p)
-		return
+	x := &dispatch.Request{
+		Target: policy.Target{Scheme: "https", Host: host, Port: port}, Snapshot: snapshot, Client: client, Caller: dispatch.NoCaller{},
+		Address: connOf(r).name(), Start: time.Now(),
 	}
-	o := opening{handler: h, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options, began: began, key: keyOf(addressOf(r), client, host)}
+	var valid bool
+	x.Options, valid = dispatch.ReadOptions(r.Header, x.Options)
+	if p := h.refusal(r, x, valid); p != nil {
+		h.forwarder.countRefused(x, http.MethodConnect, p)
+		return p
+	}
+	o := opening{handler: h, request: x, via: upstream.JoinVia("", r.Header["Via"]...), key: keyOf(addressOf(r), client, host)}
 	if port == 80 {
-		if o.wait(w, r, "http") {
+		x.Target.Scheme = "http"
+		if o.wait(w, r) {
 			o.openCleartext(w, r)
 		}
-		return
+		return nil
 	}
-	conn := connOf(r)
-	https := h.interception.decide(snapshot.Policy(), host, port, trustsCA(snapshot.Policy(), r, conn, client), func() bool {
+	conn, p := connOf(r), snapshot.Policy()
+	https := h.interception.decide(p, host, port, trustsCA(p, r, conn, client), func() bool {
 		if conn == nil {
 			return false
 		}
 		o.key = h.interception.refusals.identify(conn, o.key, r.UserAgent())
-		return h.interception.refusals.passes(snapshot.Policy(), conn.addr, o.key, o.target("https"))
+		return h.interception.refusals.passes(p, conn.addr, o.key, x.Target)
 	})
 	if https.Why == policy.UnreadConstrained {
-		h.interception.warnConstrained(host, snapshot.Policy().Match(policy.Target{Scheme: "https", Host: host, Port: port}).Site)
+		h.interception.warnConstrained(host, p.Match(x.Target).Site)
 	}
 	switch {
 	case https.Open:
 		o.intercept(w, r) // the requests inside wait
-	case o.wait(w, r, "https"):
+	case o.wait(w, r):
 		o.tunnel(w, r, https.Why)
 	}
+	return nil
 }
 
 // refusal returns the problem for which a CONNECT is refused, nil if it is not. validOptions
 // says that the request's options could be read.
-func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, client *dispatch.Client, to policy.Target, validOptions bool) *problem.Problem {
+func (h *connectHandler) refusal(r *http.Request, x *dispatch.Request, validOptions bool) *problem.Problem {
+	p, to := x.Snapshot.Policy(), x.Target
 	switch {
 	case r.ContentLength != 0:
 		return &problem.ConnectBody
-	case !snapshot.Policy().Egress.Ports.Allows(to.Port):
-		return h.portRefused(snapshot.Policy(), to)
-	case snapshot.Passed(r.Header["Via"]):
+	case !p.Egress.Ports.Allows(to.Port):
+		return h.portRefused(p, to)
+	case x.Snapshot.Passed(r.Header["Via"]):
 		return &problem.Loop
 	case !validOptions:
 		return &problem.Wish
 	}
-	if refused := snapshot.Forbidden(client, to); refused != nil {
+	if refused := x.Snapshot.Forbidden(x.Client, to); refused != nil {
 		return refused
 	}
 	// A literal address needs no look-up, so a forbidden one is refused before the tunnel
 	// is open: every client shows that response.
 	if ip, err := netip.ParseAddr(to.Host); err == nil {
-		if err := snapshot.CheckAddress(ip, to.Port); err != nil {
+		if err := x.Snapshot.CheckAddress(ip, to.Port); err != nil {
 			return problem.OfUpstream(err)
 		}
 	}
-	return dispatch.OwnedHost(snapshot.Policy().Shard, to.Host, to.Port)
+	return dispatch.OwnedHost(p.Shard, to.Host, to.Port)
 }
 
 // portRefused counts and logs a CONNECT to a port that egress.ports does not name.
@@ -139,19 +144,10 @@ func (h *connectHandler) portRefused(p *policy.Policy, to policy.Target) *proble
 
 // opening is one CONNECT that was not refused.
 type opening struct {
-	handler  *connectHandler
-	snapshot *dispatch.Snapshot
-	host     string
-	port     uint16
-	client   *dispatch.Client // nil: access.clients is empty
-	via      string           // Via header of the CONNECT
-	options  dispatch.RequestOptions
-	began    time.Time
-	key      refusedKey // of https: what a refused certificate counts for
-}
-
-func (o *opening) target(scheme string) policy.Target {
-	return policy.Target{Scheme: scheme, Host: o.host, Port: o.port}
+	handler *connectHandler
+	request *dispatch.Request
+	via     string     // Via header of the CONNECT
+	key     refusedKey // of https: what a refused certificate counts for
 }
 
 // hijack writes the response 200 and takes the connection from the outer server. Bytes that
@@ -187,13 +183,13 @@ func (o *opening) refuse(w http.ResponseWriter, r *http.Request, p *problem.Prob
 
 // tunnel connects to the site first, so that a failure has a status, and then relays bytes.
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
-	refused := o.metered(r.Context(), r, "https", func(origin net.Conn) bool {
+	refused := o.metered(r.Context(), func(origin net.Conn) bool {
 		conn, err := o.hijack(w)
 		if err != nil {
 			origin.Close()
 			return false
 		}
-		o.handler.interception.countTunnel(o.snapshot.Policy(), o.target("https"), why)
+		o.handler.interception.countTunnel(o.request.Snapshot.Policy(), o.request.Target, why)
 		o.relay(conn, origin)
 		return true
 	})
@@ -204,45 +200,40 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unre
 
 // metered connects to the site when the limits of the client let it, and calls relay, which reports
 // whether it has moved bytes. It returns the problem of a tunnel that may not begin.
-func (o *opening) metered(ctx context.Context, r *http.Request, scheme string, relay func(origin net.Conn) bool) *problem.Problem {
-	end, refused := o.handler.dispatcher.WaitForClient(ctx, o.snapshot, o.client, o.options)
+func (o *opening) metered(ctx context.Context, relay func(origin net.Conn) bool) *problem.Problem {
+	d, x := o.handler.dispatcher, o.request
+	end, refused := d.WaitForClient(ctx, x)
 	if refused != nil {
 		return refused
 	}
-	to, name := o.target(scheme), o.clientName(r)
-	m := &tunnelMeter{SiteBudget: o.handler.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, name)}
-	defer o.handler.dispatcher.ReleaseTunnelBytes(m.SiteBudget)
+	m := &tunnelMeter{SiteBudget: d.TunnelBytes(x)}
+	defer d.ReleaseTunnelBytes(m.SiteBudget)
 	defer func() { end(m.received.Load() + m.sent.Load()) }()
-	origin, err := o.snapshot.Upstream().Dial(upstream.WithVia(context.WithValue(ctx, upstream.MeterKey{}, m), o.via), o.host, o.port)
+	ctx = upstream.WithVia(context.WithValue(ctx, upstream.MeterKey{}, m), o.via)
+	origin, err := x.Snapshot.Upstream().Dial(ctx, x.Target.Host, x.Target.Port)
 	if err != nil {
 		return problem.OfUpstream(err)
 	}
 	if relay(origin) {
-		o.handler.dispatcher.EndTunnel(m.Owner().Site, name, m.received.Load(), m.sent.Load())
+		d.EndTunnel(m.Owner().Site, x.ClientName(), m.received.Load(), m.sent.Load())
 	}
 	return nil
 }
 
 // wait holds the CONNECT while the operator has paused the site. It returns false after it has
 // answered a CONNECT that may not wait so long.
-func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bool {
-	refusal := o.handler.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), o.clientName(r), o.options)
+func (o *opening) wait(w http.ResponseWriter, r *http.Request) bool {
+	refusal := o.handler.dispatcher.WaitForTunnel(r.Context(), o.request)
 	if refusal != nil {
 		o.refuse(w, r, refusal)
 	}
 	return refusal == nil
 }
 
-// clientName is the client that the CONNECT counts for.
-func (o *opening) clientName(r *http.Request) string {
-	x := dispatch.Request{Snapshot: o.snapshot, Client: o.client, Options: o.options, Address: connOf(r).name()}
-	return x.ClientName()
-}
-
 // relay copies bytes both ways until both sides are done.
 func (o *opening) relay(conn *clientConn, origin net.Conn) {
-	p := o.snapshot.Policy()
-	t, rule := p.Timeouts, p.Match(o.target("https")).Rule
+	p := o.request.Snapshot.Policy()
+	t, rule := p.Timeouts, p.Match(o.request.Target).Rule
 	o.handler.metrics.Tunnels.Add(1)
 	defer o.handler.metrics.Tunnels.Add(-1)
 	early := conn.pending
@@ -257,9 +248,10 @@ func (o *opening) relay(conn *clientConn, origin net.Conn) {
 // intercept does the TLS handshake with a certificate for the host, and gives the connection
 // to the inner server.
 func (o *opening) intercept(w http.ResponseWriter, r *http.Request) {
-	config, err := o.handler.ca.TLSConfig(o.host)
+	p := o.request.Snapshot.Policy()
+	config, err := o.handler.ca.TLSConfig(o.request.Target.Host)
 	if err != nil {
-		o.handler.log.WithError(err).WithField("site", o.snapshot.Policy().Match(o.target("https")).Site).Warn("cannot make a certificate")
+		o.handler.log.WithError(err).WithField("site", p.Match(o.request.Target).Site).Warn("cannot make a certificate")
 		refuse(o.handler.metrics, w, r, &problem.Bug)
 		return
 	}
@@ -269,7 +261,7 @@ func (o *opening) intercept(w http.ResponseWriter, r *http.Request) {
 	}
 	o.handler.metrics.Intercepted.Inc()
 	secure := tls.Server(conn, config)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), o.snapshot.Policy().Timeouts.Handshake)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.Timeouts.Handshake)
 	defer cancel()
 	if !o.handler.conns.add(conn) {
 		conn.Close()
@@ -283,10 +275,10 @@ func (o *opening) intercept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if secure.ConnectionState().NegotiatedProtocol == "h2" {
-		o.give(conn, secure, "https") // net/http serves HTTP/2 only on a *tls.Conn
+		o.give(conn, secure) // net/http serves HTTP/2 only on a *tls.Conn
 		return
 	}
-	o.give(conn, &interceptedConn{Conn: secure, client: conn}, "https")
+	o.give(conn, &interceptedConn{Conn: secure, client: conn})
 }
 
 // handshakeFailed answers a client that did not speak TLS, and notes a client that does not
@@ -299,14 +291,15 @@ func (o *opening) handshakeFailed(conn *clientConn, err error) {
 	}
 	certain := ca.Rejected(err)
 	if certain || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		o.handler.interception.refusals.rejected(o.handler.dispatcher.Policy(), conn.addr, o.key, o.target("https"), o.began, certain)
+		o.handler.interception.refusals.rejected(o.handler.dispatcher.Policy(), conn.addr, o.key, o.request.Target, o.request.Start, certain)
 	}
 	conn.Close()
 }
 
 // give gives a connection to the inner server. as is conn, or a TLS connection over conn.
-func (o *opening) give(conn *clientConn, as net.Conn, scheme string) {
-	conn.grant = &grant{target: o.target(scheme), client: o.client, via: o.via, options: o.options, policy: o.snapshot.Policy(), began: o.began, key: o.key}
+func (o *opening) give(conn *clientConn, as net.Conn) {
+	x := o.request
+	conn.grant = &grant{target: x.Target, client: x.Client, via: o.via, options: x.Options, policy: x.Snapshot.Policy(), began: x.Start, key: o.key}
 	conn.errors.inHandler.Store(false)
 	if !o.handler.inner.give(as) {
 		conn.Close()
@@ -331,9 +324,9 @@ func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		conn.Close()
 	case looksLikeHTTP(first):
-		o.give(conn, conn, "http")
+		o.give(conn, conn)
 	default:
-		refused := o.metered(context.WithoutCancel(r.Context()), r, "http", func(origin net.Conn) bool {
+		refused := o.metered(context.WithoutCancel(r.Context()), func(origin net.Conn) bool {
 			o.relay(conn, origin)
 			return true
 		})

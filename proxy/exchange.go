@@ -23,7 +23,7 @@ type exchange struct {
 	dispatch.Request
 	conn      *clientConn
 	writer    responseWriter
-	upload    *upload // nil without a body
+	upload    upload // has no body without one
 	download  download
 	replay    replayBody // nothing is kept before Prepare
 	memory    replayMemory
@@ -61,7 +61,7 @@ func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
 	x.Address = x.conn.name()
 	x.writer = responseWriter{
 		ResponseWriter: w, request: &x.Request, ctl: http.NewResponseController(w),
-		proto: r.ProtoMajor*10 + r.ProtoMinor, unclear: problem.UnclearEnd(r),
+		proto: r.ProtoMajor*10 + r.ProtoMinor, unclear: problem.UnclearEnd(r), upload: &x.upload,
 	}
 	x.ctx = exchangeContext{Context: r.Context(), x: x}
 	return r.WithContext(x.Bind(&x.ctx))
@@ -76,9 +76,12 @@ func (x *exchange) beginUpload(r *http.Request) {
 	} else {
 		conn = nil
 	}
-	x.upload = newUpload(r, x.writer.ctl, x.Snapshot.Policy(), conn)
-	x.writer.upload = x.upload
-	r.Body = x.upload
+	p := x.Snapshot.Policy()
+	x.upload = upload{
+		body: r.Body, ctx: r.Context(), ctl: x.writer.ctl, conn: conn,
+		stall: p.Timeouts.Stall, life: p.Timeouts.Upload, left: int64(p.Bounds.Upload),
+	}
+	r.Body = &x.upload
 }
 
 // end is called when the handler returns. The upstream may still have the request's body
@@ -111,7 +114,7 @@ var _ dispatch.Caller = &exchange{}
 // The rest of a body that is larger than retry.body, or than what remains of retry.memory,
 // streams and is sent once; some of it is read ahead while the request waits.
 func (x *exchange) Prepare(r *http.Request) error {
-	if x.upload == nil || x.Snapshot.Policy().Observes() {
+	if !x.HasBody() || x.Snapshot.Policy().Observes() {
 		return nil
 	}
 	retry, conn := x.Snapshot.Policy().Retry, x.watchedConn()
@@ -123,11 +126,11 @@ func (x *exchange) Prepare(r *http.Request) error {
 	if large || r.ContentLength < 0 {
 		x.watch.watch(r.Context(), conn)
 		if !large || !x.continues {
-			x.replay.begin(x.upload, r.Trailer, &x.memory)
+			x.replay.begin(&x.upload, r.Trailer, &x.memory)
 		}
 		return nil
 	}
-	x.replay.begin(x.upload, nil, &x.memory)
+	x.replay.begin(&x.upload, nil, &x.memory)
 	began := time.Now()
 	stop := context.AfterFunc(r.Context(), func() { x.upload.Close() }) // the read may be waiting for the client
 	err := x.replay.readAhead()
@@ -139,7 +142,7 @@ func (x *exchange) Prepare(r *http.Request) error {
 	return err
 }
 
-func (x *exchange) HasBody() bool { return x.upload != nil }
+func (x *exchange) HasBody() bool { return x.upload.body != nil }
 
 func (x *exchange) BeginWait() {
 	x.SetSent(false)
@@ -201,7 +204,7 @@ func (x *exchange) Attempt(r *http.Request) *http.Request {
 	return next
 }
 
-func (x *exchange) Whole() bool { return x.upload == nil || x.replay.intact() }
+func (x *exchange) Whole() bool { return !x.HasBody() || x.replay.intact() }
 
 func (x *exchange) Replayable(r *http.Request) bool {
 	return x.replay.intact() || r.Body == nil || r.Body == http.NoBody

@@ -196,9 +196,10 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 	if why := x.Denied(); why != "" {
 		report.Meter.Denied(counted, why)
 	}
-	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
-		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})
-	}
+	f.addLine(&x.Request, accesslog.Line{
+		Method: r.Method, Path: r.URL.EscapedPath(), Secret: x.Token(), Own: r.Header.Get("Authorization"), Status: status,
+		Received: x.download.total, Sent: x.upload.size(),
+	})
 }
 
 // countCut counts an answer that abide has cut, and logs that its site was silent for too long.
@@ -219,13 +220,22 @@ func (f *forwarder) countCut(x *exchange, reason string) {
 func (f *forwarder) countRefused(x *dispatch.Request, method string, p *problem.Problem) {
 	x.Refusal = p.Reason
 	f.logRefusal(x)
-	now, to := time.Now(), x.Snapshot.Policy().Log
-	if to.Access != accesslog.Off {
-		f.accessLog.Add(accesslog.Line{
-			End: now, Client: x.ClientName(), Priority: x.Report().Priority, Method: method, Origin: x.Target.Scheme + "://" + x.Target.HostPort(),
-			Site: x.Snapshot.Policy().Match(x.Target).Site, Status: p.Status, Took: now.Sub(x.Start), Reason: p.Reason,
-		}, accesslog.Target{To: to.Access, Text: to.Lines == "text"})
+	f.addLine(x, accesslog.Line{Method: method, Status: p.Status})
+}
+
+// addLine adds a line to the access log about a request that is complete. line has what the report of
+// the request does not say.
+func (f *forwarder) addLine(x *dispatch.Request, line accesslog.Line) {
+	to := x.Snapshot.Policy().Log
+	if to.Access == accesslog.Off {
+		return
 	}
+	now, of := time.Now(), x.Report()
+	line.End, line.Took, line.Wait = now, now.Sub(x.Start), of.Waited
+	line.Client, line.Priority, line.Origin = of.Client, of.Priority, x.Target.Scheme+"://"+x.Target.HostPort()
+	line.Site, line.Limit, line.Token, line.Reason = x.Snapshot.Policy().Match(x.Target).Site, of.Limit, of.Token, x.Refusal
+	line.Attempts, line.Refusals = of.Attempts, of.Refusals
+	f.accessLog.Add(line, accesslog.Target{To: to.Access, Text: to.Lines == "text"})
 }
 
 // logRefusal logs that rules of the operator refuse a request, once an hour for a client and a host.
@@ -234,18 +244,6 @@ func (f *forwarder) logRefusal(x *dispatch.Request) {
 	if ruled && f.refusalLines.Due(x.ClientName()+" "+x.Target.HostPort(), time.Now()) {
 		f.log.WithFields(logrus.Fields{"client": x.ClientName(), "host": x.Target.HostPort(), "reason": x.Refusal}).
 			Info("a request is refused by the rules of access or egress; abide explain says which")
-	}
-}
-
-// accessLine is the line of the access log about a request that is complete.
-func (x *exchange) accessLine(r *http.Request, report dispatch.Report, status int) accesslog.Line {
-	now := time.Now()
-	return accesslog.Line{
-		End: now, Client: report.Client, Priority: report.Priority, Method: r.Method,
-		Origin: fmt.Sprintf("%s://%s", x.Target.Scheme, x.Target.HostPort()), Path: r.URL.EscapedPath(), Secret: x.Token(), Own: r.Header.Get("Authorization"),
-		Site: report.Site, Status: status, Took: now.Sub(x.Start),
-		Wait: report.Waited, Limit: report.Limit, Attempts: report.Attempts, Refusals: report.Refusals, Token: report.Token, Reason: x.Refusal,
-		Received: x.download.total, Sent: x.upload.size(),
 	}
 }
 
@@ -305,48 +303,46 @@ type innerHandler struct {
 // ServeHTTP forwards a request to the target of the connection's CONNECT. A request with
 // another Host is refused, because limits and tokens are chosen by the target.
 func (h *innerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	refuse := func(p *problem.Problem) { h.forwarder.refuse(w, r, p) }
-	conn := connOf(r)
+	if p := h.serve(w, r, connOf(r)); p != nil {
+		h.forwarder.refuse(w, r, p)
+	}
+}
+
+func (h *innerHandler) serve(w http.ResponseWriter, r *http.Request, conn *clientConn) *problem.Problem {
 	if conn == nil || conn.grant == nil {
-		refuse(&problem.Bug)
-		return
+		return &problem.Bug
 	}
 	conn.errors.inHandler.Store(true)
 	if r.Method == http.MethodConnect {
 		// The next bytes may be for the tunnel that is refused, and must not be read as a
 		// request.
 		closeAfter(w, r)
-		refuse(&problem.Method)
-		return
+		return &problem.Method
 	}
 	if r.ProtoMajor == 1 && r.ProtoMinor > 1 {
-		refuse(&problem.Version)
-		return
+		return &problem.Version
 	}
 	if r.URL.User != nil {
-		refuse(&problem.Userinfo)
-		return
+		return &problem.Userinfo
 	}
 	snapshot := h.forwarder.transport.dispatcher.Current()
 	client, refusal := readmit(snapshot.Policy(), conn)
 	if refusal != nil {
-		refuse(refusal)
-		return
+		return refusal
 	}
 	target := conn.grant.target
 	if r.Host != "" || r.ProtoAtLeast(1, 1) {
 		asked, err := policy.ParseTarget(target.Scheme, r.Host)
 		if err != nil {
-			refuse(&problem.BadTarget)
-			return
+			return &problem.BadTarget
 		}
 		if asked != target || (r.URL.Scheme != "" && r.URL.Scheme != target.Scheme) {
-			refuse(&problem.Misdirected)
-			return
+			return &problem.Misdirected
 		}
 	}
 	x := &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: client}, conn: conn}
 	h.forwarder.forward(w, r, x, conn.grant.via)
+	return nil
 }
 
 // connState is called by http.Server when the state of a connection changes. The first byte

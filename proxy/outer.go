@@ -21,43 +21,43 @@ func (h *outerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if conn != nil {
 		conn.errors.inHandler.Store(true)
 	}
+	if p := h.serve(w, r, conn); p != nil {
+		h.forwarder.refuse(w, r, p)
+	}
+}
+
+// serve answers a request, or returns the problem for which it is refused.
+func (h *outerHandler) serve(w http.ResponseWriter, r *http.Request, conn *clientConn) *problem.Problem {
 	snapshot := h.forwarder.transport.dispatcher.Current()
-	refuse := func(p *problem.Problem) { h.forwarder.refuse(w, r, p) }
 	if r.ProtoMajor != 1 || r.ProtoMinor > 1 {
-		refuse(&problem.Version)
-		return
+		return &problem.Version
 	}
 	client, refusal := h.access.admit(snapshot.Policy(), r)
 	if refusal != nil {
-		refuse(refusal)
-		return
+		return refusal
 	}
 	if r.Method == http.MethodConnect {
 		if !expectsOnly100(r.Header["Expect"]) {
 			closeAfter(w, r) // the next bytes may be for the tunnel
-			refuse(&problem.Expectation)
-			return
+			return &problem.Expectation
 		}
-		h.connects.serve(w, r, snapshot, client)
-		return
+		return h.connects.serve(w, r, snapshot, client)
 	}
 	if r.URL.Host == "" && r.URL.Scheme == "" {
 		if r.Method == http.MethodOptions && r.RequestURI == "*" {
 			w.Header().Set("Allow", problem.AllowedMethods+", CONNECT")
 			w.Header().Set("Content-Length", "0")
-			return
+			return nil
 		}
-		refuse(&problem.NotAProxyRequest)
-		return
+		return &problem.NotAProxyRequest
 	}
 	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
-		refuse(&problem.Scheme)
-		return
+		return &problem.Scheme
 	}
 	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
 	if err != nil {
-		refuse(&problem.BadTarget)
-		return
+		return &problem.BadTarget
 	}
 	h.forwarder.forward(w, r, &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: client}, conn: conn}, "")
+	return nil
 }

@@ -105,7 +105,7 @@ func stripHop(h http.Header) {
 type responseWriter struct {
 	http.ResponseWriter
 	request *dispatch.Request
-	upload  *upload // nil without a body
+	upload  *upload
 	ctl     *http.ResponseController
 	proto   int  // 10, 11 or 20
 	unclear bool // the end of the request is not certain

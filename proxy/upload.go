@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
@@ -25,7 +24,7 @@ var (
 // upload is the body of a client's request. It holds the body to bounds.upload,
 // timeouts.stall and timeouts.upload, and records the first failure for the client's
 // response. One goroutine reads the body. It may go on after the handler has returned, when
-// the deadlines belong to the connection's next request.
+// the deadlines belong to the connection's next request. The zero value is that of a request without a body.
 type upload struct {
 	body     io.ReadCloser
 	ctx      context.Context // of the request
@@ -49,20 +48,8 @@ type upload struct {
 	failure  error // nil: the body has not failed
 }
 
-func newUpload(r *http.Request, ctl *http.ResponseController, p *policy.Policy, conn *clientConn) *upload {
-	return &upload{
-		body: r.Body, ctx: r.Context(), ctl: ctl, conn: conn,
-		stall: p.Timeouts.Stall, life: p.Timeouts.Upload, left: int64(p.Bounds.Upload),
-	}
-}
-
-// size is the number of bytes that were read. u may be nil.
-func (u *upload) size() int64 {
-	if u == nil {
-		return 0
-	}
-	return u.received.Load()
-}
+// size is the number of bytes that were read.
+func (u *upload) size() int64 { return u.received.Load() }
 
 func (u *upload) Read(p []byte) (int, error) {
 	if u.step >= uploadStep || !u.armed.Load() {
@@ -109,23 +96,16 @@ func (u *upload) arm() {
 	u.ctl.SetReadDeadline(deadline)
 }
 
-// hold is called when the request begins to wait: the client may wait too. u may be nil.
+// hold is called when the request begins to wait: the client may wait too.
 func (u *upload) hold() {
-	if u == nil {
-		return
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.held, u.until = true, time.Time{}
 	u.disarm()
 }
 
-// resume is called when the wait ends. A read that is under way gets a deadline again. u may
-// be nil.
+// resume is called when the wait ends. A read that is under way gets a deadline again.
 func (u *upload) resume() {
-	if u == nil {
-		return
-	}
 	u.mu.Lock()
 	was := u.held
 	u.held = false
@@ -166,44 +146,31 @@ func (u *upload) Close() error {
 	return u.body.Close()
 }
 
-// finish is called when the handler returns: nothing may use the response after that. u may
-// be nil.
+// finish is called when the handler returns: nothing may use the response after that.
 func (u *upload) finish() {
-	if u == nil {
-		return
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.finished = true
 }
 
 // spared reports whether the upstream closed the body while the client was there. net/http
-// then cancels the request as if the client had left. u may be nil.
+// then cancels the request as if the client had left.
 func (u *upload) spared() bool {
-	if u == nil {
-		return false
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.unwanted && u.present
 }
 
-// whole reports whether the client has sent the whole body. u may be nil.
+// whole reports whether the client has sent the whole body.
 func (u *upload) whole() bool {
-	if u == nil {
-		return true
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.ended
+	return u.body == nil || u.ended
 }
 
 // awaitFailure waits up to 100 ms for a read that is about to fail: net/http cancels the
-// request before that read returns. u may be nil.
+// request before that read returns.
 func (u *upload) awaitFailure() {
-	if u == nil {
-		return
-	}
 	for range 100 {
 		if !u.reading.Load() {
 			return
@@ -223,11 +190,8 @@ func (u *upload) fail(err error) error {
 	return err
 }
 
-// problem is the client's response to a body that failed, nil if it has not. u may be nil.
+// problem is the client's response to a body that failed, nil if it has not.
 func (u *upload) problem() *problem.Problem {
-	if u == nil {
-		return nil
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {

@@ -15,27 +15,32 @@ import (
 	"github.com/abide-proxy/abide/internal/redact"
 )
 
-// Line describes a request that is complete.
+// Line describes a request that is complete. The fields with names in JSON are written.
 type Line struct {
-	End      time.Time
-	Client   string
-	Priority int
-	Method   string
-	Origin   string         // scheme, host and port: "https://api.example.com:443"
-	Path     string         // escaped, without the query
-	Secret   *redact.Finder // what must not appear in the path; nil: nothing is known
-	Own      string         // the client's own Authorization, which must not either; "": there is none
-	Site     string
-	Status   int // of the client's response; 499: the client left before
-	Took     time.Duration
-	Wait     time.Duration // part of Took that the request was held for
-	Limit    string        // limit that held the request for longest; "": none
-	Attempts int           // number of times that the request was sent to the site
-	Refusals int           // number of attempts that the site refused because of a limit
-	Token    string        // label of the last attempt's token; "": none
-	Reason   string        // why abide answered itself or cut the answer; "": it did not
-	Received int64         // bytes of the response's body
-	Sent     int64         // bytes of the request's body
+	End     time.Time      `json:"time"`
+	Message string         `json:"msg"` // set by complete, as are the others whose comment begins so
+	Origin  string         `json:"-"`   // scheme, host and port: "https://api.example.com:443"
+	Path    string         `json:"-"`   // escaped, without the query
+	Secret  *redact.Finder `json:"-"`   // what must not appear in the path; nil: nothing is known
+	Own     string         `json:"-"`   // the client's own Authorization, which must not either; "": there is none
+	Took    time.Duration  `json:"-"`
+	Wait    time.Duration  `json:"-"` // part of Took that the request was held for
+
+	Client       string  `json:"client"`
+	Priority     int     `json:"priority"`
+	Method       string  `json:"method"`
+	URL          string  `json:"url"` // set by complete: Origin and Path without what looks like a secret
+	Site         string  `json:"site"`
+	Status       int     `json:"status"`           // of the client's response; 499: the client left before
+	Milliseconds float64 `json:"ms"`               // set by complete: Took, to the microsecond
+	Waited       float64 `json:"wait"`             // set by complete: Wait in seconds, to the microsecond
+	Limit        string  `json:"limit,omitempty"`  // limit that held the request for longest; "": none
+	Attempts     int     `json:"attempts"`         // number of times that the request was sent to the site
+	Refusals     int     `json:"refusals"`         // number of attempts that the site refused because of a limit
+	Token        string  `json:"token,omitempty"`  // label of the last attempt's token; "": none
+	Reason       string  `json:"reason,omitempty"` // why abide answered itself or cut the answer; "": it did not
+	Received     int64   `json:"received"`         // bytes of the response's body
+	Sent         int64   `json:"sent"`             // bytes of the request's body
 }
 
 // redacted stands for what looks like a secret.
@@ -58,40 +63,16 @@ func (l *Line) url() string {
 // many words.
 const leastOwn = 6
 
-// ms is a time in milliseconds, to the microsecond.
-func ms(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }
-
-// written is a line as JSON has it.
-type written struct {
-	Time     string  `json:"time"`
-	Message  string  `json:"msg"`
-	Client   string  `json:"client"`
-	Priority int     `json:"priority"`
-	Method   string  `json:"method"`
-	URL      string  `json:"url"`
-	Site     string  `json:"site"`
-	Status   int     `json:"status"`
-	Took     float64 `json:"ms"`
-	Wait     float64 `json:"wait"`
-	Limit    string  `json:"limit,omitempty"`
-	Attempts int     `json:"attempts"`
-	Refusals int     `json:"refusals"`
-	Token    string  `json:"token,omitempty"`
-	Reason   string  `json:"reason,omitempty"`
-	Received int64   `json:"received"`
-	Sent     int64   `json:"sent"`
-}
-
-func (l *Line) written() written {
-	return written{
-		l.End.UTC().Format(time.RFC3339Nano), "request", l.Client, l.Priority, l.Method, l.url(), l.Site, l.Status,
-		ms(l.Took), math.Round(float64(l.Wait)/1e3) / 1e6, l.Limit, l.Attempts, l.Refusals, l.Token, l.Reason, l.Received, l.Sent,
-	}
+// complete sets the fields that follow from others.
+func (l *Line) complete() {
+	l.End, l.Message, l.URL = l.End.UTC(), "request", l.url()
+	l.Milliseconds, l.Waited = math.Round(float64(l.Took)/1e3)/1e3, math.Round(float64(l.Wait)/1e3)/1e6
 }
 
 // json is the line as an object, with its end of line.
 func (l *Line) json() []byte {
-	text, _ := json.Marshal(l.written()) // texts and finite numbers have no error
+	l.complete()
+	text, _ := json.Marshal(l) // texts and finite numbers have no error
 	return append(text, '\n')
 }
 
@@ -102,11 +83,12 @@ type field struct {
 }
 
 // fields are the parts of a line behind its time and msg, by their names in JSON.
-func (w written) fields() (list []field) {
-	v := reflect.ValueOf(w)
+func (l *Line) fields() (list []field) {
+	l.complete()
+	v := reflect.ValueOf(*l)
 	for i := 2; i < v.NumField(); i++ {
 		name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if option != "omitempty" || !v.Field(i).IsZero() {
+		if name != "-" && (option != "omitempty" || !v.Field(i).IsZero()) {
 			list = append(list, field{name, v.Field(i).Interface()})
 		}
 	}
@@ -115,9 +97,8 @@ func (w written) fields() (list []field) {
 
 // text is the line as name=value pairs, with its end of line.
 func (l *Line) text() []byte {
-	w := l.written()
-	b := bytes.NewBufferString(w.Time)
-	for _, f := range w.fields() {
+	b := bytes.NewBufferString(l.End.UTC().Format(time.RFC3339Nano))
+	for _, f := range l.fields() {
 		value := fmt.Sprint(f.value)
 		if n, isFloat := f.value.(float64); isFloat {
 			value = strconv.FormatFloat(n, 'f', -1, 64)

@@ -199,11 +199,11 @@ func (w *writer) failed(lines uint64, to string, err error) {
 
 // withLog writes a line with the log of the process.
 func (w *writer) withLog(l *Line) {
-	fields, written := logrus.Fields{}, l.written()
-	for _, f := range written.fields() {
+	end, fields := l.End, logrus.Fields{}
+	for _, f := range l.fields() {
 		fields[f.name] = f.value
 	}
-	w.log.process.WithTime(l.End).WithFields(fields).Info(written.Message)
+	w.log.process.WithTime(end).WithFields(fields).Info(l.Message)
 }
 
 // Inspect is why a file could not be written, as far as that is known without opening it.

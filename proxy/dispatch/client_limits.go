@@ -126,18 +126,16 @@ func (o *ownLimits) finish(result queue.Result, bytes int64) {
 	}
 }
 
-// WaitForClient holds a tunnel of a client, which may be nil, until the limits of the client let it
+// WaitForClient holds a tunnel until the limits of its client, if it has one, let it
 // go. A tunnel counts as one request. end must be called at its end with the bytes that it has moved.
-func (s *Dispatcher) WaitForClient(ctx context.Context, st *Snapshot, client *Client, o RequestOptions) (end func(bytes int64), refused *problem.Problem) {
-	var taken ownLimits
-	x := &Request{Snapshot: st, Client: client, Options: o}
-	if client != nil {
-		c := &clientRequest{client: client.Name, subject: plans.Subject{Method: http.MethodConnect}}
-		if q, limited := c.question(st, x.priority(), &o); limited {
-			taken.permit, refused = s.waitForPermit(ctx, x, q)
+func (s *Dispatcher) WaitForClient(ctx context.Context, x *Request) (end func(bytes int64), refused *problem.Problem) {
+	if x.Client != nil {
+		c := &clientRequest{client: x.Client.Name, subject: plans.Subject{Method: http.MethodConnect}}
+		if q, limited := c.question(x.Snapshot, x.priority(), &x.Options); limited {
+			x.own.permit, refused = s.waitForPermit(ctx, x, q)
 		}
 	}
-	return func(bytes int64) { taken.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, refused
+	return func(bytes int64) { x.own.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, refused
 }
 
 // waitForPermit waits in a queue for a tunnel, and tells why it may not go.

@@ -138,7 +138,7 @@ func TestATunnelIsARequestOfItsClient(t *testing.T) {
 		st := w.Current()
 		now := dispatch.RequestOptions{Limited: true}
 		ask := func(client string) (func(int64), bool) {
-			end, refused := w.WaitForClient(context.Background(), st, st.Policy().Client(client), now)
+			end, refused := w.WaitForClient(context.Background(), &dispatch.Request{Snapshot: st, Client: st.Policy().Client(client), Options: now, Caller: dispatch.NoCaller{}})
 			return end, refused == nil
 		}
 		end, ok := ask("news")

@@ -31,7 +31,7 @@ type configuration struct {
 	reloading sync.Mutex // lets one reload wait for another; taken before changing
 	changing  sync.Mutex // held while the snapshot changes
 
-	name           pseudonym
+	name           string // in Via
 	addresses      ownAddresses
 	changeUpstream func(*upstream.Transport) http.RoundTripper // nil: it stays as it is
 	pools          *poolLoader

@@ -202,8 +202,9 @@ func (s *Dispatcher) DrainQueue(ctx context.Context) {
 }
 
 // TunnelBytes returns the byte budget of a tunnel. ReleaseTunnelBytes must follow.
-func (s *Dispatcher) TunnelBytes(site string, target policy.Target, client string) *bandwidth.SiteBudget {
-	return s.bytes.byteBudget(bandwidth.Owner{Site: site, Target: target, Client: client, Tunnel: true}, s.metrics.Site(site))
+func (s *Dispatcher) TunnelBytes(x *Request) *bandwidth.SiteBudget {
+	site := x.Snapshot.policy.Match(x.Target).Site
+	return s.bytes.byteBudget(bandwidth.Owner{Site: site, Target: x.Target, Client: x.ClientName(), Tunnel: true}, s.metrics.Site(site))
 }
 
 // ReleaseTunnelBytes gives back what TunnelBytes gave; nil is allowed.
@@ -295,23 +296,23 @@ func (s *Dispatcher) sendOwn(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// WaitForTunnel holds a tunnel to a target while the operator has paused the site.
-func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client string, o RequestOptions) *problem.Problem {
+// WaitForTunnel holds a tunnel while the operator has paused its site.
+func (s *Dispatcher) WaitForTunnel(ctx context.Context, x *Request) *problem.Problem {
 	st := s.Current()
 	if len(st.overrides) == 0 {
 		return nil // the operator has set nothing
 	}
-	site := st.policy.Match(to).Site
-	limits := tunnel(site).limits(st)
+	x.site = st.policy.Match(x.Target).Site
+	limits := tunnel(x.site).limits(st)
 	if limits == nil || st.policy.Observes() {
 		return nil
 	}
 	q := queue.Request{
-		Site: site, Client: client, Priority: queue.DefaultPriority, Method: "CONNECT",
-		Tag: tunnel(site), Generation: st.made, Limits: limits,
+		Site: x.site, Client: x.ClientName(), Priority: queue.DefaultPriority, Method: "CONNECT",
+		Tag: tunnel(x.site), Generation: st.made, Limits: limits,
 	}
-	o.bound(&q)
-	permit, refused := s.waitForPermit(ctx, &Request{Snapshot: st, Target: to, site: site}, q)
+	x.Options.bound(&q)
+	permit, refused := s.waitForPermit(ctx, x, q)
 	if refused == nil {
 		permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
 	}

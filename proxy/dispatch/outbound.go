@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"net/http"
@@ -26,7 +25,7 @@ import (
 // outbound has the ways to upstreams. It outlives a reload that does
 // not concern it, so that pooled connections stay.
 type outbound struct {
-	name         pseudonym
+	name         string        // in Via
 	ownAddresses *ownAddresses // of this process and its store
 	guard        *upstream.Guard
 	dialer       *upstream.Dialer
@@ -60,7 +59,7 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 		MaxIdle:          p.Bounds.Idle,
 	}
 	if p.Egress.Proxy != nil {
-		st.nextHop = &upstream.NextHop{URL: p.Egress.NextHop(), Dialer: st.dialer, Via: string(c.name), TLS: st.upstream.TLS}
+		st.nextHop = &upstream.NextHop{URL: p.Egress.NextHop(), Dialer: st.dialer, Via: "1.1 " + c.name, TLS: st.upstream.TLS}
 		if st.nextHop.URL.User != nil {
 			st.nextHop.Login = &upstream.Login{OnRefused: func(until time.Time) {
 				c.log.WithField("reason", "407").Warn(problem.LoginRefused(until, time.Now()))
@@ -117,33 +116,13 @@ func loadRoots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pseudonym is the name of this process in Via. Sites never see it: only a next hop gets it,
+// newPseudonym returns a random name of this process in Via. Sites never see it: only a next hop gets it,
 // where a ring of proxies could close.
-type pseudonym string
-
-// newPseudonym returns a random pseudonym.
-func newPseudonym() pseudonym {
-	var b [8]byte
-	rand.Read(b[:])
-	return pseudonym("abide-" + hex.EncodeToString(b[:]))
-}
+func newPseudonym() string { return "abide-" + rand.Text() }
 
 // Passed reports whether a request with these Via headers was here before.
 func (st *Snapshot) Passed(via []string) bool {
-	return slices.ContainsFunc(via, func(v string) bool { return strings.Contains(v, string(st.name)) })
-}
-
-// JoinVia returns the chain of proxies that a request has passed: those that its
-// CONNECT named and those that it names itself.
-func JoinVia(before string, lines []string) string {
-	if len(lines) == 0 {
-		return before
-	}
-	hops := strings.Join(lines, ", ")
-	if before == "" {
-		return hops
-	}
-	return before + ", " + hops
+	return slices.ContainsFunc(via, func(v string) bool { return strings.Contains(v, st.name) })
 }
 
 // SignVia has a request with a URL of a scheme, which goes to a next hop, carry the chain of
@@ -153,9 +132,9 @@ func (st *Snapshot) SignVia(scheme string, r *http.Request, via string) *http.Re
 	if st.nextHop == nil {
 		return r
 	}
-	chain := JoinVia(via, r.Header["Via"])
+	chain := upstream.JoinVia(via, r.Header["Via"]...)
 	if scheme == "http" {
-		r.Header["Via"] = []string{JoinVia(chain, []string{"1.1 " + string(st.name)})}
+		r.Header["Via"] = []string{upstream.JoinVia(chain, st.nextHop.Via)}
 	}
 	return r.WithContext(upstream.WithVia(r.Context(), chain))
 }

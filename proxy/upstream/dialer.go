@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -171,27 +172,13 @@ func isLocalhost(host string) bool {
 // address, so that an unreachable family costs one delay (RFC 8305).
 func interleave(all []netip.AddrPort) []netip.AddrPort {
 	first := all[0].Addr().Is4()
-	var addrPorts, other []netip.AddrPort
+	places, next := map[netip.AddrPort]int{}, map[bool]int{true: 0, false: 1}
 	for _, a := range all {
-		if a.Addr().Is4() == first {
-			addrPorts = append(addrPorts, a)
-		} else {
-			other = append(other, a)
-		}
+		family := a.Addr().Is4() == first
+		places[a] = next[family]
+		next[family] += 2
 	}
-	if len(other) == 0 {
-		return all
-	}
-	out := all[:0]
-	for len(addrPorts) > 0 || len(other) > 0 {
-		if len(addrPorts) > 0 {
-			out, addrPorts = append(out, addrPorts[0]), addrPorts[1:]
-		}
-		if len(other) > 0 {
-			out, other = append(out, other[0]), other[1:]
-		}
-	}
-	return out
+	return slices.SortedFunc(maps.Keys(places), func(a, b netip.AddrPort) int { return places[a] - places[b] })
 }
 
 func joinHostPort(host string, port uint16) string {

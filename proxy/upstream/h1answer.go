@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	defaultHeaderBytes = 256 << 10
-	maxHeaderLines     = 1000
-	maxInformational   = 20 // 1xx answers before the final answer
+	maxHeadBytes     = 256 << 10
+	maxHeaderLines   = 1000
+	maxInformational = 20 // 1xx answers before the final answer
 )
 
 // malformedAnswer is an error that tells in which way an answer is not safe to use.
@@ -59,7 +59,7 @@ func readHead(br *bufio.Reader, limit int, first bool) (text string, lines int, 
 		if _, err := br.Peek(1); err != nil {
 			return "", 0, err
 		}
-		if data, _ := br.Peek(br.Buffered()); !startsLikeHTTP(data) {
+		if data, _ := br.Peek(min(br.Buffered(), len("HTTP/1."))); !strings.HasPrefix("HTTP/1.", string(data)) {
 			return "", 0, errNotHTTP
 		}
 	}
@@ -92,15 +92,9 @@ func readHead(br *bufio.Reader, limit int, first bool) (text string, lines int, 
 	}
 }
 
-func startsLikeHTTP(data []byte) bool {
-	const want = "HTTP/1."
-	n := min(len(data), len(want))
-	return string(data[:n]) == want[:n]
-}
-
 // parseHead parses the text of readHead. Names and values are slices of it.
 func parseHead(text string, lines int) (h head, err error) {
-	statusLine, rest := cutLine(text)
+	statusLine, rest, _ := strings.Cut(text, "\r\n")
 	if h.minor, h.code, h.status, err = parseStatus(statusLine); err != nil {
 		return h, err
 	}
@@ -169,7 +163,7 @@ func parseFields(rest string, lines int, f *framing) (http.Header, error) {
 	values := make([]string, 0, lines)
 	for {
 		var line string
-		line, rest = cutLine(rest)
+		line, rest, _ = strings.Cut(rest, "\r\n") // readHead has checked the end of every line
 		if line == "" {
 			return header, nil
 		}
@@ -247,10 +241,4 @@ func announcedTrailers(values []string) (http.Header, error) {
 		}
 	}
 	return trailer, nil
-}
-
-// cutLine cuts the first line off. It relies on readHead: every line ends in CR LF.
-func cutLine(s string) (line, rest string) {
-	i := strings.IndexByte(s, '\n')
-	return s[:i-1], s[i+1:]
 }

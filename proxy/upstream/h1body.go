@@ -212,7 +212,7 @@ func parseChunkLine(line []byte) (size int64, err error) {
 }
 
 func (b *body) readTrailers() error {
-	text, lines, err := readHead(b.conn.br, b.conn.t.headerBytes(), false)
+	text, lines, err := readHead(b.conn.br, maxHeadBytes, false)
 	if err != nil || lines == 0 {
 		return err
 	}

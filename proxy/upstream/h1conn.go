@@ -34,7 +34,7 @@ type conn struct {
 	raw       net.Conn       // as dialed: closing it never blocks
 	metered   *meteredConn   // the metered connection underneath; nil if bytes are not counted
 	plain     *meteredConn   // nc, if it is a metered TCP connection without TLS
-	blockable *blockableConn // the layer under TLS; nil if there is none
+	blockable *blockableConn // the layer under TLS; nil without TLS
 	state     *tls.ConnectionState
 	auth      string // Proxy-Authorization for the next hop
 
@@ -70,10 +70,8 @@ type conn struct {
 func newConn(t *Transport, h *host, nc net.Conn) *conn {
 	c := &conn{t: t, home: h, nc: nc, raw: nc}
 	if tc, ok := nc.(*tls.Conn); ok {
-		c.raw = tc.NetConn()
-		if c.blockable, ok = c.raw.(*blockableConn); ok {
-			c.raw = c.blockable.Conn
-		}
+		c.blockable = tc.NetConn().(*blockableConn)
+		c.raw = c.blockable.Conn
 		state := tc.ConnectionState()
 		c.state = &state
 	}
@@ -216,19 +214,11 @@ func (c *conn) expectWrite(d time.Duration) {
 	}
 }
 
-// pastDeadline makes a read return only what has arrived.
-var pastDeadline = time.Unix(1, 0)
-
 // noTLSData tells whether TLS has buffered nothing that arrived together with the answer,
 // such as the peer's close_notify. The peeker cannot see such data.
 func (c *conn) noTLSData() bool {
-	if c.blockable != nil {
-		c.blockable.blocked = true
-		defer func() { c.blockable.blocked = false }()
-	} else {
-		c.readBy = pastDeadline
-		c.raw.SetReadDeadline(pastDeadline)
-	}
+	c.blockable.blocked = true
+	defer func() { c.blockable.blocked = false }()
 	n, err := c.nc.Read(c.one[:])
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }

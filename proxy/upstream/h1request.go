@@ -2,9 +2,7 @@ package upstream
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -80,7 +78,9 @@ func prepare(req *http.Request) (outgoing, error) {
 	}
 	if req.Body != nil && req.Body != http.NoBody {
 		o.body = req.Body
-		o.length = max(req.ContentLength, -1)
+		if o.length = req.ContentLength; o.length <= 0 { // 0 is not known beside a body
+			o.length = -1
+		}
 	}
 	return o, nil
 }
@@ -287,44 +287,6 @@ func (o *outgoing) rewind() bool {
 	}
 	o.body, o.bodyTaken = body, false
 	return true
-}
-
-// measure detects an empty body without a length: clients mark it by nil or http.NoBody,
-// but servers pass on empty bodies, too. It looks only with methods that rarely have a
-// body.
-func (o *outgoing) measure(ctx context.Context) *Error {
-	switch o.req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete, http.MethodTrace, "PROPFIND", "SEARCH":
-	default:
-		o.length = -1
-		return nil
-	}
-	var first [1]byte
-	body := o.body
-	stop := context.AfterFunc(ctx, func() { body.Close() })
-	defer stop()
-	for {
-		n, err := body.Read(first[:])
-		switch {
-		case n > 0:
-			o.length = -1
-			o.body = struct {
-				io.Reader
-				io.Closer
-			}{io.MultiReader(bytes.NewReader(first[:]), body), body}
-			return nil
-		case err == io.EOF:
-			body.Close()
-			o.body = nil
-			return nil
-		case err != nil && ctx.Err() != nil:
-			body.Close()
-			return &Error{Kind: Canceled, Err: ctx.Err()}
-		case err != nil:
-			body.Close()
-			return &Error{Kind: Upload, Err: &requestBodyError{err}}
-		}
-	}
 }
 
 // requestBodyError is a failure to read the request's body from the caller. The origin is

@@ -92,7 +92,7 @@ func (c *conn) sendRequest(o *outgoing) (*upload, error) {
 // readAnswerHead reads heads up to the first that is not informational.
 func (c *conn) readAnswerHead(ctx context.Context, o *outgoing) (head, error) {
 	for informational := 0; ; informational++ {
-		text, lines, err := readHead(c.br, c.t.headerBytes(), true)
+		text, lines, err := readHead(c.br, maxHeadBytes, true)
 		if err != nil {
 			return head{}, err
 		}

@@ -94,7 +94,7 @@ func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead
 	transport := &http.Transport{
 		DialContext:            func(context.Context, string, string) (net.Conn, error) { return s, nil },
 		Protocols:              &protocols,
-		MaxResponseHeaderBytes: int64(t.headerBytes()),
+		MaxResponseHeaderBytes: maxHeadBytes,
 		DisableCompression:     true,
 		HTTP2:                  config,
 	}
@@ -296,8 +296,6 @@ func (x *exchange) request(o *outgoing) *http.Request {
 	if o.length != 0 {
 		x.up = &upload2{x: x, body: o.body, timer: pausableTimer{conn: x.c.metered, onExpire: x.stall}}
 		req.Body, req.ContentLength = x.up, o.length
-	} else if o.body != nil && o.body != http.NoBody {
-		o.closeBody()
 	}
 	x.setTrace()
 	_, agent := req.Header["User-Agent"]

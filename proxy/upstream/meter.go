@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"iter"
 	"net"
 	"sync/atomic"
 	"time"
@@ -420,19 +421,26 @@ type closeWriter interface{ CloseWrite() error }
 
 // meteredConnOf unwraps a connection to its metered connection; nil if there is none.
 func meteredConnOf(nc net.Conn) *meteredConn {
-	for nc != nil {
-		switch c := nc.(type) {
+	for layer := range layers(nc) {
+		switch c := layer.(type) {
 		case *meteredConn:
 			return c
 		case *bufferedConn:
-			nc = c.Conn
-			continue
+			return meteredConnOf(c.Conn)
 		}
-		inner, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		nc = inner.NetConn()
 	}
 	return nil
+}
+
+// layers yields a connection and those underneath, as far as each names the next by NetConn.
+func layers(nc net.Conn) iter.Seq[net.Conn] {
+	return func(yield func(net.Conn) bool) {
+		for nc != nil && yield(nc) {
+			inner, ok := nc.(interface{ NetConn() net.Conn })
+			if !ok {
+				return
+			}
+			nc = inner.NetConn()
+		}
+	}
 }

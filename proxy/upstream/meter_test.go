@@ -101,9 +101,9 @@ func TestViaIsKeptAndAddedTo(t *testing.T) {
 		t.Errorf("made up %q", got)
 	}
 	for _, c := range [][3]string{
-		{"", "", ""}, {"", "me", "1.1 me"}, {"1.1 a", "", "1.1 a"}, {"1.1 a", "me", "1.1 a, 1.1 me"}, {"1.1 a, ", "me", "1.1 a, 1.1 me"},
+		{"", "", ""}, {"", "1.1 me", "1.1 me"}, {"1.1 a", "", "1.1 a"}, {"1.1 a", "1.1 me", "1.1 a, 1.1 me"}, {"1.1 a, ", "1.1 me", "1.1 a, 1.1 me"},
 	} {
-		if got := joinVia(c[0], c[1]); got != c[2] {
+		if got := JoinVia(c[0], c[1]); got != c[2] {
 			t.Errorf("%q and %q: %q, want %q", c[0], c[1], got, c[2])
 		}
 	}

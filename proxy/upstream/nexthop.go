@@ -22,7 +22,7 @@ type NextHop struct {
 	// URL is http://… or https://…; its user and password are sent as Basic credentials.
 	URL    *url.URL
 	Dialer *Dialer
-	// Via is the name of this process in the Via header.
+	// Via is what this process adds to the Via header, such as "1.1 abide".
 	Via string
 	TLS *tls.Config // for https; nil: the system's roots
 	// Login keeps a wrong user or password from being sent again and again; nil: URL has none.
@@ -50,7 +50,7 @@ func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Con
 	if host == "" || !cleanHost(host) {
 		return nil, &Error{Kind: invalid, Err: errHost}
 	}
-	via := joinVia(ViaFrom(ctx), n.Via)
+	via := JoinVia(ViaFrom(ctx), n.Via)
 	if strings.ContainsAny(via, "\r\n\x00") {
 		return nil, &Error{Kind: invalid, Err: errHopVia}
 	}
@@ -238,16 +238,9 @@ func ViaFrom(ctx context.Context) string {
 	return chain
 }
 
-// joinVia adds the name of this process to a chain, as an HTTP/1.1 proxy.
-func joinVia(chain, name string) string {
-	switch {
-	case name == "":
-		return chain
-	case chain == "":
-		return "1.1 " + name
-	default:
-		return strings.TrimRight(chain, ", ") + ", 1.1 " + name
-	}
+// JoinVia adds further proxies to a chain: lines of Via headers.
+func JoinVia(chain string, lines ...string) string {
+	return strings.Trim(strings.TrimRight(chain, ", ")+", "+strings.Join(lines, ", "), ", ")
 }
 
 // Login keeps a wrong user or password of a next hop from being sent with every request, by which

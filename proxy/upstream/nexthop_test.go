@@ -79,7 +79,7 @@ func through(t *testing.T, h *hop, address string) *NextHop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &NextHop{URL: u, Via: "abide-1", Dialer: &Dialer{Timeout: 10 * time.Second, connect: h.connect}}
+	return &NextHop{URL: u, Via: "1.1 abide-1", Dialer: &Dialer{Timeout: 10 * time.Second, connect: h.connect}}
 }
 
 func echoes(t *testing.T, c net.Conn, want string) {

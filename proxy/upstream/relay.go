@@ -79,17 +79,16 @@ type side struct {
 }
 
 func newSide(nc net.Conn) *side {
-	s := &side{Conn: nc, innermost: nc, metered: meteredConnOf(nc)}
+	s := &side{Conn: nc, metered: meteredConnOf(nc)}
 	s.ackedBytes = s.acknowledged
 	transparent := true
-	for {
+	for s.innermost = range layers(nc) {
 		switch c := s.innermost.(type) {
 		case *net.TCPConn:
 			c.SetKeepAliveConfig(keepAlive)
 			if transparent {
 				s.tcp = c
 			}
-			return s
 		case *meteredConn:
 			if transparent {
 				s.bypassed = c
@@ -97,16 +96,8 @@ func newSide(nc net.Conn) *side {
 		case *tls.Conn:
 			transparent = false
 		}
-		inner, ok := s.innermost.(interface{ NetConn() net.Conn })
-		if !ok {
-			return s
-		}
-		under := inner.NetConn()
-		if under == nil {
-			return s
-		}
-		s.innermost = under
 	}
+	return s
 }
 
 // run waits for both directions and enforces the bounds.

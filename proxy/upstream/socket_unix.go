@@ -35,8 +35,8 @@ type peeker struct {
 }
 
 func newPeeker(nc net.Conn) peeker {
-	for nc != nil {
-		if sc, ok := nc.(syscall.Conn); ok {
+	for layer := range layers(nc) {
+		if sc, ok := layer.(syscall.Conn); ok {
 			rc, err := sc.SyscallConn()
 			if err != nil {
 				return peeker{}
@@ -49,11 +49,6 @@ func newPeeker(nc net.Conn) peeker {
 			}
 			return peeker{rc, look, quiet}
 		}
-		inner, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		nc = inner.NetConn()
 	}
 	return peeker{}
 }

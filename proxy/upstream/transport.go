@@ -39,7 +39,6 @@ type Transport struct {
 
 	MaxIdlePerHost int // 0: 32; negative: none
 	MaxIdle        int // in all; 0: no bound, negative: none
-	MaxHeaderBytes int // of an answer's head; 0: 256 KiB
 
 	start   sync.Once
 	pool    pool
@@ -65,13 +64,6 @@ func (t *Transport) init() {
 	if withoutHTTP2() {
 		t.both.NextProtos = t.single.NextProtos
 	}
-}
-
-func (t *Transport) headerBytes() int {
-	if t.MaxHeaderBytes <= 0 {
-		return defaultHeaderBytes
-	}
-	return t.MaxHeaderBytes
 }
 
 // CloseIdle closes idle connections.
@@ -131,11 +123,6 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 	if err := ctx.Err(); err != nil {
 		closeBody(o.req)
 		return nil, &Error{Kind: Canceled, Err: err}
-	}
-	if o.length == 0 && o.body != nil {
-		if e := o.measure(ctx); e != nil {
-			return nil, e
-		}
 	}
 	fresh := false // exclude connections that have been idle
 	for refused := 0; ; {
@@ -283,7 +270,7 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	if o.upgrade != "" { // HTTP/2 has no Upgrade
 		config = t.single
 	}
-	return handshakeTLS(ctx, &blockableConn{Conn: nc}, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
+	return handshakeTLS(ctx, nc, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
 }
 
 // handshakeTLS does the client's side of a handshake on nc. timeout bounds it, not counting
@@ -292,7 +279,7 @@ func handshakeTLS(ctx context.Context, nc net.Conn, config *tls.Config, name str
 	config = config.Clone()
 	config.ServerName = name
 	asked := noteCertificateRequest(config)
-	tc := tls.Client(nc, config)
+	tc := tls.Client(&blockableConn{Conn: nc}, config)
 	limited := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
