@@ -1,9 +1,9 @@
 package backends
 
 import (
+	"maps"
 	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -19,34 +19,40 @@ type Key struct{ Site, Backend string }
 // breaker, or each of its backends, while there is a failure to remember: a site that answers
 // costs a look into a map that is usually empty.
 type Breakers struct {
-	known sync.Map // :: Key → *breaker
-	n     atomic.Int64
 	lines *rate.Limiter // for the log: a crawl of dead hosts must not fill it
+	mu    sync.Mutex    // held for a few instructions; guards the field below
+	known map[Key]*breaker
 }
 
 // NewBreakers makes Breakers of which none is open.
 func NewBreakers() *Breakers {
-	return &Breakers{lines: rate.NewLimiter(1, 20)}
+	return &Breakers{lines: rate.NewLimiter(1, 20), known: map[Key]*breaker{}}
 }
 
 // mostBreakers bounds the breakers that a crawl of dead hosts leaves behind.
 const mostBreakers = 1 << 14
 
 // Len returns the number of breakers.
-func (s *Breakers) Len() int { return int(s.n.Load()) }
+func (s *Breakers) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.known)
+}
 
 // Enter asks before an attempt. Leave must be called with the pass when the attempt has
 // ended, or its method Cancel. until is the time to ask again, zero if the attempt may be made.
 func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.find(of, rule)
 	if b == nil {
 		return Pass{}, time.Time{}
 	}
-	pass, may := b.begin(now)
+	pass, may := s.begin(b, now)
 	if may {
 		return pass, time.Time{}
 	}
-	if until = b.open(now); until.IsZero() {
+	if until = b.circuit.open(now); until.IsZero() {
 		until = now.Add(time.Second) // another probe is on its way
 	}
 	return Pass{}, until
@@ -59,7 +65,9 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 	if rule.Failures == 0 {
 		return time.Time{}, false, 0
 	}
-	b := s.find(of, rule)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.known[of]
 	if how != Ill {
 		outage := b.outage(now, 0)
 		pass.end(how, now)
@@ -76,19 +84,21 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 	worked := b.fail(cause, answered, rule)
 	if pass.of == nil {
 		var may bool
-		if pass, may = b.begin(now); !may {
-			return b.open(now), false, 0
+		if pass, may = s.begin(b, now); !may {
+			return b.circuit.open(now), false, 0
 		}
 	}
 	pass.end(Ill, now)
-	until = b.open(now)
+	until = b.circuit.open(now)
 	return until, worked && !until.IsZero(), b.outage(now, fewestOpenings)
 }
 
 // Open returns the end of the time in which nothing is sent; zero when something may be.
 func (s *Breakers) Open(of Key, rule policy.Breaker, now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if b := s.find(of, rule); b != nil {
-		return b.open(now)
+		return b.circuit.open(now)
 	}
 	return time.Time{}
 }
@@ -115,12 +125,12 @@ const outage = 5
 // ComesBack reports whether a site, or a backend, that fails is expected to come back soon: it has not failed for long, and
 // for less time where it has never answered. unreached: no connection was made, so the failure is not the request's.
 func (s *Breakers) ComesBack(of Key, rule policy.Breaker, unreached bool, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.find(of, rule)
 	if b == nil {
 		return false
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	soon := b.answered && now.Sub(b.circuit.began) < outage*rule.Pause || !b.answered && of.Backend == "" && b.circuit.openings <= givenUp
 	return soon && (b.answered && unreached || !b.circuit.closed())
 }
@@ -130,71 +140,55 @@ const givenUp = 12
 
 // NeverCame reports whether a site has failed through so many openings and has not answered yet, as an unknown host.
 func (s *Breakers) NeverCame(of Key, rule policy.Breaker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	b := s.find(of, rule)
-	if b == nil {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.answered && b.circuit.openings > givenUp
+	return b != nil && !b.answered && b.circuit.openings > givenUp
 }
 
+// find returns the breaker of a site; nil: there is none. s.mu is held, as for what follows.
 func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
-	if rule.Failures == 0 || s.n.Load() == 0 {
+	if rule.Failures == 0 {
 		return nil
 	}
-	return s.load(of)
-}
-
-func (s *Breakers) load(of Key) *breaker {
-	known, _ := s.known.Load(of)
-	b, _ := known.(*breaker)
-	return b
+	return s.known[of]
 }
 
 // make adds the breaker of a site that begins to fail; nil when there is no room.
 func (s *Breakers) make(of Key) *breaker {
-	if s.n.Load() >= mostBreakers {
-		s.known.Range(func(at, value any) bool {
-			if value.(*breaker).works() {
-				s.forget(at.(Key))
-			}
-			return true
-		})
-		if s.n.Load() >= mostBreakers {
+	if len(s.known) >= mostBreakers {
+		maps.DeleteFunc(s.known, func(_ Key, b *breaker) bool { return b.works() })
+		if len(s.known) >= mostBreakers {
 			return nil
 		}
 	}
-	known, was := s.known.LoadOrStore(of, &breaker{})
-	if !was {
-		s.n.Add(1)
-	}
-	return known.(*breaker)
+	b := &breaker{}
+	s.known[of] = b
+	return b
 }
 
-func (s *Breakers) forget(of Key) {
-	if _, was := s.known.LoadAndDelete(of); was {
-		s.n.Add(-1)
-	}
+// begin asks a breaker whether an attempt may be made.
+func (s *Breakers) begin(b *breaker, now time.Time) (Pass, bool) {
+	may := b.circuit.begin(now)
+	return Pass{s, b, b.circuit.changes, !b.circuit.closed() && b.circuit.openings <= givenUp}, may
 }
 
 // Forget forgets all breakers: another rule holds.
 func (s *Breakers) Forget() {
-	s.known.Range(func(at, _ any) bool { s.forget(at.(Key)); return true })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.known)
 }
 
 // Try has the breakers of a site that are open let an attempt through at once.
 func (s *Breakers) Try(site string, now time.Time) {
-	s.known.Range(func(at, value any) bool {
-		if b := value.(*breaker); at.(Key).Site == site {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if !b.circuit.open(now).IsZero() {
-				b.circuit.until = now
-			}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, b := range s.known {
+		if of.Site == site && !b.circuit.open(now).IsZero() {
+			b.circuit.until = now
 		}
-		return true
-	})
+	}
 }
 
 // Loggable reports whether there is room in the log for a line about a breaker, and takes
@@ -204,12 +198,16 @@ func (s *Breakers) Loggable() bool { return s.lines.Allow() }
 // Status returns the state of one breaker, "failing" for a closed one whose site cannot be reached or
 // fails each request. It is "" where there is none.
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
-	shown, b := status.Breaker{Site: of.Site, Backend: of.Backend}, s.load(of)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[of].status(of, now)
+}
+
+func (b *breaker) status(of Key, now time.Time) status.Breaker {
+	shown := status.Breaker{Site: of.Site, Backend: of.Backend}
 	if b == nil {
 		return shown
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if c := &b.circuit; c.failures > 0 || !c.closed() {
 		shown.State, shown.Until, shown.Why = c.state(now), c.open(now), b.cause
 		if !c.closed() {
@@ -232,28 +230,29 @@ func (s *Breakers) Failing(of Key, now time.Time) bool {
 
 // All returns the states of all breakers: of the sites and backends that failed lately.
 func (s *Breakers) All(now time.Time) []status.Breaker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var list []status.Breaker
-	s.known.Range(func(at, _ any) bool {
-		if b := s.Status(at.(Key), now); b.State != "" {
-			list = append(list, b)
+	for of, b := range s.known {
+		if shown := b.status(of, now); shown.State != "" {
+			list = append(list, shown)
 		}
-		return true
-	})
+	}
 	return list
 }
 
 // Answered notes an answer by the cause of its failure, "" for a sign of life. A sign of life counts if the request was
 // sent after the first failure. certain: it is an outage already. began tells that an outage begins with it. An outage that it ends had lasted for ended; 0: none ends.
 func (s *Breakers) Answered(of Key, cause string, certain bool, sent, now time.Time) (began bool, ended time.Duration) {
-	b := s.load(of)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.known[of]
 	if b == nil && cause != "" {
 		b = s.make(of)
 	}
 	if b == nil {
 		return false, 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	before := b.streak
 	if cause == "" && before.cause != "" && sent.Before(before.since) {
 		return false, 0
@@ -264,7 +263,7 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, sent, now time.T
 	}
 	if cause == "" && now.Sub(b.streak.latest) >= remembered {
 		if b.streak = (streak{}); b.circuit.failures == 0 && b.circuit.closed() {
-			s.forget(of)
+			delete(s.known, of)
 		}
 	}
 	return b.streak.outage && !before.outage, ended
@@ -272,13 +271,12 @@ func (s *Breakers) Answered(of Key, cause string, certain bool, sent, now time.T
 
 // Streak returns the number of answers in a row that failed alike, and the time since the first of these.
 func (s *Breakers) Streak(of Key, now time.Time) (n int, lasts time.Duration) {
-	b := s.load(of)
-	if b == nil {
-		return 0, 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.known[of]; b != nil {
+		return b.streak.n, now.Sub(b.streak.since)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.streak.n, now.Sub(b.streak.since)
+	return 0, 0
 }
 
 const (
@@ -331,18 +329,10 @@ func (t streak) add(cause string, certain bool, now time.Time) streak {
 
 // breaker is the breaker of one site, or of one backend of the site.
 type breaker struct {
-	mu       sync.Mutex // guards the fields below
 	circuit  circuit
 	streak   streak
 	cause    string // of the last failure
 	answered bool   // the site has succeeded before
-}
-
-// open returns the end of the time in which nothing passes; zero when the breaker is not open.
-func (b *breaker) open(now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.circuit.open(now)
 }
 
 // fewestOpenings is the number of openings from which the log says that an outage goes on, at each power of two.
@@ -354,26 +344,14 @@ func (b *breaker) outage(now time.Time, least int) time.Duration {
 	if b == nil {
 		return 0
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if n := b.circuit.openings; b.circuit.closed() || n < least || least > 0 && n&(n-1) != 0 {
 		return 0
 	}
 	return now.Sub(b.circuit.began)
 }
 
-// begin asks whether an attempt may be made.
-func (b *breaker) begin(now time.Time) (Pass, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	may := b.circuit.begin(now)
-	return Pass{b, b.circuit.changes, !b.circuit.closed() && b.circuit.openings <= givenUp}, may
-}
-
 // works forgets the failures of a breaker that is closed, and reports whether it is.
 func (b *breaker) works() (closed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if closed = b.circuit.closed(); closed {
 		b.circuit.failures = 0
 	}
@@ -382,8 +360,6 @@ func (b *breaker) works() (closed bool) {
 
 // fail notes the cause of a failure. It reports whether the breaker is closed.
 func (b *breaker) fail(cause string, answered bool, rule policy.Breaker) (closed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.cause, b.answered, b.circuit.most, b.circuit.pause = cause, answered, rule.Failures, rule.Pause
 	if t, c := &b.streak, &b.circuit; t.outage && c.closed() && t.n > c.failures+1 { // so far they were taken for refusals
 		c.failures, c.began, c.openings, c.opened = t.n-1, t.since, 1, t.since
@@ -394,6 +370,7 @@ func (b *breaker) fail(cause string, answered bool, rule policy.Breaker) (closed
 // Pass is given by a breaker to an attempt that may be made. The zero Pass is for an attempt
 // without a breaker.
 type Pass struct {
+	all     *Breakers
 	of      *breaker
 	changes uint64
 	probe   bool
@@ -403,16 +380,19 @@ type Pass struct {
 func (p Pass) Probes() bool { return p.probe }
 
 // Cancel ends an attempt that says nothing about its site.
-func (p Pass) Cancel() { p.end(Unknown, time.Time{}) }
+func (p Pass) Cancel() {
+	if p.of != nil {
+		p.all.mu.Lock()
+		defer p.all.mu.Unlock()
+		p.end(Unknown, time.Time{})
+	}
+}
 
 // end notes how the attempt went.
 func (p Pass) end(how Health, now time.Time) {
-	if p.of == nil {
-		return
+	if p.of != nil {
+		p.of.circuit.end(p.changes, how, now)
 	}
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.of.circuit.end(p.changes, how, now)
 }
 
 // circuit decides whether attempts may be made. It is closed until failures follow each

@@ -18,7 +18,7 @@ func (s *Breakers) leaveUntil(of Key, rule policy.Breaker, pass Pass, how Health
 func TestABreakerSaysOnceThatItOpensAndWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule, who := policy.Breaker{Failures: 2, Pause: time.Second}, Key{Site: "a"}
-		var s Breakers
+		s := NewBreakers()
 		opened := func(cause string) bool {
 			done, _ := s.Enter(who, rule, time.Now())
 			_, now, _ := s.Leave(who, rule, done, Ill, cause, false, time.Now())
@@ -43,7 +43,7 @@ func TestABreakerSaysOnceThatItOpensAndWhy(t *testing.T) {
 func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := policy.Breaker{Failures: 3, Pause: 30 * time.Second}
-		var s Breakers
+		s := NewBreakers()
 		who := Key{Site: "a"}
 		fail := func() time.Time {
 			done, until := s.Enter(who, rule, time.Now())
@@ -100,10 +100,10 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 		}
 		// Another rule after a reload begins anew; none is none.
 		fail()
-		if s.Forget(); s.find(who, rule) != nil || s.n.Load() != 0 {
+		if s.Forget(); s.find(who, rule) != nil || s.Len() != 0 {
 			t.Fatal("the old rule holds")
 		}
-		if !s.leaveUntil(who, policy.Breaker{}, Pass{}, Ill, time.Now()).IsZero() || s.n.Load() != 0 {
+		if !s.leaveUntil(who, policy.Breaker{}, Pass{}, Ill, time.Now()).IsZero() || s.Len() != 0 {
 			t.Fatal("a breaker that is off counts")
 		}
 	})
@@ -113,7 +113,7 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 func TestAnOutageLastsLongerByAThirdAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule, who, began := policy.Breaker{Failures: 1, Pause: 30 * time.Second}, Key{Site: "a"}, time.Now()
-		var s Breakers
+		s := NewBreakers()
 		tries, until := 0, s.leaveUntil(who, rule, Pass{}, Ill, time.Now())
 		for time.Since(began) < time.Hour {
 			last := max(time.Since(began), 3*time.Second)
@@ -132,11 +132,11 @@ func TestAnOutageLastsLongerByAThirdAtMost(t *testing.T) {
 
 func TestBreakersOfDeadHostsAreBounded(t *testing.T) {
 	rule := policy.Breaker{Failures: 10, Pause: time.Minute}
-	var s Breakers
+	s := NewBreakers()
 	for i := range mostBreakers + 10 {
 		s.leaveUntil(Key{Site: fmt.Sprint(i)}, rule, Pass{}, Ill, time.Now())
 	}
-	if n := s.n.Load(); n > 10 {
+	if n := s.Len(); n > 10 {
 		t.Errorf("%d are remembered", n)
 	}
 }

@@ -120,11 +120,8 @@ const farTurn = 1 << 62
 func newRotation(weights []int) *rotation {
 	common := uint64(1) // a multiple of all weights, so that strides are exact
 	for _, w := range weights {
-		if multiple := common / divisor(common, uint64(w)) * uint64(w); multiple < 1<<32 {
-			common = multiple
-		} else {
-			common = 1 << 32
-			break
+		if common%uint64(w) > 0 {
+			common = min(common*uint64(w), 1<<32)
 		}
 	}
 	r := &rotation{stride: make([]uint64, len(weights)), turn: make([]uint64, len(weights))}
@@ -132,14 +129,6 @@ func newRotation(weights []int) *rotation {
 		r.stride[i] = max(common/uint64(w), 1)
 	}
 	return r
-}
-
-// divisor returns the greatest common divisor.
-func divisor(a, b uint64) uint64 {
-	for b > 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // rank returns the place of a backend that is busy with so many requests.
