@@ -76,9 +76,7 @@ func Dir(data string) string {
 	return filepath.Join(data, "ca")
 }
 
-// Open reads the CA in dir, or makes one on the first run. With dir "" the CA is in memory
-// and ends with the process.
-func Open(dir string, o Options) (*CA, error) {
+func (o *Options) setDefaults() {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -91,6 +89,12 @@ func Open(dir string, o Options) (*CA, error) {
 	if o.Notice == nil {
 		o.Notice = func(string) {}
 	}
+}
+
+// Open reads the CA in dir, or makes one on the first run. With dir "" the CA is in memory
+// and ends with the process.
+func Open(dir string, o Options) (*CA, error) {
+	o.setDefaults()
 	wanted, err := parseNames(o.Names)
 	if err != nil {
 		return nil, err
@@ -126,30 +130,23 @@ func Open(dir string, o Options) (*CA, error) {
 
 // load reads or makes the key and the root, and renews the root if it is insufficient.
 func (c *CA) load(wanted constraints) error {
-	now := c.options.Now()
+	now, files := c.options.Now(), files{c.dir}
+	var first *root
+	var err error
 	if c.dir == "" {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return fmt.Errorf("making the CA's key: %w", err)
-		}
-		made, err := newRoot(key, wanted, now)
-		if err != nil {
+		if c.key, err = makeKey(); err != nil {
 			return err
 		}
-		c.key = key
-		c.root.Store(made)
-		return nil
+		first, err = newRoot(c.key, wanted, now)
+	} else {
+		if c.key, err = files.loadKey(); err != nil {
+			return err
+		}
+		first, err = files.loadRoot(c.key, wanted, now)
 	}
-	files := files{c.dir}
-	key, err := files.loadKey()
 	if err != nil {
 		return err
 	}
-	first, err := files.loadRoot(key, wanted, now)
-	if err != nil {
-		return err
-	}
-	c.key = key
 	c.root.Store(first)
 	err = c.renew(wanted)
 	if disk.Unwritable(err) && now.Before(first.cert.NotAfter) {
@@ -162,12 +159,7 @@ func (c *CA) load(wanted constraints) error {
 // Foreign is the CA of another user's abide, of which only the certificate in PEM is known.
 // It can write bundles, and must not be asked for leaf certificates.
 func Foreign(text []byte, o Options) (*CA, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Notice == nil {
-		o.Notice = func(string) {}
-	}
+	o.setDefaults()
 	chain, err := parseCertificates(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA certificate: %w", err)

@@ -63,9 +63,8 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 		}
 		return nil, f.errNoKey()
 	}
-	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("making the CA's key: %w", err)
+	if key, err = makeKey(); err != nil {
+		return nil, err
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -76,6 +75,14 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("writing the CA's key: %w", err)
 	}
 	return f.readKey() // ours, or that of a faster process
+}
+
+func makeKey() (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making the CA's key: %w", err)
+	}
+	return key, nil
 }
 
 // errNoKey is the error of a certificate without its key.

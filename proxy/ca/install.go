@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Step is one thing to do to a machine's trust store, or to a browser's: a file to copy, a file to
@@ -30,10 +32,7 @@ func (s Step) String() string {
 	case s.Remove != "":
 		return "rm -f " + ShellQuoted(s.Remove)
 	}
-	words := make([]string, len(s.Run))
-	for i, one := range s.Run {
-		words[i] = ShellQuoted(one)
-	}
+	words := lists.Map(s.Run, ShellQuoted)
 	if s.Input != "" {
 		words = append(words, "<", ShellQuoted(s.Input))
 	}
@@ -43,32 +42,13 @@ func (s Step) String() string {
 	return strings.Join(words, " ")
 }
 
-// anchors are the directories of Linux distributions for added roots, with the command that
-// activates them.
-var anchors = []struct {
-	dir         string
-	added, gone []string
-}{
-	{ // Debian, Alpine
-		"/usr/local/share/ca-certificates",
-		[]string{"update-ca-certificates"},
-		[]string{"update-ca-certificates", "--fresh"},
-	},
-	{ // Fedora, RHEL
-		"/etc/pki/ca-trust/source/anchors",
-		[]string{"update-ca-trust", "extract"},
-		[]string{"update-ca-trust", "extract"},
-	},
-	{ // openSUSE
-		"/etc/pki/trust/anchors",
-		[]string{"update-ca-certificates"},
-		[]string{"update-ca-certificates"},
-	},
-	{ // Arch
-		"/etc/ca-certificates/trust-source/anchors",
-		[]string{"update-ca-trust"},
-		[]string{"update-ca-trust"},
-	},
+// anchors are the directories of Linux distributions for added roots, with the commands that
+// activate what was added, and what was removed.
+var anchors = []struct{ dir, added, gone string }{
+	{"/usr/local/share/ca-certificates", "update-ca-certificates", "update-ca-certificates --fresh"}, // Debian, Alpine
+	{"/etc/pki/ca-trust/source/anchors", "update-ca-trust extract", "update-ca-trust extract"},       // Fedora, RHEL
+	{"/etc/pki/trust/anchors", "update-ca-certificates", "update-ca-certificates"},                   // openSUSE
+	{"/etc/ca-certificates/trust-source/anchors", "update-ca-trust", "update-ca-trust"},              // Arch
 }
 
 const (
@@ -92,7 +72,7 @@ func Installation(goos string, has func(dir string) bool, file string) ([]Step, 
 	}
 	for _, one := range anchors {
 		if has(one.dir) {
-			return []Step{{Copy: file, To: one.dir + "/" + anchorName}, {Run: one.added}}, nil
+			return []Step{{Copy: file, To: one.dir + "/" + anchorName}, {Run: strings.Fields(one.added)}}, nil
 		}
 	}
 	return nil, errNoStore
@@ -116,7 +96,7 @@ func Uninstallation(goos string, has func(dir string) bool, file, commonName str
 	}
 	for _, one := range anchors {
 		if has(one.dir) {
-			return []Step{{Remove: one.dir + "/" + anchorName}, {Run: one.gone}}, nil
+			return []Step{{Remove: one.dir + "/" + anchorName}, {Run: strings.Fields(one.gone)}}, nil
 		}
 	}
 	return nil, errNoStore

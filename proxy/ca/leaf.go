@@ -80,10 +80,6 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	c.signing <- struct{}{}
 	defer func() { <-c.signing }()
 
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
 	root, now := c.root.Load(), c.options.Now()
 	if c.isGiven() && !root.permits(name, addr) {
 		return nil, fmt.Errorf("ca.cert may not vouch for %s: its name constraints are for %s", shorten.To(81, name), strings.Join(root.constraintsText(), ", "))
@@ -93,7 +89,6 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 		ends = root.cert.NotAfter
 	}
 	template := &x509.Certificate{
-		SerialNumber:          serial,
 		Subject:               pkix.Name{Organization: []string{"abide"}},
 		NotBefore:             now.Add(-backdating),
 		NotAfter:              ends,
@@ -102,16 +97,12 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		SubjectKeyId:          c.leafKeyID,
 	}
-	switch {
-	case addr.IsValid():
+	if addr.IsValid() {
 		// No common name: openssl takes an address there for a name, and finds
 		// it outside the constraints.
 		template.IPAddresses = []net.IP{addr.AsSlice()}
-	case len(name) <= maxCommonName:
+	} else if template.DNSNames = []string{name}; len(name) <= maxCommonName {
 		template.Subject.CommonName = name
-		template.DNSNames = []string{name}
-	default:
-		template.DNSNames = []string{name}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, root.cert, &c.leafKey.PublicKey, root.key)
 	if err != nil {
@@ -165,8 +156,8 @@ const damagedRecord tls.AlertError = 20
 // Rejected tells whether a TLS server's handshake failed because the client does
 // not accept the certificate, which mostly means that it does not know the CA.
 func Rejected(err error) bool {
-	var op *net.OpError
-	if !errors.As(err, &op) || op.Err == nil {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok || op.Err == nil {
 		return false
 	}
 	// crypto/tls keeps the type of these errors to itself; their text is that of

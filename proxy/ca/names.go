@@ -100,33 +100,18 @@ func (c constraints) covers(o constraints) bool {
 		}
 	}
 	for one := range o.ip {
-		if !c.hasPrefix(one) {
+		has := func(p netip.Prefix) bool { return p.Bits() <= one.Bits() && p.Contains(one.Addr()) }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(c.ip)), has) {
 			return false
 		}
 	}
 	return true
 }
 
+// hasName tells whether c has a name, or one above it.
 func (c constraints) hasName(name string) bool {
-	for rest := name; ; {
-		if c.dns[rest] {
-			return true
-		}
-		_, after, more := strings.Cut(rest, ".")
-		if !more {
-			return false
-		}
-		rest = after
-	}
-}
-
-func (c constraints) hasPrefix(p netip.Prefix) bool {
-	for one := range c.ip {
-		if one.Bits() <= p.Bits() && one.Contains(p.Addr()) {
-			return true
-		}
-	}
-	return false
+	_, above, more := strings.Cut(name, ".")
+	return c.dns[name] || more && c.hasName(above)
 }
 
 // union permits what either permits.
@@ -144,16 +129,12 @@ func (c constraints) union(o constraints) constraints {
 
 // sorted are the names except those covered by another.
 func (c constraints) sorted() []string {
-	names := []string{}
-	for one := range c.dns {
-		_, above, more := strings.Cut(one, ".")
-		if more && c.hasName(above) {
-			continue
-		}
-		names = append(names, one)
-	}
+	names := slices.AppendSeq([]string{}, maps.Keys(c.dns))
 	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(names, func(name string) bool {
+		_, above, more := strings.Cut(name, ".")
+		return more && c.hasName(above)
+	})
 }
 
 // list is for messages: names, then addresses.

@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/netip"
 	"slices"
@@ -46,12 +45,7 @@ func newRoot(key *ecdsa.PrivateKey, names constraints, now time.Time) (*root, er
 	if err != nil {
 		return nil, err
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial,
 		// The key's digest distinguishes the roots of several machines, without identifying
 		// the machine.
 		Subject:               pkix.Name{Organization: []string{"abide"}, CommonName: "abide CA " + hex.EncodeToString(id[:4])},
@@ -105,15 +99,7 @@ func (r *root) isSufficient(names constraints, now time.Time) bool {
 }
 
 func (r *root) fingerprint() string {
-	sum := sha256.Sum256(r.cert.Raw)
-	var b strings.Builder
-	for i, one := range sum {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		fmt.Fprintf(&b, "%02X", one)
-	}
-	return b.String()
+	return strings.ReplaceAll(fmt.Sprintf("% X", sha256.Sum256(r.cert.Raw)), " ", ":")
 }
 
 // permits tells whether the name constraints of every certificate of the chain allow a
@@ -195,13 +181,4 @@ func keyID(key *ecdsa.PublicKey) ([]byte, error) {
 	}
 	sum := sha256.Sum256(point)
 	return sum[:20], nil
-}
-
-// newSerial is 128 random bits, never zero.
-func newSerial() (*big.Int, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
-	if err != nil {
-		return nil, fmt.Errorf("drawing a serial number: %w", err)
-	}
-	return serial.Add(serial, big.NewInt(1)), nil
 }

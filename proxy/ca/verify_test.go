@@ -111,7 +111,7 @@ func TestALeafIsWhatStrictClientsExpect(t *testing.T) {
 		if time.Since(leaf.NotBefore) < 23*time.Hour {
 			t.Errorf("%s: not valid before %v", host, leaf.NotBefore)
 		}
-		if n := leaf.SerialNumber; n.Sign() <= 0 || n.BitLen() > 129 || n.BitLen() < 64 || serials[n.String()] {
+		if n := leaf.SerialNumber; n.Sign() <= 0 || n.BitLen() > 159 || n.BitLen() < 64 || serials[n.String()] {
 			t.Errorf("%s: the serial number is %v", host, n)
 		}
 		serials[leaf.SerialNumber.String()] = true
