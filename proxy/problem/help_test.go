@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,7 +33,7 @@ func TestEveryAnswerOfAbideIsExplainedInTheDocs(t *testing.T) {
 
 func TestAProblemDocumentLinksToItsExplanation(t *testing.T) {
 	var got struct{ Type, Help string }
-	if err := json.Unmarshal(TooLong.body("api.test"), &got); err != nil {
+	if err := json.NewDecoder(TooLong.Response(&http.Request{}, "api.test").Body).Decode(&got); err != nil {
 		t.Fatal(err)
 	}
 	if got.Type != "urn:abide:wait" || !strings.HasSuffix(got.Help, "/"+troubleshooting+"#wait") {

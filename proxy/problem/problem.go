@@ -6,11 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -72,20 +71,6 @@ type Document struct {
 	Help   string `json:"help"`
 }
 
-// body is the problem document; site may be empty.
-func (a *Problem) body(site string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(true)
-	p := Document{Type: "urn:abide:" + a.Reason, Title: a.Title, Status: a.Status, Detail: a.Detail, Site: site, Limit: a.Limit, Help: helpPage + a.Reason}
-	if !a.At.IsZero() {
-		p.At = a.At.UTC().Format(time.RFC3339)
-	}
-	// A struct of strings and a number always encodes.
-	_ = e.Encode(p)
-	return b.Bytes()
-}
-
 // errorType is the error type of Proxy-Status (RFC 9209): that of the problem, or the usual one of its status.
 func (a *Problem) errorType() string {
 	switch a.Status {
@@ -95,10 +80,17 @@ func (a *Problem) errorType() string {
 	return cmp.Or(a.proxy, "http_request_error")
 }
 
-// headers fills h. Connection has a meaning in HTTP/1 only; over HTTP/2 net/http
-// would end the connection, and other requests with it.
-func (a *Problem) headers(h http.Header, major int) {
+// Response is the answer for the request's path. site may be empty.
+func (a *Problem) Response(r *http.Request, site string) *http.Response {
+	document := Document{Type: "urn:abide:" + a.Reason, Title: a.Title, Status: a.Status, Detail: a.Detail, Site: site, Limit: a.Limit, Help: helpPage + a.Reason}
+	if !a.At.IsZero() {
+		document.At = a.At.UTC().Format(time.RFC3339)
+	}
+	text, _ := json.Marshal(document) // a struct of strings and a number always encodes
+	text = append(text, '\n')
+	h := make(http.Header, 6)
 	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("Proxy-Status", `abide; error=`+a.errorType()+`; details="`+a.Reason+`"`)
 	if a.Retry > 0 {
@@ -107,22 +99,16 @@ func (a *Problem) headers(h http.Header, major int) {
 	if a.Header[0] != "" {
 		h.Set(a.Header[0], a.Header[1])
 	}
-	if a.Close && major < 2 {
+	// Connection has a meaning in HTTP/1 only; over HTTP/2 net/http would end the connection, and
+	// other requests with it.
+	if a.Close && r.ProtoMajor < 2 {
 		h.Set("Connection", "close")
 	}
-}
-
-// Response is the answer for the request's path.
-func (a *Problem) Response(r *http.Request, site string) *http.Response {
-	body := a.body(site)
-	h := make(http.Header, 6)
-	a.headers(h, r.ProtoMajor)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
 	resp := &http.Response{
 		StatusCode: a.Status, Status: strconv.Itoa(a.Status) + " " + http.StatusText(a.Status),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: h, ContentLength: int64(len(body)), Request: r,
-		Body: io.NopCloser(bytes.NewReader(body)),
+		Header: h, ContentLength: int64(len(text)), Request: r,
+		Body: io.NopCloser(bytes.NewReader(text)),
 	}
 	if r.Method == http.MethodHead {
 		resp.Body = http.NoBody
@@ -132,29 +118,22 @@ func (a *Problem) Response(r *http.Request, site string) *http.Response {
 
 // Write is the answer for a handler that has not come to the request's path.
 func (a *Problem) Write(w http.ResponseWriter, r *http.Request) {
-	body := a.body("")
-	a.headers(w.Header(), r.ProtoMajor)
+	resp := a.Response(r, "")
+	maps.Copy(w.Header(), resp.Header)
 	if UnclearEnd(r) {
 		w.Header().Set("Connection", "close")
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(a.Status)
-	if r.Method != http.MethodHead {
-		w.Write(body)
-	}
+	_, _ = io.Copy(w, resp.Body) // the client may have left
 }
 
 // WriteRaw is the answer on a connection that no http.Server reads.
 func (a *Problem) WriteRaw(w io.Writer) error {
-	body := a.body("")
-	h := http.Header{}
-	a.headers(h, 1)
-	h.Set("Connection", "close")
-	var b strings.Builder
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", a.Status, http.StatusText(a.Status))
-	h.Write(&b)
-	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(body), body)
-	_, err := io.WriteString(w, b.String())
+	resp := a.Response(&http.Request{ProtoMajor: 1}, "")
+	resp.Header.Set("Connection", "close")
+	var b bytes.Buffer
+	_ = resp.Write(&b) // a Buffer takes everything
+	_, err := b.WriteTo(w)
 	return err
 }
 
