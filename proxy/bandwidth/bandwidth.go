@@ -93,7 +93,8 @@ type Budgets struct {
 
 // New makes budgets.
 func New(o Options) *Budgets {
-	return &Budgets{deps: o, began: time.Now(), known: map[Owner]*SiteBudget{}}
+	sizes, _ := simplelru.NewLRU[string, float64](maxSizes, nil) // fails for sizes below 1 only
+	return &Budgets{deps: o, began: time.Now(), known: map[Owner]*SiteBudget{}, Sizes: Sizes{known: sizes}}
 }
 
 // Acquire finds or makes the budget of an owner. Release must follow. The meter counts
@@ -189,8 +190,8 @@ const (
 	maxSizes = 10_000
 )
 
-// Sizes are the usual sizes of the answers of sites: medians, updated step by step. The
-// zero value is ready; it is safe for concurrent use.
+// Sizes are the usual sizes of the answers of sites: medians, updated step by step. It is
+// safe for concurrent use.
 type Sizes struct {
 	mu    sync.Mutex
 	known *simplelru.LRU[string, float64] // site → logarithm of the median
@@ -200,11 +201,9 @@ type Sizes struct {
 func (s *Sizes) Usual(site string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	median := float64(firstSize)
-	if s.known != nil {
-		if known, ok := s.known.Get(site); ok {
-			median = known
-		}
+	median, ok := s.known.Get(site)
+	if !ok {
+		median = firstSize
 	}
 	return 1 << int(math.Ceil(median))
 }
@@ -213,9 +212,6 @@ func (s *Sizes) Usual(site string) int64 {
 func (s *Sizes) Add(site string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known, _ = simplelru.NewLRU[string, float64](maxSizes, nil) // fails for sizes below 1 only
-	}
 	median, ok := s.known.Get(site)
 	if !ok {
 		median, site = firstSize, strings.Clone(site)

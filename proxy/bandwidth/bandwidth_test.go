@@ -6,7 +6,7 @@ import (
 )
 
 func TestTheUsualSizeIsTheMedian(t *testing.T) {
-	var s Sizes
+	s := &New(Options{}).Sizes
 	if got := s.Usual("a.test"); got != 16<<10 {
 		t.Errorf("before any answer: %d", got)
 	}

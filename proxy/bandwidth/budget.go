@@ -200,8 +200,8 @@ func (b *SiteBudget) Crowded() bool { return b.limits.Crowded() }
 // over tells whether a byte source will never give bytes again: abide stops, or the budget
 // was closed.
 func over(err error) bool {
-	var refusal *queue.Refusal
-	return errors.Is(err, queue.ErrGone) || errors.As(err, &refusal) && refusal.Reason == queue.Draining
+	refusal, refused := errors.AsType[*queue.Refusal](err)
+	return errors.Is(err, queue.ErrGone) || refused && refusal.Reason == queue.Draining
 }
 
 func closed(done <-chan struct{}) bool {

@@ -10,40 +10,24 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
-	"github.com/abide-proxy/abide/proxy/dispatch/robots"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/status"
-	"github.com/abide-proxy/abide/store/budget/overrides"
 )
 
 // View shows what a Dispatcher knows and does. It changes nothing.
 type View struct {
-	current  *atomic.Pointer[Snapshot]
-	gate     *queue.Gate
-	breakers *backends.Breakers
-	storage  *storage
-	use      *limitUse
-	bytes    *siteBytes
-	shared   *coalescing // requests that may be shared
-	loads    *backends.Loads
-	activity *sitelog.Log
-	robots   *robots.Cache
-	clock    clock.Clock
-	side     clientsSide                                 // nil: there is no clients' side
-	ask      func(*Request, *http.Request) queue.Request // what the queue would be asked for
+	of   *Dispatcher
+	side clientsSide // nil: there is no clients' side
 }
 
 // clientsSide tells a View about the listeners for clients.
@@ -55,19 +39,16 @@ type clientsSide interface {
 
 // NewView makes a view of a Dispatcher behind a clients' side, which may be nil.
 func NewView(d *Dispatcher, side clientsSide) *View {
-	v := &View{
-		current: &d.config.current, gate: d.gate, breakers: d.admission.breakers.Breakers, storage: d.storage, use: d.housekeeper.use, bytes: d.bytes, shared: &d.coalescing, loads: &d.loads,
-		activity: d.activity, robots: d.robots, clock: d.clock, side: side, ask: d.admission.ask,
-	}
-	v.activity.Named = v.Named
+	v := &View{d, side}
+	d.activity.Named = v.Named
 	return v
 }
 
 // Holds returns the first of the requests that wait at a site, in order; "" is every site.
 func (v *View) Holds(site string, most int) []status.Hold {
-	now, waiting := v.clock.Now(), v.gate.HeldRequests(site)
+	now, waiting := v.of.clock.Now(), v.of.gate.HeldRequests(site)
 	waiting = waiting[:min(len(waiting), most)]
-	list, st := make([]status.Hold, len(waiting)), v.current.Load()
+	list, st := make([]status.Hold, len(waiting)), v.of.Current()
 	named := status.Labels(v.Learned)
 	owners := owners{sites: map[string]string{}}
 	failing := v.failing()
@@ -96,10 +77,10 @@ func anyOf(title string, tokens int, pool, limit string) string {
 }
 
 // HeldCounts counts the requests that wait at each site.
-func (v *View) HeldCounts() map[status.HeldCount]int { return v.gate.HeldCounts("") }
+func (v *View) HeldCounts() map[status.HeldCount]int { return v.of.gate.HeldCounts("") }
 
 // Activity sums up what became of requests since the start.
-func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
+func (v *View) Activity() sitelog.Summary { return v.of.activity.Summary() }
 
 // SiteWaiting sums up the requests that wait at a site.
 type SiteWaiting struct {
@@ -110,7 +91,7 @@ type SiteWaiting struct {
 // Waiting sums up the requests that wait at each site.
 func (v *View) Waiting() []SiteWaiting {
 	named := status.Labels(v.Learned)
-	return lists.Map(v.gate.Waiting(), func(w queue.SiteWaiting) SiteWaiting {
+	return lists.Map(v.of.gate.Waiting(), func(w queue.SiteWaiting) SiteWaiting {
 		title := w.Limit
 		w.Limit = named(w.Site, title)
 		return SiteWaiting{w, strings.HasPrefix(title, status.HiddenTitle)}
@@ -118,19 +99,19 @@ func (v *View) Waiting() []SiteWaiting {
 }
 
 // Blocked returns the time that each limit that is remembered has held requests back.
-func (v *View) Blocked() []status.BlockedTime { return v.gate.Blocked() }
+func (v *View) Blocked() []status.BlockedTime { return v.of.gate.Blocked() }
 
 // Observed returns the time that each limit would have held back requests that were only observed.
-func (v *View) Observed() []status.BlockedTime { return v.gate.Observed() }
+func (v *View) Observed() []status.BlockedTime { return v.of.gate.Observed() }
 
 // Breakers returns the breakers of sites and backends that failed lately.
-func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
+func (v *View) Breakers() []status.Breaker { return v.of.admission.breakers.All(v.of.clock.Now()) }
 
 // Cooldowns returns the pauses after refusals that go on for so long at least, the longest of each site, without those of the
 // tokens of pools.
 func (v *View) Cooldowns(least time.Duration) []status.Cooldown {
-	longest, now := map[string]status.Cooldown{}, v.clock.Now()
-	v.gate.VisitCooldowns(func(site string, at queue.Scope, until time.Time, why string) {
+	longest, now := map[string]status.Cooldown{}, v.of.clock.Now()
+	v.of.gate.VisitCooldowns(func(site string, at queue.Scope, until time.Time, why string) {
 		if at.Limit != plans.TokenLimit && why != sitelog.SiteFailed && until.Sub(now) >= least && until.After(longest[site].Until) {
 			longest[site] = status.Cooldown{Site: site, Until: until.UTC(), Why: why, Part: at != queue.Scope{}}
 		}
@@ -151,21 +132,23 @@ func (v *View) failing() map[string]string {
 }
 
 // Pools returns all pools, in order of their names.
-func (v *View) Pools() []status.Pool { return v.current.Load().pools.status(v.clock.Now()) }
+func (v *View) Pools() []status.Pool { return v.of.Current().pools.status(v.of.clock.Now()) }
 
 // LearnedSites returns sites of which something has been learned, at most so many.
-func (v *View) LearnedSites(most int) []string { return v.storage.learned.Known(most) }
+func (v *View) LearnedSites(most int) []string { return v.of.storage.learned.Known(most) }
 
 // Store describes the state of the store.
-func (v *View) Store() status.Store { return v.storage.budgets.Status() }
+func (v *View) Store() status.Store { return v.of.storage.budgets.Status() }
 
 // Instances returns the instances that use the store, this one included, as many as it lists.
-func (v *View) Instances(ctx context.Context) []status.Member { return v.storage.budgets.Members(ctx) }
+func (v *View) Instances(ctx context.Context) []status.Member {
+	return v.of.storage.budgets.Members(ctx)
+}
 
 // NextHop returns a degraded check while nothing is sent to the next hop because it does not accept
 // the user and password.
 func (v *View) NextHop() []status.Check {
-	until := v.current.Load().upstream.Login.Refused()
+	until := v.of.Current().upstream.Login.Refused()
 	if until.IsZero() {
 		return nil
 	}
@@ -175,7 +158,7 @@ func (v *View) NextHop() []status.Check {
 // Overrides returns the limits that were set at run time, by site.
 func (v *View) Overrides() map[string][]policy.Limit {
 	limits := map[string][]policy.Limit{}
-	for site, set := range v.storage.overrides.All() {
+	for site, set := range v.of.storage.overrides.All() {
 		if set.Limits != nil {
 			limits[site] = set.Limits
 		}
@@ -185,8 +168,8 @@ func (v *View) Overrides() map[string][]policy.Limit {
 
 // Pauses returns the pauses of sites that have not ended.
 func (v *View) Pauses() map[string]status.Pause {
-	pauses, now := map[string]status.Pause{}, v.clock.Now()
-	for site, set := range v.storage.overrides.All() {
+	pauses, now := map[string]status.Pause{}, v.of.clock.Now()
+	for site, set := range v.of.storage.overrides.All() {
 		if set.Pause != nil && !set.Pause.Over(now) {
 			pauses[site] = *set.Pause
 		}
@@ -197,11 +180,11 @@ func (v *View) Pauses() map[string]status.Pause {
 // Sizes counts the entries of the bounded collections.
 func (v *View) Sizes() map[string]int {
 	return map[string]int{
-		"byte budgets":    v.bytes.Len(),
-		"rates of use":    v.use.size(),
-		"shared requests": v.shared.Members(),
-		"breakers":        v.breakers.Len(),
-		"at backends":     v.loads.InFlight(),
+		"byte budgets":    v.of.bytes.Len(),
+		"rates of use":    v.of.housekeeper.use.size(),
+		"shared requests": v.of.coalescing.Members(),
+		"breakers":        v.of.admission.breakers.Len(),
+		"at backends":     v.of.loads.InFlight(),
 	}
 }
 
@@ -219,7 +202,7 @@ const localClient = "127.0.0.1"
 func (v *View) usualClient(site string, clients []policy.Client) string {
 	held := map[string]int{}
 	most := ""
-	for at, n := range v.gate.HeldCounts(site) {
+	for at, n := range v.of.gate.HeldCounts(site) {
 		if held[at.Client] += n; held[at.Client] > held[most] {
 			most = at.Client
 		}
@@ -244,7 +227,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	if MethodRefusal(method) != nil || method == http.MethodConnect {
 		return status.Explanation{}, errNoMethod
 	}
-	st := v.current.Load()
+	st := v.of.Current()
 	match := st.policy.Match(target)
 	guessed := name == ""
 	if guessed {
@@ -253,8 +236,8 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	x := &Request{Caller: NoCaller{}, Snapshot: st, Target: target, HTTP: &http.Request{Method: method, URL: u}, Options: RequestOptions{Client: name}}
 	x.site, x.rule, x.explained = match.Site, match.Rule, true
 	x.Client = st.policy.Client(name)
-	x.subject.Prior = crawlDelay(x, x.HTTP, v.robots)
-	q, refused := v.ask(x, x.HTTP), st.Forbidden(x.Client, target)
+	x.subject.Prior = crawlDelay(x, x.HTTP, v.of.robots)
+	q, refused := v.of.admission.ask(x, x.HTTP), st.Forbidden(x.Client, target)
 	if refused == nil && !x.maySign() {
 		refused = &problem.Insecure
 	}
@@ -263,16 +246,16 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	}
 	ofClient, limited := x.clientQuestion()
 	if limited {
-		v.storage.preload(ofClient)
+		v.of.storage.preload(ofClient)
 	}
-	v.storage.preload(q) // what no request has asked for since the start
-	asked := v.gate.Explain(q)
+	v.of.storage.preload(q) // what no request has asked for since the start
+	asked := v.of.gate.Explain(q)
 	if asked.Any > 1 && match.Rule != nil {
 		asked.Limit = anyOf(asked.Title, asked.Any, match.Rule.Pool, asked.Limit)
 	}
 	e := explanationOf(asked)
 	if limited {
-		e.AddClient(explanationOf(v.gate.Explain(ofClient)))
+		e.AddClient(explanationOf(v.of.gate.Explain(ofClient)))
 	}
 	store := v.Store()
 	e.Away = e.Asks && store.Kind == status.StoreShared && !store.Since.IsZero()
@@ -291,14 +274,14 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 		e.Unread, e.UnreadUntil = string(why), until
 	}
 	e.Intercepted = e.Unread == ""
-	now := v.clock.Now()
-	breaker := v.breakers.Status(x.breaker(), now)
+	now := v.of.clock.Now()
+	breaker := v.of.admission.breakers.Status(x.breaker(), now)
 	e.Breaker, e.Tries, e.Failed = breaker.State, breaker.Until, breaker.Why
 	e.CanTry = breaker.State != "closed" && ownPause(e.Why)
 	if p := x.progress.plan; p != nil {
 		for i := range p.Backends.Hosts {
 			b := &p.Backends.Hosts[i]
-			breaker := v.breakers.Status(breakerOf(match.Site, b), now)
+			breaker := v.of.admission.breakers.Status(breakerOf(match.Site, b), now)
 			e.Backends = append(e.Backends, status.ExplainedBackend{Backend: b.Name, Breaker: breaker.State, Tries: breaker.Until, InFlight: b.Load.InFlight()})
 		}
 	}
@@ -314,16 +297,10 @@ func explanationOf(x queue.Explanation) status.Explanation {
 }
 
 // Operator changes, while abide runs, what a Dispatcher goes by.
-type Operator struct {
-	overrides *overrides.Overrides
-	tokens    *sharedTokens
-	sees      *View
-}
+type Operator struct{ sees *View }
 
 // NewOperator makes the operator of a Dispatcher.
-func NewOperator(d *Dispatcher) *Operator {
-	return &Operator{d.storage.overrides, d.storage.tokens, NewView(d, nil)}
-}
+func NewOperator(d *Dispatcher) *Operator { return &Operator{NewView(d, nil)} }
 
 // Forget forgets what was learned of the sites of a host, on whichever port, or of the site of that name. It
 // returns the limits that were known. The error is a status.Missing.
@@ -331,11 +308,11 @@ func (o *Operator) Forget(host string) (list []status.Forgotten, err error) {
 	var matched []string
 	for _, scheme := range []string{"https", "http"} {
 		if t, err := policy.ParseTarget(scheme, host); err == nil {
-			matched = append(matched, o.sees.current.Load().policy.Match(t).Site)
+			matched = append(matched, o.sees.of.Current().policy.Match(t).Site)
 		}
 	}
 	limits, known := o.sees.Limits(), o.sees.LearnedSites(mostUsed)
-	for _, name := range o.sees.storage.learned.Forget(o.sees.gate, host, matched...) {
+	for _, name := range o.sees.of.storage.learned.Forget(o.sees.of.gate, host, matched...) {
 		none := len(list)
 		for _, l := range limits {
 			if l.Site == name {
@@ -354,22 +331,22 @@ func (o *Operator) Forget(host string) (list []status.Forgotten, err error) {
 
 // SetLimits sets other limits for a site than its rule says: see overrides.Overrides.Set.
 func (o *Operator) SetLimits(ctx context.Context, site string, body []byte) error {
-	return o.overrides.Set(ctx, site, body)
+	return o.sees.of.storage.overrides.Set(ctx, site, body)
 }
 
 // ClearLimits gives a site the limits of its rule again. It is false if it had them.
 func (o *Operator) ClearLimits(ctx context.Context, site string) (bool, error) {
-	return o.overrides.Clear(ctx, site)
+	return o.sees.of.storage.overrides.Clear(ctx, site)
 }
 
 // PauseSite lets no request go to a site: see overrides.Overrides.Pause.
 func (o *Operator) PauseSite(ctx context.Context, site string, p status.Pause) error {
-	return o.overrides.Pause(ctx, site, p)
+	return o.sees.of.storage.overrides.Pause(ctx, site, p)
 }
 
 // ResumeSite ends the pause of a site. It is false if the site is not paused.
 func (o *Operator) ResumeSite(ctx context.Context, site string) (bool, error) {
-	return o.overrides.Resume(ctx, site)
+	return o.sees.of.storage.overrides.Resume(ctx, site)
 }
 
 // TrySite has a site that fails asked at once: by a request that waits for the end of its pause, or by the next one. It
@@ -378,8 +355,8 @@ func (o *Operator) TrySite(site string) error {
 	if !slices.ContainsFunc(o.sees.Breakers(), func(b status.Breaker) bool { return b.Site == site && b.State != "closed" }) {
 		return status.Missing(fmt.Sprintf("%q does not fail: there is nothing to try, and a pause that it asked for stays", site))
 	}
-	o.sees.breakers.Try(site, o.sees.clock.Now())
-	o.sees.gate.EndPauses(site, func(now time.Time, why string, m limit.Meter) bool {
+	o.sees.of.admission.breakers.Try(site, o.sees.of.clock.Now())
+	o.sees.of.gate.EndPauses(site, func(now time.Time, why string, m limit.Meter) bool {
 		if p, ok := m.(*ledger.HiddenRate); ok {
 			p.TryAgain(now)
 		}
@@ -394,26 +371,30 @@ func ownPause(why string) bool {
 }
 
 // DisableToken takes a token out of use until EnableToken.
-func (o *Operator) DisableToken(pool, label string) error { return o.tokens.change(pool, label, false) }
+func (o *Operator) DisableToken(pool, label string) error {
+	return o.sees.of.storage.tokens.change(pool, label, false)
+}
 
 // EnableToken puts a token back into use, out of quarantine too.
-func (o *Operator) EnableToken(pool, label string) error { return o.tokens.change(pool, label, true) }
+func (o *Operator) EnableToken(pool, label string) error {
+	return o.sees.of.storage.tokens.change(pool, label, true)
+}
 
 // WrittenLimits returns the limits of the configuration that are remembered, in order.
 func (v *View) WrittenLimits() []status.Limit {
-	return lists.Map(v.use.sorted(), func(l *written) status.Limit { return l.shown })
+	return lists.Map(v.of.housekeeper.use.sorted(), func(l *written) status.Limit { return l.shown })
 }
 
 // Forecast tells of the limits with long windows, of one site or "" for all, when they are used
 // up at the present rate, and when so many more requests would be done.
 func (v *View) Forecast(site string, requests int64) (list []status.Forecast) {
-	v.use.sample() // it may have been a while
-	for _, l := range v.use.sorted() {
+	v.of.housekeeper.use.sample() // it may have been a while
+	for _, l := range v.of.housekeeper.use.sorted() {
 		if site != "" && l.shown.Site != site || !forecast.Covers(&l.spec) {
 			continue
 		}
 		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Unit: l.shown.Unit}
-		f.Rate, f.Observed = v.use.rateOf(l)
+		f.Rate, f.Observed = v.of.housekeeper.use.rateOf(l)
 		more := requests
 		if l.shown.Unit == string(policy.Bytes) {
 			more = 0 // requests say nothing of bytes

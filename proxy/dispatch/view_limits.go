@@ -198,16 +198,16 @@ func (l *written) most() int64 {
 
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
 func (v *View) Tokens() status.Tokens {
-	tokenLimits := slices.DeleteFunc(v.use.sorted(), func(l *written) bool { return l.pool == "" || l.shown.By != "token" || !l.spec.Traits().Windowed })
-	return tokensOf(v.Pools(), v.Limits(), tokenLimits, v.clock.Now())
+	tokenLimits := slices.DeleteFunc(v.of.housekeeper.use.sorted(), func(l *written) bool { return l.pool == "" || l.shown.By != "token" || !l.spec.Traits().Windowed })
+	return tokensOf(v.Pools(), v.Limits(), tokenLimits, v.of.clock.Now())
 }
 
 // Limits returns the limits that were learned and not forgotten yet, in order.
 func (v *View) Limits() []LimitStatus {
 	var found []LimitStatus // with the budget as the token
 	cooling := map[slotName]time.Time{}
-	v.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
-		route, learned := v.storage.learned.ID(at.At.Limit)
+	v.of.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
+		route, learned := v.of.storage.learned.ID(at.At.Limit)
 		if !learned {
 			return
 		}
@@ -219,15 +219,15 @@ func (v *View) Limits() []LimitStatus {
 		item.cool(at.Cooling)
 		found = append(found, item)
 	})
-	now := v.clock.Now()
-	v.storage.learned.VisitSavedLimits(now, func(saved sites.SavedLimit) {
+	now := v.of.clock.Now()
+	v.of.storage.learned.VisitSavedLimits(now, func(saved sites.SavedLimit) {
 		item := LimitStatus{status.Announced{Site: saved.Site, Route: saved.Route, Title: saved.Title, Before: true}, "", saved.At.Key}
 		if item.read(now, saved.Meter) {
 			item.cool(cooling[slotName{saved.Site, saved.At}])
 			found = append(found, item)
 		}
 	})
-	st := v.current.Load()
+	st := v.of.Current()
 	owners := st.owners()
 	list := found[:0]
 	for _, item := range found {
@@ -236,7 +236,7 @@ func (v *View) Limits() []LimitStatus {
 		if item.Token = owners.labels[item.Pool][budget]; item.Token == "" && budget != "" && item.Pool != "" {
 			continue // of a token that is not there any more
 		}
-		if b := v.storage.learned.Find(item.Site); b != nil && !item.Before {
+		if b := v.of.storage.learned.Find(item.Site); b != nil && !item.Before {
 			if _, exists := b.LimitOf(item.Route); !exists {
 				continue // it was forgotten
 			}
@@ -259,7 +259,7 @@ func (v *View) Learned() []status.Announced {
 // Named returns a function that names a limit of a site for people, with how it became known: "limit: 5 per 10s,
 // announced by the site".
 func (v *View) Named() func(site, limit string) string {
-	names, p := map[[2]string]string{}, v.current.Load().policy
+	names, p := map[[2]string]string{}, v.of.Current().policy
 	for _, l := range v.WrittenLimits() {
 		source := "of the defaults"
 		if rule := p.RuleOf(l.Site); rule != nil && len(rule.Limits) > 0 {
