@@ -17,7 +17,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/abide-proxy/abide/policy"
@@ -41,6 +40,8 @@ var (
 	errLong    = fmt.Errorf("is longer than %d bytes", Longest)
 )
 
+var usualPorts = map[string]uint16{"http": 80, "https": 443}
+
 // Key is the hashed text of a URL: equal for all equivalent spellings. Scheme and host are
 // in lower case and ASCII; default port, user, password and fragment are left out. Escapes
 // are normalised, dot segments removed, and an empty path is /. The query keeps its order
@@ -52,18 +53,14 @@ func Key(url string, by By) (string, error) {
 	if len(url) > Longest {
 		return "", errLong
 	}
-	for i := range len(url) {
-		if url[i] < ' ' || url[i] == 0x7f {
-			return "", errControl
-		}
+	if strings.ContainsFunc(url, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return "", errControl
 	}
-	scheme, usual := "http", uint16(80)
-	rest, ok := cutScheme(url, "http://")
-	if !ok {
-		scheme, usual = "https", 443
-		if rest, ok = cutScheme(url, "https://"); !ok {
-			return "", errScheme
-		}
+	scheme, rest, ok := strings.Cut(url, "://")
+	scheme = strings.ToLower(scheme)
+	usual := usualPorts[scheme]
+	if !ok || usual == 0 {
+		return "", errScheme
 	}
 	rest, _, _ = strings.Cut(rest, "#")
 	authority, path := rest, ""
@@ -79,14 +76,6 @@ func Key(url string, by By) (string, error) {
 	return KeyOf(scheme, host, port, path, query, by), nil
 }
 
-// cutScheme cuts a scheme off, in any case.
-func cutScheme(url, scheme string) (rest string, ok bool) {
-	if len(url) < len(scheme) || !strings.EqualFold(url[:len(scheme)], scheme) {
-		return url, false
-	}
-	return url[len(scheme):], true
-}
-
 // KeyOf is the key of a request. scheme is http or https, host as policy.ParseTarget writes
 // it, path and query as sent.
 func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By) string {
@@ -94,29 +83,13 @@ func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By
 		return host
 	}
 	path := undotted(policy.NormalPath(escapedPath))
-	query := policy.NormalQuery(rawQuery)
-	var b strings.Builder
-	b.Grow(len(scheme) + len("://[]:65535?") + len(host) + len(path) + len(query))
-	b.WriteString(scheme)
-	b.WriteString("://")
-	if strings.IndexByte(host, ':') >= 0 {
-		b.WriteString("[" + host + "]")
-	} else {
-		b.WriteString(host)
-	}
-	if scheme == "http" && port != 80 || scheme == "https" && port != 443 {
-		b.WriteByte(':')
-		b.WriteString(strconv.Itoa(int(port)))
-	}
 	if !strings.HasPrefix(path, "/") {
-		b.WriteByte('/')
+		path = "/" + path
 	}
-	b.WriteString(path)
-	if query != "" {
-		b.WriteByte('?')
-		b.WriteString(query)
+	if query := policy.NormalQuery(rawQuery); query != "" {
+		path += "?" + query
 	}
-	return b.String()
+	return policy.Target{Scheme: scheme, Host: host, Port: port}.Origin() + path
 }
 
 // undotted removes the segments . and .. of a path, which most clients resolve before

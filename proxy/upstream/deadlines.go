@@ -41,8 +41,8 @@ func (d *pausableDeadlines) pause(b *pausableDeadline) (done <-chan struct{}, er
 	}
 	if b.done == nil {
 		b.done = make(chan struct{})
-		if b.closed = d.closing; b.closed {
-			close(b.done)
+		if d.closing {
+			b.end()
 		}
 	}
 	if b.pauses++; b.pauses == 1 {
@@ -99,10 +99,9 @@ func (d *pausableDeadlines) setDeadline(b *pausableDeadline, t time.Time) error 
 		now := time.Now()
 		b.since = now
 		switch ok := past(t, now); {
-		case ok && !b.closed:
-			b.closed = true
-			close(b.done)
-		case !ok && b.closed:
+		case ok:
+			b.end()
+		case b.closed:
 			b.closed = false
 			b.done = make(chan struct{})
 		}
@@ -119,10 +118,15 @@ func (d *pausableDeadlines) endPauses() {
 	defer d.mu.Unlock()
 	d.closing = true
 	for _, b := range [...]*pausableDeadline{&d.in, &d.out} {
-		if b.done != nil && !b.closed {
-			b.closed = true
-			close(b.done)
-		}
+		b.end()
+	}
+}
+
+// end ends the waits of a direction.
+func (b *pausableDeadline) end() {
+	if b.done != nil && !b.closed {
+		b.closed = true
+		close(b.done)
 	}
 }
 
@@ -147,7 +151,11 @@ func (p *pausableTimer) start(d time.Duration) {
 	p.pausedAtStart, _ = p.conn.paused()
 	p.due = time.Now().Add(d)
 	if p.timer == nil {
-		p.timer = time.AfterFunc(d, p.check)
+		p.timer = time.AfterFunc(d, func() {
+			if p.expired() {
+				p.onExpire()
+			}
+		})
 	} else {
 		p.timer.Reset(d)
 	}
@@ -162,13 +170,7 @@ func (p *pausableTimer) stop() {
 	}
 }
 
-// check runs when the timer fires. It may run late, after a stop or another start.
-func (p *pausableTimer) check() {
-	if p.expired() {
-		p.onExpire()
-	}
-}
-
+// expired is called when the timer fires. That may be late, after a stop or another start.
 func (p *pausableTimer) expired() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -72,13 +73,13 @@ func (d *Dialer) dial(ctx context.Context, host string, port uint16, named bool)
 	defer cancel()
 	to, err := d.addresses(within, host, port, named)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, connectError(ctx, err)
-		}
-		return nil, err
+		return nil, connectError(ctx, err)
 	}
-	m := meterFrom(ctx)
-	nc, err := d.race(within, to, bufferToDial(m))
+	m, receive := meterFrom(ctx), 0
+	if l, ok := m.(ByteLimiter); ok && l.Budgeted() {
+		receive = bufferFor(l)
+	}
+	nc, err := d.race(within, to, receive)
 	if err != nil {
 		return nil, connectError(ctx, err)
 	}
@@ -143,11 +144,7 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	if isLocalhost(host) {
 		return []netip.Addr{loopback4, loopback6}, nil
 	}
-	var r resolver = net.DefaultResolver
-	if d.Resolver != nil {
-		r = d.Resolver
-	}
-	found, err := r.LookupNetIP(ctx, "ip", host)
+	found, err := cmp.Or[resolver](d.Resolver, net.DefaultResolver).LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		kind := Resolve
 		if outOfResources(err) {
@@ -160,12 +157,7 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 
 // isLocalhost recognises localhost and all names under it.
 func isLocalhost(host string) bool {
-	host = strings.TrimSuffix(host, ".")
-	const name = "localhost"
-	if len(host) < len(name) || !strings.EqualFold(host[len(host)-len(name):], name) {
-		return false
-	}
-	return len(host) == len(name) || host[len(host)-len(name)-1] == '.'
+	return strings.HasSuffix("."+strings.ToLower(strings.TrimSuffix(host, ".")), ".localhost")
 }
 
 // interleave alternates the address families, beginning with the family of the first

@@ -201,10 +201,8 @@ func embeddedIPv4(ip netip.Addr) netip.Addr {
 	}
 	b := ip.As16()
 	switch {
-	case nat64.Contains(ip), compatible.Contains(ip) && !ip.IsUnspecified() && !ip.IsLoopback():
-		return netip.AddrFrom4([4]byte(b[12:]))
-	case nat64Local.Contains(ip):
-		// A network may use another position; this is the usual one.
+	case nat64.Contains(ip), compatible.Contains(ip) && !ip.IsUnspecified() && !ip.IsLoopback(),
+		nat64Local.Contains(ip): // a network may use another position; this is the usual one
 		return netip.AddrFrom4([4]byte(b[12:]))
 	case sixToFour.Contains(ip):
 		return netip.AddrFrom4([4]byte(b[2:6]))

@@ -47,9 +47,8 @@ type head struct {
 	minor   int // of HTTP/1.x
 	header  http.Header
 	trailer http.Header // keys announced by the Trailer header
-	length  int64       // -1 without a Content-Length
-	chunked bool
-	close   bool // the origin will close the connection, or does not promise to keep it
+	framing
+	close bool // the origin will close the connection, or does not promise to keep it
 }
 
 // readHead reads the head of an answer or, if first is false, the trailers of a chunked
@@ -98,18 +97,17 @@ func parseHead(text string, lines int) (h head, err error) {
 	if h.minor, h.code, h.status, err = parseStatus(statusLine); err != nil {
 		return h, err
 	}
-	f := framing{length: -1}
-	if h.header, err = parseFields(rest, lines-1, &f); err != nil {
+	h.length = -1
+	if h.header, err = parseFields(rest, lines-1, &h.framing); err != nil {
 		return h, err
 	}
-	h.length, h.chunked = f.length, f.chunked
-	switch {
+	switch f := &h.framing; {
 	case f.codings > 1 || f.codings == 1 && !f.chunked || f.chunked && h.minor == 0:
 		return h, errCoding
 	case f.chunked && f.length >= 0:
 		return h, errBoth
 	}
-	if f.connection {
+	if h.connection {
 		conn := h.header["Connection"]
 		h.close = httpguts.HeaderValuesContainsToken(conn, "close") ||
 			h.minor == 0 && !httpguts.HeaderValuesContainsToken(conn, "keep-alive")
@@ -118,7 +116,7 @@ func parseHead(text string, lines int) (h head, err error) {
 	}
 	if h.chunked {
 		delete(h.header, "Transfer-Encoding")
-		if f.trailer {
+		if h.announced {
 			if h.trailer, err = announcedTrailers(h.header["Trailer"]); err != nil {
 				return h, err
 			}
@@ -150,11 +148,11 @@ func parseStatus(line string) (minor, code int, status string, err error) {
 
 // framing collects header fields that tell where the body ends.
 type framing struct {
-	length     int64
+	length     int64 // -1 without a Content-Length
 	codings    int
 	chunked    bool
-	connection bool
-	trailer    bool
+	connection bool // there is a Connection header
+	announced  bool // there is a Trailer header
 }
 
 // parseFields reads lines up to the empty line. f is nil for trailers.
@@ -218,7 +216,7 @@ func (f *framing) add(name, value string) (fold bool, err error) {
 	case "Connection":
 		f.connection = true
 	case "Trailer":
-		f.trailer = true
+		f.announced = true
 	}
 	return fold, nil
 }

@@ -285,9 +285,7 @@ func (b *body) release(reuse bool) {
 			b.upload = nil
 		} else {
 			// The upload continues until Close, which ends it together with the connection.
-			if b.stopContext != nil {
-				b.stopContext()
-			}
+			b.stopContext()
 			b.conn.releaseReader()
 			return
 		}
@@ -297,7 +295,7 @@ func (b *body) release(reuse bool) {
 
 // release ends a request on the connection: it goes back to the pool or is closed.
 func (c *conn) release(stop func() bool, reuse bool) {
-	if stop != nil && !stop() {
+	if !stop() {
 		reuse = false
 	}
 	if reuse && !c.noReuse && c.readErr == nil && c.br.Buffered() == 0 && !c.aborted.Load() &&

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,8 +64,8 @@ type conn struct {
 	one     [1]byte
 
 	// The place in the pool's list of idle connections, guarded by its lock.
-	older, newer *conn
-	since        time.Time // when the connection became idle
+	place *list.Element // nil: it is not idle
+	since time.Time     // when the connection became idle
 }
 
 func newConn(t *Transport, h *host, nc net.Conn) *conn {

@@ -123,23 +123,10 @@ func hostPort(u *url.URL) (host string, port uint16, err error) {
 	return host, port, nil
 }
 
-func cleanHost(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c <= ' ', c == 0x7f, c == '/', c == '\\', c == '?', c == '#', c == '@', c == ',':
-			return false
-		}
-	}
-	return true
-}
+func cleanHost(s string) bool { return cleanTarget(s) && !strings.ContainsAny(s, `/\?#@,`) }
 
 func cleanTarget(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f })
 }
 
 // writeHead writes the request line and the header to w. Errors are reported by Flush.
@@ -193,19 +180,9 @@ func (o *outgoing) writeHead(w *bufio.Writer) {
 // isConnectionField tells which header fields describe this connection. They are never
 // copied, whatever their spelling.
 func isConnectionField(name string) bool {
-	switch len(name) {
-	case 4:
-		return strings.EqualFold(name, "Host")
-	case 7:
-		return strings.EqualFold(name, "Trailer")
-	case 10:
-		return strings.EqualFold(name, "Connection") || strings.EqualFold(name, "Keep-Alive")
-	case 14:
-		return strings.EqualFold(name, "Content-Length")
-	case 16:
-		return strings.EqualFold(name, "Proxy-Connection")
-	case 17:
-		return strings.EqualFold(name, "Transfer-Encoding")
+	switch http.CanonicalHeaderKey(name) {
+	case "Host", "Trailer", "Connection", "Keep-Alive", "Content-Length", "Proxy-Connection", "Transfer-Encoding":
+		return true
 	}
 	return false
 }

@@ -18,11 +18,14 @@ type answer struct {
 
 var chunkedCoding = []string{"chunked"}
 
+// noStop is the stop of a context that does not end.
+func noStop() bool { return true }
+
 // roundTrip sends the request and reads the answer's head, on the caller's goroutine.
 func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response, e *Error) {
 	c.begin()
 	c.noReuse = c.noReuse || o.close
-	var stop func() bool
+	stop := noStop
 	if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, c.abortFn)
 	}
@@ -36,9 +39,7 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 			return resp, nil
 		}
 	}
-	if stop != nil {
-		stop()
-	}
+	stop()
 	stale := c.reused && !c.answered && closedByPeer(err) && ctx.Err() == nil
 	if up != nil {
 		err = up.blame(err, c.readErr != nil)
@@ -192,7 +193,7 @@ func (c *conn) takeOver(stop func() bool, up *upload) (*switched, error) {
 	if up != nil && !up.complete() {
 		return nil, errSwitchEarly
 	}
-	if stop != nil && !stop() {
+	if !stop() {
 		return nil, net.ErrClosed // the context has ended
 	}
 	s := &switched{bufferedConn{Conn: c.nc}, c}

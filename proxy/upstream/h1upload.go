@@ -60,8 +60,13 @@ func startUpload(c *conn, o *outgoing) *upload {
 }
 
 func (u *upload) run() {
-	defer u.end()
-	defer u.closeBody()
+	defer func() {
+		u.closeBody()
+		close(u.done)
+		if u.closesConn.Load() {
+			u.c.close()
+		}
+	}()
 	bp := uploadBuffers.Get().(*[uploadBuffer]byte)
 	defer uploadBuffers.Put(bp)
 
@@ -78,13 +83,6 @@ func (u *upload) run() {
 		u.c.abort() // the origin would wait for the rest, and reading an answer would need credit, too
 	default:
 		u.expectAnswer(answerGrace)
-	}
-}
-
-func (u *upload) end() {
-	close(u.done)
-	if u.closesConn.Load() {
-		u.c.close()
 	}
 }
 

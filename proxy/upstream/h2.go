@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,11 +42,6 @@ const (
 
 const errStatus = malformedAnswer("the status is not a valid status code")
 
-// withoutHTTP2 tells whether GODEBUG disables net/http's HTTP/2.
-var withoutHTTP2 = sync.OnceValue(func() bool {
-	return strings.Contains(","+os.Getenv("GODEBUG")+",", ",http2client=0,")
-})
-
 // http2Conn is the HTTP/2 side of a conn, and the connection that net/http uses.
 type http2Conn struct {
 	*tls.Conn
@@ -63,7 +57,6 @@ type http2Conn struct {
 
 	// The pool's lock guards the fields below.
 	streams int  // streams in use
-	listed  bool // it is in the list of idle connections
 	dead    bool // it takes no more streams
 }
 
@@ -187,7 +180,7 @@ type exchange struct {
 // roundTrip2 sends a request on an HTTP/2 connection. again means that the request may be
 // sent once more, because the origin has certainly not processed it.
 func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *http.Response, _ *Error, again bool) {
-	x := &exchange{t: t, c: c, caller: ctx}
+	x := &exchange{t: t, c: c, caller: ctx, stopContext: noStop}
 	x.Context, x.cancel = context.WithCancelCause(ctx)
 	if c.byteLimited() {
 		x.stopContext = context.AfterFunc(ctx, x.abandonIfPaused)
@@ -426,9 +419,7 @@ func (x *exchange) end(again bool) {
 	x.ended.Do(func() {
 		early := x.Err() != nil
 		x.cancel(nil)
-		if x.stopContext != nil {
-			x.stopContext()
-		}
+		x.stopContext()
 		if x.up != nil {
 			x.up.end(again)
 		}

@@ -77,8 +77,7 @@ func clientConn(t *testing.T, tr *Transport, address string) *http.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &outgoing{host: "example.com", secure: true}
-	tc, err := tr.handshake(t.Context(), o, nc)
+	tc, err := handshakeTLS(t.Context(), nc, tr.both, "example.com", tr.HandshakeTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

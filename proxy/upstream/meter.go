@@ -280,25 +280,11 @@ func (c *meteredConn) read(n int) {
 	}
 }
 
-func (c *meteredConn) wrote(n int) {
-	if m := c.meter.Load(); m != nil && n > 0 {
-		m.Wrote(n)
-	}
-}
-
 // bufferFor is the requested size in bytes of the receive buffer of a connection under a
 // byte limit; 0 leaves it to the system.
 func bufferFor(l ByteLimiter) int {
 	if n := l.Buffer(); int64(n) < maxSystemReceiveBuffer() {
 		return n / 2 // Linux doubles it
-	}
-	return 0
-}
-
-// bufferToDial is bufferFor for a connection that is about to be dialed under m.
-func bufferToDial(m byteMeter) int {
-	if l, ok := m.(ByteLimiter); ok && l.Budgeted() {
-		return bufferFor(l)
 	}
 	return 0
 }

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -22,7 +23,7 @@ type NextHop struct {
 	// URL is http://… or https://…; its user and password are sent as Basic credentials.
 	URL    *url.URL
 	Dialer *Dialer
-	// Via is what this process adds to the Via header, such as "1.1 abide".
+	// Via names this process in the Via header: "1.1 abide".
 	Via string
 	TLS *tls.Config // for https; nil: the system's roots
 	// Login keeps a wrong user or password from being sent again and again; nil: URL has none.
@@ -107,15 +108,11 @@ func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err 
 			return nil, "", hopError(ctx, err)
 		}
 	}
-	return nc, n.auth(), nil
-}
-
-func (n *NextHop) auth() string {
-	if n.URL.User == nil {
-		return ""
+	if user := n.URL.User; user != nil {
+		secret, _ := user.Password()
+		auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+secret))
 	}
-	secret, _ := n.URL.User.Password()
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(n.URL.User.Username()+":"+secret))
+	return nc, auth, nil
 }
 
 // secure does the TLS handshake with the next hop.
@@ -125,7 +122,7 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 		config = n.TLS.Clone()
 	}
 	config.NextProtos = []string{"http/1.1"}
-	tc, err := handshakeTLS(ctx, nc, config, host, n.handshakeTimeout())
+	tc, err := handshakeTLS(ctx, nc, config, host, cmp.Or(n.Dialer.Timeout, defaultHopTimeout))
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -133,16 +130,9 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 	return tc, nil
 }
 
-func (n *NextHop) handshakeTimeout() time.Duration {
-	if n.Dialer.Timeout > 0 {
-		return n.Dialer.Timeout
-	}
-	return defaultHopTimeout
-}
-
 // connect sends a CONNECT and reads the answer. It stops when ctx ends.
 func (n *NextHop) connect(ctx context.Context, nc net.Conn, head string) (tunnel net.Conn, status int, err error) {
-	nc.SetDeadline(time.Now().Add(n.handshakeTimeout()))
+	nc.SetDeadline(time.Now().Add(cmp.Or(n.Dialer.Timeout, defaultHopTimeout)))
 	cut := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
 	tunnel, status, err = sendConnect(nc, head)
 	if !cut() && err == nil {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"cmp"
+	"container/list"
 	"math"
 	"slices"
 	"sync"
@@ -42,9 +43,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	hosts  map[hostKey]*host
-	idle   int   // idle connections
-	oldest *conn // of them, sorted by when they became idle
-	newest *conn
+	idle   list.List     // idle connections, the oldest first
 	timer  *time.Timer   // set while idle connections can expire
 	closed bool          // connections are neither kept nor dialed any more
 	empty  chan struct{} // closed when the pool is closed and has no hosts
@@ -91,10 +90,7 @@ func (p *pool) take(key hostKey, fresh, single bool) (o offer, ok bool) {
 			if c.multiplexed.client.Reserve() != nil {
 				continue
 			}
-			if c.multiplexed.streams == 0 && c.multiplexed.listed {
-				c.multiplexed.listed = false
-				p.removeIdle(c)
-			}
+			p.removeIdle(c)
 			c.multiplexed.streams++
 			return offer{conn: c}, true
 		}
@@ -202,7 +198,6 @@ func (p *pool) releaseStream(c *conn) {
 		c.close()
 		return
 	}
-	c.multiplexed.listed = true
 	p.addIdle(c, nil)
 }
 
@@ -222,10 +217,7 @@ func (p *pool) remove(c *conn) {
 	c.multiplexed.dead = true
 	c.home.forget(c)
 	unused := c.multiplexed.streams == 0
-	if c.multiplexed.listed {
-		c.multiplexed.listed = false
-		p.removeIdle(c)
-	}
+	p.removeIdle(c)
 	p.mu.Unlock()
 	if unused {
 		c.close()
@@ -255,11 +247,11 @@ func (p *pool) sweep(d time.Duration) {
 		p.timer.Stop()
 		p.timer = nil
 	}
-	for p.oldest != nil && now.Sub(p.oldest.since) >= d {
-		out = append(out, p.drop(p.oldest))
+	for c := p.oldest(); c != nil && now.Sub(c.since) >= d; c = p.oldest() {
+		out = append(out, p.drop(c))
 	}
-	if p.oldest != nil && p.expiry > 0 {
-		p.timer = time.AfterFunc(p.expiry-now.Sub(p.oldest.since), func() { p.sweep(p.expiry) })
+	if c := p.oldest(); c != nil && p.expiry > 0 {
+		p.timer = time.AfterFunc(p.expiry-now.Sub(c.since), func() { p.sweep(p.expiry) })
 	}
 	p.mu.Unlock()
 	for _, c := range out {
@@ -286,16 +278,9 @@ func (p *pool) close() {
 // addIdle adds c as the newest idle connection, unlocks the pool, and closes out, which may be nil, or the oldest
 // connection that is too many.
 func (p *pool) addIdle(c, out *conn) {
-	p.idle++
-	c.since, c.older = time.Now(), p.newest
-	if p.newest != nil {
-		p.newest.newer = c
-	} else {
-		p.oldest = c
-	}
-	p.newest = c
-	if p.idle > p.total {
-		out = p.drop(p.oldest)
+	c.since, c.place = time.Now(), p.idle.PushBack(c)
+	if p.idle.Len() > p.total {
+		out = p.drop(p.oldest())
 	}
 	if p.expiry > 0 && p.timer == nil {
 		p.timer = time.AfterFunc(p.expiry, func() { p.sweep(p.expiry) })
@@ -306,26 +291,27 @@ func (p *pool) addIdle(c, out *conn) {
 	}
 }
 
+// oldest returns the connection that has been idle for longest, nil if there is none.
+func (p *pool) oldest() *conn {
+	if first := p.idle.Front(); first != nil {
+		return first.Value.(*conn)
+	}
+	return nil
+}
+
+// removeIdle takes a connection out of the list of those that are idle, if it is there.
 func (p *pool) removeIdle(c *conn) {
-	p.idle--
-	if c.older != nil {
-		c.older.newer = c.newer
-	} else {
-		p.oldest = c.newer
+	if c.place != nil {
+		p.idle.Remove(c.place)
+		c.place = nil
 	}
-	if c.newer != nil {
-		c.newer.older = c.older
-	} else {
-		p.newest = c.older
-	}
-	c.older, c.newer = nil, nil
 }
 
 // drop takes an idle connection out, so that it can be closed, and returns it.
 func (p *pool) drop(c *conn) *conn {
 	p.removeIdle(c)
 	if c.multiplexed != nil {
-		c.multiplexed.listed, c.multiplexed.dead = false, true
+		c.multiplexed.dead = true
 	}
 	c.home.forget(c)
 	return c
@@ -334,7 +320,7 @@ func (p *pool) drop(c *conn) *conn {
 // idleHTTP2 counts the idle HTTP/2 connections. There is seldom more than one.
 func (h *host) idleHTTP2() (n int) {
 	for _, c := range h.http2 {
-		if c.multiplexed.listed {
+		if c.place != nil {
 			n++
 		}
 	}

@@ -141,7 +141,7 @@ func hostsKnown(tr *Transport) int {
 func idleOf(tr *Transport) int {
 	tr.pool.mu.Lock()
 	defer tr.pool.mu.Unlock()
-	return tr.pool.idle
+	return tr.pool.idle.Len()
 }
 
 func TestTheConnectionUsedLastIsUsedNext(t *testing.T) {

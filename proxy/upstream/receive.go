@@ -175,9 +175,11 @@ func (c *meteredConn) readUnasked(n int) {
 	c.pay(n)
 }
 
-// wroteUnasked is wrote for bytes that passed without having asked for credit.
+// wroteUnasked counts bytes written that passed without having asked for credit.
 func (c *meteredConn) wroteUnasked(n int) {
-	c.wrote(n)
+	if m := c.meter.Load(); m != nil && n > 0 {
+		m.Wrote(n)
+	}
 	c.pay(n)
 }
 

@@ -17,21 +17,21 @@ func (a arrival) wait() (unread int, known bool, err error) {
 		return 0, false, nil
 	}
 	err = a.raw.Read(func(fd uintptr) bool {
-		if unread = unreadBytes(fd); unread > 0 {
+		if unread = unreadBytes(int(fd)); unread > 0 {
 			return true
 		}
 		if !readable(fd) {
 			return false
 		}
-		unread = unreadBytes(fd) // bytes may have arrived since the first look
+		unread = unreadBytes(int(fd)) // bytes may have arrived since the first look
 		return true
 	})
 	return unread, true, err
 }
 
 // unreadBytes returns how many bytes can be read without blocking.
-func unreadBytes(fd uintptr) int {
-	n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+func unreadBytes(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil {
 		return 0
 	}
@@ -42,31 +42,36 @@ func unreadBytes(fd uintptr) int {
 const reportsUnread = true
 
 // unread returns how many bytes can be read without blocking.
-func (a arrival) unread() (n int) {
-	if a.raw != nil {
-		_ = a.raw.Control(func(fd uintptr) { n = unreadBytes(fd) }) // a closed connection has none
-	}
-	return n
-}
+func (a arrival) unread() int { return a.look(unreadBytes) }
 
 // receiveBuffer is the size of the receive receiveBuffer.
-func (a arrival) receiveBuffer() (n int) {
-	if a.raw != nil {
-		_ = a.raw.Control(func(fd uintptr) { n, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) })
-	}
-	return n
+func (a arrival) receiveBuffer() int {
+	return a.look(func(fd int) int {
+		n, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+		return n
+	})
 }
 
 // peerWindow returns how many bytes the peer may still send by the window announced to it
 // last. It is exact once nothing is in flight. 0 is also returned on systems that do not
 // report it.
-func (a arrival) peerWindow() (n int) {
+func (a arrival) peerWindow() int {
+	return a.look(func(fd int) int { return int(tcpInfo(fd).Rcv_wnd) })
+}
+
+// tcpInfo returns what the system knows of a connection; nothing if it does not tell.
+func tcpInfo(fd int) unix.TCPInfo {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return unix.TCPInfo{}
+	}
+	return *info
+}
+
+// look returns what f finds out about the descriptor, 0 for a connection that is closed or has none.
+func (a arrival) look(f func(fd int) int) (n int) {
 	if a.raw != nil {
-		_ = a.raw.Control(func(fd uintptr) {
-			if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-				n = int(info.Rcv_wnd)
-			}
-		})
+		_ = a.raw.Control(func(fd uintptr) { n = f(int(fd)) })
 	}
 	return n
 }

@@ -3,12 +3,9 @@ package upstream
 import (
 	"errors"
 	"io"
-	"net"
 	"os"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const canSplice = true
@@ -99,24 +96,8 @@ func readable(fd uintptr) bool {
 }
 
 // acknowledged returns the number of bytes that the peer has acknowledged.
-func (s *side) acknowledged() (total uint64) {
-	tc := s.tcp
-	if tc == nil {
-		var ok bool
-		if tc, ok = s.innermost.(*net.TCPConn); !ok {
-			return 0
-		}
-	}
-	raw, err := tc.SyscallConn()
-	if err != nil {
-		return 0
-	}
-	raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			total = info.Bytes_acked
-		}
-	})
-	return total
+func (s *side) acknowledged() uint64 {
+	return uint64(newArrival(s.innermost).look(func(fd int) int { return int(tcpInfo(fd).Bytes_acked) }))
 }
 
 // sliceLimit returns the most bytes of a slice that are moved without having asked for credit;

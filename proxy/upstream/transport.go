@@ -61,9 +61,6 @@ func (t *Transport) init() {
 	}
 	t.both.NextProtos = []string{alpnHTTP2, "http/1.1"}
 	t.single.NextProtos = []string{"http/1.1"}
-	if withoutHTTP2() {
-		t.both.NextProtos = t.single.NextProtos
-	}
 }
 
 // CloseIdle closes idle connections.
@@ -88,28 +85,23 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, &Error{Kind: invalid, Err: err}
 	}
-	o.forward = t.Forward != nil && !o.secure
-	if !o.forward {
-		return orError(t.send(req.Context(), &o))
-	}
-	if err := t.Login.Begin(req.Context()); err != nil {
-		closeBody(req)
-		return nil, err
+	if o.forward = t.Forward != nil && !o.secure; o.forward {
+		if err := t.Login.Begin(req.Context()); err != nil {
+			closeBody(req)
+			return nil, err
+		}
 	}
 	resp, e := t.send(req.Context(), &o)
-	status := 0
-	if e == nil {
-		status = resp.StatusCode
+	if o.forward {
+		status := 0
+		if e == nil {
+			status = resp.StatusCode
+		}
+		if refused := t.Login.End(status); refused != nil {
+			resp.Body.Close()
+			return nil, refused
+		}
 	}
-	if refused := t.Login.End(status); refused != nil {
-		resp.Body.Close()
-		return nil, refused
-	}
-	return orError(resp, e)
-}
-
-// orError returns the result of send as that of an http.RoundTripper.
-func orError(resp *http.Response, e *Error) (*http.Response, error) {
 	if e != nil {
 		return nil, e
 	}
@@ -249,7 +241,11 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 	if !o.secure {
 		return newConn(t, to.home, nc), nil
 	}
-	tc, err := t.handshake(ctx, o, nc)
+	config := t.both
+	if o.upgrade != "" { // HTTP/2 has no Upgrade
+		config = t.single
+	}
+	tc, err := handshakeTLS(ctx, nc, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -263,14 +259,6 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 		return c, nil
 	}
 	return newConn(t, to.home, tc), nil
-}
-
-func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*tls.Conn, error) {
-	config := t.both
-	if o.upgrade != "" { // HTTP/2 has no Upgrade
-		config = t.single
-	}
-	return handshakeTLS(ctx, nc, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
 }
 
 // handshakeTLS does the client's side of a handshake on nc. timeout bounds it, not counting
