@@ -28,15 +28,17 @@ func (t Target) HostPort() string {
 
 // Origin is the target as a URL begins, without the port when it is the usual
 // one: https://a.example, http://[::1]:8080.
-func (t Target) Origin() string {
-	host := t.HostPort()
-	if t.UsualPort() {
-		host = t.Host
-		if strings.IndexByte(host, ':') >= 0 {
-			host = "[" + host + "]"
-		}
+func (t Target) Origin() string { return t.Scheme + "://" + t.Authority() }
+
+// Authority is the host in a URL, with brackets around IPv6, and the port unless it is the usual one.
+func (t Target) Authority() string {
+	switch {
+	case !t.UsualPort():
+		return t.HostPort()
+	case strings.IndexByte(t.Host, ':') >= 0:
+		return "[" + t.Host + "]"
 	}
-	return t.Scheme + "://" + host
+	return t.Host
 }
 
 // UsualPort tells whether the port is the scheme's own, so that a URL leaves it

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/throttle"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
@@ -107,16 +109,11 @@ func authenticate(clients []policy.Client, header string) *dispatch.Client {
 	if !ok {
 		return nil
 	}
-	against, known := &clients[0], false
-	for i := range clients {
-		if clients[i].Name == name {
-			against, known = &clients[i], true
-		}
-	}
-	if !against.Secret.Equal(secret) || !known {
+	client := lists.Find(clients, func(c *policy.Client) bool { return c.Name == name })
+	if !cmp.Or(client, &clients[0]).Secret.Equal(secret) {
 		return nil
 	}
-	return against
+	return client
 }
 
 // basicCredentials reads a Basic Proxy-Authorization.

@@ -101,14 +101,6 @@ func (h *halfClose) setDeadline(t time.Time) {
 	}
 }
 
-// close ends waits for good.
-func (h *halfClose) close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.expired = true
-	h.wake()
-}
-
 // wake ends a wait. h.mu is held.
 func (h *halfClose) wake() {
 	if h.waiting != nil {
@@ -330,7 +322,7 @@ func (c *clientConn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return c.Conn.Close()
 	}
-	c.halfClose.close()
+	c.halfClose.setDeadline(time.Unix(1, 0)) // no Read waits any more
 	if c.discards.Load() && c.conns != nil && c.conns.add(c) {
 		go c.linger()
 		return nil

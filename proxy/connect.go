@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -366,11 +367,10 @@ func peek(conn *clientConn) ([]byte, error) {
 	defer conn.SetReadDeadline(time.Time{})
 	first := make([]byte, 1024)
 	n, err := conn.Read(first)
-	var timeout net.Error
-	if n == 0 && errors.As(err, &timeout) && timeout.Timeout() {
+	switch {
+	case n == 0 && errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, nil
-	}
-	if n == 0 {
+	case n == 0:
 		return nil, err
 	}
 	conn.pending = first[:n]

@@ -15,6 +15,7 @@ import (
 
 	"github.com/elazarl/goproxy"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/policy"
@@ -291,7 +292,7 @@ func (f *forwarder) serveWebsocket(x *exchange, r *http.Request) {
 func asksForWebsocket(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ProtoMinor >= 1 &&
 		len(r.Header["Upgrade"]) == 1 && strings.EqualFold(r.Header["Upgrade"][0], "websocket") &&
-		dispatch.Lists(r.Header["Connection"], "upgrade")
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade")
 }
 
 // innerHandler answers the requests inside CONNECTs.

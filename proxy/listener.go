@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
@@ -70,12 +71,7 @@ func (l *clientListener) refuse(conn net.Conn, over *problem.Problem) {
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			half.CloseWrite()
 		}
-		var unwanted [4096]byte
-		for range 32 {
-			if _, err := conn.Read(unwanted[:]); err != nil {
-				return
-			}
-		}
+		_, _ = io.CopyN(io.Discard, conn, 128<<10) // the client may send more, or end sooner
 	}()
 }
 

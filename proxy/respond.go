@@ -57,11 +57,9 @@ func checkRequest(r *http.Request) *problem.Problem {
 // expectsOnly100 reports whether the Expect header is empty, or has only 100-continue, which
 // net/http handles.
 func expectsOnly100(lines []string) bool {
-	for _, line := range lines {
-		for value := range strings.SplitSeq(line, ",") {
-			if value = strings.TrimSpace(value); value != "" && !strings.EqualFold(value, "100-continue") {
-				return false
-			}
+	for value := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		if value = strings.TrimSpace(value); value != "" && !strings.EqualFold(value, "100-continue") {
+			return false
 		}
 	}
 	return true
@@ -84,14 +82,11 @@ var hopByHop = [...]string{
 // Connection names. Content-Length and Host stay even when Connection names them, or a
 // client could hide where its own request ends.
 func stripHop(h http.Header) {
-	for _, line := range h["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
-			switch name {
-			case "", "Close", "Keep-Alive", "Content-Length", "Host", "Content-Type", "Authorization", "Cookie":
-			default:
-				delete(h, name)
-			}
+	for name := range strings.SplitSeq(strings.Join(h["Connection"], ","), ",") {
+		switch name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name {
+		case "", "Close", "Keep-Alive", "Content-Length", "Host", "Content-Type", "Authorization", "Cookie":
+		default:
+			delete(h, name)
 		}
 	}
 	for _, name := range hopByHop {
@@ -127,7 +122,9 @@ type responseWriter struct {
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *responseWriter) WriteHeader(code int) {
-	w.endInformational()
+	w.mu.Lock()
+	w.final = true
+	w.mu.Unlock()
 	h := w.Header()
 	for k, v := range w.head {
 		if !strings.HasPrefix(k, dispatch.HeaderPrefix) { // only abide itself sets those
@@ -269,10 +266,4 @@ func (w *responseWriter) inform(code int, h textproto.MIMEHeader, token *redact.
 	w.ResponseWriter.WriteHeader(code)
 	clear(out)
 	return nil
-}
-
-func (w *responseWriter) endInformational() {
-	w.mu.Lock()
-	w.final = true
-	w.mu.Unlock()
 }

@@ -100,14 +100,11 @@ func (t *trackedConns) draining() bool {
 func (t *trackedConns) wait(ctx context.Context) {
 	look := time.NewTicker(drainStep)
 	defer look.Stop()
-	over := ctx.Done()
-	for t.count() > 0 {
+	for over := ctx.Done(); t.count() > 0; t.close(over == nil) {
 		select {
 		case <-look.C:
-			t.close(over == nil)
 		case <-over:
 			over = nil
-			t.close(true)
 		}
 	}
 }

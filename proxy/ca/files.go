@@ -49,19 +49,9 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of the CA: %w", err)
 	}
-	if err := checkDirMode(f.dir); err != nil {
-		return nil, err
-	}
-	key, err := f.readKey()
+	key, err := f.knownKey()
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
-	}
-	if _, err := os.Stat(f.rootPath()); err == nil {
-		// Another process may have made both since the key was looked for.
-		if key, err := f.readKey(); !errors.Is(err, fs.ErrNotExist) {
-			return key, err
-		}
-		return nil, f.errNoKey()
 	}
 	if key, err = makeKey(); err != nil {
 		return nil, err
@@ -85,10 +75,18 @@ func makeKey() (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// errNoKey is the error of a certificate without its key.
-func (f files) errNoKey() error {
-	return fmt.Errorf("%s has no key beside it: restore %s, or remove %s to have a new CA made, which clients must trust anew",
-		f.rootPath(), f.keyPath(), f.rootPath())
+// knownKey reads the key, if the directory is safe. The error is fs.ErrNotExist where there is neither a key nor a certificate.
+func (f files) knownKey() (*ecdsa.PrivateKey, error) {
+	if err := checkDirMode(f.dir); err != nil {
+		return nil, err
+	}
+	_, missing := os.Stat(f.rootPath()) // before the key, which another process that makes both makes first
+	key, err := f.readKey()
+	if missing == nil && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s has no key beside it: restore %s, or remove %s to have a new CA made, which clients must trust anew",
+			f.rootPath(), f.keyPath(), f.rootPath())
+	}
+	return key, err
 }
 
 func (f files) readKey() (*ecdsa.PrivateKey, error) {
@@ -192,15 +190,9 @@ func Inspect(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := checkDirMode(dir); err != nil {
-		return err
-	}
 	f := files{dir}
-	key, err := f.readKey()
+	key, err := f.knownKey()
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(f.rootPath()); err == nil {
-			return f.errNoKey()
-		}
 		return nil
 	}
 	if err != nil {

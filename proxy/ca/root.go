@@ -105,14 +105,16 @@ func (r *root) fingerprint() string {
 // permits tells whether the name constraints of every certificate of the chain allow a
 // name, or an address if that is valid (RFC 5280, section 4.2.1.10).
 func (r *root) permits(name string, addr netip.Addr) bool {
-	return !slices.ContainsFunc(r.chain, func(cert *x509.Certificate) bool { return !certificatePermits(cert, name, addr) })
-}
-
-func certificatePermits(cert *x509.Certificate, name string, addr netip.Addr) bool {
-	if addr.IsValid() {
-		return allowed(cert.ExcludedIPRanges, cert.PermittedIPRanges, func(network *net.IPNet) bool { return network.Contains(addr.AsSlice()) })
+	for _, cert := range r.chain {
+		permitted := allowed(cert.ExcludedDNSDomains, cert.PermittedDNSDomains, func(constraint string) bool { return withinDomain(name, constraint) })
+		if addr.IsValid() {
+			permitted = allowed(cert.ExcludedIPRanges, cert.PermittedIPRanges, func(network *net.IPNet) bool { return network.Contains(addr.AsSlice()) })
+		}
+		if !permitted {
+			return false
+		}
 	}
-	return allowed(cert.ExcludedDNSDomains, cert.PermittedDNSDomains, func(constraint string) bool { return withinDomain(name, constraint) })
+	return true
 }
 
 // allowed tells whether nothing that is excluded matches, and something that is permitted, if anything is named there.

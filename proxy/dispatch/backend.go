@@ -174,7 +174,7 @@ func (x *Request) RewriteRedirects(h http.Header) {
 		scheme := cmp.Or(u.Scheme, x.Target.Scheme)
 		t, err := policy.ParseTarget(scheme, u.Host)
 		if err == nil && slices.ContainsFunc(x.progress.plan.Backends.Hosts, func(b backends.Backend) bool { return b.Target == t }) {
-			u.Scheme, u.Host = x.Target.Scheme, hostOf(x.Target)
+			u.Scheme, u.Host = x.Target.Scheme, x.Target.Authority()
 			h[name] = []string{u.String()}
 		}
 	}
@@ -255,7 +255,11 @@ func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 	if until.IsZero() || until.Sub(now) < patience(x) && s.ComesBack(key, s.rule(), false, now) {
 		return nil
 	}
-	return problem.Broken.Until(sitelog.SiteFailed, until, now).LastCause(s.Status(key, now).Why)
+	refused := problem.Broken.Until(sitelog.SiteFailed, until, now)
+	if why := s.Status(key, now).Why; why != "" {
+		refused.Detail += "; the last time because " + why
+	}
+	return refused
 }
 
 // neverCame reports whether the host of a request without backends is given up, as NeverCame says.

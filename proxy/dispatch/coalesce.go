@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/dispatch/coalesce"
@@ -192,7 +194,7 @@ func shareable(x *Request, r *http.Request) bool {
 // personal reports whether an answer is meant for one client alone, or may have no end. What
 // Cache-Control says is about storing an answer, which abide does not do.
 func personal(h http.Header) bool {
-	return len(h["Set-Cookie"]) > 0 || Lists(h["Vary"], "*") || strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
+	return len(h["Set-Cookie"]) > 0 || httpguts.HeaderValuesContainsToken(h["Vary"], "*") || strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
 
 // sum stands for all that makes two requests the same.

@@ -53,11 +53,11 @@ type configuration struct {
 func (c *configuration) start(p *policy.Policy) error {
 	c.running, c.stop = context.WithCancel(context.Background())
 	c.addresses.ownStore(p.Store) // before a source of tokens is asked
-	out, loaded, err := c.load(p, nil)
+	out, loaded, err := c.load(p, &Snapshot{})
 	if err != nil {
 		return err
 	}
-	st, err := c.newSnapshot(p, nil, out, loaded)
+	st, err := c.newSnapshot(p, &Snapshot{}, out, loaded)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (c *configuration) start(p *policy.Policy) error {
 }
 
 // load reads the tokens of a policy through the outbound that it returns: that of the old
-// snapshot, if both policies reach upstreams alike. It changes nothing; old may be nil.
+// snapshot, if both policies reach upstreams alike. It changes nothing.
 func (c *configuration) load(p *policy.Policy, old *Snapshot) (out *outbound, loaded map[string]*tokens.Loaded, err error) {
-	if old != nil && old.policy.Listen == p.Listen && old.policy.Open == p.Open && old.policy.Timeouts == p.Timeouts && old.policy.Bounds == p.Bounds && reflect.DeepEqual(old.policy.Egress, p.Egress) {
+	if old.policy != nil && old.policy.Listen == p.Listen && old.policy.Open == p.Open && old.policy.Timeouts == p.Timeouts && old.policy.Bounds == p.Bounds && reflect.DeepEqual(old.policy.Egress, p.Egress) {
 		out = old.outbound
 		out.upstream.Login.Reset()
 	} else if out, err = c.newOutbound(p); err != nil {
@@ -82,13 +82,12 @@ func (c *configuration) load(p *policy.Policy, old *Snapshot) (out *outbound, lo
 
 // discard closes the outbound of a snapshot that was not made, unless it is the old one's.
 func (c *configuration) discard(out *outbound, old *Snapshot) {
-	if old == nil || old.outbound != out {
+	if old.outbound != out {
 		c.retired.Go(out.close)
 	}
 }
 
-// newSnapshot makes the snapshot of a policy. Pools of the old snapshot go on; old may be
-// nil.
+// newSnapshot makes the snapshot of a policy. Pools of the old snapshot go on.
 func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbound, loaded map[string]*tokens.Loaded) (st *Snapshot, err error) {
 	defer func() {
 		if err != nil {
@@ -96,11 +95,7 @@ func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbou
 		}
 	}()
 	st = &Snapshot{policy: p, activity: c.activity, clock: c.clock, outbound: out}
-	var before pools
-	if old != nil {
-		before = old.pools
-	}
-	if st.pools, err = c.pools.take(p, loaded, before); err != nil {
+	if st.pools, err = c.pools.take(p, loaded, old.pools); err != nil {
 		return nil, err
 	}
 	if st.plans, err = plans.Make(p, c.partsWith(st.pools)); err != nil {

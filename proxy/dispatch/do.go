@@ -146,7 +146,11 @@ func (s *Dispatcher) beginAttempt(x *Request) {
 	x.progress.sent++
 	x.progress.result = queue.Result{Outcome: limit.Abandoned}
 	if s.activity.Debugs() {
-		x.LogDecision("sent, attempt %d%s", x.progress.sent, withToken(x.progress.label))
+		with := ""
+		if x.progress.label != "" {
+			with = ", with the token " + x.progress.label
+		}
+		x.LogDecision("sent, attempt %d%s", x.progress.sent, with)
 	}
 	if x.subject.Known != nil {
 		x.progress.level = x.subject.Known.Begin()

@@ -176,21 +176,20 @@ func (n *sharedTokens) pools() pools { return n.config.current.Load().pools }
 
 // change disables or enables a token for the operator. Enabling ends a quarantine, too.
 func (n *sharedTokens) change(pool, label string, enable bool) error {
-	p, log := n.pools()[pool], n.log.WithField("token", label)
+	p := n.pools()[pool]
 	if p == nil {
 		return errNoPool
 	}
+	err, level, done := error(nil), logrus.InfoLevel, "enabled"
 	if enable {
-		if err := p.Enable(label); err != nil {
-			return err
-		}
-		log.Infof("the token %s of %s is enabled by the operator", label, pool)
+		err = p.Enable(label)
 	} else {
-		if err := p.Disable(label, ""); err != nil {
-			return err
-		}
-		log.Warnf("the token %s of %s is disabled by the operator", label, pool)
+		err, level, done = p.Disable(label, ""), logrus.WarnLevel, "disabled"
 	}
+	if err != nil {
+		return err
+	}
+	n.log.WithField("token", label).Logf(level, "the token %s of %s is %s by the operator", label, pool, done)
 	n.publishSwitches(context.Background(), p) // publish tries again what fails here
 	n.switched(p.Find(label), enable)
 	return nil

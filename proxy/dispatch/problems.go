@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,6 +26,12 @@ type problems struct {
 	clock clock.Clock
 }
 
+// ofQueue are the answers to what the queue refuses.
+var ofQueue = map[queue.Reason]*problem.Problem{
+	queue.TooLong: &problem.TooLong, queue.Never: &problem.Never, queue.Away: &problem.Away,
+	queue.Exhausted: &problem.Exhausted, queue.Draining: &problem.Draining,
+}
+
 // ofRefusal turns a refusal of the queue into an answer of abide.
 func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 	var refusal *queue.Refusal
@@ -37,25 +44,20 @@ func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 		}
 		return problem.Left
 	}
-	a, t := &problem.QueueFull, &x.progress
+	a, t := cmp.Or(ofQueue[refusal.Reason], &problem.QueueFull), &x.progress
 	switch refusal.Reason {
 	case queue.TooLong:
-		switch a = &problem.TooLong; {
+		switch {
 		case t.lastError != nil:
 			return s.ofFailure(x, t.lastError) // the last attempt's, which was to be repeated
 		case t.lastStatus != 0:
-			a = problem.Failed.WithStatus(t.lastStatus)
+			failed := problem.Failed // whose status is the site's
+			a, failed.Status = &failed, t.lastStatus
 		case strings.Contains(refusal.Limit, sitelog.SiteFailed):
 			a = &problem.Broken
 		}
-	case queue.Never:
-		a = &problem.Never
-	case queue.Away:
-		a = &problem.Away
-	case queue.Exhausted:
-		a = &problem.Exhausted
 	case queue.Draining:
-		if a = &problem.Draining; x.Caller.HasLeft() {
+		if x.Caller.HasLeft() {
 			return problem.Left // a command that gave up a held request has often ended with it
 		}
 	}

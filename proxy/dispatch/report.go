@@ -82,14 +82,6 @@ func (x *Request) LogDecision(format string, args ...any) {
 	x.Snapshot.activity.Decided(&x.activity, x.subject.Method, x.Target.Scheme+"://"+x.Target.HostPort(), format, args...)
 }
 
-// withToken names the token that a request is sent with.
-func withToken(label string) string {
-	if label == "" {
-		return ""
-	}
-	return ", with the token " + label
-}
-
 // decidedOutcome writes how an attempt ended, and what follows.
 func (x *Request) decidedOutcome(status int, err error, v verdict) {
 	took := x.answered.Sub(x.sent).Round(time.Millisecond)

@@ -325,33 +325,10 @@ func MethodRefusal(m string) *problem.Problem {
 	}
 }
 
-// Lists reports whether a comma-separated header names a token.
-func Lists(lines []string, token string) bool {
-	for _, line := range lines {
-		for part := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(part), token) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Absolute makes u name the target in its canonical form.
 func Absolute(u *url.URL, t policy.Target) {
 	u.Scheme, u.User, u.Fragment = t.Scheme, nil, ""
-	u.Host = hostOf(t)
-}
-
-// hostOf returns the value of Host for a target: without the port where that is the usual.
-func hostOf(t policy.Target) string {
-	switch {
-	case !t.UsualPort():
-		return t.HostPort()
-	case strings.Contains(t.Host, ":"):
-		return "[" + t.Host + "]"
-	}
-	return t.Host
+	u.Host = t.Authority()
 }
 
 // KeepPath has the path go out as it came. What must not stand in a path is

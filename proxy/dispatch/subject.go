@@ -46,7 +46,7 @@ func scopeOfToken(t *tokens.Token) queue.Scope {
 // ownPrefix begins the names of the budgets of clients' own credentials.
 const ownPrefix = "credential "
 
-// fingerprints is random, so that no fingerprint leads back to a credential.
+// fingerprints is random, so that no fingerprint leads back to a credential or a name.
 var fingerprints = maphash.MakeSeed()
 
 // ownBudget returns the key of the limits of a client's own credential, "" without one: a site

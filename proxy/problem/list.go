@@ -198,12 +198,6 @@ var Failed = Problem{
 	proxy:  "http_response_incomplete",
 }
 
-// WithStatus is the answer with another status.
-func (a Problem) WithStatus(status int) *Problem {
-	a.Status = status
-	return &a
-}
-
 // StopOf returns the problem for which abide has ended the context of a request, nil if it has
 // not.
 func StopOf(ctx context.Context) *Problem {

@@ -48,14 +48,6 @@ func (a Problem) With(detail string) *Problem {
 	return &a
 }
 
-// LastCause is the answer with how the site failed last.
-func (a *Problem) LastCause(cause string) *Problem {
-	if cause != "" {
-		a.Detail += "; the last time because " + cause
-	}
-	return a
-}
-
 // helpPage has an anchor for every reason: what it means and what to do.
 const helpPage = "https://github.com/abide-proxy/abide/blob/main/docs/troubleshooting.md#"
 

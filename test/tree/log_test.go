@@ -8,7 +8,7 @@ import (
 
 // plainLines is the number of log calls without a field. It only falls: a line about a site, token,
 // client, limit or with a reason has them as fields, so that a log in JSON can be filtered.
-const plainLines = 22
+const plainLines = 20
 
 var (
 	logger = regexp.MustCompile(`^(log|Log|logger)$`)
