@@ -124,8 +124,8 @@ func (h *connectHandler) refusal(r *http.Request, x *dispatch.Request, validOpti
 	}
 	// A literal address needs no look-up, so a forbidden one is refused before the tunnel
 	// is open: every client shows that response.
-	if ip, err := netip.ParseAddr(to.Host); err == nil {
-		if err := x.Snapshot.CheckAddress(ip, to.Port); err != nil {
+	if _, err := netip.ParseAddr(to.Host); err == nil {
+		if err := x.Snapshot.Dialer().Check(to.Host, to.Port); err != nil {
 			return problem.OfUpstream(err)
 		}
 	}

@@ -85,15 +85,12 @@ func (c *CA) trusted(dir string) (trusted, error) {
 	users, warnings := readUserRoots(*c.roots.Load(), []string{c.dir, dir})
 	// Unreadable system roots are not reported: the user cannot repair them.
 	systems, _ := parseCertificates(system)
-	known := map[string]bool{} // raw certificate → the system has it
-	for _, one := range systems {
-		known[string(one.Raw)] = true
-	}
+	inSystem := func(certificate *x509.Certificate) bool { return slices.ContainsFunc(systems, certificate.Equal) }
+	t := trusted{extra: c.chainWith(slices.DeleteFunc(slices.Clone(users), inSystem)), warnings: warnings}
 	if os.Getenv("SSL_CERT_FILE") != "" && os.Getenv("SSL_CERT_DIR") != "" {
 		systems = nil
 	}
-	t := trusted{all: c.chainWith(append(systems, users...)), warnings: warnings}
-	t.extra = c.chainWith(slices.DeleteFunc(users, func(certificate *x509.Certificate) bool { return known[string(certificate.Raw)] }))
+	t.all = c.chainWith(append(systems, users...))
 	if len(t.all) == len(c.chainWith(nil)) {
 		return trusted{}, errors.Join(errNoRoots, failed)
 	}

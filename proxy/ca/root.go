@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 const (
@@ -150,15 +152,9 @@ func (r *root) constraintsText() []string {
 	var text []string
 	for _, one := range r.chain {
 		text = append(text, one.PermittedDNSDomains...)
-		for _, network := range one.PermittedIPRanges {
-			text = append(text, network.String())
-		}
-		for _, excluded := range one.ExcludedDNSDomains {
-			text = append(text, "not "+excluded)
-		}
-		for _, network := range one.ExcludedIPRanges {
-			text = append(text, "not "+network.String())
-		}
+		text = append(text, lists.Map(one.PermittedIPRanges, (*net.IPNet).String)...)
+		excluded := slices.Concat(one.ExcludedDNSDomains, lists.Map(one.ExcludedIPRanges, (*net.IPNet).String))
+		text = append(text, lists.Map(excluded, func(name string) string { return "not " + name })...)
 	}
 	return text
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // maxUserRoots bounds the bytes that are read of all files of user roots.
@@ -41,15 +43,11 @@ type rootFile struct {
 func userRootFiles(egressRoots string, bundles []string) []rootFile {
 	var files []rootFile
 	add := func(name, path string) {
-		if path == "" {
-			return
+		if file := lists.Find(files, func(f *rootFile) bool { return f.path == path }); file != nil {
+			file.names = append(file.names, name)
+		} else if path != "" {
+			files = append(files, rootFile{path: path, names: []string{name}})
 		}
-		same := func(f rootFile) bool { return f.path == path }
-		if at := slices.IndexFunc(files, same); at >= 0 {
-			files[at].names = append(files[at].names, name)
-			return
-		}
-		files = append(files, rootFile{path: path, names: []string{name}})
 	}
 	for _, name := range slices.Concat(addingVariables, replacingVariables, []string{"GIT_SSL_CAPATH"}) {
 		add(name, os.Getenv(name))

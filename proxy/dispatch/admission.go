@@ -381,10 +381,10 @@ func reachable(x *Request) *problem.Problem {
 	switch {
 	case x.Snapshot.ownAddresses.named(to.Host, to.Port):
 		return &problem.Loop
-	case x.Snapshot.dialer.Named(to.Host, to.Port), x.rule != nil && len(x.rule.Backends) > 0:
+	case x.rule != nil && len(x.rule.Backends) > 0:
 		return nil
 	}
-	if err := x.Snapshot.guard.CheckHost(to.Host, to.Port); err != nil {
+	if err := x.Snapshot.dialer.Check(to.Host, to.Port); err != nil {
 		return problem.OfUpstream(err)
 	}
 	return nil

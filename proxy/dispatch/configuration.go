@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -266,14 +265,6 @@ func (st *Snapshot) Forbidden(client *Client, to policy.Target) *problem.Problem
 		return problem.Forbidden.With(why)
 	}
 	return nil
-}
-
-// CheckAddress tells why a tunnel may not go to an address; nil: it may.
-func (st *Snapshot) CheckAddress(ip netip.Addr, port uint16) error {
-	if st.dialer.Named(ip.String(), port) {
-		return nil
-	}
-	return st.guard.Check(netip.AddrPortFrom(ip, port))
 }
 
 // succession returns the limits that a site has had, and those that it has now and had not.

@@ -27,7 +27,6 @@ import (
 type outbound struct {
 	name         string        // in Via
 	ownAddresses *ownAddresses // of this process and its store
-	guard        *upstream.Guard
 	dialer       *upstream.Dialer
 	nextHop      *upstream.NextHop // nil: direct
 	upstream     *upstream.Transport
@@ -41,13 +40,9 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 		return nil, err
 	}
 	st := &outbound{name: c.name, ownAddresses: &c.addresses}
-	st.guard = &upstream.Guard{
-		Local: p.Local(),
-		Allow: p.Egress.Allow,
-		Own:   c.addresses.has,
-	}
 	t := p.Timeouts
-	st.dialer = &upstream.Dialer{Guard: st.guard, Resolve: p.Egress.Resolve, Timeout: t.Connect}
+	guard := &upstream.Guard{Local: p.Local(), Allow: p.Egress.Allow, Own: c.addresses.has}
+	st.dialer = &upstream.Dialer{Guard: guard, Resolve: p.Egress.Resolve, Timeout: t.Connect}
 	st.upstream = &upstream.Transport{
 		Dial:             st.dialer.Dial,
 		TLS:              &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(4096)},
@@ -79,10 +74,10 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 // mayForward checks the target of a request that goes to a next hop without a tunnel: abide
 // dials the hop then, so the guard of its dials does not see the target.
 func (s *outbound) mayForward(t policy.Target) error {
-	if s.nextHop == nil || t.Scheme != "http" || s.dialer.Named(t.Host, t.Port) {
+	if s.nextHop == nil || t.Scheme != "http" {
 		return nil
 	}
-	return s.guard.CheckHost(t.Host, t.Port)
+	return s.dialer.Check(t.Host, t.Port)
 }
 
 // close ends idle connections and waits for those in use.
@@ -202,12 +197,9 @@ func (o *ownAddresses) add(a netip.AddrPort) {
 func (o *ownAddresses) has(a netip.AddrPort) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return slices.ContainsFunc(o.all, func(addrPort netip.AddrPort) bool { return reaches(a, addrPort) }) ||
-		slices.ContainsFunc(o.store, func(addrPort netip.AddrPort) bool { return reaches(a, addrPort) })
-}
-
-func reaches(a, addrPort netip.AddrPort) bool {
-	return addrPort.Port() == a.Port() && (addrPort.Addr() == a.Addr().Unmap() || addrPort.Addr().IsUnspecified())
+	return slices.ContainsFunc(slices.Concat(o.all, o.store), func(addrPort netip.AddrPort) bool {
+		return addrPort.Port() == a.Port() && (addrPort.Addr() == a.Addr().Unmap() || addrPort.Addr().IsUnspecified())
+	})
 }
 
 // setStore names the servers of the store in place of those before.

@@ -55,13 +55,13 @@ func (d *Dialer) Dial(ctx context.Context, host string, port uint16) (net.Conn, 
 	return d.dial(ctx, host, port, false)
 }
 
-// Named tells whether Resolve has this target.
-func (d *Dialer) Named(host string, port uint16) bool {
-	if len(d.Resolve) == 0 {
-		return false
+// Check tells why a host may not be dialed, as far as that is known without resolving it. A target
+// in Resolve may be.
+func (d *Dialer) Check(host string, port uint16) error {
+	if len(d.Resolve) > 0 && d.Resolve[joinHostPort(host, port)] != "" {
+		return nil
 	}
-	_, ok := d.Resolve[joinHostPort(host, port)]
-	return ok
+	return d.Guard.CheckHost(host, port)
 }
 
 // dial is Dial. If named is true, the host may have any address that Resolve could name.

@@ -212,8 +212,9 @@ func TestAResolvedTargetMayBeAnywhereButHereAndMetadata(t *testing.T) {
 			t.Errorf("%s: %v, want %v", host, err, kind)
 		}
 	}
-	if !d.Named("api.test", 80) || d.Named("api.test", 443) || d.Named("a.test", 80) || (&Dialer{}).Named("a.test", 80) {
-		t.Error("Named is wrong")
+	named := &Dialer{Resolve: map[string]string{"localhost:80": "127.0.0.1:8080"}}
+	if named.Check("localhost", 80) != nil || KindOf(named.Check("localhost", 443)) != Forbidden || KindOf((&Dialer{}).Check("localhost", 80)) != Forbidden {
+		t.Error("a target is checked by its host alone")
 	}
 }
 

@@ -55,10 +55,8 @@ func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Con
 	if strings.ContainsAny(via, "\r\n\x00") {
 		return nil, &Error{Kind: invalid, Err: errHopVia}
 	}
-	if !n.Dialer.Named(host, port) {
-		if err := n.Dialer.Guard.CheckHost(host, port); err != nil {
-			return nil, err
-		}
+	if err := n.Dialer.Check(host, port); err != nil {
+		return nil, err
 	}
 	if err := n.Login.Begin(ctx); err != nil {
 		return nil, err
@@ -117,10 +115,7 @@ func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err 
 
 // secure does the TLS handshake with the next hop.
 func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if n.TLS != nil {
-		config = n.TLS.Clone()
-	}
+	config := cmp.Or(n.TLS, &tls.Config{}).Clone()
 	config.NextProtos = []string{"http/1.1"}
 	tc, err := handshakeTLS(ctx, nc, config, host, cmp.Or(n.Dialer.Timeout, defaultHopTimeout))
 	if err != nil {

@@ -55,10 +55,6 @@ func (t *Transport) init() {
 	t.pool.init(t.MaxIdlePerHost, t.MaxIdle, t.IdleTimeout)
 	base := cmp.Or(t.TLS, &tls.Config{})
 	t.both, t.single = base.Clone(), base.Clone()
-	if base.ClientSessionCache == nil {
-		t.both.ClientSessionCache = tls.NewLRUClientSessionCache(1024)
-		t.single.ClientSessionCache = t.both.ClientSessionCache
-	}
 	t.both.NextProtos = []string{alpnHTTP2, "http/1.1"}
 	t.single.NextProtos = []string{"http/1.1"}
 }
