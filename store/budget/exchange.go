@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
@@ -195,10 +196,8 @@ func (k *Keeper) returnAll(ctx context.Context) {
 	all := k.accounts.everyone()
 	for len(all) > 0 && ctx.Err() == nil {
 		var again []*account
-		for len(all) > 0 && ctx.Err() == nil {
-			n := min(len(all), maxBatches)
-			again = append(again, k.exchange(ctx, append([]*account(nil), all[:n]...), true)...)
-			all = all[n:]
+		for some := range slices.Chunk(all, maxBatches) {
+			again = append(again, k.exchange(ctx, slices.Clone(some), true)...)
 		}
 		if all = again; len(all) > 0 { // the store may be back in a moment
 			_ = clock.Sleep(ctx, exchangeTimeout/20)

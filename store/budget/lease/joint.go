@@ -46,7 +46,7 @@ func (t *takes) unansweredUses(now time.Time, seq uint64) []store.Use {
 	said = append(said, t.earlier...)
 	t.sinceAsk, t.earlier, t.asked = 0, nil, now
 	t.unanswered = compact(said)
-	return append([]store.Use(nil), t.unanswered...)
+	return slices.Clone(t.unanswered)
 }
 
 // compact merges each two of too many uses, at the later time. That may count twice what the
@@ -67,11 +67,7 @@ func compact(uses []store.Use) []store.Use {
 
 // answered forgets the uses of an answered ask, and of asks before it.
 func (t *takes) answered(seq uint64) {
-	n := 0
-	for n < len(t.unanswered) && t.unanswered[n].Seq <= seq {
-		n++
-	}
-	t.unanswered = t.unanswered[n:]
+	t.unanswered = slices.DeleteFunc(t.unanswered, func(u store.Use) bool { return u.Seq <= seq })
 }
 
 // jointSpec is the limit by which several processes share a budget. Which process made the
