@@ -203,7 +203,7 @@ func lostText(run *status.JobRun, job *jobfile.Job) string {
 		parts = append(parts, fmt.Sprintf("%s rejected: %s_rejects says why", status.Number(int(run.Rejects), "record was", "records were"), job.Name))
 	}
 	if run.Replaced > 0 && len(job.ID) == 0 {
-		parts = append(parts, status.Number(int(run.Replaced), "record is equal to one", "records are equal to ones")+" of earlier pages of the same unit, and such records are kept once: where each counts, write as id what tells them apart")
+		parts = append(parts, status.Number(int(run.Replaced), "record is equal to one", "records are equal to ones")+" of earlier pages of the same unit, and such records are kept once: where each counts, write as id what tells them apart, or id: place and replace: unit")
 	} else if run.Replaced > 0 {
 		parts = append(parts, status.Number(int(run.Replaced), "record", "records")+" took the place of others with the same id, of the same page or of another unit: where these are different records, id needs more, such as \"{date}\" or \"{item}\"; where records move between units, write moves: on")
 	}

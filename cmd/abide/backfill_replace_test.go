@@ -132,3 +132,34 @@ func TestAUnitThatHadRecordsIsNotEmptiedWithoutAWord(t *testing.T) {
 		}
 	}
 }
+
+// With id: place a report of several pages is stored whole, although its lines are equal, and once however often it is fetched.
+func TestAReportIsStoredWholeByThePlacesOfItsLines(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rest := `{"line": 1}`
+		if r.URL.Query().Get("page") == "" {
+			w.Header().Set("Link", `</?page=2>; rel="next"`)
+			rest = `{"line": 2}`
+		}
+		fmt.Fprintf(w, `[{"same": true}, {"same": true}, %s]`, rest)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(server))
+	for id, rows := range map[string]int{"hash": 4, "place": 6} {
+		write(t, filepath.Join(dir, id+".yaml"), "name: "+id+"\nrequest: http://api.test/\npaginate: link\nid: "+id+"\nreplace: unit\n")
+		for range 2 {
+			if d := launch(t, dir, nil, "backfill", "--quiet", "--again", id+".yaml"); d.status() != 0 || strings.Contains(d.log.String(), "equal") != (id == "hash") {
+				t.Errorf("%s: it says %s", id, d.log)
+			}
+			if n := count(t, filepath.Join(dir, id+".db"), "SELECT count(*) FROM "+id); n != rows {
+				t.Errorf("%s: %d rows", id, n)
+			}
+		}
+	}
+	write(t, filepath.Join(dir, "place.yaml"), "name: place\nrequest: http://api.test/\nid: place\n")
+	if d := launch(t, dir, nil, "backfill", "place.yaml"); d.status() == 0 || !strings.Contains(d.log.String(), "place, which needs replace: unit") {
+		t.Errorf("it says %s", d.log)
+	}
+}

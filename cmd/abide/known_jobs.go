@@ -18,12 +18,8 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// knownJobsDir is the directory, in the data directory, that has a file for each job that was run
-// on this machine.
-const knownJobsDir = "jobs"
-
-// maxKnownJobs bounds how many jobs are listed.
-const maxKnownJobs = 1000
+// The directory, in the data directory, that has a file for each job that was run on this machine, and how many jobs are listed.
+const knownJobsDir, maxKnownJobs = "jobs", 1000
 
 // knownJob names the files of a job and of its output.
 type knownJob struct {
@@ -90,11 +86,8 @@ func knownJobs(data string) ([]knownJob, error) {
 	}
 	var list []knownJob
 	for _, entry := range entries[:min(len(entries), maxKnownJobs)] {
-		if !strings.HasSuffix(entry.Name(), ".json") {
-			continue
-		}
 		var j knownJob
-		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Name != "" {
+		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && strings.HasSuffix(entry.Name(), ".json") && json.Unmarshal(text, &j) == nil && j.Name != "" {
 			list = append(list, j)
 		}
 	}

@@ -333,6 +333,7 @@ type walk struct {
 	first     *units.Request
 	pages     *paginate.Walk
 	extractor *records.Extractor
+	placed    bool       // see jobfile.Job
 	about     string     // what decides about the records of a unit besides the answers
 	resumed   bool       // the next page is at a place that an earlier run has saved, and has not failed in this one
 	known     validators // of an answer that the unit had; zero: none
@@ -369,8 +370,8 @@ func (b *Backfill) walk(c *output.Claim) (*walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, resumed: c.Pages > 0 && c.Tries == 0}
-	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values)
+	w := &walk{unit: c.Key, first: first, pages: pages, extractor: b.extractor, placed: job.Placed, resumed: c.Pages > 0 && c.Tries == 0}
+	w.about = fmt.Sprint(job.Paginate, job.Columns, job.Errors, c.Values, map[bool]string{true: " place"}[job.Placed])
 	if checkpoint == nil {
 		_ = json.Unmarshal(c.Checkpoint, &w.known) // that of several pages has none
 	}
@@ -426,12 +427,15 @@ func (w *walk) answer(a *send.Answer, now time.Time) (step, error) {
 		}
 		return step{}, wrong
 	}
+	digest := records.Digest(list)
 	for i := range list {
 		list[i].Unit, list[i].Fetched = w.unit, now
-		w.first.Complete(&list[i])
+		if w.first.Complete(&list[i]); w.placed && list[i].Rejected == "" {
+			list[i].ID += fmt.Sprintf("-%d-%d", w.pages.Pages()+1, i+1)
+		}
 	}
 	moved, err := w.pages.Answer(paginate.Page{
-		URL: u, Header: a.Header, Body: body, Whole: w.extractor.Whole(body), Records: len(list), Digest: records.Digest(list),
+		URL: u, Header: a.Header, Body: body, Whole: w.extractor.Whole(body), Records: len(list), Digest: digest,
 	})
 	if err != nil {
 		return step{}, err

@@ -20,14 +20,11 @@ type Column struct {
 // ColumnTypes are the types that a column may have.
 var ColumnTypes = []string{"text", "integer", "number", "boolean", "time", "json"}
 
-// OfUnit tells whether the column is a text about the unit of a record.
-func (c Column) OfUnit() bool { return HasPlaceholder(c.Path) }
-
 // OfParent tells whether a path leads from what the list of a record stands in, as ^.id does.
 func OfParent(path string) bool { return strings.HasPrefix(path, "^") }
 
 // OfRecord tells whether the column is a part of the record itself.
-func (c Column) OfRecord() bool { return c.Path != "" && !c.OfUnit() && !OfParent(c.Path) }
+func (c Column) OfRecord() bool { return c.Path != "" && !HasPlaceholder(c.Path) && !OfParent(c.Path) }
 
 // MarshalYAML writes a column that ColumnOf has named.
 func (c Column) MarshalYAML() (any, error) { return c.Path, nil }
@@ -77,7 +74,7 @@ func (r *reader) columns(n *yaml.Node, path string) {
 func (r *reader) column(c *Column) policy.Value {
 	path := r.jsonPath(&c.Path)
 	return policy.Either(r.d, path, func(n *yaml.Node, path string, _ map[string]*yaml.Node) {
-		if c.Type != "" && c.OfUnit() {
+		if c.Type != "" && HasPlaceholder(c.Path) {
 			r.d.Failf(n, path, "has a type, and is a text with placeholders")
 		}
 	},

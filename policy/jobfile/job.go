@@ -34,6 +34,7 @@ type Job struct {
 	Paginate Pagination // the zero value: answers have one page
 	Records  string     // path of the records in a body, such as data.items; "": the body itself
 	ID       []string   // paths in a record that identify it, or texts with placeholders; empty: the hash of the record and of its unit
+	Placed   bool       // ID is empty, and the place of a record in the pages of its unit identifies it, too
 	Kept     bool       // the job says what becomes of records that have changed: by id or replace
 	Alone    bool       // that hash is of the record alone, as in a table of an older release
 	Moves    bool       // records may move between units
@@ -308,7 +309,7 @@ func (j *Job) texts() map[string]string {
 		all["request.headers."+h.Name] = h.Value.Reveal()
 	}
 	for _, c := range j.Columns {
-		if c.OfUnit() {
+		if HasPlaceholder(c.Path) {
 			all["columns."+c.Name] = c.Path
 		}
 	}

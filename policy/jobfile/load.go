@@ -47,7 +47,8 @@ func Load(src policy.Source) (*Job, error) {
 		}
 		r := &reader{d: d, job: j}
 		set := d.Mapping(root, "", r.fields()...)
-		if j.Kept = set["id"] != nil || set["replace"] != nil; slices.Equal(j.ID, []string{"hash"}) {
+		j.Kept = set["id"] != nil || set["replace"] != nil
+		if j.Placed = slices.Equal(j.ID, []string{"place"}); j.Placed || slices.Equal(j.ID, []string{"hash"}) {
 			j.ID = nil
 		}
 		r.check(set)
@@ -86,7 +87,7 @@ func (r *reader) fields() []policy.Field {
 		policy.Optional("since", "The column of the records by which each run goes on, in place of range and items.", r.since()),
 		policy.Optional("paginate", "How an answer leads to the next page.", r.paginate()),
 		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
-		policy.Optional("id", "What identifies a record: a path, a text with placeholders, several of them, or hash.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
+		policy.Optional("id", "What identifies a record: a path, a text with placeholders, several of them, hash or place.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
 		policy.Optional("columns", "Parts of a record with a column of their own.", policy.NewValue(r.columns, func() policy.Node {
 			return policy.EitherNode(policy.MapNode(columnName.String(), r.column(&Column{}).Schema()), policy.ListNode(policy.FilledNode()))
 		})),
@@ -156,6 +157,7 @@ func (r *reader) check(set map[string]*yaml.Node) {
 		{j.Replace && set["since"] != nil, "replace", "replace", "is unit, and with since each run has units of its own"},
 		{j.Since != nil && !slices.ContainsFunc(j.Columns, func(c Column) bool { return c.Name == j.Since.Column }), "since", "since.column", "names no column of columns"},
 		{j.Since != nil && j.Since.Lag.N > 0 && (j.Since.Lag.Unit == "") != j.Since.IsNumber(), "since", "since.lag", "is a number where from is one, and else a time such as 1h"},
+		{j.Placed && !j.Replace, "id", "id", "is place, which needs replace: unit, as a place has another record the next time"},
 		{j.Notify.URL.Empty() == (len(j.Notify.Command) == 0), "notify", "notify", "needs url or command"},
 		{!j.Notify.URL.Empty() && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https"), "notify", "notify.url", "is no URL with http:// or https:// and a host"},
 		{j.Paginate.In == InBody && j.Request.Body == "", "paginate", "paginate.in", "is body, and the request has none"},
