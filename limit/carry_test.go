@@ -214,3 +214,23 @@ func TestAChangedFirstUseKeepsTheEndOfItsWindow(t *testing.T) {
 		t.Errorf("the next goes %v after the first was sent", at.Sub(sent))
 	}
 }
+
+// A request that was taken just before the end of a window may arrive after it, so that it counts in the next window,
+// too, whatever meter counts then.
+func TestUnitsTakenJustBeforeAWindowCountAfterAChangeInIt(t *testing.T) {
+	spec := limit.Spec{As: limit.Fixed, Amount: 36, Window: 5 * time.Second}
+	begins := time.Date(2026, 3, 14, 15, 9, 30, 0, time.UTC)
+	for _, c := range []struct {
+		taken time.Duration // before the window
+		left  int64
+	}{{10 * time.Millisecond, 35}, {100 * time.Millisecond, 36}} {
+		now := begins.Add(20 * time.Millisecond)
+		m, err := limit.Carry(now, []limit.Spent{{Ago: now.Sub(begins.Add(-c.taken)), N: 1}}, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := m.Left(now); left != c.left {
+			t.Errorf("%d are left of 36 after one that was taken %v before the window", left, c.taken)
+		}
+	}
+}

@@ -226,7 +226,8 @@ func (m *fixed) from(now time.Time, old *fixed) {
 func (m *fixed) counted(v int64) (within, units int64) { return v - m.begins(v) + 1, m.used }
 
 func (m *fixed) replay(v int64, list []Spent) {
-	m.used = min(sum(list, v-m.begins(v)+1), m.amount)
+	// Requests of just before this window may have arrived in it.
+	m.used = min(sum(list, v-m.begins(v)+1+margin(m.width)), m.amount)
 	m.opened = v // earlier units cannot be given back
 	if v >= m.end-margin(m.width) {
 		m.mayArriveLate = min(sum(list, margin(m.width)), m.used) // it may be in flight
