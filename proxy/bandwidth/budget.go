@@ -28,20 +28,20 @@ type SiteBudget struct {
 	all   *Budgets
 
 	// From the configuration; refresh changes them.
-	enforce  atomic.Bool
-	stall    atomic.Int64 // nanoseconds
-	minimum  atomic.Int64 // bytes that are taken at once
-	buffer   atomic.Int64 // bytes that the system may receive ahead on a connection
-	limits   *queue.ByteSource
-	trickle  *queue.ByteSource
-	trickled atomic.Int64 // bytes of the last trickle, which may be refunded to it
-	counted  counted
+	enforce atomic.Bool
+	stall   atomic.Int64 // nanoseconds
+	minimum atomic.Int64 // bytes that are taken at once
+	buffer  atomic.Int64 // bytes that the system may receive ahead on a connection
+	limits  *queue.ByteSource
+	trickle *queue.ByteSource
+	counted counted
 
 	users int          // guarded by Budgets.mu
 	used  atomic.Int64 // last use, in nanoseconds since Budgets.began
 
-	mu     sync.Mutex
-	paused map[<-chan struct{}]time.Time // :: done channel of a connection → start of its pause
+	mu       sync.Mutex
+	paused   map[<-chan struct{}]time.Time // :: done channel of a connection → start of its pause
+	trickled int64                         // bytes of the last trickle, which may be refunded to it
 }
 
 func newSiteBudget(all *Budgets, o Owner, meter *metrics.Site) *SiteBudget {
@@ -98,19 +98,14 @@ func (b *SiteBudget) Budgeted() bool { return b.enforce.Load() }
 
 // Refund implements upstream.ByteLimiter. The last trickle is refunded to the trickle first.
 func (b *SiteBudget) Refund(n int) {
-	rest := int64(n)
-	for {
-		trickled := b.trickled.Load()
-		part := min(rest, trickled)
-		if part <= 0 {
-			break
-		}
-		if b.trickled.CompareAndSwap(trickled, trickled-part) {
-			b.trickle.Refund(part)
-			rest -= part
-		}
+	b.mu.Lock()
+	part := min(int64(n), b.trickled)
+	b.trickled -= part
+	b.mu.Unlock()
+	if part > 0 {
+		b.trickle.Refund(part)
 	}
-	b.limits.Refund(rest)
+	b.limits.Refund(int64(n) - part)
 }
 
 // Credit implements upstream.ByteLimiter. A paused connection gets a trickle from time to time,
@@ -160,7 +155,9 @@ func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (in
 			continue
 		}
 		if got, err = b.trickle.Take(done, min(d.Most, maxTrickle), 1, now); err == nil {
-			b.trickled.Store(got)
+			b.mu.Lock()
+			b.trickled = got
+			b.mu.Unlock()
 			return int(got), nil
 		}
 		if over(err) {

@@ -136,7 +136,10 @@ func (c *CA) Vouches(host string) bool {
 
 // noticeUncovered reports the configured hosts that cannot be intercepted.
 func (c *CA) noticeUncovered(wanted constraints) {
-	out := c.root.Load().uncovered(wanted)
+	out := slices.DeleteFunc(wanted.list(), func(host string) bool {
+		name, addr, err := parseHost(host)
+		return err != nil || c.root.Load().permits(name, addr)
+	})
 	if len(out) == 0 {
 		return
 	}

@@ -138,14 +138,6 @@ func withinDomain(name, constraint string) bool {
 	return strings.HasSuffix(name, constraint)
 }
 
-// uncovered are the wanted names and networks that the constraints exclude.
-func (r *root) uncovered(wanted constraints) []string {
-	return slices.DeleteFunc(wanted.list(), func(host string) bool {
-		name, addr, err := parseHost(host)
-		return err != nil || r.permits(name, addr)
-	})
-}
-
 // constraintsText lists the names and networks that the constraints of the operator's
 // certificates permit and exclude.
 func (r *root) constraintsText() []string {

@@ -45,12 +45,30 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	default:
 		return resp, nil
 	}
-	body := &peeked{ReadCloser: resp.Body, news: signal.New(), done: make(chan struct{}), from: resp}
-	shown := new(http.Response)
-	*shown = *resp
-	shown.Body, shown.Trailer = body, maps.Clone(resp.Trailer)
-	body.shown = shown
-	return shown, decoded(resp.Header, body.peek())
+	body, shown := &peeked{ReadCloser: resp.Body, news: signal.New(), done: make(chan struct{})}, *resp
+	// Reading ahead may fill the trailers while they are read, so shown has trailers of its own.
+	shown.Trailer = maps.Clone(resp.Trailer)
+	shown.Body = &endBody{body, func() {
+		if len(resp.Trailer) > 0 && shown.Trailer == nil {
+			shown.Trailer = http.Header{}
+		}
+		maps.Copy(shown.Trailer, resp.Trailer)
+	}}
+	return &shown, decoded(resp.Header, body.peek())
+}
+
+// endBody is a body whose trailers are looked after by end, which is called when it was read to its end.
+type endBody struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b *endBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.end()
+	}
+	return n, err
 }
 
 // isShort reports whether an answer may be a refusal that has the status of a success: JSON, or a page.
@@ -102,10 +120,6 @@ type peeked struct {
 	news signal.Signal // more has come
 	done chan struct{} // nothing is read ahead any more
 
-	// Reading ahead may fill the trailers of from while they are read, so shown has
-	// trailers of its own, which are filled at the end.
-	from, shown *http.Response
-
 	mu   sync.Mutex
 	head []byte // only grows
 	gone int    // of it, to the reader
@@ -156,22 +170,11 @@ func (b *peeked) Read(p []byte) (int, error) {
 		case !over:
 			<-b.news
 		case err != nil:
-			return 0, b.end(err)
+			return 0, err
 		default:
-			n, err = b.ReadCloser.Read(p)
-			return n, b.end(err)
+			return b.ReadCloser.Read(p)
 		}
 	}
-}
-
-func (b *peeked) end(err error) error {
-	if trailer := b.from.Trailer; err == io.EOF && len(trailer) > 0 {
-		if b.shown.Trailer == nil {
-			b.shown.Trailer = http.Header{}
-		}
-		maps.Copy(b.shown.Trailer, trailer)
-	}
-	return err
 }
 
 // InPlaceOfToken replaces the token of a request where an answer repeats it.
@@ -185,23 +188,8 @@ func hideToken(resp *http.Response, shown *redact.Finder) {
 	}
 	shown.Headers(resp.Header, InPlaceOfToken)
 	if resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
-		resp.Body = &hidden{ReadCloser: resp.Body, resp: resp, shown: shown}
+		resp.Body = &endBody{resp.Body, func() { shown.Headers(resp.Trailer, InPlaceOfToken) }}
 	}
-}
-
-// hidden is a body whose trailers do not show the token.
-type hidden struct {
-	io.ReadCloser
-	resp  *http.Response
-	shown *redact.Finder
-}
-
-func (b *hidden) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.shown.Headers(b.resp.Trailer, InPlaceOfToken)
-	}
-	return n, err
 }
 
 // hideTokenInNames replaces credentials in the names that an answer gives to limits: the token of

@@ -317,12 +317,8 @@ func (x *Request) refused() *sites.Refused {
 // refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
 // kind of the scope for the metrics.
 func (x *Request) refusedScope() (queue.Scope, string) {
-	at := plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
-	return x.progress.plan.Scope(&x.subject, &at)
+	return x.progress.plan.Scope(&x.subject, x.backend(), x.budget(), x.ClientName())
 }
 
 // breakerScope returns the scope of the request's breaker.
-func (x *Request) breakerScope() queue.Scope {
-	at := plans.Place{Backend: x.backend()}
-	return at.Whole()
-}
+func (x *Request) breakerScope() queue.Scope { return plans.Whole(x.backend()) }

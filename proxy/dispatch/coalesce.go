@@ -3,7 +3,6 @@ package dispatch
 import (
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -230,21 +229,7 @@ func (o *outcome) response(m *sharedMember, r *http.Request) *http.Response {
 	resp.Header, resp.Trailer = resp.Header.Clone(), resp.Trailer.Clone()
 	resp.Request = r
 	if resp.Body != http.NoBody {
-		resp.Body = &sharedBody{m, &resp}
+		resp.Body = &endBody{m, func() { resp.Trailer = m.Value().resp.Trailer.Clone() }}
 	}
 	return &resp
-}
-
-// sharedBody is the body of a member's answer.
-type sharedBody struct {
-	*sharedMember
-	resp *http.Response // whose trailers come with the end
-}
-
-func (b *sharedBody) Read(p []byte) (int, error) {
-	n, err := b.sharedMember.Read(p)
-	if err == io.EOF {
-		b.resp.Trailer = b.Value().resp.Trailer.Clone()
-	}
-	return n, err
 }

@@ -216,14 +216,14 @@ func (v *View) Limits() []LimitStatus {
 			cooling[slotName{at.Site, at.At}] = at.Cooling
 			return
 		}
-		item.cool(at.Cooling)
+		item.Reset = status.Later(item.Reset, at.Cooling)
 		found = append(found, item)
 	})
 	now := v.of.clock.Now()
 	v.of.storage.learned.VisitSavedLimits(now, func(saved sites.SavedLimit) {
 		item := LimitStatus{status.Announced{Site: saved.Site, Route: saved.Route, Title: saved.Title, Before: true}, "", saved.At.Key}
 		if item.read(now, saved.Meter) {
-			item.cool(cooling[slotName{saved.Site, saved.At}])
+			item.Reset = status.Later(item.Reset, cooling[slotName{saved.Site, saved.At}])
 			found = append(found, item)
 		}
 	})
@@ -272,11 +272,6 @@ func (v *View) Named() func(site, limit string) string {
 		names[[2]string{l.Site, l.Title}], names[[2]string{l.Site, l.Label()}] = text, text
 	}
 	return func(site, limit string) string { return cmp.Or(names[[2]string{site, limit}], "limit: "+limit) }
-}
-
-// cool puts the reset after a pause.
-func (l *LimitStatus) cool(until time.Time) {
-	l.Reset = status.Later(l.Reset, until)
 }
 
 // read sets what the meter of a learned limit knows. It returns false for other meters.

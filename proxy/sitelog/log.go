@@ -4,6 +4,7 @@
 package sitelog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -289,13 +290,10 @@ func (r *Request) wait(limit string) *wait {
 
 // Longest is the limit that held the request for longest; "" if none did.
 func (r *Request) Longest() string {
-	var most wait
-	for _, one := range r.waits {
-		if one.total > most.total {
-			most = one
-		}
+	if len(r.waits) == 0 {
+		return ""
 	}
-	return most.limit
+	return slices.MaxFunc(r.waits, func(a, b wait) int { return cmp.Compare(a.total, b.total) }).limit
 }
 
 // maxLines bounds how many lines a LineLimit remembers.

@@ -234,47 +234,40 @@ const (
 	BackendLimit = "backend"
 )
 
-// Place has the backend and the client of a request.
-type Place struct {
-	Backend *backends.Backend // nil: the site has none
-	Budget  string            // key of the limits that each token has alone
-	Client  string
-}
-
-// Whole returns the scope of a breaker: a backend, or else the site.
-func (at *Place) Whole() queue.Scope {
-	if at.Backend != nil {
-		return queue.Scope{Limit: BackendLimit, Key: at.Backend.Name}
+// Whole returns the scope of a breaker: a backend, or the site if b is nil.
+func Whole(b *backends.Backend) queue.Scope {
+	if b != nil {
+		return queue.Scope{Limit: BackendLimit, Key: b.Name}
 	}
 	return queue.Scope{}
 }
 
 // Scope returns the scope of a refusal, as narrow as can be told without words of the site: the
-// route, or else the backend, or else all of the site. word is the kind of scope, for the
-// metrics.
-func (p *Plan) Scope(r *Subject, at *Place) (scope queue.Scope, word string) {
+// route, or else the backend, which may be nil, or else all of the site. budget is the key of the limits
+// that each token has alone. word is the kind of scope, for the metrics.
+func (p *Plan) Scope(r *Subject, at *backends.Backend, budget, client string) (scope queue.Scope, word string) {
 	if p == nil {
 		return queue.Scope{}, "site"
 	}
 	var found *Limit
 	for i := range p.Limits {
 		limit := &p.Limits[i]
-		if limit.Only != at.Backend.OwnLimits() {
+		if limit.Only != at.OwnLimits() {
 			continue
 		}
 		if limit.Rule.Path != "" && limit.Rule.Covers(r.Method, r.Path) && (found == nil || len(limit.Rule.Path) >= len(found.Rule.Path)) {
 			found = limit
 		}
 	}
-	if scope = at.Whole(); found != nil {
+	if scope = Whole(at); found != nil {
 		need := found.Need
 		switch {
-		case at.Backend != nil:
-			need.Key = at.Backend.Name
+		case at != nil:
+			need.Key = at.Name
 		case found.PerToken:
-			need.Key = at.Budget
+			need.Key = budget
 		}
-		scope = need.Scope(&queue.Request{Client: at.Client, Method: r.Method, Path: r.Path})
+		scope = need.Scope(&queue.Request{Client: client, Method: r.Method, Path: r.Path})
 	}
 	switch {
 	case scope == queue.Scope{}:
