@@ -204,8 +204,6 @@ func (x *exchange) Attempt(r *http.Request) *http.Request {
 	return next
 }
 
-func (x *exchange) Whole() bool { return !x.HasBody() || x.replay.intact() }
-
 func (x *exchange) Replayable(r *http.Request) bool {
 	return x.replay.intact() || r.Body == nil || r.Body == http.NoBody
 }

@@ -107,7 +107,9 @@ func (a *Budgets) Acquire(o Owner, meter *metrics.Site) *SiteBudget {
 	defer a.mu.Unlock()
 	b := a.known[o]
 	if b == nil {
-		b = newSiteBudget(a, o, meter)
+		b = &SiteBudget{Site: meter, owner: o, all: a}
+		b.limits, b.trickle = b.source(false), b.source(true)
+		b.refresh()
 		a.known[o] = b
 	}
 	b.users++
@@ -141,7 +143,9 @@ func (a *Budgets) full() bool {
 // Tidy closes budgets unused for longer than a connection may be idle.
 func (a *Budgets) Tidy(idle time.Duration) {
 	for _, b := range a.takeUnused(idle + unusedFor) {
-		b.close()
+		b.counted.setLimits(b, nil)
+		b.limits.Close()
+		b.trickle.Close()
 	}
 }
 

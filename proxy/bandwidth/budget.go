@@ -44,19 +44,6 @@ type SiteBudget struct {
 	trickled int64                         // bytes of the last trickle, which may be refunded to it
 }
 
-func newSiteBudget(all *Budgets, o Owner, meter *metrics.Site) *SiteBudget {
-	b := &SiteBudget{Site: meter, owner: o, all: all}
-	b.limits, b.trickle = b.source(false), b.source(true)
-	b.refresh()
-	return b
-}
-
-func (b *SiteBudget) close() {
-	b.counted.setLimits(b, nil)
-	b.limits.Close()
-	b.trickle.Close()
-}
-
 // Tag is the tag of a byte source's queue.Request.
 type Tag struct {
 	*SiteBudget

@@ -138,6 +138,7 @@ func (c *CA) WriteBundle(dir string) (extraFile, bundleFile string, err error) {
 	if rc.err != nil && rc.path == os.Getenv("WGETRC") {
 		c.options.Notice(fmt.Sprintf("WGETRC names %s: wget runs without its settings: %v", rc.path, withoutPath(rc.err)))
 	}
+	proxied := wgetrc{path: rc.path, text: proxySetting.ReplaceAll(rc.text, nil)}
 	for _, one := range []struct {
 		path string
 		data []byte
@@ -149,7 +150,7 @@ func (c *CA) WriteBundle(dir string) (extraFile, bundleFile string, err error) {
 		{filepath.Join(dir, phpDir, "abide.ini"), phpIni(bundleFile), 0o644},
 		// The user's settings may have passwords.
 		{wgetrcFile(bundleFile, false), rc.with(bundleFile), 0o600},
-		{wgetrcFile(bundleFile, true), rc.withoutProxies().with(bundleFile), 0o600},
+		{wgetrcFile(bundleFile, true), proxied.with(bundleFile), 0o600},
 	} {
 		if err := writeFile(one.path, one.data, one.mode); err != nil {
 			return "", "", fmt.Errorf("writing the CA bundle: %w", err)

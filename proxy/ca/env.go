@@ -261,13 +261,6 @@ func (rc wgetrc) with(bundleFile string) []byte {
 	return b.Bytes()
 }
 
-// withoutProxies is the file without settings that beat the variables for
-// proxies.
-func (rc wgetrc) withoutProxies() wgetrc {
-	rc.text = proxySetting.ReplaceAll(rc.text, nil)
-	return rc
-}
-
 // wgetrcFile returns the path at which WriteBundle puts the settings for wget beside a bundle.
 func wgetrcFile(bundleFile string, proxied bool) string {
 	name := wgetrcName

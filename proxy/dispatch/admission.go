@@ -400,7 +400,10 @@ func (s *Dispatcher) Complete(x *Request, e status.PermitEnd) {
 		return
 	}
 	if r := x.HTTP; e.Status > 0 {
-		resp := &http.Response{StatusCode: e.Status, Header: headerOf(e.Headers), Body: http.NoBody, Request: r}
+		resp := &http.Response{StatusCode: e.Status, Header: http.Header{}, Body: http.NoBody, Request: r}
+		for _, pair := range e.Headers {
+			resp.Header.Add(strings.TrimSpace(pair[0]), pair[1])
+		}
 		hideToken(resp, x.progress.shown)
 		resp = s.lessons.learnFrom(x, r, resp, nil)
 		v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, 0.5)
@@ -415,12 +418,4 @@ func (s *Dispatcher) Complete(x *Request, e status.PermitEnd) {
 		x.received = e.Bytes
 		s.bytes.Sizes.Add(x.site, e.Bytes)
 	}
-}
-
-func headerOf(pairs [][2]string) http.Header {
-	h := http.Header{}
-	for _, p := range pairs {
-		h.Add(strings.TrimSpace(p[0]), p[1])
-	}
-	return h
 }

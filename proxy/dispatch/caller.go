@@ -28,8 +28,6 @@ type Caller interface {
 	SetSent(sent bool)
 	// Attempt returns the request of the next attempt, with its body from the beginning.
 	Attempt(r *http.Request) *http.Request
-	// Whole reports whether the body is complete after an attempt of which nothing was sent.
-	Whole() bool
 	// Replayable reports whether the body could be sent once more.
 	Replayable(r *http.Request) bool
 	// Release gives up what is buffered of the body: there is no other attempt.
@@ -53,7 +51,6 @@ func (NoCaller) WaitContext(ctx context.Context) context.Context { return ctx }
 func (NoCaller) HasLeft() bool                                   { return false }
 func (NoCaller) SetSent(bool)                                    {}
 func (NoCaller) Attempt(r *http.Request) *http.Request           { return r }
-func (NoCaller) Whole() bool                                     { return true }
 func (NoCaller) Release()                                        {}
 func (NoCaller) BodyProblem(bool) *problem.Problem               { return nil }
 func (NoCaller) Spared() bool                                    { return false }

@@ -170,7 +170,7 @@ func (x *Request) adopt(m *sharedMember) {
 		return
 	}
 	x.progress.shared = true
-	x.progress.waited = min(of.progress.waited, max(of.sent.Sub(m.Came()), 0))
+	x.progress.waited = min(of.progress.waited, max(of.sent.Sub(m.Came), 0))
 }
 
 // remaining returns the time that a request may still wait. Without any time left the request

@@ -125,7 +125,7 @@ func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err
 			resp, err = st.sends.RoundTrip(x.sign(request))
 		}
 		now := s.Current()
-		if !errors.Is(err, upstream.ErrTransportClosed) || now.outbound == st.outbound || !x.Caller.Whole() {
+		if !errors.Is(err, upstream.ErrTransportClosed) || now.outbound == st.outbound || !x.Caller.Replayable(r) {
 			break
 		}
 		st = now // since a moment ago

@@ -243,8 +243,11 @@ func (s *lessons) apply(x *Request, status int, header http.Header, lesson *lear
 	refused := lesson.Throttled && !lesson.Permanent
 	switch {
 	case refused:
-		t.learned.refusal = hintOf(lesson, header, a.At)
-		t.learned.refusal.unsafe = a.Unavailable
+		said := !lesson.RetryAt.IsZero()
+		t.learned.refusal = hint{
+			refused: !lesson.Lock, lock: lesson.Lock, overload: lesson.Overload, unsafe: a.Unavailable,
+			said: said, wait: max(lesson.RetryAt.Sub(a.At), 0), why: whyRefused(said, header),
+		}
 	case lesson.Permanent:
 		t.learned.denial = cmp.Or(lesson.Reason, "waiting does not help")
 	}
@@ -342,16 +345,6 @@ func (s *lessons) blocked(x *Request, r *http.Request, resp *http.Response) verd
 		return judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, s.jitter())
 	}
 	return verdict{refused: true, again: true, reason: "refused", until: until, why: refusesAll}
-}
-
-// hintOf returns what the lesson of a refusal says of the wait.
-func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
-	r := hint{refused: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
-	if r.said {
-		r.wait = max(l.RetryAt.Sub(now), 0)
-	}
-	r.why = whyRefused(r.said, h)
-	return r
 }
 
 // beginProbe makes the attempt a probe, if the site may block.

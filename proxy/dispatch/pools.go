@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/sites"
@@ -29,12 +31,8 @@ var errNoPool = errors.New("there is no such pool")
 type pools map[string]*tokens.Pool
 
 // status returns the states of all pools, in order of their names.
-func (p pools) status(now time.Time) (list []status.Pool) {
-	for _, pool := range p {
-		list = append(list, pool.Status(now))
-	}
-	slices.SortFunc(list, func(a, b status.Pool) int { return strings.Compare(a.Name, b.Name) })
-	return list
+func (p pools) status(now time.Time) []status.Pool {
+	return lists.Map(slices.Sorted(maps.Keys(p)), func(name string) status.Pool { return p[name].Status(now) })
 }
 
 // find adds the states of tokens, to be stored across restarts.

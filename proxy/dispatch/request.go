@@ -320,9 +320,8 @@ func MethodRefusal(m string) *problem.Problem {
 		return nil
 	case m == "TRACE" || m == "TRACK":
 		return &problem.Trace
-	default:
-		return &problem.Method
 	}
+	return &problem.Method
 }
 
 // Absolute makes u name the target in its canonical form.

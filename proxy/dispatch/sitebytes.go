@@ -5,9 +5,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
@@ -44,7 +46,7 @@ func (s *siteBytes) byteRules(o bandwidth.Owner) bandwidth.Rules {
 	}
 	rules.Enforce, rules.Stall = p.CountsBytes && !st.policy.Observes(), p.Stall
 	key := strings.TrimSpace(o.Key)
-	only := p.Backends.Find(key).OwnLimits()
+	only := lists.Find(p.Backends.Hosts, func(b *backends.Backend) bool { return b.Name == key }).OwnLimits()
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		if l.Only != only || l.Rule.Unit != policy.Bytes || !l.Rule.Covers(o.Method, o.Path) || o.Tunnel && l.Rule.NeedsRequests() {

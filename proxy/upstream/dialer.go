@@ -214,12 +214,6 @@ func (d *Dialer) open(ctx context.Context, a netip.AddrPort, receive int) (net.C
 	}
 }
 
-// attempt is the result of one connect.
-type attempt struct {
-	conn net.Conn
-	err  error
-}
-
 // race connects to the first address that answers. It returns when every attempt it has
 // started has ended.
 func (d *Dialer) race(ctx context.Context, to []netip.AddrPort, receive int) (net.Conn, error) {
@@ -228,6 +222,10 @@ func (d *Dialer) race(ctx context.Context, to []netip.AddrPort, receive int) (ne
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	type attempt struct {
+		conn net.Conn
+		err  error
+	}
 	ended := make(chan attempt)
 	delay := time.NewTimer(0)
 	defer delay.Stop()

@@ -233,15 +233,6 @@ func noteCertificateRequest(config *tls.Config) *bool {
 	return &asked
 }
 
-// wantsCertificate is the failure of a request because the origin requires a client
-// certificate, or nil. In TLS 1.3 that alert arrives after the handshake.
-func wantsCertificate(err error) *TLSFailure {
-	if alert := alertOf(err); alert != "" && faultOfAlert(alert) == TLSClient {
-		return &TLSFailure{Fault: TLSClient}
-	}
-	return nil
-}
-
 func wrongName(cert *x509.Certificate) *TLSFailure {
 	f := &TLSFailure{Fault: TLSName}
 	add := func(name string) {

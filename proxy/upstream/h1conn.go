@@ -53,7 +53,7 @@ type conn struct {
 	readErr        error
 
 	// The deadlines that are set on the connection; zero: none. Setting a deadline costs more
-	// than reading the clock, so a deadline that is late by at most deadlineTolerance is not
+	// than reading the clock, so a deadline that is late by at most maxTolerance is not
 	// set again.
 	readBy, writeBy time.Time
 	patience        time.Duration // StallTimeout while a body is read: each read gets this long; 0: reads do not set the deadline
@@ -187,10 +187,10 @@ func (w *connWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// deadlineTolerance bounds the lateness of a deadline d from now.
-func deadlineTolerance(d time.Duration) time.Duration { return min(d/8, 2*time.Second) }
+// maxTolerance bounds the lateness of a deadline.
+const maxTolerance = 2 * time.Second
 
-// expectRead sets the read deadline to d from now, or up to deadlineTolerance later. 0
+// expectRead sets the read deadline to d from now, or up to maxTolerance later. 0
 // removes the deadline.
 func (c *conn) expectRead(d time.Duration) {
 	if d <= 0 {
@@ -200,19 +200,24 @@ func (c *conn) expectRead(d time.Duration) {
 		}
 		return
 	}
-	now := time.Now()
-	if left := c.readBy.Sub(now); left < d || left > d+deadlineTolerance(d) {
-		c.readBy = now.Add(d + deadlineTolerance(d))
+	if postpone(&c.readBy, d) {
 		c.raw.SetReadDeadline(c.readBy)
 	}
 }
 
 func (c *conn) expectWrite(d time.Duration) {
-	now := time.Now()
-	if left := c.writeBy.Sub(now); left < d || left > d+deadlineTolerance(d) {
-		c.writeBy = now.Add(d + deadlineTolerance(d))
+	if postpone(&c.writeBy, d) {
 		c.raw.SetWriteDeadline(c.writeBy)
 	}
+}
+
+// postpone moves a deadline to d from now, or up to a tolerance later, unless it is there already.
+func postpone(by *time.Time, d time.Duration) (moved bool) {
+	now, tolerance := time.Now(), min(d/8, maxTolerance)
+	if left := by.Sub(now); left < d || left > d+tolerance {
+		*by, moved = now.Add(d+tolerance), true
+	}
+	return moved
 }
 
 // noTLSData tells whether TLS has buffered nothing that arrived together with the answer,
@@ -262,10 +267,8 @@ func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
 		e.Kind = Protocol
 	case errors.As(err, &timeout) && timeout.Timeout():
 		e.Kind = waiting
-	default:
-		if e.TLS = wantsCertificate(err); e.TLS != nil {
-			e.Kind = TLS
-		}
+	case alertOf(err) != "" && faultOfAlert(alertOf(err)) == TLSClient: // in TLS 1.3 that alert comes after the handshake
+		e.Kind, e.TLS = TLS, &TLSFailure{Fault: TLSClient}
 	}
 	return e
 }

@@ -35,8 +35,8 @@ var uploadBuffers = sync.Pool{New: func() any { return new([uploadBuffer]byte) }
 type upload struct {
 	c       *conn
 	body    io.ReadCloser
-	length  int64 // -1: chunked
-	trailer func() http.Header
+	length  int64         // -1: chunked
+	req     *http.Request // whose trailers follow a chunked body
 	closing sync.Once
 
 	mu       sync.Mutex
@@ -49,12 +49,8 @@ type upload struct {
 }
 
 func startUpload(c *conn, o *outgoing) *upload {
-	u := &upload{c: c, body: o.body, length: o.length, done: make(chan struct{})}
+	u := &upload{c: c, req: o.req, body: o.body, length: o.length, done: make(chan struct{})}
 	o.bodyTaken = true
-	if o.length < 0 {
-		req := o.req
-		u.trailer = func() http.Header { return req.Trailer }
-	}
 	go u.run()
 	return u
 }
@@ -158,7 +154,7 @@ func (u *upload) sendChunked(buf *[uploadBuffer]byte) error {
 		}
 	}
 	last := []byte("0\r\n")
-	for name, values := range u.trailer() {
+	for name, values := range u.req.Trailer {
 		if !allowedTrailer(name) {
 			continue
 		}

@@ -259,8 +259,6 @@ func (p *pool) sweep(d time.Duration) {
 	}
 }
 
-func (p *pool) closeIdle() { p.sweep(0) }
-
 // close refuses new requests, and waits until the last connection has ended.
 func (p *pool) close() {
 	p.mu.Lock()
@@ -271,7 +269,7 @@ func (p *pool) close() {
 		}
 	}
 	p.mu.Unlock()
-	p.closeIdle()
+	p.sweep(0)
 	<-p.empty
 }
 

@@ -62,7 +62,7 @@ func (t *Transport) init() {
 // CloseIdle closes idle connections.
 func (t *Transport) CloseIdle() {
 	t.start.Do(t.init)
-	t.pool.closeIdle()
+	t.pool.sweep(0)
 }
 
 // Close refuses new requests, closes idle connections and waits until connections in use

@@ -22,7 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
@@ -70,11 +69,6 @@ func NewGroup(rule *policy.Site, loads *Loads) Group {
 	}
 	g.rotation = newRotation(weights)
 	return g
-}
-
-// Find returns the backend with a name, nil if there is none.
-func (g *Group) Find(name string) *Backend {
-	return lists.Find(g.Hosts, func(b *Backend) bool { return b.Name == name })
 }
 
 var stickiness = maphash.MakeSeed()

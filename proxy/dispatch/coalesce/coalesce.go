@@ -62,15 +62,15 @@ func (g *Group[K, V]) Members() (n int) {
 // Join adds a member to an open call, or else begins a call with it. ctx is that of a new
 // call; its caller has to send the request then, and to call Publish and End.
 func (g *Group[K, V]) Join(ctx context.Context, request K, client string) (m *Member[K, V], leads bool) {
-	m = &Member[K, V]{place: place{came: time.Now()}}
+	m = &Member[K, V]{Came: time.Now()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, m.Call = range g.open[request] {
-		if m.add(&m.place, client) {
+		if m.add(m, client) {
 			return m, false
 		}
 	}
-	c := &Call[K, V]{group: g, request: request, client: client, members: []*place{&m.place}}
+	c := &Call[K, V]{group: g, request: request, client: client, members: []*Member[K, V]{m}}
 	c.Context, c.cancel = context.WithCancel(ctx)
 	if g.open == nil {
 		g.open = map[K][]*Call[K, V]{}
@@ -90,37 +90,34 @@ type Call[K comparable, V any] struct {
 	client  string // that began it, and whose turn it waits for
 
 	mu      sync.Mutex
-	members []*place      // the first has the answer as it comes
-	sent    bool          // on its way; otherwise it waits for its turn
-	began   time.Time     // when the answer began; zero before
-	alone   bool          // the answer is for the first alone
-	news    chan struct{} // closed when something of this has changed; nil while nobody waits
+	members []*Member[K, V] // the first has the answer as it comes
+	sent    bool            // on its way; otherwise it waits for its turn
+	began   time.Time       // when the answer began; zero before
+	alone   bool            // the answer is for the first alone
+	news    chan struct{}   // closed when something of this has changed; nil while nobody waits
 	value   V
 	buf     []byte
 	end     error     // what follows buf when that is whole
 	unread  io.Reader // what follows buf when that is too long to be shared
 }
 
-// place is the place of a member in its call.
-type place struct{ came time.Time }
-
 // add adds a member, unless it is too late for that. A call that waits for its turn is open to the
 // client that began it and to no other: a client that has used up its share would hold others up.
-func (c *Call[K, V]) add(p *place, client string) bool {
+func (c *Call[K, V]) add(m *Member[K, V], client string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	old := !c.began.IsZero() && p.came.Sub(c.began) > freshFor
+	old := !c.began.IsZero() && m.Came.Sub(c.began) > freshFor
 	if old || c.alone || c.end != nil || len(c.members) == 0 || !c.sent && client != c.client {
 		return false
 	}
-	c.members = append(c.members, p)
+	c.members = append(c.members, m)
 	return true
 }
 
-func (c *Call[K, V]) remove(p *place) {
+func (c *Call[K, V]) remove(m *Member[K, V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.members = slices.DeleteFunc(c.members, func(item *place) bool { return item == p })
+	c.members = slices.DeleteFunc(c.members, func(item *Member[K, V]) bool { return item == m })
 	if len(c.members) == 0 {
 		c.cancel()
 	}
@@ -245,10 +242,10 @@ type stage struct {
 	news  <-chan struct{}
 }
 
-func (c *Call[K, V]) look(p *place) stage {
+func (c *Call[K, V]) look(m *Member[K, V]) stage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.Index(c.members, p)
+	i := slices.Index(c.members, m)
 	has := !c.began.IsZero() && i >= 0 && (i == 0 || c.end != nil)
 	return stage{has: has, alone: i < 0, sent: c.sent, began: c.began, news: c.listen()}
 }
@@ -264,14 +261,11 @@ var (
 // without error.
 type Member[K comparable, V any] struct {
 	*Call[K, V]
-	place
+	Came  time.Time       // when it joined
 	Leads bool            // the call began with it
 	at    int             // bytes of the buffer that were read
 	gone  <-chan struct{} // closed when the client has left
 }
-
-// Came returns the time when the member joined.
-func (m *Member[K, V]) Came() time.Time { return m.came }
 
 // Value returns the value that was published. It is there when Wait was without error.
 func (m *Member[K, V]) Value() V { return m.value }
@@ -282,7 +276,7 @@ func (m *Member[K, V]) Wait(ctx context.Context, p Patience) error {
 	m.gone = ctx.Done()
 	grace := time.Now().Add(p.Grace)
 	for {
-		now, s := time.Now(), m.look(&m.place)
+		now, s := time.Now(), m.look(m)
 		next := p.end(s, m.Leads)
 		switch {
 		case s.has:
@@ -337,7 +331,7 @@ func (m *Member[K, V]) Read(p []byte) (n int, err error) {
 
 // Close takes the member out of the call.
 func (m *Member[K, V]) Close() error {
-	m.remove(&m.place)
+	m.remove(m)
 	return nil
 }
 
