@@ -154,7 +154,7 @@ func (a *demoAPI) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		a.opened, a.used = now, 0
 	}
 	a.used++
-	reset := strconv.Itoa(int(a.opened.Add(demoWindow).Sub(now)/time.Second) + 1) // seconds, rounded up
+	reset := strconv.Itoa(int((a.opened.Add(demoWindow).Sub(now) + time.Second - 1) / time.Second)) // seconds, rounded up
 	w.Header().Set("X-RateLimit-Limit", strconv.Itoa(demoAllowed))
 	w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(max(demoAllowed-a.used, 0)))
 	w.Header().Set("X-RateLimit-Reset", reset)
