@@ -73,7 +73,7 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n++
 		clock := newWall(noon)
-		keep := Retention{Minutes: 3 * time.Hour, Hours: 4 * 24 * time.Hour, Days: 400 * 24 * time.Hour}
+		keep := retention(func(r *Retention) { r.Minutes, r.Hours, r.Days = 3*time.Hour, 4*24*time.Hour, 400*24*time.Hour })
 		f, err := OpenFile(t.Context(), filepath.Join(dir, time.Duration(n).String()), FileOptions{noSync: true, Now: clock.now, Roll: keep})
 		if err != nil {
 			r.Fatal(err)
@@ -123,7 +123,7 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 // byte is lost.
 func TestRollingUpBoundsTheNumberOfSites(t *testing.T) {
 	clock, path := newWall(noon), newPath(t)
-	o := FileOptions{Now: clock.now, Roll: Retention{Sites: 100}}
+	o := FileOptions{Now: clock.now, Roll: retention(func(r *Retention) { r.Sites = 100 })}
 	f := openFile(t, path, o)
 	hour := noon.Truncate(time.Hour)
 	var list []Row
@@ -196,7 +196,7 @@ func TestNothingIsRolledUpTooEarlyOrInParts(t *testing.T) {
 		length := func(name string) time.Duration {
 			return time.Duration(rapid.Int64Range(0, 1e7).Draw(r, name)) * time.Second
 		}
-		keep := Retention{Minutes: length("minutes"), Hours: length("hours"), Days: length("days")}.orDefault()
+		keep := Retention{Minutes: length("minutes"), Hours: length("hours"), Days: length("days")}
 		list := keep.rollUps(now)
 		ages := []time.Duration{keep.Minutes, keep.Hours, keep.Days}
 		for i, one := range list {
@@ -221,7 +221,7 @@ func TestNothingIsRolledUpTooEarlyOrInParts(t *testing.T) {
 // The sums stay, as far as they are not too old for any of it.
 func TestTheFileStaysWithinItsBytes(t *testing.T) {
 	clock, path, said := newWall(noon), newPath(t), 0
-	f := openFile(t, path, FileOptions{Now: clock.now, Roll: Retention{Bytes: 2 << 20}, Log: func(string, ...any) { said++ }})
+	f := openFile(t, path, FileOptions{Now: clock.now, Roll: retention(func(r *Retention) { r.Bytes = 2 << 20 }), Log: func(string, ...any) { said++ }})
 	say(t, f, counts("s", "k", 1, 7))
 	in := int64(0)
 	for minute := range 24 * 60 {
@@ -265,4 +265,11 @@ func TestTheFileStaysWithinItsBytes(t *testing.T) {
 	if k := recall(t, f)["s k"]; k.Ahead != 7 || said == 0 || said > maxHalvings {
 		t.Errorf("%+v, said %d times: %v", k, said, lines(f))
 	}
+}
+
+// retention is the usual one with some changes.
+func retention(change func(*Retention)) Retention {
+	r := usualRetention
+	change(&r)
+	return r
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -19,7 +20,7 @@ type FileOptions struct {
 	Log    func(format string, args ...any) // nil: no log; see Damage
 	Counts int                              // maximum number of Count budgets, the last used are stored; 0: 200,000
 	Most   map[string]int                   // :: kind → maximum number of documents, those that expire last are stored; a missing kind has no bound
-	Roll   Retention                        // of traffic; zero values: 48 hours, 60 days, 5 years
+	Roll   Retention                        // of traffic; zero: 48 hours, 60 days, 5 years
 
 	// Instance is the Batch.Instance of this process, of letters and digits, and Name its
 	// name for operators; "": generated.
@@ -86,13 +87,10 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	if o.Counts <= 0 {
-		o.Counts = 200_000
-	}
 	if o.migrations == nil {
 		o.migrations = migrations
 	}
-	o.Roll = o.Roll.orDefault()
+	o.Counts, o.Roll = cmp.Or(o.Counts, 200_000), cmp.Or(o.Roll, usualRetention)
 	path, err := prepareDir(path)
 	if !plainID(o.Instance) {
 		o.Instance = rand.Text()
@@ -124,12 +122,12 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 // Close saves pending writes and releases the file.
 func (f *File) Close() error {
 	f.mu.Lock()
-	if f.closed {
-		f.mu.Unlock()
-		return nil
-	}
+	was := f.closed
 	f.closed = true
 	f.mu.Unlock()
+	if was {
+		return nil
+	}
 	f.done.Wait()
 	var err error
 	if d := f.disk.Swap(nil); d != nil {

@@ -57,7 +57,7 @@ func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
 		}
 	}
 	db.Close()
-	f := openFile(t, path, FileOptions{Now: clock.now, Roll: Retention{Minutes: time.Hour}})
+	f := openFile(t, path, FileOptions{Now: clock.now, Roll: retention(func(r *Retention) { r.Minutes = time.Hour })})
 	for range 2 {
 		usage[FailedRows] = []Row{{Site: "a", What: "402", Minute: noon, Requests: 3}, {Site: "b", What: "wait", Minute: noon, Requests: 1}}
 		if err := f.Record(t.Context(), usage); err != nil {
@@ -89,7 +89,7 @@ func TestFailuresAreAddedUpAlsoInAFileOfBefore(t *testing.T) {
 // sums stay what they were.
 func TestUsageIsSummedUpAndBounded(t *testing.T) {
 	clock := newWall(noon)
-	f := openFile(t, newPath(t), FileOptions{Now: clock.now, Roll: Retention{Minutes: time.Hour, Sites: 3}})
+	f := openFile(t, newPath(t), FileOptions{Now: clock.now, Roll: retention(func(r *Retention) { r.Minutes, r.Sites = time.Hour, 3 })})
 	for i := range 8 {
 		key := Key{Site: fmt.Sprintf("s%d", i%4), Client: fmt.Sprintf("c%d", i)}
 		history := History{

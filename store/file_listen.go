@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/sqlite"
 )
 
@@ -21,16 +22,9 @@ const (
 // uses the file, it only checks the directory. A file that could not be opened for writing
 // is tried again once a second, and one that could not be written once more when it settles.
 func (f *File) Listen(ctx context.Context, heard func(News)) error {
-	ticker := time.NewTicker(membersInterval)
-	defer ticker.Stop()
 	members, documents, read := "nobody looked", uint64(0), time.Time{}
 	_, told := f.recentNotes(ctx, 0)
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
+	for range clock.Ticks(ctx, membersInterval) {
 		if h := f.Health(); !f.openedForWriting.Load() || h.settles(f.o.Now()) {
 			f.retryOpen(ctx)
 		}
@@ -58,6 +52,7 @@ func (f *File) Listen(ctx context.Context, heard func(News)) error {
 			heard(News{Site: site, Notes: notes})
 		}
 	}
+	return ctx.Err()
 }
 
 // noteMaxAge is the maximum age of notes that are reported.

@@ -1,9 +1,6 @@
 package store
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // RowKind says what a Row counts.
 type RowKind int
@@ -80,8 +77,8 @@ func (r *Row) Add(more *Row) {
 // other data is dropped for this reason.
 type Retention struct {
 	Minutes, Hours, Days time.Duration
-	Sites                int   // 0: 10,000
-	Bytes                int64 // 0: 256 MiB
+	Sites                int
+	Bytes                int64
 }
 
 // maxHalvings bounds how often the times of a Retention are halved.
@@ -97,16 +94,8 @@ func (r Retention) halved(times int) Retention {
 // Others is the name of all sites that are not stored separately.
 const Others = "other"
 
-func (r Retention) orDefault() Retention {
-	const day = 24 * time.Hour
-	return Retention{
-		Minutes: cmp.Or(max(r.Minutes, 0), 2*day),
-		Hours:   cmp.Or(max(r.Hours, 0), 60*day),
-		Days:    cmp.Or(max(r.Days, 0), 5*365*day),
-		Sites:   cmp.Or(max(r.Sites, 0), 10_000),
-		Bytes:   cmp.Or(max(r.Bytes, 0), 256<<20),
-	}
-}
+// usualRetention is that of each file, but in tests.
+var usualRetention = Retention{Minutes: 48 * time.Hour, Hours: 60 * 24 * time.Hour, Days: 5 * 365 * 24 * time.Hour, Sites: 10_000, Bytes: 256 << 20}
 
 // Lengths of the steps of traffic, in seconds. Days are UTC days.
 const (

@@ -15,6 +15,8 @@ import (
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/abide-proxy/abide/internal/clock"
 )
 
 // Source returns the data source name of a file. query has the parameters of the connection, such as
@@ -56,12 +58,8 @@ func ShareLog(ctx context.Context, conn interface {
 	for {
 		var mode string
 		err := conn.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
-		if Code(err)&0xff == lib.SQLITE_BUSY {
-			select {
-			case <-limited.Done():
-			case <-time.After(lockedPause):
-				continue
-			}
+		if Code(err)&0xff == lib.SQLITE_BUSY && clock.Sleep(limited, lockedPause) == nil {
+			continue
 		}
 		if err == nil && mode != "wal" {
 			return fmt.Errorf("the file system of %s does not share memory between programs, as those over a network: %s on a local disk", filepath.Dir(path), instead)

@@ -165,13 +165,12 @@ func (l *accounts) recordSweep() {
 }
 
 // setGeneration records a new generation of the store, and when all instances have stated
-// their leases to it. It returns the generation before, and the accounts that do not know
-// the new one.
-func (l *accounts) setGeneration(generation string, settled time.Time) (before string, all []*account) {
+// their leases to it. It returns the generation before. Accounts that are made later know it.
+func (l *accounts) setGeneration(generation string, settled time.Time) (before string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, l.generation, l.settled = l.generation, generation, settled
-	return before, slices.Collect(maps.Values(l.all))
+	return before
 }
 
 // account is the leases of one site, with when there is something to ask the store. The

@@ -149,7 +149,7 @@ func (k *Keeper) ask(ctx context.Context, batches []store.Batch) ([]store.Reply,
 // rewriteIfNewFile writes all budgets of this machine again if the file may lack some: a write has
 // failed, or the file is a new one, because the old one was removed or damaged.
 func (k *Keeper) rewriteIfNewFile(generation string) {
-	old, _ := k.accounts.setGeneration(generation, time.Time{})
+	old := k.accounts.setGeneration(generation, time.Time{})
 	if old == "" || old == generation {
 		return
 	}

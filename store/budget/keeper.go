@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/abide-proxy/abide/internal/background"
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
@@ -220,13 +221,13 @@ func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
 
 // restateAll states all leases again to a store that may have lost them.
 func (k *Keeper) restateAll(began time.Time, old *store.Pulse, p store.Pulse) {
-	_, all := k.accounts.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
+	k.accounts.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
 	if old != nil {
 		k.health.LostAll(began)
 	} else if p.Since >= store.RecoveryTime {
 		return // all instances have stated their leases long ago
 	}
-	for _, a := range all {
+	for _, a := range k.accounts.everyone() {
 		k.o.Gate.UpdateExternal(a.site, func(now time.Time) { a.NewGeneration(now, p.Generation) })
 	}
 }
@@ -246,10 +247,8 @@ func (k *Keeper) listen(ctx context.Context, events membership.Events) {
 			})
 		}
 		k.news.Listens(nil)
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, listenRetry) != nil {
 			return
-		case <-time.After(listenRetry):
 		}
 	}
 }
