@@ -66,14 +66,14 @@ type Backfill struct {
 	begun     chan struct{} // is closed when the host has answered, and it is known where its pages begin: until then one worker works
 	begin     func()        // closes begun
 	patience  output.Patience
-	crew      crew
+	workers   workers
 }
 
 // New prepares a backfill; it starts nothing.
 func New(o Options) *Backfill {
 	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), begun: make(chan struct{})}
 	b.begin = sync.OnceFunc(func() { close(b.begun) })
-	b.crew = crew{workers: o.Job.Workers, changed: make(chan struct{}, 1)}
+	b.workers = workers{most: o.Job.Workers, changed: make(chan struct{}, 1)}
 	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"
 	return b
 }
@@ -102,7 +102,7 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 	}
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var beside, workers sync.WaitGroup // workers: one for each claimed unit
+	var beside, claimed sync.WaitGroup // claimed: the units
 	beside.Go(func() { b.recount(working) })
 	if b.progress.counts().Pages > 0 && b.options.Job.Paginate.First != jobfile.UnknownFirst {
 		b.begin()
@@ -116,9 +116,9 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 			break
 		}
 		over := make(chan struct{})
-		workers.Go(func() {
+		claimed.Go(func() {
 			defer close(over)
-			defer b.crew.leave()
+			defer b.workers.end()
 			if err := b.unit(working, c); err != nil {
 				stop(err)
 			}
@@ -128,7 +128,7 @@ func (b *Backfill) Run(ctx context.Context) (err error) {
 		case <-over:
 		}
 	}
-	workers.Wait()
+	claimed.Wait()
 	err = context.Cause(working)
 	stop(nil)
 	beside.Wait()
@@ -200,7 +200,7 @@ func (b *Backfill) recount(ctx context.Context) {
 		if now.Before(next) {
 			continue
 		}
-		w, simulated := b.progress.work(b.crew.size()), time.Time{}
+		w, simulated := b.progress.work(b.workers.underWay()), time.Time{}
 		if b.options.Ends != nil && w.Left > 0 {
 			simulated = b.options.Ends(w)
 		}
@@ -214,7 +214,7 @@ const pollPause = time.Second
 
 // next is the next unit, when a worker is free for it. It waits while other workers or processes may put units back.
 func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
-	if err := b.crew.join(ctx); err != nil {
+	if err := b.workers.begin(ctx); err != nil {
 		return nil, err
 	}
 	for {

@@ -136,7 +136,7 @@ func TestAWorkerDoesNotWaitForTheNextTryOfARequest(t *testing.T) {
 			looking, stop := context.WithCancel(t.Context())
 			go func() {
 				for range clock.Ticks(looking, time.Second) {
-					most = max(most, b.crew.size())
+					most = max(most, b.workers.underWay())
 				}
 			}()
 			err := b.Run(t.Context())

@@ -222,7 +222,7 @@ func (b *Backfill) ask(ctx context.Context, w *walk) (*send.Answer, *send.Failur
 		if err != nil {
 			return nil, &send.Failure{Text: err.Error(), Permanent: true}, nil
 		}
-		resp, err := b.options.Sender.Send(ctx, r, send.Options{Priority: b.options.Job.Request.Priority, Client: b.options.Job.Name, Rest: b.crew.rest})
+		resp, err := b.options.Sender.Send(ctx, r, send.Options{Priority: b.options.Job.Request.Priority, Client: b.options.Job.Name, Rest: b.workers.rest})
 		a, err := b.memory.Read(resp, err, time.Now())
 		var f *send.Failure
 		if err != nil && (ctx.Err() != nil || !errors.As(err, &f)) {
