@@ -200,12 +200,15 @@ func KnownLimit(k *learn.KnownLimit) *Limit {
 	return &Limit{As: limit.Rolling, Unit: Requests, Amount: k.Requests, Per: Period{Length: k.Per}}
 }
 
-// LimitAtOnce adds a limit of requests in flight to each site.
+// LimitAtOnce adds a limit of requests in flight to each site, in place of wider ones.
 func (p *Policy) LimitAtOnce(n int) {
-	l := Limit{As: limit.Concurrency, Unit: Concurrency, Amount: int64(n)}
-	p.Defaults.Limits = append(p.Defaults.Limits, l)
+	narrow := Limit{As: limit.Concurrency, Unit: Concurrency, Amount: int64(n)}
+	wider := func(l Limit) bool {
+		return l.Unit == Concurrency && l.By+l.Method+l.Path == "" && l.Amount >= narrow.Amount
+	}
+	p.Defaults.Limits = append(slices.DeleteFunc(p.Defaults.Limits, wider), narrow)
 	for i := range p.Sites {
-		p.Sites[i].Limits = append(p.Sites[i].Limits, l)
+		p.Sites[i].Limits = append(slices.DeleteFunc(p.Sites[i].Limits, wider), narrow)
 	}
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,4 +204,26 @@ func FuzzParseLimits(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLimitAtOnceTakesThePlaceOfWiderLimits: two limits of requests in flight would be one too many to understand.
+func TestLimitAtOnceTakesThePlaceOfWiderLimits(t *testing.T) {
+	p := load(t, `sites: [
+		{host: wide.test, limits: [{concurrency: 8}, {requests: 5/s}]}, {host: narrow.test, limits: [{concurrency: 2}]},
+		{host: route.test, limits: [{concurrency: 8, path: /slow}]}, {host: none.test}]`)
+	p.LimitAtOnce(4)
+	amounts := func(limits []Limit) (n []int64) {
+		for _, l := range limits {
+			n = append(n, l.Amount)
+		}
+		return n
+	}
+	for i, want := range [][]int64{{5, 4}, {2, 4}, {8, 4}, {4}} {
+		if got := amounts(p.Sites[i].Limits); !slices.Equal(got, want) {
+			t.Errorf("site %d: %v in place of %v", i, got, want)
+		}
+	}
+	if got := amounts(p.Defaults.Limits); !slices.Equal(got, []int64{4}) {
+		t.Errorf("other sites: %v", got)
+	}
 }
