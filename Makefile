@@ -147,6 +147,12 @@ jobs: toolchain
 	@tools/setup
 	go test ./jobs/output -run '^$$' -bench . -benchtime 3s | tee bench/JOBS.txt
 
+# Backfills of an API of which half of the answers fail, beside a plain script that knows the API perfectly.
+.PHONY: failing
+failing: toolchain
+	@tools/setup
+	go -C bench run ./jobs/failing | tee bench/FAILING.md
+
 # Ten million records through a backfill and each form of export, with the memory of each.
 .PHONY: records
 records: toolchain

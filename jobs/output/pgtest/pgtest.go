@@ -135,9 +135,16 @@ func (s *Server) Close() error { return errors.Join(s.Stop(), os.RemoveAll(s.dir
 // Database makes a database, and returns its URL.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("test%d", s.made.Add(1))
-	if err := s.run("createdb", "-h", "127.0.0.1", "-p", s.port, "-U", "abide", name); err != nil {
+	url, err := s.NewDatabase()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return "postgres://abide@127.0.0.1:" + s.port + "/" + name
+	return url
+}
+
+// NewDatabase makes a database, and returns its URL.
+func (s *Server) NewDatabase() (string, error) {
+	name := fmt.Sprintf("test%d", s.made.Add(1))
+	err := s.run("createdb", "-h", "127.0.0.1", "-p", s.port, "-U", "abide", name)
+	return "postgres://abide@127.0.0.1:" + s.port + "/" + name, err
 }
