@@ -3,6 +3,7 @@ package learn
 import (
 	"errors"
 	"fmt"
+	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -220,8 +221,7 @@ func (d *Dialect) header(name string) *Header {
 
 // readsHeader tells whether the dialect has a rule for a header.
 func (d *Dialect) readsHeader(name string) bool {
-	f, _ := headerNames.field(name)
-	return d.header(f.header) != nil
+	return d.header(headerNames.meaning(name).field.header) != nil
 }
 
 // appliesTo tells whether the dialect applies to a path.
@@ -233,32 +233,12 @@ func (d *Dialect) appliesTo(path string) bool {
 type book struct {
 	hosts     map[string][]*Dialect // :: host, or .example.com for what is below it
 	anywhere  []*Dialect
-	rows      map[string]row  // :: header → what it is anywhere
-	stars     []row           // the same for names that end in *
 	headers   map[string]bool // canonical names that the general rules would pass over
 	beginning []string        // the same, for names that end in *
 }
 
-type row struct {
-	dialect *Dialect
-	header  *Header
-}
-
-// row returns the properties of a header, wherever it is met.
-func (b *book) row(name string) (*Dialect, *Header) {
-	if r, ok := b.rows[name]; ok {
-		return r.dialect, r.header
-	}
-	for _, r := range b.stars {
-		if strings.HasPrefix(name, r.header.Name[:len(r.header.Name)-1]) {
-			return r.dialect, r.header
-		}
-	}
-	return nil, nil
-}
-
 func newBook(rows []Dialect) *book {
-	b := &book{hosts: map[string][]*Dialect{}, headers: map[string]bool{}, rows: map[string]row{}}
+	b := &book{hosts: map[string][]*Dialect{}, headers: map[string]bool{}}
 	for n := range rows {
 		d := &rows[n]
 		for _, host := range d.Hosts {
@@ -270,33 +250,14 @@ func newBook(rows []Dialect) *book {
 		}
 		for n := range d.Headers {
 			h := &d.Headers[n]
-			start, star := strings.CutSuffix(h.Name, "*")
-			if star {
-				b.beginning = append(b.beginning, canonical(start))
+			if start, star := strings.CutSuffix(h.Name, "*"); star {
+				b.beginning = append(b.beginning, textproto.CanonicalMIMEHeaderKey(start))
 			} else {
-				b.headers[canonical(h.Name)] = true
-			}
-			switch {
-			case len(d.Hosts) > 0:
-			case star:
-				b.stars = append(b.stars, row{d, h})
-			default:
-				b.rows[h.Name] = row{d, h}
+				b.headers[textproto.CanonicalMIMEHeaderKey(h.Name)] = true
 			}
 		}
 	}
 	return b
-}
-
-// canonical is a name as net/http writes it.
-func canonical(name string) string {
-	out := []byte(name)
-	for n := range out {
-		if (n == 0 || out[n-1] == '-') && 'a' <= out[n] && out[n] <= 'z' {
-			out[n] -= 'a' - 'A'
-		}
-	}
-	return string(out)
 }
 
 // most is the largest number of dialects of one host.

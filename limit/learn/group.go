@@ -79,6 +79,24 @@ func (s *reading) group(family, dim string) *group {
 
 func (g *group) limit(n float64) { g.limits = append(g.limits, n) }
 
+// count takes a number of units, if it is known and the role is that of one; otherwise it does nothing
+// and returns false.
+func (g *group) count(role Role, n Amount) bool {
+	switch {
+	case !n.Known:
+		return false
+	case role == IsLimit:
+		g.limit(n.N)
+	case role == IsRemaining:
+		g.remaining(n.N)
+	case role == IsUsed:
+		g.used(n.N)
+	default:
+		return false
+	}
+	return true
+}
+
 func (g *group) remaining(n float64) {
 	if !g.Remaining.Known || n < g.Remaining.N {
 		g.Remaining, g.lowestRemaining = amount(n), g.remainingCount

@@ -262,18 +262,7 @@ func count(text string) Amount {
 
 // trim cuts spaces, and the semicolons and commas that some servers append.
 func trim(text string) string {
-	for text != "" && (text[0] == ' ' || text[0] == '\t') {
-		text = text[1:]
-	}
-	for text != "" {
-		switch text[len(text)-1] {
-		case ' ', '\t', ';', ',':
-			text = text[:len(text)-1]
-		default:
-			return text
-		}
-	}
-	return text
+	return strings.TrimRight(strings.TrimLeft(text, " \t"), " \t;,")
 }
 
 // hasThousandsSeparators tells whether a value is one number in groups of three: 5,000.

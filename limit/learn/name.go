@@ -110,13 +110,17 @@ func parseName(name string) (field, bool) {
 // nameCache caches the meaning of header names, because each response of a site has the
 // same few. It is safe for concurrent use.
 type nameCache struct {
-	entries sync.Map // :: name → *entry
+	entries sync.Map // :: name → *meaning
 	size    atomic.Int32
 }
 
-type entry struct {
-	field field
-	ok    bool
+// meaning is the meaning of a header by its name, if ok, and the rule of the dialects that are spoken
+// anywhere; nil: there is none.
+type meaning struct {
+	field   field
+	ok      bool
+	dialect *Dialect
+	rule    *Header
 }
 
 var headerNames nameCache
@@ -124,19 +128,19 @@ var headerNames nameCache
 // maxCachedNames bounds the cache. Names beyond it are parsed each time.
 const maxCachedNames = 1024
 
-func (g *nameCache) field(name string) (*field, bool) {
+func (g *nameCache) meaning(name string) *meaning {
 	if found, ok := g.entries.Load(name); ok {
-		e := found.(*entry)
-		return &e.field, e.ok
+		return found.(*meaning)
 	}
-	e := &entry{}
+	e := &meaning{}
 	e.field, e.ok = parseName(name)
+	e.dialect, e.rule = headerRule(builtin.anywhere, e.field.header)
 	if len(name) <= maxNameLength && g.size.Load() < maxCachedNames {
 		if _, loaded := g.entries.LoadOrStore(strings.Clone(name), e); !loaded {
 			g.size.Add(1)
 		}
 	}
-	return &e.field, e.ok
+	return e
 }
 
 // retry recognises the Retry-After family, with any prefix and suffix.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"net/textproto"
 	"slices"
 	"strings"
 	"sync"
@@ -114,17 +115,18 @@ func (s *reading) headers(headers map[string][]string, names []string, dialects 
 		}
 		lines := headers[name]
 		lines = lines[:min(len(lines), maxLines)]
-		f, ok := headerNames.field(name)
+		meaning := headerNames.meaning(name)
+		f := &meaning.field
 		d, h := headerRule(dialects, f.header)
 		if h == nil {
-			d, h = builtin.row(f.header)
+			d, h = meaning.dialect, meaning.rule
 		}
 		switch {
 		case h != nil:
 			if s.clock.age == 0 || h.Is == IsRetry {
 				s.readByRule(d, h, f.header, lines)
 			}
-		case ok && (s.clock.age == 0 || f.role == IsRetry):
+		case meaning.ok && (s.clock.age == 0 || f.role == IsRetry):
 			s.readHeader(f, lines, resetUnit, retryUnit)
 		}
 	}
@@ -193,7 +195,7 @@ func (r *Refusal) matches(status int, body []byte, headers map[string][]string) 
 	}
 	text := body
 	if r.In != "" {
-		lines := headers[canonical(r.In)]
+		lines := headers[textproto.CanonicalMIMEHeaderKey(r.In)]
 		if len(lines) == 0 || len(lines[0]) > maxValueLength {
 			return false
 		}

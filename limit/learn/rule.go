@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"time"
@@ -75,24 +76,14 @@ func (s *reading) of(h *Header, name string) *group {
 // value reads one value of a limit.
 func (s *reading) value(h *Header, g *group, line string, unit time.Duration) {
 	n := count(line)
+	g.count(h.Is, n)
 	switch h.Is {
 	case IsLimit:
-		if n.Known {
-			g.limit(n.N)
-		}
-		if n.Known && h.Form == Hertz && n.N > 0 {
+		if h.Form == Hertz && n.N > 0 {
 			g.Rate, g.Window = n.N, time.Second
 		}
-	case IsRemaining:
-		if n.Known {
-			g.remaining(n.N)
-		}
-	case IsUsed:
-		if n.Known {
-			g.used(n.N)
-		}
 	case IsRate:
-		if n.Known && n.N > 0 {
+		if n.N > 0 {
 			g.Rate = n.N
 		}
 	case IsCost:
@@ -251,9 +242,4 @@ func (f *finder) next() ([]byte, bool) {
 	}
 }
 
-func skip(text []byte) []byte {
-	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t' || text[0] == '\n' || text[0] == '\r') {
-		text = text[1:]
-	}
-	return text
-}
+func skip(text []byte) []byte { return bytes.TrimLeft(text, " \t\n\r") }

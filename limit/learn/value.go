@@ -44,34 +44,16 @@ func (s *reading) readLine(f *field, line string, unit time.Duration) {
 	if g == nil {
 		return
 	}
-	if n := count(line); n.Known { // the usual case
-		switch f.role {
-		case IsLimit:
-			g.limit(n.N)
-			return
-		case IsRemaining:
-			g.remaining(n.N)
-			return
-		case IsUsed:
-			g.used(n.N)
-			return
-		}
+	if g.count(f.role, count(line)) { // the usual case
+		return
 	}
 	switch f.role {
 	case IsLimit:
 		s.limits(f, g, line)
 	case IsRemaining, IsUsed:
 		for _, it := range items([]string{line}) {
-			n := count(it.value)
-			switch {
-			case !n.Known:
-			case f.role == IsUsed:
-				g.used(n.N)
-			default:
-				g.remaining(n.N)
-				if w := windowOf(it.w); w > 0 && g.Window == 0 {
-					g.Window = time.Duration(w) * time.Second
-				}
+			if g.count(f.role, count(it.value)) && f.role == IsRemaining && g.Window == 0 {
+				g.Window = time.Duration(windowOf(it.w)) * time.Second
 			}
 		}
 	case IsReset, isAfter:
@@ -303,30 +285,24 @@ func (s *reading) dictionary(f *field, text string) {
 	}
 }
 
+// partRoles are the roles of the words that name a value within a header.
+var partRoles = map[string]Role{
+	"limit": IsLimit, "total": IsLimit, "max": IsLimit, "lim": IsLimit,
+	"remaining": IsRemaining, "left": IsRemaining, "rem": IsRemaining, "used": IsUsed, "count": IsUsed,
+	"reset": IsReset, "resets": IsReset, "until": IsReset, "reset_at": IsReset, "resetat": IsReset,
+	"window": IsWindow, "period": IsWindow, "interval": IsWindow, "w": IsWindow,
+	"name": IsLabel, "bucket": IsLabel, "resource": IsLabel,
+}
+
 // setByWord sets the value that the word before it names.
 func (s *reading) setByWord(g *group, key, value string) {
-	n := count(value)
-	switch key {
-	case "limit", "total", "max", "lim":
-		if n.Known {
-			g.limit(n.N)
-		}
-	case "remaining", "left", "rem":
-		if n.Known {
-			g.remaining(n.N)
-		}
-	case "used", "count":
-		if n.Known {
-			g.used(n.N)
-		}
-	case "reset", "resets", "until", "reset_at", "resetat":
+	switch role := partRoles[key]; role {
+	case IsReset:
 		s.reset(g, value, 0)
-	case "window", "period", "interval", "w":
-		if w := durationOf(value, false); w > 0 {
-			g.Window = w
-		}
-	case "name", "bucket", "resource":
+	case IsLabel:
 		g.Bucket, g.Scope = bucketOf(value)
+	default:
+		s.value(&Header{Is: role}, g, value, 0)
 	}
 }
 
