@@ -210,6 +210,20 @@ func (m *fixed) begins(v int64) int64 {
 	return t
 }
 
+// WindowAt returns the window of the clock or the calendar that a time is in. It is zero for a limit without
+// such windows.
+func WindowAt(now time.Time, s Spec) (opens, ends time.Time) {
+	s.Amount = 1
+	m, _ := create(s)
+	f, aligned := m.(*fixed)
+	if !aligned {
+		return opens, ends
+	}
+	now = now.Round(0)
+	v := f.at(now)
+	return now.Add(time.Duration(f.begins(v) - v)), now.Add(time.Duration(f.end - v))
+}
+
 // from takes over the counts of a meter with another spec of this kind.
 func (m *fixed) from(now time.Time, old *fixed) {
 	v := old.at(now)

@@ -36,20 +36,9 @@ func (p *history) add(v, n int64) {
 // fold merges takes that are close in relation to their age, and finally the oldest.
 func (p *history) fold(v int64) {
 	for part := int64(8); p.count > maxHistory*3/4; part /= 2 {
-		kept := 0
-		for i := range p.count {
-			t := *p.at(i)
-			if kept > 0 {
-				last := p.at(kept - 1)
-				if part == 0 && i < p.count/2 || part > 0 && t.at-last.at <= (v-t.at)/part {
-					t.n = min(t.n+last.n, maxAmount)
-					kept--
-				}
-			}
-			*p.at(kept) = t
-			kept++
-		}
-		p.count = kept
+		p.merge(func(i int, last, t take) bool {
+			return part == 0 && i < p.count/2 || part > 0 && t.at-last.at <= (v-t.at)/part
+		})
 		if part == 0 {
 			return
 		}
@@ -222,11 +211,16 @@ func total(takes []take) (n int64) {
 
 // fold merges the takes of each slice of time, at the time of its last.
 func (r *ring) fold(slice int64) {
+	r.merge(func(_ int, last, t take) bool { return last.at/slice == t.at/slice })
+}
+
+// merge merges each take with the one before it that is left if same tells so of both, at the later time.
+func (r *ring) merge(same func(i int, last, t take) bool) {
 	kept := 0
 	for i := range r.count {
 		t := *r.at(i)
-		if kept > 0 && r.at(kept-1).at/slice == t.at/slice {
-			t.n += r.at(kept - 1).n
+		if kept > 0 && same(i, *r.at(kept-1), t) {
+			t.n = min(t.n+r.at(kept-1).n, maxAmount)
 			kept--
 		}
 		*r.at(kept) = t

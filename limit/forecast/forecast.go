@@ -39,9 +39,8 @@ type Forecast struct {
 func (b *Budget) Forecast(now time.Time, n int64) Forecast {
 	var f Forecast
 	width := b.Spec.Window
-	if opens, ends, ok := windowAt(now, b.Spec); ok {
-		f.Opens, f.Ends = opens, ends
-		width = ends.Sub(opens)
+	if f.Opens, f.Ends = limit.WindowAt(now, b.Spec); !f.Ends.IsZero() {
+		width = f.Ends.Sub(f.Opens)
 	}
 	if spare := b.Rate - b.returns(); spare > 0 {
 		out := now.Add(seconds(float64(b.Left) / spare))
@@ -106,44 +105,6 @@ func seconds(n float64) time.Duration {
 	return time.Duration(min(n, longest.Seconds()) * float64(time.Second))
 }
 
-// windowAt is the window that is open at a time; false: it has no edges.
-func windowAt(now time.Time, spec limit.Spec) (opens, ends time.Time, ok bool) {
-	if spec.Traits().Returns != limit.AtEdges {
-		return opens, ends, false
-	}
-	if ends = endOf(now, spec); ends.IsZero() {
-		return opens, ends, false
-	}
-	// The window before ends where this one begins.
-	for at := ends.Add(-spec.Length() - 2*time.Hour); at.Before(ends); {
-		next := endOf(at, spec)
-		if next.IsZero() {
-			break
-		}
-		if !next.Before(ends) {
-			return at, ends, true
-		}
-		at = next
-	}
-	return opens, ends, false
-}
-
-// endOf is the end of the window that a time is in.
-func endOf(at time.Time, spec limit.Spec) time.Time {
-	spec.Amount = 1
-	m, err := limit.New(spec)
-	if err != nil {
-		return time.Time{}
-	}
-	at = at.Round(0) // by the clock, for which these windows are
-	m.Take(at, 1)
-	end, ok := m.When(at, 1)
-	if !ok || !end.After(at) {
-		return time.Time{}
-	}
-	return end
-}
-
 const (
 	// Lately is the time that the present rate covers, and atLeast the time it covers when a limit has
 	// been used for a shorter time than that: a second's burst is no rate.
@@ -187,7 +148,7 @@ func (r *Rate) Sample(now time.Time, used int64, spec limit.Spec) {
 			more = float64(used)
 		}
 		if !now.Before(r.ends) {
-			r.ends = endOf(now, spec)
+			_, r.ends = limit.WindowAt(now, spec)
 		}
 	}
 	// As far as is known it was taken evenly.
