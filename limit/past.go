@@ -219,7 +219,7 @@ func (r *ring) merge(same func(i int, last, t take) bool) {
 	kept := 0
 	for i := range r.count {
 		t := *r.at(i)
-		if kept > 0 && same(i, *r.at(kept-1), t) {
+		if kept > 0 && same(i, *r.at(kept - 1), t) {
 			t.n = min(t.n+r.at(kept-1).n, maxAmount)
 			kept--
 		}

@@ -218,24 +218,18 @@ type blockedTime struct {
 // change adds the time until now, and then changes the number of requests that the limit
 // blocks.
 func (t *blockedTime) change(now time.Time, by int) {
-	t.seconds, t.busy, t.since = t.upTo(now), t.busyUpTo(now), now
+	t.seconds, t.busy = t.upTo(now)
+	t.since = now
 	t.count += by
 }
 
-// upTo is the blocked time until now, in seconds.
-func (t *blockedTime) upTo(now time.Time) float64 {
+// upTo is the blocked time until now, and the time for which the limit blocked any request, in seconds.
+func (t *blockedTime) upTo(now time.Time) (seconds, busy float64) {
 	if t.count == 0 {
-		return t.seconds
+		return t.seconds, t.busy
 	}
-	return t.seconds + float64(t.count)*max(now.Sub(t.since), 0).Seconds()
-}
-
-// busyUpTo is the time until now for which the limit blocked any request, in seconds.
-func (t *blockedTime) busyUpTo(now time.Time) float64 {
-	if t.count == 0 {
-		return t.busy
-	}
-	return t.busy + max(now.Sub(t.since), 0).Seconds()
+	more := max(now.Sub(t.since), 0).Seconds()
+	return t.seconds + float64(t.count)*more, t.busy + more
 }
 
 // The names of blocked time that no configured limit causes.
@@ -274,7 +268,7 @@ const mostBlockedSince = 32
 // Blocked lists the limits that have blocked requests, of all sites in memory. A site that
 // was forgotten begins at zero.
 func (g *Gate) Blocked() []status.BlockedTime {
-	return g.blocked(func(t *blockedTime, now time.Time) (seconds, busy float64) { return t.upTo(now), t.busyUpTo(now) })
+	return g.blocked((*blockedTime).upTo)
 }
 
 // Observed lists for how long requests that were only observed would have waited for each

@@ -56,8 +56,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			e = s.registry.newEntry(now, l, at, m, fresh)
 		} else {
 			m, external := l.externalMeter(s.name, at, m)
-			e.resource.changeMeter(now, m, fresh, true)
-			e.resource.setExternal(external)
+			e.resource.changeMeter(now, m, fresh, external, true)
 			e.resource.changed, e.resource.owed = now, 0
 			e.onlyCools, e.perKey = false, l.By != byAll
 		}

@@ -39,13 +39,11 @@ func (g *Gate) Update(name string, at Scope, do func(now time.Time, m limit.Mete
 		return false
 	}
 	defer s.mu.Unlock()
+	now := s.gate.clock.Now()
 	resource, _ := s.registry.find(at)
-	if resource == nil || resource.meter == nil {
+	if resource == nil || !resource.updateMeter(now, do) {
 		return false
 	}
-	now := s.gate.clock.Now()
-	do(now, resource.meter)
-	resource.markDirty()
 	s.step(now)
 	return true
 }
@@ -110,14 +108,6 @@ func (r *resource) asks(now time.Time, n int64) bool { return r.remote != nil &&
 func (r *resource) unknown(now time.Time, n int64) bool {
 	m, ok := r.meter.(Unknowing)
 	return ok && r.waitingBytes == 0 && !r.cooldown.until.After(now) && !r.cooldown.awaitsAnswer(now) && m.Unknown(now, n)
-}
-
-// setExternal says whether Gate.UpdateExternal may change the resource's meter.
-func (r *resource) setExternal(external bool) {
-	r.external = external
-	if r.waitlist != nil {
-		r.noteBlocking()
-	}
 }
 
 // away tells whether the store of the resource's meter is away.

@@ -218,7 +218,7 @@ func (g *Gate) EndHolds(end time.Time) (refused, waiting int) {
 	g.drainEnd.Store(&end)
 	g.clock.AfterFunc(end.Sub(g.clock.Now()), func() { g.refuseHolds(); g.drainEnd.CompareAndSwap(&end, nil) })
 	for _, s := range g.sites() {
-		refused += s.refuseAfter(end)
+		refused += s.refuseAfter(end, nil)
 	}
 	return refused, int(g.held.Load())
 }

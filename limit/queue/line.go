@@ -142,10 +142,12 @@ func (s *site) locked(look func(now time.Time)) {
 	look(s.gate.clock.Now())
 }
 
-// refuseAfter refuses the requests that cannot go before the end. It finds them without
-// the lock of the site; requests that have gone meanwhile are not refused.
-func (s *site) refuseAfter(end time.Time) (refused int) {
-	late := s.after(end)
+// refuseAfter refuses the requests that cannot go before the end, or only one that has come back, whose caller
+// does not wait yet. It finds them without the lock of the site; requests that have gone meanwhile are not refused.
+func (s *site) refuseAfter(end time.Time, only *hold) (refused int) {
+	late := slices.DeleteFunc(s.predicted(), func(w heldView) bool {
+		return !w.Soonest.After(end) || only != nil && w.hold != only
+	})
 	if len(late) == 0 {
 		return 0
 	}
@@ -155,38 +157,14 @@ func (s *site) refuseAfter(end time.Time) (refused int) {
 	for _, w := range late {
 		if w.hold.grant.number == w.grant && s.sched.cancel(now, w.hold) {
 			w.hold.refusal = &Refusal{Reason: Draining}
-			w.hold.owner.wake()
+			if only == nil {
+				w.hold.owner.wake()
+			}
 			refused++
 		}
 	}
 	s.step(now)
 	return refused
-}
-
-// after are the requests that wait and cannot go before the end.
-func (s *site) after(end time.Time) []heldView {
-	return slices.DeleteFunc(s.predicted(), func(w heldView) bool { return !w.Soonest.After(end) })
-}
-
-// refuseLate refuses a request that has come back and cannot go before the gate's drain
-// ends, and tells whether it did.
-func (s *site) refuseLate(h *hold) bool {
-	end := s.gate.drainEnd.Load()
-	if end == nil {
-		return false
-	}
-	for _, w := range s.after(*end) {
-		if w.hold != h {
-			continue
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		now := s.gate.clock.Now()
-		canceled := h.grant.number == w.grant && s.sched.cancel(now, h)
-		s.step(now)
-		return canceled
-	}
-	return false
 }
 
 // heldView is one hold as an operator sees it.

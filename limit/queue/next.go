@@ -301,9 +301,14 @@ func (s *scheduler) choices(h *hold) *choices {
 // allowed finds the alternatives of a hold that nothing keeps but limits of which
 // nothing is known, and tells whether there are any.
 func (s *scheduler) allowed(now time.Time, h *hold) bool {
+	return s.find(h, func(needs []need) bool { return allows(now, s.options.aging, h, needs) })
+}
+
+// find finds the alternatives of a hold that are so, and tells whether there are any.
+func (s *scheduler) find(h *hold, so func(needs []need) bool) bool {
 	s.ready = s.ready[:0]
 	for i, needs := range h.needs {
-		if allows(now, s.options.aging, h, needs) {
+		if so(needs) {
 			s.ready = append(s.ready, i)
 		}
 	}
@@ -352,13 +357,10 @@ func (s *scheduler) force(now time.Time, h *hold) *Blocker {
 		return nil
 	}
 	s.stamp(now, h)
-	s.ready = s.ready[:0]
-	for i, needs := range h.needs {
-		if res, _, _ := missing(now, needs); res == nil {
-			s.ready = append(s.ready, i)
-		}
-	}
-	if len(s.ready) > 0 {
+	if s.find(h, func(needs []need) bool {
+		res, _, _ := missing(now, needs)
+		return res == nil
+	}) {
 		s.take(now, h, s.pick(now, h))
 		return nil
 	}
@@ -377,13 +379,8 @@ func (s *scheduler) force(now time.Time, h *hold) *Blocker {
 // least is the alternative for a hold that may go by none: one where nothing cools,
 // if there is any.
 func (s *scheduler) least(now time.Time, h *hold) int {
-	s.ready = s.ready[:0]
-	for i, needs := range h.needs {
-		if !slices.ContainsFunc(needs, func(n need) bool { return n.resource.cooldown.until.After(now) }) {
-			s.ready = append(s.ready, i)
-		}
-	}
-	if len(s.ready) == 0 {
+	cools := func(n need) bool { return n.resource.cooldown.until.After(now) }
+	if !s.find(h, func(needs []need) bool { return !slices.ContainsFunc(needs, cools) }) {
 		return 0
 	}
 	return s.pick(now, h)

@@ -159,7 +159,7 @@ func TestWhatIsInFlightCountsWhenALimitBecomesOneOfThat(t *testing.T) {
 		return m
 	}
 	w.now = w.now.Add(time.Second)
-	site.changeMeter(w.now, fresh(), fresh, false)
+	site.changeMeter(w.now, fresh(), fresh, false, false)
 	for i, h := range w.went {
 		w.finish(h)
 		if left, want := site.left(w.now), int64(max(i-2, 0)); left != want {

@@ -291,7 +291,7 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 	if err != nil {
 		return err
 	}
-	if s.refuseLate(&p.hold) {
+	if end := s.gate.drainEnd.Load(); end != nil && s.refuseAfter(*end, &p.hold) > 0 {
 		return &Refusal{Reason: Draining}
 	}
 	p.reportWait()

@@ -59,7 +59,7 @@ func newRegistry(name string, sched *scheduler) registry {
 // resourceFor is the resource of a limit for a request; it is made or changed if need be.
 func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, error) {
 	at := l.scope(r)
-	spec, made := l.arithmetic()
+	spec, made := l.Spec, l.made()
 	e := s.entry(at)
 	if e != nil && e.made == made && !e.onlyCools && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
 		e.spec = spec // is found to be the same at once the next time
@@ -102,25 +102,23 @@ func (s *registry) newEntry(now time.Time, l *Limit, at Scope, m limit.Meter, fr
 
 // change gives the resource of a limit that has another arithmetic now its meter.
 func (s *registry) change(now time.Time, e *limitResource, l *Limit, at Scope, m limit.Meter, fresh func() limit.Meter) error {
-	spec, _ := l.arithmetic()
 	if e == s.overflow[l.Name] {
 		at.Key = overflowKey
 	}
 	changing, can := e.resource.meter.(Changing)
-	if can && e.resource.external && l.Source != nil && spec != nil && changing.Change(now, *spec, m) {
+	if can && e.resource.external && l.Source != nil && l.Spec != nil && changing.Change(now, *l.Spec, m) {
 		e.resource.fresh, e.resource.pace = fresh, pace{}
 		e.resource.markDirty()
 	} else {
-		moved := e.spec != nil && spec != nil && e.spec.As == spec.As && !e.resource.external
+		moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As && !e.resource.external
 		if moved {
 			var err error
-			if m, err = limit.Move(now, e.resource.meter, *spec); err != nil {
+			if m, err = limit.Move(now, e.resource.meter, *l.Spec); err != nil {
 				return fmt.Errorf("the limit %q: %w", l.Name, err)
 			}
 		}
 		m, external := l.externalMeter(s.name, at, m)
-		e.resource.changeMeter(now, m, fresh, moved)
-		e.resource.setExternal(external)
+		e.resource.changeMeter(now, m, fresh, external, moved)
 	}
 	s.rename(e, l, at.Key)
 	s.forgetFound() // others may know it by the limits from before
@@ -138,17 +136,15 @@ func (s *registry) rename(e *limitResource, l *Limit, key string) {
 // externalMeter is the meter that a limit's resource has in place of the one that was made for it,
 // and whether Gate.UpdateExternal may change it.
 func (l *Limit) externalMeter(site string, at Scope, m limit.Meter) (limit.Meter, bool) {
-	switch {
-	case l.Source == nil:
-		return m, false
-	case l.Spec == nil:
-		if meter := l.Source.External(site, at, limit.Spec{}, m); meter != nil {
-			return meter, false
-		}
+	if l.Source == nil {
 		return m, false
 	}
-	if meter := l.Source.External(site, at, *l.Spec, m); meter != nil {
-		return meter, true
+	var spec limit.Spec
+	if l.Spec != nil {
+		spec = *l.Spec
+	}
+	if meter := l.Source.External(site, at, spec, m); meter != nil {
+		return meter, l.Spec != nil
 	}
 	return m, false
 }

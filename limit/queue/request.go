@@ -131,21 +131,15 @@ func (l *Limit) scope(r *Request) Scope { return Scope{l.Name, boundKey(l.key(r)
 // key is the key of the resource that the request takes from.
 func (l *Limit) key(r *Request) string {
 	part := ""
-	switch {
-	case l.By == byAll:
-		return l.Key
-	case l.By == ByClient:
+	switch l.By {
+	case ByClient:
 		part = r.Client
-	case l.Key != "":
-		return l.Key + " " + r.Method + " " + r.Path
-	default:
-		return r.Method + " " + r.Path
+	case ByRoute:
+		part = r.Method + " " + r.Path
+	case byAll:
 	}
-	switch {
-	case l.Key == "":
-		return part
-	case part == "":
-		return l.Key
+	if l.Key == "" || part == "" {
+		return l.Key + part
 	}
 	return l.Key + " " + part
 }
@@ -160,11 +154,6 @@ func (l *Limit) units(r *Request) int64 {
 
 // made tells whether Source makes the limit's meter.
 func (l *Limit) made() bool { return l.Spec == nil && l.Source != nil }
-
-// arithmetic returns the spec that the limit's meter is made from.
-func (l *Limit) arithmetic() (spec *limit.Spec, made bool) {
-	return l.Spec, l.made()
-}
 
 func (l *Limit) title() string { return cmp.Or(l.Title, l.Name) }
 

@@ -79,7 +79,18 @@ func (r *resource) left(now time.Time) int64 {
 
 // forgettable tells whether nothing would change if the resource were made anew.
 func (r *resource) forgettable(now time.Time) bool {
-	return !r.used() && !r.cooldown.until.After(now) && !r.cooldown.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
+	return r.rests(now) && (r.meter == nil || r.meter.Idle(now))
+}
+
+// expendable tells whether the resource is idle, or forgetting it costs little.
+func (r *resource) expendable(now time.Time) bool {
+	m, ok := r.meter.(Storable)
+	return r.forgettable(now) || r.rests(now) && ok && m.Spare(now)
+}
+
+// rests tells whether nobody refers to the resource, and nothing is to be remembered of it but its meter.
+func (r *resource) rests(now time.Time) bool {
+	return !r.used() && !r.cooldown.until.After(now) && !r.cooldown.recovering(now) && !r.pendingUntil.After(now)
 }
 
 // when returns the time at which n units could be taken if no other request waited.
@@ -164,13 +175,15 @@ type byWake struct{}
 func (byWake) Before(a, b *resource) bool { return a.wake.Before(b.wake) }
 func (byWake) Place(r *resource) *int32   { return &r.inWake }
 
-// change replaces the meter by a meter of another arithmetic. What was spent of the old meter
+// changeMeter gives the resource another meter, after a reload. Holds keep waiting. If moved,
+// limit.Move has made m from the old meter. Otherwise what was spent of the old meter
 // counts as spent now of the new one. That is the most that it can have been, so a reload
 // never allows more than the site does.
-func (r *resource) change(now time.Time, m limit.Meter, fresh func() limit.Meter) {
-	old, oldFresh, flying := r.meter, r.fresh, r.countsInFlight(now)
-	r.setMeter(now, m, fresh, false)
-	if m == nil {
+func (r *resource) changeMeter(now time.Time, m limit.Meter, fresh func() limit.Meter, external, moved bool) {
+	old, oldFresh, flying := r.meter, r.fresh, !moved && r.countsInFlight(now)
+	r.setMeter(now, m, fresh, external)
+	r.markDirty()
+	if m == nil || moved {
 		return
 	}
 	spent := r.inFlight
@@ -261,15 +274,6 @@ func (r *resource) countAnswer(now time.Time, h *hold, success bool) {
 	}
 }
 
-// expendable tells whether the resource is idle, or forgetting it costs little.
-func (r *resource) expendable(now time.Time) bool {
-	if r.used() || r.cooldown.until.After(now) || r.cooldown.recovering(now) || r.pendingUntil.After(now) {
-		return false
-	}
-	m, ok := r.meter.(Storable)
-	return ok && m.Spare(now) || r.meter == nil || r.meter.Idle(now)
-}
-
 // resume gives a new meter the state that it had when its site was stored.
 func (r *resource) resume(now time.Time, made bool) {
 	if made && r.meter != nil && r.pending != nil {
@@ -286,18 +290,6 @@ func (r *resource) updateMeter(now time.Time, update func(now time.Time, m limit
 	update(now, r.meter)
 	r.markDirty()
 	return true
-}
-
-// changeMeter gives the resource another meter, after a reload. If moved, limit.Move has made m
-// from the old meter; otherwise what was spent of the old meter is taken from m. Holds keep
-// waiting.
-func (r *resource) changeMeter(now time.Time, m limit.Meter, fresh func() limit.Meter, moved bool) {
-	if moved {
-		r.setMeter(now, m, fresh, false)
-	} else {
-		r.change(now, m, fresh)
-	}
-	r.markDirty()
 }
 
 // measure finds the pace of the meter by using up a fresh one, so that it holds

@@ -463,7 +463,7 @@ func TestAChangedLimitKeepsWhatWasSpentAndWhoWaits(t *testing.T) {
 		}
 		return m
 	}
-	site.changeMeter(w.now, fresh(), fresh, false)
+	site.changeMeter(w.now, fresh(), fresh, false, false)
 	w.now = w.now.Add(time.Millisecond)
 	w.want("one more", w.next(), "x")
 	w.want("no more", w.next(), "")

@@ -308,14 +308,10 @@ func (s *storedResource) at() Scope {
 
 // until returns the time from which forgetting the resource changes nothing.
 func (s *storedResource) until() time.Duration {
-	until := s.cool
-	if s.room > 0 {
-		until = max(until, s.ends)
+	if s.scope == nil {
+		return max(s.cool, s.ends)
 	}
-	if s.scope != nil && s.scope.state != nil {
-		until = max(until, s.scope.spare)
-	}
-	return until
+	return max(s.cool, s.ends, s.scope.spare)
 }
 
 func (s *storedSite) until() (until time.Duration) {
