@@ -127,7 +127,7 @@ func TestAnAnswerThatIsToComeKeepsNobodyFromBeingDrained(t *testing.T) {
 				t.Errorf("%+v", h)
 			}
 		}
-		if e := g.Explain(r); !e.ETA.IsZero() || !e.Limits[0].Next.IsZero() || !e.Limits[0].Asks || !e.Asking {
+		if e := g.Explain(r); !e.Expected.IsZero() || !e.Limits[0].Next.IsZero() || !e.Limits[0].Asks || !e.Asks {
 			t.Errorf("%+v", e)
 		}
 		if refused, waiting := g.StartDrain(time.Now().Add(100 * time.Microsecond)); refused != 0 || waiting != 3 {

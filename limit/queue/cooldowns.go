@@ -179,22 +179,13 @@ func (g *Gate) Cool(name string, at Scope, until time.Time, why string) bool {
 	return true
 }
 
-// VisitCooldowns visits all scopes that cool now, for a later call of Gate.Cool. It locks one
-// site after the other and calls visit under the lock: visit only copies what it needs, and
-// never calls the gate or a permit.
+// VisitCooldowns is VisitResources for all scopes that cool now, for a later call of Gate.Cool.
 func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time, why string)) {
-	g.everywhere(func(s *site) {
-		now := g.clock.Now()
-		see := func(res *resource, at Scope) {
-			if res.cooldown.until.After(now) {
-				visit(s.name, at, res.cooldown.until, res.cooldown.reason)
-			}
+	g.VisitResources(func(_ time.Time, at ResourceInfo) {
+		if !at.Cooling.IsZero() && !at.shared {
+			visit(at.Site, at.At, at.Cooling, at.why)
 		}
-		see(s.registry.whole, Scope{})
-		for at, e := range s.registry.byScope {
-			see(e.resource, at)
-		}
-	}, func(s *storedSite) { s.cooldowns(g.clock.Now(), g.began, visit) })
+	})
 }
 
 // EndCooldowns ends the cooldowns of a scope at all sites, such as those of a token that may

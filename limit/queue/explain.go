@@ -9,22 +9,11 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Explanation describes the limits and waits that a request would meet now.
+// Explanation describes the limits and waits that a request would meet now, as far as the queue knows. Limits
+// are those that it needs, in order; the site itself only while it cools.
 type Explanation struct {
-	Held     int // that wait at the site
-	InFlight int // that were granted and are not over
-
-	// Place is 1 for the next, among those that need the same; ETA is zero if nobody
-	// can tell, and Keeps is empty if it would go at once.
-	Place int
-	Blocker
-	ETA   time.Time
-	Never bool // it is larger than a limit
-
-	// Shared: other processes use a limit that it needs, so that it may go later than ETA.
-	Shared bool
-
-	Limits []status.ExplainedLimit // that it needs, in order; the site itself only while it cools
+	status.Explanation
+	Blocker Blocker // empty if it would go at once
 }
 
 // Explain tells what a request would meet now. It makes nothing and changes
@@ -85,7 +74,7 @@ func (s *site) explain(r Request) Explanation {
 	held := map[string]int{} // :: name of a resource → holds
 	for _, w := range line {
 		if w.hold == h {
-			e.Place, e.Blocker, e.ETA = w.Place, w.Blocker, w.ETA
+			e.Place, e.Blocker, e.Expected = w.Place, w.Blocker, w.ETA
 			continue
 		}
 		held[w.Limit]++
@@ -94,8 +83,10 @@ func (s *site) explain(r Request) Explanation {
 		e.Limits[i].Held = held[res.name]
 	}
 	if refusal != nil {
-		e.Never, e.Blocker, e.ETA = true, Blocker{Limit: refusal.Limit}, time.Time{}
+		e.Never, e.Blocker, e.Expected = true, Blocker{Limit: refusal.Limit}, time.Time{}
 	}
+	k := &e.Blocker
+	e.Limit, e.Why, e.Until, e.First, e.Asks = k.Limit, k.Why, k.Until, k.Behind, k.Asking
 	return e
 }
 

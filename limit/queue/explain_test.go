@@ -17,7 +17,7 @@ func TestExplainOfASiteThatIsNotKnownMakesNothing(t *testing.T) {
 		if sites, _ := g.Len(); sites != 0 {
 			t.Errorf("%d sites are remembered", sites)
 		}
-		if e.Place != 1 || e.Blocker != (Blocker{}) || !e.ETA.Equal(time.Now()) || e.Held+e.InFlight != 0 || e.Never {
+		if e.Place != 1 || e.Blocker != (Blocker{}) || !e.Expected.Equal(time.Now()) || e.Held+e.InFlight != 0 || e.Never {
 			t.Errorf("it says %+v", e)
 		}
 		if len(e.Limits) != 1 || e.Limits[0].Left != 10 || !e.Limits[0].Next.Equal(time.Now()) {
@@ -25,7 +25,7 @@ func TestExplainOfASiteThatIsNotKnownMakesNothing(t *testing.T) {
 		}
 		large := asks("a", "x", tenPerMinute())
 		large.Limits[0][0].N = 11
-		if e := g.Explain(large); !e.Never || e.Limit != "limit" || !e.ETA.IsZero() {
+		if e := g.Explain(large); !e.Never || e.Limit != "limit" || !e.Expected.IsZero() {
 			t.Errorf("of too much it says %+v", e)
 		}
 		if e := g.Explain(asks("a", "x", &limit.Spec{})); e.Limits[0].Left != -1 {
@@ -54,7 +54,7 @@ func TestExplainSaysWhatARequestWouldMeet(t *testing.T) {
 			eta   time.Duration
 		}{"as the others": {r, 4, 4 * time.Minute}, "urgent": {urgent, 1, time.Minute}} {
 			e := g.Explain(c.ask)
-			if e.Held != 3 || e.InFlight != 1 || e.Place != c.place || e.ETA.Sub(start) != c.eta || e.Limit != "limit" {
+			if e.Held != 3 || e.InFlight != 1 || e.Place != c.place || e.Expected.Sub(start) != c.eta || e.Limit != "limit" {
 				t.Errorf("%s: %+v", name, e)
 			}
 			if len(e.Limits) != 2 || e.Limits[0] != (status.ExplainedLimit{Limit: "limit", Next: start.Add(time.Minute), Held: 3, InFlight: 1}) ||
@@ -96,7 +96,7 @@ func TestExplainNamesTheLimitThatDelaysTheRequest(t *testing.T) {
 			synctest.Wait()
 		}
 		e := g.Explain(r)
-		if e.Held != 8 || e.Limit != "limit" || !e.Behind || !e.Until.Equal(e.ETA) || time.Until(e.ETA) < 50*time.Second {
+		if e.Held != 8 || e.Limit != "limit" || !e.First || !e.Until.Equal(e.Expected) || time.Until(e.Expected) < 50*time.Second {
 			t.Errorf("it says %+v", e)
 		}
 		for i, want := range []int{3, 5} {

@@ -57,33 +57,33 @@ func (a *snapshot) predict(live liveView) {
 		now: a.now, scheduler: newScheduler(schedulerOptions{aging: a.aging}), live: live, resources: map[*resource]*resource{},
 		needs: map[*[]need]*forecastNeeds{}, open: map[*resource]bool{}, busy: map[*resource]bool{},
 	}
-	slices.SortFunc(a.holds, func(a, b heldView) int { return int(a.seq) - int(b.seq) })
+	slices.SortFunc(a.holds, func(a, b heldView) int { return int(a.was.seq) - int(b.was.seq) })
 	views := make(map[*hold]*heldView, len(a.holds))
 	f.scheduler.setClock(a.now)
 	f.scheduler.clients.served = a.served
 	for i := range a.holds {
 		w := &a.holds[i]
 		w.ETA, w.Soonest = time.Time{}, a.now
-		views[f.add(w, a.turns[w.client])] = w
+		views[f.add(&w.was, a.turns[w.was.client])] = w
 	}
 	f.play(views)
 }
 
 // add puts the copy of a hold into the queue.
-func (f *forecast) add(w *heldView, served float64) *hold {
+func (f *forecast) add(was *hold, served float64) *hold {
 	s := f.scheduler
-	needs := f.copyNeeds(w.needs)
+	needs := f.copyNeeds(was.needs)
 	h := &hold{
-		name: w.hold.name, weight: w.hold.weight, priority: w.priority, cost: w.hold.cost, deadline: w.hold.deadline,
-		needs: needs.needs, seq: w.seq, added: w.since, missed: w.missed,
+		name: was.name, weight: was.weight, priority: was.priority, cost: was.cost, deadline: was.deadline,
+		needs: needs.needs, seq: was.seq, added: was.added, missed: was.missed,
 	}
 	if len(needs.needs) > 1 {
 		h.order = needs
 	}
 	s.clients.of(h.name).served = served
 	s.countWaiting(h)
-	if w.later.After(f.now) {
-		h.later, h.entered, h.state = w.later, f.now, stateDelayed
+	if was.state == stateDelayed && was.later.After(f.now) {
+		h.later, h.entered, h.state = was.later, f.now, stateDelayed
 		s.delayed.Push(h)
 		s.numDelayed++
 		return h

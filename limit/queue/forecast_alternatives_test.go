@@ -28,7 +28,7 @@ func TestARequestWithAlternativesGoesWhenItIsExpectedTo(t *testing.T) {
 		}
 		e := g.Explain(r)
 		allow(t, g, r).Finish(Result{})
-		if wrong := time.Since(e.ETA); !e.ETA.IsZero() && (wrong > time.Second || wrong < -time.Second) {
+		if wrong := time.Since(e.Expected); !e.Expected.IsZero() && (wrong > time.Second || wrong < -time.Second) {
 			t.Errorf("place %d, it went %v after the expected time", e.Place, wrong)
 		}
 	})

@@ -173,7 +173,7 @@ func TestAnExplanationAndADrainPredictWithoutTheLock(t *testing.T) {
 		}
 		s.mu.Unlock()
 		e := g.Explain(r)
-		if free == 0 || e.Place != 31 || e.Held != 30 || e.Limits[0].Held != 30 || time.Until(e.ETA) != 4*time.Minute {
+		if free == 0 || e.Place != 31 || e.Held != 30 || e.Limits[0].Held != 30 || time.Until(e.Expected) != 4*time.Minute {
 			t.Errorf("%d looks without the lock, %+v", free, e)
 		}
 		free = 0

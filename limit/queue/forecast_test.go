@@ -77,7 +77,7 @@ func TestAPredictionIsWhatThenHappens(t *testing.T) {
 				})
 				all.Wait()
 				slices.SortFunc(went, time.Time.Compare)
-				expected = append(expected, guest.ETA)
+				expected = append(expected, guest.Expected)
 				if len(expected) != len(went)-atOnce || guest.Place != len(expected) {
 					t.Fatalf("%d were expected, %d went later; the last has place %d", len(expected), len(went)-atOnce, guest.Place)
 				}
@@ -97,7 +97,7 @@ func TestWhatIsInFlightHasNoExpectedTime(t *testing.T) {
 		r := asks("a", "x", &limit.Spec{As: limit.Concurrency, Amount: 1})
 		p := allow(t, g, r)
 		e := g.Explain(r)
-		if !e.ETA.IsZero() || e.Place != 1 || e.Limit != "limit" {
+		if !e.Expected.IsZero() || e.Place != 1 || e.Limit != "limit" {
 			t.Errorf("it says %+v", e)
 		}
 		p.Finish(Result{})
@@ -120,11 +120,11 @@ func TestAPredictionKnowsThatRoutesDiffer(t *testing.T) {
 			all.Go(func() { allow(t, g, slow).Finish(Result{}) })
 		}
 		synctest.Wait()
-		if e := g.Explain(fast); !e.ETA.Equal(start) || e.Held != 2 {
+		if e := g.Explain(fast); !e.Expected.Equal(start) || e.Held != 2 {
 			t.Errorf("of the other route it says %+v", e)
 		}
-		if e := g.Explain(slow); e.ETA.Sub(start) != 3*time.Hour {
-			t.Errorf("of the same route it says %v", e.ETA.Sub(start))
+		if e := g.Explain(slow); e.Expected.Sub(start) != 3*time.Hour {
+			t.Errorf("of the same route it says %v", e.Expected.Sub(start))
 		}
 		all.Wait()
 	})

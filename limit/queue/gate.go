@@ -383,6 +383,8 @@ type ResourceInfo struct {
 	State   []byte      // of a meter that is not made yet; nil otherwise
 	Cooling time.Time   // end of the cooldown; zero: none
 
+	why      string    // it cools
+	shared   bool      // by all keys without an own resource
 	resource *resource // nil: of a stored site
 }
 
@@ -393,7 +395,7 @@ func (r ResourceInfo) Left(now time.Time) int64 { return r.resource.left(now) }
 // under the lock, because meters are not safe without it: visit only copies what it
 // wants to know, and never calls the gate or a permit.
 func (g *Gate) VisitResources(visit func(now time.Time, at ResourceInfo)) {
-	g.everywhere(func(s *site) { s.visit(visit) }, func(s *storedSite) { s.states(g.clock.Now(), g.began, visit) })
+	g.everywhere(func(s *site) { s.visit(visit) }, func(s *storedSite) { s.visit(g.clock.Now(), g.began, visit) })
 }
 
 // VisitLoadedResources is VisitResources without the resources of stored sites, which have no
@@ -413,21 +415,21 @@ func (g *Gate) VisitSite(name string, visit func(now time.Time, at ResourceInfo)
 // visit is VisitResources for a site, which is locked.
 func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 	now := s.gate.clock.Now()
-	see := func(res *resource, at Scope, spec *limit.Spec) {
-		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Spec: spec, Meter: res.meter, resource: res}
+	see := func(res *resource, at Scope, spec *limit.Spec, shared bool) {
+		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Spec: spec, Meter: res.meter, resource: res, shared: shared}
 		if res.cooldown.until.After(now) {
-			n.Cooling = res.cooldown.until
+			n.Cooling, n.why = res.cooldown.until, res.cooldown.reason
 		}
 		if res.pendingUntil.After(now) {
 			n.State = res.pending
 		}
 		visit(now, n)
 	}
-	see(s.registry.whole, Scope{}, nil)
+	see(s.registry.whole, Scope{}, nil, false)
 	for at, e := range s.registry.byScope {
-		see(e.resource, at, e.spec)
+		see(e.resource, at, e.spec, false)
 	}
 	for name, e := range s.registry.overflow {
-		see(e.resource, Scope{name, overflowKey}, e.spec)
+		see(e.resource, Scope{name, overflowKey}, e.spec, true)
 	}
 }

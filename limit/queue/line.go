@@ -87,7 +87,8 @@ func (g *Gate) HeldRequests(name string) []HeldRequest {
 			continue
 		}
 		for _, w := range s.predicted() {
-			list = append(list, HeldRequest{Site: s.name, Client: w.hold.name, Priority: w.priority, Since: w.since, Blocker: w.Blocker, Place: w.Place, ETA: w.ETA})
+			w.Site = s.name
+			list = append(list, w.HeldRequest)
 		}
 	}
 	return list
@@ -155,7 +156,7 @@ func (s *site) refuseAfter(end time.Time, only *hold) (refused int) {
 	defer s.mu.Unlock()
 	now := s.gate.clock.Now()
 	for _, w := range late {
-		if w.hold.grant.number == w.grant && s.sched.cancel(now, w.hold) {
+		if w.hold.grant.number == w.was.grant.number && s.sched.cancel(now, w.hold) {
 			w.hold.refusal = &Refusal{Reason: Draining}
 			if only == nil {
 				w.hold.owner.wake()
@@ -169,27 +170,15 @@ func (s *site) refuseAfter(end time.Time, only *hold) (refused int) {
 
 // heldView is one hold as an operator sees it.
 type heldView struct {
-	hold *hold
-	Blocker
-	rank  rank      // by its level
-	Place int       // 1 is next, among those that need the same resource
-	ETA   time.Time // when it goes; zero: not known
+	HeldRequest // without the site
+	hold        *hold
+	was         hold // the hold at the time of the snapshot
+	rank        rank // by its level
 
 	// Soonest is the earliest time at which it can go, if no hold before it leaves.
 	Soonest time.Time
-
-	// Copies of the hold's fields at the time of the snapshot:
-	needs    [][]need
-	missed   int32
-	priority int
-	since    time.Time // hold.added
-	grant    uint64    // the number of its last grant
-	later    time.Time // end of the delay of a delayed hold; zero for other holds
-	client   *client
-	seq      uint64
-	pays     float64 // in snapshot.turns
-	longest  string  // name of the resource that it has waited for longest when it goes; "": not known
-	turn     int     // its number among the holds that go, in the order in which they go; 0: not known
+	longest string // name of the resource that it has waited for longest when it goes; "": not known
+	turn    int    // its number among the holds that go, in the order in which they go; 0: not known
 }
 
 // snapshot lists the holds of a site at one moment, in no order. It is taken under the lock
@@ -211,12 +200,9 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed
 	add := func(h *hold, c *client) {
-		item := heldView{
-			hold: h, needs: h.needs, missed: h.missed, priority: h.priority, since: h.added, grant: h.grant.number,
-			client: c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
-		}
+		item := heldView{HeldRequest: HeldRequest{Client: h.name, Priority: h.priority, Since: h.added}, hold: h, was: *h}
+		item.was.client = c
 		if h.state == stateDelayed {
-			item.later = h.later
 			item.Blocker, _ = blocker(now, h)
 		} else {
 			k, seen := known[&h.needs[0]]
@@ -251,7 +237,7 @@ func (a *snapshot) inOrder(live liveView) []heldView {
 	sort.SliceStable(line, func(i, j int) bool { return line[i].turn > 0 && (line[j].turn == 0 || line[i].turn < line[j].turn) })
 	place(line)
 	for i := range line {
-		if w := &line[i]; w.Place > 1 && w.later.IsZero() && w.longest != "" && w.longest != w.Limit {
+		if w := &line[i]; w.Place > 1 && w.was.state != stateDelayed && w.longest != "" && w.longest != w.Limit {
 			w.Blocker = Blocker{Limit: w.longest, Until: w.ETA, Behind: true, Any: w.Any, Title: w.Title} // those before it use that up
 		}
 	}
@@ -263,21 +249,21 @@ func (a *snapshot) line() []heldView {
 	byClient := make(map[*client][]*heldView, len(a.turns))
 	for i := range a.holds {
 		h := &a.holds[i]
-		if old := a.oldest[h.priority]; old == nil || h.seq < old.seq {
-			a.oldest[h.priority] = h
+		if old := a.oldest[h.Priority]; old == nil || h.was.seq < old.was.seq {
+			a.oldest[h.Priority] = h
 		}
-		byClient[h.client] = append(byClient[h.client], h)
+		byClient[h.was.client] = append(byClient[h.was.client], h)
 	}
 	list := make([]heldView, 0, len(a.holds))
 	for c, holds := range byClient {
 		sort.Slice(holds, func(i, j int) bool {
-			return rank{holds[i].priority, 0, holds[i].seq}.before(rank{holds[j].priority, 0, holds[j].seq})
+			return rank{holds[i].Priority, 0, holds[i].was.seq}.before(rank{holds[j].Priority, 0, holds[j].was.seq})
 		})
 		turn := a.turns[c]
 		for _, h := range holds {
-			h.rank = rank{level(h.priority, a.oldest[h.priority].since, a.now, a.aging), turn, h.seq}
+			h.rank = rank{level(h.Priority, a.oldest[h.Priority].Since, a.now, a.aging), turn, h.was.seq}
 			list = append(list, *h)
-			turn += h.pays
+			turn += float64(h.was.fairCost()) / h.was.fairWeight()
 		}
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].rank.before(list[j].rank) })
@@ -289,12 +275,12 @@ func place(list []heldView) {
 	before := map[*resource]int{}
 	for i := range list {
 		w := &list[i]
-		for _, needs := range w.needs {
+		for _, needs := range w.was.needs {
 			for _, n := range needs {
 				w.Place = max(w.Place, before[n.resource]+1)
 			}
 		}
-		for _, n := range w.needs[0] {
+		for _, n := range w.was.needs[0] {
 			before[n.resource]++
 		}
 	}

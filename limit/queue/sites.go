@@ -332,20 +332,19 @@ func (s *storedSite) bytes() int {
 	return n
 }
 
-// cooldowns visits what cools at the site.
-func (s *storedSite) cooldowns(now, began time.Time, visit func(site string, at Scope, until time.Time, why string)) {
+// visit visits what cools at the site, and its learned limits.
+func (s *storedSite) visit(now, began time.Time, visit func(now time.Time, at ResourceInfo)) {
 	for i := range s.resources {
-		if storedResource := &s.resources[i]; storedResource.cool > now.Sub(began) {
-			visit(s.name, storedResource.at(), began.Add(storedResource.cool), storedResource.why)
+		item := &s.resources[i]
+		n := ResourceInfo{Site: s.name, At: item.at(), why: item.why}
+		if item.cool > now.Sub(began) {
+			n.Cooling = began.Add(item.cool)
 		}
-	}
-}
-
-// states visits the learned limits of the site.
-func (s *storedSite) states(now, began time.Time, visit func(now time.Time, at ResourceInfo)) {
-	for i := range s.resources {
-		if storedScope := s.resources[i].scope; storedScope != nil && storedScope.state != nil && storedScope.spare > now.Sub(began) {
-			visit(now, ResourceInfo{Site: s.name, At: storedScope.at, Title: storedScope.title, State: storedScope.state})
+		if scope := item.scope; scope != nil && scope.spare > now.Sub(began) {
+			n.Title, n.State = scope.title, scope.state
+		}
+		if !n.Cooling.IsZero() || n.State != nil {
+			visit(now, n)
 		}
 	}
 }

@@ -250,12 +250,12 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	}
 	v.of.storage.preload(q) // what no request has asked for since the start
 	asked := v.of.gate.Explain(q)
-	if asked.Any > 1 && match.Rule != nil {
-		asked.Limit = anyOf(asked.Title, asked.Any, match.Rule.Pool, asked.Limit)
+	e := asked.Explanation
+	if n := asked.Blocker.Any; n > 1 && match.Rule != nil {
+		e.Limit = anyOf(asked.Blocker.Title, n, match.Rule.Pool, e.Limit)
 	}
-	e := explanationOf(asked)
 	if limited {
-		e.AddClient(explanationOf(v.of.gate.Explain(ofClient)))
+		e.AddClient(v.of.gate.Explain(ofClient).Explanation)
 	}
 	store := v.Store()
 	e.Away = e.Asks && store.Kind == status.StoreShared && !store.Since.IsZero()
@@ -286,14 +286,6 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 		}
 	}
 	return e, nil
-}
-
-// explanationOf converts the explanation of the queue for a request.
-func explanationOf(x queue.Explanation) status.Explanation {
-	return status.Explanation{
-		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA, Limits: x.Limits,
-		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.Behind, Asks: x.Asking, Never: x.Never, Shared: x.Shared,
-	}
 }
 
 // Operator changes, while abide runs, what a Dispatcher goes by.

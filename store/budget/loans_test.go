@@ -154,7 +154,7 @@ func TestWhoIsRefusedWhileTheStoreIsAwayIsToldSo(t *testing.T) {
 			}
 		}
 		e := c.gate.Explain(queue.Request{Site: "site.test", Limits: [][]queue.Limit{{c.need}}})
-		if !e.Asking || !e.Until.IsZero() || len(e.Limits) != 1 || !e.Limits[0].Asks {
+		if !e.Asks || !e.Until.IsZero() || len(e.Limits) != 1 || !e.Limits[0].Asks {
 			t.Errorf("explained as %+v", e)
 		}
 		_, err := c.gate.Wait(t.Context(), queue.Request{Site: "site.test", Limits: [][]queue.Limit{{refuses}}})
