@@ -279,8 +279,7 @@ func (g *Gate) Observed() []status.BlockedTime {
 
 // blocked lists the limits of all sites in memory that have some time.
 func (g *Gate) blocked(of func(t *blockedTime, now time.Time) (seconds, busy float64)) (list []status.BlockedTime) {
-	g.each(func(s *site) {
-		now := g.clock.Now()
+	g.each(func(s *site, now time.Time) {
 		for name, t := range s.sched.agenda.blockedTimes {
 			if seconds, busy := of(t, now); seconds > 0 {
 				list = append(list, status.BlockedTime{Site: s.name, Limit: name, Seconds: seconds, Busy: busy})

@@ -92,7 +92,7 @@ func TestWhatIsForeseenComesTrue(t *testing.T) {
 			defer source.Close()
 			for range random.IntN(10) {
 				time.Sleep(upTo(random, 10*time.Second))
-				_, _ = source.Take(nil, 1+random.Int64N(1<<18), 1, time.Now())
+				_, _ = source.Draw(nil, Draw{Most: 1 + random.Int64N(1<<18), Least: 1, Until: time.Now()})
 			}
 			time.Sleep(time.Second)
 			n := random.Int64N(1 << 21)
@@ -104,7 +104,7 @@ func TestWhatIsForeseenComesTrue(t *testing.T) {
 			longest := time.Duration(0)
 			for n > 0 {
 				before := time.Now()
-				got, err := source.Take(nil, n, step, time.Time{})
+				got, err := source.Draw(nil, Draw{Most: n, Least: step})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,15 +10,15 @@ import (
 // byteQueue is the queue of the byte requests of a site.
 type byteQueue struct {
 	agenda           *agenda
-	byteRequests     []*byteRequest // the byte requests that wait, in order of arrival
-	offered          []*hold        // holds whose reserved bytes they may take
-	blockedResources []*resource    // resources that some byte request waits for
-	previous         []*resource    // blockedResources of the call before; its memory is used again
-	recheckAt        time.Time      // when time alone may grant a byte request; zero is never
+	byteRequests     []*ByteWait // the byte requests that wait, in order of arrival
+	offered          []*hold     // holds whose reserved bytes they may take
+	blockedResources []*resource // resources that some byte request waits for
+	previous         []*resource // blockedResources of the call before; its memory is used again
+	recheckAt        time.Time   // when time alone may grant a byte request; zero is never
 }
 
 // drop removes a byte request whose caller has gone.
-func (q *byteQueue) drop(now time.Time, b *byteRequest) {
+func (q *byteQueue) drop(now time.Time, b *ByteWait) {
 	if i := slices.Index(q.byteRequests, b); i >= 0 {
 		b.holdAgain(now, 0, 0)
 		q.byteRequests = slices.Delete(q.byteRequests, i, i+1)
@@ -30,7 +30,7 @@ func (q *byteQueue) drop(now time.Time, b *byteRequest) {
 // arrival. A byte request that has to wait claims the resource that it waits for: no byte
 // request behind it and no hold takes from that resource until it is granted. The other
 // resources that it needs are left to others.
-func (q *byteQueue) grantBytes(now time.Time, granted []*byteRequest) []*byteRequest {
+func (q *byteQueue) grantBytes(now time.Time, granted []*ByteWait) []*ByteWait {
 	if !q.agenda.bytesChanged && (q.recheckAt.IsZero() || q.recheckAt.After(now)) {
 		return granted
 	}
@@ -39,7 +39,7 @@ func (q *byteQueue) grantBytes(now time.Time, granted []*byteRequest) []*byteReq
 		res.waitingBytes = 0
 	}
 	q.blockedResources, q.previous, q.recheckAt = q.previous[:0], before, time.Time{}
-	q.byteRequests = slices.DeleteFunc(q.byteRequests, func(b *byteRequest) bool {
+	q.byteRequests = slices.DeleteFunc(q.byteRequests, func(b *ByteWait) bool {
 		goes := q.tryBytes(now, b)
 		if goes {
 			granted = append(granted, b)
@@ -57,7 +57,7 @@ func (q *byteQueue) grantBytes(now time.Time, granted []*byteRequest) []*byteReq
 }
 
 // tryBytes grants a byte request, or marks the resource that it waits for.
-func (q *byteQueue) tryBytes(now time.Time, b *byteRequest) bool {
+func (q *byteQueue) tryBytes(now time.Time, b *ByteWait) bool {
 	resources := b.source.resources
 	for _, res := range resources {
 		if res.waitingBytes > 0 {
@@ -172,7 +172,7 @@ func (q *byteQueue) unreserveOffered(now time.Time, resources []*resource) bool 
 
 // refuse ends the byte requests of an account that wait, or all that wait if of is nil.
 func (q *byteQueue) refuse(now time.Time, of *ByteSource, err error) {
-	q.byteRequests = slices.DeleteFunc(q.byteRequests, func(b *byteRequest) bool {
+	q.byteRequests = slices.DeleteFunc(q.byteRequests, func(b *ByteWait) bool {
 		if of != nil && b.source != of {
 			return false
 		}
@@ -184,9 +184,9 @@ func (q *byteQueue) refuse(now time.Time, of *ByteSource, err error) {
 	q.agenda.bytesChanged = true
 }
 
-// byteRequest is an amount of bytes that a request or a tunnel which is under way waits
-// for.
-type byteRequest struct {
+// ByteWait is an amount of bytes that a request or a tunnel which is under way waits
+// for: see ByteSource.Enter.
+type ByteWait struct {
 	source  *ByteSource
 	draw    Draw
 	unread  int64 // see Draw.Arrived

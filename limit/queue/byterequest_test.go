@@ -59,7 +59,7 @@ func drawing(t *testing.T, random *rand.Rand) {
 					until = time.Now().Add(upTo(ours, 20*time.Second))
 				}
 				n, least := 1+ours.Int64N(300), ours.Int64N(100)
-				got, err := source.Take(ctx.Done(), n, least, until)
+				got, err := source.Draw(ctx.Done(), Draw{Most: n, Least: least, Until: until})
 				if (got > 0) == (err != nil) || got > n || got > 0 && got < min(n, least, 1) {
 					t.Errorf("%d of %d, %v", got, n, err)
 				}

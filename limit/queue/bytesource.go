@@ -57,11 +57,6 @@ type Draw struct {
 // of the next looks comes after twice the time.
 const settleTime = 10 * time.Millisecond
 
-// Take is Draw for bytes of which none are held.
-func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time) (granted int64, err error) {
-	return t.Draw(done, Draw{Most: n, Least: least, Until: until})
-}
-
 // Draw takes bytes from all limits, the same amount from each: at most Most and at least
 // Least, or all that a limit can ever give, as soon as that is available. Earlier byte
 // requests go first, and all go before any new request. Draw ends without bytes when done
@@ -103,11 +98,10 @@ func (t *ByteSource) Draw(done <-chan struct{}, d Draw) (granted int64, err erro
 }
 
 // shrinkHold has a waiting connection hold only what can arrive meanwhile.
-func (t *ByteSource) shrinkHold(b *byteRequest, unread, spare int64) {
-	s := t.site
-	s.mu.Lock()
+func (t *ByteSource) shrinkHold(b *ByteWait, unread, spare int64) {
+	s, now := t.site.lock()
 	defer s.mu.Unlock()
-	if now := s.gate.clock.Now(); !b.over {
+	if !b.over {
 		b.holdAgain(now, unread, spare)
 		s.step(now)
 	}
@@ -115,7 +109,7 @@ func (t *ByteSource) shrinkHold(b *byteRequest, unread, spare int64) {
 
 // holdAgain changes how much of what the connection of a byte request holds is not held while it
 // waits. The site's lock is held.
-func (b *byteRequest) holdAgain(now time.Time, unread, spare int64) {
+func (b *ByteWait) holdAgain(now time.Time, unread, spare int64) {
 	t, less := b.source, spare-b.spare
 	t.hold(b.unread - unread - less)
 	b.unread, b.spare = unread, spare
@@ -144,13 +138,11 @@ func (t *ByteSource) hold(n int64) {
 
 // Release ends the hold of n bytes, of which some go back to the limits.
 func (t *ByteSource) Release(n, back int64) {
-	s := t.site
-	s.mu.Lock()
+	s, now := t.site.lock()
 	defer s.mu.Unlock()
 	if t.closed {
 		return
 	}
-	now := s.gate.clock.Now()
 	t.hold(-n)
 	t.giveHeld(now, back)
 	s.step(now)
@@ -158,39 +150,26 @@ func (t *ByteSource) Release(n, back int64) {
 
 // Crowded reports whether a connection of the site waits that holds nothing yet.
 func (t *ByteSource) Crowded() bool {
-	s := t.site
-	s.mu.Lock()
+	s, _ := t.site.lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.sched.byteQueue.byteRequests, func(b *byteRequest) bool { return b.draw.Hold > 0 })
+	return slices.ContainsFunc(s.sched.byteQueue.byteRequests, func(b *ByteWait) bool { return b.draw.Hold > 0 })
 }
 
-// ByteWait is a wait for bytes without a goroutine that waits: see ByteSource.Enter.
-type ByteWait struct {
-	source *ByteSource
-	wait   *byteRequest
-}
-
-// Enter is Take without a goroutine that waits. If the ByteWait is not nil, the bytes are
+// Enter is Draw without a goroutine that waits. If the ByteWait is not nil, the bytes are
 // waited for, and woken is called when the wait is over; then ByteWait.End has its result,
 // once. woken is called under the lock of the site, so it only notes the call.
 func (t *ByteSource) Enter(n, least int64, woken func()) (granted int64, w *ByteWait, err error) {
-	granted, b, err := t.begin(Draw{Most: n, Least: least}, wakeFunc(woken))
-	if b == nil {
-		return granted, nil, err
-	}
-	return 0, &ByteWait{t, b}, nil
+	return t.begin(Draw{Most: n, Least: least}, wakeFunc(woken))
 }
 
 // End is the result of the wait. A wait that is not over ends without bytes, with ErrGone.
-func (w *ByteWait) End() (granted int64, err error) { return w.source.end(w.wait, ErrGone) }
+func (b *ByteWait) End() (granted int64, err error) { return b.source.end(b, ErrGone) }
 
 // begin takes what is available, or queues a byte request. Without a waker, that one has a
 // signal.Signal.
-func (t *ByteSource) begin(d Draw, w waker) (int64, *byteRequest, error) {
-	s := t.site
-	s.mu.Lock()
+func (t *ByteSource) begin(d Draw, w waker) (int64, *ByteWait, error) {
+	s, now := t.site.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	if t.closed {
 		return 0, nil, ErrGone
 	}
@@ -210,7 +189,7 @@ func (t *ByteSource) begin(d Draw, w waker) (int64, *byteRequest, error) {
 		w = signal.New()
 	}
 	d.Least = max(min(d.Least, d.Most), 1)
-	b := &byteRequest{source: t, draw: d, waker: w}
+	b := &ByteWait{source: t, draw: d, waker: w}
 	if !d.Until.IsZero() && !d.Until.After(now) {
 		by, err := t.stalled(now, b)
 		if by != nil && by.remote != nil {
@@ -229,14 +208,12 @@ func (t *ByteSource) begin(d Draw, w waker) (int64, *byteRequest, error) {
 
 // end is the result of a byte request that has waited. It takes the request out of the queue,
 // unless the request was granted meanwhile.
-func (t *ByteSource) end(b *byteRequest, err error) (int64, error) {
-	s := t.site
-	s.mu.Lock()
+func (t *ByteSource) end(b *ByteWait, err error) (int64, error) {
+	s, now := t.site.lock()
 	defer s.mu.Unlock()
 	if b.over {
 		return b.granted, b.err
 	}
-	now := s.gate.clock.Now()
 	if err == nil {
 		_, err = t.stalled(now, b)
 	}
@@ -246,7 +223,7 @@ func (t *ByteSource) end(b *byteRequest, err error) (int64, error) {
 }
 
 // stalled is the refusal of a byte request whose time is over, and the resource that blocks it.
-func (t *ByteSource) stalled(now time.Time, b *byteRequest) (*resource, error) {
+func (t *ByteSource) stalled(now time.Time, b *ByteWait) (*resource, error) {
 	refusal := &Refusal{Reason: stalled}
 	by, at := longestWait(now, t.resources, b.draw.Least)
 	if at.Before(limit.Unknown) {
@@ -284,13 +261,11 @@ func (t *ByteSource) giveHeld(now time.Time, n int64) {
 // Refund gives back n bytes that were taken last and have not passed. Bytes beyond what is
 // remembered (refundable) are given back as if they had all been taken last.
 func (t *ByteSource) Refund(n int64) {
-	s := t.site
-	s.mu.Lock()
+	s, now := t.site.lock()
 	defer s.mu.Unlock()
 	if t.closed || n <= 0 {
 		return
 	}
-	now := s.gate.clock.Now()
 	t.giveRecent(now, n, func(*resource) bool { return true })
 	s.step(now)
 }
@@ -322,10 +297,9 @@ func (t *ByteSource) giveRecent(now time.Time, n int64, to func(*resource) bool)
 // Left returns the number of bytes that could be taken at once if no other byte request waited; -1 if no
 // limit counts bytes.
 func (t *ByteSource) Left() int64 {
-	s := t.site
-	s.mu.Lock()
+	s, now := t.site.lock()
 	defer s.mu.Unlock()
-	now, left := s.gate.clock.Now(), int64(-1)
+	left := int64(-1)
 	for _, res := range t.resources {
 		if res.meter == nil {
 			continue
@@ -339,13 +313,11 @@ func (t *ByteSource) Left() int64 {
 
 // Close ends the byte source. Calls of Take that wait end with ErrGone. What was taken stays taken.
 func (t *ByteSource) Close() {
-	s := t.site
-	s.mu.Lock()
+	s, now := t.site.lock()
 	defer s.mu.Unlock()
 	if t.closed {
 		return
 	}
-	now := s.gate.clock.Now()
 	t.release(now)
 	t.closed = true
 	s.sources--

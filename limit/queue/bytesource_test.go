@@ -22,7 +22,7 @@ func bytesOf(amount int64, window time.Duration) Request {
 func draws(t *testing.T, source *ByteSource, n, least int64) <-chan string {
 	out, start := make(chan string, 1), time.Now()
 	go func() {
-		got, err := source.Take(t.Context().Done(), n, least, time.Time{})
+		got, err := source.Draw(t.Context().Done(), Draw{Most: n, Least: least})
 		if err != nil {
 			out <- err.Error()
 			return
@@ -70,7 +70,7 @@ func TestASourceDrawsWhatIsThereAndWaitsForTheRest(t *testing.T) {
 func TestASourceWithoutLimitsOfBytesKeepsNothing(t *testing.T) {
 	g := NewGate(Bounds{}, nil)
 	source := g.ByteSource(asks("a", "x", tenPerMinute()))
-	if n, err := source.Take(nil, 1<<40, 1, time.Time{}); n != 1<<40 || err != nil || source.Left() != -1 {
+	if n, err := source.Draw(nil, Draw{Most: 1 << 40, Least: 1}); n != 1<<40 || err != nil || source.Left() != -1 {
 		t.Errorf("%d, %v, %d", n, err, source.Left())
 	}
 	if _, pause, ok := source.Forecast(1 << 40); pause != 0 || !ok {
@@ -78,7 +78,7 @@ func TestASourceWithoutLimitsOfBytesKeepsNothing(t *testing.T) {
 	}
 	source.Close()
 	source.Close()
-	if _, err := source.Take(nil, 1, 1, time.Time{}); !errors.Is(err, ErrGone) {
+	if _, err := source.Draw(nil, Draw{Most: 1, Least: 1}); !errors.Is(err, ErrGone) {
 		t.Errorf("%v", err)
 	}
 	source.Refund(1)
@@ -171,12 +171,12 @@ func TestADrawEndsWhenNobodyWaitsForItAnyMore(t *testing.T) {
 		done := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(done) })
 		behind := draws(t, source, 100, 100)
-		if _, err := source.Take(done, 1000, 1000, time.Time{}); !errors.Is(err, ErrGone) || time.Since(start) != time.Second {
+		if _, err := source.Draw(done, Draw{Most: 1000, Least: 1000}); !errors.Is(err, ErrGone) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		for _, until := range []time.Duration{90 * time.Second, 0, -time.Second} {
 			now := time.Now()
-			_, err := source.Take(nil, 1000, 1000, now.Add(until))
+			_, err := source.Draw(nil, Draw{Most: 1000, Least: 1000, Until: now.Add(until)})
 			var refusal *Refusal
 			if !errors.As(err, &refusal) || refusal.Reason != stalled || refusal.Limit != "bytes" || !refusal.RetryAt.Equal(start.Add(time.Hour)) {
 				t.Errorf("%+v", err)
@@ -189,7 +189,7 @@ func TestADrawEndsWhenNobodyWaitsForItAnyMore(t *testing.T) {
 		last := draws(t, source, 1000, 1000)
 		g.Close()
 		expect(t, last, string(Draining))
-		if _, err := source.Take(nil, 1000, 1000, time.Time{}); err == nil {
+		if _, err := source.Draw(nil, Draw{Most: 1000, Least: 1000}); err == nil {
 			t.Error("it waits when all is over")
 		}
 		expect(t, draws(t, source, 900, 900), "900 after 0s") // what is under way goes on while it may
@@ -302,7 +302,7 @@ func TestAMeterHearsOfDraws(t *testing.T) {
 		}
 		second := draws(t, source, 50, 1)
 		var refusal *Refusal
-		if _, err := source.Take(nil, 5, 5, time.Now().Add(time.Second)); !errors.As(err, &refusal) || refusal.Reason != Away || !refusal.RetryAt.IsZero() {
+		if _, err := source.Draw(nil, Draw{Most: 5, Least: 5, Until: time.Now().Add(time.Second)}); !errors.As(err, &refusal) || refusal.Reason != Away || !refusal.RetryAt.IsZero() {
 			t.Errorf("%+v", err)
 		}
 		g.UpdateExternal("a", func(time.Time) { v.credit = 200 })
@@ -320,7 +320,7 @@ func TestADrawThatGoesAtOnceAllocatesNothing(t *testing.T) {
 	source := g.ByteSource(bytesOf(1<<40, time.Hour))
 	defer source.Close()
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := source.Take(nil, 64<<10, 1, time.Time{}); err != nil {
+		if _, err := source.Draw(nil, Draw{Most: 64 << 10, Least: 1}); err != nil {
 			t.Fatal(err)
 		}
 		source.Refund(1000)

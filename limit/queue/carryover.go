@@ -15,12 +15,11 @@ import (
 // of returns the old and the new limits of a site; it is called under the lock of the site
 // and never calls the gate.
 func (g *Gate) CarryOver(since time.Time, of func(site string) (old, fresh []Limit)) {
-	g.each(func(s *site) {
+	g.each(func(s *site, now time.Time) {
 		if len(s.registry.byScope) == 0 {
 			return
 		}
 		old, fresh := of(s.name)
-		now := g.clock.Now()
 		for i := range fresh {
 			if l := &fresh[i]; l.Spec != nil {
 				s.succeed(now, since, old, l)
@@ -38,8 +37,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 		if len(list) == 0 {
 			continue
 		}
-		at := Scope{l.Name, key}
-		e := s.registry.entry(at)
+		e := s.registry.entry(Scope{l.Name, key})
 		if !since.IsZero() {
 			if n := recently(list, now.Sub(since)); n > 0 && e != nil && e.resource.meter != nil {
 				e.resource.meter.Take(now, n)
@@ -53,13 +51,14 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			continue // the next request gets the error
 		}
 		if e == nil {
-			e = s.registry.newEntry(now, l, at, m, fresh)
-		} else {
-			m, external := l.externalMeter(s.name, at, m)
-			e.resource.changeMeter(now, m, fresh, external, true)
-			e.resource.changed, e.resource.owed = now, 0
-			e.onlyCools, e.perKey = false, l.By != byAll
+			e = s.registry.newEntry(l, Scope{l.Name, key})
 		}
+		m, external := l.externalMeter(s.name, e.at, m)
+		e.resource.changeMeter(now, m, fresh, external, true)
+		if !e.onlyCools {
+			e.resource.changed, e.resource.owed = now, 0
+		}
+		e.onlyCools, e.perKey = false, l.By != byAll
 		e.spec, e.subject = l.Spec, l.Subject
 		s.registry.forgetFound()
 	}

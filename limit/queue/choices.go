@@ -178,7 +178,7 @@ func (c *choices) choose(now time.Time, s *scheduler, h *hold) (at int, sure boo
 			c.ready.Put(first)
 			continue
 		}
-		if b := blockOf(now, s.options.aging, h, c.needs[first.index]); b.resource != nil {
+		if b := blockOf(now, s.aging, h, c.needs[first.index]); b.resource != nil {
 			first.blockBy(now, b)
 			continue
 		}

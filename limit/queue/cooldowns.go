@@ -198,26 +198,21 @@ func (g *Gate) EndCooldowns(at Scope) {
 // EndPauses ends the cooldowns of a site for which ends is true by their reason, and the delay of the request that would be
 // tried again first. Slow starts stay, so that one request goes. ends may change the meter, and never calls the gate.
 func (g *Gate) EndPauses(name string, ends func(now time.Time, why string, m limit.Meter) bool) {
-	s := g.find(name)
-	if s == nil {
-		return
-	}
-	defer s.mu.Unlock()
-	now := g.clock.Now()
-	end := func(res *resource) {
-		if ends(now, res.cooldown.reason, res.meter) && res.cooldown.until.After(now) {
-			res.cooldown.until = now
+	g.change(name, func(s *site, now time.Time) {
+		end := func(res *resource) {
+			if ends(now, res.cooldown.reason, res.meter) && res.cooldown.until.After(now) {
+				res.cooldown.until = now
+			}
+			res.markDirty()
 		}
-		res.markDirty()
-	}
-	end(s.registry.whole)
-	for _, e := range s.registry.byScope {
-		end(e.resource)
-	}
-	if !s.sched.delayed.Empty() {
-		s.sched.delayed.Top().later = now
-	}
-	s.step(now)
+		end(s.registry.whole)
+		for _, e := range s.registry.byScope {
+			end(e.resource)
+		}
+		if !s.sched.delayed.Empty() {
+			s.sched.delayed.Top().later = now
+		}
+	})
 }
 
 // CoolAll blocks a scope until a time at all sites that know the scope, such as the scope of a
@@ -232,14 +227,13 @@ func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
 // changeAll changes the resource of a scope at all sites that have one, and loads the stored ones.
 func (g *Gate) changeAll(at Scope, change func(now time.Time, r *resource)) {
 	bound := Scope{at.Limit, boundKey(at.Key)}
-	g.everywhere(func(*site) {}, func(item *storedSite) {
+	g.everywhere(func(*site, time.Time) {}, func(item *storedSite) {
 		if slices.ContainsFunc(item.resources, func(r storedResource) bool { return r.at() == bound }) {
 			g.lock(item.name).mu.Unlock()
 		}
 	})
-	g.each(func(s *site) {
+	g.each(func(s *site, now time.Time) {
 		if resource, _ := s.registry.find(at); resource != nil {
-			now := g.clock.Now()
 			change(now, resource)
 			s.step(now)
 		}

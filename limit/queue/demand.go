@@ -16,36 +16,23 @@ const leastAnswer = time.Second
 // MeterSource.External has answered, and grants what may go by that. do only touches
 // meters: it never waits and never calls the gate. false says that the site is not in
 // memory.
-func (g *Gate) UpdateExternal(site string, do func(now time.Time)) bool {
-	s := g.find(site)
-	if s == nil {
-		return false
-	}
-	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
-	do(now)
-	s.sched.recheckDeadlines = true
-	s.sched.agenda.recheckExternal()
-	s.step(now)
-	return true
+func (g *Gate) UpdateExternal(name string, do func(now time.Time)) bool {
+	return g.change(name, func(s *site, now time.Time) {
+		do(now)
+		s.sched.recheckDeadlines = true
+		s.sched.agenda.recheckExternal()
+	})
 }
 
 // Update calls do with the meter of a scope, under the lock of its site, and grants what
 // may go by that. do only touches the meter: it never waits and never calls the gate.
 // false says that there is no such meter.
-func (g *Gate) Update(name string, at Scope, do func(now time.Time, m limit.Meter)) bool {
-	s := g.find(name)
-	if s == nil {
-		return false
-	}
-	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
-	resource, _ := s.registry.find(at)
-	if resource == nil || !resource.updateMeter(now, do) {
-		return false
-	}
-	s.step(now)
-	return true
+func (g *Gate) Update(name string, at Scope, do func(now time.Time, m limit.Meter)) (found bool) {
+	g.change(name, func(s *site, now time.Time) {
+		resource, _ := s.registry.find(at)
+		found = resource != nil && resource.updateMeter(now, do)
+	})
+	return found
 }
 
 // Update is the statement of an answer about a limit. No request may have needed the limit before.
@@ -58,7 +45,7 @@ type Update struct {
 // grants what may go by that. Meters that the site does not have yet are made. Apply is called
 // under the site's lock: it never waits and never calls the gate or a permit.
 func (p *Permit) Update(list []Update) {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	for i := range list {
 		res, err := s.registry.resourceFor(now, &list[i].Limit, &p.request)

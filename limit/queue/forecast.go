@@ -54,7 +54,7 @@ func (f *forecastNeeds) Chosen(i int) {
 // predict fills in when each hold of a snapshot goes.
 func (a *snapshot) predict(live liveView) {
 	f := &forecast{
-		now: a.now, scheduler: newScheduler(schedulerOptions{aging: a.aging}), live: live, resources: map[*resource]*resource{},
+		now: a.now, scheduler: newScheduler(a.aging), live: live, resources: map[*resource]*resource{},
 		needs: map[*[]need]*forecastNeeds{}, open: map[*resource]bool{}, busy: map[*resource]bool{},
 	}
 	slices.SortFunc(a.holds, func(a, b heldView) int { return int(a.was.seq) - int(b.was.seq) })
@@ -261,9 +261,7 @@ type meterCopy struct {
 // any, and the longest pause on the way. The time is never too late. ok is false if the
 // bytes can never pass or the time is not known.
 func (t *ByteSource) Forecast(n int64) (at time.Time, pause time.Duration, ok bool) {
-	s := t.site
-	s.mu.Lock()
-	now := s.gate.clock.Now()
+	s, now := t.site.lock()
 	if !t.closed {
 		t.follow(now)
 	}

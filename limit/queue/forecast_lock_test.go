@@ -44,7 +44,7 @@ func waitingLine(t testing.TB, holds int, wrap func(limit.Meter) limit.Meter) *s
 		}
 		return m
 	}
-	s := newScheduler(schedulerOptions{})
+	s := newScheduler(0)
 	site, other := s.newResource("site", wrap(fresh()), fresh), s.newResource("other", wrap(fresh()), nil)
 	few, more := [][]need{{{resource: site, n: 1}}}, [][]need{{{resource: site, n: 1}, {resource: other, n: 1}}}
 	for n := range holds + 1024 {

@@ -161,9 +161,8 @@ func (g *Gate) Reload(b Bounds, hooks Hooks) {
 			break
 		}
 	}
-	g.each(func(s *site) {
-		now := g.clock.Now()
-		s.sched.options.aging = b.Aging
+	g.each(func(s *site, now time.Time) {
+		s.sched.aging = b.Aging
 		if hooks != nil {
 			s.registry.forgetFound()
 			s.replan(now, s.sched.all())
@@ -178,32 +177,24 @@ func (g *Gate) Reload(b Bounds, hooks Hooks) {
 // that waits keeps its place. The hooks must know the limits already. Replan does nothing if
 // version is not larger than all before, or if the site is not in memory.
 func (g *Gate) Replan(name string, version uint64) {
-	s := g.find(name)
-	if s == nil {
-		return
-	}
-	defer s.mu.Unlock()
-	if version <= s.version {
-		return
-	}
-	s.version = version
-	now := g.clock.Now()
-	s.replan(now, slices.DeleteFunc(s.sched.all(), func(h *hold) bool { return !s.stale(&h.owner.request) }))
-	s.updateByteRequests(now)
-	s.step(now)
+	g.change(name, func(s *site, now time.Time) {
+		if version > s.version {
+			s.version = version
+			s.replan(now, slices.DeleteFunc(s.sched.all(), func(h *hold) bool { return !s.stale(&h.owner.request) }))
+			s.updateByteRequests(now)
+		}
+	})
 }
 
 // AskAgain gives the requests that wait at a site the limits that the hooks have for them now.
 func (g *Gate) AskAgain(name string) {
-	if s := g.find(name); s != nil {
-		defer s.mu.Unlock()
-		now, held := g.clock.Now(), s.sched.all()
+	g.change(name, func(s *site, now time.Time) {
+		held := s.sched.all()
 		for _, h := range held {
 			s.ask(&h.owner.request)
 		}
 		s.replan(now, held)
-		s.step(now)
-	}
+	})
 }
 
 // StartDrain is EndHolds, and refuses all new requests.
@@ -228,7 +219,7 @@ func (g *Gate) EndHolds(end time.Time) (refused, waiting int) {
 func (g *Gate) Drain(ctx context.Context) error {
 	g.draining.Store(true)
 	var busy []chan struct{}
-	g.each(func(s *site) {
+	g.each(func(s *site, _ time.Time) {
 		if held, granted := s.sched.size(); held+granted > 0 {
 			done := make(chan struct{})
 			s.drained = append(s.drained, done)
@@ -253,11 +244,13 @@ func (g *Gate) Close() {
 	g.over.Store(true)
 	now := g.clock.Now()
 	g.drainEnd.Store(&now)
-	g.each(func(s *site) { s.sched.byteQueue.refuse(now, nil, &Refusal{Reason: Draining}) })
+	g.each(func(s *site, _ time.Time) { s.sched.byteQueue.refuse(now, nil, &Refusal{Reason: Draining}) })
 	g.refuseHolds()
 }
 
-func (g *Gate) refuseHolds() { g.each(func(s *site) { s.refuseHeld(Refusal{Reason: Draining}) }) }
+func (g *Gate) refuseHolds() {
+	g.each(func(s *site, now time.Time) { s.refuseHeld(now, Refusal{Reason: Draining}) })
+}
 
 // Len returns the number of sites remembered and the number of requests that wait.
 func (g *Gate) Len() (sites, held int) {
@@ -279,10 +272,7 @@ func (g *Gate) Knows(name string) bool {
 
 // RefuseHeld refuses all requests that wait at a site.
 func (g *Gate) RefuseHeld(name string, r Refusal) {
-	if s := g.find(name); s != nil {
-		defer s.mu.Unlock()
-		s.refuseHeld(r)
-	}
+	g.change(name, func(s *site, now time.Time) { s.refuseHeld(now, r) })
 }
 
 // lock finds a site or makes it, and locks it.
@@ -316,12 +306,26 @@ func (g *Gate) find(name string) *site {
 	return s
 }
 
+// change calls do with a site, locked, and grants what may go by that. It returns false, without a call, if the
+// site is not remembered.
+func (g *Gate) change(name string, do func(s *site, now time.Time)) bool {
+	s := g.find(name)
+	if s == nil {
+		return false
+	}
+	defer s.mu.Unlock()
+	now := g.clock.Now()
+	do(s, now)
+	s.step(now)
+	return true
+}
+
 // each calls use with every site, locked.
-func (g *Gate) each(use func(*site)) { g.everywhere(use, nil) }
+func (g *Gate) each(use func(s *site, now time.Time)) { g.everywhere(use, nil) }
 
 // everywhere calls use with every site, locked, and short, unless it is nil, with every
 // stored site, of which there may be a million.
-func (g *Gate) everywhere(use func(*site), short func(*storedSite)) {
+func (g *Gate) everywhere(use func(s *site, now time.Time), short func(*storedSite)) {
 	for i := range g.shards {
 		sh := &g.shards[i]
 		sh.mu.RLock()
@@ -345,7 +349,7 @@ func (g *Gate) everywhere(use func(*site), short func(*storedSite)) {
 				s.mu.Lock()
 			}
 			if s != nil {
-				use(s)
+				use(s, g.clock.Now())
 				s.mu.Unlock()
 			}
 		}
@@ -395,26 +399,25 @@ func (r ResourceInfo) Left(now time.Time) int64 { return r.resource.left(now) }
 // under the lock, because meters are not safe without it: visit only copies what it
 // wants to know, and never calls the gate or a permit.
 func (g *Gate) VisitResources(visit func(now time.Time, at ResourceInfo)) {
-	g.everywhere(func(s *site) { s.visit(visit) }, func(s *storedSite) { s.visit(g.clock.Now(), g.began, visit) })
+	g.everywhere(func(s *site, now time.Time) { s.visit(now, visit) }, func(s *storedSite) { s.visit(g.clock.Now(), g.began, visit) })
 }
 
 // VisitLoadedResources is VisitResources without the resources of stored sites, which have no
 // meter and of which there may be a million.
 func (g *Gate) VisitLoadedResources(visit func(now time.Time, at ResourceInfo)) {
-	g.each(func(s *site) { s.visit(visit) })
+	g.each(func(s *site, now time.Time) { s.visit(now, visit) })
 }
 
 // VisitSite is VisitLoadedResources for one site.
 func (g *Gate) VisitSite(name string, visit func(now time.Time, at ResourceInfo)) {
 	if s := g.find(name); s != nil {
 		defer s.mu.Unlock()
-		s.visit(visit)
+		s.visit(g.clock.Now(), visit)
 	}
 }
 
 // visit is VisitResources for a site, which is locked.
-func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
-	now := s.gate.clock.Now()
+func (s *site) visit(now time.Time, visit func(now time.Time, at ResourceInfo)) {
 	see := func(res *resource, at Scope, spec *limit.Spec, shared bool) {
 		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Spec: spec, Meter: res.meter, resource: res, shared: shared}
 		if res.cooldown.until.After(now) {

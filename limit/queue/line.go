@@ -29,9 +29,9 @@ func (g *Gate) Waiting() (list []SiteWaiting) {
 	if g.held.Load() == 0 {
 		return nil
 	}
-	g.each(func(s *site) {
+	g.each(func(s *site, now time.Time) {
 		if held, _ := s.sched.size(); held > 0 {
-			list = append(list, s.waiting(g.clock.Now()))
+			list = append(list, s.waiting(now))
 		}
 	})
 	return list
@@ -100,7 +100,7 @@ func (g *Gate) HeldCounts(name string) map[status.HeldCount]int {
 	if g.held.Load() == 0 {
 		return counts
 	}
-	g.each(func(s *site) {
+	g.each(func(s *site, _ time.Time) {
 		if name != "" && s.name != name {
 			return
 		}
@@ -114,8 +114,7 @@ func (g *Gate) HeldCounts(name string) map[status.HeldCount]int {
 // predicted are the requests that wait, in order, with when each goes. That is found out
 // without the lock of the site, which is only taken to look at its limits.
 func (s *site) predicted() []heldView {
-	s.mu.Lock()
-	now := s.gate.clock.Now()
+	_, now := s.lock()
 	if held, _ := s.sched.size(); held == 0 || s.gone {
 		s.mu.Unlock()
 		return nil
@@ -138,9 +137,9 @@ func (s *site) last() (last time.Time) {
 
 // locked calls look under the lock of the site.
 func (s *site) locked(look func(now time.Time)) {
-	s.mu.Lock()
+	_, now := s.lock()
 	defer s.mu.Unlock()
-	look(s.gate.clock.Now())
+	look(now)
 }
 
 // refuseAfter refuses the requests that cannot go before the end, or only one that has come back, whose caller
@@ -152,9 +151,8 @@ func (s *site) refuseAfter(end time.Time, only *hold) (refused int) {
 	if len(late) == 0 {
 		return 0
 	}
-	s.mu.Lock()
+	_, now := s.lock()
 	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
 	for _, w := range late {
 		if w.hold.grant.number == w.was.grant.number && s.sched.cancel(now, w.hold) {
 			w.hold.refusal = &Refusal{Reason: Draining}
@@ -195,7 +193,7 @@ type snapshot struct {
 // snapshot copies what waits, and adds guest, a hold that is not in the queue; nil adds none.
 func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	all := &snapshot{
-		now: now, aging: s.options.aging, served: s.clients.served, turns: map[*client]float64{},
+		now: now, aging: s.aging, served: s.clients.served, turns: map[*client]float64{},
 		holds: make([]heldView, 0, s.numWaiting+s.numDelayed+1),
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed

@@ -57,7 +57,7 @@ func (s *scheduler) run(now time.Time) {
 // known to wait.
 func (s *scheduler) runUntilStable(now time.Time) {
 	for {
-		c := s.agenda.firstDirty(now, s.options.aging)
+		c := s.agenda.firstDirty(now, s.aging)
 		if c.group == nil {
 			return
 		}
@@ -83,7 +83,7 @@ func (s *scheduler) nextAt() time.Time {
 // tryFirst grants the first hold of a group or finds out what blocks it.
 func (s *scheduler) tryFirst(now time.Time, c candidate) {
 	g, h := c.group, c.hold()
-	if s.options.live != nil && !s.options.live(h) {
+	if s.live != nil && !s.live(h) {
 		s.cancel(now, h)
 		return
 	}
@@ -114,7 +114,7 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 func (s *scheduler) look(now time.Time, h *hold, c *choices) {
 	s.ready, s.blocks = s.ready[:0], s.blocks[:0]
 	if c != nil {
-		if b := blockOf(now, s.options.aging, h, c.common); b.resource != nil {
+		if b := blockOf(now, s.aging, h, c.common); b.resource != nil {
 			s.blocks = append(s.blocks, b)
 			return
 		}
@@ -129,7 +129,7 @@ func (s *scheduler) look(now time.Time, h *hold, c *choices) {
 		}
 	}
 	for i, needs := range h.needs {
-		if b := blockOf(now, s.options.aging, h, needs); b.resource != nil {
+		if b := blockOf(now, s.aging, h, needs); b.resource != nil {
 			s.blocks = append(s.blocks, b)
 			continue
 		}
@@ -155,7 +155,7 @@ func (s *scheduler) wait(now time.Time, g *group, h *hold) {
 		}
 	}
 	for _, b := range s.blocks {
-		b.scheduleWake(now, s.options.aging, g)
+		b.scheduleWake(now, s.aging, g)
 	}
 }
 
@@ -301,7 +301,7 @@ func (s *scheduler) choices(h *hold) *choices {
 // allowed finds the alternatives of a hold that nothing keeps but limits of which
 // nothing is known, and tells whether there are any.
 func (s *scheduler) allowed(now time.Time, h *hold) bool {
-	return s.find(h, func(needs []need) bool { return allows(now, s.options.aging, h, needs) })
+	return s.find(h, func(needs []need) bool { return allows(now, s.aging, h, needs) })
 }
 
 // find finds the alternatives of a hold that are so, and tells whether there are any.

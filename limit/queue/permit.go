@@ -29,12 +29,6 @@ type Permit struct {
 	waited time.Duration // in the waits before
 }
 
-// lock locks the permit's site, and returns the time.
-func (p *Permit) lock() (*site, time.Time) {
-	p.site.mu.Lock()
-	return p.site, p.site.gate.clock.Now()
-}
-
 // enter grants a permit's request, or puts it in the queue. It unlocks the site.
 func (s *site) enter(p *Permit) (held bool, err error) {
 	defer s.mu.Unlock()
@@ -47,11 +41,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.would = s.sched.force(now, &p.hold)
 		return false, nil
 	}
-	if s.sched.tryAtOnce(now, &p.hold) {
-		p.awaited = p.hold.grant.probes
-		return false, nil
-	}
-	if r.Now && s.sched.tryAllowed(now, &p.hold) {
+	if s.sched.tryAtOnce(now, &p.hold) || r.Now && s.sched.tryAllowed(now, &p.hold) {
 		p.awaited = p.hold.grant.probes
 		return false, nil
 	}
@@ -60,15 +50,13 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.hold.deadline = now.Add(wait)
 	}
 	// Before others make room for it.
-	if refusal := s.sched.clients.estimate(now, &p.hold); refusal != nil {
+	refusal := s.sched.clients.estimate(now, &p.hold)
+	if refusal == nil && r.Now {
+		refusal = refuseNow(now, &p.hold)
+	}
+	if refusal != nil {
 		p.hold.hint(now)
 		return false, refusal
-	}
-	if r.Now {
-		if refusal := refuseNow(now, &p.hold); refusal != nil {
-			p.hold.hint(now)
-			return false, refusal
-		}
 	}
 	if err := s.room(now, b, *r); err != nil {
 		return false, err
@@ -137,8 +125,7 @@ func (p *Permit) wait(ctx context.Context) error {
 // Woken is the result of a wait that is over: nil, and the request may be sent, or a
 // *Refusal.
 func (p *Permit) Woken() error {
-	s := p.site
-	s.mu.Lock()
+	s, _ := p.site.lock()
 	defer s.mu.Unlock()
 	if r := p.hold.refusal; r != nil {
 		return r
@@ -151,7 +138,7 @@ func (p *Permit) Woken() error {
 // Leave ends the wait of a client that hung up: the hold goes, or gives back what it was
 // just granted.
 func (p *Permit) Leave() {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	if !s.sched.cancel(now, &p.hold) {
 		_ = s.sched.finish(now, &p.hold, Result{Outcome: limit.Abandoned, Unsent: true}) // it was refused, then
@@ -164,7 +151,7 @@ func (p *Permit) Choice() int { return int(p.hold.grant.choice) }
 
 // Opens returns the time at which an alternative has enough for the request; zero: it has now, or nobody knows.
 func (p *Permit) Opens(i int) time.Time {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	if i < len(p.hold.needs) {
 		if b := longestBlock(now, now, p.hold.needs[i]); b.resource != nil && b.at.Sub(now) <= far {
@@ -177,8 +164,8 @@ func (p *Permit) Opens(i int) time.Time {
 // Granted returns the time its last try was granted, and after Sent the time that went out: the
 // time by which meters know what it took.
 func (p *Permit) Granted() time.Time {
-	p.site.mu.Lock()
-	defer p.site.mu.Unlock()
+	s, _ := p.site.lock()
+	defer s.mu.Unlock()
 	return p.hold.grant.taken
 }
 
@@ -191,7 +178,7 @@ func (p *Permit) BlockedBy() string { return p.hold.blockedBy }
 
 // Blocker returns the cause that blocks the request while it waits.
 func (p *Permit) Blocker() Blocker {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	if p.hold.state != stateWaiting && p.hold.state != stateDelayed {
 		return Blocker{}
@@ -205,7 +192,7 @@ func (p *Permit) WouldBlock() *Blocker { return p.would }
 // Sent says that the request goes out only now: limits that count time count it from
 // here.
 func (p *Permit) Sent() {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	if p.hold.sent(now) {
 		s.step(now)
@@ -220,7 +207,7 @@ func (p *Permit) Answered(o limit.Outcome) {
 		return
 	}
 	p.awaited = false
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	p.hold.answered(now, o)
 	s.step(now)
@@ -228,7 +215,7 @@ func (p *Permit) Answered(o limit.Outcome) {
 
 // Finish ends the request, with what it truly cost.
 func (p *Permit) Finish(r Result) {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	if s.sched.finish(now, &p.hold, r) == nil {
 		s.step(now)
@@ -259,7 +246,7 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 
 // Reenter is Again without a goroutine that waits: see Gate.Enter.
 func (p *Permit) Reenter(ctx context.Context, r Retry) error {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	p.ctx, p.asked = ctx, now
 	if p.hold.deadline.IsZero() {
 		// It was let go at once the first time: its wait begins to count now.
@@ -313,7 +300,7 @@ func (s *site) stops(now time.Time, h *hold) error {
 
 // Cool keeps everything of a scope from being sent before until.
 func (p *Permit) Cool(at Scope, until time.Time, why string) {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	needs := p.hold.needs
 	if s.stale(&p.request) {
 		needs = s.needs(now, &p.hold)
@@ -330,8 +317,7 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 // RefusalsInRow returns the number of times in a row that a scope has been refused before this
 // request was, each time after a cooldown and without a success between.
 func (p *Permit) RefusalsInRow(at Scope) int {
-	s := p.site
-	s.mu.Lock()
+	s, _ := p.site.lock()
 	defer s.mu.Unlock()
 	return s.registry.resourceOf(&p.request, p.hold.needs, at).cooldown.cooldownsInRow(p.hold.grant.number)
 }
@@ -339,7 +325,7 @@ func (p *Permit) RefusalsInRow(at Scope) int {
 // Unreserve says that the answer has begun to come: what was taken for its bytes goes
 // back, and byte sources draw them as they pass.
 func (p *Permit) Unreserve() {
-	s, now := p.lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	if s.sched.byteQueue.unreserve(now, &p.hold) {
 		s.step(now)
@@ -350,11 +336,10 @@ func (p *Permit) Unreserve() {
 // the bytes that it has reserved if they find no others: otherwise granted requests would
 // wait for bytes that are reserved for them.
 func (p *Permit) OfferReserved() {
-	s := p.site
-	s.mu.Lock()
+	s, now := p.site.lock()
 	defer s.mu.Unlock()
 	if s.sched.byteQueue.offer(&p.hold) && len(s.sched.byteQueue.byteRequests) > 0 {
-		s.step(s.gate.clock.Now())
+		s.step(now)
 	}
 }
 

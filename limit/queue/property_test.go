@@ -94,7 +94,7 @@ type model struct {
 
 func newModel(t *rapid.T, specs []limit.Spec, aging time.Duration) *model {
 	m := &model{
-		t: t, s: newScheduler(schedulerOptions{aging: aging}), now: noon,
+		t: t, s: newScheduler(aging), now: noon,
 		audits: map[*resource]*audit{}, waiting: map[*hold]bool{}, granted: map[*hold]bool{},
 	}
 	for i, spec := range specs {
@@ -177,7 +177,7 @@ func (m *model) check() {
 	}
 	// Without aging the order is known, and only those before it are an excuse.
 	excused := func(h *hold, res *resource) bool {
-		if m.s.options.aging > 0 {
+		if m.s.aging > 0 {
 			return lacks[res]
 		}
 		ours := rank{h.priority, h.client.served, h.seq}

@@ -43,6 +43,7 @@ type registry struct {
 // limitResource is a limit's resource and what it was made from.
 type limitResource struct {
 	resource  *resource
+	at        Scope // by which it is found
 	spec      *limit.Spec
 	subject   *Subject // of the limit that it was made for last; nil: of none
 	made      bool     // by MeterSource.NewMeter
@@ -64,7 +65,7 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 	if e != nil && e.made == made && !e.onlyCools && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
 		e.spec = spec // is found to be the same at once the next time
 		if made && e.resource.title != l.title() {
-			s.rename(e, l, at.Key) // more is known of it now
+			s.rename(e, l) // more is known of it now
 		}
 		return e.resource, nil
 	}
@@ -72,39 +73,43 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case e == nil:
-		e = s.newEntry(now, l, at, m, fresh)
-	case e.onlyCools: // nothing was taken from it yet
+	if e == nil {
+		e = s.newEntry(l, at)
+	}
+	if e.onlyCools { // nothing was taken from it yet
 		e.onlyCools, e.perKey = false, l.By != byAll
-		s.rename(e, l, at.Key)
-		m, external := l.externalMeter(s.name, at, m)
+		s.rename(e, l)
+		m, external := l.externalMeter(s.name, e.at, m)
 		e.resource.setMeter(now, m, fresh, external)
 		e.resource.resume(now, made)
-	default:
-		if err := s.change(now, e, l, at, m, fresh); err != nil {
-			return nil, err
-		}
+	} else if err := s.change(now, e, l, m, fresh); err != nil {
+		return nil, err
 	}
 	e.spec, e.subject, e.made = spec, l.Subject, made
 	return e.resource, nil
 }
 
-// newEntry makes the resource of a limit.
-func (s *registry) newEntry(now time.Time, l *Limit, at Scope, m limit.Meter, fresh func() limit.Meter) *limitResource {
-	e := &limitResource{resource: s.sched.newResource(l.label(at.Key), nil, nil), perKey: l.By != byAll}
-	e.resource.title = l.title()
-	at = s.remember(l, at, e)
-	m, external := l.externalMeter(s.name, at, m)
-	e.resource.setMeter(now, m, fresh, external)
+// newEntry makes the resource of a limit, which only cools, and keeps it where entry will find it.
+func (s *registry) newEntry(l *Limit, at Scope) *limitResource {
+	e := &limitResource{resource: s.sched.newResource("", nil, nil), at: at, perKey: true, onlyCools: true}
+	if at.Key != "" && len(s.byScope) >= s.mostResources() {
+		if s.overflow == nil {
+			s.overflow = map[string]*limitResource{}
+		}
+		e.at.Key = overflowKey
+		s.overflow[l.Name] = e
+	} else {
+		if s.byScope == nil {
+			s.byScope = map[Scope]*limitResource{}
+		}
+		s.byScope[at] = e
+	}
+	s.rename(e, l)
 	return e
 }
 
 // change gives the resource of a limit that has another arithmetic now its meter.
-func (s *registry) change(now time.Time, e *limitResource, l *Limit, at Scope, m limit.Meter, fresh func() limit.Meter) error {
-	if e == s.overflow[l.Name] {
-		at.Key = overflowKey
-	}
+func (s *registry) change(now time.Time, e *limitResource, l *Limit, m limit.Meter, fresh func() limit.Meter) error {
 	changing, can := e.resource.meter.(Changing)
 	if can && e.resource.external && l.Source != nil && l.Spec != nil && changing.Change(now, *l.Spec, m) {
 		e.resource.fresh, e.resource.pace = fresh, pace{}
@@ -117,20 +122,17 @@ func (s *registry) change(now time.Time, e *limitResource, l *Limit, at Scope, m
 				return fmt.Errorf("the limit %q: %w", l.Name, err)
 			}
 		}
-		m, external := l.externalMeter(s.name, at, m)
+		m, external := l.externalMeter(s.name, e.at, m)
 		e.resource.changeMeter(now, m, fresh, external, moved)
 	}
-	s.rename(e, l, at.Key)
+	s.rename(e, l)
 	s.forgetFound() // others may know it by the limits from before
 	return nil
 }
 
 // rename gives the resource of a limit the limit's name.
-func (s *registry) rename(e *limitResource, l *Limit, key string) {
-	if e == s.overflow[l.Name] {
-		key = overflowKey
-	}
-	e.resource.setName(l.label(key), l.title())
+func (s *registry) rename(e *limitResource, l *Limit) {
+	e.resource.setName(l.label(e.at.Key), l.title())
 }
 
 // externalMeter is the meter that a limit's resource has in place of the one that was made for it,
@@ -160,23 +162,6 @@ func (s *registry) entry(at Scope) *limitResource {
 		return s.overflow[at.Limit]
 	}
 	return nil
-}
-
-// remember keeps a limit's new resource where entry will find it, and answers its scope.
-func (s *registry) remember(l *Limit, at Scope, e *limitResource) Scope {
-	if at.Key != "" && len(s.byScope) >= s.mostResources() {
-		e.resource.setName(l.label(overflowKey), l.title())
-		if s.overflow == nil {
-			s.overflow = map[string]*limitResource{}
-		}
-		s.overflow[l.Name] = e
-		return Scope{l.Name, overflowKey}
-	}
-	if s.byScope == nil {
-		s.byScope = map[Scope]*limitResource{}
-	}
-	s.byScope[at] = e
-	return at
 }
 
 // mostResources returns the largest number of resources of the site: its tokens are the operator's.
@@ -230,11 +215,7 @@ func (s *registry) resourceAt(at Scope) *resource {
 	if len(s.byScope) >= s.mostResources() {
 		return nil
 	}
-	l := Limit{Name: at.Limit}
-	e := &limitResource{resource: s.sched.newResource(l.label(at.Key), nil, nil), perKey: true, onlyCools: true}
-	e.resource.title = at.Limit
-	s.remember(&l, at, e)
-	return e.resource
+	return s.newEntry(&Limit{Name: at.Limit}, at).resource
 }
 
 // scopeOf is the scope by which others find a resource that was looked up for a scope.

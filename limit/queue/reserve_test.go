@@ -166,7 +166,7 @@ func lending(t *testing.T, seed uint64) {
 				}
 				p.OfferReserved()
 				for range ours.IntN(4) {
-					n, err := source.Take(nil, 1+ours.Int64N(200), 1, time.Time{})
+					n, err := source.Draw(nil, Draw{Most: 1 + ours.Int64N(200), Least: 1})
 					if err != nil {
 						t.Error(err)
 						return

@@ -350,7 +350,7 @@ func (r *resource) within(now time.Time, n int64) int64 {
 
 // knows tells whether the meter has what was taken at a time.
 func (r *resource) knows(at time.Time) bool {
-	return r.meter != nil && (r.changed.IsZero() || at.After(r.changed))
+	return r.meter != nil && !r.takenBefore(at)
 }
 
 // takenBefore tells whether a grant at a time took from the meter before this one.

@@ -8,7 +8,7 @@
 // Each site has a scheduler, which is a state machine without a clock. It takes the time
 // as an argument, does no I/O and is guarded by the lock of its site:
 //
-//	s := newScheduler(schedulerOptions{aging: 30 * time.Second})
+//	s := newScheduler(30 * time.Second)
 //	all := s.newResource("900 requests per 15m", meter, nil)
 //	h := &hold{name: "news", priority: 3, needs: [][]need{{{resource: all, n: 1}}}}
 //	s.add(now, h)
@@ -26,21 +26,16 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// schedulerOptions are the settings of a scheduler.
-type schedulerOptions struct {
-	// aging is the time the oldest hold of a priority waits until its priority
-	// gains a step; 0 is never.
-	aging time.Duration
-
-	// live tells whether the caller of a hold still waits. A hold whose caller has gone
-	// leaves without taking anything. nil is always.
-	live func(*hold) bool
-}
-
 // scheduler is the queue of one site. It takes the time as an argument and does
 // no I/O. The lock of its site guards it. newScheduler makes one.
 type scheduler struct {
-	options   schedulerOptions
+	// aging is the time the oldest hold of a priority waits until its priority
+	// gains a step; 0 is never.
+	aging time.Duration
+	// live tells whether the caller of a hold still waits. A hold whose caller has gone
+	// leaves without taking anything. nil is always.
+	live func(*hold) bool
+
 	agenda    agenda
 	clients   clients
 	byteQueue byteQueue
@@ -72,13 +67,13 @@ type scheduler struct {
 type decisions struct {
 	granted []*hold
 	refused []*hold // hold.refusal says why
-	bytes   []*byteRequest
+	bytes   []*ByteWait
 	again   time.Time // when to ask again if nothing else happens; zero is never
 }
 
 // newScheduler makes the queue of one site.
-func newScheduler(o schedulerOptions) *scheduler {
-	s := &scheduler{options: o}
+func newScheduler(aging time.Duration) *scheduler {
+	s := &scheduler{aging: aging}
 	s.byteQueue.agenda = &s.agenda
 	s.agenda.open = resource{agenda: &s.agenda, name: "open"}
 	return s

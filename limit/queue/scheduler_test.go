@@ -24,7 +24,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, aging time.Duration) *world {
-	return &world{t: t, s: newScheduler(schedulerOptions{aging: aging}), now: noon, names: map[*hold]string{}}
+	return &world{t: t, s: newScheduler(aging), now: noon, names: map[*hold]string{}}
 }
 
 func (w *world) slot(name string, spec limit.Spec) *resource {
@@ -282,7 +282,7 @@ func TestACancelledHoldSpendsNothing(t *testing.T) {
 func TestWhoeverHasGoneIsPassedOver(t *testing.T) {
 	gone := map[*hold]bool{}
 	w := newWorld(t, 0)
-	w.s.options.live = func(h *hold) bool { return !gone[h] }
+	w.s.live = func(h *hold) bool { return !gone[h] }
 	site := w.slot("site", perSecond)
 	w.add("a", hold{name: "a", needs: one(site)})
 	w.next()

@@ -26,8 +26,15 @@ type site struct {
 }
 
 func newSite(g *Gate, name string) *site {
-	sched := newScheduler(schedulerOptions{aging: g.bounds.Load().Aging, live: func(h *hold) bool { return h.owner.ctx.Err() == nil }})
+	sched := newScheduler(g.bounds.Load().Aging)
+	sched.live = func(h *hold) bool { return h.owner.ctx.Err() == nil }
 	return &site{gate: g, name: name, sched: sched, registry: newRegistry(name, sched)}
+}
+
+// lock locks the site, and returns the time.
+func (s *site) lock() (*site, time.Time) {
+	s.mu.Lock()
+	return s, s.gate.clock.Now()
 }
 
 // step grants what may go, wakes the callers, and sets the timer.
@@ -72,17 +79,16 @@ func (s *site) setTimer(now, at time.Time) {
 }
 
 func (s *site) onTimer() {
-	s.mu.Lock()
+	_, now := s.lock()
 	defer s.mu.Unlock()
 	s.timerAt = time.Time{}
 	if !s.gone {
-		s.step(s.gate.clock.Now())
+		s.step(now)
 	}
 }
 
 // refuseHeld refuses all requests that wait.
-func (s *site) refuseHeld(r Refusal) {
-	now := s.gate.clock.Now()
+func (s *site) refuseHeld(now time.Time, r Refusal) {
 	for _, h := range s.sched.all() {
 		s.sched.cancel(now, h)
 		h.refusal = &r

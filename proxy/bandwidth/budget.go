@@ -141,7 +141,7 @@ func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (in
 		case !trickles:
 			continue
 		}
-		if got, err = b.trickle.Take(done, min(d.Most, maxTrickle), 1, now); err == nil {
+		if got, err = b.trickle.Draw(done, queue.Draw{Most: min(d.Most, maxTrickle), Least: 1, Until: now}); err == nil {
 			b.mu.Lock()
 			b.trickled = got
 			b.mu.Unlock()

@@ -144,7 +144,7 @@ func (c *counted) settle(b *SiteBudget, now time.Time) bool {
 		}
 	}
 	if n := c.passed.Load(); on && n > 0 {
-		got, _ := b.limits.Take(nil, n, n, now)
+		got, _ := b.limits.Draw(nil, queue.Draw{Most: n, Least: n, Until: now})
 		c.passed.Add(-got)
 		on = got == n
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
 )
 
 // perMinute is a limit of some bytes in each minute of the clock.
@@ -85,7 +86,7 @@ func TestLimitsThatAreCountedOnlyHoldInEveryWindow(t *testing.T) {
 				site.Pay(n)
 			default:
 				n = 0
-				if got, err := site.limits.Take(nil, maxUncounted, 1, time.Now()); err == nil {
+				if got, err := site.limits.Draw(nil, queue.Draw{Most: maxUncounted, Least: 1, Until: time.Now()}); err == nil {
 					n = int(got)
 				}
 			}
