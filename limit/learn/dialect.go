@@ -221,7 +221,8 @@ func (d *Dialect) header(name string) *Header {
 
 // readsHeader tells whether the dialect has a rule for a header.
 func (d *Dialect) readsHeader(name string) bool {
-	return d.header(headerNames.meaning(name).field.header) != nil
+	f, _ := headerNames.field(name)
+	return d.header(f.header) != nil
 }
 
 // appliesTo tells whether the dialect applies to a path.

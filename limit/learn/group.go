@@ -35,7 +35,7 @@ type reading struct {
 	served bool // the status is below 400
 	json   bool // the body is JSON: no page for people
 	groups []*group
-	policy []policy // policies without a group so far
+	policy []*policy // policies without a group so far
 	hints  hints
 	labels []label
 }
@@ -135,15 +135,12 @@ func (g *group) finish(s *reading, status int) bool {
 	if g.Reset.Before(s.clock.now) && !g.Reset.IsZero() {
 		g.Reset = s.clock.now
 	}
-	if len(g.limits) > 0 {
-		n := 0
-		if len(g.limits) == g.remainingCount {
-			n = g.lowestRemaining
-		}
-		g.Limit.Limit = amount(g.limits[n])
-		if len(g.limits) != g.remainingCount {
-			g.Limit.Limit.N = slices.Min(g.limits)
-		}
+	switch len(g.limits) {
+	case 0:
+	case g.remainingCount:
+		g.Limit.Limit = amount(g.limits[g.lowestRemaining])
+	default:
+		g.Limit.Limit = amount(slices.Min(g.limits))
 	}
 	limit := &g.Limit.Limit
 	if limit.Known && limit.N < 0 {
@@ -201,8 +198,7 @@ func alwaysRefusal(status int) bool { return status == 429 || status == 420 }
 // assignWindows gives the limits of the RateLimit drafts their windows. A policy that
 // matches no limit becomes a limit without a state.
 func (s *reading) assignWindows() {
-	for n := range s.policy {
-		p := &s.policy[n]
+	for _, p := range s.policy {
 		if !p.item.quoted && p.item.q == "" { // 100;w=60
 			continue
 		}
@@ -219,8 +215,7 @@ func (s *reading) assignWindows() {
 		}
 		var only *policy
 		clash := false
-		for n := range s.policy {
-			p := &s.policy[n]
+		for _, p := range s.policy {
 			if p.item.q != "" || p.q != g.limits[0] || !relatedFamilies(p.family, g.family) {
 				continue
 			}
@@ -230,13 +225,12 @@ func (s *reading) assignWindows() {
 		if only != nil && !clash {
 			g.Window = only.window
 		}
-		for n := range s.policy {
+		for _, p := range s.policy {
 			// Several policies match: neither is used for this limit.
-			p := &s.policy[n]
 			p.used = p.used && !(clash && p.item.q == "" && p.q == g.limits[0])
 		}
 	}
-	slices.SortFunc(s.policy, func(a, b policy) int { return cmp.Compare(a.window, b.window) })
+	slices.SortFunc(s.policy, func(a, b *policy) int { return cmp.Compare(a.window, b.window) })
 	for _, p := range s.policy {
 		if p.used || p.q <= 0 {
 			continue
@@ -250,7 +244,7 @@ func (s *reading) assignWindows() {
 			continue
 		}
 		g.Name = name
-		g.applyPolicy(&p)
+		g.applyPolicy(p)
 		if p.item.q == "" {
 			g.Bucket, g.Name = "", p.window.String()
 		} else {
@@ -332,21 +326,11 @@ func (g *group) sameLimit(o *group) bool {
 
 func (g *group) mergeFrom(o *group) {
 	a, b := &g.Limit, &o.Limit
-	if !a.Limit.Known {
-		a.Limit = b.Limit
-	}
-	if !a.Remaining.Known {
-		a.Remaining = b.Remaining
-	}
-	if !a.Used.Known {
-		a.Used = b.Used
-	}
+	a.Limit, a.Remaining, a.Used = cmp.Or(a.Limit, b.Limit), cmp.Or(a.Remaining, b.Remaining), cmp.Or(a.Used, b.Used)
 	if (a.Reset.IsZero() || !a.Relative && b.Relative) && !b.Reset.IsZero() {
 		a.Reset, a.Resolution, a.Relative, a.Skew = b.Reset, b.Resolution, b.Relative, b.Skew
 	}
-	if a.Next.IsZero() {
-		a.Next = b.Next
-	}
+	a.Next = cmp.Or(a.Next, b.Next)
 	a.Window, a.Rate = max(a.Window, b.Window), max(a.Rate, b.Rate)
 	a.Name = cmp.Or(a.Name, b.Name)
 }

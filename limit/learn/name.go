@@ -110,17 +110,13 @@ func parseName(name string) (field, bool) {
 // nameCache caches the meaning of header names, because each response of a site has the
 // same few. It is safe for concurrent use.
 type nameCache struct {
-	entries sync.Map // :: name → *meaning
+	entries sync.Map // :: name → *entry
 	size    atomic.Int32
 }
 
-// meaning is the meaning of a header by its name, if ok, and the rule of the dialects that are spoken
-// anywhere; nil: there is none.
-type meaning struct {
-	field   field
-	ok      bool
-	dialect *Dialect
-	rule    *Header
+type entry struct {
+	field field
+	ok    bool
 }
 
 var headerNames nameCache
@@ -128,19 +124,19 @@ var headerNames nameCache
 // maxCachedNames bounds the cache. Names beyond it are parsed each time.
 const maxCachedNames = 1024
 
-func (g *nameCache) meaning(name string) *meaning {
+func (g *nameCache) field(name string) (*field, bool) {
 	if found, ok := g.entries.Load(name); ok {
-		return found.(*meaning)
+		e := found.(*entry)
+		return &e.field, e.ok
 	}
-	e := &meaning{}
+	e := &entry{}
 	e.field, e.ok = parseName(name)
-	e.dialect, e.rule = headerRule(builtin.anywhere, e.field.header)
 	if len(name) <= maxNameLength && g.size.Load() < maxCachedNames {
 		if _, loaded := g.entries.LoadOrStore(strings.Clone(name), e); !loaded {
 			g.size.Add(1)
 		}
 	}
-	return e
+	return &e.field, e.ok
 }
 
 // retry recognises the Retry-After family, with any prefix and suffix.
@@ -242,13 +238,7 @@ func (f *field) parseRole(rest string) {
 		f.timeUnit(word)
 	}
 	for _, one := range roleWords {
-		if rest == one.word {
-			cut("", one.word, one.role)
-			return
-		}
-	}
-	for _, one := range roleWords {
-		if left, ok := strings.CutSuffix(rest, "-"+one.word); ok {
+		if left, ok := strings.CutSuffix("-"+rest, "-"+one.word); ok {
 			cut(left, one.word, one.role)
 			return
 		}

@@ -100,7 +100,7 @@ func TestAResponseWithoutRateHeadersAllocatesNothing(t *testing.T) {
 func TestAGlossaryStopsGrowing(t *testing.T) {
 	var g nameCache
 	for n := range 3 * maxCachedNames {
-		g.meaning("X-Ratelimit-" + strings.Repeat("a", n%80) + time.Duration(n).String())
+		g.field("X-Ratelimit-" + strings.Repeat("a", n%80) + time.Duration(n).String())
 	}
 	if n := g.size.Load(); n > maxCachedNames+1 {
 		t.Errorf("%d names are kept", n)

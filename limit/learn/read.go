@@ -115,18 +115,17 @@ func (s *reading) headers(headers map[string][]string, names []string, dialects 
 		}
 		lines := headers[name]
 		lines = lines[:min(len(lines), maxLines)]
-		meaning := headerNames.meaning(name)
-		f := &meaning.field
+		f, ok := headerNames.field(name)
 		d, h := headerRule(dialects, f.header)
 		if h == nil {
-			d, h = meaning.dialect, meaning.rule
+			d, h = headerRule(builtin.anywhere, f.header)
 		}
 		switch {
 		case h != nil:
 			if s.clock.age == 0 || h.Is == IsRetry {
 				s.readByRule(d, h, f.header, lines)
 			}
-		case meaning.ok && (s.clock.age == 0 || f.role == IsRetry):
+		case ok && (s.clock.age == 0 || f.role == IsRetry):
 			s.readHeader(f, lines, resetUnit, retryUnit)
 		}
 	}
@@ -186,11 +185,7 @@ func (s *reading) findRefusal(status int, body []byte, dialects []*Dialect) *fin
 }
 
 func (r *Refusal) matches(status int, body []byte, headers map[string][]string) bool {
-	right := len(r.Status) == 0 && status >= 400
-	for _, one := range r.Status {
-		right = right || one == status
-	}
-	if !right {
+	if !slices.Contains(r.Status, status) && (len(r.Status) > 0 || status < 400) {
 		return false
 	}
 	text := body
@@ -216,15 +211,12 @@ func bodySays(text []byte, word string) bool {
 	if want != "*" && !strings.Contains(want, "-") && indexOf(text, want) < 0 {
 		return false // no member can have the value
 	}
-	for found := members(text, key); ; {
-		value, ok := found.next()
-		if !ok {
-			return false
-		}
+	for value := range members(text, key) {
 		if want == "*" || string(value) == want || inNumberRange(string(value), want) {
 			return true
 		}
 	}
+	return false
 }
 
 // inNumberRange tells whether a number is in a range such as 80000-80014.
@@ -253,7 +245,7 @@ var servedWords = []string{
 func (s *reading) wait(r *Refusal, body []byte) hint {
 	var h hint
 	if r.Key != "" {
-		if value, ok := members(body, r.Key).next(); ok {
+		if value, ok := member(body, r.Key); ok {
 			h.add(s.clock.read(string(value), 0))
 		}
 	}
@@ -297,7 +289,7 @@ func nextMidnight(now time.Time, zone string) time.Time {
 func (s *reading) members(d *Dialect, body []byte) {
 	for n := range d.Body {
 		h := &d.Body[n]
-		if value, ok := members(body, h.Name).next(); ok {
+		if value, ok := member(body, h.Name); ok {
 			if g := s.of(h, h.Of); g != nil {
 				s.value(h, g, string(value), h.In)
 			}

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"bytes"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -164,11 +165,7 @@ func (s *reading) usage(h *Header, line string) {
 	}
 	g.Unit = Percent
 	for _, key := range []string{"call_count", "total_time", "total_cputime", "acc_id_util_pct"} {
-		for found := members([]byte(line), key); ; {
-			value, ok := found.next()
-			if !ok {
-				break
-			}
+		for value := range members([]byte(line), key) {
 			if n := count(string(value)); n.Known {
 				g.used(n.N)
 			}
@@ -179,7 +176,7 @@ func (s *reading) usage(h *Header, line string) {
 		if key == "reset_time_duration" {
 			unit = time.Second
 		}
-		value, ok := members([]byte(line), key).next()
+		value, ok := member([]byte(line), key)
 		if !ok {
 			continue
 		}
@@ -192,52 +189,45 @@ func (s *reading) usage(h *Header, line string) {
 	}
 }
 
-// members finds the values of a key at any depth in JSON that may be truncated.
-func members(text []byte, key string) *finder {
-	return &finder{text: text, quoted: strconv.Quote(key)}
+// member is the first of members.
+func member(text []byte, key string) (value []byte, ok bool) {
+	for value := range members(text, key) {
+		return value, true
+	}
+	return nil, false
 }
 
-// finder iterates over the values of one key.
-type finder struct {
-	text   []byte
-	quoted string
-}
-
-// next is the next value: the content of a string, or the text of a number or word.
-func (f *finder) next() ([]byte, bool) {
-	for {
-		at := indexOf(f.text, f.quoted)
-		if at < 0 {
-			return nil, false
-		}
-		inside := at > 0 && f.text[at-1] == '\\'
-		rest := f.text[at+len(f.quoted):]
-		f.text = rest
-		if inside {
-			continue
-		}
-		rest = skip(rest)
-		if len(rest) == 0 || rest[0] != ':' {
-			continue
-		}
-		rest = skip(rest[1:])
-		end := 0
-		if len(rest) > 0 && rest[0] == '"' {
-			for end = 1; end < len(rest) && rest[end] != '"'; end++ {
-				if rest[end] == '\\' {
-					end++
+// members finds the values of a key at any depth in JSON that may be truncated: the content of a string, or the
+// text of a number or word.
+func members(text []byte, key string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		quoted := strconv.Quote(key)
+		for at := indexOf(text, quoted); at >= 0; at = indexOf(text, quoted) {
+			inside := at > 0 && text[at-1] == '\\'
+			text = text[at+len(quoted):]
+			rest, named := bytes.CutPrefix(skip(text), []byte(":"))
+			if inside || !named {
+				continue
+			}
+			rest = skip(rest)
+			end := 0
+			if len(rest) > 0 && rest[0] == '"' {
+				for end = 1; end < len(rest) && rest[end] != '"'; end++ {
+					if rest[end] == '\\' {
+						end++
+					}
 				}
+				if end >= len(rest) || !yield(rest[1:end]) {
+					return
+				}
+				continue
 			}
-			if end < len(rest) {
-				return rest[1:end], true
+			for end < len(rest) && (digit(rest[end]) || rest[end]|0x20 >= 'a' && rest[end]|0x20 <= 'z' || rest[end] == '.' || rest[end] == '-' || rest[end] == '+') {
+				end++
 			}
-			return nil, false
-		}
-		for end < len(rest) && (digit(rest[end]) || rest[end]|0x20 >= 'a' && rest[end]|0x20 <= 'z' || rest[end] == '.' || rest[end] == '-' || rest[end] == '+') {
-			end++
-		}
-		if end > 0 {
-			return rest[:end], true
+			if end > 0 && !yield(rest[:end]) {
+				return
+			}
 		}
 	}
 }

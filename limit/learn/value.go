@@ -169,7 +169,7 @@ func (s *reading) policies(f *field, all []item) {
 			continue
 		}
 		window := time.Duration(windowOf(it.w)) * time.Second
-		s.policy = append(s.policy, policy{family: f.family, item: it, q: q.N, window: window})
+		s.policy = append(s.policy, &policy{family: f.family, item: it, q: q.N, window: window})
 	}
 }
 
@@ -313,7 +313,7 @@ func (s *reading) readJSON(f *field, text string) {
 		return
 	}
 	for _, key := range []string{"name", "limit", "remaining", "used", "reset", "until", "reset_at", "period", "window"} {
-		if value, ok := members([]byte(text), key).next(); ok {
+		if value, ok := member([]byte(text), key); ok {
 			s.setByWord(g, key, string(value))
 		}
 	}

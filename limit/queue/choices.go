@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
+	"github.com/abide-proxy/abide/status"
 )
 
 // minRanked is the least number of alternatives of a request that are held in order.
@@ -186,12 +187,9 @@ func (c *choices) choose(now time.Time, s *scheduler, h *hold) (at int, sure boo
 		case first.rank[0]>>62 > 0 && c.postponed > 0:
 			return -1, false // a choice that rests comes before one of a later class
 		case rests.After(now):
-			if most := now.Add(longestPostponed); rests.After(most) {
-				rests = most
-			}
 			first.postponed = true
 			c.postponed++
-			first.blockUntil(rests)
+			first.blockUntil(status.Earlier(rests, now.Add(longestPostponed)))
 			continue
 		}
 		return int(first.index), true

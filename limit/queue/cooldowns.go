@@ -77,9 +77,6 @@ func (c *cooldown) dropSlowStart(now time.Time) {
 
 // countGrant counts a hold that was granted, and tells whether there is a slow start.
 func (c *cooldown) countGrant(now time.Time) bool {
-	if c.slowStart == nil {
-		return false
-	}
 	if c.dropSlowStart(now); c.slowStart == nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/status"
 )
 
 // mostLooks bounds how often a forecast looks at the alternatives of a hold. Holds that have not
@@ -320,9 +321,7 @@ func forecastBytes(now time.Time, meters []meterCopy, n int64) (at time.Time, pa
 		next := at
 		for i := range meters {
 			c := &meters[i]
-			if c.from.After(next) {
-				next = c.from
-			}
+			next = status.Later(c.from, next)
 			if c.m == nil || part >= need {
 				continue
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/heap"
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/status"
 )
 
 // need is an amount that a hold takes from a resource.
@@ -115,20 +116,6 @@ func (h *hold) want(by int64) {
 			n.resource.want(h.priority, by, n.n)
 		}
 	}
-}
-
-// sent records that a granted request is sent only now. It returns whether that is later
-// than the grant by a millisecond or more: then meters count the request from now on.
-func (h *hold) sent(now time.Time) bool {
-	if h.state != stateGranted || h.grant.forced || now.Sub(h.grant.taken) < time.Millisecond {
-		return false
-	}
-	for _, n := range h.needs[h.grant.choice] {
-		n.resource.postpone(now, h, n)
-	}
-	h.grant.late += now.Sub(h.grant.taken)
-	h.grant.taken = now
-	return true
 }
 
 // answered counts the answer of a site to a granted request that is not over yet, so that
@@ -318,10 +305,7 @@ func (g *group) longest(from, to time.Time) (limit string, longest time.Duration
 	}
 	for i := len(g.history) - 1; i >= 0 && to.After(from); i-- {
 		blockedSince := g.history[i]
-		begun := blockedSince.from
-		if begun.Before(from) {
-			begun = from
-		}
+		begun := status.Later(from, blockedSince.from)
 		at := 0
 		for total[at].time != nil && total[at].time != blockedSince.time {
 			at++

@@ -87,8 +87,7 @@ func (g *Gate) HeldRequests(name string) []HeldRequest {
 			continue
 		}
 		for _, w := range s.predicted() {
-			w.Site = s.name
-			list = append(list, w.HeldRequest)
+			list = append(list, HeldRequest{s.name, w.was.name, w.was.priority, w.was.added, w.Blocker, w.Place, w.ETA})
 		}
 	}
 	return list
@@ -168,10 +167,12 @@ func (s *site) refuseAfter(end time.Time, only *hold) (refused int) {
 
 // heldView is one hold as an operator sees it.
 type heldView struct {
-	HeldRequest // without the site
-	hold        *hold
-	was         hold // the hold at the time of the snapshot
-	rank        rank // by its level
+	hold *hold
+	was  hold // the hold at the time of the snapshot
+	Blocker
+	rank  rank      // by its level
+	Place int       // 1 is next, among those that need the same resource
+	ETA   time.Time // when it goes; zero: not known
 
 	// Soonest is the earliest time at which it can go, if no hold before it leaves.
 	Soonest time.Time
@@ -198,7 +199,7 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed
 	add := func(h *hold, c *client) {
-		item := heldView{HeldRequest: HeldRequest{Client: h.name, Priority: h.priority, Since: h.added}, hold: h, was: *h}
+		item := heldView{hold: h, was: *h}
 		item.was.client = c
 		if h.state == stateDelayed {
 			item.Blocker, _ = blocker(now, h)
@@ -247,19 +248,19 @@ func (a *snapshot) line() []heldView {
 	byClient := make(map[*client][]*heldView, len(a.turns))
 	for i := range a.holds {
 		h := &a.holds[i]
-		if old := a.oldest[h.Priority]; old == nil || h.was.seq < old.was.seq {
-			a.oldest[h.Priority] = h
+		if old := a.oldest[h.was.priority]; old == nil || h.was.seq < old.was.seq {
+			a.oldest[h.was.priority] = h
 		}
 		byClient[h.was.client] = append(byClient[h.was.client], h)
 	}
 	list := make([]heldView, 0, len(a.holds))
 	for c, holds := range byClient {
 		sort.Slice(holds, func(i, j int) bool {
-			return rank{holds[i].Priority, 0, holds[i].was.seq}.before(rank{holds[j].Priority, 0, holds[j].was.seq})
+			return rank{holds[i].was.priority, 0, holds[i].was.seq}.before(rank{holds[j].was.priority, 0, holds[j].was.seq})
 		})
 		turn := a.turns[c]
 		for _, h := range holds {
-			h.rank = rank{level(h.Priority, a.oldest[h.Priority].Since, a.now, a.aging), turn, h.was.seq}
+			h.rank = rank{level(h.was.priority, a.oldest[h.was.priority].was.added, a.now, a.aging), turn, h.was.seq}
 			list = append(list, *h)
 			turn += float64(h.was.fairCost()) / h.was.fairWeight()
 		}

@@ -190,13 +190,20 @@ func (p *Permit) Blocker() Blocker {
 func (p *Permit) WouldBlock() *Blocker { return p.would }
 
 // Sent says that the request goes out only now: limits that count time count it from
-// here.
+// here, if that is later than the grant by a millisecond or more.
 func (p *Permit) Sent() {
 	s, now := p.site.lock()
 	defer s.mu.Unlock()
-	if p.hold.sent(now) {
-		s.step(now)
+	h := &p.hold
+	if h.state != stateGranted || h.grant.forced || now.Sub(h.grant.taken) < time.Millisecond {
+		return
 	}
+	for _, n := range h.needs[h.grant.choice] {
+		n.resource.postpone(now, h, n)
+	}
+	h.grant.late += now.Sub(h.grant.taken)
+	h.grant.taken = now
+	s.step(now)
 }
 
 // Answered tells how the site has answered, as soon as that is known: a body may

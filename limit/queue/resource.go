@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/status"
 )
 
 // resource is one meter of a site (of all requests, of a client, of a route, of a token), and
@@ -104,13 +105,9 @@ func (r *resource) when(now time.Time, n int64) time.Time {
 		if !ok {
 			return now.Add(2 * far)
 		}
-		if t.After(at) {
-			at = t
-		}
+		at = status.Later(t, at)
 	}
-	if r.cooldown.until.After(at) {
-		at = r.cooldown.until
-	}
+	at = status.Later(r.cooldown.until, at)
 	if r.waitingBytes > 0 && n > 0 && !at.After(now) {
 		return now.Add(2 * far) // when the byte requests that wait have their bytes
 	}

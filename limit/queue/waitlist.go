@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
@@ -125,13 +126,7 @@ type rank struct {
 }
 
 func (r rank) before(o rank) bool {
-	if r.level != o.level {
-		return r.level < o.level
-	}
-	if r.served != o.served {
-		return r.served < o.served
-	}
-	return r.seq < o.seq
+	return cmp.Or(cmp.Compare(r.level, o.level), cmp.Compare(r.served, o.served), cmp.Compare(r.seq, o.seq)) < 0
 }
 
 // level is a priority after aging: one step more urgent for each aging that the oldest hold
