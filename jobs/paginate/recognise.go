@@ -19,9 +19,9 @@ import (
 // answer has the first one counts.
 var (
 	urlNames   = strings.Fields("next nexturl nextpageurl nextpage nextlink @odata.nextlink next.href nextrecordsurl nexturi")
-	moreNames  = strings.Fields("hasmore hasnext hasnextpage hasmorepages hasmoreitems hasmoreresults hasmorerecords morerecords moreresults moreavailable istruncated more")
-	lastNames  = strings.Fields("islast islastpage lastpage last isdone done") // more follows where it is false; one that is true may mean another thing
-	totalNames = strings.Fields("total totalcount totalresults totalrecords totalelements totalitems totalsize totalhits totalrows numfound @odata.count odata.count total.value")
+	moreNames  = strings.Fields("hasmore hasnext hasnextpage hasmorepages hasmoreitems hasmoreresults hasmorerecords morerecords moreresults moreavailable istruncated exceededtransferlimit incompleteresults more")
+	lastNames  = strings.Fields("islast islastpage lastpage last isdone done endofstream") // more follows where it is false; one that is true may mean another thing
+	totalNames = strings.Fields("total totalcount totalresults totalrecords totalelements totalitems totalsize totalhits totalrows numfound @odata.count odata.count opensearch:totalresults paginationcount total.value")
 	// holders are names of what holds such names, and so are those of ofAnswer, unless the name may be that of a value of one record: those of vague.
 	holders  = strings.Fields("meta metadata pagination paging page pageinfo info hits links cursor cursors searchmetadata responsemetadata")
 	ofAnswer = strings.Fields("data d result results response")
@@ -37,6 +37,7 @@ var (
 		{"next", "cursor", "cursor"},
 		{"nextpage", "page", "page"},
 		{"cursor", "cursor", "cursor"},
+		{"offset", "offset", "offset"}, // where it is no number
 	}
 	pageParams   = []string{"page", "page_number", "pageNumber", "page[number]", "p"}
 	offsetParams = []string{"offset", "start", "skip", "page[offset]", "$skip", "startAt", "startIndex"}
@@ -113,6 +114,7 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 		return
 	}
 	s.over = heard.more == no
+	scroll := ""
 	for _, m := range append(membersOf(headersOf(p.Header)), membersOf(p.Body)...) {
 		text, _ := m.value.Text()
 		n, err := count(m.value)
@@ -126,9 +128,14 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 		case slices.Contains(lastNames, m.word) && string(m.value) == "false", slices.Contains(moreNames, m.word) && text == "true":
 			more("%q in the answer is %s", m.path, text)
 		case m.path == r.Next || strings.EqualFold(m.path, r.Header):
-		case nextNames.MatchString(m.word) && !slices.Contains(noNext, text), m.word == "scrollid" && text != "" && p.Records > 0: // each answer has that
+		case nextNames.MatchString(m.word) && !slices.Contains(noNext, text):
 			more("there is %q in the answer", m.path)
+		case m.word == "scrollid" && text != "" && p.Records > 0:
+			scroll = m.path
 		}
+	}
+	if scroll != "" && s.total < 0 { // the last answer has it, too
+		more("there is %q in the answer", scroll)
 	}
 }
 
@@ -138,7 +145,7 @@ func (r rule) overhear(p Page, s *said, pages int, first *url.URL) {
 var (
 	nextNames  = regexp.MustCompile(`next(page|records?|results?|batch)?(page|cursor|token|link|ur[li]|id|key|marker|offset|start|range)?(\.(after|cursor|href|ur[li]|page|token))?$|continu|lastevaluatedkey`)
 	pageSizes  = regexp.MustCompile(`(^|\.)(perpage|pagesize|limit)$|^size$`)
-	pageCounts = regexp.MustCompile(`(total|last|num)pages?$|pages?count$|^pages$`)
+	pageCounts = regexp.MustCompile(`(total|last|num|nb)pages?$|pages?count$|^pages$`)
 	noNext     = []string{"", "0", "-1", "false", "none", "null"}
 )
 
@@ -197,7 +204,7 @@ func cursorIn(p jobfile.Pagination, list []member) (known jobfile.Pagination, ha
 	for _, name := range cursorNames {
 		for _, m := range list {
 			cursor, err := reference(m.value)
-			if m.word != name[0] || err != nil || cursor == "" && (known.Next != "" || m.word == "next") { // which may be one of a URL
+			if m.word != name[0] || err != nil || cursor == "" && (known.Next != "" || m.word == "next") || m.word == "offset" && (cursor == "" || counts.MatchString(cursor)) { // which may be one of a URL
 				continue
 			}
 			known.Next, known.Param = m.path, name[2]

@@ -30,17 +30,21 @@
 package paginate
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -198,13 +202,40 @@ func (w *Walk) Expired(now time.Time, replaces bool) bool {
 func (w *Walk) moves() bool {
 	first := numbersOf(w.first, w.body)
 	for name, values := range numbersOf(w.Next(), w.Body()) {
-		n, err := strconv.Atoi(values[0])
-		begun, _ := strconv.Atoi(first.Get(name))
-		if err == nil && n > begun && n-begun <= max(w.at.Pages, w.at.Records)+1 && !slices.Contains(append(sizeParams, w.rule.SizeParam), name) {
-			return true
+		if slices.Contains(append(sizeParams, w.rule.SizeParam), name) {
+			continue
+		}
+		begun := numbersIn(first.Get(name))
+		for i, n := range numbersIn(values[0]) {
+			if i < len(begun) {
+				n -= begun[i]
+			}
+			if n > 0 && n <= max(w.at.Pages, w.at.Records)+1 {
+				return true
+			}
 		}
 	}
 	return w.rule.counted()
+}
+
+// date finds texts whose numbers are those of a time.
+var date = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}`)
+
+// numbersIn returns the numbers that stand alone in a text, or in what it has as base64, such as "offset:100".
+func numbersIn(text string) (list []int) {
+	plain, err := base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(text))
+	if isText := !bytes.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r > '~' }); err == nil && isText {
+		text = string(plain)
+	}
+	if date.MatchString(text) {
+		return nil
+	}
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if n, err := strconv.Atoi(part); err == nil {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // numbersOf has what may be a number in a request: its parameters, the parts of its path by their places, and the members of its body.
