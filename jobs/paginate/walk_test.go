@@ -406,3 +406,15 @@ func TestTheAdviceAboutATotalIsForTheJob(t *testing.T) {
 		}
 	}
 }
+
+// Numbers that stand alone in a cursor may count records, also where base64 hides them. Those of times and parts of tokens do not.
+func TestNumbersOfACursor(t *testing.T) {
+	for text, want := range map[string]string{
+		"100": "[100]", "page_3": "[3]", "100|50|desc": "[100 50]", `{"page":3}`: "[3]", "b2Zmc2V0OjEwMA": "[100]", "b2Zmc2V0OjEwMA==": "[100]",
+		"2025-06-05T04": "[]", "itrA1/rec3": "[]", "": "[]", "gAAAAABm7w==": "[]",
+	} {
+		if got := fmt.Sprint(numbersIn(text)); got != want {
+			t.Errorf("%q: %s in place of %s", text, got, want)
+		}
+	}
+}
