@@ -11,9 +11,6 @@ import (
 	"github.com/abide-proxy/abide/internal/lists"
 )
 
-// mostChanges bounds what Changes lists; one sentence summarises the rest.
-const mostChanges = 20
-
 // Changes are the differences between two configurations, in short phrases such as
 // "rules 3 → 0" or "limits of api.example.com changed". oldTokens and newTokens count the
 // tokens of each pool, by the pool's name: they are in the pool's file, which is not part
@@ -46,8 +43,9 @@ func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
 			list = append(list, changeText(s.Name, a, b))
 		}
 	}
-	if more := len(list) - mostChanges; more > 0 {
-		list = append(list[:mostChanges], fmt.Sprintf("and %d more changes", more))
+	const most = 20
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most], fmt.Sprintf("and %d more changes", more))
 	}
 	return list
 }
@@ -131,8 +129,8 @@ func changes(kind, of string, old, next []item) (all []string) {
 			add("%s %s removed", kind, a.name)
 		}
 		for i := range fields {
-			if text := a.fields[i].change(fields[i], of+a.name); text != "" {
-				add("%s", text)
+			if was, is := a.fields[i], fields[i]; !reflect.DeepEqual(was.to, is.to) {
+				all = append(all, changeText(is.name+" of "+of+a.name, word(was.to), word(is.to)))
 			}
 		}
 		delete(after, a.name)
@@ -184,15 +182,6 @@ func word(to any) any {
 		return at.String()
 	}
 	return nil
-}
-
-// change describes the difference between two values of the field, "" for none. of names the owner
-// of the field.
-func (f Field) change(next Field, of string) string {
-	if reflect.DeepEqual(f.to, next.to) {
-		return ""
-	}
-	return changeText(f.name+" of "+of, word(f.to), word(next.to))
 }
 
 // changeText describes the change of a value from a word to another. Values of which the words are

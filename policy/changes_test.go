@@ -72,7 +72,7 @@ func TestManyChangesAreSummedUp(t *testing.T) {
 		many.WriteString("  - {host: h" + strings.Repeat("x", i) + ".test}\n")
 	}
 	list := Changes(load(t, ""), load(t, many.String()), nil, nil)
-	if len(list) != mostChanges+1 || list[0] != "rules 0 → 40" || list[mostChanges] != "and 21 more changes" {
+	if len(list) != 20+1 || list[0] != "rules 0 → 40" || list[20] != "and 21 more changes" {
 		t.Errorf("%d: %q", len(list), list)
 	}
 }

@@ -205,9 +205,6 @@ func (l *loading) checkPooled(p *Policy, s *Site, opened index, key string) {
 	}
 }
 
-// leastToken is the length below which a token of the admin listener is warned of.
-const leastToken = 16
-
 // Warnings are things that are legal but doubtful, none of them a secret.
 func (p *Policy) Warnings() []string {
 	all := slices.Clone(p.notes)
@@ -223,6 +220,7 @@ func (p *Policy) Warnings() []string {
 		}
 		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", at, p.Access.From)
 	}
+	const leastToken = 16
 	if n := len(p.Admin.Token.Reveal()); n > 0 && n < leastToken && !isLoopback(p.Admin.Listen) {
 		warn("admin.token has fewer than %d characters, so who reaches %s can guess it: openssl rand -hex 16 makes one", leastToken, p.Admin.Listen)
 	}
@@ -331,7 +329,10 @@ func (p *Policy) warnOfUnread(opened index, warn func(format string, args ...any
 	}
 	var rules []string
 	for i := range p.Sites {
-		if s := &p.Sites[i]; s.unreadByRule() && s.passesUnread(p, opened) {
+		s := &p.Sites[i]
+		byRule := s.learn || s.Dialect != nil || s.Priority != DefaultPriority || s.Learn && len(s.Limits) == 0
+		passes := func(host Pattern) bool { return opened.first(host) == none && !p.plain(host) }
+		if byRule && !s.needsRequests() && slices.ContainsFunc(s.Hosts, passes) {
 			rules = append(rules, fmt.Sprintf("sites[%d] (%s)", i, s.Title()))
 		}
 	}
@@ -344,17 +345,4 @@ func (p *Policy) warnOfUnread(opened index, warn func(format string, args ...any
 	if needRequests(p.Defaults.Limits) && !slices.Equal(texts(p.Defaults.Limits), texts(Defaults().Defaults.Limits)) {
 		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, p.Intercept, remedy)
 	}
-}
-
-// unreadByRule tells whether the rule is about requests, but has nothing for which its
-// https is opened.
-func (s *Site) unreadByRule() bool {
-	return !s.needsRequests() && (s.learn || s.Dialect != nil || s.Priority != DefaultPriority || s.Learn && len(s.Limits) == 0)
-}
-
-// passesUnread tells whether https to a host of the rule is not opened for everybody.
-func (s *Site) passesUnread(p *Policy, opened index) bool {
-	return slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool {
-		return opened.first(pattern) == none && !p.plain(pattern)
-	})
 }

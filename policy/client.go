@@ -105,12 +105,7 @@ func clientFields(d *Decoder, c *Client, first map[string]int) []Field {
 // referring is the value of a list of names, which are checked when all is read. empty refuses an empty
 // list; "": it is allowed.
 func referring(d *Decoder, to *[]string, references *[]reference, empty string) Value {
-	return Listed(d, to, empty, func(name *string) Value {
-		return NewValue(func(n *yaml.Node, path string) {
-			d.Label(name).Read(n, path)
-			*references = append(*references, reference{*name, n, path})
-		}, FilledNode)
-	})
+	return Listed(d, to, empty, func(name *string) Value { return d.reference(name, references) })
 }
 
 // parseClientName refuses what Basic credentials cannot carry.

@@ -182,7 +182,7 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 	switch {
 	case !d.legal(n, path):
 		return "", false
-	case bracesAlone(n):
+	case IsMapping(n) && n.Style&yaml.FlowStyle != 0 && len(n.Content) == 2 && n.Content[1].Tag == "!!null": // {word}, meant as a text
 		d.Failf(n, path, `takes a single value; quote one that has braces, such as "{token}"`)
 		return "", false
 	case !IsScalar(n):
@@ -211,17 +211,7 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 	return text, true
 }
 
-func join(path, name string) string {
-	if path == "" {
-		return clip(name)
-	}
-	return path + "." + clip(name)
-}
-
-// bracesAlone tells whether a mapping is {word}, which was meant as a text.
-func bracesAlone(n *yaml.Node) bool {
-	return n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && len(n.Content) == 2 && n.Content[1].Tag == "!!null"
-}
+func join(path, name string) string { return strings.TrimPrefix(path+"."+clip(name), ".") }
 
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {

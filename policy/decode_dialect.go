@@ -14,9 +14,9 @@ import (
 // learn.Dialect.
 func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
 	out := &learn.Dialect{}
-	before := d.loading.count()
+	before := len(d.loading.faults)
 	set := d.Mapping(n, path, dialectFields(d, out)...)
-	if d.loading.count() > before || !IsMapping(n) {
+	if len(d.loading.faults) > before || !IsMapping(n) {
 		return nil
 	}
 	if len(set) == 0 || len(set) == 1 && set["paths"] != nil {
@@ -106,15 +106,12 @@ func refusalFields(d *Decoder, r *learn.Refusal) []Field {
 
 // scopeValue is the value that says which requests a limit or a refusal is about.
 func scopeValue(d *Decoder, to *learn.Scope) Value {
-	return Parsed(d, to, parseScope, func() Node {
-		return WordNode(learn.Token.String(), learn.Route.String(), learn.Site.String())
-	})
-}
-
-func parseScope(s string) (learn.Scope, error) {
-	name, err := ParseWord(s, learn.Token.String(), learn.Route.String(), learn.Site.String())
-	scope, _ := learn.ParseScope(name)
-	return scope, err
+	words := []string{learn.Token.String(), learn.Route.String(), learn.Site.String()}
+	return Parsed(d, to, func(s string) (learn.Scope, error) {
+		name, err := ParseWord(s, words...)
+		scope, _ := learn.ParseScope(name)
+		return scope, err
+	}, func() Node { return WordNode(words...) })
 }
 
 // status is the reader of a status of an answer.

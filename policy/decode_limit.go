@@ -71,7 +71,7 @@ func readLimit(d *Decoder, n *yaml.Node, path string) (Limit, bool) {
 	}
 	r := &limitReading{d: d}
 	l := &r.limit
-	before := d.loading.count()
+	before := len(d.loading.faults)
 	set := d.Mapping(n, path, r.fields()...)
 	if parse := parseAmount; r.burst != nil {
 		if set["bytes"] != nil {
@@ -79,7 +79,7 @@ func readLimit(d *Decoder, n *yaml.Node, path string) (Limit, bool) {
 		}
 		Parsed(d, &l.Burst, parse, nil).Read(r.burst, join(path, "burst"))
 	}
-	if d.loading.count() > before || !IsMapping(n) {
+	if len(d.loading.faults) > before || !IsMapping(n) {
 		return *l, false
 	}
 	behind := r.per != Period{}

@@ -54,9 +54,14 @@ func poolFields(d *Decoder, p *Pool) []Field {
 		Optional("put", "Where a token goes: a header, a query parameter or Basic credentials.", Parsed(d, &p.Put, parsePlacement, func() Node {
 			return PatternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
 		})),
-		Optional("oauth2", "Where the secrets, each id:secret, are exchanged for access tokens.", oauth2Value(d, &p.OAuth2)).
+		Optional("oauth2", "Where the secrets, each id:secret, are exchanged for access tokens.", Object(d, []Field{
+			Required("token_url", "The address that gives out access tokens.", Parsed(d, &p.OAuth2.TokenURL, parseTokenURL, func() Node { return PatternNode("^" + anyCase("https") + "://.") })),
+			Optional("scopes", "What the access tokens are for.", Listed(d, &p.OAuth2.Scopes, "", d.Label)),
+		}).into(&p.OAuth2)).
 			saying(when(p.OAuth2.TokenURL != "", "each is exchanged at "+p.OAuth2.TokenURL+when(len(p.OAuth2.Scopes) > 0, " for "+strings.Join(p.OAuth2.Scopes, ", ")))),
-		Optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", Parsed(d, &p.Reserve, parseReserve, reserveNode)).
+		Optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", Parsed(d, &p.Reserve, parseReserve, func() Node {
+			return numberNode(0, 1e15, `^(?:`+wholePattern+`|`+decimalPattern+`%)$`).suchAs(50, "1%")
+		})).
 			saying(when(p.Reserve != (Reserve{}), "reserve "+p.Reserve.String()+" of every limit that is learned")),
 		Optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", Word(d, &p.Exhausted, "wait", "refuse")).saying(p.exhaustedText()),
 		Optional("anonymous", "Whether requests are sent without a token when none may be used.", d.Truth(&p.Anonymous)),
@@ -96,15 +101,6 @@ func tokensValue(d *Decoder, to *[]Token) Value {
 			Required("secret", "The token itself; ${NAME} takes the variable NAME.", d.Secret(&t.Secret)),
 		)
 	})
-}
-
-// oauth2Value reads the settings with which a pool exchanges its secrets for access tokens.
-func oauth2Value(d *Decoder, to *OAuth2) Value {
-	fields := []Field{
-		Required("token_url", "The address that gives out access tokens.", Parsed(d, &to.TokenURL, parseTokenURL, func() Node { return PatternNode("^" + anyCase("https") + "://.") })),
-		Optional("scopes", "What the access tokens are for.", Listed(d, &to.Scopes, "", d.Label)),
-	}
-	return Object(d, fields).into(to)
 }
 
 // parseTokenURL reads the address where tokens are given out. It quotes nothing: a

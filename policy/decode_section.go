@@ -86,10 +86,3 @@ func nestedSection(d *Decoder, name string) Value {
 		return all
 	})
 }
-
-// readConfiguration reads the whole configuration.
-func readConfiguration(d *Decoder, root *yaml.Node) {
-	d.Mapping(root, "", section(d, "")...)
-	checkReferences(d)
-	bind(d)
-}

@@ -95,7 +95,7 @@ func (r *siteReading) fields() []Field {
 		}).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
 		Optional("name", "What the site is called, with group: rule.", r.d.unlike(r.names, &s.Name, Parsed(r.d, &s.Name, parseSiteName, FilledNode))).saying(when(s.Name != "", "called "+s.Name)),
 		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", Word(r.d, &s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
-		Optional("pool", "The pool of the tokens of these requests.", r.d.noted("", NewValue(r.pool, FilledNode).into(&s.Pool))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
+		Optional("pool", "The pool of the tokens of these requests.", r.d.noted("", r.d.reference(&s.Pool, &r.d.pooled))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),
 		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
 		Optional("learn", "Whether limits are learned from the site's answers.", r.d.noted("", r.d.Truth(&s.Learn).into(both{&s.Learn, &s.learn}))),
 		Optional("backends", "Servers that answer instead of the host.", Listed(r.d, &s.Backends, isEmpty, func(b *Backend) Value { return backendValue(r.d, b) })).
@@ -144,11 +144,6 @@ func parseSiteName(s string) (string, error) {
 		err = fmt.Errorf("begins with %q, as the limits of clients are called; choose another name", ClientSite)
 	}
 	return name, err
-}
-
-func (r *siteReading) pool(n *yaml.Node, path string) {
-	r.d.Label(&r.site.Pool).Read(n, path)
-	r.d.pooled = append(r.d.pooled, reference{r.site.Pool, n, path})
 }
 
 func readSite(r *siteReading, n *yaml.Node, path string) {

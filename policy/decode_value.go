@@ -82,6 +82,14 @@ func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, swit
 // Label reads a text that is shown.
 func (d *Decoder) Label(to *string) Value { return Parsed(d, to, parseLabel, FilledNode) }
 
+// reference is the value of a name that is checked when all is read.
+func (d *Decoder) reference(name *string, references *[]reference) Value {
+	return NewValue(func(n *yaml.Node, path string) {
+		d.Label(name).Read(n, path)
+		*references = append(*references, reference{*name, n, path})
+	}, FilledNode).into(name)
+}
+
 // Matching reads a text of a form. refusal says what is wrong with any other.
 func (d *Decoder) Matching(to *string, form *regexp.Regexp, refusal string) Value {
 	return Parsed(d, to, func(s string) (string, error) {
@@ -244,7 +252,11 @@ func Either(d *Decoder, alone Value, check Check, fields ...Field) Value {
 func ObjectNode(fields []Field) Node {
 	keys, needed := Node{}, []string{}
 	for _, f := range fields {
-		keys[f.name] = f.Schema().describedBy(f.doc)
+		key := f.Schema()
+		if f.doc != "" {
+			key["description"] = f.doc
+		}
+		keys[f.name] = key
 		if f.needed {
 			needed = append(needed, f.name)
 		}

@@ -145,14 +145,11 @@ func (p *Policy) sectionText(section string) (lines []string) {
 
 // users are the addresses and the clients that may use the proxy.
 func (a *Access) users() string {
-	names := lists.Map(a.Clients, func(c Client) string { return c.Name + c.share() })
+	names := lists.Map(a.Clients, func(c Client) string {
+		differs := given(c.turn(), when(c.OpensAll, "all https opened"))
+		return c.Name + when(len(differs) > 0, " ("+strings.Join(differs, ", ")+")")
+	})
 	return a.From.String() + when(len(names) > 0, " with the secret of "+strings.Join(names, ", "))
-}
-
-// share describes the settings of a client that differ from the defaults; "" if none does.
-func (c Client) share() string {
-	words := given(c.turn(), when(c.OpensAll, "all https opened"))
-	return when(len(words) > 0, " ("+strings.Join(words, ", ")+")")
 }
 
 // turn describes what decides when the requests of a client go before those of others, or after them; "" for the usual.

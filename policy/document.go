@@ -166,7 +166,8 @@ func syntaxFault(err error, text []byte) *Fault {
 	if strings.Contains(problem, "max depth") {
 		return &Fault{Line: max(line, 1), Text: "is nested too deeply"}
 	}
-	return &Fault{Line: max(line, 1), Text: remedied(problem, lineAt(text, max(line, 1)))}
+	line = max(line, 1)
+	return &Fault{Line: line, Text: remedied(problem, strings.TrimRight(strings.Split(string(text), "\n")[line-1], "\r"))}
 }
 
 // tabAt is the first line whose indentation has a tab, 0 when none has.
@@ -217,16 +218,6 @@ func remedied(problem, line string) string {
 		return text + "; quote a value that begins with !"
 	}
 	return text
-}
-
-// lineAt is a line of a text, counted from 1, without its end.
-func lineAt(text []byte, number int) string {
-	for one := range bytes.Lines(text) {
-		if number--; number == 0 {
-			return strings.TrimRight(string(one), "\r\n")
-		}
-	}
-	return ""
 }
 
 // Fault is one thing that is wrong with a configuration.

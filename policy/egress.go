@@ -66,14 +66,6 @@ func (e *Egress) readProxy(s string) error {
 	return nil
 }
 
-// proxyText is the next hop without its password.
-func (e *Egress) proxyText() string {
-	if e.Proxy == nil {
-		return ""
-	}
-	return e.Proxy.Redacted()
-}
-
 // readResolve reads egress.resolve.
 func (e *Egress) readResolve(d *Decoder, n *yaml.Node, path string) {
 	e.Resolve = nil

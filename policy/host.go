@@ -17,22 +17,13 @@ const (
 	maxLabel = 63
 )
 
-// maxSpelling bounds what is read at all: the longest canonical name, spelt in
-// four-byte runes.
-const maxSpelling = 4 * (maxHost + 1)
-
 var (
 	errHostEmpty    = errors.New("is empty")
 	errHostLong     = fmt.Errorf("is longer than %d characters", maxHost)
-	errLabelEmpty   = errors.New("has an empty label (two dots in a row, or one in front)")
-	errLabelLong    = fmt.Errorf("has a label of more than %d characters", maxLabel)
 	errHostChar     = errors.New("has a character that no host name has")
-	errHostIDNA     = errors.New("is not a valid internationalised name")
 	errHostPercent  = errors.New("is percent-encoded; write the name itself")
 	errHostIPv4     = errors.New("ends in a number but is not an IPv4 address")
-	errHostIPv6     = errors.New("is not an IPv6 address")
 	errHostBrackets = errors.New("has brackets, which only go around an IPv6 address")
-	errHostZone     = errors.New("has an IPv6 zone, which means something on one machine only")
 )
 
 // lookup maps a name as browsers do before they look it up (UTS 46, not
@@ -57,7 +48,7 @@ func CanonicalHost(s string) (string, error) {
 	if s == "" {
 		return "", errHostEmpty
 	}
-	if len(s) > maxSpelling {
+	if len(s) > 4*(maxHost+1) { // the longest canonical name, spelt in four-byte runes
 		return "", errHostLong
 	}
 	if s[0] == '[' {
@@ -73,7 +64,7 @@ func CanonicalHost(s string) (string, error) {
 	if strings.IndexByte(s, ':') >= 0 {
 		return canonicalIPv6(s)
 	}
-	if !plain(s) {
+	if strings.ContainsFunc(s, unnamed) || strings.HasPrefix(s, "xn--") || strings.Contains(s, ".xn--") {
 		mapped, err := mapName(s)
 		if err != nil {
 			return "", err
@@ -90,12 +81,6 @@ func CanonicalHost(s string) (string, error) {
 	return s, nil
 }
 
-// plain tells whether s needs no mapping: lower-case ASCII of the characters
-// that names have, and no label that claims to be encoded.
-func plain(s string) bool {
-	return !strings.ContainsFunc(s, unnamed) && !strings.HasPrefix(s, "xn--") && !strings.Contains(s, ".xn--")
-}
-
 // unnamed tells whether a character is in no name.
 func unnamed(c rune) bool {
 	return (c < 'a' || 'z' < c) && (c < '0' || '9' < c) && c != '-' && c != '.' && c != '_'
@@ -110,7 +95,7 @@ func mapName(s string) (string, error) {
 	}
 	mapped, err := lookup.ToASCII(s)
 	if err != nil {
-		return "", errHostIDNA
+		return "", errors.New("is not a valid internationalised name")
 	}
 	at := strings.IndexFunc(mapped, unnamed)
 	switch {
@@ -134,9 +119,9 @@ func checkLabels(s string) error {
 	for label := range strings.SplitSeq(s, ".") {
 		switch {
 		case label == "":
-			return errLabelEmpty
+			return errors.New("has an empty label (two dots in a row, or one in front)")
 		case len(label) > maxLabel:
-			return errLabelLong
+			return fmt.Errorf("has a label of more than %d characters", maxLabel)
 		}
 	}
 	return nil
@@ -144,11 +129,11 @@ func checkLabels(s string) error {
 
 func canonicalIPv6(s string) (string, error) {
 	if strings.IndexByte(s, '%') >= 0 {
-		return "", errHostZone
+		return "", errors.New("has an IPv6 zone, which means something on one machine only")
 	}
 	addr, err := netip.ParseAddr(s)
 	if err != nil || addr.Is4() {
-		return "", errHostIPv6
+		return "", errors.New("is not an IPv6 address")
 	}
 	return spell(addr.Unmap(), s), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 
@@ -43,7 +44,9 @@ func settings(d *Decoder) []setting {
 		d.fileSetting("admin.key", "the key of admin.cert in PEM", &p.Admin.TLS.Key),
 		d.fileSetting("admin.ca", "certificates in PEM that commands trust at the operator's listener, besides the system's", &p.Admin.CA),
 		d.setting("data", "directory", "where the CA and everything else is kept, none to keep nothing", Parsed(d, &p.Data, d.parseData, FilledNode)).restarts(),
-		d.setting("store", "local|URL", "where budgets are kept: local, or a Redis that a fleet shares", d.scalar(SecretURL, func(s string) error { return p.Store.read(s, d.Path) }, storeNode).into(&p.Store)).
+		d.setting("store", "local|URL", "where budgets are kept: local, or a Redis that a fleet shares", d.scalar(SecretURL, func(s string) error { return p.Store.read(s, d.Path) }, func() Node {
+			return PatternNode(`^(?:local$|(?:`+strings.Join(lists.Map(storeKinds, regexp.QuoteMeta), "|")+`)://|\$\{)`).suchAs("local", "rediss://abide:${NAME}@redis.example:6379")
+		}).into(&p.Store)).
 			shown(func() string { return p.Store.Kind }).secret(SecretURL).restarts(),
 		d.switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", &p.StrictState).restarts(),
 		d.wordSetting("log.level", "how much is logged", &p.Log.Level, "trace", "debug", "info", "warn", "error"),
@@ -64,7 +67,7 @@ func settings(d *Decoder) []setting {
 		d.setting("egress.proxy", "URL", "the next hop", d.scalar(SecretURL, p.Egress.readProxy, func() Node {
 			return PatternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")
 		}).into(&hop)).
-			shown(p.Egress.proxyText).secret(SecretURL).saying("next hop", "%s"),
+			shown(func() string { return p.Egress.Proxy.Redacted() }).secret(SecretURL).saying("next hop", "%s"),
 		d.setting("egress.resolve", "map", "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443", NewValue(func(n *yaml.Node, path string) { p.Egress.readResolve(d, n, path) }, func() Node { return MapNode("", PatternNode(`^[0-9A-Za-z:.%[\]]+$`)) }).into(&p.Egress.Resolve)).
 			of(pairs).shown(p.Egress.resolveText).saying("resolved here", "%s"),
 		d.fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", &p.Egress.Roots).saying("extra roots", "%s"),

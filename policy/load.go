@@ -51,7 +51,10 @@ func (l *loading) file(p *Policy, src Source) {
 		l.base = filepath.Dir(src.Path)
 	}
 	if root, _ := l.parse(data); root != nil {
-		readConfiguration(&Decoder{loading: l, policy: p}, root)
+		d := &Decoder{loading: l, policy: p}
+		d.Mapping(root, "", section(d, "")...)
+		checkReferences(d)
+		bind(d)
 	}
 }
 

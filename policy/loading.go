@@ -77,8 +77,6 @@ func (l *loading) fail(f Fault) {
 	}
 }
 
-func (l *loading) count() int { return len(l.faults) }
-
 func (l *loading) full() bool { return len(l.faults) > mostFaults }
 
 // parse reads the one YAML document of data. It reports a fault of the syntax by itself; the root

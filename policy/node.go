@@ -11,14 +11,6 @@ import (
 // Node is a part of a JSON Schema.
 type Node map[string]any
 
-// describedBy is the node with a description, unless the description is empty.
-func (n Node) describedBy(doc string) Node {
-	if doc != "" {
-		n["description"] = doc
-	}
-	return n
-}
-
 // suchAs is the node with examples, which editors offer.
 func (n Node) suchAs(examples ...any) Node {
 	n["examples"] = examples

@@ -82,11 +82,6 @@ func parseReserve(s string) (Reserve, error) {
 	return Reserve{Units: n}, err
 }
 
-// reserveNode describes the values that parseReserve reads.
-func reserveNode() Node {
-	return numberNode(0, 1e15, `^(?:`+wholePattern+`|`+decimalPattern+`%)$`).suchAs(50, "1%")
-}
-
 // Placement is the place of a token in a request: a header, a query parameter or Basic credentials.
 type Placement struct {
 	Where  string // header | query | basic

@@ -8,8 +8,6 @@ import (
 	"strings"
 )
 
-const redacted = "[redacted]"
-
 // Secret is a credential. However it is printed, logged or encoded it shows as
 // [redacted], or as nothing when it is empty; only Reveal gives it away. The zero
 // value is no secret. Compare with Equal: == only tells copies of one secret.
@@ -46,7 +44,7 @@ func (s Secret) String() string {
 	if s.Empty() {
 		return ""
 	}
-	return redacted
+	return "[redacted]"
 }
 
 // Format covers every verb. %q and what has a # are in quotation marks.

@@ -166,12 +166,8 @@ func (d *Decoder) autoSetting(name, doc string, to *int) setting {
 		return int(n), err
 	}
 	schema := func() Node { return EitherNode(WordNode("auto"), countNode(1, math.MaxInt32)) }
-	return d.setting(name, "number", doc, Parsed(d, to, parse, schema)).shown(func() string {
-		if *to == 0 {
-			return "auto"
-		}
-		return strconv.Itoa(*to)
-	})
+	return d.setting(name, "number", doc, Parsed(d, to, parse, schema)).
+		shown(func() string { return cmp.Or(when(*to == 0, "auto"), strconv.Itoa(*to)) })
 }
 
 func (d *Decoder) switchSetting(name, doc string, to *bool) setting {
@@ -198,24 +194,18 @@ type input struct {
 	fail  func(item int, err error) // item is -1 for the value as a whole
 }
 
-// place is the position of a value in the file.
-type place struct {
-	node *yaml.Node
-	path string
-}
-
 // together reads the texts of a list by a function that gets them all.
 func together[T any](d *Decoder, to *T, read func(*input) T, schema func() Node) Value {
 	return NewValue(func(n *yaml.Node, path string) {
-		at := []place{{n, path}}
-		in := &input{fail: func(i int, err error) { d.Fail(at[i+1].node, at[i+1].path, err) }}
-		before := d.loading.count()
+		fails := []func(error){func(err error) { d.Fail(n, path, err) }}
+		in := &input{fail: func(i int, err error) { fails[i+1](err) }}
+		before := len(d.loading.faults)
 		d.List(n, path, func(_ int, n *yaml.Node, path string) {
 			if text, ok := d.Scalar(n, path, PlainText); ok {
-				in.items, at = append(in.items, text), append(at, place{n, path})
+				in.items, fails = append(in.items, text), append(fails, func(err error) { d.Fail(n, path, err) })
 			}
 		})
-		if d.loading.count() == before {
+		if len(d.loading.faults) == before {
 			*to = read(in)
 		}
 	}, schema).into(to)

@@ -179,6 +179,7 @@ var credentialHeader = regexp.MustCompile(`(?i)authorization|cookie|token|secret
 
 // ruleHeader returns the header of a rule, or why a rule may not write it.
 func ruleHeader(name, value string) (Header, error) {
+	const mostHeader = 4096
 	h := Header{Name: textproto.CanonicalMIMEHeaderKey(name), Value: strings.TrimSpace(value)}
 	switch {
 	case !isHeaderName(name):
@@ -198,9 +199,6 @@ func ruleHeader(name, value string) (Header, error) {
 	}
 	return h, nil
 }
-
-// mostHeader bounds the value of a rule's header, in bytes.
-const mostHeader = 4096
 
 // headersValue reads the headers that a rule sets, and those that it has by default.
 func headersValue(d *Decoder, to *[]Header) Value {

@@ -6,12 +6,9 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // Store is the place of budgets that outlive a process or span a fleet. The fields after
@@ -248,10 +245,4 @@ func checkPrefix(s string) error {
 		return errors.New("has a prefix with a character that is none of letters, digits and signs such as : . _ -")
 	}
 	return nil
-}
-
-// storeNode is the schema of store.
-func storeNode() Node {
-	kinds := lists.Map(storeKinds, regexp.QuoteMeta)
-	return PatternNode(`^(?:local$|(?:`+strings.Join(kinds, "|")+`)://|\$\{)`).suchAs("local", "rediss://abide:${NAME}@redis.example:6379")
 }
