@@ -17,7 +17,7 @@
 //	pool.Success(now, token, answer, &denials)  // or Deny, Fail, Cool, Spend
 //
 // SavedStates and Restore carry a pool's state over a restart, and a fleet shares
-// quarantines by ApplyQuarantine. These name tokens by Token.Stable, a one-way hash of
+// quarantines by ApplyQuarantine. These name tokens by a one-way hash of
 // the secret.
 //
 // Functions take the time as an argument, apart from the exchange of client

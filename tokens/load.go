@@ -29,13 +29,10 @@ type Surroundings struct {
 	Transport http.RoundTripper
 }
 
-// entry is one token as its source has it.
+// entry is one token as its source has it. Its label is "" where it has none, and its line 0 where the source has no lines.
 type entry struct {
-	Label   string // "": none
-	Account string // "": the token is alone in its account
-	Number  int    // position among the rows that have a token, from 1
-	Line    int    // line in the file or configuration; 0: the source has no lines
-	Secret  policy.Secret
+	policy.Token
+	Number int // position among the rows that have a token, from 1
 }
 
 // Loaded is the content of a pool's source. No two entries have the same secret.
@@ -130,7 +127,7 @@ func (l *loader) env(lookup func(name string) (string, bool)) {
 	for s := range strings.SplitSeq(value, ",") {
 		if s = trim(s); s != "" {
 			n++
-			l.add(rawToken{secret: s, describedAs: fmt.Sprintf("secret %d", n)})
+			l.add(policy.Token{Secret: policy.NewSecret(s)}, fmt.Sprintf("secret %d", n))
 		}
 	}
 }
@@ -138,12 +135,11 @@ func (l *loader) env(lookup func(name string) (string, bool)) {
 // config reads the tokens that are written in the configuration, which may have no path.
 func (l *loader) config() {
 	for i, t := range l.pool.Tokens {
-		line := t.Line
 		if l.source == "" {
-			line = 0
+			t.Line = 0
 		}
-		what := fmt.Sprintf("pools.%s.tokens[%d].secret", l.pool.Name, i)
-		l.add(rawToken{label: t.Label, account: t.Account, secret: trim(t.Secret.Reveal()), line: line, describedAs: what})
+		t.Secret = policy.NewSecret(trim(t.Secret.Reveal()))
+		l.add(t, fmt.Sprintf("pools.%s.tokens[%d].secret", l.pool.Name, i))
 	}
 }
 
@@ -190,34 +186,25 @@ func (l *loader) with(list []policy.Fault, line int, format string, args ...any)
 	return list
 }
 
-// rawToken is a token as a source has it, not yet checked.
-type rawToken struct {
-	label, account, secret string
-
-	line        int
-	describedAs string // what faults call it; "": "the secret"
-}
-
-// add checks a token and adds it. A second token with the same secret is merged.
-func (l *loader) add(r rawToken) {
+// add checks a token and adds it. what is the name of its secret in faults. A second token with the same secret is merged.
+func (l *loader) add(t policy.Token, what string) {
 	l.number++
 	if l.number > maxTokens {
 		if l.number == maxTokens+1 {
-			l.fail(r.line, "has more than %d tokens", maxTokens)
+			l.fail(t.Line, "has more than %d tokens", maxTokens)
 		}
 		return
 	}
-	what := cmp.Or(r.describedAs, "the secret")
-	if err := cmp.Or(secretFault(r.secret), unusable(&l.pool, r.secret)); err != nil {
-		l.fail(r.line, "%s %v", what, err)
+	secret := t.Secret.Reveal()
+	if err := cmp.Or(secretFault(secret), unusable(&l.pool, secret)); err != nil {
+		l.fail(t.Line, "%s %v", what, err)
 		return
 	}
-	if err := labelFault(r.label); err != nil {
-		l.fail(r.line, "the label %v", err)
+	if err := labelFault(t.Label); err != nil {
+		l.fail(t.Line, "the label %v", err)
 		return
 	}
-	e := entry{Label: r.label, Account: r.account, Number: l.number, Line: r.line, Secret: policy.NewSecret(r.secret)}
-	key := hashOf(e.Secret)
+	e, key := entry{t, l.number}, hashOf(t.Secret)
 	if i, duplicate := l.indexBySecret[key]; duplicate {
 		l.mergeDuplicate(i, e, what)
 		return

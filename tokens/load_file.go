@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/internal/disk"
+	"github.com/abide-proxy/abide/policy"
 )
 
 // file reads a file: a CSV table if the pool names a column, otherwise one secret per line.
@@ -30,6 +31,9 @@ func (l *loader) file() {
 	l.text(data)
 }
 
+// theSecret is the name of a secret in faults that have its line or its file.
+const theSecret = "the secret"
+
 // text reads the content of a file.
 func (l *loader) text(data []byte) {
 	if l.pool.Column != "" {
@@ -41,21 +45,20 @@ func (l *loader) text(data []byte) {
 		return
 	}
 	for _, r := range rows {
-		l.add(r)
+		l.add(r, theSecret)
 	}
 }
 
 // parseLines reads one secret per line. Blank lines and lines that begin with # are
 // skipped.
-func parseLines(data []byte) []rawToken {
-	var rows []rawToken
+func parseLines(data []byte) (rows []policy.Token) {
 	line := 0
 	for s := range strings.SplitSeq(strings.TrimPrefix(string(data), bom), "\n") {
 		line++
 		if s = trim(s); s == "" || s[0] == '#' {
 			continue
 		}
-		rows = append(rows, rawToken{secret: s, line: line})
+		rows = append(rows, policy.Token{Secret: policy.NewSecret(s), Line: line})
 	}
 	return rows
 }
@@ -91,7 +94,7 @@ func (l *loader) dir(ctx context.Context) {
 			readable, by = name, open
 			count++
 		}
-		l.add(rawToken{label: name, secret: trim(string(data))})
+		l.add(policy.Token{Label: name, Secret: policy.NewSecret(trim(string(data)))}, theSecret)
 	}
 	l.source = path
 	switch {
@@ -152,15 +155,7 @@ func (l *loader) csv(text string) {
 	}
 	line, _ := r.FieldPos(0)
 	header = trimmed(slices.Clone(header))
-	secretAt := l.find(header, column, line)
-	labelAt := -1
-	if label != "" {
-		labelAt = l.find(header, label, line)
-	}
-	accountAt := -1
-	if account != "" {
-		accountAt = l.find(header, account, line)
-	}
+	secretAt, labelAt, accountAt := l.find(header, column, line), l.find(header, label, line), l.find(header, account, line)
 	if label == column {
 		l.fail(line, "the label is the column of the secrets, and labels are printed everywhere")
 	}
@@ -184,14 +179,8 @@ func (l *loader) csv(text string) {
 		case len(fields) != len(header):
 			l.fail(line, "has %d fields where the header row has %d", len(fields), len(header))
 		default:
-			token := rawToken{secret: fields[secretAt], line: line}
-			if labelAt >= 0 {
-				token.label = fields[labelAt]
-			}
-			if accountAt >= 0 {
-				token.account = fields[accountAt]
-			}
-			l.add(token)
+			cells := append(fields, "") // the last for what has no column
+			l.add(policy.Token{Label: cells[labelAt], Account: cells[accountAt], Secret: policy.NewSecret(cells[secretAt]), Line: line}, theSecret)
 		}
 	}
 }
@@ -202,10 +191,12 @@ func csvReader(text string, comma rune) *csv.Reader {
 	return r
 }
 
-// find returns the index of a column, or -1 and adds a fault.
+// find returns the index of a column, or -1 and adds a fault. That of no column is behind the last.
 func (l *loader) find(header []string, name string, line int) int {
 	at := slices.Index(header, name)
 	switch {
+	case name == "":
+		return len(header)
 	case at < 0:
 		hint := ""
 		if i := slices.IndexFunc(header, func(s string) bool { return strings.EqualFold(s, name) }); i >= 0 {
@@ -282,21 +273,21 @@ func namesColumns(row []string) bool {
 
 // refuseTable reports why rows cannot be read as one secret each, because they are a table. It is
 // false for a list.
-func (l *loader) refuseTable(rows []rawToken) bool {
+func (l *loader) refuseTable(rows []policy.Token) bool {
 	if len(rows) < 2 {
 		return false
 	}
-	first := rows[0]
-	header, _ := csvReader(first.secret, separatorOf(first.secret, "")).Read()
+	line, first := rows[0].Line, rows[0].Secret.Reveal()
+	header, _ := csvReader(first, separatorOf(first, "")).Read()
 	header = trimmed(header)
 	if namesColumns(header) {
-		l.fail(first.line, "is a header row: name the column that has the secrets, such as column: %s; there are %s", likelySecretColumn(header), strings.Join(header, ", "))
+		l.fail(line, "is a header row: name the column that has the secrets, such as column: %s; there are %s", likelySecretColumn(header), strings.Join(header, ", "))
 		return true
 	}
 	for _, separator := range []string{",", ";"} {
-		count := strings.Count(first.secret, separator)
-		if count > 0 && !slices.ContainsFunc(rows, func(r rawToken) bool { return strings.Count(r.secret, separator) != count }) {
-			l.fail(first.line, "is the first row of a table with %d columns; write a header row above it, and column: NAME into the pool", count+1)
+		count := strings.Count(first, separator)
+		if count > 0 && !slices.ContainsFunc(rows, func(t policy.Token) bool { return strings.Count(t.Secret.Reveal(), separator) != count }) {
+			l.fail(line, "is the first row of a table with %d columns; write a header row above it, and column: NAME into the pool", count+1)
 			return true
 		}
 	}

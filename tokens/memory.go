@@ -12,10 +12,10 @@ import (
 )
 
 // SavedState is the state of one token that outlives a process. It names the token by
-// Token.Stable, a one-way hash, and contains nothing else of the secret. Its JSON form is
+// its stable name, a one-way hash, and contains nothing else of the secret. Its JSON form is
 // persisted: if you add a field, keep old documents readable.
 type SavedState struct {
-	Token       string    `json:"token"`                      // Token.Stable
+	Token       string    `json:"token"`                      // its stable name
 	Disabled    string    `json:"disabled,omitempty"`         // reason; "": enabled
 	Quarantined time.Time `json:"quarantined_until,omitzero"` // end of the quarantine; kept after that end until a success is seen
 	Times       int       `json:"times,omitempty"`            // quarantines in a row; each is longer than the one before
@@ -199,7 +199,7 @@ func (p *Pool) ApplyQuarantine(now time.Time, m SavedState) *Token {
 	return p.tokenOf(s)
 }
 
-// Stable returns the stable name of a budget, as Token.Stable does for a token: the same in
+// Stable returns the stable name of a budget, as stable does for a token: the same in
 // every process that groups the same tokens into one account. It is "" for an unknown
 // budget.
 func (p *Pool) Stable(budget string) string {

@@ -25,7 +25,7 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "tokens")
 		l := &Loaded{}
 		for i := range n {
-			l.Entries = append(l.Entries, entry{Label: fmt.Sprint("t", i), Number: i + 1, Secret: policy.NewSecret(fmt.Sprint("s", i))})
+			l.Entries = append(l.Entries, entry{policy.Token{Label: fmt.Sprint("t", i), Secret: policy.NewSecret(fmt.Sprint("s", i))}, i + 1})
 		}
 		now := start
 		p, err := New(now, policy.Pool{Name: "p", Put: bearer()}, l, nil)
@@ -166,7 +166,7 @@ func TestADeadTokenIsSeldomTried(t *testing.T) {
 		status := rapid.SampledFrom([]int{401, 403}).Draw(t, "status")
 		l := &Loaded{}
 		for i := range n {
-			l.Entries = append(l.Entries, entry{Number: i + 1, Secret: policy.NewSecret(fmt.Sprint("s", i))})
+			l.Entries = append(l.Entries, entry{policy.Token{Secret: policy.NewSecret(fmt.Sprint("s", i))}, i + 1})
 		}
 		now := start
 		p, err := New(now, policy.Pool{Put: bearer()}, l, nil)

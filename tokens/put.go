@@ -13,7 +13,7 @@ import (
 )
 
 // placement writes a secret into requests, at the configured place. It is immutable and
-// holds no secret; nil writes nothing.
+// holds no secret.
 type placement struct {
 	where policy.Placement
 	name  string // name of the header, in canonical form, or of the parameter
@@ -39,21 +39,10 @@ func newPlacement(p policy.Placement) (*placement, error) {
 	return put, nil
 }
 
-// String describes the place. It contains no secret.
-func (p *placement) String() string {
-	if p == nil {
-		return "nowhere"
-	}
-	return p.where.String()
-}
-
 // Apply writes a secret into a request, once, and replaces all that the request had at that
 // place. It changes the header map and, for a query, the URL that the request points at: a
 // caller that shares these with another request must copy them before.
 func (p *placement) Apply(r *http.Request, secret policy.Secret) {
-	if p == nil {
-		return
-	}
 	if p.param != "" {
 		r.URL.RawQuery = p.query(r.URL.RawQuery, p.param+"="+url.QueryEscape(p.value(secret)))
 		return
@@ -69,7 +58,6 @@ func (p *placement) Apply(r *http.Request, secret policy.Secret) {
 // or Apply wrote it.
 func (p *placement) Strip(r *http.Request) {
 	switch {
-	case p == nil:
 	case p.param != "":
 		r.URL.RawQuery = p.query(r.URL.RawQuery, "")
 	default:
@@ -104,20 +92,17 @@ func (p *placement) query(raw, pair string) string {
 	return policy.WithParameter(raw, pair, func(name string) bool { return strings.EqualFold(name, p.name) })
 }
 
-// minPasswordLength is the length from which the password of a pair is looked for on its
-// own.
-const minPasswordLength = 8
-
 // Finder returns a finder of the secret, for answers that may repeat it, such as a redirect
-// to the same URL. It is nil if the placement is nil.
+// to the same URL. It is nil without a secret.
 func (p *placement) Finder(secret policy.Secret) *redact.Finder {
 	s := secret.Reveal()
-	if p == nil || s == "" {
+	if s == "" {
 		return nil
 	}
 	if p.where.Where != "basic" {
 		return redact.New(s)
 	}
+	const minPasswordLength = 8 // the length from which the password of a pair is looked for on its own
 	all := []string{s, strings.TrimPrefix(p.value(secret), "Basic ")}
 	if _, password, ok := strings.Cut(s, ":"); ok && len(password) >= minPasswordLength {
 		all = append(all, password)

@@ -98,19 +98,13 @@ func (p *Pool) forget(now time.Time) {
 // without an account a state of its own. The entries are in the order of p.all.
 func (p *Pool) assignAccounts(now time.Time, entries []entry) {
 	before := map[*account]int{}
-	var alone []*state
-	shared := map[string][]*state{} // :: account → the states of its tokens
+	shared := map[[2]string][]*state{} // :: account, or stable name of a token without one → the states of its tokens
 	for i, e := range entries {
-		s := p.all[i].state
-		before[s.account.Load()]++
-		if e.Account == "" {
-			alone = append(alone, s)
-		} else {
-			shared[e.Account] = append(shared[e.Account], s)
+		s, of := p.all[i].state, [2]string{e.Account}
+		if before[s.account.Load()]++; e.Account == "" {
+			of[1] = s.stable
 		}
-	}
-	for i := range alone {
-		assignAccount(now, alone[i:i+1], before)
+		shared[of] = append(shared[of], s)
 	}
 	for _, members := range shared {
 		assignAccount(now, members, before)

@@ -231,13 +231,8 @@ type Token struct {
 func (t *Token) Label() string { return t.shown }
 
 // Key names the token's meters in this process: the label at its first load, made unique. A
-// reload that changes the label keeps the key. For names across processes see Stable.
+// reload that changes the label keeps the key. For names across processes see stable.
 func (t *Token) Key() string { return t.state.key }
-
-// Stable names the secret in every process that has it in a pool of this name. It is for
-// stores and files and is never shown to users: by this name a guess of the secret could be
-// confirmed.
-func (t *Token) Stable() string { return t.state.stable }
 
 // Budget is the key of the token's account: tokens of one account share one budget.
 func (t *Token) Budget() string { return t.state.account.Load().key }
@@ -257,7 +252,8 @@ func (n name) Format(f fmt.State, verb rune) {
 // MarshalText implements JSON, XML, YAML and every other text encoding.
 func (n name) MarshalText() ([]byte, error) { return []byte(n.shown), nil }
 
-// stable hashes a secret to its name, the same in every process.
+// stable hashes a secret to its name, the same in every process that has it in a pool of this name. It is for
+// stores and files and is never shown to users: by this name a guess of the secret could be confirmed.
 func stable(pool string, secret policy.Secret) string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, "abide: the name of a token\x00")

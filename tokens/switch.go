@@ -9,13 +9,10 @@ import (
 // Switch is an operator's last command to enable or disable a token. It is broadcast to
 // other instances as JSON.
 type Switch struct {
-	Token    string    `json:"token"`              // Token.Stable
+	Token    string    `json:"token"`              // its stable name
 	Disabled string    `json:"disabled,omitempty"` // reason; "" enables
 	Given    time.Time `json:"given"`
 }
-
-// maxSwitchAhead bounds the distance of a switch's time into the future, because clocks differ.
-const maxSwitchAhead = 24 * time.Hour
 
 // Switches returns the commands given at this process, sorted by stable name. Commands
 // received from other instances are not included.
@@ -36,6 +33,7 @@ func (p *Pool) Switches() []Switch {
 // the token whose state it changed. later is the command that this process has instead, if
 // that is later.
 func (p *Pool) ApplySwitch(now time.Time, o Switch) (changed *Token, later *Switch) {
+	const maxSwitchAhead = 24 * time.Hour // clocks differ
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.byStable[o.Token]

@@ -27,7 +27,7 @@ func loaded(list ...string) *Loaded {
 	for i, one := range list {
 		label, secret, _ := strings.Cut(one, "=")
 		label, account, _ := strings.Cut(label, "@")
-		l.Entries = append(l.Entries, entry{Label: label, Account: account, Number: i + 1, Secret: policy.NewSecret(secret)})
+		l.Entries = append(l.Entries, entry{policy.Token{Label: label, Account: account, Secret: policy.NewSecret(secret)}, i + 1})
 	}
 	return l
 }
@@ -50,6 +50,9 @@ func many(t testing.TB, n int) *world {
 	}
 	return newWorld(t, list...)
 }
+
+// Stable is the stable name of the token.
+func (t *Token) Stable() string { return t.state.stable }
 
 func (w *world) token(label string) *Token {
 	w.t.Helper()
