@@ -46,8 +46,8 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are the sources of everything that is shown. All but CA, Listen, EnvCommand,
-// Version, Started and Log are needed.
+// Options are the sources of everything that is shown. All but CA, Listen, EnvCommand
+// and Version are needed.
 type Options struct {
 	Policy  func() *policy.Policy // the policy in force
 	CA      *ca.CA

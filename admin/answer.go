@@ -185,7 +185,7 @@ func numberOf[T int | int64](query url.Values, name string, usual, least, most T
 
 // quoted is a name in an error: one line of bounded length.
 func quoted(name string) string {
-	return `"` + shorten.To(mostQuoted, strings.Map(status.Printable, strings.ToValidUTF8(name, "\uFFFD"))) + `"`
+	return `"` + shorten.To(mostQuoted, status.Clean(name)) + `"`
 }
 
 // mostQuoted is the longest text of a stranger in an answer.

@@ -3,7 +3,10 @@ package admin
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/policy"
@@ -46,6 +49,13 @@ type given struct {
 // options are what New takes.
 func (g *given) options() Options {
 	o := g.Options
+	if o.Log == nil {
+		o.Log = logrus.New()
+		o.Log.SetOutput(io.Discard)
+	}
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
 	o.Proxy, o.Process = givenProxy{g: g}, givenProcess{g: g}
 	o.History = history.New(history.Options{
 		Sites: o.Metrics.Sites, Tokens: func() status.Tokens { return o.Proxy.Tokens() },

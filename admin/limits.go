@@ -130,14 +130,12 @@ func (l *limits) of(site string) (limits []policy.Limit, set bool) {
 
 // FaultsOf are the faults of an error that has any, at most maxFaults.
 func FaultsOf(err error) []status.Fault {
+	const maxFaults = 20 // the largest number of faults of one body that an answer lists
 	faults, _ := errors.AsType[policy.Faults](err)
 	return lists.Map(faults[:min(len(faults), maxFaults)], func(fault policy.Fault) status.Fault {
 		return status.Fault{File: status.Line(fault.Source), Line: fault.Line, Key: status.Line(fault.Key), Text: status.Line(fault.Text)}
 	})
 }
-
-// maxFaults is the largest number of faults of one body that an answer lists.
-const maxFaults = 20
 
 // now are the limits that are written, of one site or of all, by name. The slice is
 // the caller's.

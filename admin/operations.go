@@ -1,13 +1,10 @@
 package admin
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/admin/openapi"
 	"github.com/abide-proxy/abide/admin/page"
@@ -57,18 +54,14 @@ func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request) (a
 	return func(w http.ResponseWriter, r *http.Request) (any, error) { return answer(asked, w, r) }
 }
 
-// describe answers with the description of the API.
-func describe(document func() openapi.Schema, _ http.ResponseWriter, _ *http.Request) (any, error) {
-	return document(), nil
-}
-
 // operations are the routes of the listener. A row without a tag is of the page or its forms, and is not
 // documented. document answers with the description of the API.
 // TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
 func operations(o *Options, g *guard, s *openapi.Schemas, document func() openapi.Schema) []openapi.Operation {
 	limits := &limits{o.Policy, o.Proxy}
 	sites, overview := &sites{o, limits}, &overview{o, limits}
-	pages := newPages(o, overview, sites)
+	pages := &pages{o: o, overview: overview, sites: sites}
+	pages.past.kept, pages.advice.kept, pages.jobs.kept, pages.store.kept = 30*time.Second, 3*time.Second, 2*time.Second, 2*time.Second
 	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}
 	tokens, permits, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, pauses{o.Proxy, sites}
 	denied := func(code int, says string) openapi.Refusal {
@@ -89,7 +82,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document func() openap
 		{Route: "POST /limits", Handler: forPeople(limits.button)},
 		{Route: "GET " + pastPath, Handler: forPeople(about(o.Process, report))},
 		{Route: "GET /api/v1/status", Handler: endpoint(overview.answer), Tag: "process", Says: "How the process is.", Answer: status.Process{}},
-		{Route: "GET /api/v1/openapi.json", Handler: about(document, describe), Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
+		{Route: "GET /api/v1/openapi.json", Handler: endpoint(func(http.ResponseWriter, *http.Request) (any, error) { return document(), nil }), Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
 		{
 			Route: "GET /api/v1/events", Handler: endpoint(events.stream), Tag: "process", Says: "What changes, as server-sent events: each second one of the type now, whose data is a Live, and one of the type part for each part of the page that has changed.",
 			Answer: "", Kind: kindEvents, Refuses: openapi.Refuse(400, 503),
@@ -222,13 +215,6 @@ func newAPI(o *Options, g *guard) *openapi.API {
 
 // New answers the requests of the admin listener. It starts no goroutines.
 func New(o Options) http.Handler {
-	if o.Log == nil {
-		o.Log = logrus.New()
-		o.Log.SetOutput(io.Discard)
-	}
-	if o.Started.IsZero() {
-		o.Started = time.Now()
-	}
 	inside, mux := http.NewServeMux(), http.NewServeMux()
 	g := newGuard(o.Policy, o.Metrics, o.Log)
 	for _, one := range newAPI(&o, g).Operations {

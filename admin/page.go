@@ -25,13 +25,6 @@ type pages struct {
 	store  cached[status.Store]
 }
 
-// newPages are pages about a process.
-func newPages(o *Options, v *overview, s *sites) *pages {
-	p := &pages{o: o, overview: v, sites: s}
-	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 3*time.Second, 2*time.Second, 2*time.Second
-	return p
-}
-
 // facts returns everything that the page shows. Slow answers are new where isNew, else they may be
 // some seconds old.
 func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Facts {

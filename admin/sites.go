@@ -61,7 +61,10 @@ func (s *sites) one(_ http.ResponseWriter, r *http.Request, name string) (any, e
 // the state file is not read.
 func (s *sites) now(ctx context.Context, name string, recorded bool) map[string]*status.Site {
 	all := s.used(name, s.o.Proxy.Holds(name, status.MaxHolds))
-	s.addKnown(name, all)
+	// Those that a rule names, and those of which something was learned, are known although no request has come since the start.
+	for _, site := range slices.Concat(s.limits.policy().SiteNames(mostSites), s.o.Proxy.LearnedSites(mostSites)) {
+		s.add(site, name, all)
+	}
 	if recorded {
 		s.addRecorded(ctx, name, all)
 	}
@@ -129,18 +132,6 @@ func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 
 // recordedFor is the age up to which traffic makes a site known.
 const recordedFor = 30 * 24 * time.Hour
-
-// addKnown adds the sites that are known although no request has come since the
-// start: those that a rule names, and those of which something was learned. Only name is
-// added, unless it is "".
-func (s *sites) addKnown(name string, all map[string]*status.Site) {
-	for _, site := range s.limits.policy().SiteNames(mostSites) {
-		s.add(site, name, all)
-	}
-	for _, site := range s.o.Proxy.LearnedSites(mostSites) {
-		s.add(site, name, all)
-	}
-}
 
 // add adds a site unless it is there. It returns nil if there are too many, or if name is of
 // another site.
@@ -227,11 +218,9 @@ func listHolds(from Proxy, _ http.ResponseWriter, r *http.Request) (any, error) 
 	return status.HoldList{Holds: list, More: more}, nil
 }
 
-// mostRequests bounds the number of requests that a question names.
-const mostRequests = 1 << 50
-
 // forecast tells of ?site=, or of all, and when ?requests= more would be done.
 func forecast(from Proxy, _ http.ResponseWriter, r *http.Request) (any, error) {
+	const mostRequests = 1 << 50 // bounds the number of requests that a question names
 	query, err := queryOf(r, "site", "requests")
 	requests, wrong := numberOf[int64](query, "requests", 0, 0, mostRequests)
 	if err = cmp.Or(err, wrong); err != nil {

@@ -50,17 +50,8 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 		s.Store = &store
 	}
 	counts := v.o.Metrics.Sites()
-	addCounts(&s, counts)
-	s.Rate, _ = v.o.History.Lately(time.Now())
-	s.Failures = status.Failures{Codes: v.o.Metrics.Failed(), Own: v.o.Metrics.OwnAnswers()}
-	s.Unread = UnreadNow(p, counts)
-	return s
-}
-
-// addCounts adds to s what was counted of each site.
-func addCounts(s *status.Process, sites []metrics.SiteCount) {
-	s.SiteCount, s.Sites = len(sites), []status.Counts{}
-	for _, one := range sites {
+	s.SiteCount, s.Sites = len(counts), []status.Counts{}
+	for _, one := range counts {
 		s.Sites = append(s.Sites, one.Counts)
 		s.Total.Add(one.Counts)
 	}
@@ -68,6 +59,10 @@ func addCounts(s *status.Process, sites []metrics.SiteCount) {
 		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
 	})
 	s.Sites = s.Sites[:min(len(s.Sites), status.MaxListed)]
+	s.Rate, _ = v.o.History.Lately(time.Now())
+	s.Failures = status.Failures{Codes: v.o.Metrics.Failed(), Own: v.o.Metrics.OwnAnswers()}
+	s.Unread = UnreadNow(p, counts)
+	return s
 }
 
 // unreadOf are the unread connections of a site, nil where there were none.

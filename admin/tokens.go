@@ -35,10 +35,8 @@ func (t tokens) find(name string) (*status.Pool, error) {
 	return nil, missing("there is no pool "+quoted(name), lists.Map(all.Pools, func(p status.Pool) string { return p.Name }))
 }
 
-// fewNames is the largest number of names in an error.
-const fewNames = 20
-
 func missing(what string, names []string) error {
+	const fewNames = 20 // the largest number of names in an error
 	if len(names) == 0 {
 		return status.Missing(what + ", nor any other")
 	}

@@ -16,9 +16,6 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// mostCounted is the number of sites that are counted apart, if not more of them have a label.
-const mostCounted = 10_000
-
 // sites are the sites that are counted apart. At most max of them have a label of their own: what the others count is
 // in the series of "other". It is safe for concurrent use.
 //
@@ -40,6 +37,7 @@ type sites struct {
 }
 
 func newSites(maxSites int) *sites {
+	const mostCounted = 10_000 // the number of sites that are counted apart, if not more of them have a label
 	s := &sites{
 		max:    max(maxSites, 1),
 		took:   histogramVec("upstream_duration_seconds", "How long a site took to answer.", answerBuckets),
@@ -248,7 +246,10 @@ func newBreakers(sites *sites) *asked[[]status.Breaker] {
 		worst := map[string]float64{} // :: label → state
 		for _, one := range now {
 			if state, fails := breakerStates[one.State]; fails {
-				at := sites.breakerLabel(one)
+				at := sites.labelOf(one.Site)
+				if one.Backend != "" && at != other { // at most as many as are configured for each labelled site
+					at = label(at + "/" + one.Backend)
+				}
 				worst[at] = max(worst[at], state)
 			}
 		}
@@ -256,13 +257,4 @@ func newBreakers(sites *sites) *asked[[]status.Breaker] {
 			to <- gaugeOf(breakerDesc, state, at)
 		}
 	}}
-}
-
-// breakerLabel has at most as many values as configured backends for each labelled site.
-func (s *sites) breakerLabel(breaker status.Breaker) string {
-	site := s.labelOf(breaker.Site)
-	if breaker.Backend == "" || site == other {
-		return site
-	}
-	return label(site + "/" + breaker.Backend)
 }

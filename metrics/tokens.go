@@ -192,9 +192,7 @@ func (a remainingPart) plus(b remainingPart) remainingPart {
 	} else {
 		a.remaining = max(a.remaining, b.remaining)
 	}
-	if a.reset.IsZero() || !b.reset.IsZero() && b.reset.Before(a.reset) {
-		a.reset = b.reset
-	}
+	a.reset = status.Earlier(a.reset, b.reset)
 	return a
 }
 

@@ -129,8 +129,8 @@ func changes(kind, of string, old, next []item) (all []string) {
 			add("%s %s removed", kind, a.name)
 		}
 		for i := range fields {
-			if was, is := a.fields[i], fields[i]; !reflect.DeepEqual(was.to, is.to) {
-				all = append(all, changeText(is.name+" of "+of+a.name, word(was.to), word(is.to)))
+			if before, now := a.fields[i], fields[i]; !reflect.DeepEqual(before.to, now.to) {
+				all = append(all, changeText(now.name+" of "+of+a.name, word(before.to), word(now.to)))
 			}
 		}
 		delete(after, a.name)

@@ -248,9 +248,3 @@ func (f From) public() []netip.Prefix {
 		return !slices.ContainsFunc(ownNetworks, func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) })
 	})
 }
-
-// fromNode is the schema of access.from.
-func fromNode() Node {
-	item := EitherNode(WordNode("any", "loopback", "private"), networkNode())
-	return EitherNode(item, SequenceNode(item, 1))
-}

@@ -84,13 +84,6 @@ func sourceFields(d *Decoder, p *Pool) []Field {
 	}
 }
 
-// poolsNode is the schema of pools.
-func poolsNode() Node {
-	pool := ObjectNode(poolFields(nil, &Pool{}))
-	pool["oneOf"] = lists.Map(sourceFields(nil, &Pool{}), func(f Field) Node { return Node{"required": []string{f.name}} })
-	return MapNode(wordForm.String(), pool)
-}
-
 // tokensValue reads the tokens that stand in the configuration. No two have one label.
 func tokensValue(d *Decoder, to *[]Token) Value {
 	first := map[string]int{}

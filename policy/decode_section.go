@@ -37,7 +37,11 @@ func section(d *Decoder, prefix string) []Field {
 	case "":
 		fields = append(fields,
 			Optional("pools", "Tokens that abide puts into requests, by the names of their pools.", NewValue(
-				func(n *yaml.Node, path string) { readPools(d, n, path) }, poolsNode,
+				func(n *yaml.Node, path string) { readPools(d, n, path) }, func() Node {
+					pool := ObjectNode(poolFields(nil, &Pool{}))
+					pool["oneOf"] = lists.Map(sourceFields(nil, &Pool{}), func(f Field) Node { return Node{"required": []string{f.name}} })
+					return MapNode(wordForm.String(), pool)
+				},
 			)),
 			Optional("sites", "Rules, of which the first that matches counts.", NewValue(
 				func(n *yaml.Node, path string) { readSites(d, n, path) },

@@ -220,7 +220,9 @@ func checkReferences(d *Decoder) {
 // backendValue reads an origin, or keys of which url is an origin.
 func backendValue(d *Decoder, b *Backend) Value {
 	b.Weight = 1
-	origin := Parsed(d, &b.Target, parseOrigin, originNode)
+	origin := Parsed(d, &b.Target, parseOrigin, func() Node {
+		return PatternNode("^" + anyCase("http") + `[sS]?://[^/?#@]+/?$`).suchAs("https://a.example")
+	})
 	return Either(d, origin, func(_ *yaml.Node, _ string, set map[string]*yaml.Node) {
 		b.Name, b.Own = cmp.Or(b.Name, b.usualName()), set["limits"] != nil
 	},

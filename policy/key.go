@@ -54,7 +54,10 @@ func settings(d *Decoder) []setting {
 		d.setting("log.access", "off|on|stdout|file", "where every request is logged: on is with the log", Parsed(d, &p.Log.Access, d.parseAccessLog, func() Node { return EitherNode(switchNode(), WordNode("stdout"), PatternNode(`[./\\]`)) })).
 			or("off"),
 		d.wordSetting("log.access_format", "how requests are logged in a file and on stdout", &p.Log.Lines, "json", "text"),
-		d.setting("access.from", "networks", "who may connect: networks, loopback, private, any", together(d, &p.Access.From, readFrom, fromNode)).of(list),
+		d.setting("access.from", "networks", "who may connect: networks, loopback, private, any", together(d, &p.Access.From, readFrom, func() Node {
+			item := EitherNode(WordNode("any", "loopback", "private"), networkNode())
+			return EitherNode(item, SequenceNode(item, 1))
+		})).of(list),
 		d.setting("egress.allow", "networks", "networks that may be reached although they are not public", together(d, &p.Egress.Allow, func(in *input) []netip.Prefix {
 			return distinct(in, "", func(s string) (netip.Prefix, error) { return parsePrefix(s) })
 		}, func() Node { return ListNode(networkNode()) })).

@@ -270,8 +270,3 @@ func parseOrigin(s string) (Target, error) {
 	}
 	return ParseTarget(u.Scheme, u.Host)
 }
-
-// originNode describes the values that parseOrigin reads, as far as a pattern tells.
-func originNode() Node {
-	return PatternNode("^" + anyCase("http") + `[sS]?://[^/?#@]+/?$`).suchAs("https://a.example")
-}

@@ -60,11 +60,9 @@ type AdviceList struct {
 	Advice []Advice  `json:"advice"`
 }
 
-// mostAdvice is the number of pieces of advice that people are told of at once.
-const mostAdvice = 5
-
 // Describe prints the advice for people: that with the largest weight, or all of it.
 func (l AdviceList) Describe(w io.Writer, all bool) {
+	const mostAdvice = 5 // the number of pieces of advice that people are told of at once
 	if len(l.Advice) == 0 {
 		say(w, "nothing to advise: no limit has held requests for long since %s UTC", l.Since.UTC().Format("15:04"))
 		return

@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// crawlDelay begins the name of a limit that robots.txt asks for, see proxy/dispatch/robots.
-const crawlDelay = "Crawl-delay of "
-
 // Explanation describes what would happen to a request now.
 type Explanation struct {
 	Target      string `json:"target"` // scheme://host:port; no path, no query
@@ -135,7 +132,10 @@ func (e Explanation) Normalize(now time.Time) Explanation {
 	case e.broken(), e.Away: // it is refused, or nobody knows when the store is back
 		e.Expected = time.Time{}
 	}
-	e.BlockedBy, e.WouldChange = e.blockedBy(now), e.wouldChange(now)
+	e.BlockedBy, e.WouldChange = e.keeper(now), e.wouldChange(now)
+	if e.BlockedBy != "" && e.Observed {
+		e.BlockedBy += "; but mode is observe, so it goes at once"
+	}
 	return e
 }
 
@@ -280,15 +280,7 @@ func soon(at, now time.Time) string {
 	return "at " + when(at, now)
 }
 
-// blockedBy says what would keep the request, "" if nothing would.
-func (e Explanation) blockedBy(now time.Time) string {
-	text := e.keeper(now)
-	if text != "" && e.Observed {
-		text += "; but mode is observe, so it goes at once"
-	}
-	return text
-}
-
+// keeper says what would keep the request, "" if nothing would.
 func (e Explanation) keeper(now time.Time) string {
 	switch {
 	case e.Never:
@@ -333,6 +325,7 @@ func (e Explanation) broken() bool {
 
 // wouldChange says what would have it go sooner, and what nothing here changes.
 func (e Explanation) wouldChange(now time.Time) []string {
+	const crawlDelay = "Crawl-delay of " // begins the name of a limit that robots.txt asks for, see proxy/dispatch/robots
 	if e.Observed || e.keeper(now) == "" {
 		text := "nothing keeps it: it goes at once"
 		switch {

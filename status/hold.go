@@ -148,9 +148,6 @@ func (c Cooldown) Text() string {
 	return which + ", because of a pause: " + c.Why
 }
 
-// manySites is the number of sites from which on those that wait for limits of the same name are one row.
-const manySites = 4
-
 // SumWaits sums up at most MaxHolds requests by what they wait for.
 func SumWaits(holds []Hold) *Waits {
 	sum := &Waits{List: []Wait{}, N: min(len(holds), MaxHolds), More: len(holds) > MaxHolds}
@@ -191,6 +188,7 @@ func compareWaits(a, b Wait) int {
 
 // joined has one row for those of many sites that wait for limits of the same name.
 func joined(list []Wait) []Wait {
+	const manySites = 4 // the number of sites from which on those that wait for limits of the same name are one row
 	count, at, rows := map[string]int{}, map[string]int{}, []Wait{}
 	for _, one := range list {
 		count[one.For()]++

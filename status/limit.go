@@ -101,13 +101,6 @@ func AdaptiveOf(limits []Limit) (list []Adaptive) {
 	return list
 }
 
-// maxForecasts bounds the forecasts in a list.
-const maxForecasts = 10_000
-
-// longWindow is the shortest window that people are told of without asking: a forecast of one
-// that is over soon is of no use to a plan.
-const longWindow = time.Hour
-
 // Forecast tells when a limit's window is used up at the present rate.
 type Forecast struct {
 	Site   string `json:"site"`
@@ -132,6 +125,7 @@ type Forecast struct {
 
 // NormalizeForecasts is a copy of a list with its bound, an order, and times in UTC.
 func NormalizeForecasts(list []Forecast, now time.Time) []Forecast {
+	const maxForecasts = 10_000 // bounds the forecasts in a list
 	list = append([]Forecast{}, list...)
 	slices.SortStableFunc(list, func(a, b Forecast) int {
 		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Of, b.Of))
@@ -148,6 +142,8 @@ func NormalizeForecasts(list []Forecast, now time.Time) []Forecast {
 
 // Long tells whether the forecast is shown without being asked for.
 func (f Forecast) Long() bool {
+	// longWindow is the shortest window that people are told of without asking: a forecast of one that is over soon is of no use to a plan.
+	const longWindow = time.Hour
 	return !f.Ends.IsZero() && f.Ends.Sub(f.Opens) >= longWindow
 }
 
@@ -198,12 +194,10 @@ func (f Forecast) Lasts(now time.Time) string {
 	return "at this rate until " + day(f.RunsOut, now) + more
 }
 
-// farthest bounds how far ahead a rate is believed, in multiples of the time that it was observed:
-// an hour says something of a day.
-const farthest = 24
-
 // early tells whether the rate was observed for too short a time to say when the limit ends.
 func (f Forecast) early(now time.Time) bool {
+	// farthest bounds how far ahead a rate is believed, in multiples of the time that it was observed: an hour says something of a day.
+	const farthest = 24
 	end := f.RunsOut
 	if end.IsZero() || !f.Ends.IsZero() && f.Ends.Before(end) {
 		end = f.Ends
@@ -232,14 +226,9 @@ func DescribeForecasts(w io.Writer, list []Forecast, now time.Time) {
 			t.Add(one.Site, one.Name(), one.Percent(), one.Lasts(now))
 		}
 	}
-	if len(t.rows) == 1 {
-		return
-	}
-	heading(w, "quotas")
 	more := len(t.rows) - 1 - MaxListed
 	t.rows = t.rows[:min(len(t.rows), 1+MaxListed)]
-	t.Write(w)
-	rest(w, more, "")
+	t.below(w, "quotas", more, "")
 }
 
 // Forgotten is a limit that was learned and is forgotten; Of is the token whose limit it was. A site of which

@@ -145,14 +145,10 @@ type Reloaded struct {
 
 // DescribeAdaptive writes the rates that adaptive limits have come to, for people.
 func (s Process) DescribeAdaptive(w io.Writer) {
-	if len(s.Adaptive) == 0 {
-		return
-	}
-	heading(w, "adaptive limits")
 	t := Table{Numbers: []int{2}}
 	t.Add("SITE", "LIMIT", "NOW")
 	for _, one := range s.Adaptive {
 		t.Add(one.Site, Forecast{Limit: one.Limit, Of: one.Of}.Name(), RateText(one.Rate))
 	}
-	t.Write(w)
+	t.below(w, "adaptive limits", 0, "")
 }

@@ -135,17 +135,12 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 
 // DescribeSites writes the sites with the most bytes, as text.
 func (s Process) DescribeSites(w io.Writer) {
-	if len(s.Sites) == 0 {
-		return
-	}
-	heading(w, "sites")
 	t := Table{Numbers: []int{1, 2, 3}}
 	t.Add("SITE", "REQUESTS", "RECEIVED", "SENT")
 	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
 		t.Add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
 	}
-	t.Write(w)
-	rest(w, s.SiteCount-min(len(s.Sites), mostDescribed), "; abide sites lists them")
+	t.below(w, "sites", s.SiteCount-min(len(s.Sites), mostDescribed), "; abide sites lists them")
 }
 
 // MaxPauseReason is the longest reason of a pause, in bytes.

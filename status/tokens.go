@@ -38,18 +38,13 @@ func (t Tokens) Describe(w io.Writer, now time.Time) {
 	for _, p := range t.Pools {
 		p.describe(w, now)
 	}
-	if len(t.Limits) == 0 {
-		return
-	}
-	heading(w, "limits learned without a token")
 	rows := Table{}
 	rows.Add("SITE", "LIMIT", "LEFT", "RESETS")
 	scarce := ScarcestFirst(t.Limits)
 	for _, one := range scarce[:min(len(scarce), mostTabled)] {
 		rows.Add(append([]string{one.Site}, one.cells(now, "")...)...)
 	}
-	rows.Write(w)
-	rest(w, len(scarce)-mostTabled, ", of which more is left")
+	rows.below(w, "limits learned without a token", len(scarce)-mostTabled, ", of which more is left")
 }
 
 func (t Tokens) Find(name string) *Pool {

@@ -50,7 +50,7 @@ func ErrorLine(err error) string { return Line(err.Error()) }
 
 // Line is a text of somebody else, such as a server, as one printable line of bounded length.
 func Line(text string) string {
-	text = strings.Map(Printable, strings.ToValidUTF8(text, "\uFFFD"))
+	text = Clean(text)
 	if len(text) > MaxDetail {
 		text = strings.ToValidUTF8(text[:MaxDetail], "") + "…"
 	}
@@ -64,6 +64,9 @@ func known(at, now time.Time) time.Time {
 	}
 	return at.UTC()
 }
+
+// Clean is a text of somebody else without anything that steers a terminal.
+func Clean(text string) string { return strings.Map(Printable, strings.ToValidUTF8(text, "\uFFFD")) }
 
 // Printable replaces a character that is not printable, such as a line break, by a space.
 func Printable(r rune) rune {
@@ -287,10 +290,18 @@ func rest(w io.Writer, more int, where string) {
 	}
 }
 
+// below writes the rows, if there are more than the head, below a heading. more of them are somewhere else.
+func (t *Table) below(w io.Writer, title string, more int, where string) {
+	if len(t.rows) > 1 {
+		heading(w, title)
+		t.Write(w)
+		rest(w, more, where)
+	}
+}
+
 // say writes one line.
 func say(w io.Writer, format string, args ...any) {
-	text := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD")
-	_, _ = io.WriteString(w, strings.Map(Printable, text)+"\n")
+	_, _ = io.WriteString(w, Clean(fmt.Sprintf(format, args...))+"\n")
 }
 
 // maxCell bounds the characters of a line of a cell, and maxLines the lines.
@@ -306,7 +317,7 @@ type Table struct {
 func (t *Table) Add(cells ...string) {
 	first := len(t.rows)
 	for i, cell := range cells {
-		lines := []string{strings.Map(Printable, strings.ToValidUTF8(cell, "\uFFFD"))}
+		lines := []string{Clean(cell)}
 		if i > 0 && utf8.RuneCountInString(cell) > maxCell {
 			lines = Wrapped(lines[0], maxCell)
 		}

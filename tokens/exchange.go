@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,14 +67,6 @@ type pendingExchange struct {
 	done   chan struct{}
 	secret policy.Secret
 	err    error
-}
-
-func newExchange(o policy.OAuth2, e *exchanges) *exchange {
-	x := &exchange{config: o, running: e, grants: map[id]*grant{}}
-	if u, err := url.Parse(o.TokenURL); err == nil {
-		x.host = u.Host
-	}
-	return x
 }
 
 // retain forgets the grants of all tokens but these.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +136,11 @@ func (p *Pool) reuseExchange(o policy.OAuth2) *exchange {
 	if old := p.set.Load(); old != nil && old.exchange != nil && old.exchange.config.TokenURL == o.TokenURL && slices.Equal(old.exchange.config.Scopes, o.Scopes) {
 		return old.exchange
 	}
-	return newExchange(o, p.exchanges)
+	x := &exchange{config: o, running: p.exchanges, grants: map[id]*grant{}}
+	if u, err := url.Parse(o.TokenURL); err == nil {
+		x.host = u.Host
+	}
+	return x
 }
 
 // names hands out labels and keys that are unique in the pool.

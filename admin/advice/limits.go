@@ -59,12 +59,10 @@ func (f *Facts) aboutLimit(b store.Row) (what, change string) {
 	return "", "" // a backend, which outages names, a pause by the operator, or a limit that is not known any more
 }
 
-// reachedShare is the part of a limit that has to be sent for it to count as reached.
-const reachedShare = 0.9
-
 // storeSlows reports whether a site was sent less than its limits allow because its requests waited for the store: no limit
 // was reached, and none held requests for longer.
 func (f *Facts) storeSlows(b store.Row) bool {
+	const reachedShare = 0.9 // the part of a limit that has to be sent for it to count as reached
 	sent := float64(f.usage[b.Site].Requests) / f.elapsed().Seconds()
 	return f.others(b.Site, "", f.usable(f.Pools[b.Site]), sent/reachedShare).limit == "" && !slices.ContainsFunc(f.History[store.BlockedRows], func(other store.Row) bool {
 		return other.Site == b.Site && other.Busy > b.Busy

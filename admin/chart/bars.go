@@ -66,9 +66,6 @@ const (
 // colours are told apart by people who see no red or no green as well.
 var colours = []string{"#2f7ed8", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a900", "#8b6fd0"}
 
-// others is the series that those beyond the colours are added up in.
-const others = "other"
-
 // SVG is the image. Series with the largest sums have colours; the rest is one series.
 func (b Bars) SVG() []byte {
 	series := b.drawn()
@@ -98,6 +95,7 @@ const style = `<style>
 
 // drawn are the series that the image has.
 func (b Bars) drawn() []Series {
+	const others = "other" // the series that those beyond the colours are added up in
 	sorted := slices.Clone(b.Series)
 	slices.SortStableFunc(sorted, func(x, y Series) int { return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.Name, y.Name)) })
 	if len(sorted) <= len(colours) {
@@ -187,6 +185,7 @@ func (b Bars) drawBar(w *strings.Builder, series []Series, step int, most float6
 }
 
 func drawLegend(w *strings.Builder, series []Series) {
+	const mostName = 28 // the longest part of a name in the legend
 	const each = (width - left - right) / 4
 	for i, one := range series {
 		x, y := left+i%4*each, height+i/4*lineHeight
@@ -194,9 +193,6 @@ func drawLegend(w *strings.Builder, series []Series) {
 			x, y, colours[i], x+15, y+9, html.EscapeString(shorten.To(mostName, printable(one.Name))))
 	}
 }
-
-// mostName is the longest part of a name in the legend.
-const mostName = 28
 
 // printable has no character that XML refuses.
 func printable(name string) string {

@@ -201,11 +201,6 @@ func (r *Recorder) collect(minute time.Time) store.History {
 	return list
 }
 
-// unrecorded returns the counts that are not recorded yet, as those of the present minute.
-func (r *Recorder) unrecorded(now time.Time) store.History {
-	return r.fresh(now, now.Truncate(time.Minute), false)
-}
-
 // fresh returns what was counted since the last call with take, as the counts of a minute.
 func (r *Recorder) fresh(now, minute time.Time, take bool) store.History {
 	r.takeSites(now)

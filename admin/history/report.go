@@ -23,7 +23,7 @@ func (r *Recorder) Recent(now time.Time, over time.Duration) (h store.History, s
 	if len(minutes) > 0 {
 		since = minutes[0].start
 	}
-	if fresh := r.unrecorded(now); !fresh.Empty() {
+	if fresh := r.fresh(now, present, false); !fresh.Empty() {
 		minutes = append(slices.Clone(minutes), minute{start: present, from: status.Later(present, r.began), History: fresh})
 	}
 	all, counted := sums{}, time.Time{}
@@ -43,8 +43,9 @@ func (r *Recorder) Recent(now time.Time, over time.Duration) (h store.History, s
 func (r *Recorder) inMemory(now time.Time) store.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.unrecorded(now)
-	h.Add(r.unwritten.at(now.Truncate(time.Minute)))
+	minute := now.Truncate(time.Minute)
+	h := r.fresh(now, minute, false)
+	h.Add(r.unwritten.at(minute))
 	if r.options.File == nil {
 		for _, m := range r.recent.minutes {
 			h.Add(m.History)
@@ -75,24 +76,12 @@ func (r *Recorder) UsageBy(ctx context.Context, by string, poolOf func(site stri
 	}
 	for i := range list {
 		u := &list[i]
-		name, token := part(u, by), ""
+		parts := [...]string{u.Site, u.Client, u.Token, strconv.Itoa(u.Priority)} // as status.ReportKeys
+		name, token := parts[slices.Index(status.ReportKeys, by)], ""
 		if by == "token" && name != "" {
 			name, token = poolOf(u.Site), name
 		}
 		u.Site, u.Client, u.Token, u.Priority = name, "", token, 0
 	}
 	return period{since.Truncate(max(step, time.Second)), until, step}.inSteps(nil, list), nil
-}
-
-// part returns one part of a key.
-func part(k *store.Row, by string) string {
-	switch by {
-	case "client":
-		return k.Client
-	case "token":
-		return k.Token
-	case "priority":
-		return strconv.Itoa(k.Priority)
-	}
-	return k.Site
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/metrics"
@@ -262,14 +263,14 @@ const (
 	Quarantined
 )
 
-// states are those that a status.Token has.
-var states = map[string]State{
-	"ready": Ready, "spent": Spent, "cooling": Cooling, "disabled": Disabled, "quarantined": Quarantined,
-}
+// states are the names of the states, of which a status.Token has some. Unknown has none.
+var states = [...]string{"", "ready", "partly", "used", "spent", "cooling", "disabled", "quarantined"}
+
+func (s State) String() string { return states[s] }
 
 // StateOf is the state of a token that is not in use.
 func StateOf(t *status.Token, now time.Time) State {
-	state := states[t.State]
+	state := State(max(slices.Index(states[:], t.State), 0))
 	if state == Ready && (len(t.Routes) > 0 || !t.Partly(now).IsZero()) {
 		return Partly
 	}

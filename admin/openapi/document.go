@@ -88,22 +88,15 @@ func (a *API) Document() Schema {
 		paths[path].(Schema)[strings.ToLower(method)] = a.operation(o, method, path)
 	}
 	return Schema{
-		"openapi":    "3.1.0",
-		"info":       Schema{"title": a.Title, "version": a.Version, "description": a.Says},
-		"servers":    []any{Schema{"url": "/"}},
-		"security":   []any{Schema{"bearer": []any{}}, Schema{"basic": []any{}}, Schema{}},
-		"paths":      paths,
-		"components": a.components(),
-	}
-}
-
-func (a *API) components() Schema {
-	return Schema{
-		"schemas": a.Schemas.named,
-		"securitySchemes": Schema{
+		"openapi":  "3.1.0",
+		"info":     Schema{"title": a.Title, "version": a.Version, "description": a.Says},
+		"servers":  []any{Schema{"url": "/"}},
+		"security": []any{Schema{"bearer": []any{}}, Schema{"basic": []any{}}, Schema{}},
+		"paths":    paths,
+		"components": Schema{"schemas": a.Schemas.named, "securitySchemes": Schema{
 			"bearer": Schema{"type": "http", "scheme": "bearer", "description": "admin.token. None is needed on loopback where admin.token is not set."},
 			"basic":  Schema{"type": "http", "scheme": "basic", "description": "admin.token as the password, with any user name."},
-		},
+		}},
 	}
 }
 
@@ -227,8 +220,6 @@ var comments = func() map[string]string {
 	return all
 }()
 
-const componentsPath = "#/components/schemas/"
-
 // Of is the schema of a value's type.
 func (s *Schemas) Of(v any) any { return s.of(reflect.TypeOf(v)) }
 
@@ -255,7 +246,12 @@ func (s *Schemas) of(t reflect.Type) any {
 	case reflect.Map:
 		return Schema{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case reflect.Struct:
-		return s.reference(t)
+		name := schemaName(t)
+		if s.named[name] == nil {
+			s.Define(name, Schema{}) // a type may contain itself
+			s.Define(name, s.object(t))
+		}
+		return Schema{"$ref": "#/components/schemas/" + name}
 	}
 	return Schema{}
 }
@@ -270,16 +266,6 @@ func (s *Schemas) Define(name string, schema any) {
 
 // schemaName is the name of a type in the document.
 func schemaName(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
-
-// reference refers to the schema of a struct, which is made once.
-func (s *Schemas) reference(t reflect.Type) any {
-	name := schemaName(t)
-	if s.named[name] == nil {
-		s.Define(name, Schema{}) // a type may contain itself
-		s.Define(name, s.object(t))
-	}
-	return Schema{"$ref": componentsPath + name}
-}
 
 // object is the schema of a struct, with the fields of what it embeds.
 func (s *Schemas) object(t reflect.Type) Schema {
@@ -307,24 +293,17 @@ func (s *Schemas) fields(t reflect.Type, each func(name string, optional bool, s
 		tag := f.Tag.Get("json")
 		name, options, _ := strings.Cut(tag, ",")
 		switch {
+		case f.Anonymous && tag == "" && f.Type.Kind() == reflect.Pointer: // which may be nil, so the fields are optional
+			s.fields(f.Type.Elem(), func(name string, _ bool, schema any) { each(name, true, schema) })
+			continue
 		case f.Anonymous && tag == "":
-			s.embedded(f.Type, each)
+			s.fields(f.Type, each)
 			continue
 		case name == "-" || !f.IsExported() || name == "":
 			continue
 		}
 		each(name, strings.Contains(options, "omit"), s.field(schemaName(t)+"."+f.Name, f, options))
 	}
-}
-
-// embedded has the fields of an embedded struct. Those of a pointer, which may be nil, are
-// optional.
-func (s *Schemas) embedded(t reflect.Type, each func(name string, optional bool, schema any)) {
-	if t.Kind() != reflect.Pointer {
-		s.fields(t, each)
-		return
-	}
-	s.fields(t.Elem(), func(name string, _ bool, schema any) { each(name, true, schema) })
 }
 
 // field is the schema of a field, with what the source says of the field.

@@ -21,9 +21,6 @@ type siteRow struct {
 	recent float64 // requests of the last minutes
 }
 
-// shownSites is the number of sites that are not folded.
-const shownSites = 5
-
 // siteRows are the sites, the busiest first.
 func (v *view) siteRows() (rows []siteRow) {
 	place, losing := map[string]int{}, status.Losing(v.Advice)
@@ -114,6 +111,7 @@ func summed(list []status.Limit) (sums []status.Limit) {
 }
 
 func (v *view) sites() {
+	const shownSites = 5 // the number of sites that are not folded
 	rows := v.siteRows()
 	list := fold(rows, shownSites, same)
 	n, wrong := len(list.Folded), len(lists.Only(rows[len(list.Shown):], func(row siteRow) bool { return row.wrong != 0 }))

@@ -41,7 +41,7 @@ func (v *view) tokens() {
 func (v *view) pool(p status.Pool) part {
 	count, x := map[string]int{}, 0
 	for i := range p.Tokens { // of a token of which a limit is used up, other limits may be free
-		count[stateNames[history.StateOf(&p.Tokens[i], v.now)]]++
+		count[history.StateOf(&p.Tokens[i], v.now).String()]++
 	}
 	var counts, drawn, legend []part
 	for _, one := range stateWords {
@@ -102,7 +102,7 @@ const maxScarce = 2
 // token is the row of a token.
 func (v *view) token(pool string, t *tokenRow) part {
 	line, title := timelineOf(t.Token, v.Samples.Tokens[history.TokenKey{Pool: pool, Label: t.Label}], v.now, cmp.Or(v.Samples.End, v.now.Truncate(history.Step).Add(history.Step)))
-	tone, until := stateNames[history.StateOf(t.Token, v.now)], status.Ahead(t.Until, v.now)
+	tone, until := history.StateOf(t.Token, v.now).String(), status.Ahead(t.Until, v.now)
 	denied, off, more := t.State == "quarantined", t.State == "disabled", len(t.Limits)-maxScarce
 	said := t.State != "spent" || len(t.scarce) == 0 // the limits do not say it
 	return html(`<tr data-key="{}"><th scope="row">{}{}</th><td class="drawn"><svg class="timeline" viewBox="0 0 180 10" preserveAspectRatio="none" role="img" aria-label="{}"><title>{}</title>{}<path class="now" d="M90 0v10"/></svg></td>
@@ -128,12 +128,6 @@ const (
 	// timelineWidth is the width of a timeline, one unit for a step. Now is in its middle.
 	timelineWidth = history.Points + ahead
 )
-
-// stateNames are the states as classes and words. What is not here is not drawn.
-var stateNames = map[history.State]string{
-	history.Ready: "ready", history.Used: "used", history.Partly: "partly", history.Spent: "spent",
-	history.Cooling: "cooling", history.Disabled: "disabled", history.Quarantined: "quarantined",
-}
 
 // stretch is all steps of a timeline in one state, as one path.
 type stretch struct{ State, Path string }
@@ -187,7 +181,7 @@ func stretchesOf(steps [timelineWidth]history.State) (list []stretch) {
 	}
 	for state := history.Ready; state <= history.Quarantined; state++ {
 		if path := paths[state]; len(path) > 0 {
-			list = append(list, stretch{stateNames[state], string(path)})
+			list = append(list, stretch{state.String(), string(path)})
 		}
 	}
 	return list

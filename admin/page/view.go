@@ -148,6 +148,7 @@ func Problem(p status.Problem) []byte {
 
 // Report returns the page of what became of requests. The same as JSON has the address api.
 func Report(site, api string, all status.Report) []byte {
+	const mostLines = 50 // the largest number of sentences of one kind on a page
 	var b builder
 	sentences := all.Sentences("clients")
 	b.put(head+"<title>abide: {} in the past</title>"+look+`</head>
@@ -162,9 +163,6 @@ func Report(site, api string, all status.Report) []byte {
 		some(len(all.Denied) > 0, "<h3>Denied</h3>"), lists.Map(all.Denied[:min(len(all.Denied), mostLines)], func(t status.DeniedToken) part { return html("<p>{}</p>", t.String()) }), api)
 	return b.text
 }
-
-// mostLines is the largest number of sentences of one kind on a page.
-const mostLines = 50
 
 func table(t status.ReportTable) part {
 	var head, rows []part

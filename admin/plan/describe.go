@@ -12,12 +12,6 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// leastShare is the least share of a cause that is told to people.
-const leastShare = 0.005
-
-// mostCauses is the largest number of causes that are listed.
-const mostCauses = 5
-
 // Describe writes the result for people, without its what-ifs.
 func (r *Result) Describe(w io.Writer) {
 	var t status.Table
@@ -96,6 +90,8 @@ func barOf(part float64) string {
 }
 
 func (r *Result) describeCauses(line func(name, format string, args ...any)) {
+	const mostCauses = 5     // the largest number of causes that are listed
+	const leastShare = 0.005 // the least share of a cause that is told to people
 	name := "limited by"
 	sites := slices.DeleteFunc(lists.Map(r.LimitedBy, func(c Cause) string { return c.Site }), func(site string) bool { return site == "" })
 	several := len(sites) > 0 && slices.Max(sites) != slices.Min(sites)
@@ -155,24 +151,18 @@ func (r *Result) DescribeWhatIfs(w io.Writer) {
 	t := status.Table{}
 	t.Add("WHAT IF", "ENDS IN", "DIFFERENCE")
 	for _, one := range r.WhatIfs {
-		t.Add(one.Change, one.ends(), one.difference(r.Seconds))
+		ends := lengthOf(one.Seconds)
+		if !one.Finished {
+			ends = "not all answered"
+		}
+		t.Add(one.Change, ends, one.difference(r.Seconds))
 	}
 	t.Write(w)
 }
 
-// ends formats the end of the changed scenario.
-func (f WhatIf) ends() string {
-	if !f.Finished {
-		return "not all answered"
-	}
-	return lengthOf(f.Seconds)
-}
-
-// same is the part of the whole time up to which two ends are the same.
-const same = 0.005
-
 // difference describes by how much sooner or later the changed scenario ends.
 func (f WhatIf) difference(whole float64) string {
+	const same = 0.005 // the part of the whole time up to which two ends are the same
 	text := "the same"
 	switch {
 	case !f.Finished:

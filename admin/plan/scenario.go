@@ -92,7 +92,6 @@ func planned(p *policy.Policy, tokens map[string][]policy.Token) *policy.Policy 
 	ours := *p
 	ours.Storage = policy.Storage{Store: policy.Store{Kind: "local"}}
 	ours.Egress, ours.Shard = policy.Egress{}, policy.Shard{By: "url"}
-	ours.StrictState = false
 	ours.Pools = slices.Clone(p.Pools)
 	for i := range ours.Pools {
 		ours.Pools[i] = plannedPool(&p.Pools[i], tokens[p.Pools[i].Name])

@@ -97,10 +97,7 @@ func (s *simulation) titleOf(t policy.Target, name string) string {
 			title = found
 		}
 	}
-	if title == "" {
-		return name
-	}
-	return title
+	return cmp.Or(title, name)
 }
 
 // limitsAt are the limits that the policy has for a target, and for its backends.

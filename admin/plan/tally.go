@@ -45,11 +45,9 @@ func (t *tally) block(site, limit string, d time.Duration) {
 	}
 }
 
-// mostReasons bounds the reasons of refusals that are told apart.
-const mostReasons = 1000
-
 // count counts by a key, or by one for the others where there are too many.
 func count[K comparable](counts map[K]int, key, others K) {
+	const mostReasons = 1000 // bounds the reasons of refusals that are told apart
 	if _, known := counts[key]; !known && len(counts) >= mostReasons {
 		key = others
 	}

@@ -22,7 +22,12 @@ type change struct {
 // WhatIfs simulates a scenario again for each of a few changes, several at once where there
 // is more than one core. base is the result without a change.
 func WhatIfs(ctx context.Context, p *policy.Policy, s Scenario, base *Result) ([]WhatIf, error) {
-	changes := changesOf(p, s, base)
+	var changes []*change
+	for _, of := range []func(*policy.Policy, Scenario, *Result) *change{moreTokens, doubleLimit, moreClients, halfLatency} {
+		if c := of(p, s, base); c != nil {
+			changes = append(changes, c)
+		}
+	}
 	list := make([]WhatIf, len(changes))
 	running, ctx := errgroup.WithContext(ctx)
 	running.SetLimit(runtime.GOMAXPROCS(0))
@@ -42,16 +47,6 @@ func (c *change) run(ctx context.Context, base *Result) (WhatIf, error) {
 		return WhatIf{}, fmt.Errorf("planning %s: %w", c.text, err)
 	}
 	return WhatIf{c.text, r.Outcome, base.Seconds - r.Seconds}, nil
-}
-
-// changesOf are the changes that may help, and twice the clients.
-func changesOf(p *policy.Policy, s Scenario, base *Result) (list []change) {
-	for _, of := range []func(*policy.Policy, Scenario, *Result) *change{moreTokens, doubleLimit, moreClients, halfLatency} {
-		if c := of(p, s, base); c != nil {
-			list = append(list, *c)
-		}
-	}
-	return list
 }
 
 // targetOf is the first target at a site, and the site that limits most if there is a limit.
@@ -114,21 +109,16 @@ func withDoubled(p *policy.Policy, t policy.Target, title string) *policy.Policy
 	for _, l := range limitsAt(&ours, t) {
 		if l.Title() == title {
 			found = true
-			double(l)
+			if l.Burst == l.Amount {
+				l.Burst *= 2
+			}
+			l.Amount, l.Min, l.Max = 2*l.Amount, 2*l.Min, 2*l.Max
 		}
 	}
 	if !found {
 		return nil
 	}
 	return &ours
-}
-
-// double makes a limit allow twice as much.
-func double(l *policy.Limit) {
-	if l.Burst == l.Amount {
-		l.Burst *= 2
-	}
-	l.Amount, l.Min, l.Max = 2*l.Amount, 2*l.Min, 2*l.Max
 }
 
 // moreClients is twice the clients of a Crawl.

@@ -34,7 +34,10 @@ func (s *screen) key(e *tcell.EventKey) *tcell.EventKey {
 	case m.about != (subject{}): // the others are for the table of sites
 		return e
 	case e.Key() == tcell.KeyEnter:
-		s.lookAtHolds()
+		if selected := s.site(); selected != nil {
+			m.selected = selected.Name
+			s.lookAt(subject{site: selected.Name})
+		}
 	case r == 's':
 		m.choose(m.sortBy + 1)
 	case r >= '1' && int(r-'1') < len(columns):
@@ -85,13 +88,6 @@ func (s *screen) site() *status.Site {
 		return &s.rows[at]
 	}
 	return nil
-}
-
-func (s *screen) lookAtHolds() {
-	if selected := s.site(); selected != nil {
-		s.model.selected = selected.Name
-		s.lookAt(subject{site: selected.Name})
-	}
 }
 
 // pauseOrResume asks whether to resume a site that is paused, or how to pause another.
@@ -146,7 +142,7 @@ func (s *screen) openForm(form *tview.Form, title, button string, do func()) {
 	form.AddButton("Cancel", s.closeDialog).SetCancelFunc(s.closeDialog)
 	form.SetButtonStyle(tcell.StyleDefault).SetButtonActivatedStyle(tcell.StyleDefault.Reverse(true))
 	form.SetFieldStyle(tcell.StyleDefault.Underline(true))
-	form.SetBorder(true).SetTitle(" " + tview.Escape(clean(title)) + " ")
+	form.SetBorder(true).SetTitle(" " + tview.Escape(status.Clean(title)) + " ")
 	s.openDialog(form, 2*form.GetFormItemCount()+5)
 }
 

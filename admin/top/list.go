@@ -27,7 +27,7 @@ func listOf(titles ...string) *list {
 }
 
 // add adds a row.
-func (l *list) add(cells ...string) { l.rows = append(l.rows, lists.Map(cells, clean)) }
+func (l *list) add(cells ...string) { l.rows = append(l.rows, lists.Map(cells, status.Clean)) }
 
 // gap is the space between columns.
 const gap = 1
@@ -107,11 +107,6 @@ func (l *list) text() string {
 	}
 	t.Write(&b)
 	return b.String()
-}
-
-// clean is a text of another process without anything that steers a terminal.
-func clean(s string) string {
-	return strings.Map(status.Printable, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 // sizePerSecond is a rate of bytes, without its "/s": "1.2 MB".

@@ -133,7 +133,7 @@ func (m *model) header() [headerLines]string {
 	}
 	lines := [headerLines]string{fmt.Sprintf("abide %s at %s  up %s  %s", p.Version, m.address, status.Span(status.DurationOf(p.Uptime)), sites), second, quota(m.now.forecasts, m.now.at), m.wrong()}
 	for i, line := range lines {
-		lines[i] = clean(line)
+		lines[i] = status.Clean(line)
 	}
 	return lines
 }
@@ -186,7 +186,7 @@ func (m *model) footer() string {
 	case m.filter != "":
 		text = "filter: " + m.filter + "  / changes it, esc removes it"
 	}
-	return clean(text)
+	return status.Clean(text)
 }
 
 // found returns the number of requests or tokens, or says that the abide has not answered yet.

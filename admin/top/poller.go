@@ -58,7 +58,9 @@ func (p *poller) run(ctx context.Context) {
 		case c := <-p.changes:
 			p.change(ctx, c)
 		}
-		p.refresh(ctx)
+		if s, err := p.take(ctx); ctx.Err() == nil {
+			p.tell(s, err)
+		}
 	}
 }
 
@@ -67,12 +69,6 @@ func (p *poller) change(ctx context.Context, c change) {
 	defer cancel()
 	if err := p.from.Change(within, c.site, c.what, c.ask); ctx.Err() == nil {
 		p.done(c, err)
-	}
-}
-
-func (p *poller) refresh(ctx context.Context) {
-	if s, err := p.take(ctx); ctx.Err() == nil {
-		p.tell(s, err)
 	}
 }
 
@@ -117,12 +113,9 @@ type subject struct {
 	tokens bool
 }
 
-// forecastEvery is the time between two requests for forecasts: there may be many of them, and they
-// change slowly.
-const forecastEvery = 10 * time.Second
-
 // take asks for all that a sample has.
 func (p *poller) take(ctx context.Context) (s sample, err error) {
+	const forecastEvery = 10 * time.Second // the time between two requests for forecasts: there may be many of them, and they change slowly
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	about := *p.about.Load()

@@ -24,7 +24,7 @@ func FuzzATextOfAStrangerHasNoControls(f *testing.F) {
 	f.Add("日本語\xff\xc0\x80")
 	f.Add("👩‍👩‍👧‍👦e\u0301\u0301\u0301🇩🇪")
 	f.Fuzz(func(t *testing.T, text string) {
-		text = clean(text)
+		text = status.Clean(text)
 		if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q is not printable", text)
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/metrics"
@@ -42,7 +44,7 @@ func watched(t *testing.T, tokens func() status.Tokens) (config string) {
 	p.Admin.Token = policy.NewSecret("sesame-open-canary")
 	api := admin.New(admin.Options{
 		History: history.New(history.Options{}),
-		Policy:  func() *policy.Policy { return p }, Metrics: metrics.New(10), Version: "v1.2.3", Listen: "127.0.0.1:3128",
+		Policy:  func() *policy.Policy { return p }, Metrics: metrics.New(10), Version: "v1.2.3", Listen: "127.0.0.1:3128", Started: time.Now(), Log: logrus.New(),
 		Proxy: someProxy{tokens: tokens}, Process: someProcess{tokens: tokens},
 	})
 	address := console(t, func(w http.ResponseWriter, r *http.Request) {
