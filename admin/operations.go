@@ -187,7 +187,7 @@ func openOperations(o *Options, g *guard) []openapi.Operation {
 	notReady := openapi.Refusal{Status: 503, Says: "The process is not ready.", Of: "", Kind: kindText}
 	return []openapi.Operation{
 		{Route: "GET /healthz", Handler: http.HandlerFunc(healthz), Tag: "open", Says: "Whether the process answers.", Answer: "", Kind: kindText, Open: true},
-		{Route: "GET /readyz", Handler: http.HandlerFunc((&readiness{g, o.Process}).answer), Tag: "open", Says: "Whether clients should be sent here, and what is missing.", Answer: "", Kind: kindText, Open: true, Refuses: []openapi.Refusal{notReady}},
+		{Route: "GET /readyz", Handler: about(o.Process, g.readyz), Tag: "open", Says: "Whether clients should be sent here, and what is missing.", Answer: "", Kind: kindText, Open: true, Refuses: []openapi.Refusal{notReady}},
 		{Route: "GET /ca.pem", Handler: endpoint(trusted.root), Tag: "open", Says: "The certificate of abide's CA.", Answer: "", Kind: "application/x-x509-ca-cert", Open: true, Refuses: openapi.Refuse(404)},
 		{Route: "GET /bundle.pem", Handler: trusted.bundle("pem", "application/x-pem-file", (*ca.CA).Bundle), Tag: "open", Says: "The certificates of abide's CA and of the system in PEM.", Answer: "", Kind: "application/x-pem-file", Open: true, Refuses: openapi.Refuse(404)},
 		{Route: "GET /bundle.jks", Handler: trusted.bundle("jks", "application/octet-stream", (*ca.CA).JavaStore), Tag: "open", Says: "The same certificates as a Java key store.", Answer: "", Kind: "application/octet-stream", Open: true, Refuses: openapi.Refuse(404)},

@@ -67,20 +67,14 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok")
 }
 
-// readiness answers /readyz.
-type readiness struct {
-	guard   *guard
-	process Process
-}
-
-// answer tells whether clients should be sent here, and what is missing. Details
+// readyz tells whether clients should be sent here, and what is missing. Details
 // have addresses, paths and errors: they are for whoever may ask for everything.
-func (h *readiness) answer(w http.ResponseWriter, r *http.Request) {
-	detailed, ok := h.guard.mayKnow(w, r)
+func (g *guard) readyz(process Process, w http.ResponseWriter, r *http.Request) (any, error) {
+	detailed, ok := g.mayKnow(w, r)
 	if !ok {
-		return
+		return nil, nil
 	}
-	checks := h.process.Ready()
+	checks := process.Ready()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if !ready(checks) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -95,6 +89,7 @@ func (h *readiness) answer(w http.ResponseWriter, r *http.Request) {
 	if len(checks) == 0 {
 		_, _ = fmt.Fprintln(w, "ok")
 	}
+	return nil, nil
 }
 
 func ready(checks []status.Check) bool {

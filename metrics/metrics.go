@@ -47,9 +47,6 @@ type Metrics struct {
 // New makes metrics with labels for at most maxSites sites. The site unused for longest is
 // replaced, and counts as "other" from then on.
 func New(maxSites int) *Metrics {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
-	}
 	live := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, value)
 	}
@@ -68,7 +65,9 @@ func New(maxSites int) *Metrics {
 		Intercepted:  counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
 		Certificates: askedCount(desc("certificates_cached", "Certificates kept for intercepted hosts.")),
 		Signed:       counter("certificates_signed_total", "Certificates made for intercepted hosts."),
-		reloaded:     gauge("config_last_reload_successful", "1 when the configuration file, as it is now, is in force."),
+		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "config_last_reload_successful", Help: "1 when the configuration file, as it is now, is in force.",
+		}),
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
 		}, []string{"version", "goversion"}),

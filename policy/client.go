@@ -121,9 +121,15 @@ func parseClientName(s string) (string, error) {
 	return s, nil
 }
 
-// bind finds the rules that clients name.
+// bind checks the pools that rules and clients name, and finds the rules that clients name.
 func bind(d *Decoder) {
 	p := d.policy
+	pools := lists.Map(p.Pools, func(p Pool) string { return p.Name })
+	for _, r := range d.pooled {
+		if r.name != "" && !slices.Contains(pools, r.name) {
+			d.Failf(r.node, r.path, "%s is not a pool%s", Quote(r.name), DidYouMean(r.name, pools))
+		}
+	}
 	called := map[string][]*Site{}
 	var known []string
 	for i := range p.Sites {

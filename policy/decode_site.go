@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -203,16 +202,6 @@ func checkPooledSite(d *Decoder, n *yaml.Node, path string, s *Site) {
 		if suffix, managed := publicsuffix.PublicSuffix(one.Host); one.Below && managed && suffix == one.Host { // below which domains are registered
 			d.Failf(n, path, "would send its secrets to everybody's hosts below %s; name the domain", one.Host)
 			return
-		}
-	}
-}
-
-// checkReferences checks what needs the whole file.
-func checkReferences(d *Decoder) {
-	names := lists.Map(d.policy.Pools, func(p Pool) string { return p.Name })
-	for _, r := range d.pooled {
-		if r.name != "" && !slices.Contains(names, r.name) {
-			d.Failf(r.node, r.path, "%s is not a pool%s", Quote(r.name), DidYouMean(r.name, names))
 		}
 	}
 }

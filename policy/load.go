@@ -53,7 +53,6 @@ func (l *loading) file(p *Policy, src Source) {
 	if root, _ := l.parse(data); root != nil {
 		d := &Decoder{loading: l, policy: p}
 		d.Mapping(root, "", section(d, "")...)
-		checkReferences(d)
 		bind(d)
 	}
 }

@@ -145,9 +145,14 @@ func (e Explanation) Normalize(now time.Time) Explanation {
 func (e Explanation) Describe(w io.Writer, now time.Time) {
 	var b strings.Builder
 	defer func() { _, _ = io.WriteString(w, b.String()) }()
-	line := func(name, format string, args ...any) {
-		text := strings.Map(Printable, fmt.Sprintf(format, args...))
-		fmt.Fprintf(&b, "%-15s %s\n", name, text)
+	last := ""
+	line := func(name, format string, args ...any) { // name stands before the first of its lines
+		shown := name
+		if name == last {
+			shown = ""
+		}
+		last = name
+		fmt.Fprintf(&b, "%-15s %s\n", shown, strings.Map(Printable, fmt.Sprintf(format, args...)))
 	}
 	if e.Client != "" {
 		hint := ""
@@ -168,7 +173,7 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 			line("CONNECT", "%s", e.https())
 		} else {
 			line("CONNECT", "intercepted for clients that use %s (abide env): their requests are seen", e.OpenedAt)
-			line("", "for others it %s", e.https())
+			line("CONNECT", "for others it %s", e.https())
 		}
 	}
 	line("now", "%s, %d in flight", Number(e.Held, "request waits", "requests wait"), e.InFlight)
@@ -188,33 +193,26 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 			line("expected", "%s", when(e.Expected, now))
 		}
 	}
-	name := "would change"
 	for _, one := range e.WouldChange {
-		line(name, "%s", one)
-		name = ""
+		line("would change", "%s", one)
 	}
 	away := map[string]bool{} // :: token or other that pauses
 	for _, one := range e.Limits {
 		away[one.Of] = away[one.Of] || one.Of != "" && one.Unused && one.Cooling.After(now)
 	}
+	names := map[bool]string{false: "left", true: "not used"}
 	for _, unused := range []bool{false, true} {
-		if name = "left"; unused {
-			name = "not used"
-		}
 		for _, one := range e.Limits {
 			if one.Unused == unused && (!away[one.Of] || one.Cooling.After(now)) {
-				line(name, "%s", one.describe(now))
-				name = ""
+				line(names[unused], "%s", one.describe(now))
 			}
 		}
 	}
 	if e.Breaker != "" && e.Breaker != "closed" {
 		line("breaker", "%s%s", BreakerWord(e.Breaker), e.last())
 	}
-	name = "backends"
 	for _, one := range e.Backends {
-		line(name, "%s: %s, %d in flight", one.Backend, BreakerWord(one.Breaker), one.InFlight)
-		name = ""
+		line("backends", "%s: %s, %d in flight", one.Backend, BreakerWord(one.Breaker), one.InFlight)
 	}
 }
 

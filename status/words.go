@@ -1,7 +1,6 @@
 package status
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -161,14 +160,10 @@ var units = []string{"kB", "MB", "GB", "TB", "PB", "EB"}
 // Count is a number with its thousands apart.
 func Count(n uint64) string {
 	digits := fmt.Sprint(n)
-	var b bytes.Buffer
-	for i, one := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteRune('\u202f')
-		}
-		b.WriteRune(one)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "\u202f" + digits[i:]
 	}
-	return b.String()
+	return digits
 }
 
 // RateText is a rate for people: "3.75/s", "12 a minute". It has three digits.

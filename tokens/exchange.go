@@ -214,22 +214,16 @@ type ExchangeError struct {
 }
 
 func (e *ExchangeError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "exchanging the credentials of %s at %s: ", e.Label, e.Host)
+	why := fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))
 	switch {
 	case e.TimedOut:
-		fmt.Fprintf(&b, "no answer within %s", exchangeTimeout)
+		why = fmt.Sprintf("no answer within %s", exchangeTimeout)
 	case e.Status == 0:
-		b.WriteString("no connection")
+		why = "no connection"
 	case e.Status < 300 && e.Code == "":
-		b.WriteString("the answer has no token")
-	default:
-		fmt.Fprintf(&b, "%d %s", e.Status, http.StatusText(e.Status))
+		why = "the answer has no token"
 	}
-	if e.Code != "" {
-		b.WriteString(" " + e.Code)
-	}
-	return b.String()
+	return strings.TrimSuffix(fmt.Sprintf("exchanging the credentials of %s at %s: %s %s", e.Label, e.Host, why, e.Code), " ")
 }
 
 var errMalformed = errors.New("the answer has no token that could be sent")

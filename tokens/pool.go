@@ -43,7 +43,6 @@ type Set struct {
 	pool      *Pool
 	number    uint64 // grows with each set of the pool that offers other tokens
 	tokens    []*Token
-	states    []*state // of the tokens, for Pick
 	placement *placement
 	exchange  *exchange // nil: the secrets themselves are sent
 }
@@ -213,12 +212,7 @@ func (p *Pool) publish(like *Set) {
 	if like != nil {
 		next.placement, next.exchange = like.placement, like.exchange
 	}
-	next.tokens, next.states = nil, nil
-	for _, t := range p.all {
-		if t.state.disabled == "" {
-			next.tokens, next.states = append(next.tokens, t), append(next.states, t.state)
-		}
-	}
+	next.tokens = lists.Only(p.all, func(t *Token) bool { return t.state.disabled == "" })
 	p.budgets = nil
 	p.set.Store(next)
 }
@@ -287,10 +281,10 @@ func (p *Pool) Labels() map[string]string {
 // allocates nothing, so the queue may call it while it holds its own lock.
 func (s *Set) Rank(i int, d *Denials) [4]uint64 {
 	const class = 1 << 62
-	if i >= len(s.states) {
+	if i >= len(s.tokens) {
 		return [4]uint64{3 * class}
 	}
-	st := s.states[i]
+	st := s.tokens[i].state
 	a := st.account.Load()
 	rank := [4]uint64{1: uint64(max(a.throttledAt.Load(), 0)), 2: a.used.Load(), 3: st.used.Load()}
 	if d != nil && d.n > 0 {
@@ -313,16 +307,16 @@ func (s *Set) Over(now time.Time, d *Denials) []bool {
 	if !s.pool.hasOthers(now, d.list[0].token, d.list[0].answer.Site, d) {
 		return nil
 	}
-	return lists.Map(s.states, func(st *state) bool { return d.has(st) && !st.proven })
+	return lists.Map(s.tokens, func(t *Token) bool { return d.has(t.state) && !t.state.proven })
 }
 
 // Rests returns until when a token is blocked because of another site's answer, of which the
 // queue of a site does not know: such a token is chosen only if no other may be used.
 func (s *Set) Rests(i int) time.Time {
-	if i >= len(s.states) {
+	if i >= len(s.tokens) {
 		return time.Time{}
 	}
-	st := s.states[i]
+	st := s.tokens[i].state
 	return time.Unix(0, max(st.blockedUntil.Load(), st.account.Load().blockedUntil.Load()))
 }
 

@@ -6,31 +6,19 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// kinds say, for each kind of rows, how many are counted apart at one time. fold makes a further
-// row one that is counted with others of store.Others: of its site, or of all sites.
+// kinds say, for each kind of rows, how many are counted apart at one time. A further row is counted as one of store.Others: of
+// its site by fold, and if there are twice as many, or without fold, of all sites.
 var kinds = [store.Kinds]struct {
 	most int
-	fold func(r *store.Row, all bool)
+	fold func(r *store.Row)
 }{
-	store.TrafficRows: {10_000, func(r *store.Row, _ bool) { r.Site = store.Others }},
-	store.UsageRows: {mostUsage, func(r *store.Row, all bool) {
-		r.Client, r.Token = store.Others, store.Others
-		foldSite(r, all)
-	}},
-	store.BlockedRows: {5_000, func(r *store.Row, all bool) {
-		r.Limit = store.Others
-		foldSite(r, all)
-	}},
-	store.FailedRows: {5_000, func(r *store.Row, _ bool) { r.Site = store.Others }},
+	store.TrafficRows: {most: 10_000},
+	store.UsageRows:   {mostUsage, func(r *store.Row) { r.Client, r.Token = store.Others, store.Others }},
+	store.BlockedRows: {5_000, func(r *store.Row) { r.Limit = store.Others }},
+	store.FailedRows:  {most: 5_000},
 }
 
 const mostUsage = 5_000
-
-func foldSite(r *store.Row, all bool) {
-	if all {
-		r.Site = store.Others
-	}
-}
 
 // sums are counts of one time. The zero value is empty.
 type sums [store.Kinds]map[store.Key]*store.Row
@@ -42,7 +30,12 @@ func (s *sums) count(k store.RowKind, r store.Row) {
 		s[k] = map[store.Key]*store.Row{}
 	}
 	if n := len(s[k]); s[k][key] == nil && n >= of.most {
-		of.fold(&r, n >= 2*of.most)
+		if of.fold != nil {
+			of.fold(&r)
+		}
+		if of.fold == nil || n >= 2*of.most {
+			r.Site = store.Others
+		}
 		key = r.Key()
 	}
 	if sum := s[k][key]; sum != nil {

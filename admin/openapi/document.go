@@ -120,12 +120,11 @@ func (a *API) operation(o Operation, method, path string) Schema {
 // operationID makes a name for generated code of a method and a path, in camel case.
 func operationID(method, path string) string {
 	words := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("/{}._", r) })
-	var b strings.Builder
-	b.WriteString(strings.ToLower(method))
+	id := strings.ToLower(method)
 	for _, word := range words {
-		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		id += strings.ToUpper(word[:1]) + word[1:]
 	}
-	return b.String()
+	return id
 }
 
 func (a *API) parameters(o Operation, path string) (list []any) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -167,21 +166,18 @@ func lastOf(t *status.Token, now time.Time) time.Time {
 
 // stretchesOf has a path for each state that is there.
 func stretchesOf(steps [timelineWidth]history.State) (list []stretch) {
-	paths := map[history.State][]byte{}
+	paths := map[history.State]string{}
 	for from := 0; from < len(steps); {
 		to := from + 1
 		for to < len(steps) && steps[to] == steps[from] && to != history.Points {
 			to++
 		}
-		path := strconv.AppendInt(append(paths[steps[from]], 'M'), int64(from), 10)
-		path = strconv.AppendInt(append(path, " 0h"...), int64(to-from), 10)
-		path = strconv.AppendInt(append(path, "v10h-"...), int64(to-from), 10)
-		paths[steps[from]] = append(path, 'z')
+		paths[steps[from]] += fmt.Sprintf("M%d 0h%dv10h-%dz", from, to-from, to-from)
 		from = to
 	}
 	for state := history.Ready; state <= history.Quarantined; state++ {
-		if path := paths[state]; len(path) > 0 {
-			list = append(list, stretch{state.String(), string(path)})
+		if path := paths[state]; path != "" {
+			list = append(list, stretch{state.String(), path})
 		}
 	}
 	return list

@@ -89,7 +89,14 @@ func Run(ctx context.Context, p *policy.Policy, s Scenario) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	simulation.begin()
+	switch { // the first requests come
+	case s.Log == nil:
+		simulation.beginCrawl()
+	case s.KeepTimes:
+		simulation.replayAt(0)
+	default:
+		simulation.beginReplay()
+	}
 	end := s.Start.Add(longest)
 	for steps := 0; !simulation.clock.Next().After(end) && simulation.clock.Step(); steps++ {
 		if steps%checkEvery == 0 && ctx.Err() != nil {
@@ -196,8 +203,12 @@ func most[K comparable](counts map[K]int, text func(K) string) string {
 // notes returns sentences that a reader of the result has to know.
 func (s *simulation) notes(r *Result) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	if !r.Finished {
-		s.sayUnfinished(r, say)
+	if r.Refusals.Never > 0 {
+		say("requests that abide can never send: %s, because: %s",
+			status.Count(uint64(r.Refusals.Never)), most(s.tally.nevers, func(text string) string { return text }))
+	}
+	if rest := r.Requests - r.Answered - r.Refusals.Never; rest > 0 {
+		say("not answered within ten years: %s", status.Count(uint64(rest)))
 	}
 	if r.Refusals.Abide > 0 {
 		say("abide refuses requests for now, and their clients ask again when it says: %s; queue.wait is how long requests may wait (%v)",
@@ -207,8 +218,15 @@ func (s *simulation) notes(r *Result) (list []string) {
 		say("limits of bytes cut answers that stand still for longer than their stall, and clients ask for those again")
 	}
 	s.sayAssumptions(say)
-	if s.scenario.Log != nil {
-		s.sayLog(say)
+	log := cmp.Or(s.scenario.Log, &Log{})
+	if log.Left > 0 {
+		say("lines of the log that are left out because they are tunnels, or were not sent to a site: %s", status.Count(uint64(log.Left)))
+	}
+	if log.Unreadable > 0 {
+		say("lines of the log that cannot be read: %s; the first: %v", status.Count(uint64(log.Unreadable)), log.First)
+	}
+	if len(log.places) >= mostPlaces {
+		say("the log has more than %d URLs; further ones are planned with the path /", mostPlaces)
 	}
 	return list
 }
@@ -219,16 +237,6 @@ func (k refusalKey) String() string {
 		return k.reason
 	}
 	return k.reason + " (" + k.limit + ")"
-}
-
-func (s *simulation) sayUnfinished(r *Result, say func(string, ...any)) {
-	if r.Refusals.Never > 0 {
-		say("requests that abide can never send: %s, because: %s",
-			status.Count(uint64(r.Refusals.Never)), most(s.tally.nevers, func(text string) string { return text }))
-	}
-	if rest := r.Requests - r.Answered - r.Refusals.Never; rest > 0 {
-		say("not answered within ten years: %s", status.Count(uint64(rest)))
-	}
 }
 
 // sayAssumptions says what the plan takes for granted.
@@ -267,19 +275,5 @@ func (s *simulation) sayAssumptions(say func(string, ...any)) {
 	}
 	if coalesce {
 		say("coalesce: true: each request goes on its own here, so that fewer may be sent in fact")
-	}
-}
-
-// sayLog says what of the log is not in the plan.
-func (s *simulation) sayLog(say func(string, ...any)) {
-	log := s.scenario.Log
-	if log.Left > 0 {
-		say("lines of the log that are left out because they are tunnels, or were not sent to a site: %s", status.Count(uint64(log.Left)))
-	}
-	if log.Unreadable > 0 {
-		say("lines of the log that cannot be read: %s; the first: %v", status.Count(uint64(log.Unreadable)), log.First)
-	}
-	if len(log.places) >= mostPlaces {
-		say("the log has more than %d URLs; further ones are planned with the path /", mostPlaces)
 	}
 }

@@ -66,18 +66,6 @@ func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
 	return item, nil
 }
 
-// begin has the first requests come.
-func (s *simulation) begin() {
-	switch {
-	case s.scenario.Log == nil:
-		s.beginCrawl()
-	case s.scenario.KeepTimes:
-		s.replayAt(0)
-	default:
-		s.beginReplay()
-	}
-}
-
 // jittered is the latency of an attempt: as a log has it, or up to a twentieth more or less,
 // so that answers do not come all at once. The same scenario has the same latencies.
 func (s *simulation) jittered(latency time.Duration) time.Duration {
