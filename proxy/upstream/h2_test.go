@@ -45,6 +45,16 @@ func TestRequestsToAnOriginOfHTTP1OverTLSDoNotShare(t *testing.T) {
 	}
 }
 
+// With the GODEBUG of net/http that turns HTTP/2 off, requests go by HTTP/1.1: net/http has no HTTP/2 then. It may be meant for
+// a command under abide run.
+func TestGODEBUGTurnsHTTP2Off(t *testing.T) {
+	t.Setenv("GODEBUG", "http2client=0")
+	tr, s := secureServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.Proto)
+	}), nil)
+	wantAnswer(t, tr, newRequest(t, "GET", s.URL, nil), "HTTP/1.1")
+}
+
 func TestHTTP2CarriesWhatHTTP1Does(t *testing.T) {
 	tr, s := secureServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")

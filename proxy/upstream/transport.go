@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -57,6 +58,9 @@ func (t *Transport) init() {
 	t.both, t.single = base.Clone(), base.Clone()
 	t.both.NextProtos = []string{alpnHTTP2, "http/1.1"}
 	t.single.NextProtos = []string{"http/1.1"}
+	if strings.Contains(","+os.Getenv("GODEBUG")+",", ",http2client=0,") { // net/http has no HTTP/2 then
+		t.both = t.single
+	}
 }
 
 // CloseIdle closes idle connections.
