@@ -204,7 +204,7 @@ func TestACollectionThatHasFetchedNothingMayChangeItsRequest(t *testing.T) {
 			{"collect", "wrong", 1, "the output has another job c"},
 		} {
 			args := map[string][]string{"collect": {"collect", "--rounds", "1", "job.yaml"}, "backfill": {"backfill", "job.yaml"}}[step.command]
-			every := map[string]string{"collect": "every: 1s\n"}[step.command]
+			every := map[string]string{"collect": "every: 5s\n"}[step.command]
 			write(t, filepath.Join(dir, "job.yaml"), "name: c\nrequest: http://api.test/"+step.path+"\nid: id\n"+every+"output: "+output+"\n")
 			if d := launch(t, dir, nil, args...); d.status() != step.code || !strings.Contains(d.log.String(), step.log) {
 				t.Errorf("%s: %+v: %s", output, step, d.log)
