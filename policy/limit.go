@@ -200,15 +200,18 @@ func KnownLimit(k *learn.KnownLimit) *Limit {
 	return &Limit{As: limit.Rolling, Unit: Requests, Amount: k.Requests, Per: Period{Length: k.Per}}
 }
 
-// LimitAtOnce adds a limit of requests in flight to each site, in place of wider ones.
+// LimitAtOnce has at most n requests in flight at each site, also where the rule of a site allows more.
 func (p *Policy) LimitAtOnce(n int) {
-	narrow := Limit{As: limit.Concurrency, Unit: Concurrency, Amount: int64(n)}
-	wider := func(l Limit) bool {
-		return l.Unit == Concurrency && l.By+l.Method+l.Path == "" && l.Amount >= narrow.Amount
+	atOnce := func(l Limit) bool { return l.Unit == Concurrency && l.By+l.Method+l.Path == "" }
+	narrow := func(limits *[]Limit) {
+		*limits = slices.DeleteFunc(*limits, func(l Limit) bool { return atOnce(l) && l.Amount > int64(n) })
+		if !slices.ContainsFunc(*limits, atOnce) {
+			*limits = append(*limits, Limit{As: limit.Concurrency, Unit: Concurrency, Amount: int64(n)})
+		}
 	}
-	p.Defaults.Limits = append(slices.DeleteFunc(p.Defaults.Limits, wider), narrow)
+	narrow(&p.Defaults.Limits)
 	for i := range p.Sites {
-		p.Sites[i].Limits = append(slices.DeleteFunc(p.Sites[i].Limits, wider), narrow)
+		narrow(&p.Sites[i].Limits)
 	}
 }
 

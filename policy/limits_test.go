@@ -218,7 +218,7 @@ func TestLimitAtOnceTakesThePlaceOfWiderLimits(t *testing.T) {
 		}
 		return n
 	}
-	for i, want := range [][]int64{{5, 4}, {2, 4}, {8, 4}, {4}} {
+	for i, want := range [][]int64{{5, 4}, {2}, {8, 4}, {4}} {
 		if got := amounts(p.Sites[i].Limits); !slices.Equal(got, want) {
 			t.Errorf("site %d: %v in place of %v", i, got, want)
 		}
