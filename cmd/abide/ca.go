@@ -10,10 +10,11 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/ca"
 )
@@ -50,13 +51,14 @@ func caShowCommand() *cobra.Command {
 				return err
 			}
 			about := authority.About()
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(table, "certificate\t%s\n", about.File)
-			fmt.Fprintf(table, "subject\t%s\n", about.Subject)
-			fmt.Fprintf(table, "sha-256\t%s\n", about.Fingerprint)
-			fmt.Fprintf(table, "valid\t%s to %s\n", about.NotBefore.UTC().Format("2006-01-02"), about.NotAfter.UTC().Format("2006-01-02"))
-			fmt.Fprintf(table, "good for\t%s\n", goodFor(about))
-			return table.Flush()
+			from, until := about.NotBefore.UTC().Format(time.DateOnly), about.NotAfter.UTC().Format(time.DateOnly)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), `certificate  %s
+subject      %s
+sha-256      %s
+valid        %s to %s
+good for     %s
+`, about.File, about.Subject, about.Fingerprint, from, until, goodFor(about))
+			return err
 		},
 	}
 }
@@ -235,7 +237,8 @@ again replaces the one that is there.`,
 				}
 			}
 			if denied {
-				return fmt.Errorf("changing this machine's trust store takes root; run:\n%s", sudo(machine))
+				commands := lists.Map(machine, func(s ca.Step) string { return "  sudo " + s.String() })
+				return fmt.Errorf("changing this machine's trust store takes root; run:\n%s", strings.Join(commands, "\n"))
 			}
 			return nil
 		},
@@ -283,19 +286,17 @@ func installSteps(cmd *cobra.Command, uninstall bool) (root string, steps []ca.S
 	return about.File, steps, err
 }
 
-func sudo(steps []ca.Step) string {
-	var b strings.Builder
-	for _, one := range steps {
-		fmt.Fprintf(&b, "  sudo %s\n", one)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
 // runStep takes a step, and writes what is so after it.
 func runStep(ctx context.Context, out, errs io.Writer, s ca.Step) (err error) {
 	switch {
 	case s.To != "":
-		err = copyFile(s.Copy, s.To)
+		var data []byte
+		if data, err = os.ReadFile(s.Copy); err == nil {
+			err = os.WriteFile(s.To, data, 0o644)
+		}
+		if err == nil {
+			err = os.Chmod(s.To, 0o644) // independent of the umask
+		}
 	case s.Remove != "":
 		err = existing(os.Remove(s.Remove))
 	default:
@@ -320,17 +321,6 @@ func runStep(ctx context.Context, out, errs io.Writer, s ca.Step) (err error) {
 		fmt.Fprintln(out, s.Says)
 	}
 	return nil
-}
-
-func copyFile(from, to string) error {
-	data, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, data, 0o644)
-	}
-	if err == nil {
-		err = os.Chmod(to, 0o644) // independent of the umask
-	}
-	return err
 }
 
 // caDirectory is the directory of the CA, and the configuration. The directory is "" where

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/jobs/export"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
@@ -155,10 +156,8 @@ func knownAs(cmd *cobra.Command, name string) (knownJob, error) {
 		return knownJob{}, err
 	}
 	list, err := knownJobs(p.Data)
-	for _, known := range list {
-		if known.Name == name {
-			return known, nil
-		}
+	if known := lists.Find(list, func(k *knownJob) bool { return k.Name == name }); known != nil {
+		return *known, nil
 	}
 	return knownJob{}, cmp.Or(err, fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name))
 }

@@ -26,7 +26,6 @@ func jobsCommand() *cobra.Command {
 machine, with the units that are done, failed and left, and when a running job
 is expected to end. "abide jobs show NAME" lists the units that failed or are
 incomplete, and why.`,
-		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := listedJobs(cmd)
 			if err != nil {

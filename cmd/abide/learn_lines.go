@@ -14,7 +14,7 @@ import (
 // responseLine is one line of input.
 type responseLine struct {
 	ID      json.RawMessage `json:"id"`
-	Request *struct {
+	Request struct {
 		Method string   `json:"method"`
 		Host   string   `json:"host"`
 		Path   string   `json:"path"`
@@ -41,18 +41,11 @@ type lessonLine struct {
 // longestLine is the length of the longest line of input, in bytes.
 const longestLine = 16 << 20
 
-// plainLine is a line without the brackets and commas of an array of many lines.
-func plainLine(line []byte) []byte {
-	line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte(","))
-	if len(line) == 1 && (line[0] == '[' || line[0] == ']') {
-		return nil
-	}
-	return line
-}
-
-// learnLine answers one line. If that fails, the answer has the reason.
+// learnLine answers one line. If that fails, the answer has the reason. Brackets and commas of an array of many lines
+// are left out.
 func learnLine(text []byte, fault error) (answer []byte, _ error) {
-	if text = plainLine(text); len(text) == 0 && fault == nil {
+	text = bytes.TrimSuffix(bytes.TrimSpace(text), []byte(","))
+	if fault == nil && (len(text) == 0 || string(text) == "[" || string(text) == "]") {
 		return nil, nil
 	}
 	var line responseLine
@@ -60,14 +53,14 @@ func learnLine(text []byte, fault error) (answer []byte, _ error) {
 		fault = json.Unmarshal(text, &line)
 	}
 	if fault == nil {
-		if answer, fault = line.answer(); fault == nil {
-			return append(answer, '\n'), nil
-		}
+		answer, fault = line.answer()
 	}
-	answer, _ = json.Marshal(struct { // the ID was read, so it is JSON
-		ID    json.RawMessage `json:"id"`
-		Error string          `json:"error"`
-	}{line.ID, fault.Error()})
+	if fault != nil {
+		answer, _ = json.Marshal(struct { // the ID was read, so it is JSON
+			ID    json.RawMessage `json:"id"`
+			Error string          `json:"error"`
+		}{line.ID, fault.Error()})
+	}
 	return append(answer, '\n'), fault
 }
 
@@ -76,17 +69,14 @@ func (line *responseLine) answer() ([]byte, error) {
 		return nil, fmt.Errorf("status: %d is none", line.Status)
 	}
 	now := time.Now()
-	var request learn.Request
-	if line.Request != nil {
-		request = learn.Request{Method: line.Request.Method, Host: line.Request.Host, Path: line.Request.Path}
-		if line.Request.Time != nil {
-			at, ok := unixTime(*line.Request.Time)
-			if !ok {
-				return nil, fmt.Errorf("request.time_unix: %v is not between the years 1970 and 9999", *line.Request.Time)
-			}
-			now = at
+	if line.Request.Time != nil {
+		at, ok := unixTime(*line.Request.Time)
+		if !ok {
+			return nil, fmt.Errorf("request.time_unix: %v is not between the years 1970 and 9999", *line.Request.Time)
 		}
+		now = at
 	}
+	request := learn.Request{Method: line.Request.Method, Host: line.Request.Host, Path: line.Request.Path}
 	headers := http.Header{}
 	for n, pair := range line.Headers {
 		if len(pair) != 2 {
@@ -95,25 +85,19 @@ func (line *responseLine) answer() ([]byte, error) {
 		headers.Add(pair[0], pair[1])
 	}
 	l := learn.Read(line.Status, headers, []byte(line.Body), request, now)
-	out := lessonLine{
-		ID: line.ID, Throttled: l.Throttled, Scope: l.Scope.String(),
-		Limit: floatOf(l.Limit), Remaining: floatOf(l.Remaining), Reset: seconds(l.Reset), Retry: seconds(l.RetryAt),
-	}
-	if l.Bucket != "" {
-		out.Bucket = &l.Bucket
-	}
-	if l.Window > 0 {
-		window := l.Window.Seconds()
-		out.Window = &window
-	}
-	return json.Marshal(out)
+	return json.Marshal(lessonLine{
+		ID: line.ID, Throttled: l.Throttled, Scope: l.Scope.String(), Bucket: orNull(l.Bucket != "", l.Bucket),
+		Limit: orNull(l.Limit.Known, l.Limit.N), Remaining: orNull(l.Remaining.Known, l.Remaining.N),
+		Reset: seconds(l.Reset), Retry: seconds(l.RetryAt), Window: orNull(l.Window > 0, l.Window.Seconds()),
+	})
 }
 
-func floatOf(n learn.Amount) *float64 {
-	if !n.Known {
+// orNull returns a value, or nil, which JSON has as null, where it is not known.
+func orNull[T any](known bool, value T) *T {
+	if !known {
 		return nil
 	}
-	return &n.N
+	return &value
 }
 
 // seconds is a time as Unix seconds, to the nanosecond; nil, which JSON has as null, for none.

@@ -281,22 +281,17 @@ func readAccessLog(cmd *cobra.Command, name string) (*plan.Log, error) {
 		return nil, usage(fmt.Errorf("--from-log: %w", err))
 	}
 	defer in.Close()
-	text, err := unzipped(in)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
+	var log *plan.Log
+	b := bufio.NewReader(in)
+	text := io.Reader(b)
+	if head, _ := b.Peek(2); string(head) == "\x1f\x8b" {
+		text, err = gzip.NewReader(b)
 	}
-	log, err := plan.ReadLog(cmd.Context(), text)
+	if err == nil {
+		log, err = plan.ReadLog(cmd.Context(), text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	return log, nil
-}
-
-// unzipped is a text that gzip may have compressed.
-func unzipped(in io.Reader) (io.Reader, error) {
-	b := bufio.NewReader(in)
-	if head, _ := b.Peek(2); len(head) < 2 || head[0] != 0x1f || head[1] != 0x8b {
-		return b, nil
-	}
-	return gzip.NewReader(b)
 }

@@ -296,11 +296,14 @@ func (a *program) register(command string) (end func()) {
 	if a.admin != nil {
 		r.Admin, r.TLS = a.admin.Addr().String(), p.Admin.TLS.Given()
 	}
-	ownRegistration, err := register(p.Data, r)
+	end, err := register(p.Data, r)
 	if err != nil && a.kept.health().Err == nil {
 		a.log.WithField("reason", err).Warnf("abide status and abide explain find this process only by --admin: %v", err)
 	}
-	return func() { ownRegistration.remove() }
+	if err != nil {
+		return func() {}
+	}
+	return end
 }
 
 // drainText says until when abide drains.

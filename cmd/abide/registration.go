@@ -57,22 +57,12 @@ func (r registration) title() string {
 	return fmt.Sprintf("abide %s, process %d, admin %s", status.Line(r.Command), r.PID, r.Admin)
 }
 
-// ownRegistration is the registration of this process.
-type ownRegistration struct {
-	path string
-	file *os.File
-}
-
-// register writes the registration of this process into a data directory. The file is locked
+// register writes the registration of this process into a data directory, until end. The file is locked
 // while the process lives, so that others can tell: the process ID may belong to another
 // process later, or to another container.
-func register(data string, r registration) (*ownRegistration, error) {
+func register(data string, r registration) (end func(), err error) {
 	dir := filepath.Join(data, registrationDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(r)
-	if err != nil {
 		return nil, err
 	}
 	// The file gets its name when it is locked and complete: a reader removes a file
@@ -82,29 +72,23 @@ func register(data string, r registration) (*ownRegistration, error) {
 	if err != nil {
 		return nil, err
 	}
-	ours := &ownRegistration{path: strings.TrimSuffix(f.Name(), unfinishedSuffix) + ".json", file: f}
+	path := strings.TrimSuffix(f.Name(), unfinishedSuffix) + ".json"
 	err = lockRegistration(f)
 	if err == nil {
-		_, err = f.Write(append(text, '\n'))
+		err = json.NewEncoder(f).Encode(r)
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), ours.path)
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
 		f.Close()
 		return nil, err
 	}
-	return ours, nil
-}
-
-// remove ends a registration. It may be called on nil.
-func (r *ownRegistration) remove() {
-	if r == nil {
-		return
-	}
-	_ = os.Remove(r.path) // a reader that still finds the file sees that it is not locked
-	r.file.Close()
+	return func() {
+		_ = os.Remove(path) // a reader that still finds the file sees that it is not locked
+		f.Close()
+	}, nil
 }
 
 // registrations are those of the running abides with a data directory, by their start. It

@@ -17,29 +17,33 @@ import (
 func registeredAt(t *testing.T, data string, r registration) {
 	t.Helper()
 	r.PID, r.Started = os.Getpid(), time.Now()
-	ownRegistration, err := register(data, r)
+	end, err := register(data, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(ownRegistration.remove)
+	t.Cleanup(end)
 }
 
 func TestARegistrationIsGoneWhenItIsRemoved(t *testing.T) {
 	data := t.TempDir()
-	ownRegistration, err := register(data, registration{PID: os.Getpid(), Command: "serve", Admin: "127.0.0.1:1"})
+	end, err := register(data, registration{PID: os.Getpid(), Command: "serve", Admin: "127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(data, registrationDir, "*.json"))
+	if len(files) != 1 {
+		t.Fatalf("the files are %v", files)
 	}
 	registeredAt(t, data, registration{Command: "run scrapy", Admin: "127.0.0.1:2"})
 	list := registrations(data)
 	if len(list) != 2 || list[0].Command != "serve" || list[1].Admin != "127.0.0.1:2" {
 		t.Errorf("registered are %+v", list)
 	}
-	info, err := os.Stat(ownRegistration.path)
+	info, err := os.Stat(files[0])
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v %v", info.Mode(), err)
 	}
-	ownRegistration.remove()
+	end()
 	if list := registrations(data); len(list) != 1 {
 		t.Errorf("afterwards %+v", list)
 	}

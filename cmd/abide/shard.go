@@ -98,12 +98,8 @@ func (x *shardCall) resolve(cmd *cobra.Command) error {
 			return usage(errors.New("which crawler? write -i INDEX, from 0 on, or shard in the configuration"))
 		}
 	}
-	return x.check(given("of"))
-}
-
-func (x *shardCall) check(given bool) error {
 	switch {
-	case x.of < 1 && given:
+	case x.of < 1 && given("of"):
 		return usage(fmt.Errorf("-n: %d crawlers are none", x.of))
 	case x.of < 1:
 		return usage(errors.New("of how many crawlers? write -n OF, or shard in the configuration"))
