@@ -163,7 +163,11 @@ func (a abideAt) Change(ctx context.Context, site, what string, ask any) error {
 
 // roundTrip sends a request to an admin listener, and reads the answer.
 func roundTrip(ctx context.Context, method, address, path string, token policy.Secret, send []byte) (answer *http.Response, body []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, withScheme(address)+path, bytes.NewReader(send))
+	to := address + path
+	if !strings.HasPrefix(address, secure) {
+		to = "http://" + to
+	}
+	request, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(send))
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking %s: %w", address, err)
 	}

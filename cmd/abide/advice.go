@@ -81,13 +81,6 @@ func (a *program) adviceFacts(now time.Time) advice.Facts {
 	return f
 }
 
-// raise says what would raise the rate of requests to a site, "" if that is not known.
-func (a *program) raise(site, limit string, now time.Time) string {
-	f := a.adviceFacts(now)
-	f.Pools[site] = a.poolOf(site)
-	return advice.Raise(f, site, limit)
-}
-
 // poolOf returns the pool of a site, "" for none.
 func (a *program) poolOf(site string) string {
 	if rule := a.policy.Load().RuleOf(site); rule != nil {

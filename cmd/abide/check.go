@@ -100,7 +100,13 @@ func checkSource(ctx context.Context, s *source) (checked, error) {
 	if len(faults) > 0 {
 		return c, faults
 	}
-	doubts, err := checkCA(p)
+	var doubts []string
+	if p.CA.Given() { // it is read as abide does at its start
+		_, err = ca.Open("", ca.Options{
+			Names: p.InterceptNames(), Cert: p.CA.Cert, Key: p.CA.Key,
+			Notice: func(text string) { doubts = append(doubts, text) },
+		})
+	}
 	open, _ := openData(p) // startFaults has the error
 	if err = errors.Join(startFaults(p), err); err != nil {
 		return c, err
@@ -122,19 +128,6 @@ func openData(p *policy.Policy) (warnings []string, err error) {
 		return []string{text}, nil
 	}
 	return nil, errors.New(text)
-}
-
-// checkCA reads the CA that the operator gave, as abide does at its start, and returns
-// warnings.
-func checkCA(p *policy.Policy) (doubts []string, err error) {
-	if !p.CA.Given() {
-		return nil, nil
-	}
-	_, err = ca.Open("", ca.Options{
-		Names: p.InterceptNames(), Cert: p.CA.Cert, Key: p.CA.Key,
-		Notice: func(text string) { doubts = append(doubts, text) },
-	})
-	return doubts, err
 }
 
 // readPools reads the tokens of all pools, as abide does at its start. labels has the tokens of each

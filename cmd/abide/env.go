@@ -171,10 +171,11 @@ func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 // crawlerProxy is the address, and the user, with which abide opens all https of a crawler.
 // Without such an address, note prints so.
 func crawlerProxy(p *policy.Policy, user *url.Userinfo, note func(string, ...any)) (string, *url.Userinfo) {
+	opens := func(c policy.Client) bool { return c.OpensAll && user != nil && c.Name == user.Username() }
 	switch {
 	case p.Open.Listen != "":
 		return p.Open.Listen, user
-	case opensAllOf(p, user):
+	case p.Intercept.Mode == "all" || slices.ContainsFunc(p.Access.Clients, opens):
 	case !p.Open.Off && user == nil:
 		// Clients that send no password before they are asked for it, such as Java, are
 		// not recognised.
@@ -183,13 +184,6 @@ func crawlerProxy(p *policy.Policy, user *url.Userinfo, note func(string, ...any
 		note("https passes unread at %s except to hosts whose rules need its requests; set listen_open to an address, or intercept: all", p.Listen)
 	}
 	return p.Listen, user
-}
-
-// opensAllOf tells whether abide opens all https of a user at every address.
-func opensAllOf(p *policy.Policy, user *url.Userinfo) bool {
-	return p.Intercept.Mode == "all" || user != nil && slices.ContainsFunc(p.Access.Clients, func(c policy.Client) bool {
-		return c.Name == user.Username() && c.OpensAll
-	})
 }
 
 // foreignCA is the CA of an abide whose data directory this user may not read: that of a

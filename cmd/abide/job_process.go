@@ -124,24 +124,17 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 		j.sender = send.Through(http.ProxyURL(proxy), roots, job.Name)
 		return j, nil
 	}
-	return j, j.start(cmd.Context(), s, errs)
-}
-
-// start starts a program for the job: its dispatcher, and an admin listener on a free port for
-// "abide status" and "abide jobs".
-func (j *jobProcess) start(ctx context.Context, s *source, errs io.Writer) error {
-	a, err := open(ctx, s, j.policy, newLog(errs, j.policy.Log))
+	a, err := open(cmd.Context(), s, p, newLog(errs, p.Log)) // with an admin listener for "abide status" and "abide jobs"
 	if err != nil {
-		return err
+		return nil, err
 	}
-	end := a.background(context.Background())
-	unregister := a.register(kindOf(j.job) + " " + j.job.Name)
+	end, unregister := a.background(context.Background()), a.register(kindOf(job)+" "+job.Name)
 	j.program, j.sender = a, send.New(a.proxy.Dispatcher)
 	j.stop = func() {
 		unregister()
 		end()
 	}
-	return nil
+	return j, nil
 }
 
 // line begins a line of the log about the job.

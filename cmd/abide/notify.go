@@ -51,7 +51,13 @@ func notified(cmd *cobra.Command, job *jobfile.Job, run func() (lost string, err
 	if len(to.Command) > 0 {
 		program := exec.CommandContext(ctx, to.Command[0], to.Command[1:]...)
 		program.Stdin, program.Stdout, program.Stderr = bytes.NewReader(text), cmd.ErrOrStderr(), cmd.ErrOrStderr()
-		program.Env = append(plainEnvironment(), "JOB_NAME="+told.Job, "JOB_FAILED="+strconv.FormatBool(told.Failed), "JOB_TEXT="+told.Text, "JOB_OUTPUT="+job.Output.String())
+		// What any program may need. Other variables may be secrets of the job.
+		for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "PATHEXT"} {
+			if value, set := os.LookupEnv(name); set {
+				program.Env = append(program.Env, name+"="+value)
+			}
+		}
+		program.Env = append(program.Env, "JOB_NAME="+told.Job, "JOB_FAILED="+strconv.FormatBool(told.Failed), "JOB_TEXT="+told.Text, "JOB_OUTPUT="+job.Output.String())
 		err = program.Run()
 	} else {
 		err = post(ctx, clientOfCommand(cmd), to.URL.Reveal(), text)
@@ -60,16 +66,6 @@ func notified(cmd *cobra.Command, job *jobfile.Job, run func() (lost string, err
 		fmt.Fprintf(cmd.ErrOrStderr(), "abide: notify failed: %v\n", err)
 	}
 	return result
-}
-
-// plainEnvironment has the variables of the process that any program may need. Others may be secrets of the job.
-func plainEnvironment() (list []string) {
-	for _, name := range []string{"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP", "PATHEXT"} {
-		if value, set := os.LookupEnv(name); set {
-			list = append(list, name+"="+value)
-		}
-	}
-	return list
 }
 
 // clientOfCommand sends what is no request of a job. It trusts the CAs that a job trusts, as $HTTPS_PROXY may name an

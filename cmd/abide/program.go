@@ -47,7 +47,7 @@ type program struct {
 	ca      *ca.CA
 	metrics *metrics.Metrics
 	proxy   *proxy.Server
-	kept    *storage
+	kept    storage
 	history *history.Recorder
 
 	asked    *policy.Policy // with the addresses as configured
@@ -56,7 +56,7 @@ type program struct {
 	admin    net.Listener   // nil when admin.listen is off
 	tls      listenersTLS   // of listener and open, and of admin
 	console  *http.Server   // on admin
-	systemd  *systemd       // nil unless a service manager started abide
+	systemd  systemd        // "" unless a service manager started abide
 
 	job       atomic.Pointer[steeredJob] // nil: this process runs no job
 	drains    atomic.Pointer[time.Time]  // until when it drains; nil: it serves
@@ -142,8 +142,8 @@ func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 	if a.ca, unwritable, err = openCA(p, a.metrics, a.log); err != nil {
 		return err
 	}
-	var from dispatch.Keeping
-	if a.kept, from, err = openStorage(ctx, p, a.log); err != nil {
+	from, err := a.kept.open(ctx, p, a.log)
+	if err != nil {
 		return err
 	}
 	if unwritable != nil && a.kept.health().Err == nil { // otherwise that warning says it
@@ -239,7 +239,8 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	before, drain := a.ended.all(), time.Now()
 	until := drain.Add(a.policy.Load().Timeouts.Drain)
 	a.drains.Store(&until)
-	a.systemd.stopping("stopping", until.Sub(drain)+adminDrain)
+	// The drain may take longer than the unit's TimeoutStopSec.
+	a.systemd.send("STOPPING=1", "STATUS=stopping", fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (until.Sub(drain)+adminDrain+5*time.Second).Microseconds()))
 	if ctx.Err() != nil {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}
@@ -326,7 +327,12 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (authority
 	options := ca.Options{
 		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
 		OnSign: m.Signed.Inc,
-		Notice: func(text string) { log.Warn(text + caNotice(p, text)) },
+		Notice: func(text string) {
+			if !p.Open.Off && p.Intercept.Mode != "all" && strings.Contains(text, "may not vouch for every host") {
+				text += "; clients that do not have all https opened (abide env) may keep the old one. listen_open: off limits the CA to the hosts whose https the configuration opens"
+			}
+			log.Warn(text)
+		},
 	}
 	authority, err = ca.Open(ca.Dir(p.Data), options)
 	if disk.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
@@ -342,15 +348,6 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (authority
 
 func dataError(p *policy.Policy, err error) error {
 	return fmt.Errorf("opening the data directory %s: %w; choose another with --data, ABIDE_DATA or data, or keep nothing with --data none", p.Data, err)
-}
-
-// caNotice adds to the CA's notice of a new certificate that some clients may still have the
-// old one.
-func caNotice(p *policy.Policy, text string) string {
-	if p.Open.Off || p.Intercept.Mode == "all" || !strings.Contains(text, "may not vouch for every host") {
-		return ""
-	}
-	return "; clients that do not have all https opened (abide env) may keep the old one. listen_open: off limits the CA to the hosts whose https the configuration opens"
 }
 
 // startFaults is why abide cannot start with what a configuration names outside itself, one

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"time"
@@ -77,15 +76,10 @@ func (x *reportCall) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if x.svg != "" && x.svg != "-" {
-		return os.WriteFile(x.svg, reportChart(r), 0o644)
-	}
-	return x.print(cmd.OutOrStdout(), r)
-}
-
-func (x *reportCall) print(w io.Writer, r status.Report) error {
 	var text bytes.Buffer
 	switch {
+	case x.svg != "" && x.svg != "-":
+		return os.WriteFile(x.svg, reportChart(r), 0o644)
 	case x.json:
 		e := json.NewEncoder(&text)
 		e.SetEscapeHTML(false)
@@ -97,7 +91,7 @@ func (x *reportCall) print(w io.Writer, r status.Report) error {
 	default:
 		r.Describe(&text)
 	}
-	_, err := text.WriteTo(w)
+	_, err = text.WriteTo(cmd.OutOrStdout())
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/abide-proxy/abide/admin/advice"
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/sitelog"
@@ -143,7 +144,9 @@ func (a *program) summary(took time.Duration, settled map[string]uint64, stopped
 		return h.Longest < shortHold && h.Total < max(took/10, time.Duration(h.Requests)*time.Second/20) || ofBrowser(h.Site)
 	})
 	if len(s.held) > 0 {
-		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
+		facts, first := a.adviceFacts(time.Now()), s.held[0]
+		facts.Pools[first.Site] = a.poolOf(first.Site)
+		s.raise = advice.Raise(facts, first.Site, first.Limit)
 	}
 	return s
 }

@@ -103,7 +103,7 @@ func start(cmd *cobra.Command) (*program, error) {
 	} else {
 		_, _ = io.WriteString(to, a.banner()) // an error does not prevent serving
 	}
-	a.systemd = systemdOf(os.Getenv)
+	a.systemd = systemd(os.Getenv("NOTIFY_SOCKET"))
 	a.systemd.ready("serving on " + a.listener.Addr().String())
 	return a, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/signal"
@@ -169,38 +168,22 @@ const sameSignal = time.Second
 const systemdTimeout = time.Second
 
 // systemd notifies the service manager of abide's state, by the protocol of sd_notify(3). A
-// unit with Type=notify needs that. A nil systemd does nothing.
-type systemd struct {
-	address net.UnixAddr // of $NOTIFY_SOCKET; "@" at its start is an abstract socket
-}
-
-// systemdOf is nil when no service manager has set NOTIFY_SOCKET.
-func systemdOf(getenv func(string) string) *systemd {
-	name := getenv("NOTIFY_SOCKET")
-	if name == "" || !strings.ContainsRune("/@", rune(name[0])) {
-		return nil
-	}
-	return &systemd{address: net.UnixAddr{Name: name, Net: "unixgram"}}
-}
+// unit with Type=notify needs that. It is the address in $NOTIFY_SOCKET; "@" at its start is an abstract socket.
+// One with another start, or "", does nothing.
+type systemd string
 
 // ready notifies that abide serves.
-func (s *systemd) ready(status string) { s.send("READY=1", "STATUS="+status) }
-
-// stopping notifies that abide ends and that this may take as long as drain, which may be
-// longer than the unit's TimeoutStopSec.
-func (s *systemd) stopping(status string, drain time.Duration) {
-	s.send("STOPPING=1", "STATUS="+status, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (drain+5*time.Second).Microseconds()))
-}
+func (s systemd) ready(status string) { s.send("READY=1", "STATUS="+status) }
 
 // send sends the lines as one datagram. abide serves whether or not the datagram arrives.
-func (s *systemd) send(lines ...string) {
-	if s == nil {
+func (s systemd) send(lines ...string) {
+	if s == "" || !strings.ContainsRune("/@", rune(s[0])) {
 		return
 	}
 	for i, line := range lines {
 		lines[i] = strings.ReplaceAll(line, "\n", " ")
 	}
-	conn, err := net.DialUnix("unixgram", nil, &s.address)
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: string(s), Net: "unixgram"})
 	if err != nil {
 		return
 	}

@@ -34,56 +34,48 @@ const stateFile = "abide.db"
 const openingPatience = 5 * time.Minute
 
 // storage holds what outlives the process: the state file on this machine, and the store of
-// a fleet.
+// a fleet. The zero value has neither.
 type storage struct {
 	file  *store.File  // nil: data is none
 	redis *store.Redis // nil: budgets are this machine's own
 }
 
-// openStorage opens the state file and the store of a policy. It also returns the part of
-// them that the proxy uses.
-func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (k *storage, keeping dispatch.Keeping, err error) {
+// open opens the state file and the store of a policy, and returns the part of them that the proxy uses.
+// The caller closes them, also after an error.
+func (k *storage) open(ctx context.Context, p *policy.Policy, log *logrus.Logger) (keeping dispatch.Keeping, err error) {
 	host, _ := os.Hostname()
-	k, keeping = &storage{}, dispatch.Keeping{Instance: rand.Text(), Name: fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())}
+	keeping = dispatch.Keeping{Instance: rand.Text(), Name: fmt.Sprintf("%s:%d", cmp.Or(host, "unknown"), os.Getpid())}
 	ctx, cancel := context.WithTimeout(ctx, openingPatience)
 	defer cancel()
-	defer func() {
-		if err != nil {
-			k.close(log)
-			k = nil
-		}
-	}()
 	if p.Data != "none" {
 		err = k.openFile(ctx, p, log, &keeping)
 	}
 	if err != nil || !p.Store.Shared() {
-		return k, keeping, err
+		return keeping, err
 	}
-	shared, err := store.NewRedis(&p.Store, nil)
-	if err != nil {
-		return k, keeping, fmt.Errorf("store: %w", err)
+	if k.redis, err = store.NewRedis(&p.Store, nil); err != nil {
+		return keeping, fmt.Errorf("store: %w", err)
 	}
-	k.redis = shared
 	soon, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if _, err := shared.Pulse(soon, store.Member{}); err != nil {
+	if _, err := k.redis.Pulse(soon, store.Member{}); err != nil {
 		if store.Refused(err) {
-			return k, keeping, fmt.Errorf("store: %w", err)
+			return keeping, fmt.Errorf("store: %w", err)
 		}
 		log.WithField("reason", err).Warnf("the store cannot be reached yet, so limits go by their outage rule until it can: %v", err)
 	}
-	keeping.Store, keeping.Shared, keeping.Documents, keeping.Budgets = shared, true, shared, nil
-	return k, keeping, nil
+	keeping.Store, keeping.Shared, keeping.Documents, keeping.Budgets = k.redis, true, k.redis, nil
+	return keeping, nil
 }
 
 func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Logger, to *dispatch.Keeping) error {
 	file, err := store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{
 		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: sites.MostKept(),
 	})
-	if errors.Is(err, store.ErrInUse) {
-		err = fmt.Errorf("%w; end that process, or set another data directory (--data), or keep nothing (--data none)", err)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrInUse):
+		return fmt.Errorf("%w; end that process, or set another data directory (--data), or keep nothing (--data none)", err)
+	case err != nil:
 		return err
 	}
 	k.file = file
@@ -126,17 +118,16 @@ func orSaved(cmd *cobra.Command, failed error, whole bool, use func(a adminProce
 	}
 	ours.StrictState = true
 	a := &program{log: newLog(cmd.ErrOrStderr(), ours.Log), metrics: metrics.New(1)}
-	kept, keeping, err := openStorage(cmd.Context(), ours, a.log)
+	defer a.kept.close(a.log)
+	keeping, err := a.kept.open(cmd.Context(), ours, a.log)
 	if err != nil {
 		return fmt.Errorf("no abide runs, and its state file cannot be read: %w", err)
 	}
-	defer kept.close(a.log)
 	if a.ca, err = ca.Open("", ca.Options{}); err != nil {
 		return err
 	}
-	a.kept = kept
 	a.history = a.newHistory()
-	fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", kept.file.Path())
+	fmt.Fprintln(cmd.ErrOrStderr(), "no proxy is running: from the state file", a.kept.file.Path())
 	options := dispatch.Options{Policy: ours, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: keeping}
 	if a.proxy, err = proxy.New(options, a.ca); err != nil && !whole {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the state of tokens is not known: %v\n", err)
@@ -152,9 +143,6 @@ func orSaved(cmd *cobra.Command, failed error, whole bool, use func(a adminProce
 
 // close closes the state file and the store.
 func (k *storage) close(log *logrus.Logger) {
-	if k == nil {
-		return
-	}
 	if k.redis != nil {
 		_ = k.redis.Close() // the result does not matter
 	}
@@ -167,7 +155,7 @@ func (k *storage) close(log *logrus.Logger) {
 
 // health says whether the state file fails; the zero Health if there is no file.
 func (k *storage) health() store.Health {
-	if k == nil || k.file == nil {
+	if k.file == nil {
 		return store.Health{}
 	}
 	return k.file.Health()
@@ -175,14 +163,12 @@ func (k *storage) health() store.Health {
 
 // damage is the part of the state file that was set aside, nil if there is none.
 func (k *storage) damage() *status.Damage {
-	if k == nil || k.file == nil {
-		return nil
+	if k.file != nil {
+		if d := k.file.Damage(); !d.At.IsZero() {
+			return &d
+		}
 	}
-	d := k.file.Damage()
-	if d.At.IsZero() {
-		return nil
-	}
-	return &d
+	return nil
 }
 
 // Store is the state of the store and the state file.
@@ -206,7 +192,7 @@ func (a *program) withStateFile(st status.Store) status.Store {
 // storeChecks are the checks of /readyz for the state file and the store. The proxy serves
 // while either fails, so neither makes abide unready.
 func (a *program) storeChecks() (checks []status.Check) {
-	if a.kept != nil && a.kept.file != nil {
+	if a.kept.file != nil {
 		health := a.kept.health()
 		why := ""
 		if health.Err != nil {
@@ -242,7 +228,7 @@ func checkOf(name, where string, since time.Time, why string) status.Check {
 // storeMetrics is the state of the store for the metrics.
 func (a *program) storeMetrics() status.Store {
 	st := a.withStateFile(a.proxy.Store())
-	if a.kept != nil && a.kept.file != nil {
+	if a.kept.file != nil {
 		st.Damage = new(a.kept.file.Damage()) // also where nothing is damaged
 	}
 	return st
@@ -250,7 +236,13 @@ func (a *program) storeMetrics() status.Store {
 
 // newHistory returns a recorder of what is counted. Tokens and waiting requests are sampled for the console alone.
 func (a *program) newHistory() *history.Recorder {
-	o := history.Options{Sites: a.metrics.Sites, Blocked: a.blocked, Log: a.log}
+	o := history.Options{Sites: a.metrics.Sites, Log: a.log, Blocked: func() []status.BlockedTime {
+		list := a.proxy.Blocked()
+		for site, o := range a.proxy.Activity().Outages { // that are over
+			list = append(list, status.BlockedTime{Site: site, Limit: "outage", Busy: o.Lasted.Seconds()})
+		}
+		return list
+	}}
 	if a.admin != nil {
 		o.Tokens = func() status.Tokens { return a.proxy.Tokens() }
 		o.Waiting = func() int {
@@ -258,19 +250,10 @@ func (a *program) newHistory() *history.Recorder {
 			return held
 		}
 	}
-	if a.kept != nil && a.kept.file != nil {
+	if a.kept.file != nil {
 		o.File = a.kept.file
 	}
 	return history.New(o)
-}
-
-// blocked tells how long limits have held requests, and how long outages that are over have lasted.
-func (a *program) blocked() []status.BlockedTime {
-	list := a.proxy.Blocked()
-	for site, o := range a.proxy.Activity().Outages {
-		list = append(list, status.BlockedTime{Site: site, Limit: "outage", Busy: o.Lasted.Seconds()})
-	}
-	return list
 }
 
 // endingOf names the end of a request or tunnel in the log: abide has answered it because it stops, or cut its answer, or

@@ -17,7 +17,7 @@ func TestWhatCannotBeKeptIsDegradedAndServesOn(t *testing.T) {
 			t.Errorf("%+v, want %+v", one.got, one.want)
 		}
 	}
-	var none *storage
+	var none storage
 	if ill := none.health(); ill.Err != nil {
 		t.Errorf("%+v", ill)
 	}

@@ -58,14 +58,6 @@ func tlsConfig(key string, files policy.KeyPair) (*tls.Config, error) {
 // secure begins the address of an admin listener that speaks TLS.
 const secure = "https://"
 
-// withScheme returns the address of a listener as the beginning of a URL.
-func withScheme(address string) string {
-	if strings.HasPrefix(address, secure) {
-		return address
-	}
-	return "http://" + address
-}
-
 // schemed returns an address that begins with https:// where a listener speaks TLS.
 func schemed(address string, speaksTLS bool) string {
 	if speaksTLS {

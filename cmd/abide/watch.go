@@ -61,12 +61,12 @@ func (w *watch) changed(paths []string) bool {
 	return told
 }
 
-// secretFiles lists the files and directories that tokens come from, and the certificates of listeners: what is
-// new there is used without a restart.
+// secretFiles lists the files and directories that tokens come from, and the certificates of listeners, "" for none:
+// what is new there is used without a restart.
 func secretFiles(p *policy.Policy) []string {
 	paths := []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key}
 	for i := range p.Pools {
 		paths = append(paths, p.Pools[i].File, p.Pools[i].Dir)
 	}
-	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
+	return paths
 }
