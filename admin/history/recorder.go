@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
@@ -49,6 +50,7 @@ type Recorder struct {
 	options Options
 	began   time.Time
 	counted counted
+	wake    signal.Signal // of Run: there is something to write now
 
 	mu        sync.Mutex
 	tally     tally
@@ -56,13 +58,14 @@ type Recorder struct {
 	rings     rings
 	unwritten sums // what is to be written
 	recent    recent
+	anew      bool // recent.changed is to be written
 	failing   bool
 	tokensAt  atomic.Int64 // in nanoseconds since 1970: no sample of tokens before
 }
 
 // New is a Recorder that has counted nothing.
 func New(o Options) *Recorder {
-	return &Recorder{options: o, began: time.Now(), rings: rings{sites: map[string]*course{}, tokens: map[TokenKey]*timeline{}}}
+	return &Recorder{options: o, began: time.Now(), wake: signal.New(), rings: rings{sites: map[string]*course{}, tokens: map[TokenKey]*timeline{}}}
 }
 
 // answer calls one of the functions of Options, which may be nil.
@@ -93,28 +96,28 @@ func (r *Recorder) Run(ctx context.Context) {
 	})
 	r.Load(ctx, time.Now())
 	for {
-		now := time.Now()
-		minute := now.Truncate(time.Minute)
-		if clock.Sleep(ctx, minute.Add(time.Minute).Sub(now)) != nil {
-			r.record(context.WithoutCancel(ctx), minute, lastPatience)
+		minute, within := time.Now().Truncate(time.Minute), writingPatience
+		select {
+		case <-ctx.Done():
+			within = lastPatience
+		case <-r.wake:
+		case <-time.After(time.Until(minute.Add(time.Minute))):
+		}
+		if r.record(context.WithoutCancel(ctx), minute, within); ctx.Err() != nil {
 			return
 		}
-		r.record(context.WithoutCancel(ctx), minute, writingPatience)
 	}
 }
 
 // BeginAnew lets Recent leave out what was counted until now, because other limits or tokens hold from now
-// on. Run may be under way.
+// on. Run writes that.
 func (r *Recorder) BeginAnew(now time.Time) {
-	r.record(context.Background(), now.Truncate(time.Minute), writingPatience)
-	if text, err := now.Truncate(time.Minute).MarshalText(); err == nil && r.options.File != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), lastPatience)
-		defer cancel()
-		_ = r.options.File.Put(ctx, begun, begun, text, now.Add(kept)) // the store tells what fails
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.collect(now.Truncate(time.Minute))
 	r.recent.beginAnew(now)
+	r.anew = true
+	r.wake.Send()
 }
 
 // Load reads the last hour of the file. Run does it, too.
@@ -142,15 +145,28 @@ func (r *Recorder) Load(ctx context.Context, now time.Time) {
 	r.recent.load(h)
 }
 
-// record writes what was counted since the last call, and what could not be written before.
+// record writes what was counted since the last call, what could not be written before, and the time of BeginAnew.
 func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Duration) {
-	list := r.collect(minute)
-	if list.Empty() || r.options.File == nil {
+	r.mu.Lock()
+	r.collect(minute)
+	list, changed, anew := r.unwritten.at(minute), r.recent.changed, r.anew
+	r.unwritten, r.anew = sums{}, false
+	r.mu.Unlock()
+	if r.options.File == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	err := r.options.File.Record(ctx, list)
+	if !list.Empty() {
+		r.recorded(list, r.options.File.Record(ctx, list))
+	}
+	if text, err := changed.Truncate(time.Minute).MarshalText(); err == nil && anew {
+		_ = r.options.File.Put(ctx, begun, begun, text, changed.Add(kept)) // the store tells what fails
+	}
+}
+
+// recorded keeps rows that were not written, for the next time.
+func (r *Recorder) recorded(list store.History, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil && !r.failing && !store.IsTold(err) {
@@ -186,19 +202,13 @@ func (r *Recorder) takeSites(now time.Time) {
 	r.counted.add(store.History{store.TrafficRows: grown})
 }
 
-// collect closes a minute. It returns what is to be written.
-func (r *Recorder) collect(minute time.Time) store.History {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// collect closes a minute. The caller holds the lock.
+func (r *Recorder) collect(minute time.Time) {
 	fresh := r.fresh(time.Now(), minute, true)
 	r.recent.add(minute, r.began, fresh)
-	if r.options.File == nil {
-		return store.History{}
+	if r.options.File != nil {
+		r.unwritten.add(fresh)
 	}
-	r.unwritten.add(fresh)
-	list := r.unwritten.at(minute)
-	r.unwritten = sums{}
-	return list
 }
 
 // fresh returns what was counted since the last call with take, as the counts of a minute.

@@ -260,6 +260,37 @@ func TestWhatWasCountedBeforeAChangeIsNotRecent(t *testing.T) {
 	})
 }
 
+// A reload begins anew, and the next change of the configuration must not wait for the disk.
+func TestBeginningAnewDoesNotWaitForTheFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		written := map[string][]byte{}
+		r := New(Options{Log: logrus.New(), File: fakeFile{put: written, record: func(context.Context, store.History) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		for range 3 {
+			r.Count(request("a", "news"))
+			began := time.Now()
+			r.BeginAnew(time.Now())
+			if took := time.Since(began); took > 0 {
+				t.Errorf("it took %v", took)
+			}
+			if h, _, _ := r.Recent(time.Now(), time.Hour); !h.Empty() {
+				t.Error(usageOf(h[store.UsageRows]))
+			}
+		}
+		time.Sleep(11 * time.Second)
+		if synctest.Wait(); len(written) == 0 {
+			t.Error("other processes do not know of it")
+		}
+		stop()
+		<-done
+	})
+}
+
 // TestNoTimeBeforeTheStartIsRecent: the minute in which the process started is not a whole one.
 func TestNoTimeBeforeTheStartIsRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -299,7 +330,11 @@ func TestTheMinuteOfAnEarlierProcessCountsWhole(t *testing.T) {
 func TestAnotherProcessLeavesOutWhatWasCountedBeforeTheLastRunBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := fakeFile{record: func(context.Context, store.History) error { return nil }, put: map[string][]byte{}}
-		New(Options{Log: logrus.New(), File: file}).BeginAnew(time.Now())
+		before := New(Options{Log: logrus.New(), File: file})
+		before.BeginAnew(time.Now())
+		ended, end := context.WithCancel(t.Context())
+		end()
+		before.Run(ended)
 		for _, site := range []string{"first", "second"} {
 			row := request(site, "news")
 			if row.Minute = time.Now(); site == "first" {
