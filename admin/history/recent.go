@@ -38,18 +38,14 @@ func (r *recent) add(start, began time.Time, h store.History) {
 // load has what a file has of minutes before the first.
 func (r *recent) load(h store.History) {
 	by := map[int64]*minute{}
-	at := func(start time.Time) *minute {
-		m := by[start.Unix()]
-		if m == nil {
-			m = &minute{start: start, from: start, outdated: start.Before(r.changed)}
-			by[start.Unix()] = m
-		}
-		return m
-	}
 	for k, rows := range h {
 		for _, row := range rows {
-			rows := &at(row.Minute).History[k]
-			*rows = append(*rows, row)
+			m := by[row.Minute.Unix()]
+			if m == nil {
+				m = &minute{start: row.Minute, from: row.Minute, outdated: row.Minute.Before(r.changed)}
+				by[row.Minute.Unix()] = m
+			}
+			m.History[k] = append(m.History[k], row)
 		}
 	}
 	for _, m := range by {
