@@ -85,7 +85,7 @@ type Proxy interface {
 	Overrides() map[string][]policy.Limit
 	SetLimits(ctx context.Context, site string, body []byte) error
 	ClearLimits(ctx context.Context, site string) (bool, error)
-	// Forget forgets what was learned of the sites of a host. Its error is a status.Missing.
+	// Forget forgets what was learned of the sites of a host. Its error is a status.Missing or a status.NotKept.
 	Forget(host string) ([]status.Forgotten, error)
 	// PauseSite pauses a site: no request goes to it. ResumeSite is false if the site is not
 	// paused. Errors are those of SetLimits.
@@ -101,11 +101,9 @@ type Proxy interface {
 	// Forecast tells when what is left ends, of one site or of all, and when so many more requests
 	// would be done.
 	Forecast(site string, requests int64) []status.Forecast
-	// Tokens are the pools and what servers announce, now. Errors of DisableToken and EnableToken
-	// are for whoever asked.
+	// Tokens are the pools and what servers announce, now. Errors of SwitchToken are for whoever asked.
 	Tokens() status.Tokens
-	DisableToken(pool, label string) error
-	EnableToken(pool, label string) error
+	SwitchToken(pool, label string, enable bool) error
 }
 
 // Process is the part of the process around the proxy that the API needs.

@@ -84,13 +84,14 @@ func (p givenProxy) Holds(site string, most int) []status.Hold {
 	}
 	return p.g.Holds(site, most)
 }
-func (p givenProxy) Breakers() []status.Breaker            { return none(p.g.Breakers) }
-func (p givenProxy) LearnedSites(int) []string             { return none(p.g.Learned) }
-func (p givenProxy) Tokens() status.Tokens                 { return none(p.g.Tokens) }
-func (p givenProxy) DisableToken(pool, label string) error { return p.g.Disable(pool, label) }
-func (p givenProxy) EnableToken(pool, label string) error  { return p.g.Enable(pool, label) }
-func (p givenProxy) WrittenLimits() []status.Limit         { return none(p.g.Limits) }
-func (p givenProxy) Overrides() map[string][]policy.Limit  { return none(p.g.Overrides) }
+func (p givenProxy) Breakers() []status.Breaker { return none(p.g.Breakers) }
+func (p givenProxy) LearnedSites(int) []string  { return none(p.g.Learned) }
+func (p givenProxy) Tokens() status.Tokens      { return none(p.g.Tokens) }
+func (p givenProxy) SwitchToken(pool, label string, enable bool) error {
+	return map[bool]func(pool, label string) error{true: p.g.Enable, false: p.g.Disable}[enable](pool, label)
+}
+func (p givenProxy) WrittenLimits() []status.Limit        { return none(p.g.Limits) }
+func (p givenProxy) Overrides() map[string][]policy.Limit { return none(p.g.Overrides) }
 func (p givenProxy) SetLimits(ctx context.Context, site string, body []byte) error {
 	return p.g.SetLimits(ctx, site, body)
 }

@@ -149,7 +149,7 @@ func TestFaultsOfLimitsHaveTheirPlace(t *testing.T) {
 }
 
 func TestLimitsThatAreNotKeptAreAskedForAgain(t *testing.T) {
-	o := &overriding{err: status.NotKept{Err: errors.New("it holds in this process, and is not kept: disk full")}}
+	o := &overriding{err: status.NotKept{Err: errors.New("disk full")}}
 	b := newBed(t, o.into)
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
 		body := ""
@@ -157,7 +157,7 @@ func TestLimitsThatAreNotKeptAreAskedForAgain(t *testing.T) {
 			body = `{"limits":[]}`
 		}
 		r := b.ask(method, "/api/v1/sites/a.test/limits", body, asJSON)
-		if r.StatusCode != 503 || r.Header.Get("Retry-After") != "5" || !strings.Contains(r.body, "not kept: disk full") {
+		if r.StatusCode != 503 || r.Header.Get("Retry-After") != "5" || !strings.Contains(r.body, "not kept yet: disk full") {
 			t.Errorf("%s: %d %s", method, r.StatusCode, r.body)
 		}
 	}

@@ -95,9 +95,5 @@ func (t tokens) act(name, label, what string) error {
 		labels := lists.Map(p.Tokens, func(t status.Token) string { return t.Label })
 		return missing("the pool "+quoted(p.Name)+" has no token "+quoted(label), labels)
 	}
-	do := t.from.DisableToken
-	if what == "enable" {
-		do = t.from.EnableToken
-	}
-	return failed(http.StatusNotFound, do(name, label))
+	return failed(http.StatusNotFound, t.from.SwitchToken(name, label, what == "enable"))
 }

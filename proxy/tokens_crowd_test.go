@@ -145,14 +145,14 @@ func TestACrowdWhoseTokensComeAndGo(t *testing.T) {
 				case 0:
 					w.reload(moodyWith("1", "2", "3", "4"))
 				case 1:
-					_ = w.server.DisableToken("p", "t1")
+					_ = w.server.SwitchToken("p", "t1", false)
 				case 2:
 					w.reload(moodyWith("3", "1"))
 				case 3:
-					_ = w.server.DisableToken("p", "t3")
+					_ = w.server.SwitchToken("p", "t3", false)
 				case 4:
-					_ = w.server.EnableToken("p", "t1")
-					_ = w.server.EnableToken("p", "t3")
+					_ = w.server.SwitchToken("p", "t1", true)
+					_ = w.server.SwitchToken("p", "t3", true)
 				case 5:
 					w.reload(moodyWith("2", "1", "3"))
 				}
@@ -160,7 +160,7 @@ func TestACrowdWhoseTokensComeAndGo(t *testing.T) {
 				w.server.Pools()
 			}
 			for _, one := range []string{"t1", "t2", "t3"} {
-				_ = w.server.EnableToken("p", one)
+				_ = w.server.SwitchToken("p", one, true)
 			}
 		})
 		all.Wait()

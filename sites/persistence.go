@@ -88,7 +88,8 @@ type Persistence struct {
 	mu   sync.Mutex
 	read map[string]*unread // :: kind →
 
-	saved map[string]map[string]savedDocument // :: kind → key →; of the goroutine that writes
+	writing chan struct{}                       // has room for the one that writes
+	saved   map[string]map[string]savedDocument // :: kind → key →; of the one that writes
 }
 
 // unread are the documents of a kind that were read and not taken yet.
@@ -117,7 +118,7 @@ func NewPersistence(to Documents, written func(err error)) *Persistence {
 	}
 	return &Persistence{
 		to: to, written: written, seed: maphash.MakeSeed(), urgent: signal.New(),
-		read: map[string]*unread{}, saved: map[string]map[string]savedDocument{},
+		read: map[string]*unread{}, writing: make(chan struct{}, 1), saved: map[string]map[string]savedDocument{},
 	}
 }
 
@@ -241,14 +242,14 @@ func (p *Persistence) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			p.write(ctx, time.Now(), true)
+			_ = p.Save(context.WithoutCancel(ctx), patience, true) // written tells of its error
 			return
 		case <-time.After(time.Until(next)):
 		case <-p.urgent:
 		}
 		began := time.Now()
 		all := !began.Before(next)
-		p.write(ctx, began, all)
+		_ = p.Save(context.WithoutCancel(ctx), patience, all)
 		took := time.Since(began)
 		if all {
 			next = began.Add(max(writeEvery, restPart*took))
@@ -257,10 +258,24 @@ func (p *Persistence) Run(ctx context.Context) {
 	}
 }
 
-// write writes the changes of urgent kinds, or of all.
-func (p *Persistence) write(ctx context.Context, now time.Time, all bool) {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+// Save writes the changes of urgent kinds, or of all, and returns when they are on the disk, or after a time.
+func (p *Persistence) Save(ctx context.Context, patience time.Duration, all bool) error {
+	if p == nil {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	select {
+	case p.writing <- struct{}{}:
+		defer func() { <-p.writing }()
+		return p.write(within, time.Now(), all)
+	case <-within.Done():
+		return within.Err()
+	}
+}
+
+// write is Save for the one that writes, at a time.
+func (p *Persistence) write(ctx context.Context, now time.Time, all bool) error {
 	wrote, err := false, error(nil)
 	for i := range p.sources {
 		s := &p.sources[i]
@@ -272,7 +287,7 @@ func (p *Persistence) write(ctx context.Context, now time.Time, all bool) {
 		fresh := p.changed(now, s, found)
 		if len(found) > 0 {
 			wrote = true
-			err = p.to.PutAll(within, s.Kind, found)
+			err = p.to.PutAll(ctx, s.Kind, found)
 		}
 		if err == nil {
 			p.saved[s.Kind] = fresh
@@ -287,6 +302,7 @@ func (p *Persistence) write(ctx context.Context, now time.Time, all bool) {
 	if wrote {
 		p.written(err)
 	}
+	return err
 }
 
 // changed reduces found to the changed documents, and adds those to remove. It returns what

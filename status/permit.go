@@ -9,12 +9,22 @@ type Missing string
 
 func (m Missing) Error() string { return string(m) }
 
-// NotKept is the error of limits that apply in this process but could not be saved.
+// NotKept is the error of a change of the operator that applies in this process but could not be saved.
 type NotKept struct{ Err error }
 
-func (n NotKept) Error() string { return n.Err.Error() }
+func (n NotKept) Error() string {
+	return "it holds in this process, and is not kept yet: " + n.Err.Error()
+}
 
 func (n NotKept) Unwrap() error { return n.Err }
+
+// Kept returns the error of a change that was saved with err.
+func Kept(err error) error {
+	if err != nil {
+		return NotKept{err}
+	}
+	return nil
+}
 
 // PermitAsk describes a request of a client that cannot use a proxy.
 type PermitAsk struct {

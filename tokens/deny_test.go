@@ -282,7 +282,7 @@ func TestARequestIsTriedWithThreeTokensAtMost(t *testing.T) {
 func TestEnablingATokenEndsItsQuarantine(t *testing.T) {
 	w := many(t, 2)
 	w.deny("t0", 401, nil)
-	if err := w.pool.Enable("t0"); err != nil {
+	if _, err := w.pool.Switch("t0", ""); err != nil {
 		t.Fatal(err)
 	}
 	w.is("t0", "", Ready, 0)

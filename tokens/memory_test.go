@@ -68,7 +68,7 @@ func TestARestartForgetsNothingOfTokens(t *testing.T) {
 	if got := w.pool.SavedStates(w.now); len(got) != 0 {
 		t.Fatal(got)
 	}
-	_ = w.pool.Disable("a", "stolen")
+	_, _ = w.pool.Switch("a", "stolen")
 	w.deny("b", 401, nil)
 	w.pass(10 * time.Minute)
 	w.deny("b", 401, nil)
@@ -101,7 +101,7 @@ func TestARestartForgetsNothingOfTokens(t *testing.T) {
 
 func TestWhatIsRememberedOfATokenWaitsForIt(t *testing.T) {
 	w := newWorld(t, "a=s1", "b=s2", "c=s3")
-	_ = w.pool.Disable("a", "")
+	_, _ = w.pool.Switch("a", "by the operator")
 	n := w.restarted(time.Minute, "x=s9")
 	if got := n.saved(); len(got) != 1 || got[0].Left.IsZero() {
 		t.Fatal(got)
@@ -155,9 +155,9 @@ func TestTheVersionGrowsWithWhatIsRemembered(t *testing.T) {
 	w.pass(time.Hour)
 	w.success("a")
 	changes("its end", true)
-	_ = w.pool.Disable("a", "")
+	_, _ = w.pool.Switch("a", "by the operator")
 	changes("disabling", true)
-	_ = w.pool.Enable("a")
+	_, _ = w.pool.Switch("a", "")
 	changes("enabling", true)
 	w.reload("a=s1")
 	changes("a reload", true)

@@ -158,20 +158,14 @@ func (p *Pool) EndWithoutAnswer(t *Token, began time.Time) {
 // errNoToken is returned for a label that no token of the pool has.
 var errNoToken = errors.New("the pool has no such token")
 
-// Disable takes a token out of use until Enable.
-func (p *Pool) Disable(label, why string) error {
-	return p.setDisabledByLabel(label, cmp.Or(why, "by the operator"))
-}
-
-// Enable puts a token back into use and ends its quarantine.
-func (p *Pool) Enable(label string) error { return p.setDisabledByLabel(label, "") }
-
-func (p *Pool) setDisabledByLabel(label, disabled string) error {
+// Switch takes a token out of use for a reason, or, with "", puts it back into use and ends its quarantine. It returns
+// the command.
+func (p *Pool) Switch(label, disabled string) (Switch, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.find(label)
 	if t == nil {
-		return errNoToken
+		return Switch{}, errNoToken
 	}
 	s, given := t.state, time.Now()
 	if !given.After(s.switchedAt) {
@@ -179,7 +173,7 @@ func (p *Pool) setDisabledByLabel(label, disabled string) error {
 	}
 	s.switchedAt, s.switchedHere = given, true
 	p.setDisabled(s, disabled)
-	return nil
+	return s.command(), nil
 }
 
 // Find returns the token with a label, or nil.

@@ -35,7 +35,7 @@ func TestTheOperatorTakesATokenOutAndPutsItBack(t *testing.T) {
 	w := newWorld(t, "a=s1", "b=s2")
 	number := w.pool.Set().number
 	a := w.token("a")
-	if err := w.pool.Disable("a", "rotated"); err != nil {
+	if _, err := w.pool.Switch("a", "rotated"); err != nil {
 		t.Fatal(err)
 	}
 	if set := w.pool.Set(); len(set.Tokens()) != 1 || set.Tokens()[0].Label() != "b" || set.number == number {
@@ -49,11 +49,11 @@ func TestTheOperatorTakesATokenOutAndPutsItBack(t *testing.T) {
 	}
 	w.reload("a=s1", "b=s2")
 	w.is("a", "", Disabled, 0)
-	if err := w.pool.Enable("a"); err != nil {
+	if _, err := w.pool.Switch("a", ""); err != nil {
 		t.Fatal(err)
 	}
 	w.is("a", "", Ready, 0)
-	if !errors.Is(w.pool.Disable("nobody", ""), errNoToken) {
+	if _, err := w.pool.Switch("nobody", "rotated"); !errors.Is(err, errNoToken) {
 		t.Fatal("there is nobody")
 	}
 }

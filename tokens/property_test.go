@@ -72,12 +72,12 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 			"disable": func(*rapid.T) {
 				token := pick("token")
 				disabled[token.Label()] = true
-				_ = p.Disable(token.Label(), "")
+				_, _ = p.Switch(token.Label(), "by the operator")
 			},
 			"enable": func(*rapid.T) {
 				token := pick("token")
 				disabled[token.Label()] = false
-				_ = p.Enable(token.Label())
+				_, _ = p.Switch(token.Label(), "")
 			},
 			"unite": func(t *rapid.T) {
 				a, b := pick("one"), pick("other")

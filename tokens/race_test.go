@@ -35,8 +35,8 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 						t.Error(err)
 					}
 				case 3:
-					_ = w.pool.Disable(token.Label(), "")
-					_ = w.pool.Enable(token.Label())
+					_, _ = w.pool.Switch(token.Label(), "by the operator")
+					_, _ = w.pool.Switch(token.Label(), "")
 				case 4:
 					if _, err := w.pool.Reload(now, w.config(), loaded("t0=s0", "t1=s1", "t2=s2", "x=s9")); err != nil {
 						t.Error(err)

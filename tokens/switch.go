@@ -14,6 +14,11 @@ type Switch struct {
 	Given    time.Time `json:"given"`
 }
 
+// command returns the last command about a token.
+func (s *state) command() Switch {
+	return Switch{Token: s.stable, Disabled: s.disabled, Given: s.switchedAt}
+}
+
 // Switches returns the commands given at this process, sorted by stable name. Commands
 // received from other instances are not included.
 func (p *Pool) Switches() []Switch {
@@ -22,7 +27,7 @@ func (p *Pool) Switches() []Switch {
 	var list []Switch
 	for _, s := range p.states {
 		if s.switchedHere {
-			list = append(list, Switch{Token: s.stable, Disabled: s.disabled, Given: s.switchedAt})
+			list = append(list, s.command())
 		}
 	}
 	slices.SortFunc(list, func(a, b Switch) int { return strings.Compare(a.Token, b.Token) })
@@ -41,7 +46,7 @@ func (p *Pool) ApplySwitch(now time.Time, o Switch) (changed *Token, later *Swit
 	case s == nil, o.Given.Equal(s.switchedAt), o.Given.After(now.Add(maxSwitchAhead)):
 		return nil, nil
 	case o.Given.Before(s.switchedAt):
-		return nil, &Switch{Token: s.stable, Disabled: s.disabled, Given: s.switchedAt}
+		return nil, new(s.command())
 	}
 	s.switchedAt, s.switchedHere = o.Given, false
 	why := printable(o.Disabled)

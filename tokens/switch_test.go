@@ -24,7 +24,7 @@ func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 			}
 		}
 	}
-	if err := a.Disable(label, ""); err != nil || !tell(a, b) {
+	if _, err := a.Switch(label, "by the operator"); err != nil || !tell(a, b) {
 		t.Fatal("it is no news", err)
 	}
 	disabled(true)
@@ -36,7 +36,7 @@ func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 	ahead.Given = time.Now().Add(time.Hour)
 	a.all[0].state.switchedAt = ahead.Given
 	tell(a, b)
-	if err := b.Enable(label); err != nil || !tell(b, a) {
+	if _, err := b.Switch(label, ""); err != nil || !tell(b, a) {
 		t.Error("what a clock that is behind says is lost", err)
 	}
 	disabled(false)

@@ -84,12 +84,6 @@ that the last one has left. It ends with 1 where nothing was learned of the host
 				if err != nil {
 					return err
 				}
-				ended, cancel := context.WithCancel(cmd.Context())
-				cancel()
-				a.proxy.Persistence().Run(ended) // writes once
-				if health := a.kept.health(); health.Err != nil {
-					return fmt.Errorf("writing %s: %w", a.kept.file.Path(), health.Err)
-				}
 				status.DescribeForgotten(cmd.OutOrStdout(), list)
 				return nil
 			})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -78,10 +79,93 @@ func TestACooldownThatWasEndedIsForgotten(t *testing.T) {
 		if all, err := w.file.All(l.t.Context(), "cooldown"); len(all) != 1 {
 			t.Fatal(all, err)
 		}
-		must(t, w.EnableToken("p", "ann"))
+		must(t, w.SwitchToken("p", "ann", true))
 		elapse(5 * time.Second)
 		if all, err := w.file.All(l.t.Context(), "cooldown"); len(all) != 0 || err != nil {
 			t.Error(all, err)
+		}
+		w.end()
+	})
+}
+
+// A change of the operator counts from its answer on, also after kill -9.
+func TestWhatTheOperatorHasChangedIsStoredBeforeItIsAnswered(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, change func(w *restartedDispatcher) error
+		earlier, after string
+	}{
+		"disable": {
+			func(w *restartedDispatcher) error { return w.SwitchToken("p", "ann", false) },
+			func(w *restartedDispatcher) error { return w.SwitchToken("p", "bob", false) },
+			"ann:disabled ann-too:ready bob:ready; learned true", "ann:disabled ann-too:ready bob:disabled; learned true",
+		},
+		"enable": {
+			func(w *restartedDispatcher) error {
+				return errors.Join(w.SwitchToken("p", "ann", false), w.SwitchToken("p", "bob", false))
+			},
+			func(w *restartedDispatcher) error { return w.SwitchToken("p", "bob", true) },
+			"ann:disabled ann-too:ready bob:disabled; learned true", "ann:disabled ann-too:ready bob:ready; learned true",
+		},
+		"forget": {
+			func(w *restartedDispatcher) error { return w.SwitchToken("p", "ann", false) },
+			func(w *restartedDispatcher) error {
+				_, err := w.Forget("site.test")
+				return err
+			},
+			"ann:disabled ann-too:ready bob:ready; learned true", "ann:disabled ann-too:ready bob:ready; learned false",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &announcing{limit: 20}
+			runRestarts(t, newStatePath(t), 0, s.serve, func(l *restartTest) {
+				known := func(w *restartedDispatcher) string {
+					return fmt.Sprint(statesOf(w), "; learned ", len(w.Limits()) > 0)
+				}
+				w := l.begin(accountsPool)
+				for range 3 {
+					w.Get("http://site.test/")
+				}
+				elapse(5 * time.Second)
+				must(t, test.before(w))
+				if now := known(w); now != test.earlier {
+					t.Errorf("before: %s", now)
+				}
+				must(t, test.change(w))
+				w.kill()
+				w = l.begin(accountsPool)
+				if now := known(w); now != test.after {
+					t.Errorf("after: %s", now)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+func TestAChangeThatCannotBeStoredHoldsAndIsAnsweredAsNotKept(t *testing.T) {
+	s := &announcing{limit: 20}
+	runRestarts(t, newStatePath(t), 0, s.serve, func(l *restartTest) {
+		to := &failingMemory{}
+		l.memory = to
+		w := l.begin(accountsPool)
+		w.Get("http://site.test/")
+		elapse(5 * time.Second)
+		to.fails.Store(true)
+		_, forgotten := w.Forget("site.test")
+		for what, err := range map[string]error{"forget": forgotten, "disable": w.SwitchToken("p", "bob", false)} {
+			if _, ok := errors.AsType[status.NotKept](err); !ok {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if got := statesOf(w); got != "ann:ready ann-too:ready bob:disabled" {
+			t.Error(got)
+		}
+		to.fails.Store(false)
+		elapse(5 * time.Second)
+		w.kill()
+		w = l.begin(accountsPool)
+		if got := statesOf(w); got != "ann:ready ann-too:ready bob:disabled" || len(w.Limits()) > 0 {
+			t.Error(got, w.Limits())
 		}
 		w.end()
 	})
@@ -97,7 +181,7 @@ func TestWhatIsKnownOfTokensOutlivesTheProcess(t *testing.T) {
 			}
 			runRestarts(t, newStatePath(t), 0, sites, func(l *restartTest) {
 				w := l.begin(accountsPool)
-				must(t, w.DisableToken("p", "bob"))
+				must(t, w.SwitchToken("p", "bob", false))
 				for range 6 {
 					w.Get("http://site.test/")
 				}

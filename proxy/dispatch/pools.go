@@ -23,9 +23,6 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// errNoPool is the error for a name that no pool has.
-var errNoPool = errors.New("there is no such pool")
-
 // pools are the tokens that a configuration names, by the name of their pool. A
 // pool outlives the reload that leaves it, with all that is known of its tokens.
 type pools map[string]*tokens.Pool
@@ -162,7 +159,6 @@ const switchLife = 365 * 24 * time.Hour
 type sharedTokens struct {
 	documents   store.Documents // nil: nothing is published
 	config      *configuration  // has the pools
-	together    func() bool     // tells whether other instances use the documents
 	gate        *queue.Gate
 	persistence *sites.Persistence
 	log         *logrus.Logger
@@ -176,21 +172,22 @@ func (n *sharedTokens) pools() pools { return n.config.current.Load().pools }
 func (n *sharedTokens) change(pool, label string, enable bool) error {
 	p := n.pools()[pool]
 	if p == nil {
-		return errNoPool
+		return status.Missing("there is no such pool")
 	}
-	err, level, done := error(nil), logrus.InfoLevel, "enabled"
+	level, done, why := logrus.WarnLevel, "disabled", "by the operator"
 	if enable {
-		err = p.Enable(label)
-	} else {
-		err, level, done = p.Disable(label, ""), logrus.WarnLevel, "disabled"
+		level, done, why = logrus.InfoLevel, "enabled", ""
 	}
+	given, err := p.Switch(label, why)
 	if err != nil {
 		return err
 	}
 	n.log.WithField("token", label).Logf(level, "the token %s of %s is %s by the operator", label, pool, done)
-	n.publishSwitches(context.Background(), p) // publish tries again what fails here
 	n.switched(p.Find(label), enable)
-	return nil
+	saved := make(chan error, 1)
+	go func() { saved <- n.persistence.Save(context.Background(), documentPatience, false) }() // a store may commit both at once
+	err = n.publishSwitches(context.Background(), p, given)
+	return status.Kept(errors.Join(err, <-saved)) // publish and persistence try again what fails
 }
 
 // switched makes a change of the operator to a token hold; a nil token is one that no pool has any
@@ -203,35 +200,33 @@ func (n *sharedTokens) switched(t *tokens.Token, enabled bool) {
 	n.config.replan()
 }
 
-// put writes a document about a token; a nil value removes the document. It reports success.
-func (n *sharedTokens) put(ctx context.Context, kind string, pool *tokens.Pool, token string, value any, until time.Time) bool {
+// put writes a document about a token; a nil value removes the document.
+func (n *sharedTokens) put(ctx context.Context, kind string, pool *tokens.Pool, token string, value any, until time.Time) (err error) {
 	var text []byte
 	if value != nil {
-		var err error
 		if text, err = json.Marshal(value); err != nil {
-			return false
+			return err
 		}
 	}
-	within, cancel := context.WithTimeout(ctx, readSoon)
+	within, cancel := context.WithTimeout(ctx, documentPatience)
 	defer cancel()
-	return n.documents.Put(within, kind, pool.Name()+store.Separator+token, text, until) == nil
+	return n.documents.Put(within, kind, pool.Name()+store.Separator+token, text, until)
 }
 
-// publishSwitches publishes which tokens of a pool the operator has disabled or enabled in
+// publishSwitches publishes that the operator has disabled or enabled tokens of a pool in
 // this process. It does so without other instances, too: the next process must not read
-// older documents. It is false if a document could not be written.
-func (n *sharedTokens) publishSwitches(ctx context.Context, pool *tokens.Pool) bool {
-	if n.documents == nil {
-		return true
-	}
-	well, until := true, time.Now().Add(switchLife)
-	for _, one := range pool.Switches() {
-		well = n.put(ctx, kindOfSwitch, pool, one.Token, one, until) && well
+// older documents.
+func (n *sharedTokens) publishSwitches(ctx context.Context, pool *tokens.Pool, list ...tokens.Switch) (err error) {
+	for _, one := range list {
+		if n.documents == nil {
+			break
+		}
+		err = errors.Join(err, n.put(ctx, kindOfSwitch, pool, one.Token, one, time.Now().Add(switchLife)))
 		if one.Disabled == "" {
-			well = n.put(ctx, kindOfQuarantine, pool, one.Token, nil, time.Time{}) && well
+			err = errors.Join(err, n.put(ctx, kindOfQuarantine, pool, one.Token, nil, time.Time{}))
 		}
 	}
-	return well
+	return err
 }
 
 // publish publishes the tokens of pools that have changed. Without other instances it
@@ -246,13 +241,13 @@ func (n *sharedTokens) publish(ctx context.Context, together bool) {
 		if v == n.published[name] {
 			continue
 		}
-		now, well := time.Now(), n.publishSwitches(ctx, pool)
+		now, err := time.Now(), n.publishSwitches(ctx, pool, pool.Switches()...)
 		for _, m := range pool.SavedStates(now) {
 			if m.Quarantined.After(now) {
-				well = n.put(ctx, kindOfQuarantine, pool, m.Token, m, m.Quarantined) && well
+				err = errors.Join(err, n.put(ctx, kindOfQuarantine, pool, m.Token, m, m.Quarantined))
 			}
 		}
-		if well {
+		if err == nil {
 			n.published[name] = v
 		}
 	}
@@ -260,9 +255,6 @@ func (n *sharedTokens) publish(ctx context.Context, together bool) {
 
 // read applies what other instances have published.
 func (n *sharedTokens) read(ctx context.Context) {
-	if !n.together() {
-		return
-	}
 	if err := readTokens(ctx, n, kindOfSwitch, n.applySwitch); err != nil && ctx.Err() == nil {
 		n.log.WithField("reason", err).Warnf("the tokens that the operator has disabled in other instances cannot be read: %v", err)
 	}
@@ -302,7 +294,7 @@ func (n *sharedTokens) applyQuarantine(_ context.Context, pool *tokens.Pool, m t
 func (n *sharedTokens) applySwitch(ctx context.Context, pool *tokens.Pool, o tokens.Switch) {
 	t, later := pool.ApplySwitch(time.Now(), o)
 	if later != nil { // two instances wrote at once, and the older switch was written last
-		n.put(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchLife))
+		_ = n.put(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchLife))
 	}
 	if t != nil {
 		done := "disabled"

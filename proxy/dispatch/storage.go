@@ -24,8 +24,8 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// documentPatience bounds the time of reading documents, and readSoon that at the start of the
-// process and of writing a document about a token.
+// documentPatience bounds the time of reading documents, and of storing a change of the operator, and readSoon that
+// of reading at the start of the process.
 const (
 	documentPatience = overrides.Patience
 	readSoon         = 2 * time.Second
@@ -80,7 +80,7 @@ func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
 		})
 	}
 	s.tokens = &sharedTokens{
-		documents: s.documents, config: c, together: s.budgets.Together, gate: s.gate, persistence: s.persistence, log: s.log, published: map[string]uint64{},
+		documents: s.documents, config: c, gate: s.gate, persistence: s.persistence, log: s.log, published: map[string]uint64{},
 	}
 	s.broadcasts = broadcast.New(broadcast.Options{
 		Keeper: s.budgets, Gate: s.gate, Names: s.sites, Learned: s.learned, Tokens: s.tokens.publish,

@@ -137,8 +137,8 @@ func TestWhatIsObservedIsNotHeldForItsToken(t *testing.T) {
 		if dead > 1 {
 			t.Errorf("%d requests went with a token that is quarantined", dead)
 		}
-		must(t, w.DisableToken("p", "a"))
-		must(t, w.DisableToken("p", "b"))
+		must(t, w.SwitchToken("p", "a", false))
+		must(t, w.SwitchToken("p", "b", false))
 		if got := w.Get("http://site.test/"); got.Status != 503 {
 			t.Errorf("%d without any token", got.Status)
 		}
@@ -202,8 +202,8 @@ func TestTokensThatAreAllDisabledComeBack(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.T.Context())
 		all.Go(func() { w.Do(ctx, "GET", "http://site.test/left", "") })
 		elapse(1500 * time.Millisecond)
-		must(t, w.DisableToken("p", "a"))
-		must(t, w.DisableToken("p", "b"))
+		must(t, w.SwitchToken("p", "a", false))
+		must(t, w.SwitchToken("p", "b", false))
 		elapse(time.Hour / 2)
 		cancel()
 		synctest.Wait()
@@ -211,7 +211,7 @@ func TestTokensThatAreAllDisabledComeBack(t *testing.T) {
 		if asked > 6 {
 			t.Errorf("%d were sent", asked)
 		}
-		must(t, w.EnableToken("p", "b"))
+		must(t, w.SwitchToken("p", "b", true))
 		all.Wait()
 		if at := time.Since(w.Began); at > 40*time.Minute {
 			t.Errorf("it took %v", at)

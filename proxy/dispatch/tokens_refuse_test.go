@@ -30,13 +30,13 @@ func TestAPoolThatRefusesSaysWhen(t *testing.T) {
 			})
 		}
 		all.Wait()
-		must(t, w.DisableToken("p", "a"))
-		must(t, w.DisableToken("p", "b"))
+		must(t, w.SwitchToken("p", "a", false))
+		must(t, w.SwitchToken("p", "b", false))
 		if got := w.Get("http://site.test/1"); got.Status != 503 || time.Since(w.Began) > time.Minute {
 			t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 		}
-		must(t, w.EnableToken("p", "b"))
-		must(t, w.EnableToken("p", "a"))
+		must(t, w.SwitchToken("p", "b", true))
+		must(t, w.SwitchToken("p", "a", true))
 		if got := w.Get("http://site.test/1"); got.Status != 200 {
 			t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
 		}

@@ -295,7 +295,7 @@ type Operator struct{ sees *View }
 func NewOperator(d *Dispatcher) *Operator { return &Operator{NewView(d, nil)} }
 
 // Forget forgets what was learned of the sites of a host, on whichever port, or of the site of that name. It
-// returns the limits that were known. The error is a status.Missing.
+// returns the limits that were known. The error is a status.Missing or a status.NotKept.
 func (o *Operator) Forget(host string) (list []status.Forgotten, err error) {
 	var matched []string
 	for _, scheme := range []string{"https", "http"} {
@@ -318,7 +318,7 @@ func (o *Operator) Forget(host string) (list []status.Forgotten, err error) {
 	if len(list) == 0 {
 		return nil, status.Missing(fmt.Sprintf("nothing was learned of %q%s", host, policy.DidYouMean(host, known)))
 	}
-	return list, nil
+	return list, status.Kept(o.sees.of.storage.persistence.Save(context.Background(), documentPatience, true))
 }
 
 // SetLimits sets other limits for a site than its rule says: see overrides.Overrides.Set.
@@ -362,14 +362,9 @@ func ownPause(why string) bool {
 	return strings.HasPrefix(why, refusedUntimed) || slices.Contains([]string{sitelog.SiteFailed, refusesAll, failureOf(http.StatusForbidden, nil, false)}, why)
 }
 
-// DisableToken takes a token out of use until EnableToken.
-func (o *Operator) DisableToken(pool, label string) error {
-	return o.sees.of.storage.tokens.change(pool, label, false)
-}
-
-// EnableToken puts a token back into use, out of quarantine too.
-func (o *Operator) EnableToken(pool, label string) error {
-	return o.sees.of.storage.tokens.change(pool, label, true)
+// SwitchToken takes a token out of use, or puts it back into use, out of quarantine too.
+func (o *Operator) SwitchToken(pool, label string, enable bool) error {
+	return o.sees.of.storage.tokens.change(pool, label, enable)
 }
 
 // WrittenLimits returns the limits of the configuration that are remembered, in order.

@@ -161,7 +161,7 @@ func (v *Overrides) Pause(ctx context.Context, site string, p status.Pause) erro
 		return err
 	}
 	v.o.Log.WithFields(logrus.Fields{"site": site, "reason": p.Reason}).Warnf("%s is %s", site, p.Title())
-	return notKept(v.save(ctx, site))
+	return status.Kept(v.save(ctx, site))
 }
 
 // Resume ends the pause of a site. It is false if the site is not paused.

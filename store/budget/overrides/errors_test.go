@@ -13,7 +13,7 @@ func TestErrorsSayWhoseFaultTheyAre(t *testing.T) {
 	if !errors.As(errNoSuchSite, &missing) {
 		t.Error("a site that cannot be is not told as missing")
 	}
-	if !errors.As(notKept(errors.New("disk full")), &kept) || notKept(nil) != nil {
+	if !errors.As(status.Kept(errors.New("disk full")), &kept) || status.Kept(nil) != nil {
 		t.Error("limits that are not kept are not told as such")
 	}
 	for _, err := range []error{errManySites, errNoTokens} {

@@ -118,7 +118,7 @@ func (v *Overrides) Set(ctx context.Context, site string, body []byte) error {
 		return err
 	}
 	v.o.Log.WithField("site", site).Infof("the limits of %s were set by the operator: %s", site, titlesOf(limits))
-	return notKept(v.save(ctx, site))
+	return status.Kept(v.save(ctx, site))
 }
 
 // mayOverride returns why a site can have no override.
@@ -129,14 +129,6 @@ func (v *Overrides) mayOverride(site string) error {
 	}
 	if _, set := known[site]; !set && len(known) >= mostSites {
 		return errManySites
-	}
-	return nil
-}
-
-// notKept wraps an error of saving: the limits hold in this process all the same.
-func notKept(err error) error {
-	if err != nil {
-		return status.NotKept{Err: err}
 	}
 	return nil
 }
@@ -152,10 +144,10 @@ func (v *Overrides) remove(ctx context.Context, site string, there bool, part fu
 		return false, nil
 	}
 	if err := v.change(site, part); err != nil {
-		return true, notKept(err)
+		return true, err
 	}
 	v.o.Log.WithField("site", site).Infof(sentence, site)
-	return true, notKept(v.save(ctx, site))
+	return true, status.Kept(v.save(ctx, site))
 }
 
 // change changes the override of a site in this process.
@@ -200,7 +192,7 @@ func (v *Overrides) save(ctx context.Context, site string) error {
 	}
 	if err := v.saveAll(ctx); err != nil && v.unsaved.has(site) {
 		v.Changed()
-		return fmt.Errorf("it holds in this process, and is not kept yet: %w", err)
+		return err
 	}
 	return nil
 }
