@@ -73,7 +73,8 @@ func (s *Sites) shown(name string) *Site {
 func (s *Site) LimitOf(id string) (l routes.Limit, exists bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.routes.Limit(id)
+	l = s.routes.Limit(id)
+	return l, l.ID != ""
 }
 
 // Forget forgets what was learned of the sites of a host, on whichever port, and of others. Requests that wait

@@ -26,7 +26,7 @@ func (t *titles) of(all *routes.Table, id, other string) string {
 		*t = titles{version: v, known: map[string]string{}, taken: map[string]bool{}, same: map[string]int{}}
 		for _, one := range all.IDs() {
 			t.limits++
-			t.same[all.Title(one)]++
+			t.same[all.Limit(one).Title]++
 		}
 	}
 	title, known := t.known[id]
@@ -44,7 +44,7 @@ func (t *titles) of(all *routes.Table, id, other string) string {
 // has several limits and the route identifies it: it covers that route alone, or another
 // limit has the same amount. A limit of every route that the site does not announce has no other name.
 func (t *titles) name(all *routes.Table, id, other string) string {
-	amount := cmp.Or(all.Title(id), other)
+	amount := cmp.Or(all.Limit(id).Title, other)
 	bucket, under := all.Describe(id)
 	switch {
 	case amount == status.HiddenTitle && len(under) == 0:

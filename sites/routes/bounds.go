@@ -45,12 +45,21 @@ func (m *Table) ensure(h *host, path string, of entity) *node {
 // generalise makes one wildcard of all names below a node, and unites the routes below
 // them. A name that has a hidden limit for itself stays: the wildcard would hold all others by that limit.
 func (m *Table) generalise(p *node) {
-	taken := p.takeNames(func(r *route) bool { return m.hiddenOf(r) == nil })
-	slices.SortFunc(taken, func(a, b loose) int { return cmp.Compare(b.route.used, a.route.used) })
-	for _, one := range taken {
-		r := one.route
+	p.generalised = true
+	var taken []*route
+	for name, kid := range p.children {
+		all := kid.below()
+		if name != "" && !slices.ContainsFunc(all, func(r *route) bool { return m.hiddenOf(r) != nil }) {
+			delete(p.children, name)
+			taken = append(taken, all...)
+		}
+	}
+	slices.SortFunc(taken, func(a, b *route) int { return cmp.Compare(b.used, a.used) })
+	for _, r := range taken {
 		delete(m.tree.known, r.name)
-		to := m.ensure(p.host, one.path, r.place.entity)
+		segments := strings.Split(r.place.text, "/") // the first is empty
+		segments[p.depth+1] = "*"
+		to := m.ensure(p.host, strings.Join(segments[1:], "/"), r.place.entity)
 		if same := to.at(r.method); same != nil {
 			m.unite(same, r)
 			r = same
@@ -80,15 +89,6 @@ func (m *Table) unite(r, o *route) {
 	}
 }
 
-// evict removes the routes that were used longest ago.
-func (m *Table) evict() {
-	all := m.tree.byUse()
-	m.changed() // routes that come back may have other limits
-	for _, r := range all[:min(spareRoute, len(all))] {
-		m.tree.drop(r)
-	}
-}
-
 // forgetBelow removes a node and the routes below, and reports whether there was a node.
 // It is for a segment that has become, or ceased to be, an entity.
 func (m *Table) forgetBelow(p *node) bool {
@@ -96,9 +96,7 @@ func (m *Table) forgetBelow(p *node) bool {
 		return false
 	}
 	m.changed()
-	var all []*route
-	p.each(func(r *route) { all = append(all, r) })
-	for _, r := range all {
+	for _, r := range p.below() {
 		m.tree.drop(r)
 	}
 	for _, of := range []map[string]*node{p.up.children, p.up.values} {

@@ -69,29 +69,30 @@ func (c *catalog) groupOf(r *route, h *observation) *group {
 		return c.groupNamed(r, key, h)
 	}
 	base = key.limit
-	var best *group
+	var best, latest *membership
 	count, rank := 0, -1
 	for n := range r.members {
-		g := r.members[n].group
+		in := &r.members[n]
+		g := in.group
 		if g.key != base {
 			continue
 		}
 		if g.bucket == "" {
 			count++
 		}
-		if g.mark == h.mark {
-			continue
+		if latest == nil || in.seen.After(latest.seen) {
+			latest = in
 		}
 		// Of the groups that fit, the one with this amount and reset.
-		if fit := g.rank(h); fit > rank || fit == rank && fit >= 0 && r.members[n].seen.After(r.in(best).seen) {
-			best, rank = g, fit
+		if fit := g.rank(h); g.mark != h.mark && (fit > rank || fit == rank && fit >= 0 && in.seen.After(best.seen)) {
+			best, rank = in, fit
 		}
 	}
-	if best != nil {
-		return best
-	}
-	if count >= mostAlike {
-		return r.latest(base)
+	switch {
+	case best != nil:
+		return best.group
+	case count >= mostAlike:
+		return latest.group
 	}
 	return c.groupPlain(r, base, isOwn(h.lesson, said), h)
 }
@@ -123,17 +124,7 @@ func bucketOf(l *learn.Lesson, said *learn.Limit) string {
 func (c *catalog) groupNamed(r *route, key bucketKey, h *observation) *group {
 	g := c.named[key]
 	if g == nil {
-		id := key.bucket + "/" + key.limit.name
-		if key.limit.partition != "" {
-			id += "/" + key.limit.partition
-		}
-		if key.limit.entity != "" {
-			id += " " + key.limit.entity
-		}
-		if key.limit.host != "" {
-			id = key.limit.host + " " + id
-		}
-		g = c.newGroup(h.now, id, key.limit, h.said, key.bucket)
+		g = c.newGroup(h.now, key, h.said)
 	}
 	// A group without a bucket that looks the same is the same limit: some refusals
 	// leave the bucket out.
@@ -174,23 +165,12 @@ func (c *catalog) groupPlain(r *route, base nameKey, partitioned bool, h *observ
 			return g
 		}
 	}
-	g := c.newPlain(base, h.now, h.said)
+	g := c.newGroup(h.now, bucketKey{limit: base}, h.said)
 	if g.routes == 0 {
 		g.private = partitioned
 		g.unshared = partitioned || h.documented()
 	}
 	return g
-}
-
-func (c *catalog) newPlain(base nameKey, now time.Time, said *learn.Limit) *group {
-	id := base.name
-	if base.entity != "" {
-		id += " " + base.entity
-	}
-	if base.host != "" {
-		id = base.host + " " + id
-	}
-	return c.newGroup(now, id, base, said, "")
 }
 
 // add makes a group known by its keys.
@@ -210,22 +190,40 @@ func (c *catalog) add(g *group) {
 	on.groups = append(on.groups, g)
 }
 
-// newGroup makes a group, or returns the last one when there are too many. The ID of a
-// group without a bucket has a number.
-func (c *catalog) newGroup(now time.Time, id string, base nameKey, said *learn.Limit, bucket string) *group {
+// newGroup makes a group, or returns the last one when there are too many, also without those that have no routes
+// and that no response has shown for an hour. The ID of a group without a bucket has a number.
+func (c *catalog) newGroup(now time.Time, key bucketKey, said *learn.Limit) *group {
+	base := key.limit
 	if base.entity == "" && len(c.common) >= mostGroups {
-		c.sweep(now)
+		for _, g := range slices.Clone(c.common) {
+			if g.routes == 0 && now.Sub(g.seen) >= forgetful {
+				c.remove(g)
+			}
+		}
 		if len(c.common) >= mostGroups {
 			return c.common[len(c.common)-1]
 		}
 	}
+	id := base.name
+	if key.bucket != "" {
+		id = key.bucket + "/" + id
+		if base.partition != "" {
+			id += "/" + base.partition
+		}
+	}
+	if base.entity != "" {
+		id += " " + base.entity
+	}
+	if base.host != "" {
+		id = base.host + " " + id
+	}
 	c.made++
 	g := &group{
-		number: c.made, bucket: bucket, key: base, amount: believed(said.Limit), window: said.Window, seen: now,
+		number: c.made, bucket: key.bucket, key: base, amount: believed(said.Limit), window: said.Window, seen: now,
 		site:    said.Scope == learn.Site,
 		budgets: make(map[string]*record),
 	}
-	g.id = c.unique(id, bucket == "", g.number)
+	g.id = c.unique(id, key.bucket == "", g.number)
 	g.title = g.entitle()
 	c.groups[g.id] = g
 	c.add(g)
@@ -269,7 +267,7 @@ func (c *catalog) split(r *route, g *group, h *observation) *group {
 	if on := c.plain[g.key]; on != nil {
 		on.splits++
 	}
-	to := c.newPlain(g.key, h.now, h.said)
+	to := c.newGroup(h.now, bucketKey{limit: g.key}, h.said)
 	to.unshared = to.unshared || to.routes == 0 && g.unshared
 	r.leave(slices.IndexFunc(r.members, func(in membership) bool { return in.group == g }))
 	return r.join(to)
@@ -277,15 +275,6 @@ func (c *catalog) split(r *route, g *group, h *observation) *group {
 
 // ofEntities returns the number of announced limits that entities have for themselves.
 func (c *catalog) ofEntities() int { return len(c.groups) - len(c.hidden) - len(c.common) }
-
-// sweep removes the groups without routes that no response has shown for an hour.
-func (c *catalog) sweep(now time.Time) {
-	for _, g := range slices.Clone(c.common) {
-		if g.routes == 0 && now.Sub(g.seen) >= forgetful {
-			c.remove(g)
-		}
-	}
-}
 
 func (c *catalog) remove(g *group) {
 	delete(c.groups, g.id)

@@ -61,16 +61,10 @@ type group struct {
 	budgets map[string]*record // :: budget → last announcement
 	mark    uint64             // number of the response that showed the group last
 	moving  int                // times that the reset moved inside a window; from 2 on, the reset always moves
-	double  double
+	double  *group             // another group whose use explains the foreign use of this one: both may be one limit
+	doubled int                // times in a row that double explained the use
 
 	leaving bool // about to be removed
-}
-
-// double is another group whose use explains the foreign use of a group: both may be one
-// limit.
-type double struct {
-	group *group
-	times int // in a row that it explained the use
 }
 
 // Kind selects the meter of a limit. If you add a kind, also change NewMeter in package sites.

@@ -49,17 +49,6 @@ func (r *route) in(g *group) *membership {
 	return nil
 }
 
-// rose notes that more was left than one counter can show, and reports whether that was
-// the second time.
-func (in *membership) rose(sent time.Time) bool {
-	if in.higher > 0 && in.last.Equal(sent) {
-		return false
-	}
-	in.higher++
-	in.last = sent
-	return in.higher >= 2
-}
-
 // mostMembers bounds the groups that a route may join. The last one stands for all others.
 const mostMembers = 32
 
@@ -88,17 +77,6 @@ func (r *route) leave(n int) {
 	}
 }
 
-// latest returns the group with a name key that a route has shown last.
-func (r *route) latest(base nameKey) *group {
-	var best *membership
-	for n := range r.members {
-		if o := &r.members[n]; o.group.key == base && (best == nil || o.seen.After(best.seen)) {
-			best = o
-		}
-	}
-	return best.group
-}
-
 func (r *route) classOf(limits []Limit, unknown bool) *Class {
 	return &Class{Route: r.name, Template: r.template(), Unknown: unknown, Limits: limits, entity: r.place.entity}
 }
@@ -112,30 +90,22 @@ func (r *route) template() string {
 	return r.method + " " + r.place.host.name + r.place.entity.shape
 }
 
-// siblings are related routes. Only groups that all of them are in count.
-type siblings struct {
-	groups []*group
-	many   int
-}
-
-func (k *siblings) addAll(p *node) {
-	for _, o := range p.routes {
-		k.add(o)
-	}
-}
-
-func (k *siblings) add(o *route) {
-	if len(o.members) == 0 {
-		return
-	}
-	k.many++
-	if k.many == 1 {
-		for n := range o.members {
-			k.groups = append(k.groups, o.members[n].group)
+// sharedGroups returns the groups that all of some routes are in, but for routes that are in none.
+func sharedGroups(routes []*route) (groups []*group) {
+	first := true
+	for _, o := range routes {
+		switch {
+		case len(o.members) == 0:
+		case first:
+			for n := range o.members {
+				groups = append(groups, o.members[n].group)
+			}
+			first = false
+		default:
+			groups = slices.DeleteFunc(groups, func(g *group) bool { return o.in(g) == nil })
 		}
-		return
 	}
-	k.groups = slices.DeleteFunc(k.groups, func(g *group) bool { return o.in(g) == nil })
+	return groups
 }
 
 // Limit is a limit of a class of requests. It is immutable.
@@ -190,15 +160,18 @@ const (
 
 // entitle returns the title of a limit as it is shown: "75 per 15m", "5000 of core".
 func (g *group) entitle() string {
-	what := cmp.Or(g.bucket, g.key.name)
+	unit := cmp.Or(string(g.key.unit), "requests")
+	what := cmp.Or(g.bucket, g.key.name, unit)
 	if !g.amount.Known {
-		what = cmp.Or(what, unitOf(g.key.unit))
 		if g.key.entity != "" {
 			what = g.key.entity + " " + what
 		}
 		return bound(what, longestTitle)
 	}
-	title := amountOf(g.amount.N)
+	title := strconv.FormatFloat(math.Round(g.amount.N*1000)/1000, 'f', -1, 64)
+	if math.Abs(g.amount.N) >= 1e15 {
+		title = strconv.FormatFloat(g.amount.N, 'g', 3, 64)
+	}
 	if g.key.unit != learn.Requests && g.key.unit != learn.Percent {
 		title += " " + string(g.key.unit)
 	}
@@ -208,26 +181,12 @@ func (g *group) entitle() string {
 	switch {
 	case g.window > 0:
 		title += " per " + windowOf(g.window)
-	case what != "" && what != unitOf(g.key.unit):
+	case what != unit:
 		title += " of " + what
 	case g.key.unit == learn.Requests:
 		title += " requests"
 	}
 	return bound(title, longestTitle)
-}
-
-func unitOf(u learn.Unit) string {
-	if u == learn.Requests {
-		return "requests"
-	}
-	return string(u)
-}
-
-func amountOf(n float64) string {
-	if math.Abs(n) >= 1e15 {
-		return strconv.FormatFloat(n, 'g', 3, 64)
-	}
-	return strconv.FormatFloat(math.Round(n*1000)/1000, 'f', -1, 64)
 }
 
 // windowOf writes a window in the largest unit that it is a whole number of.

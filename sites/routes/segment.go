@@ -97,17 +97,7 @@ func isVersion(s string) bool {
 
 // isNumbered reports whether a word is like v1beta1.
 func isNumbered(s string) bool {
-	if len(s) > 10 || s[0] != 'v' || s[1] < '0' || s[1] > '9' {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9', strings.IndexByte("alphbetrc.", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
+	return len(s) <= 10 && s[0] == 'v' && s[1] >= '0' && s[1] <= '9' && strings.Trim(s[1:], "0123456789alphbetrc.") == ""
 }
 
 // methodOf returns a method as it stands in a route; * for an odd one.
@@ -144,14 +134,6 @@ type entity struct {
 	shape   string // of the path so far, the same for all entities: "/channels/*/messages"
 }
 
-// below returns the entity of a node below, with its shape.
-func (p entity) below(segment string) entity {
-	if p.segment > 0 {
-		p.shape += "/" + segment
-	}
-	return p
-}
-
 // entityOf returns the entity of a path, by the depth of the segment that names it. The
 // path is without its first slash. The name before that segment is part of the entity's
 // name.
@@ -159,20 +141,13 @@ func entityOf(path string, apart int) entity {
 	if apart <= 0 || apart > mostDepth {
 		return entity{}
 	}
-	var before, value string
-	more := true
-	for n := 0; n < apart; n++ {
-		if !more {
-			return entity{}
-		}
-		before = value
-		value, path, more = strings.Cut(path, "/")
-	}
-	if !identifies(value) {
+	segments := strings.SplitN("/"+path, "/", apart+2)
+	if len(segments) <= apart || !identifies(segments[apart]) {
 		return entity{}
 	}
+	before := segments[apart-1]
 	if before == "" || isValue(before, false) {
 		before = "*"
 	}
-	return entity{segment: apart, name: before + "/" + keyOf(value)}
+	return entity{segment: apart, name: before + "/" + keyOf(segments[apart])}
 }

@@ -106,7 +106,10 @@ func (m *Table) add(method, host, path string, of entity) *route {
 		return r
 	}
 	if len(m.tree.known) >= mostRoutes {
-		m.evict()
+		m.changed() // routes that come back may have other limits
+		for _, r := range m.tree.byUse()[:spareRoute] {
+			m.tree.drop(r)
+		}
 	}
 	h := m.tree.hosts[host]
 	if h == nil {
@@ -251,20 +254,12 @@ func (m *Table) IDs() []string {
 	return slices.Sorted(maps.Keys(m.catalog.groups))
 }
 
-// Limit returns a limit of the site; false: it does not exist.
-func (m *Table) Limit(id string) (l Limit, exists bool) {
+// Limit returns a limit of the site; zero: it does not exist.
+func (m *Table) Limit(id string) (l Limit) {
 	if g := m.catalog.groups[id]; g != nil {
-		return g.limit(), true
+		l = g.limit()
 	}
-	return Limit{}, false
-}
-
-// Title returns a limit's title: "75 per 15m"; "" if the limit does not exist.
-func (m *Table) Title(id string) string {
-	if g := m.catalog.groups[id]; g != nil {
-		return g.title
-	}
-	return ""
+	return l
 }
 
 // Describe returns the bucket of a limit, with its entity, or, if the server names none,
@@ -329,18 +324,18 @@ func (m *Table) guess(r *route) {
 	if host.limited == 0 {
 		return
 	}
-	var common siblings
-	common.addAll(r.place)
-	if len(common.groups) == 0 && r.place.up != nil {
-		common = siblings{}
+	common := sharedGroups(r.place.routes)
+	if len(common) == 0 && r.place.up != nil {
+		var siblings []*route
 		for _, o := range r.place.up.children {
-			common.addAll(o)
+			siblings = append(siblings, o.routes...)
 		}
 		if r.place.up.star != nil {
-			common.addAll(r.place.up.star)
+			siblings = append(siblings, r.place.up.star.routes...)
 		}
+		common = sharedGroups(siblings)
 	}
-	for _, g := range common.groups {
+	for _, g := range common {
 		if !g.unshared && (g.routes > 1 || host.limited == 1) {
 			r.guessed = append(r.guessed, g)
 		}

@@ -59,3 +59,6 @@ func TestNamesOfServersAreBounded(t *testing.T) {
 		t.Errorf("different names have one ID: %v", ids)
 	}
 }
+
+// Title returns the title of a limit: "75 per 15m"; "" if the limit does not exist.
+func (m *Table) Title(id string) string { return m.Limit(id).Title }

@@ -17,15 +17,12 @@ type tree struct {
 
 // lookup returns a route that is known, or nil. The path is without its first slash.
 func (t *tree) lookup(method, host, path string, apart int) *route {
-	h := t.hosts[host]
-	if h == nil {
-		return nil
+	if h := t.hosts[host]; h != nil {
+		if p := h.root.find(path, apart); p != nil {
+			return p.at(method)
+		}
 	}
-	p := h.root.find(path, apart)
-	if p == nil {
-		return nil
-	}
-	return p.at(method)
+	return nil
 }
 
 // put places a route at a node, which gives it its name.
@@ -106,20 +103,17 @@ func (p *node) find(path string, apart int) *node {
 		if p.depth == mostDepth {
 			return p.star
 		}
-		end := 0
-		for end < len(path) && path[end] != '/' {
-			end++
-		}
 		var next *node
-		if p.depth+1 == apart && identifies(path[:end]) {
-			next = p.value(path[:end])
-		} else if next = p.children[path[:end]]; next == nil && (p.generalised && end > 0 || isValue(path[:end], p.versions)) {
+		segment, rest, further := strings.Cut(path, "/")
+		if p.depth+1 == apart && identifies(segment) {
+			next = p.value(segment)
+		} else if next = p.children[segment]; next == nil && (p.generalised && segment != "" || isValue(segment, p.versions)) {
 			next = p.star
 		}
-		if next == nil || end == len(path) {
+		if next == nil || !further {
 			return next
 		}
-		p, path = next, path[end+1:]
+		p, path = next, rest
 	}
 }
 
@@ -169,7 +163,10 @@ func (p *node) child(segment string) *node {
 	if next := p.children[segment]; next != nil {
 		return next
 	}
-	next := &node{up: p, text: p.text + "/" + segment, depth: p.depth + 1, host: p.host, entity: p.entity.below(segment)}
+	next := &node{up: p, text: p.text + "/" + segment, depth: p.depth + 1, host: p.host, entity: p.entity}
+	if next.entity.segment > 0 {
+		next.entity.shape += "/" + segment
+	}
 	if values {
 		p.star = next
 		return next
@@ -194,43 +191,18 @@ func (p *node) names() int {
 	return n
 }
 
-// loose is a route without a place, with its path.
-type loose struct {
-	route *route
-	path  string
-}
-
-// takeNames removes the nodes of the names below a node of whose routes all are alike, and returns the routes that were there.
-func (p *node) takeNames(alike func(*route) bool) (taken []loose) {
-	p.generalised = true
-	for name, kid := range p.children {
-		all := name != ""
-		kid.each(func(r *route) { all = all && alike(r) })
-		if !all {
-			continue
+// below returns every route at a node and below.
+func (p *node) below() []*route {
+	all := slices.Clone(p.routes)
+	for _, kids := range []map[string]*node{p.children, p.values} {
+		for _, kid := range kids {
+			all = append(all, kid.below()...)
 		}
-		delete(p.children, name)
-		kid.each(func(r *route) {
-			taken = append(taken, loose{r, strings.TrimPrefix(p.text+"/*"+r.place.text[len(kid.text):], "/")})
-		})
-	}
-	return taken
-}
-
-// each calls f with every route at a node and below.
-func (p *node) each(f func(*route)) {
-	for _, r := range p.routes {
-		f(r)
-	}
-	for _, kid := range p.children {
-		kid.each(f)
-	}
-	for _, kid := range p.values {
-		kid.each(f)
 	}
 	if p.star != nil {
-		p.star.each(f)
+		all = append(all, p.star.below()...)
 	}
+	return all
 }
 
 // prune removes a node without routes, and those above that become empty. A generalised

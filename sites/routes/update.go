@@ -222,7 +222,11 @@ func (m *Table) Explain(now time.Time, c *Class, budget, id string, sent time.Ti
 // than can be left of one counter.
 func (m *Table) higher(now time.Time, r *route, g *group, budget string, sent time.Time) {
 	in := r.in(g)
-	if in == nil || g.bucket != "" || g.routes < 2 || !in.rose(sent) {
+	if in == nil || g.bucket != "" || g.routes < 2 || in.higher > 0 && in.last.Equal(sent) {
+		return
+	}
+	in.last = sent
+	if in.higher++; in.higher < 2 {
 		return
 	}
 	m.catalog.split(r, g, &observation{now: now, said: &learn.Limit{Limit: g.amount, Window: g.window}})
@@ -242,20 +246,16 @@ func (m *Table) explain(g *group, k *record, foreign float64) {
 	}
 	var other *group
 	for _, o := range on.groups {
-		if o != g && o.moves(g, k, foreign) && (other == nil || o == g.double.group) {
+		if o != g && o.moves(g, k, foreign) && (other == nil || o == g.double) {
 			other = o
 		}
 	}
-	switch {
-	case other == nil:
-		g.double = double{}
-	case other != g.double.group:
-		g.double = double{other, 1}
-	default:
-		g.double.times++
+	if other != g.double {
+		g.double, g.doubled = other, 0
 	}
+	g.doubled++
 	// Groups that have been split before need more evidence.
-	if other != nil && g.double.times >= 3<<min(on.splits, 6) {
+	if other != nil && g.doubled >= 3<<min(on.splits, 6) {
 		m.merge(g, other)
 	}
 }
@@ -308,7 +308,7 @@ func (m *Table) merge(a, b *group) *group {
 			a.budgets[budget] = k
 		}
 	}
-	a.double = double{}
+	a.double = nil
 	a.until = status.Later(a.until, b.until)
 	m.catalog.remove(b)
 	m.changed()
