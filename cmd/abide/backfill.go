@@ -76,7 +76,7 @@ same command tries these again. docs/jobs.md has every form of a job file.`,
 		}
 		job, err := loadJob(args[0])
 		if err != nil && !flags.dry && !flags.try {
-			err = notified(cmd, job, func() (string, error) { return "", err })
+			err = notified(cmd, job, "", err)
 		}
 		if err != nil {
 			return err
@@ -108,12 +108,11 @@ same command tries these again. docs/jobs.md has every form of a job file.`,
 		caught := catchSignals(cmd.Context())
 		defer caught.close()
 		for next := time.Now(); ; {
-			err = notified(cmd, job, func() (string, error) {
-				if err != nil {
-					return "", err
-				}
-				return runBackfill(cmd, job, caught, errs, show, flags.again)
-			})
+			lost := ""
+			if err == nil {
+				lost, err = runBackfill(cmd, job, caught, errs, show, flags.again)
+			}
+			err = notified(cmd, job, lost, err)
 			if flags.every <= 0 || caught.stop.Err() != nil {
 				return err
 			}

@@ -68,7 +68,19 @@ func browserHome(ctx context.Context, root []byte) (dir string, end func() error
 	if dir, err = os.MkdirTemp(home, homePrefix); err != nil {
 		return "", nil, fmt.Errorf("making a home directory for the command: %w", err)
 	}
-	end = func() error { return moveHome(dir, home) }
+	end = func() error {
+		entries, err := os.ReadDir(dir)
+		for _, one := range entries {
+			from, to := filepath.Join(dir, one.Name()), filepath.Join(home, one.Name())
+			if link, _ := os.Readlink(from); link != to && one.Name() != ".pki" {
+				err = errors.Join(err, os.Rename(from, to))
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("what the command wrote into its home directory stays in %s: %w", dir, err)
+		}
+		return os.RemoveAll(dir)
+	}
 	store := ca.ChromiumStore(dir)
 	file := filepath.Join(dir, ".pki", "abide.pem")
 	err = errors.Join(
@@ -106,20 +118,4 @@ func existing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// moveHome moves what is in the directory of browserHome and not a link from there to the user's
-// home, and removes the directory.
-func moveHome(dir, home string) error {
-	entries, err := os.ReadDir(dir)
-	for _, one := range entries {
-		from, to := filepath.Join(dir, one.Name()), filepath.Join(home, one.Name())
-		if link, _ := os.Readlink(from); link != to && one.Name() != ".pki" {
-			err = errors.Join(err, os.Rename(from, to))
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("what the command wrote into its home directory stays in %s: %w", dir, err)
-	}
-	return os.RemoveAll(dir)
 }

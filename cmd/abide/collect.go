@@ -48,7 +48,7 @@ of each target, such as its ETag, outlives a restart.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		job, err := loadJob(args[0])
 		if err != nil {
-			return notified(cmd, job, func() (string, error) { return "", err })
+			return notified(cmd, job, "", err)
 		}
 		if job.Collect.Every == 0 {
 			return usage(errors.New(args[0] + " has no every, such as \"every: 30s\", so it is a backfill"))
@@ -57,7 +57,7 @@ of each target, such as its ETag, outlives a restart.`,
 		if flags.stdout {
 			written = export.NewLines(cmd.OutOrStdout(), job.Columns).Add
 		}
-		return notified(cmd, job, func() (string, error) { return "", runCollect(cmd, job, flags.rounds, flags.quiet, written) })
+		return notified(cmd, job, "", runCollect(cmd, job, flags.rounds, flags.quiet, written))
 	}
 	return cmd
 }

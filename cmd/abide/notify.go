@@ -30,10 +30,9 @@ type ending struct {
 	At     time.Time `json:"at"`
 }
 
-// notified runs a job, and tells what the job names under notify how it has ended. Its failure does not change the
-// result. lost says which records are not in the table although all units may be done; it is told, too.
-func notified(cmd *cobra.Command, job *jobfile.Job, run func() (lost string, err error)) error {
-	lost, result := run()
+// notified tells what a job names under notify how the job has ended, and returns the result, which a failure of that
+// does not change. lost says which records are not in the table although all units may be done; it is told, too.
+func notified(cmd *cobra.Command, job *jobfile.Job, lost string, result error) error {
 	to, told := job.Notify, ending{Job: job.Name, Failed: result != nil, Text: job.Name + " is done", At: time.Now().UTC()}
 	if result != nil {
 		told.Text = job.Name + ": " + result.Error()

@@ -54,19 +54,6 @@ The command ends with 1 if some requests are never answered.`,
   abide plan --config proposed.yaml --from-log access.jsonl`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return x.run(cmd) },
 	}
-	x.addFlags(cmd)
-	return cmd
-}
-
-// planCall is one call of the command.
-type planCall struct {
-	site, requests, fromLog, start, siteLimit, bytes string
-	crawl                                            plan.Crawl
-	keepTimes, silent, noWhatIfs, json               bool
-	tokens                                           int
-}
-
-func (x *planCall) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&x.site, "site", "", "`host` or URL that the requests are for")
 	f.StringVar(&x.requests, "requests", "100k", "how `many` requests: 1e6, 1M, 1_000_000")
@@ -85,6 +72,15 @@ func (x *planCall) addFlags(cmd *cobra.Command) {
 	f.StringVar(&x.start, "start", "", "`time` of the first request, as 2006-01-02T15:04:05Z or Unix seconds (default now, or that of the log)")
 	f.BoolVar(&x.noWhatIfs, "no-what-ifs", false, "simulate the crawl as it is, and nothing else")
 	f.BoolVar(&x.json, "json", false, "print the plan as JSON")
+	return cmd
+}
+
+// planCall is one call of the command.
+type planCall struct {
+	site, requests, fromLog, start, siteLimit, bytes string
+	crawl                                            plan.Crawl
+	keepTimes, silent, noWhatIfs, json               bool
+	tokens                                           int
 }
 
 func (x *planCall) run(cmd *cobra.Command) error {

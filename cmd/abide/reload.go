@@ -99,13 +99,17 @@ func reloadOne(cmd *cobra.Command, at abideAt) error {
 	return err
 }
 
-// follow reloads the configuration when asked to, or when the file or what it names has changed, until ctx is
-// done.
+// follow reloads the configuration when asked to, or when the file has changed or what it names and is used without a
+// restart: tokens, and the certificates of listeners. It ends when ctx is done.
 func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 	var file, secrets watch
 	changed := func() bool {
-		found := a.source.rereadable() && file.changed([]string{a.source.path}) && a.source.changed()
-		return secrets.changed(secretFiles(a.policy.Load())) || found
+		found, p := a.source.rereadable() && file.changed([]string{a.source.path}) && a.source.changed(), a.policy.Load()
+		paths := []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key} // "" for none
+		for i := range p.Pools {
+			paths = append(paths, p.Pools[i].File, p.Pools[i].Dir)
+		}
+		return secrets.changed(paths) || found
 	}
 	found := changed() || a.source.changed() // since the start
 	wait := lookEvery

@@ -72,9 +72,22 @@ func (x *reportCall) run(cmd *cobra.Command) error {
 	if err := query.Check(now); err != nil {
 		return usage(err)
 	}
-	r, err := x.read(cmd, query, now)
-	if err != nil {
+	var r status.Report
+	// Abides with the same data directory have the same file, so one answer is enough.
+	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at abideAt) (err error) {
+		if r.Rows == nil {
+			_, err = at.ask(ctx, http.MethodGet, "report?"+query.Encode(), nil, &r)
+		}
 		return err
+	})
+	if !answered {
+		err = orSaved(cmd, err, false, func(a adminProcess) (err error) {
+			r, err = query.Answer(cmd.Context(), now, a)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	var text bytes.Buffer
 	switch {
@@ -93,24 +106,6 @@ func (x *reportCall) run(cmd *cobra.Command) error {
 	}
 	_, err = text.WriteTo(cmd.OutOrStdout())
 	return err
-}
-
-// read asks the running abides, or else reads the state file. Abides with the same data directory
-// have the same file, so one answer is enough.
-func (x *reportCall) read(cmd *cobra.Command, query admin.ReportQuery, now time.Time) (r status.Report, err error) {
-	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at abideAt) (err error) {
-		if r.Rows == nil {
-			_, err = at.ask(ctx, http.MethodGet, "report?"+query.Encode(), nil, &r)
-		}
-		return err
-	})
-	if answered {
-		return r, nil
-	}
-	return r, orSaved(cmd, err, false, func(a adminProcess) (err error) {
-		r, err = query.Answer(cmd.Context(), now, a)
-		return err
-	})
 }
 
 // reportChart draws the requests of a report over time. The report must have a step.

@@ -50,28 +50,25 @@ if several run, --admin says which.`,
 					return top.Print(ctx, text, at, at.Admin)
 				})
 			}
-			return showTop(cmd, interval)
+			list, api, err := findRunning(cmd)
+			if err != nil {
+				return err
+			}
+			api.warnGuessed(cmd, list)
+			if len(list) > 1 {
+				describeRunning(cmd.ErrOrStderr(), list)
+				return errors.New("the live table is of one abide, and several are running; --admin ADDRESS says which")
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			return api.hint(top.Run(ctx, top.Options{
+				Source: list[0], Address: list[0].Admin, Every: interval, Color: os.Getenv("NO_COLOR") == "",
+			}))
 		},
 	}
 	cmd.Flags().StringVar(&every, "every", every, "the `time` between two refreshes")
 	cmd.Flags().BoolVar(&once, "once", false, "print the table once")
 	return cmd
-}
-
-// showTop shows the live table of the running abide.
-func showTop(cmd *cobra.Command, every time.Duration) error {
-	list, api, err := findRunning(cmd)
-	if err != nil {
-		return err
-	}
-	api.warnGuessed(cmd, list)
-	if len(list) > 1 {
-		describeRunning(cmd.ErrOrStderr(), list)
-		return errors.New("the live table is of one abide, and several are running; --admin ADDRESS says which")
-	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	return api.hint(top.Run(ctx, top.Options{Source: list[0], Address: list[0].Admin, Every: every, Color: os.Getenv("NO_COLOR") == ""}))
 }
 
 // isTerminal tells whether a stream of the process is a terminal that a table can be drawn on.

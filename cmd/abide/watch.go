@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/abide-proxy/abide/policy"
 )
 
 const (
@@ -59,14 +57,4 @@ func (w *watch) changed(paths []string) bool {
 		w.restless = 0
 	}
 	return told
-}
-
-// secretFiles lists the files and directories that tokens come from, and the certificates of listeners, "" for none:
-// what is new there is used without a restart.
-func secretFiles(p *policy.Policy) []string {
-	paths := []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key}
-	for i := range p.Pools {
-		paths = append(paths, p.Pools[i].File, p.Pools[i].Dir)
-	}
-	return paths
 }

@@ -16,8 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // minEncodedLength is the length in bytes from which a secret is also looked for in hex and
@@ -32,12 +30,13 @@ type Finder struct {
 	least    int       // length of the shortest secret in bytes
 	spaces   bool      // a secret contains a space, which is + in a query
 	once     sync.Once // makes patterns at the first text that is long enough
+	encoded  string    // the texts of patterns
 	patterns []pattern
 }
 
 // pattern is a secret in one encoding.
 type pattern struct {
-	text        string
+	from, to    int  // its text in Finder.encoded
 	left, right bool // the base64 digit before, or after, contains bits of the secret
 }
 
@@ -56,15 +55,15 @@ func New(secrets ...string) *Finder {
 	return f
 }
 
-// compile makes the patterns, as parts of one string.
+// compile makes the patterns.
 func (f *Finder) compile() {
 	size := 0
 	for _, s := range f.secrets {
 		size += 16 * (len(s) + 4)
 	}
-	b := builder{text: make([]byte, 0, size), parts: make([]part, 0, 10*len(f.secrets))}
+	b := builder{text: make([]byte, 0, size), patterns: make([]pattern, 0, 10*len(f.secrets))}
 	for _, s := range f.secrets {
-		b.add(part{}, func(to []byte) []byte { return append(to, s...) })
+		b.add(pattern{}, func(to []byte) []byte { return append(to, s...) })
 		if len(s) < minEncodedLength {
 			continue
 		}
@@ -76,33 +75,27 @@ func (f *Finder) compile() {
 			}
 		}
 	}
-	text := string(b.text)
-	f.patterns = lists.Map(b.parts, func(p part) pattern { return pattern{text[p.from:p.to], p.left, p.right} })
+	f.encoded, f.patterns = string(b.text), b.patterns
 }
 
 // builder collects patterns in one allocation.
 type builder struct {
-	text  []byte
-	parts []part
+	text     []byte
+	patterns []pattern
 }
 
-type part struct {
-	from, to    int
-	left, right bool
-}
-
-func (b *builder) add(p part, write func([]byte) []byte) {
+func (b *builder) add(p pattern, write func([]byte) []byte) {
 	p.from = len(b.text)
 	b.text = write(b.text)
 	p.to = len(b.text)
-	b.parts = append(b.parts, p)
+	b.patterns = append(b.patterns, p)
 }
 
 // encoded adds a text in hex and base64.
 func (b *builder) encoded(s string) {
-	b.add(part{}, func(to []byte) []byte { return hex.AppendEncode(to, []byte(s)) })
-	lower := b.parts[len(b.parts)-1]
-	b.add(part{}, func(to []byte) []byte { return append(to, bytes.ToUpper(b.text[lower.from:lower.to])...) })
+	b.add(pattern{}, func(to []byte) []byte { return hex.AppendEncode(to, []byte(s)) })
+	lower := b.patterns[len(b.patterns)-1]
+	b.add(pattern{}, func(to []byte) []byte { return append(to, bytes.ToUpper(b.text[lower.from:lower.to])...) })
 	for before := range 3 { // bytes of another text that share a group of base64 with its beginning
 		b.base64(s, before)
 	}
@@ -110,7 +103,7 @@ func (b *builder) encoded(s string) {
 
 // base64 adds the base64 digits of a text that do not depend on the text around it.
 func (b *builder) base64(s string, before int) {
-	p := part{left: before > 0, right: 8*(before+len(s))%6 != 0}
+	p := pattern{left: before > 0, right: 8*(before+len(s))%6 != 0}
 	group := make([]byte, 0, 64)
 	group = append(append(group, "\x00\x00"[:before]...), s...)
 	from, to := (8*before+5)/6, 8*(before+len(s))/6
@@ -120,7 +113,7 @@ func (b *builder) base64(s string, before int) {
 			all = encoding.AppendEncode(all, group)
 			return append(all[:start], all[start+from:start+to]...)
 		})
-		if last := b.parts[len(b.parts)-1]; !bytes.ContainsAny(b.text[last.from:last.to], "+/") {
+		if last := b.patterns[len(b.patterns)-1]; !bytes.ContainsAny(b.text[last.from:last.to], "+/") {
 			break // the encodings do not differ
 		}
 	}
@@ -203,13 +196,14 @@ func (f *Finder) replace(text, with string, index func(s, part string) int) (str
 func (f *Finder) find(spans []span, v view, index func(s, part string) int) []span {
 	for i := range f.patterns {
 		p := &f.patterns[i]
+		text := f.encoded[p.from:p.to]
 		for at := 0; ; {
-			n := index(v.text[at:], p.text)
+			n := index(v.text[at:], text)
 			if n < 0 {
 				break
 			}
 			from := at + n
-			to := from + len(p.text)
+			to := from + len(text)
 			at = to
 			if p.left && from > 0 && isDigit(v.text[from-1]) {
 				from--

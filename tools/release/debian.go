@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/md5"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -178,42 +179,29 @@ func tarball(files []file, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zipped)
+	var err error
+	put := func(kind byte, name string, mode int64, content []byte) {
+		if err == nil {
+			err = archive.WriteHeader(&tar.Header{
+				Typeflag: kind, Name: name, Mode: mode, Size: int64(len(content)), ModTime: at, Uname: "root", Gname: "root", Format: tar.FormatGNU,
+			})
+		}
+		if err == nil {
+			_, err = archive.Write(content)
+		}
+	}
 	written := map[string]bool{} // directories that are in the archive
 	for _, one := range files {
-		for _, dir := range parents(one.name) {
-			if written[dir] {
-				continue
-			}
-			written[dir] = true
-			header := &tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: at, Uname: "root", Gname: "root", Format: tar.FormatGNU}
-			if err := archive.WriteHeader(header); err != nil {
-				return nil, err
+		for i, letter := range one.name {
+			if dir := one.name[:i+1]; letter == '/' && !written[dir] {
+				written[dir] = true
+				put(tar.TypeDir, dir, 0o755, nil)
 			}
 		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: one.name, Mode: one.mode, Size: int64(len(one.content)), ModTime: at, Uname: "root", Gname: "root", Format: tar.FormatGNU}
-		if err := archive.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := archive.Write(one.content); err != nil {
-			return nil, err
-		}
+		put(tar.TypeReg, one.name, one.mode, one.content)
 	}
-	if err := archive.Close(); err != nil {
-		return nil, err
-	}
-	if err := zipped.Close(); err != nil {
+	if err = errors.Join(err, archive.Close(), zipped.Close()); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
-}
-
-// parents are the directories of a file, the outermost first.
-func parents(name string) []string {
-	var all []string
-	for i, letter := range name {
-		if letter == '/' {
-			all = append(all, name[:i])
-		}
-	}
-	return all
 }

@@ -85,8 +85,11 @@ func (r *release) licences(p *program) ([]licence, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []licence{{module: "The Go programming language " + p.info.GoVersion}}
-	directories := []string{strings.TrimSpace(string(root))}
+	texts, err := licenceTexts(strings.TrimSpace(string(root)))
+	if err != nil {
+		return nil, err
+	}
+	all := []licence{{"The Go programming language " + p.info.GoVersion, texts}}
 	for _, module := range p.info.Deps {
 		out, err := r.command(p.target, "list", "-m", "-json", module.Path)
 		if err != nil {
@@ -96,20 +99,15 @@ func (r *release) licences(p *program) ([]licence, error) {
 		if err := json.Unmarshal(out, &found); err != nil || found.Dir == "" {
 			return nil, fmt.Errorf("%s is in the program and not in the module cache (%v)", module.Path, err)
 		}
-		all = append(all, licence{module: module.Path + " " + module.Version})
-		directories = append(directories, found.Dir)
-	}
-	for i, dir := range directories {
-		if all[i].texts, err = licenceTexts(dir); err != nil {
+		if texts, err = licenceTexts(found.Dir); err != nil {
 			return nil, err
 		}
-		if len(all[i].texts) == 0 {
-			return nil, fmt.Errorf("%s has no licence in %s", all[i].module, dir)
-		}
+		all = append(all, licence{module.Path + " " + module.Version, texts})
 	}
 	return all, nil
 }
 
+// licenceTexts reads the licences in a directory, of which there is at least one.
 func licenceTexts(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
@@ -125,6 +123,9 @@ func licenceTexts(dir string) ([]string, error) {
 			return nil, err
 		}
 		texts = append(texts, strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")))
+	}
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("there is no licence in %s", dir)
 	}
 	return texts, nil
 }
