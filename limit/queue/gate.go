@@ -96,9 +96,7 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 		return nil, false, &Refusal{Reason: Draining}
 	}
 	ending := g.drainEnd.Load() != nil
-	if ending {
-		r.Now, r.Wait = true, time.Second
-	}
+	r.Now = r.Now || ending
 	p = &Permit{request: r, ctx: ctx, asked: g.clock.Now(), site: s}
 	if woken != nil {
 		p.waker = wakeFunc(woken)
@@ -430,9 +428,6 @@ func (s *site) visit(now time.Time, visit func(now time.Time, at ResourceInfo)) 
 	}
 	see(s.registry.whole, Scope{}, nil, false)
 	for at, e := range s.registry.byScope {
-		see(e.resource, at, e.spec, false)
-	}
-	for name, e := range s.registry.overflow {
-		see(e.resource, Scope{name, overflowKey}, e.spec, true)
+		see(e.resource, at, e.spec, e.shared)
 	}
 }

@@ -315,30 +315,6 @@ func (s *scheduler) find(h *hold, so func(needs []need) bool) bool {
 	return len(s.ready) > 0
 }
 
-// tryAllowed grants a hold that is not in the queue yet and does not wait, if nothing
-// keeps it but limits of which nothing is known.
-func (s *scheduler) tryAllowed(now time.Time, h *hold) bool {
-	if !s.allowed(now, h) {
-		return false
-	}
-	s.stamp(now, h)
-	s.take(now, h, s.pick(now, h))
-	return true
-}
-
-// refuseWaiting refuses a hold that goes now or not at all and is still in the queue,
-// unless it waits for nothing but the answer of a store.
-func (s *scheduler) refuseWaiting(now time.Time, h *hold) *Refusal {
-	if h.state != stateWaiting || h.asks(now) {
-		return nil
-	}
-	if refusal := refuseNow(now, h); refusal != nil {
-		return refusal
-	}
-	keeps, res := blocker(now, h) // others come first
-	return &Refusal{Reason: res.tooLong(now), Limit: keeps.String(), RetryAt: keeps.Until}
-}
-
 func allows(now time.Time, aging time.Duration, h *hold, needs []need) bool {
 	for _, n := range needs {
 		if !n.resource.unknown(now, n.n) && (n.resource.when(now, n.n).After(now) || n.resource.claimed(now, aging, h, n.n)) {

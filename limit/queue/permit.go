@@ -41,20 +41,18 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.would = s.sched.force(now, &p.hold)
 		return false, nil
 	}
-	if s.sched.tryAtOnce(now, &p.hold) || r.Now && s.sched.tryAllowed(now, &p.hold) {
+	if s.sched.tryAtOnce(now, &p.hold) {
 		p.awaited = p.hold.grant.probes
 		return false, nil
 	}
 	b := g.bounds.Load()
-	if wait := b.wait(r); wait > 0 {
+	if wait := b.wait(r); r.Now {
+		p.hold.deadline = now
+	} else if wait > 0 {
 		p.hold.deadline = now.Add(wait)
 	}
 	// Before others make room for it.
-	refusal := s.sched.clients.estimate(now, &p.hold)
-	if refusal == nil && r.Now {
-		refusal = refuseNow(now, &p.hold)
-	}
-	if refusal != nil {
+	if refusal := s.sched.clients.estimate(now, &p.hold); refusal != nil {
 		p.hold.hint(now)
 		return false, refusal
 	}
@@ -64,13 +62,6 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	p.beginWait()
 	s.sched.add(now, &p.hold)
 	s.step(now)
-	if r.Now {
-		if refusal := s.sched.refuseWaiting(now, &p.hold); refusal != nil {
-			s.sched.cancel(now, &p.hold)
-			s.step(now)
-			return false, refusal
-		}
-	}
 	return true, nil
 }
 
