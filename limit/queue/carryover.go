@@ -54,9 +54,8 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			e = s.registry.newEntry(l, Scope{l.Name, key})
 		}
 		m, external := l.externalMeter(s.name, e.at, m)
-		e.resource.changeMeter(now, m, fresh, external, true)
-		if !e.onlyCools {
-			e.resource.changed, e.resource.owed = now, 0
+		if e.resource.setMeter(now, m, fresh, external); !e.onlyCools {
+			e.resource.changed = now
 		}
 		e.onlyCools, e.perKey = false, l.By != byAll
 		e.spec, e.subject = l.Spec, l.Subject

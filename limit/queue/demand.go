@@ -73,6 +73,7 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 	if r.waitlist != nil {
 		r.noteBlocking()
 	}
+	r.markDirty()
 }
 
 // asking tells whether n units, which the resource's meter does not give before at, are
