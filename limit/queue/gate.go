@@ -21,12 +21,17 @@ type Bounds struct {
 	Aging   time.Duration // how long a priority waits for a step
 }
 
-// wait returns the longest wait of a request; 0 is unbounded.
-func (b *Bounds) wait(r *Request) time.Duration {
-	if b.Wait > 0 && r.Wait > 0 {
-		return min(b.Wait, r.Wait)
+// until returns the time at which a wait of a request ends that began at a time; zero is never.
+func (b *Bounds) until(began time.Time, r *Request) time.Time {
+	switch {
+	case r.Now:
+		return began
+	case b.Wait > 0 && r.Wait > 0:
+		return began.Add(min(b.Wait, r.Wait))
+	case b.Wait+r.Wait > 0:
+		return began.Add(b.Wait + r.Wait)
 	}
-	return max(b.Wait, r.Wait)
+	return time.Time{}
 }
 
 // Gate holds requests until their site lets them go. It is safe for concurrent

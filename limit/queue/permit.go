@@ -46,11 +46,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		return false, nil
 	}
 	b := g.bounds.Load()
-	if wait := b.wait(r); r.Now {
-		p.hold.deadline = now
-	} else if wait > 0 {
-		p.hold.deadline = now.Add(wait)
-	}
+	p.hold.deadline = b.until(now, r)
 	// Before others make room for it.
 	if refusal := s.sched.clients.estimate(now, &p.hold); refusal != nil {
 		p.hold.hint(now)
@@ -248,9 +244,7 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 	p.ctx, p.asked = ctx, now
 	if p.hold.deadline.IsZero() {
 		// It was let go at once the first time: its wait begins to count now.
-		if wait := s.gate.bounds.Load().wait(&p.request); wait > 0 {
-			p.hold.deadline = p.hold.added.Add(wait)
-		}
+		p.hold.deadline = s.gate.bounds.Load().until(p.hold.added, &p.request)
 	}
 	p.beginWait()
 	if r.Other {
