@@ -22,7 +22,7 @@ type ByteSource struct {
 	generation uint64 // number of the reload (Gate.Generation) when the resources were found
 	version    uint64 // version of what was known of the site (site.version) when the resources were found
 	closed     bool
-	held       int64 // see Draw.Hold
+	held       int64      // see Draw.Hold
 	last       bytesTaken // what was taken last
 }
 
