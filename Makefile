@@ -91,7 +91,7 @@ check: toolchain
 	  (cd $$module && go vet ./... && "$$tools/staticcheck" ./... && go mod tidy -diff); \
 	done
 	go vet -tags man ./cmd/abide
-	go -C tools run ./systems -source .. windows/amd64 darwin/arm64 linux/arm64
+	go -C tools run ./systems windows/amd64 darwin/arm64 linux/arm64
 
 .PHONY: bench
 bench: toolchain

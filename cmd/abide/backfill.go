@@ -94,15 +94,12 @@ same command tries these again. docs/jobs.md has every form of a job file.`,
 			_, err = tryJob(cmd, job, cmd.OutOrStdout(), false)
 			return err
 		}
-		var errs io.Writer = cmd.ErrOrStderr()
-		show := &jobProgress{}
+		errs, show := cmd.ErrOrStderr(), &jobProgress{}
 		switch {
 		case flags.json:
 			show.events = json.NewEncoder(cmd.OutOrStdout())
 		case !flags.quiet:
-			if show.console = liveLineOf(errs); show.console != nil {
-				errs = show.console
-			}
+			show.console, errs = liveLineOf(errs)
 			show.lines = errs
 		}
 		caught := catchSignals(cmd.Context())

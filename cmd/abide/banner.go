@@ -203,11 +203,8 @@ func credentialPlaceholder(p *policy.Policy) string {
 
 // addressOf is the address at which this machine reaches a listener.
 func addressOf(l net.Listener) string {
-	text := l.Addr().String()
-	if address, err := localAddress(text); err == nil {
-		return address
-	}
-	return text
+	address, _ := localAddress(l.Addr().String(), false) // which has a port
+	return address
 }
 
 // otherAddressesText is the note that a listener is on every address of this machine.

@@ -51,28 +51,26 @@ func caShowCommand() *cobra.Command {
 				return err
 			}
 			about := authority.About()
+			good := strings.Join(about.Names, ", ")
+			switch {
+			case about.Any:
+				good = "any host"
+			case about.Given:
+			case good == "":
+				good = "no host, because the configuration intercepts none"
+			default:
+				good += ", and what is below"
+			}
 			from, until := about.NotBefore.UTC().Format(time.DateOnly), about.NotAfter.UTC().Format(time.DateOnly)
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), `certificate  %s
 subject      %s
 sha-256      %s
 valid        %s to %s
 good for     %s
-`, about.File, about.Subject, about.Fingerprint, from, until, goodFor(about))
+`, about.File, about.Subject, about.Fingerprint, from, until, good)
 			return err
 		},
 	}
-}
-
-func goodFor(about ca.About) string {
-	switch {
-	case about.Any:
-		return "any host"
-	case about.Given:
-		return strings.Join(about.Names, ", ")
-	case len(about.Names) == 0:
-		return "no host, because the configuration intercepts none"
-	}
-	return strings.Join(about.Names, ", ") + ", and what is below"
 }
 
 // exports are the formats of `abide ca export`.

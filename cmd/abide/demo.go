@@ -66,11 +66,9 @@ func demo(cmd *cobra.Command, stay bool) error {
 	}
 
 	s := &source{flags: flagsOf(cmd.Flags()), defaults: demoDefaults}
-	s.fit = func(p *policy.Policy) (_ *policy.Policy, err error) {
-		if p, err = s.onFreePorts(p); err == nil {
-			p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
-		}
-		return p, err
+	s.fit = func(p, _ *policy.Policy) error {
+		p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
+		return nil
 	}
 	p, err := s.load()
 	if err != nil {

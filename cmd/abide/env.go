@@ -80,7 +80,7 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 		note("the abide at %s has another CA than %s: name its data directory with --data, or, if it is a service or another user's that you trust, say --trust", foreign.address, authority.File())
 	}
 	address, user := crawlerProxy(p, user, note)
-	if address, err = localAddress(address); err != nil {
+	if address, err = localAddress(address, false); err != nil {
 		return err
 	}
 	proxy := url.URL{Scheme: schemeOf(p.TLS), User: user, Host: address}

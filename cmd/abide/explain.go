@@ -164,12 +164,10 @@ func (a adminProcess) Explain(method, text, client string) (status.Explanation, 
 		return status.Explanation{}, err
 	}
 	e, err := a.proxy.Explain(method, u, client)
-	opened := a.policy.Load().Open.Listen // of the next abide, where none runs
-	if a.open != nil {
-		opened = addressOf(a.open)
-	}
 	if err == nil && !e.Intercepted && e.UnreadUntil.IsZero() {
-		e.OpenedAt = opened
+		if e.OpenedAt = a.policy.Load().Open.Listen; a.open != nil { // of the next abide, where none runs
+			e.OpenedAt = addressOf(a.open)
+		}
 	}
 	return e, err
 }

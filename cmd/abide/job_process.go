@@ -71,12 +71,10 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 		return nil, err
 	}
 	s.defaults = map[string]string{"log.level": "warn"}
-	s.fit = func(p *policy.Policy) (_ *policy.Policy, err error) {
-		if p, err = s.onFreePorts(p); err == nil {
-			p.Queue.Wait = send.LongestWait
-			p.LimitAtOnce(job.Workers)
-		}
-		return p, err
+	s.fit = func(p, _ *policy.Policy) error {
+		p.Queue.Wait = send.LongestWait
+		p.LimitAtOnce(job.Workers)
+		return nil
 	}
 	p, err := s.load()
 	if err != nil {

@@ -74,8 +74,10 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 			job.Job = *live
 		} else if !k.isThere() {
 			continue
-		} else if err := readJob(cmd.Context(), k, &job.Job); err != nil {
+		} else if read, err := readJob(cmd.Context(), k); err != nil {
 			job.Error = err.Error()
+		} else {
+			job.Job = read
 		}
 		job.Done = k.Last.Done
 		list = append(list, job)
@@ -84,18 +86,16 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 }
 
 // readJob reads from the output of a job how far the job is.
-func readJob(ctx context.Context, k knownJob, to *status.Job) error {
+func readJob(ctx context.Context, k knownJob) (shown status.Job, err error) {
 	kept, o, err := k.open(ctx)
 	if err != nil {
-		return err
+		return shown, err
 	}
 	defer o.Close()
-	shown, err := shownJob(ctx, kept, k)
 	at, _ := k.output() // which was read
-	if shown.Output = at.String(); err == nil {
-		*to = shown
-	}
-	return err
+	shown, err = shownJob(ctx, kept, k)
+	shown.Output = at.String()
+	return shown, err
 }
 
 // shownJob tells how far a job is that no process of this machine works on.

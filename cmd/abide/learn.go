@@ -153,16 +153,11 @@ func readResponse(in io.Reader) (*rawResponse, error) {
 		if next, _ := b.Peek(len("HTTP/1.1 200")); statusLine.Match(next) {
 			continue // a redirect, a proxy's response or 100 Continue came first
 		}
-		body, err := io.ReadAll(io.LimitReader(b, maxBody))
-		if err != nil {
-			return nil, err
+		response.body, err = io.ReadAll(io.LimitReader(b, maxBody))
+		if err == nil {
+			_, err = io.Copy(io.Discard, b) // the writer of a pipe is not interrupted
 		}
-		response.body = body
-		// The writer of a pipe is not interrupted.
-		if _, err := io.Copy(io.Discard, b); err != nil {
-			return nil, err
-		}
-		return response, nil
+		return response, err
 	}
 }
 

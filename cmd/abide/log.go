@@ -99,12 +99,13 @@ type liveLine struct {
 }
 
 // liveLineOf is a liveLine for the terminal that w writes to, nil if w is not a terminal
-// that can erase a line.
-func liveLineOf(w io.Writer) *liveLine {
+// that can erase a line. Other lines are to be written to above.
+func liveLineOf(w io.Writer) (line *liveLine, above io.Writer) {
 	if runtime.GOOS == "windows" || !isTerminal(w) {
-		return nil
+		return nil, w
 	}
-	return &liveLine{file: w.(*os.File)}
+	line = &liveLine{file: w.(*os.File)}
+	return line, line
 }
 
 // eraseLine moves to the begin of the line and erases the line.

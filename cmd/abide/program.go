@@ -64,7 +64,7 @@ type program struct {
 	refused   atomic.Pointer[refusedReload] // nil: the last reload succeeded, or there was none
 	settled   counts                        // by site: requests that clients gave up longer than endingTime ago
 	ofBrowser counts                        // by reason: answers of abide itself, and cut answers, to requests of browsers themselves
-	ended     counts                        // by endingOf: requests and tunnels
+	ended     counts                        // requests and tunnels that have ended while it drained, by how, such as "cut", for the log
 }
 
 // steeredJob is the job of this process.
@@ -73,8 +73,8 @@ type steeredJob interface {
 	Pause(pause bool)
 }
 
-// onFreePorts returns p with free ports of 127.0.0.1 for the listeners, and no open listener: for
-// an abide that a command has for itself. After the command only what it left behind still sends.
+// onFreePorts returns p with free ports of 127.0.0.1 for the listeners, and no open listener, fitted to the command:
+// for an abide that a command has for itself. After the command only what it left behind still sends.
 func (s *source) onFreePorts(p *policy.Policy) (*policy.Policy, error) {
 	for _, key := range []string{"listen", "listen_open"} {
 		if _, given := s.flags[key]; given {
@@ -85,7 +85,7 @@ func (s *source) onFreePorts(p *policy.Policy) (*policy.Policy, error) {
 	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
 	ours.TLS, ours.Admin.TLS = policy.KeyPair{}, policy.KeyPair{}
 	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
-	return &ours, nil
+	return &ours, s.fit(&ours, p)
 }
 
 // addressOfRun returns the address of the proxy that each "abide run" in this working directory tries first: crawlers
@@ -236,7 +236,7 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	case err = <-consoled:
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
-	before, drain := a.ended.all(), time.Now()
+	drain := time.Now()
 	until := drain.Add(a.policy.Load().Timeouts.Drain)
 	a.drains.Store(&until)
 	// The drain may take longer than the unit's TimeoutStopSec.
@@ -249,9 +249,7 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	if ctx.Err() != nil {
 		all, fields := 0, logrus.Fields{}
 		for ending, n := range a.ended.all() {
-			if n -= before[ending]; n > 0 {
-				all, fields[ending] = all+int(n), n
-			}
+			all, fields[ending] = all+int(n), n
 		}
 		a.log.WithFields(fields).Infof("stopped after %v: %s ended meanwhile", time.Since(drain).Round(100*time.Millisecond), countText(all, "request"))
 	}

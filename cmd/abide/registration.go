@@ -138,11 +138,7 @@ func readRegistration(path string) (r registration, runs bool) {
 		_ = os.Remove(path)
 		return r, false
 	}
-	at, err := localAddress(r.Admin)
-	if err == nil {
-		at = schemed(at, r.TLS)
-	}
-	r.Admin = at
+	r.Admin, _ = localAddress(r.Admin, r.TLS) // "" for none
 	return r, true
 }
 
@@ -168,8 +164,13 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	registered := registrations(p.Data)
 	list := lists.Only(registered, func(r registration) bool { return r.Admin != "" })
 	if address != "" {
-		if remote := listeningAddress(cmd.Context(), strings.TrimPrefix(address, secure)); remote != "" && !slices.ContainsFunc(list, func(r registration) bool { return strings.TrimPrefix(r.Admin, secure) == remote }) {
-			list = append([]registration{{Admin: address}}, list...)
+		dialer := net.Dialer{Timeout: time.Second}
+		if conn, err := dialer.DialContext(cmd.Context(), "tcp", strings.TrimPrefix(address, secure)); err == nil {
+			remote := conn.RemoteAddr().String() // by its number
+			conn.Close()
+			if !slices.ContainsFunc(list, func(r registration) bool { return strings.TrimPrefix(r.Admin, secure) == remote }) {
+				list = append([]registration{{Admin: address}}, list...)
+			}
 		}
 	}
 	switch {
@@ -186,18 +187,6 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 		where = "a data directory (data: none)"
 	}
 	return nil, notRunning("no proxy is running that can be asked: " + off + "no abide is registered in " + where)
-}
-
-// listeningAddress is the resolved address at which connections are accepted, "" without a
-// listener.
-func listeningAddress(ctx context.Context, address string) string {
-	dialer := net.Dialer{Timeout: time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return ""
-	}
-	defer conn.Close()
-	return conn.RemoteAddr().String()
 }
 
 // describeRunning lists the abides that are asked, if there are several.

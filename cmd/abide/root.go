@@ -97,7 +97,8 @@ help config" lists every setting.`,
 		}
 		root.AddCommand(group.commands...)
 	}
-	root.AddCommand(learnCommand(), shardCommand(), versionCommand(), configTopic(), flagsTopic(root.PersistentFlags()))
+	root.AddCommand(learnCommand(), shardCommand(), configTopic(), flagsTopic(root.PersistentFlags()))
+	root.AddCommand(&cobra.Command{Use: "version", Short: "Print the version", RunE: printVersion})
 	root.AddCommand(&cobra.Command{Use: "end-orphan", Hidden: true, Run: func(cmd *cobra.Command, _ []string) { endOrphan(cmd.InOrStdin()) }})
 	takeNoArguments(root)
 	root.InitDefaultHelpCmd()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -129,22 +128,18 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	var user *url.Userinfo
 	var drain atomic.Int64
 	s.defaults = runDefaults
-	s.fit = func(p *policy.Policy) (*policy.Policy, error) {
-		drain.Store(int64(min(p.Timeouts.Drain, heldDrain)))
-		p, err := s.onFreePorts(p)
-		if err != nil {
-			return nil, err
-		}
+	s.fit = func(p, written *policy.Policy) error {
+		drain.Store(int64(min(written.Timeouts.Drain, heldDrain)))
 		p.Open.Run = true
 		now, err := credential(p, o.client)
 		if err == nil && user != nil && (now == nil || *now != *user) {
 			err = errors.New("it changes the name or secret of the command in access.clients, which takes a restart")
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		user = now
-		return p, trustAsCommand(p, files)
+		return trustAsCommand(p, files)
 	}
 	p, err := s.load()
 	if err != nil {
@@ -153,11 +148,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	if p.Log.Access == accesslog.Stdout {
 		return usage(errors.New("log.access: stdout is the command's under abide run; name a file, with --log-access=FILE"))
 	}
-	var errs io.Writer = cmd.ErrOrStderr()
-	console := liveLineOf(errs)
-	if console != nil {
-		errs = console
-	}
+	console, errs := liveLineOf(cmd.ErrOrStderr())
 	log := newLog(errs, p.Log)
 	for _, one := range p.Warnings() {
 		log.Warn(one)

@@ -224,29 +224,26 @@ const shownLimits, shownUnread, shownTokens = 3, 3, 8
 
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countText(int(s.requests), "request"), countText(s.sites, "site"), sitelog.InSeconds(s.took))
-	if s.browser > 0 {
-		fmt.Fprintf(t, "browser\tthe browser itself: %s to %s\n", countText(int(s.browser), "request"), countText(s.hosts, "host"))
-	}
-	if s.unread > 0 {
-		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countText(int(s.unread), "https connection"))
-	}
-	if s.refusals > 0 {
-		seen, again := ", which the command did not see", ": abide sent the same requests again"
-		if n := s.refusals - s.unseen; n > 0 {
-			seen, again = fmt.Sprintf(", of which the command saw %d", n), "; abide sent the other requests again"
+	row := func(shown bool, name, format string, args ...any) {
+		if shown {
+			fmt.Fprintf(t, name+"\t"+format+"\n", args...)
 		}
-		if s.failures.Own["wait"] > 0 {
-			again = "" // some ended before
-		}
-		fmt.Fprintf(t, "refused\t%s by sites%s%s\n", countText(s.refusals, "attempt"), seen, again)
 	}
-	if s.rejected > 0 {
-		fmt.Fprintf(t, "https\t"+untrusted+"\n", countText(int(s.rejected), "TLS handshake"))
+	row(true, "abide", "%s to %s in %s", countText(int(s.requests), "request"), countText(s.sites, "site"), sitelog.InSeconds(s.took))
+	row(s.browser > 0, "browser", "the browser itself: %s to %s", countText(int(s.browser), "request"), countText(s.hosts, "host"))
+	row(s.unread > 0, "unread", "%s passed unread, without their limits", countText(int(s.unread), "https connection"))
+	seen, again := ", which the command did not see", ": abide sent the same requests again"
+	if n := s.refusals - s.unseen; n > 0 {
+		seen, again = fmt.Sprintf(", of which the command saw %d", n), "; abide sent the other requests again"
 	}
+	if s.failures.Own["wait"] > 0 {
+		again = "" // some ended before
+	}
+	row(s.refusals > 0, "refused", "%s by sites%s%s", countText(s.refusals, "attempt"), seen, again)
+	row(s.rejected > 0, "https", untrusted, countText(int(s.rejected), "TLS handshake"))
 	rows := func(name string, list []string) {
 		for _, text := range list {
-			fmt.Fprintf(t, "%s\t%s\n", name, text)
+			row(true, name, "%s", text)
 			name = ""
 		}
 	}
@@ -276,15 +273,10 @@ func (s *summary) table(w io.Writer) {
 		held = append(held[:shownLimits], fmt.Sprintf("and for %s: --summary FILE lists all", countText(more, "other limit")))
 	}
 	rows("held", held)
-	if len(s.tokens) > 0 {
-		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(named(s.tokens, shownTokens, tokenUse.String), ", "))
-	}
-	if len(s.denied) > 0 {
-		fmt.Fprintf(t, "denied\t%s: replace each or remove it from its pool\n", strings.Join(named(s.denied, shownTokens, status.DeniedToken.String), ", "))
-	}
-	if text := s.advice(); text != "" {
-		fmt.Fprintf(t, "faster\t%s\n", text)
-	}
+	row(len(s.tokens) > 0, "tokens", "%s", strings.Join(named(s.tokens, shownTokens, tokenUse.String), ", "))
+	row(len(s.denied) > 0, "denied", "%s: replace each or remove it from its pool", strings.Join(named(s.denied, shownTokens, status.DeniedToken.String), ", "))
+	faster := s.advice()
+	row(faster != "", "faster", "%s", faster)
 	t.Flush()
 }
 

@@ -52,13 +52,10 @@ func writeS3(cmd *cobra.Command, to string, write func(w io.Writer) error) error
 	if err == nil && size > mostOfObject {
 		err = fmt.Errorf("it has %d bytes, and S3 takes %d in one request: write less, with --since", size, mostOfObject)
 	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(cmd.Context(), http.MethodPut, endpoint.String(), io.NopCloser(f))
+	r, err := http.NewRequestWithContext(cmd.Context(), http.MethodPut, endpoint.String(), io.NewSectionReader(f, 0, size))
 	if err != nil {
 		return err
 	}

@@ -55,8 +55,9 @@ type source struct {
 	// configuration: key → text.
 	defaults map[string]string
 
-	// fit adapts each policy that is loaded to the command; nil: the policy is used as written.
-	fit func(*policy.Policy) (*policy.Policy, error)
+	// fit adapts each policy that is loaded to a command that has an abide for itself, whose ports are free ones by then;
+	// nil: the policy is used as written.
+	fit func(p, written *policy.Policy) error
 
 	// allowEmpty has a file without any keys taken although the configuration before it
 	// had rules, pools or clients.
@@ -147,7 +148,7 @@ func (s *source) load() (*policy.Policy, error) {
 	if err != nil || s.fit == nil {
 		return p, s.explained(err)
 	}
-	return s.fit(p)
+	return s.onFreePorts(p)
 }
 
 // explained adds why a file was read that nobody has named, and how to do without.

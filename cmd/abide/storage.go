@@ -256,23 +256,20 @@ func (a *program) newHistory() *history.Recorder {
 	return history.New(o)
 }
 
-// endingOf names the end of a request or tunnel in the log: abide has answered it because it stops, or cut its answer, or
-// its client has left. Otherwise it is answered.
-func endingOf(r dispatch.Report) string {
-	switch stopped := r.Refusal == "draining"; {
-	case stopped && r.Status == http.StatusServiceUnavailable:
-		return "refused"
-	case stopped:
-		return "cut"
-	case r.Status == status.ClientLeft:
-		return "left"
-	}
-	return "answered"
-}
-
 // countEnded counts a request or a tunnel that has ended.
 func (a *program) countEnded(r dispatch.Report) {
-	a.ended.add(endingOf(r))
+	ending := "answered"
+	switch stopped := r.Refusal == "draining"; {
+	case stopped && r.Status == http.StatusServiceUnavailable:
+		ending = "refused"
+	case stopped:
+		ending = "cut"
+	case r.Status == status.ClientLeft:
+		ending = "left"
+	}
+	if a.drains.Load() != nil {
+		a.ended.add(ending)
+	}
 	requests := int64(1)
 	if r.Tunnel {
 		requests = 0

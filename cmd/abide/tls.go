@@ -58,14 +58,6 @@ func tlsConfig(key string, files policy.KeyPair) (*tls.Config, error) {
 // secure begins the address of an admin listener that speaks TLS.
 const secure = "https://"
 
-// schemed returns an address that begins with https:// where a listener speaks TLS.
-func schemed(address string, speaksTLS bool) string {
-	if speaksTLS {
-		return secure + address
-	}
-	return address
-}
-
 // schemeOf is the scheme of a listener with a certificate, or none.
 func schemeOf(files policy.KeyPair) string {
 	if files.Given() {
@@ -76,13 +68,12 @@ func schemeOf(files policy.KeyPair) string {
 
 // adminAddress is the address at which commands reach the admin listener of a policy.
 func adminAddress(p *policy.Policy) (string, error) {
-	address, err := localAddress(p.Admin.Listen)
-	return schemed(address, p.Admin.TLS.Given() || p.Admin.CA != ""), err
+	return localAddress(p.Admin.Listen, p.Admin.TLS.Given() || p.Admin.CA != "")
 }
 
 // localAddress is an address of this machine at which a listener is reached that may be on
-// all addresses.
-func localAddress(listen string) (string, error) {
+// all addresses. It begins with https:// where that speaks TLS.
+func localAddress(listen string, speaksTLS bool) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", fmt.Errorf("admin.listen: %w", err)
@@ -90,6 +81,9 @@ func localAddress(listen string) (string, error) {
 	switch host {
 	case "", "0.0.0.0", "::": // Go has the last take IPv4 as well
 		host = "127.0.0.1"
+	}
+	if speaksTLS {
+		return secure + net.JoinHostPort(host, port), nil
 	}
 	return net.JoinHostPort(host, port), nil
 }

@@ -25,14 +25,6 @@ func versionText() string {
 	return cmp.Or(strings.Trim(info.Main.Version, "()"), "devel") // "(devel)" without version control
 }
 
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		RunE:  printVersion,
-	}
-}
-
 func printVersion(cmd *cobra.Command, _ []string) error {
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "abide %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err

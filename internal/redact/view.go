@@ -33,23 +33,20 @@ func (v *view) origin(n int) int {
 
 // views are the possible meanings of a view.
 func (f *Finder) views(v view) []view {
-	var list []view
-	if strings.IndexByte(v.text, '%') >= 0 {
-		list = resolve(list, v, '%', percent)
-	}
-	if f.spaces && strings.IndexByte(v.text, '+') >= 0 {
+	list := resolve(nil, v, '%', percent)
+	if f.spaces {
 		list = resolve(list, v, '+', func(string) ([]byte, int) { return []byte{' '}, 1 })
 	}
-	if strings.IndexByte(v.text, '\\') >= 0 {
-		list = resolve(list, v, '\\', backslash)
-		list = resolve(list, v, '\\', quotedPair)
-	}
-	return list
+	list = resolve(list, v, '\\', backslash)
+	return resolve(list, v, '\\', quotedPair)
 }
 
 // resolve adds a view with each escape that begins with mark resolved, unless there is
 // none.
 func resolve(list []view, v view, mark byte, read func(s string) (meant []byte, size int)) []view {
+	if strings.IndexByte(v.text, mark) < 0 {
+		return list
+	}
 	text, at := make([]byte, 0, len(v.text)), make([]int, 0, len(v.text)+1)
 	any := false
 	for i := 0; i < len(v.text); {

@@ -95,7 +95,7 @@ func (m *Table) forgetBelow(p *node) bool {
 	if p == nil {
 		return false
 	}
-	m.changed()
+	m.version++
 	for _, r := range p.below() {
 		m.tree.drop(r)
 	}
@@ -127,7 +127,7 @@ func (m *Table) evictEntities(r *route) {
 	for _, g := range all {
 		g.leaving = true
 	}
-	m.changed()
+	m.version++
 	for _, o := range m.tree.known {
 		if slices.ContainsFunc(o.members, func(in membership) bool { return in.group.leaving }) {
 			m.tree.drop(o)

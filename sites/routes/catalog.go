@@ -12,19 +12,18 @@ import (
 // catalog has the limits of a site, with the indexes to find them. It is not safe for
 // concurrent use.
 type catalog struct {
-	groups     map[string]*group       // :: ID → a limit
-	named      map[bucketKey]*group    // announced limits with a bucket
-	plain      map[nameKey]*candidates // announced limits without a bucket
-	partitions map[bucketKey][]string  // :: a limit without its partition → its partitions
-	common     []*group                // announced limits of no entity; the last also stands for those beyond the maximum
-	hidden     []*group                // limits of Kind Hidden
-	hiddenOf   map[string]*group       // :: template → the hidden limit of its routes; "": that of the whole site
-	made       uint64                  // groups so far
-	marks      uint64                  // number of responses that announced a limit
-	numbered   bool                    // all IDs have a number, so that none is one from before Table.Forget
+	groups     map[string]*group         // :: ID → a limit
+	announced  map[bucketKey]*candidates // one for each limit with a bucket
+	partitions map[bucketKey][]string    // :: a limit without its partition → its partitions
+	common     []*group                  // announced limits of no entity; the last also stands for those beyond the maximum
+	hidden     []*group                  // limits of Kind Hidden
+	hiddenOf   map[string]*group         // :: template → the hidden limit of its routes; "": that of the whole site
+	made       uint64                    // groups so far
+	marks      uint64                    // number of responses that announced a limit
+	numbered   bool                      // all IDs have a number, so that none is one from before Table.Forget
 }
 
-// candidates are the groups with one name key: a response that announces such a limit
+// candidates are the groups with one key: a response that announces such a limit
 // belongs to one of them.
 type candidates struct {
 	groups []*group
@@ -122,8 +121,10 @@ func bucketOf(l *learn.Lesson, said *learn.Limit) string {
 
 // groupNamed returns the group of a limit that the server names.
 func (c *catalog) groupNamed(r *route, key bucketKey, h *observation) *group {
-	g := c.named[key]
-	if g == nil {
+	var g *group
+	if on := c.announced[key]; on != nil {
+		g = on.groups[0]
+	} else {
 		g = c.newGroup(h.now, key, h.said)
 	}
 	// A group without a bucket that looks the same is the same limit: some refusals
@@ -159,7 +160,7 @@ func (c *catalog) partition(key bucketKey) string {
 // groupPlain returns the group of a limit without a bucket, for a route that shows the
 // limit for the first time.
 func (c *catalog) groupPlain(r *route, base nameKey, partitioned bool, h *observation) *group {
-	on := c.plain[base]
+	on := c.announced[bucketKey{limit: base}]
 	if on != nil && !partitioned {
 		if g := on.choose(r, h); g != nil {
 			return g
@@ -178,14 +179,11 @@ func (c *catalog) add(g *group) {
 	if g.key.entity == "" {
 		c.common = append(c.common, g)
 	}
-	if g.bucket != "" {
-		c.named[bucketKey{g.bucket, g.key}] = g
-		return
-	}
-	on := c.plain[g.key]
+	key := bucketKey{g.bucket, g.key}
+	on := c.announced[key]
 	if on == nil {
 		on = &candidates{}
-		c.plain[g.key] = on
+		c.announced[key] = on
 	}
 	on.groups = append(on.groups, g)
 }
@@ -233,15 +231,14 @@ func (c *catalog) newGroup(now time.Time, key bucketKey, said *learn.Limit) *gro
 // newHidden makes a group for a limit that is not announced, of the routes of a template, or
 // returns the last one when there are too many.
 func (c *catalog) newHidden(covers string) *group {
-	if len(c.hidden) >= mostHidden {
-		return c.hidden[len(c.hidden)-1]
+	if len(c.hidden) < mostHidden {
+		c.made++
+		g := &group{number: c.made, kind: Hidden, title: status.HiddenTitle, covers: bound(covers, longestTitle)}
+		g.id = c.unique("hidden", true, g.number)
+		c.groups[g.id] = g
+		c.hidden = append(c.hidden, g)
 	}
-	c.made++
-	g := &group{number: c.made, kind: Hidden, title: status.HiddenTitle, covers: bound(covers, longestTitle)}
-	g.id = c.unique("hidden", true, g.number)
-	c.groups[g.id] = g
-	c.hidden = append(c.hidden, g)
-	return g
+	return c.hidden[len(c.hidden)-1]
 }
 
 // unique returns an ID that no other limit has.
@@ -264,7 +261,7 @@ func (c *catalog) unique(id string, numbered bool, number uint64) string {
 // split moves a route from a group to a new one. No route that has not answered is taken
 // for a member of the new group.
 func (c *catalog) split(r *route, g *group, h *observation) *group {
-	if on := c.plain[g.key]; on != nil {
+	if on := c.announced[bucketKey{limit: g.key}]; on != nil {
 		on.splits++
 	}
 	to := c.newGroup(h.now, bucketKey{limit: g.key}, h.said)
@@ -278,12 +275,11 @@ func (c *catalog) ofEntities() int { return len(c.groups) - len(c.hidden) - len(
 
 func (c *catalog) remove(g *group) {
 	delete(c.groups, g.id)
-	if g.bucket != "" {
-		delete(c.named, bucketKey{g.bucket, g.key})
-	} else if on := c.plain[g.key]; on != nil {
+	key := bucketKey{g.bucket, g.key}
+	if on := c.announced[key]; on != nil {
 		on.groups = slices.DeleteFunc(on.groups, func(o *group) bool { return o == g })
 		if len(on.groups) == 0 {
-			delete(c.plain, g.key)
+			delete(c.announced, key)
 		}
 	}
 	if g.key.entity == "" {

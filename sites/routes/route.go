@@ -212,26 +212,18 @@ func believed(a learn.Amount) learn.Amount {
 
 // bound makes printable ASCII of a text, of at most so many bytes.
 func bound(text string, most int) string {
-	text = text[:min(len(text), most)]
-	if printable(text) {
-		return text
-	}
 	return strings.Map(func(c rune) rune {
-		if odd(c) {
+		if c < ' ' || c > '~' {
 			return '?'
 		}
 		return c
-	}, text)
+	}, text[:min(len(text), most)])
 }
-
-func printable(text string) bool { return !strings.ContainsFunc(text, odd) }
-
-func odd(c rune) bool { return c < ' ' || c > '~' }
 
 // bounded returns the stored form of a server's name: unchanged if it is short and printable,
 // else cut, with a hash of all of it.
 func bounded(name string) string {
-	if len(name) <= longestID && printable(name) {
+	if bound(name, longestID) == name {
 		return name
 	}
 	sum := fnv.New64a()

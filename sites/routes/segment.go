@@ -12,23 +12,13 @@ func identifies(segment string) bool { return segment != "" && segment != "*" &&
 
 // keyOf returns the stored form of a segment: a short one unchanged, else a hash, as it may be a
 // secret.
-func keyOf(segment string) string {
-	if isPlain(segment) {
-		return strings.Clone(segment)
+func keyOf(segment string) string { return string(appendKey(nil, segment)) }
+
+// appendKey appends the stored form of a segment, of at most longestName bytes.
+func appendKey(into []byte, s string) []byte {
+	if len(s) <= longestName && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '*' }) {
+		return append(into, s...)
 	}
-	var room [longestSum]byte
-	return string(sumOf(room[:0], segment))
-}
-
-// isPlain reports whether a segment is stored unchanged.
-func isPlain(s string) bool {
-	return len(s) <= longestName && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '*' })
-}
-
-const longestSum = 1 + 2*8
-
-// sumOf appends the hash of a segment.
-func sumOf(into []byte, s string) []byte {
 	var short [256]byte
 	sum := sha256.Sum256(append(short[:0], s...))
 	return hex.AppendEncode(append(into, '~'), sum[:8])
@@ -41,7 +31,7 @@ func isValue(s string, versions bool) bool {
 	if len(s) > longestName {
 		return true
 	}
-	var digits, letters, runs, hex, upper, lower int
+	var digits, runs, hex, upper, lower int
 	inside := false
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -53,17 +43,14 @@ func isValue(s string, versions bool) bool {
 			}
 			inside = true
 			continue
-		case c >= 'a' && c <= 'z':
-			letters++
-			lower++
-			if c <= 'f' {
+		case c|0x20 >= 'a' && c|0x20 <= 'z':
+			if c|0x20 <= 'f' {
 				hex++
 			}
-		case c >= 'A' && c <= 'Z':
-			letters++
-			upper++
-			if c <= 'F' {
-				hex++
+			if c >= 'a' {
+				lower++
+			} else {
+				upper++
 			}
 		case c == '-', c == '_', c == '.', c == '~', c == ':', c == '!', c == '$':
 		default:
@@ -74,7 +61,7 @@ func isValue(s string, versions bool) bool {
 	switch {
 	case digits == 0:
 		return hex == len(s) && len(s) >= 12
-	case letters == 0:
+	case upper+lower == 0:
 		return !versions || !isVersion(s)
 	case digits >= 4, hex+digits == len(s) && len(s) >= 7:
 		return !isNumbered(s)

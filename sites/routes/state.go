@@ -123,7 +123,7 @@ func (m *Table) Restore(text []byte) error {
 		return fmt.Errorf("the state of routes has version %d, and this program reads %d", s.Version, stateVersion)
 	}
 	n := New()
-	n.version, n.dirty, n.dialect = m.version+1, true, s.Dialect
+	n.version, n.dialect = m.version+1, s.Dialect
 	n.tree.tick, n.catalog.marks = m.tree.tick, m.catalog.marks
 	n.announced, n.answers = s.Announced, min(max(s.Answers, 0), 2)
 	for i := range s.Groups {
@@ -181,7 +181,7 @@ func (c *catalog) restoreGroup(s *groupState) error {
 	}
 	g.title = g.entitle()
 	key := bucketKey{g.bucket, g.key}
-	if c.partition(key) != g.key.partition || g.bucket != "" && c.named[key] != nil {
+	if c.partition(key) != g.key.partition || g.bucket != "" && c.announced[key] != nil {
 		return fmt.Errorf("%w: a limit is there twice", errState)
 	}
 	c.groups[g.id] = g

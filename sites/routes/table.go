@@ -31,7 +31,6 @@ type Table struct {
 	tree    tree
 	catalog catalog
 	version uint64
-	dirty   bool // version has grown in the present call
 
 	lists     lists
 	answers   int // responses so far, up to 2
@@ -44,7 +43,7 @@ func New() *Table {
 	return &Table{
 		tree: tree{hosts: map[string]*host{}, known: map[string]*route{}},
 		catalog: catalog{
-			groups: map[string]*group{}, named: map[bucketKey]*group{}, plain: map[nameKey]*candidates{},
+			groups: map[string]*group{}, announced: map[bucketKey]*candidates{},
 			partitions: map[bucketKey][]string{}, hiddenOf: map[string]*group{},
 		},
 		lists: lists{known: map[string][]Limit{}},
@@ -83,17 +82,13 @@ func (m *Table) Silent() bool { return m.answers >= 2 && !m.announced }
 // host. The path is as it was sent, without its query. Apart is the depth of the segment
 // that names an entity, by learn.EntitySegment.
 func (m *Table) Class(method, host, path string, apart int) *Class {
-	if path != "" && path[0] == '/' {
-		path = path[1:]
-	}
+	path = strings.TrimPrefix(path, "/")
 	r := m.tree.lookup(method, host, path, apart)
 	if r == nil {
-		m.dirty = false
 		r = m.add(method, host, path, entityOf(path, apart))
 	}
 	m.tree.use(r)
 	if r.at != m.version && r.guessing {
-		m.dirty = false
 		m.rebuild(r)
 	}
 	return r.class
@@ -106,7 +101,7 @@ func (m *Table) add(method, host, path string, of entity) *route {
 		return r
 	}
 	if len(m.tree.known) >= mostRoutes {
-		m.changed() // routes that come back may have other limits
+		m.version++ // routes that come back may have other limits
 		for _, r := range m.tree.byUse()[:spareRoute] {
 			m.tree.drop(r)
 		}
@@ -155,7 +150,7 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	if r != nil && r.answered && !r.guessing && len(l.Limits) == 0 && m.answers >= 2 {
 		return Learned{}
 	}
-	m.dirty = false
+	before := m.version
 	if r == nil {
 		r = m.routeOf(c)
 	}
@@ -178,7 +173,7 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	if silent != m.Silent() {
 		m.withdraw() // what was refused before the site is known to be silent says nothing of a route
 	}
-	return Learned{Announcements: told, Changed: m.dirty}
+	return Learned{Announcements: told, Changed: m.version != before}
 }
 
 // mostTold bounds the limits of one response that are read.
@@ -350,14 +345,6 @@ func (m *Table) guess(r *route) {
 	}
 }
 
-// changed makes the version larger, once for each call of an exported method.
-func (m *Table) changed() {
-	if !m.dirty {
-		m.version++
-		m.dirty = true
-	}
-}
-
 // rebuild gives a route a new class if its limits have changed.
 func (m *Table) rebuild(r *route) {
 	if r.guessing && r.at != m.version {
@@ -367,7 +354,7 @@ func (m *Table) rebuild(r *route) {
 	if c := r.class; c != nil && c.Route == r.name && c.Unknown == unknown && slices.Equal(c.Limits, limits) {
 		return
 	}
-	m.changed()
+	m.version++
 	r.at = m.version
 	r.class = r.classOf(limits, unknown)
 }
@@ -407,31 +394,19 @@ func (m *Table) limits(r *route) []Limit {
 			l.picked = append(l.picked, g)
 		}
 	}
-	return l.of(l.picked)
-}
-
-// lists caches lists of limits. Routes with the same limits share one list.
-type lists struct {
-	known  map[string][]Limit // :: the numbers of groups → their limits
-	picked []*group           // scratch
-	key    []byte             // scratch
-}
-
-// of returns the list of the limits of groups, which it sorts.
-func (l *lists) of(all []*group) []Limit {
-	if len(all) == 0 {
+	if len(l.picked) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b *group) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(l.picked, func(a, b *group) int { return cmp.Compare(a.number, b.number) })
 	l.key = l.key[:0]
-	for _, g := range all {
+	for _, g := range l.picked {
 		l.key = binary.AppendUvarint(l.key, g.number)
 	}
 	if known := l.known[string(l.key)]; known != nil {
 		return known
 	}
-	limits := make([]Limit, len(all))
-	for n, g := range all {
+	limits := make([]Limit, len(l.picked))
+	for n, g := range l.picked {
 		limits[n] = g.limit()
 	}
 	if len(l.known) >= 2*mostRoutes {
@@ -439,4 +414,11 @@ func (l *lists) of(all []*group) []Limit {
 	}
 	l.known[string(l.key)] = limits
 	return limits
+}
+
+// lists caches lists of limits. Routes with the same limits share one list.
+type lists struct {
+	known  map[string][]Limit // :: the numbers of groups → their limits
+	picked []*group           // scratch
+	key    []byte             // scratch
 }

@@ -59,7 +59,7 @@ func checkBounds(t *rapid.T, m *Table) {
 		if g.kind == Announced && slices.Contains(m.catalog.common, g) != (g.key.entity == "") {
 			t.Fatalf("%q is of %q", id, g.key.entity)
 		}
-		if g.kind == Announced && g.bucket == "" && !slices.Contains(m.catalog.plain[g.key].groups, g) {
+		if g.kind == Announced && !slices.Contains(m.catalog.announced[bucketKey{g.bucket, g.key}].groups, g) {
 			t.Fatalf("%q is not found", id)
 		}
 	}

@@ -62,3 +62,5 @@ func TestNamesOfServersAreBounded(t *testing.T) {
 
 // Title returns the title of a limit: "75 per 15m"; "" if the limit does not exist.
 func (m *Table) Title(id string) string { return m.Limit(id).Title }
+
+func printable(text string) bool { return bound(text, len(text)) == text }

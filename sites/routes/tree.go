@@ -38,6 +38,8 @@ func (t *tree) use(r *route) {
 	r.used = t.tick
 }
 
+// drop removes a route, and the nodes that become empty. A generalised node stays as long as
+// its host, unless it belongs to an entity.
 func (t *tree) drop(r *route) {
 	delete(t.known, r.name)
 	for len(r.members) > 0 {
@@ -45,7 +47,18 @@ func (t *tree) drop(r *route) {
 	}
 	p := r.place
 	p.routes = slices.DeleteFunc(p.routes, func(o *route) bool { return o == r })
-	p.prune()
+	for p.up != nil && p.bare() && (!p.generalised || p.entity.segment > 0) {
+		up, last := p.up, p.text[len(p.up.text)+1:]
+		switch p {
+		case up.star:
+			up.star = nil
+		case up.values[last]:
+			delete(up.values, last)
+		default:
+			delete(up.children, last)
+		}
+		p = up
+	}
 	if p.host.root.bare() {
 		delete(t.hosts, p.host.name)
 	}
@@ -119,11 +132,8 @@ func (p *node) find(path string, apart int) *node {
 
 // value returns the node below an entity, or nil.
 func (p *node) value(segment string) *node {
-	if isPlain(segment) {
-		return p.values[segment]
-	}
-	var room [longestSum]byte
-	return p.values[string(sumOf(room[:0], segment))]
+	var room [longestName]byte
+	return p.values[string(appendKey(room[:0], segment))]
 }
 
 // ensureValue returns the node below an entity. It makes one if there is none.
@@ -203,23 +213,6 @@ func (p *node) below() []*route {
 		all = append(all, p.star.below()...)
 	}
 	return all
-}
-
-// prune removes a node without routes, and those above that become empty. A generalised
-// node stays as long as its host, unless it belongs to an entity.
-func (p *node) prune() {
-	for p.up != nil && p.bare() && (!p.generalised || p.entity.segment > 0) {
-		up, last := p.up, p.text[len(p.up.text)+1:]
-		switch p {
-		case up.star:
-			up.star = nil
-		case up.values[last]:
-			delete(up.values, last)
-		default:
-			delete(up.children, last)
-		}
-		p = up
-	}
 }
 
 // bare reports whether there is no route at a node and below.

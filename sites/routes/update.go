@@ -81,12 +81,12 @@ func (m *Table) complete(g *group, said *learn.Limit) {
 // explains; with wide, all classes of the site. It returns the limit's ID, the same for
 // each call.
 func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
-	m.dirty = false
-	covers := ""
+	before, covers := m.version, ""
 	if !wide {
 		covers = m.routeOf(c).template()
 	}
-	return m.hide(covers, nil).id, m.dirty
+	id = m.hide(covers, nil).id
+	return id, m.version != before
 }
 
 // HiddenLimits says which hidden limits there are beside a class.
@@ -125,18 +125,17 @@ func (m *Table) hiddenOf(r *route) *group {
 // Widen removes the hidden limits of routes that may be the site's, unless the site has one beside them. That of one template is the
 // site's from then on.
 func (m *Table) Widen(template string) (changed bool) {
-	m.dirty = false
 	if m.catalog.hiddenOf[""] != nil {
 		return false
 	}
-	kept := m.catalog.hiddenOf[template]
+	before, kept := m.version, m.catalog.hiddenOf[template]
 	m.withdraw()
 	if kept != nil && !kept.private {
 		kept.covers = ""
 		m.catalog.groups[kept.id], m.catalog.hidden = kept, append(m.catalog.hidden, kept)
 		m.hide("", kept)
 	}
-	return m.dirty
+	return m.version != before
 }
 
 func (m *Table) withdraw() {
@@ -156,11 +155,11 @@ func (m *Table) Unite(id string, together bool) (united, changed bool) {
 	if g == nil || g.kind != Hidden || g.site || !together {
 		return g != nil && g.site, false
 	}
-	m.dirty = false
+	before := m.version
 	g.site = true
 	clear(m.lists.known)
 	m.rebuildAll()
-	return true, m.dirty
+	return true, m.version != before
 }
 
 // hide puts the routes of a template under a hidden limit, unless they are: a new one if g is nil. It returns their limit.
@@ -183,7 +182,7 @@ func (m *Table) hide(template string, g *group) *group {
 // AdoptHidden puts routes under a hidden limit that another process has found, by its
 // identity: all routes of the site, or the known routes that it names.
 func (m *Table) AdoptHidden(identity string) (changed bool) {
-	m.dirty = false
+	before := m.version
 	if identity == hiddenIdentity {
 		m.hide("", nil)
 	}
@@ -194,7 +193,7 @@ func (m *Table) AdoptHidden(identity string) (changed bool) {
 			}
 		}
 	}
-	return m.dirty
+	return m.version != before
 }
 
 // hiddenIdentity begins the identities of hidden limits.
@@ -208,14 +207,14 @@ func (m *Table) Explain(now time.Time, c *Class, budget, id string, sent time.Ti
 	if g == nil || g.kind == Hidden || n.Foreign <= 0 && !n.Higher {
 		return false
 	}
-	m.dirty = false
+	before := m.version
 	if n.Higher {
 		m.higher(now, m.routeOf(c), g, budget, sent)
 	}
 	if k := g.budgets[budget]; k != nil && n.Foreign > 0 {
 		m.explain(g, k, float64(n.Foreign))
 	}
-	return m.dirty
+	return m.version != before
 }
 
 // higher splits a route off its group when, for the second time, the route showed more
@@ -240,8 +239,8 @@ func (m *Table) higher(now time.Time, r *route, g *group, budget string, sent ti
 // explain looks for another group whose use accounts for the foreign use of a group, and
 // merges both when that happens three times in a row.
 func (m *Table) explain(g *group, k *record, foreign float64) {
-	on := m.catalog.plain[g.key]
-	if g.bucket != "" || on == nil || len(on.groups) < 2 {
+	on := m.catalog.announced[bucketKey{g.bucket, g.key}]
+	if on == nil || len(on.groups) < 2 {
 		return
 	}
 	var other *group
@@ -264,9 +263,9 @@ func (m *Table) explain(g *group, k *record, foreign float64) {
 // the groups that have used the rest, and merges them. In a burst nothing else shows
 // that they are one limit. It returns the group that remains.
 func (m *Table) spent(r *route, g *group, k *record, h *observation) *group {
-	on := m.catalog.plain[g.key]
+	on := m.catalog.announced[bucketKey{g.bucket, g.key}]
 	left := h.said.Remaining
-	if g.bucket != "" || on == nil || len(on.groups) < 2 || !left.Known || left.N >= 1 || !g.amount.Known {
+	if on == nil || len(on.groups) < 2 || !left.Known || left.N >= 1 || !g.amount.Known {
 		return g
 	}
 	most := g.amount.N
@@ -311,7 +310,7 @@ func (m *Table) merge(a, b *group) *group {
 	a.double = nil
 	a.until = status.Later(a.until, b.until)
 	m.catalog.remove(b)
-	m.changed()
+	m.version++
 	m.rebuildOf(a)
 	return a
 }
