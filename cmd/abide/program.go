@@ -73,21 +73,6 @@ type steeredJob interface {
 	Pause(pause bool)
 }
 
-// onFreePorts returns p with free ports of 127.0.0.1 for the listeners, and no open listener, fitted to the command:
-// for an abide that a command has for itself. After the command only what it left behind still sends.
-func (s *source) onFreePorts(p *policy.Policy) (*policy.Policy, error) {
-	for _, key := range []string{"listen", "listen_open"} {
-		if _, given := s.flags[key]; given {
-			return nil, usage(fmt.Errorf("--%s is for abide serve: this command has a proxy of its own on a free port of 127.0.0.1", flagOf(key)))
-		}
-	}
-	ours := *p
-	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
-	ours.TLS, ours.Admin.TLS = policy.KeyPair{}, policy.KeyPair{}
-	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
-	return &ours, s.fit(&ours, p)
-}
-
 // addressOfRun returns the address of the proxy that each "abide run" in this working directory tries first: crawlers
 // store the address with requests that they send in a later run, as Scrapy does in JOBDIR.
 func addressOfRun(data string) string {
@@ -96,9 +81,6 @@ func addressOfRun(data string) string {
 	io.WriteString(hash, dir+"\n"+data)
 	return fmt.Sprint("127.0.0.1:", 20_000+hash.Sum32()%10_000) // below the ports that systems give to clients
 }
-
-// runDrain bounds timeouts.drain of an abide that a command has for itself.
-const runDrain = time.Second
 
 // open opens the listeners and the data directory of the policy. It serves nothing yet. A
 // caller that does not call run must call close.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -150,6 +151,24 @@ func (s *source) load() (*policy.Policy, error) {
 	}
 	return s.onFreePorts(p)
 }
+
+// onFreePorts returns p with free ports of 127.0.0.1 for the listeners, and no open listener, fitted to the command:
+// for an abide that a command has for itself. After the command only what it left behind still sends.
+func (s *source) onFreePorts(p *policy.Policy) (*policy.Policy, error) {
+	for _, key := range []string{"listen", "listen_open"} {
+		if _, given := s.flags[key]; given {
+			return nil, usage(fmt.Errorf("--%s is for abide serve: this command has a proxy of its own on a free port of 127.0.0.1", flagOf(key)))
+		}
+	}
+	ours := *p
+	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
+	ours.TLS, ours.Admin.TLS = policy.KeyPair{}, policy.KeyPair{}
+	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
+	return &ours, s.fit(&ours, p)
+}
+
+// runDrain bounds timeouts.drain of an abide that a command has for itself.
+const runDrain = time.Second
 
 // explained adds why a file was read that nobody has named, and how to do without.
 func (s *source) explained(err error) error {
