@@ -37,7 +37,40 @@ says. It never prints a secret. FILE can be -, for standard input.`,
 		Example: `  abide check
   abide check --json | jq .faults`,
 		Args: arguments(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return check(cmd, args, asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := sourceOf(cmd)
+			if len(args) == 1 {
+				s, err = sourceAt(cmd, args[0]), nil
+			}
+			if err != nil {
+				return err
+			}
+			found, err := checkSource(cmd.Context(), s)
+			if s.found {
+				found.Looked = usualFiles(os.Getenv)
+			}
+			if asJSON {
+				if err != nil {
+					if found.Faults = admin.FaultsOf(err); len(found.Faults) == 0 {
+						found.Faults = []status.Fault{{Text: status.ErrorLine(err)}}
+					}
+					err = &exit{code: exitUsage}
+				}
+				return errors.Join(printJSON(cmd.OutOrStdout(), found), err)
+			}
+			if err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
+				return &exit{code: exitUsage}
+			}
+			for _, one := range found.Warnings {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)
+			}
+			if len(found.Looked) > 0 {
+				found.Means[0].Says = append(found.Means[0].Says, "looked for "+strings.Join(found.Looked, ", "))
+			}
+			policy.WriteParts(cmd.OutOrStdout(), found.Means)
+			return nil
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print faults, warnings, settings and what they mean as JSON")
 	return cmd
@@ -52,41 +85,6 @@ type checked struct {
 	Warnings []string          `json:"warnings"`
 	Settings map[string]string `json:"settings"` // of settings that are one value, without secrets
 	Means    []policy.Part     `json:"means"`
-}
-
-func check(cmd *cobra.Command, args []string, asJSON bool) error {
-	s, err := sourceOf(cmd)
-	if len(args) == 1 {
-		s, err = sourceAt(cmd, args[0]), nil
-	}
-	if err != nil {
-		return err
-	}
-	found, err := checkSource(cmd.Context(), s)
-	if s.found {
-		found.Looked = usualFiles(os.Getenv)
-	}
-	if asJSON {
-		if err != nil {
-			if found.Faults = admin.FaultsOf(err); len(found.Faults) == 0 {
-				found.Faults = []status.Fault{{Text: status.ErrorLine(err)}}
-			}
-			err = &exit{code: exitUsage}
-		}
-		return errors.Join(printJSON(cmd.OutOrStdout(), found), err)
-	}
-	if err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), err)
-		return &exit{code: exitUsage}
-	}
-	for _, one := range found.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)
-	}
-	if len(found.Looked) > 0 {
-		found.Means[0].Says = append(found.Means[0].Says, "looked for "+strings.Join(found.Looked, ", "))
-	}
-	policy.WriteParts(cmd.OutOrStdout(), found.Means)
-	return nil
 }
 
 // checkSource reads a configuration and what it names. The error has all faults.

@@ -78,7 +78,7 @@ func demo(cmd *cobra.Command, stay bool) error {
 	if err != nil {
 		return err
 	}
-	defer a.background(context.Background())()
+	defer a.background(context.Background(), "demo")()
 	dashboard := "http://" + addressOf(a.admin) + "/"
 	fmt.Fprintf(out, "\nThrough abide, which learns the limit from the first answer and holds each request\n"+
 		"until the API allows it. That takes 12 seconds; meanwhile its dashboard is at\n%s\n\n", dashboard)

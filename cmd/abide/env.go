@@ -44,47 +44,45 @@ machine itself is reached without the proxy.`,
 		Example: `  eval "$(abide env)"
   eval "$(abide env --client news)"
   eval "$(abide env --trust)"   # beside an abide that is a service`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return printEnv(cmd, shell, client, trust) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			authority, dir, p, err := caForLines(cmd, shell)
+			if err != nil {
+				return err
+			}
+			if client == "" && len(p.Access.Clients) > 1 {
+				names := lists.Map(p.Access.Clients, func(c policy.Client) string { return c.Name })
+				return usage(fmt.Errorf("access.clients has several names; say which one with --client: %s", strings.Join(names, ", ")))
+			}
+			user, err := credential(p, client)
+			if err != nil {
+				return err
+			}
+			note := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "abide: "+format+"\n", args...) }
+			p, foreign, err := withRunningAddresses(cmd, p, authority, note)
+			if err != nil {
+				return err
+			}
+			switch {
+			case foreign == nil:
+			case trust:
+				if authority, dir, err = foreignCA(cmd, foreign, p.Egress.Roots, func(text string) { note("%s", text) }); err != nil {
+					return err
+				}
+			default:
+				note("the abide at %s has another CA than %s: name its data directory with --data, or, if it is a service or another user's that you trust, say --trust", foreign.address, authority.File())
+			}
+			address, user := crawlerProxy(p, user, note)
+			if address, err = localAddress(address, false); err != nil {
+				return err
+			}
+			proxy := url.URL{Scheme: schemeOf(p.TLS), User: user, Host: address}
+			return printLines(cmd, shell, authority, dir, proxy.String())
+		},
 	}
 	addShellFlag(command, &shell)
 	command.Flags().StringVar(&client, "client", "", "`name` of access.clients that the clients are (needed where there are several)")
 	command.Flags().BoolVar(&trust, "trust", false, "trust the CA of the running abide although another user, or a service, has it")
 	return command
-}
-
-func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
-	authority, dir, p, err := caForLines(cmd, shell)
-	if err != nil {
-		return err
-	}
-	if client == "" && len(p.Access.Clients) > 1 {
-		names := lists.Map(p.Access.Clients, func(c policy.Client) string { return c.Name })
-		return usage(fmt.Errorf("access.clients has several names; say which one with --client: %s", strings.Join(names, ", ")))
-	}
-	user, err := credential(p, client)
-	if err != nil {
-		return err
-	}
-	note := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "abide: "+format+"\n", args...) }
-	p, foreign, err := withRunningAddresses(cmd, p, authority, note)
-	if err != nil {
-		return err
-	}
-	switch {
-	case foreign == nil:
-	case trust:
-		if authority, dir, err = foreignCA(cmd, foreign, p.Egress.Roots, func(text string) { note("%s", text) }); err != nil {
-			return err
-		}
-	default:
-		note("the abide at %s has another CA than %s: name its data directory with --data, or, if it is a service or another user's that you trust, say --trust", foreign.address, authority.File())
-	}
-	address, user := crawlerProxy(p, user, note)
-	if address, err = localAddress(address, false); err != nil {
-		return err
-	}
-	proxy := url.URL{Scheme: schemeOf(p.TLS), User: user, Host: address}
-	return printLines(cmd, shell, authority, dir, proxy.String())
 }
 
 // otherAbide is a running abide whose CA is not the one of the data directory.
@@ -158,8 +156,8 @@ func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 	}
 	found := ""
 	for _, one := range list {
-		if at, err := adminAddress(p); err == nil && one.Admin == at {
-			return at, nil
+		if one.Admin == adminAddress(p) {
+			return one.Admin, nil
 		}
 		if one.Command == "serve" {
 			found = one.Admin

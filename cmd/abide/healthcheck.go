@@ -34,12 +34,9 @@ matter.`,
 			if err != nil {
 				return err
 			}
-			if p.Admin.Listen == "" {
+			address := adminAddress(p)
+			if address == "" {
 				return errors.New("admin.listen is off, so no abide can be asked")
-			}
-			address, err := adminAddress(p)
-			if err != nil {
-				return err
 			}
 			code, _, err := askOpen(cmd.Context(), address, "/healthz")
 			switch {
@@ -73,7 +70,7 @@ func (a *program) bind(ctx context.Context, p *policy.Policy, key, address strin
 		return l, err
 	}
 	_ = trustAdmin(p) // what cannot be asked does not drain
-	at, _ := adminAddress(p)
+	at := adminAddress(p)
 	end, known := time.Now().Add(bindGrace), false
 	for errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(end) {
 		if !known && drains(ctx, at) {

@@ -126,12 +126,7 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, caught *signals, errs io.Writ
 	if err != nil {
 		return nil, err
 	}
-	end, unregister := a.background(context.Background()), a.register(kindOf(job)+" "+job.Name)
-	j.program, j.sender = a, send.New(a.proxy.Dispatcher)
-	j.stop = func() {
-		unregister()
-		end()
-	}
+	j.program, j.sender, j.stop = a, send.New(a.proxy.Dispatcher), a.background(context.Background(), kindOf(job)+" "+job.Name)
 	return j, nil
 }
 

@@ -22,7 +22,11 @@ import (
 )
 
 func learnCommand() *cobra.Command {
-	var x learnCall
+	var x struct {
+		request learn.Request
+		time    string
+		jsonl   bool
+	}
 	cmd := &cobra.Command{
 		Use:   "learn [FILE]",
 		Short: "Say what a response teaches about limits",
@@ -53,7 +57,40 @@ the rest.`,
   abide learn --time 2023-11-14T22:13:20Z --host api.x.com saved.txt
   abide learn --jsonl responses.jsonl`,
 		Args: arguments(cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := append(args, "-")[0]
+			if x.jsonl {
+				if err := notFor(cmd, "jsonl", "method", "host", "path", "time"); err != nil {
+					return err
+				}
+				bad, err := eachLine(cmd, path, longestLine, learnLine)
+				if bad && err == nil {
+					err = &exit{code: exitUsage}
+				}
+				return err
+			}
+			now, err := readTime("time", x.time)
+			if err != nil {
+				return err
+			}
+			in, name, err := openInput(cmd, path)
+			if err != nil {
+				return err
+			}
+			defer in.Close()
+			response, err := readResponse(in)
+			if err != nil {
+				return usage(fmt.Errorf("reading %s: %w", name, err))
+			}
+			if now.IsZero() {
+				now = time.Now()
+				if date, err := http.ParseTime(response.headers.Get("Date")); err == nil {
+					now = date
+				}
+			}
+			lesson := learn.Read(response.status, response.headers, response.body, x.request, now)
+			return describe(cmd.OutOrStdout(), response.status, lesson, now)
+		},
 	}
 	cmd.Flags().StringVar(&x.request.Method, "method", "GET", "the request's `method`")
 	cmd.Flags().StringVar(&x.request.Host, "host", "", "the `host` that was asked")
@@ -61,48 +98,6 @@ the rest.`,
 	cmd.Flags().StringVar(&x.time, "time", "", "when the response arrived: a `time` as 2006-01-02T15:04:05Z, or Unix seconds")
 	cmd.Flags().BoolVar(&x.jsonl, "jsonl", false, "read and write JSON, one object a line")
 	return cmd
-}
-
-// learnCall is one call of the command.
-type learnCall struct {
-	request learn.Request
-	time    string
-	jsonl   bool
-}
-
-func (x *learnCall) run(cmd *cobra.Command, args []string) error {
-	path := append(args, "-")[0]
-	if x.jsonl {
-		if err := notFor(cmd, "jsonl", "method", "host", "path", "time"); err != nil {
-			return err
-		}
-		bad, err := eachLine(cmd, path, longestLine, learnLine)
-		if bad && err == nil {
-			err = &exit{code: exitUsage}
-		}
-		return err
-	}
-	now, err := readTime("time", x.time)
-	if err != nil {
-		return err
-	}
-	in, name, err := openInput(cmd, path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	response, err := readResponse(in)
-	if err != nil {
-		return usage(fmt.Errorf("reading %s: %w", name, err))
-	}
-	if now.IsZero() {
-		now = time.Now()
-		if date, err := http.ParseTime(response.headers.Get("Date")); err == nil {
-			now = date
-		}
-	}
-	lesson := learn.Read(response.status, response.headers, response.body, x.request, now)
-	return describe(cmd.OutOrStdout(), response.status, lesson, now)
 }
 
 // readTime is the time that a flag says, or zero.

@@ -10,9 +10,13 @@ import (
 )
 
 func main() {
-	lift := setHeapFloor()
+	var floor []byte // never written, so it takes address space and no memory; GOMEMLIMIT counts it
+	if os.Getenv("GOGC") == "" && debug.SetMemoryLimit(-1) >= 8*heapFloor {
+		debug.SetGCPercent(gcPercent)
+		floor = make([]byte, heapFloor)
+	}
 	code := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	lift()
+	runtime.KeepAlive(floor)
 	os.Exit(code)
 }
 
@@ -21,20 +25,8 @@ func main() {
 // megabytes, and a few hundred requests make as much garbage. Without the floor the collector
 // runs all the time, which makes a small request a quarter slower. With thousands of held
 // requests the live heap is hundreds of megabytes, and the default of 100 percent would double
-// that.
+// that. Where GOGC is set, or GOMEMLIMIT is below eight floors, nothing changes.
 const (
 	heapFloor = 64 << 20
 	gcPercent = 50
 )
-
-// setHeapFloor allocates heapFloor bytes and returns a function that frees them. The bytes
-// are never written, so they take address space and no memory; GOMEMLIMIT counts them. Where GOGC
-// is set, or GOMEMLIMIT is below eight floors, nothing changes.
-func setHeapFloor() (release func()) {
-	if os.Getenv("GOGC") != "" || debug.SetMemoryLimit(-1) < 8*heapFloor {
-		return func() {}
-	}
-	debug.SetGCPercent(gcPercent)
-	floor := make([]byte, heapFloor)
-	return func() { runtime.KeepAlive(floor) }
-}

@@ -249,10 +249,11 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	return err
 }
 
-// background serves in a goroutine, for one command. Advice is about that command alone. end stops that and waits until all requests have ended.
-func (a *program) background(ctx context.Context) (end func()) {
+// background serves in a goroutine, for one command, as which it is registered. Advice is about that command alone. end stops that and waits until all requests have ended.
+func (a *program) background(ctx context.Context, command string) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	a.history.BeginAnew(time.Now())
+	unregister := a.register(command)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -261,6 +262,7 @@ func (a *program) background(ctx context.Context) (end func()) {
 		}
 	}()
 	return func() {
+		unregister()
 		cancel()
 		<-served
 	}

@@ -147,13 +147,7 @@ func readRegistration(path string) (r registration, runs bool) {
 // admin.listen and all that are registered in the data directory. Without a running abide it is admin.listen alone, so that the error names the
 // address. Each has an address in Admin.
 func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
-	address := ""
-	if p.Admin.Listen != "" {
-		var err error
-		if address, err = adminAddress(p); err != nil {
-			return nil, err
-		}
-	}
+	address := adminAddress(p)
 	if cmd.Flags().Changed(flagOf("admin.listen")) && address != "" {
 		return []registration{{Admin: address}}, nil
 	}
@@ -164,22 +158,20 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	registered := registrations(p.Data)
 	list := lists.Only(registered, func(r registration) bool { return r.Admin != "" })
 	if address != "" {
-		dialer := net.Dialer{Timeout: time.Second}
+		dialer, known := net.Dialer{Timeout: time.Second}, len(list) > 0
 		if conn, err := dialer.DialContext(cmd.Context(), "tcp", strings.TrimPrefix(address, secure)); err == nil {
 			remote := conn.RemoteAddr().String() // by its number
 			conn.Close()
-			if !slices.ContainsFunc(list, func(r registration) bool { return strings.TrimPrefix(r.Admin, secure) == remote }) {
-				list = append([]registration{{Admin: address}}, list...)
-			}
+			known = slices.ContainsFunc(list, func(r registration) bool { return strings.TrimPrefix(r.Admin, secure) == remote })
+		}
+		if !known {
+			list = append([]registration{{Admin: address}}, list...)
 		}
 	}
 	switch {
 	case len(list) > 0:
 		return list, nil
-	case address != "":
-		return []registration{{Admin: address}}, nil
-	}
-	if len(registered) > 0 {
+	case len(registered) > 0:
 		return nil, fmt.Errorf("an abide uses %s, and its admin.listen is off, so it cannot be asked: give it an admin.listen and start it again", p.Data)
 	}
 	where := filepath.Join(p.Data, registrationDir)

@@ -19,15 +19,12 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// reportCall holds the flags of "abide report".
-type reportCall struct {
-	query     admin.ReportQuery
-	json, csv bool
-	svg       string
-}
-
 func reportCommand() *cobra.Command {
-	var x reportCall
+	var x struct {
+		query     admin.ReportQuery
+		json, csv bool
+		svg       string
+	}
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Say what became of requests: by site, client, token or priority",
@@ -46,7 +43,53 @@ are kept for 2 days, hours for 60 days, days for 5 years.`,
   abide report --by client --since 7d
   abide report --by token --site api.x.com --csv > tokens.csv
   abide report --since 24h --svg requests.svg`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return x.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if x.json && x.csv || x.svg != "" && (x.json || x.csv) {
+				return usage(errors.New("--json, --csv and --svg: choose one"))
+			}
+			query := x.query
+			now := time.Now()
+			if x.svg != "" && query.Step == "" {
+				query.Step = query.ChartStep(now)
+			}
+			if err := query.Check(now); err != nil {
+				return usage(err)
+			}
+			var r status.Report
+			// Abides with the same data directory have the same file, so one answer is enough.
+			answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at abideAt) (err error) {
+				if r.Rows == nil {
+					_, err = at.ask(ctx, http.MethodGet, "report?"+query.Encode(), nil, &r)
+				}
+				return err
+			})
+			if !answered {
+				err = orSaved(cmd, err, false, func(a adminProcess) (err error) {
+					r, err = query.Answer(cmd.Context(), now, a)
+					return err
+				})
+				if err != nil {
+					return err
+				}
+			}
+			var text bytes.Buffer
+			switch {
+			case x.svg != "" && x.svg != "-":
+				return os.WriteFile(x.svg, reportChart(r), 0o644)
+			case x.json:
+				e := json.NewEncoder(&text)
+				e.SetEscapeHTML(false)
+				_ = e.Encode(r) // its parts have no error
+			case x.csv:
+				_ = r.CSV(&text) // nor has a buffer
+			case x.svg != "":
+				text.Write(reportChart(r))
+			default:
+				r.Describe(&text)
+			}
+			_, err = text.WriteTo(cmd.OutOrStdout())
+			return err
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&x.query.By, "by", "site", "site, client, token or priority")
@@ -58,54 +101,6 @@ are kept for 2 days, hours for 60 days, days for 5 years.`,
 	f.BoolVar(&x.csv, "csv", false, "print comma-separated values")
 	f.StringVar(&x.svg, "svg", "", "write a chart of the requests over time to this file; - is standard output")
 	return cmd
-}
-
-func (x *reportCall) run(cmd *cobra.Command) error {
-	if x.json && x.csv || x.svg != "" && (x.json || x.csv) {
-		return usage(errors.New("--json, --csv and --svg: choose one"))
-	}
-	query := x.query
-	now := time.Now()
-	if x.svg != "" && query.Step == "" {
-		query.Step = query.ChartStep(now)
-	}
-	if err := query.Check(now); err != nil {
-		return usage(err)
-	}
-	var r status.Report
-	// Abides with the same data directory have the same file, so one answer is enough.
-	answered, err := askRunning(cmd, nil, true, func(ctx context.Context, at abideAt) (err error) {
-		if r.Rows == nil {
-			_, err = at.ask(ctx, http.MethodGet, "report?"+query.Encode(), nil, &r)
-		}
-		return err
-	})
-	if !answered {
-		err = orSaved(cmd, err, false, func(a adminProcess) (err error) {
-			r, err = query.Answer(cmd.Context(), now, a)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	var text bytes.Buffer
-	switch {
-	case x.svg != "" && x.svg != "-":
-		return os.WriteFile(x.svg, reportChart(r), 0o644)
-	case x.json:
-		e := json.NewEncoder(&text)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(r) // its parts have no error
-	case x.csv:
-		_ = r.CSV(&text) // nor has a buffer
-	case x.svg != "":
-		text.Write(reportChart(r))
-	default:
-		r.Describe(&text)
-	}
-	_, err = text.WriteTo(cmd.OutOrStdout())
-	return err
 }
 
 // reportChart draws the requests of a report over time. The report must have a step.

@@ -185,8 +185,7 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 	env := childEnviron(os.Environ(), variables)
 
 	ctx, stop := context.WithCancel(cmd.Context())
-	end := a.background(ctx)
-	defer a.register("run " + filepath.Base(args[0]))()
+	end := a.background(ctx, "run "+filepath.Base(args[0]))
 
 	var once sync.Once
 	var settled map[string]uint64

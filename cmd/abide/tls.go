@@ -66,9 +66,10 @@ func schemeOf(files policy.KeyPair) string {
 	return "http"
 }
 
-// adminAddress is the address at which commands reach the admin listener of a policy.
-func adminAddress(p *policy.Policy) (string, error) {
-	return localAddress(p.Admin.Listen, p.Admin.TLS.Given() || p.Admin.CA != "")
+// adminAddress is the address at which commands reach the admin listener of a policy, "" for none.
+func adminAddress(p *policy.Policy) string {
+	address, _ := localAddress(p.Admin.Listen, p.Admin.TLS.Given() || p.Admin.CA != "") // a policy has only valid ones
+	return address
 }
 
 // localAddress is an address of this machine at which a listener is reached that may be on
@@ -116,7 +117,7 @@ func trustAdmin(p *policy.Policy) error {
 	if listener, err := tlsConfig("admin.cert", p.Admin.TLS); err == nil && listener != nil {
 		leaf := listener.Certificates[0].Leaf
 		roots.AddCert(leaf)
-		if at, _ := adminAddress(p); strings.HasPrefix(at, secure+"127.") && len(leaf.DNSNames) > 0 {
+		if strings.HasPrefix(adminAddress(p), secure+"127.") && len(leaf.DNSNames) > 0 {
 			config.ServerName = strings.Replace(leaf.DNSNames[0], "*", "abide", 1)
 		}
 	}

@@ -3,6 +3,7 @@
 package clock
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -141,10 +142,7 @@ func (c *call) Reset(d time.Duration) bool {
 type byTime struct{}
 
 func (byTime) Before(a, b *call) bool {
-	if order := a.at.Compare(b.at); order != 0 {
-		return order < 0
-	}
-	return a.serial < b.serial
+	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.serial, b.serial)) < 0
 }
 
 func (byTime) Place(c *call) *int32 { return &c.place }

@@ -137,7 +137,7 @@ func (f *Finder) Headers(headers map[string][]string, with string) bool {
 		return false
 	}
 	any := false
-	var renamed map[string]string
+	renamed := map[string]string{}
 	for name, values := range headers {
 		for i, value := range values {
 			if text, found := f.Text(value, with); found {
@@ -145,9 +145,6 @@ func (f *Finder) Headers(headers map[string][]string, with string) bool {
 			}
 		}
 		if other, found := f.Name(name, strings.Trim(with, "{}")); found {
-			if renamed == nil {
-				renamed = map[string]string{}
-			}
 			renamed[name] = other
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
-	"github.com/abide-proxy/abide/status"
 )
 
 // catalog has the limits of a site, with the indexes to find them. It is not safe for
@@ -226,19 +225,6 @@ func (c *catalog) newGroup(now time.Time, key bucketKey, said *learn.Limit) *gro
 	c.groups[g.id] = g
 	c.add(g)
 	return g
-}
-
-// newHidden makes a group for a limit that is not announced, of the routes of a template, or
-// returns the last one when there are too many.
-func (c *catalog) newHidden(covers string) *group {
-	if len(c.hidden) < mostHidden {
-		c.made++
-		g := &group{number: c.made, kind: Hidden, title: status.HiddenTitle, covers: bound(covers, longestTitle)}
-		g.id = c.unique("hidden", true, g.number)
-		c.groups[g.id] = g
-		c.hidden = append(c.hidden, g)
-	}
-	return c.hidden[len(c.hidden)-1]
 }
 
 // unique returns an ID that no other limit has.

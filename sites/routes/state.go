@@ -135,7 +135,7 @@ func (m *Table) Restore(text []byte) error {
 	if g := n.catalog.groups[s.Wide]; g != nil && g.kind != Hidden {
 		return fmt.Errorf("%w: the limit of the site is no hidden one", errState)
 	} else if g != nil {
-		n.hide("", g)
+		n.catalog.hiddenOf[""] = g
 	}
 	// The routes used longest ago come first, and names that are known by themselves before the wildcards of others.
 	routes := s.Routes[max(len(s.Routes)-mostRoutes, 0):]

@@ -85,7 +85,7 @@ func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
 	if !wide {
 		covers = m.routeOf(c).template()
 	}
-	id = m.hide(covers, nil).id
+	id = m.hide(covers).id
 	return id, m.version != before
 }
 
@@ -132,8 +132,8 @@ func (m *Table) Widen(template string) (changed bool) {
 	m.withdraw()
 	if kept != nil && !kept.private {
 		kept.covers = ""
-		m.catalog.groups[kept.id], m.catalog.hidden = kept, append(m.catalog.hidden, kept)
-		m.hide("", kept)
+		m.catalog.groups[kept.id], m.catalog.hidden, m.catalog.hiddenOf[""] = kept, append(m.catalog.hidden, kept), kept
+		m.rebuildAll()
 	}
 	return m.version != before
 }
@@ -162,15 +162,21 @@ func (m *Table) Unite(id string, together bool) (united, changed bool) {
 	return true, m.version != before
 }
 
-// hide puts the routes of a template under a hidden limit, unless they are: a new one if g is nil. It returns their limit.
-func (m *Table) hide(template string, g *group) *group {
-	all := m.catalog.hiddenOf
+// hide puts the routes of a template under a hidden limit, unless they are: a new one, or the last one when there are
+// too many. It returns their limit.
+func (m *Table) hide(template string) *group {
+	c, all := &m.catalog, m.catalog.hiddenOf
 	if known := all[template]; known != nil {
 		return known
 	}
-	if g == nil {
-		g = m.catalog.newHidden(template)
+	if len(c.hidden) < mostHidden {
+		c.made++
+		g := &group{number: c.made, kind: Hidden, title: status.HiddenTitle, covers: bound(template, longestTitle)}
+		g.id = c.unique("hidden", true, g.number)
+		c.groups[g.id] = g
+		c.hidden = append(c.hidden, g)
 	}
+	g := c.hidden[len(c.hidden)-1]
 	if len(all) >= mostRoutes {
 		maps.DeleteFunc(all, func(template string, _ *group) bool { return template != "" })
 	}
@@ -184,12 +190,12 @@ func (m *Table) hide(template string, g *group) *group {
 func (m *Table) AdoptHidden(identity string) (changed bool) {
 	before := m.version
 	if identity == hiddenIdentity {
-		m.hide("", nil)
+		m.hide("")
 	}
 	if covers, of := strings.CutPrefix(identity, hiddenIdentity+"/"); of {
 		for _, r := range m.tree.known {
 			if bound(r.template(), longestTitle) == covers {
-				m.hide(r.template(), nil)
+				m.hide(r.template())
 			}
 		}
 	}
