@@ -234,3 +234,42 @@ func TestUnitsTakenJustBeforeAWindowCountAfterAChangeInIt(t *testing.T) {
 		}
 	}
 }
+
+// A take counts for longer by half of its age at most, however many came after it.
+func TestWhatWasTakenLongAgoIsNotRememberedAsRecent(t *testing.T) {
+	began := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
+	for _, every := range []func(n int) time.Duration{
+		func(int) time.Duration { return 10 * time.Second },
+		func(n int) time.Duration { return time.Duration(1+n*n%700) * time.Second },
+		func(n int) time.Duration { return time.Duration(1+n%50*(n%3)) * 100 * time.Millisecond },
+	} {
+		m, err := limit.New(limit.Spec{As: limit.Fixed, Amount: 1 << 40, Window: 1000 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, times := began, []time.Time{}
+		for n := range 2000 {
+			now = now.Add(every(n))
+			m.Take(now, 1)
+			times = append(times, now)
+		}
+		list := limit.PastOf(now, m)
+		for ago := time.Second; ago < now.Sub(began); ago += ago/4 + time.Second {
+			most := int64(0)
+			for _, at := range times {
+				if now.Sub(at) < 2*ago {
+					most++
+				}
+			}
+			n := int64(0)
+			for _, s := range list {
+				if s.Ago < ago {
+					n += s.N
+				}
+			}
+			if n > most {
+				t.Fatalf("%d were taken in the last %v, and in twice the time %d", n, ago, most)
+			}
+		}
+	}
+}

@@ -33,11 +33,17 @@ func (p *history) add(v, n int64) {
 	p.push(take{v, n})
 }
 
-// fold merges takes that are close in relation to their age, and finally the oldest.
+// fold merges takes that are close in relation to their age, and finally the oldest. What becomes one take is close
+// as a whole: of many takes each may be close to the next.
 func (p *history) fold(v int64) {
 	for part := int64(8); p.count > maxHistory*3/4; part /= 2 {
-		p.merge(func(i int, last, t take) bool {
-			return part == 0 && i < p.count/2 || part > 0 && t.at-last.at <= (v-t.at)/part
+		first := p.at(0).at
+		p.merge(func(i int, _, t take) bool {
+			if part == 0 && i < p.count/2 || part > 0 && t.at-first <= (v-t.at)/part {
+				return true
+			}
+			first = t.at
+			return false
 		})
 		if part == 0 {
 			return
