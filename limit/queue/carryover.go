@@ -9,81 +9,25 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// CarryOver makes new limits begin with what was spent of the limits that they replace. It is
-// called twice: before the new limits are in force, with a zero time, and when they are, with
-// the time of the first call, so that what was spent of the old limits meanwhile is taken too.
-// of returns the old and the new limits of a site; it is called under the lock of the site
-// and never calls the gate.
-func (g *Gate) CarryOver(since time.Time, of func(site string) (old, fresh []Limit)) {
-	g.each(func(s *site, now time.Time) {
-		if len(s.registry.byScope) == 0 {
-			return
-		}
-		old, fresh := of(s.name)
-		for i := range fresh {
-			if l := &fresh[i]; l.Spec != nil {
-				s.succeed(now, since, old, l)
+// newMeter makes the meter of a limit for a key. It begins with what was spent of the limits that the limit replaces:
+// those that the hooks do not have any more.
+func (s *registry) newMeter(now time.Time, l *Limit, key string) (m limit.Meter, fresh func() limit.Meter, err error) {
+	m, fresh, err = l.meter()
+	if err != nil || l.Subject == nil || l.Spec == nil {
+		return m, fresh, err
+	}
+	if g := s.gate.latest.Load(); g.number != s.generation {
+		s.generation, s.gone = g.number, nil
+		for at, e := range s.byScope {
+			if e.subject != nil && g.hooks != nil && !g.hooks.HasLimit(s.name, at.Limit) {
+				s.gone = append(s.gone, Predecessor{*e.subject, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.resource.meter) }})
 			}
 		}
-		if len(fresh) > 0 && !since.IsZero() {
-			s.step(now)
-		}
-	})
-}
-
-// succeed makes the meters of one new limit begin with what was spent of the old limits.
-func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
-	for key, list := range s.spent(now, old, l) {
-		if len(list) == 0 {
-			continue
-		}
-		e := s.registry.entry(Scope{l.Name, key})
-		if !since.IsZero() {
-			if n := recently(list, now.Sub(since)); n > 0 && e != nil && e.resource.meter != nil {
-				e.resource.meter.Take(now, n)
-				e.resource.markDirty()
-			}
-			continue
-		}
-		m, err := limit.Carry(now, list, *l.Spec)
-		_, fresh, wrong := l.meter()
-		if err != nil || wrong != nil {
-			continue // the next request gets the error
-		}
-		if e == nil {
-			e = s.registry.newEntry(l, Scope{l.Name, key})
-		}
-		m, external := l.externalMeter(s.name, e.at, m)
-		if e.resource.setMeter(now, m, fresh, external); !e.onlyCools {
-			e.resource.changed = now
-		}
-		e.onlyCools, e.perKey = false, l.By != byAll
-		e.spec, e.subject = l.Spec, l.Subject
-		s.registry.forgetFound()
 	}
-}
-
-// spent returns the units spent of the limits that a new limit replaces, by key: of the limits in
-// force until now, and of limits removed earlier whose meters are still in memory.
-func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Spent {
-	if l.Subject == nil {
-		return nil
+	if list := Inherit(now, *l.Subject, l.Key, s.gone)[key]; len(list) > 0 {
+		m, err = limit.Carry(now, list, *l.Spec)
 	}
-	subjects := make(map[string]*Subject, len(old)) // :: limit's name
-	for i := range old {
-		subjects[old[i].Name] = old[i].Subject
-	}
-	var was []Predecessor
-	for at, e := range s.registry.byScope {
-		of := subjects[at.Limit]
-		if of == nil && at.Limit != l.Name {
-			of = e.subject
-		}
-		if of != nil && l.Subject.relationTo(*of) != unrelated && e.resource.meter != nil {
-			was = append(was, Predecessor{*of, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.resource.meter) }})
-		}
-	}
-	return Inherit(now, *l.Subject, l.Key, was)
+	return m, fresh, err
 }
 
 // Subject names the things that a limit counts, whatever its amount and its window. Limits of one site
@@ -203,14 +147,9 @@ func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string
 	return all
 }
 
-// recently returns the units spent within a time.
-func recently(list []limit.Spent, within time.Duration) (n int64) {
+func total(list []limit.Spent) (n int64) {
 	for _, one := range list {
-		if one.Ago < within {
-			n += one.N
-		}
+		n += one.N
 	}
 	return n
 }
-
-func total(list []limit.Spent) int64 { return recently(list, 1<<63-1) }

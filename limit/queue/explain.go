@@ -173,7 +173,7 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 	if e != nil && !e.onlyCools {
 		return e.resource
 	}
-	m, fresh, _ := l.meter()
+	m, fresh, _ := s.newMeter(now, l, at.Key)
 	if source, ok := l.Source.(interface {
 		Unused(Scope, limit.Spec, limit.Meter) limit.Meter
 	}); ok && l.Spec != nil {

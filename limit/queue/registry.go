@@ -37,6 +37,10 @@ type registry struct {
 	numShared         int       // about how many of them are shared
 	nextSweep         time.Time // when the next sweep may be
 	nextSharedSweep   time.Time // when the next sweep of resources without a key may be
+
+	gate       *Gate
+	generation uint64        // of gone
+	gone       []Predecessor // of limits that a reload has replaced
 }
 
 // limitResource is a limit's resource and what it was made from.
@@ -51,10 +55,10 @@ type limitResource struct {
 	shared    bool     // by all keys of the limit that have none of their own
 }
 
-func newRegistry(name string, sched *scheduler) registry {
+func newRegistry(g *Gate, name string, sched *scheduler) registry {
 	all := sched.newResource(name, nil, nil)
 	all.title = cooldownLimit
-	return registry{name: name, sched: sched, whole: all, unlimited: [][]need{{{resource: all}}}}
+	return registry{gate: g, name: name, sched: sched, whole: all, unlimited: [][]need{{{resource: all}}}}
 }
 
 // resourceFor is the resource of a limit for a request; it is made or changed if need be.
@@ -69,7 +73,7 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 		}
 		return e.resource, nil
 	}
-	m, fresh, err := l.meter()
+	m, fresh, err := s.newMeter(now, l, at.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,7 @@ func TestWhatWasSpentIsRememberedWhileThereIsNoLimit(t *testing.T) {
 			ask(first)
 		}
 		time.Sleep(time.Minute) // in which there is none
-		g.CarryOver(time.Time{}, func(string) (_, _ []Limit) { return nil, []Limit{second} })
-		g.CarryOver(time.Now(), func(string) (_, _ []Limit) { return nil, []Limit{second} })
+		g.Reload(Bounds{}, plans(func(Request) [][]Limit { return [][]Limit{{second}} }))
 		if ask(second) {
 			t.Error("what the first limit had counted is forgotten")
 		}
