@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,12 +133,11 @@ func (a abideAt) ask(ctx context.Context, method, path string, send, to any) (bo
 			return body, nil
 		}
 	case kind == "application/problem+json":
-		var said struct {
-			Detail string
-			Faults []status.Fault
-		}
-		if err := json.Unmarshal(body, &said); err == nil {
-			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", a.Admin, answer.Status, status.Line(said.Detail)), status.Line(said.Detail), said.Faults}
+		refused := &problem{status: answer.StatusCode}
+		if json.Unmarshal(body, refused) == nil {
+			refused.Detail = status.Line(refused.Detail)
+			refused.text = fmt.Sprintf("the proxy at %s answers %s: %s", a.Admin, answer.Status, refused.Detail)
+			return nil, refused
 		}
 	case answer.TLS == nil && answer.StatusCode == http.StatusBadRequest && strings.Contains(string(body), "HTTPS server"):
 		return nil, fmt.Errorf("what answers at %s speaks TLS; name its certificate with --admin-ca, ABIDE_ADMIN_CA or admin.ca", a.Admin)
@@ -181,11 +180,17 @@ func roundTrip(ctx context.Context, method, address, path string, token policy.S
 		defer answer.Body.Close()
 		body, err = io.ReadAll(io.LimitReader(answer.Body, maxLive))
 	}
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("the proxy at %s does not answer in time", address)
+	case errors.As(err, &untrusted):
+		err = fmt.Errorf("the certificate at %s is not trusted: %w; --admin-ca, ABIDE_ADMIN_CA or admin.ca names a file with those that are", address, untrusted.Err)
+	case errors.As(err, &plain):
+		err = fmt.Errorf("what answers at %s speaks no TLS; leave out --admin-ca, admin.ca and admin.cert", address)
 	case err != nil:
-		err = cmp.Or(tlsFailure(address, err), error(notRunning("no proxy is running at "+address)))
+		err = notRunning("no proxy is running at " + address)
 	}
 	return answer, body, err
 }
@@ -195,13 +200,13 @@ type notRunning string
 
 func (text notRunning) Error() string { return string(text) }
 
-// problem is an error that an abide has returned. faults are those of a configuration that
+// problem is an error that an abide has returned. Faults are those of a configuration that
 // was refused.
 type problem struct {
+	Detail string // the reason alone
+	Faults []status.Fault
 	status int
 	text   string // with the address and the status
-	detail string // the reason alone
-	faults []status.Fault
 }
 
 func (p *problem) Error() string { return p.text }

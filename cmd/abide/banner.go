@@ -55,7 +55,13 @@ func (a *program) banner() string {
 		if len(p.Access.Clients) > 0 {
 			b.WriteString("\n  with the name and secret of one of access.clients\n")
 		}
-		b.WriteString(a.trustText(p))
+		switch {
+		case !interceptsAny(p):
+		case a.admin != nil:
+			fmt.Fprintf(&b, "\nThe crawler has to trust abide's CA certificate:\n\n  %s://%s/ca.pem\n", schemeOf(p.Admin.TLS), addressOf(a.admin))
+		default:
+			b.WriteString("\nThe crawler has to trust abide's CA certificate: abide run -- COMMAND sets it up;\nor keep the CA in a data directory (data:).\n")
+		}
 	}
 	b.WriteString(a.httpsText(p))
 	b.WriteString("\n")
@@ -130,17 +136,6 @@ func (a *program) httpsText(p *policy.Policy) string {
 		change = "have the crawler use\nthe line above"
 	}
 	return fmt.Sprintf("\n%sOn %s https passes unread except to hosts whose rules need its requests,\nso limits of other hosts are not seen there. To change that, %s, or write intercept: all.\n", uses, at, change)
-}
-
-// trustText describes how a client can trust a CA that is not kept.
-func (a *program) trustText(p *policy.Policy) string {
-	switch {
-	case !interceptsAny(p):
-		return ""
-	case a.admin != nil:
-		return "\nThe crawler has to trust abide's CA certificate:\n\n  " + schemeOf(p.Admin.TLS) + "://" + addressOf(a.admin) + "/ca.pem\n"
-	}
-	return "\nThe crawler has to trust abide's CA certificate: abide run -- COMMAND sets it up;\nor keep the CA in a data directory (data:).\n"
 }
 
 // envCommand is the command that sets up another shell for this process, "" where no files

@@ -39,63 +39,63 @@ func demoCommand() *cobra.Command {
 		Long: `Demo starts a small API on this machine that allows 5 requests in 5 seconds, and
 crawls it twice: without abide, and through an abide. Nothing leaves this
 machine, nothing is kept, and no configuration is read.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return demo(cmd, stay) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			caught, out := catchSignals(cmd.Context()), cmd.OutOrStdout()
+			defer caught.close()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return fmt.Errorf("starting the demo's API: %w", err)
+			}
+			api := &demoAPI{}
+			server := &http.Server{Handler: api, ReadHeaderTimeout: time.Minute}
+			go func() { _ = server.Serve(l) }() // until it is closed
+			defer server.Close()
+			fmt.Fprintf(out, "An API allows 5 requests in 5 seconds and refuses others with 429. A crawler asks it\n"+
+				"for 12 items, one after the other. Both run on this machine; the API is at %s\nand stands for http://%s.\n\nWithout abide:\n\n", l.Addr(), demoHost)
+			direct := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, l.Addr().String())
+			}}
+			if err := demoCrawl(caught.stop, out, direct); err != nil {
+				return err
+			}
+
+			s := &source{flags: flagsOf(cmd.Flags()), defaults: demoDefaults}
+			s.fit = func(p, _ *policy.Policy) error {
+				p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
+				return nil
+			}
+			p, err := s.load()
+			if err != nil {
+				return err
+			}
+			a, err := open(cmd.Context(), s, p, newLog(cmd.ErrOrStderr(), p.Log))
+			if err != nil {
+				return err
+			}
+			defer a.background(context.Background(), "demo")()
+			dashboard := "http://" + addressOf(a.admin) + "/"
+			fmt.Fprintf(out, "\nThrough abide, which learns the limit from the first answer and holds each request\n"+
+				"until the API allows it. That takes 12 seconds; meanwhile its dashboard is at\n%s\n\n", dashboard)
+			api.mu.Lock()
+			api.opened = time.Time{} // a new window begins
+			api.mu.Unlock()
+			began := time.Now()
+			if err := demoCrawl(caught.stop, out, &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addressOf(a.listener)})}); err != nil {
+				return err
+			}
+			fmt.Fprint(out, "\nWhat abide says about it:\n\n")
+			happened := a.summary(time.Since(began), a.settled.all(), true)
+			happened.write(out)
+			fmt.Fprint(out, "\nThe same for a crawler of yours, in any language, as it is:\n\n  abide run -- python crawl.py\n")
+			if stay {
+				fmt.Fprintf(out, "\nThe dashboard stays at %s until Ctrl-C.\n", dashboard)
+				<-caught.stop.Done()
+			}
+			return nil
+		},
 	}
 	cmd.Flags().BoolVar(&stay, "stay", false, "go on until Ctrl-C, so that the dashboard can be looked at")
 	return cmd
-}
-
-func demo(cmd *cobra.Command, stay bool) error {
-	caught, out := catchSignals(cmd.Context()), cmd.OutOrStdout()
-	defer caught.close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("starting the demo's API: %w", err)
-	}
-	api := &demoAPI{}
-	server := &http.Server{Handler: api, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }() // until it is closed
-	defer server.Close()
-	fmt.Fprintf(out, "An API allows 5 requests in 5 seconds and refuses others with 429. A crawler asks it\n"+
-		"for 12 items, one after the other. Both run on this machine; the API is at %s\nand stands for http://%s.\n\nWithout abide:\n\n", l.Addr(), demoHost)
-	direct := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, l.Addr().String())
-	}}
-	if err := demoCrawl(caught.stop, out, direct); err != nil {
-		return err
-	}
-
-	s := &source{flags: flagsOf(cmd.Flags()), defaults: demoDefaults}
-	s.fit = func(p, _ *policy.Policy) error {
-		p.Egress.Resolve = map[string]string{demoHost + ":80": l.Addr().String()}
-		return nil
-	}
-	p, err := s.load()
-	if err != nil {
-		return err
-	}
-	a, err := open(cmd.Context(), s, p, newLog(cmd.ErrOrStderr(), p.Log))
-	if err != nil {
-		return err
-	}
-	defer a.background(context.Background(), "demo")()
-	dashboard := "http://" + addressOf(a.admin) + "/"
-	fmt.Fprintf(out, "\nThrough abide, which learns the limit from the first answer and holds each request\n"+
-		"until the API allows it. That takes 12 seconds; meanwhile its dashboard is at\n%s\n\n", dashboard)
-	api.restart()
-	began := time.Now()
-	if err := demoCrawl(caught.stop, out, &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: addressOf(a.listener)})}); err != nil {
-		return err
-	}
-	fmt.Fprint(out, "\nWhat abide says about it:\n\n")
-	happened := a.summary(time.Since(began), a.settled.all(), true)
-	happened.write(out)
-	fmt.Fprint(out, "\nThe same for a crawler of yours, in any language, as it is:\n\n  abide run -- python crawl.py\n")
-	if stay {
-		fmt.Fprintf(out, "\nThe dashboard stays at %s until Ctrl-C.\n", dashboard)
-		<-caught.stop.Done()
-	}
-	return nil
 }
 
 // demoCrawl asks for the items by a transport, and prints the status of each answer as it comes: a
@@ -135,13 +135,6 @@ type demoAPI struct {
 	mu     sync.Mutex
 	opened time.Time // begin of the window
 	used   int       // requests in the window
-}
-
-// restart begins a new window.
-func (a *demoAPI) restart() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opened = time.Time{}
 }
 
 func (a *demoAPI) ServeHTTP(w http.ResponseWriter, _ *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,7 +19,10 @@ import (
 )
 
 func explainCommand() *cobra.Command {
-	var x explainCall
+	var x struct {
+		method, client string
+		json           bool
+	}
 	cmd := &cobra.Command{
 		Use:   "explain URL",
 		Short: "Print which rule holds for a URL, and what keeps a request now",
@@ -39,93 +41,77 @@ waiting at the site, else the first of access.clients, else 127.0.0.1.`,
 		Example: `  abide explain https://api.example.com/2/tweets/17/retweeted_by
   abide explain --json --client news api.example.com`,
 		Args: arguments(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, path, err := targetOf(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			// The running abide explains also where the file has faults.
+			p, wrong := loadPolicy(cmd)
+			// The running abide knows whether https is opened, so it is asked first. Its answer is
+			// printed last.
+			query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
+			if x.client != "" {
+				query.Set("client", x.client)
+			}
+			var answers bytes.Buffer
+			answered, live := askRunning(cmd, &answers, x.json, func(ctx context.Context, at abideAt) error {
+				var e status.Explanation
+				body, err := at.ask(ctx, http.MethodGet, "explain?"+query.Encode(), nil, &e)
+				if err != nil || x.json {
+					answers.Write(body) // none with an error
+					return err
+				}
+				if wrong == nil && e.Site != p.Match(target).Site {
+					fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", at.Admin, status.Line(e.Site))
+				}
+				e.Describe(&answers, time.Now())
+				return nil
+			})
+			if answered && live != nil && !x.json {
+				fmt.Fprintln(cmd.ErrOrStderr(), live)
+				live = nil
+			}
+			live = orSaved(cmd, live, true, func(a adminProcess) error {
+				e, err := a.Explain(x.method, urlOf(target, path), x.client)
+				if e = e.Normalize(time.Now()); x.json && err == nil {
+					return json.NewEncoder(&answers).Encode(e)
+				}
+				if err == nil {
+					if e.UnreadUntil.IsZero() {
+						e.Target = "" // the configuration says what becomes of https
+					}
+					e.Describe(&answers, time.Now())
+				}
+				return err
+			})
+			if wrong == nil && !x.json {
+				p.Explain(cmd.OutOrStdout(), target, path, answered)
+				if answers.Len() > 0 {
+					fmt.Fprintln(cmd.OutOrStdout())
+				}
+			}
+			_, _ = answers.WriteTo(cmd.OutOrStdout())
+			switch {
+			case wrong != nil && live != nil:
+				return wrong
+			case wrong != nil:
+				fmt.Fprintf(cmd.ErrOrStderr(), "the configuration has faults, so this is what the running proxy says alone:\n%v\n", wrong)
+				return nil
+			case live != nil && !x.json:
+				if none, ok := errors.AsType[notRunning](live); ok {
+					live = none
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "%v, so this is the configuration alone\n", live)
+				return nil
+			}
+			return live
+		},
 	}
 	cmd.Flags().StringVar(&x.method, "method", "GET", "the request's `method`")
 	cmd.Flags().StringVar(&x.client, "client", "", "`name` or address of the client that asks (default the one with most requests waiting)")
 	cmd.Flags().BoolVar(&x.json, "json", false, "print what the running proxy answers, as JSON, and nothing else")
 	return cmd
-}
-
-// explainCall is one call of the command.
-type explainCall struct {
-	method, client string
-	json           bool
-}
-
-func (x *explainCall) run(cmd *cobra.Command, text string) error {
-	target, path, err := targetOf(text)
-	if err != nil {
-		return usage(err)
-	}
-	// The running abide explains also where the file has faults.
-	p, wrong := loadPolicy(cmd)
-	// The running abide knows whether https is opened, so it is asked first. Its answer is
-	// printed last.
-	var answers bytes.Buffer
-	answered, live := askRunning(cmd, &answers, x.json, func(ctx context.Context, at abideAt) error {
-		return x.ask(ctx, cmd, &answers, p, at, target, path)
-	})
-	if answered && live != nil && !x.json {
-		fmt.Fprintln(cmd.ErrOrStderr(), live)
-		live = nil
-	}
-	live = orSaved(cmd, live, true, func(a adminProcess) error {
-		e, err := a.Explain(x.method, urlOf(target, path), x.client)
-		if e = e.Normalize(time.Now()); x.json && err == nil {
-			return json.NewEncoder(&answers).Encode(e)
-		}
-		if err == nil {
-			if e.UnreadUntil.IsZero() {
-				e.Target = "" // the configuration says what becomes of https
-			}
-			e.Describe(&answers, time.Now())
-		}
-		return err
-	})
-	if wrong == nil && !x.json {
-		p.Explain(cmd.OutOrStdout(), target, path, answered)
-		if answers.Len() > 0 {
-			fmt.Fprintln(cmd.OutOrStdout())
-		}
-	}
-	_, _ = answers.WriteTo(cmd.OutOrStdout())
-	switch {
-	case wrong != nil && live != nil:
-		return wrong
-	case wrong != nil:
-		fmt.Fprintf(cmd.ErrOrStderr(), "the configuration has faults, so this is what the running proxy says alone:\n%v\n", wrong)
-		return nil
-	case live != nil && !x.json:
-		if none, ok := errors.AsType[notRunning](live); ok {
-			live = none
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%v, so this is the configuration alone\n", live)
-		return nil
-	}
-	return live
-}
-
-// ask writes what an abide says. p is nil where the configuration has faults.
-func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p *policy.Policy, at abideAt, target policy.Target, path string) error {
-	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
-	if x.client != "" {
-		query.Set("client", x.client)
-	}
-	var e status.Explanation
-	body, err := at.ask(ctx, http.MethodGet, "explain?"+query.Encode(), nil, &e)
-	if err != nil {
-		return err
-	}
-	if x.json {
-		_, err := w.Write(body)
-		return err
-	}
-	if p != nil && e.Site != p.Match(target).Site {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", at.Admin, status.Line(e.Site))
-	}
-	e.Describe(w, time.Now())
-	return nil
 }
 
 // urlOf returns the URL that the running process is asked about: without the user, the query

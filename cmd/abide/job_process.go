@@ -270,10 +270,8 @@ func isAbide(ctx context.Context, u *url.URL, roots *x509.CertPool) error {
 // rootsOfJob returns the CAs that a job behind a running abide trusts: those of the system, and
 // the one in the data directory.
 func rootsOfJob(p *policy.Policy) *x509.CertPool {
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
+	system, _ := x509.SystemCertPool() // nil: there is none
+	roots := cmp.Or(system, x509.NewCertPool())
 	roots.AppendCertsFromPEM(ca.UserRoots(""))
 	files := []string{p.Egress.Roots, p.TLS.Cert} // where the proxy itself speaks TLS
 	if dir := ca.Dir(p.Data); dir != "" {
@@ -327,16 +325,14 @@ func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) err
 		return nil
 	}
 	does := map[bool]string{true: "pause", false: "resume"}[pause]
-	for _, one := range jobProcesses(c.policy.Load()) {
-		if jobOf(one) != name {
-			continue
-		}
-		ctx, cancel := context.WithTimeout(ctx, askJobTime)
-		defer cancel()
-		_, err := abideAt{one, adminAPI{token: c.policy.Load().Admin.Token}}.ask(ctx, http.MethodPost, "jobs/"+url.PathEscape(name)+"/"+does, nil, new(any))
-		return err
+	process := lists.Find(jobProcesses(c.policy.Load()), func(r *registration) bool { return jobOf(*r) == name })
+	if process == nil {
+		return missing
 	}
-	return missing
+	ctx, cancel := context.WithTimeout(ctx, askJobTime)
+	defer cancel()
+	_, err := abideAt{*process, adminAPI{token: c.policy.Load().Admin.Token}}.ask(ctx, http.MethodPost, "jobs/"+url.PathEscape(name)+"/"+does, nil, new(any))
+	return err
 }
 
 // jobOf is the job that a process runs; "" if it runs none.

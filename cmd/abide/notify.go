@@ -22,18 +22,15 @@ import (
 // notifyTime bounds the time for which a job tells how it has ended.
 const notifyTime = 30 * time.Second
 
-// ending is the document about a job that has ended. Chat programs show Text.
-type ending struct {
-	Job    string    `json:"job"`
-	Failed bool      `json:"failed"`
-	Text   string    `json:"text"`
-	At     time.Time `json:"at"`
-}
-
 // notified tells what a job names under notify how the job has ended, and returns the result, which a failure of that
 // does not change. lost says which records are not in the table although all units may be done; it is told, too.
 func notified(cmd *cobra.Command, job *jobfile.Job, lost string, result error) error {
-	to, told := job.Notify, ending{Job: job.Name, Failed: result != nil, Text: job.Name + " is done", At: time.Now().UTC()}
+	to, told := job.Notify, struct {
+		Job    string    `json:"job"`
+		Failed bool      `json:"failed"`
+		Text   string    `json:"text"` // which chat programs show
+		At     time.Time `json:"at"`
+	}{job.Name, result != nil, job.Name + " is done", time.Now().UTC()}
 	if result != nil {
 		told.Text = job.Name + ": " + result.Error()
 	}

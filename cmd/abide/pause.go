@@ -115,8 +115,7 @@ func changeSite[T any](cmd *cobra.Command, site, what string, ask any, say func(
 		if err == nil {
 			say(cmd.OutOrStdout(), answer, at)
 		}
-		var refused *problem
-		if !errors.As(err, &refused) || refused.status != http.StatusNotFound { // or another one that shares the pause has just resumed it
+		if refused, ok := errors.AsType[*problem](err); !ok || refused.status != http.StatusNotFound { // or another one that shares the pause has just resumed it
 			failed = errors.Join(failed, at.hint(err))
 		}
 		return err

@@ -99,14 +99,10 @@ func (x *planCall) run(cmd *cobra.Command) error {
 		return err
 	}
 	if s.Log == nil && os.Getenv("GOGC") == "" { // the operator may say how often the garbage collector runs
-		debug.SetGCPercent(crawlGC)
+		debug.SetGCPercent(800) // a plan without a log needs little memory, and drops much of it all the time
 	}
 	return x.print(cmd.Context(), cmd.OutOrStdout(), p, s)
 }
-
-// crawlGC is the GOGC of a plan without a log: it needs little memory, and drops much of it
-// all the time.
-const crawlGC = 800
 
 // check tells which flags do not go together.
 func (x *planCall) check(cmd *cobra.Command) error {
@@ -186,10 +182,7 @@ func hostOf(p *policy.Policy, site string) string {
 		if rule.Name != site && rule.Title() != site || len(rule.Hosts) == 0 || rule.Hosts[0].All {
 			continue
 		}
-		if pattern := rule.Hosts[0]; pattern.Below {
-			return "www." + strings.TrimPrefix(pattern.String(), "*.")
-		}
-		return rule.Hosts[0].String()
+		return strings.Replace(rule.Hosts[0].String(), "*.", "www.", 1)
 	}
 	return site
 }

@@ -107,8 +107,14 @@ func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 			return err
 		}
 	}
-	if err := a.listenOpen(ctx, p); err != nil {
-		return err
+	if p.Open.Listen != "" {
+		a.open, err = a.listen(ctx, p, "listen_open", p.Open.Listen)
+		if err != nil && !p.Open.Default {
+			return err
+		}
+		if err != nil { // abide serves without a listener that nobody has asked for
+			a.log.WithField("reason", err).Warnf("there is no listener that opens all https: %v, or listen_open: off", err)
+		}
 	}
 	if p.Admin.Listen != "" { // the last: an abide that drains keeps it, and clients can connect meanwhile
 		if a.admin, err = a.listen(ctx, p, "admin.listen", p.Admin.Listen); err != nil {
@@ -350,22 +356,20 @@ func startFaults(p *policy.Policy) error {
 	if err != nil {
 		err = usage(err)
 	}
-	if p.Data != "none" { // another start may be able to use it, so it is no fault of the configuration
-		err = errors.Join(err, dataFault(p))
-	}
-	return err
-}
-
-func dataFault(p *policy.Policy) error {
-	if _, err := openData(p); err != nil {
+	if p.Data == "none" {
 		return err
 	}
-	if dir := ca.Dir(p.Data); !p.CA.Given() {
-		if err := ca.Inspect(dir); err != nil && (p.StrictState || ca.Begun(dir) || !disk.Unwritable(err)) {
-			return dataError(p, err)
+	// Another start may be able to use the data directory, so what is wrong with that is no fault of the configuration.
+	_, wrong := openData(p)
+	if dir := ca.Dir(p.Data); wrong == nil && !p.CA.Given() {
+		if unfit := ca.Inspect(dir); unfit != nil && (p.StrictState || ca.Begun(dir) || !disk.Unwritable(unfit)) {
+			wrong = dataError(p, unfit)
 		}
 	}
-	return store.InspectFile(filepath.Join(p.Data, stateFile), p.StrictState)
+	if wrong == nil {
+		wrong = store.InspectFile(filepath.Join(p.Data, stateFile), p.StrictState)
+	}
+	return errors.Join(err, wrong)
 }
 
 // foreignAddresses warns of listen addresses that this machine does not have. The
@@ -408,19 +412,6 @@ func (a *program) listen(ctx context.Context, p *policy.Policy, key, address str
 		return nil, fmt.Errorf("%s: this machine does not have the address of %s; choose another with %s", key, address, other)
 	}
 	return nil, fmt.Errorf("%s: %w; choose another address with %s", key, err, other)
-}
-
-// listenOpen opens the listener on which all https is opened. Where listen_open is not
-// written and its port is taken, abide serves without it.
-func (a *program) listenOpen(ctx context.Context, p *policy.Policy) (err error) {
-	if p.Open.Listen == "" {
-		return nil
-	}
-	if a.open, err = a.listen(ctx, p, "listen_open", p.Open.Listen); err != nil && p.Open.Default {
-		a.log.WithField("reason", err).Warnf("there is no listener that opens all https: %v, or listen_open: off", err)
-		return nil
-	}
-	return err
 }
 
 // adminProcess offers the admin listener what it needs of the process.

@@ -80,11 +80,11 @@ func reloadOne(cmd *cobra.Command, at abideAt) error {
 	_, err := at.ask(ctx, http.MethodPost, "reload", nil, &said)
 	if refused, ok := errors.AsType[*problem](err); ok && refused.status == http.StatusUnprocessableEntity {
 		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", at.Admin)
-		if len(refused.faults) == 0 {
-			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, reloadRefused)))
+		if len(refused.Faults) == 0 {
+			return usage(errors.New(text + " " + strings.TrimPrefix(refused.Detail, reloadRefused)))
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), text)
-		return policy.Faults(lists.Map(refused.faults, func(fault status.Fault) policy.Fault {
+		return policy.Faults(lists.Map(refused.Faults, func(fault status.Fault) policy.Fault {
 			return policy.Fault{Source: status.Line(fault.File), Line: fault.Line, Key: status.Line(fault.Key), Text: status.Line(fault.Text)}
 		}))
 	}
@@ -159,20 +159,18 @@ func (a *program) reload() (changes []string, err error) {
 		return nil, errStopping
 	}
 	a.metrics.Reloaded(err == nil)
-	var refused *refusedReload
 	if err != nil {
-		refused = &refusedReload{time.Now(), err}
+		refused := &refusedReload{time.Now(), err}
 		if old := a.refused.Load(); old != nil {
 			refused.since = old.since
 		}
-	}
-	a.refused.Store(refused)
-	if err != nil {
+		a.refused.Store(refused)
 		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
 		a.log.WithField("reason", errors.Unwrap(err)).Error(err)
 		return nil, err
 	}
+	a.refused.Store(nil)
 	a.systemd.ready("serving on " + a.listener.Addr().String())
 	changes = policy.Changes(before, a.policy.Load(), tokens, a.tokenCounts())
 	if len(changes) > 0 {

@@ -30,8 +30,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 	if _, ok := errors.AsType[policy.Faults](err); ok {
 		code = exitUsage
 	}
-	var known *exit
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*exit](err); ok {
 		code = known.code
 		if known.err == nil {
 			return code

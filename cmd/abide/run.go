@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/ca"
@@ -243,17 +244,13 @@ func run(cmd *cobra.Command, o runOptions, args []string) error {
 		}
 	}
 	if o.fail && err == nil && happened.gaveUp() {
-		return &exit{code: gaveUpStatus}
+		return &exit{code: 75} // EX_TEMPFAIL of sysexits.h: it succeeded without all answers
 	}
 	return err
 }
 
 // heldDrain bounds timeouts.drain for the requests that are held when the command is asked to stop: its threads wait for them.
 const heldDrain = 10 * time.Second
-
-// gaveUpStatus is the exit status of a command that succeeded without all answers: EX_TEMPFAIL of
-// sysexits.h.
-const gaveUpStatus = 75
 
 // credential is the name and secret of a client, nil where clients have none.
 func credential(p *policy.Policy, client string) (*url.Userinfo, error) {
@@ -338,8 +335,7 @@ func statusOfChild(name string, child *exec.Cmd, err error) error {
 	if code := state.ExitCode(); code != 0 {
 		return &exit{code: code}
 	}
-	var failed *exec.ExitError
-	if err != nil && !errors.As(err, &failed) {
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		return fmt.Errorf("running %s: %w", name, err)
 	}
 	return nil
@@ -389,28 +385,19 @@ type holdReport struct {
 // update returns the status line for a terminal, or without a terminal a line for the log;
 // "" for none.
 func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
-	var first *waitingSite
-	more := 0
-	for i := range waiting {
-		site := &waiting[i]
-		if max(now.Sub(site.Since), site.Until.Sub(site.Since)) < holdShown {
-			continue
-		}
-		if more++; first == nil || site.Since.Before(first.Since) {
-			first = site
-		}
-	}
-	if first == nil {
+	long := lists.Only(waiting, func(w waitingSite) bool { return max(now.Sub(w.Since), w.Until.Sub(w.Since)) >= holdShown })
+	if len(long) == 0 {
 		h.since = time.Time{}
 		return ""
 	}
+	first := slices.MinFunc(long, func(a, b waitingSite) int { return a.Since.Compare(b.Since) })
 	h.since = cmp.Or(h.since, first.Since)
 	text := fmt.Sprintf("abide holds %s to %s%s", countText(first.Held, "request"), first.Site, first.until)
-	if more > 1 {
-		text += fmt.Sprintf("; and to %s", countText(more-1, "other site"))
+	if len(long) > 1 {
+		text += fmt.Sprintf("; and to %s", countText(len(long)-1, "other site"))
 	}
 	switch {
-	case h.terminal && more == 1 && first.Held == 1 && !first.Until.IsZero() && first.Until.Sub(now) <= holdLookEvery:
+	case h.terminal && len(long) == 1 && first.Held == 1 && !first.Until.IsZero() && first.Until.Sub(now) <= holdLookEvery:
 		return "" // erased before the command continues and writes after it
 	case h.terminal:
 		return text

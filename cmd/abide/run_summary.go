@@ -156,11 +156,10 @@ func (a *program) waitingSites(now time.Time) []waitingSite {
 	named := sync.OnceValue(a.proxy.Named)
 	var list []waitingSite
 	for _, one := range a.proxy.Waiting() {
-		if a.policy.Load().OfBrowser(one.Site) {
-			continue
+		if !a.policy.Load().OfBrowser(one.Site) {
+			until := strings.Replace(sitelog.HeldUntil(now, one.Held, one.Blocker), "limit: "+one.Limit, named()(one.Site, one.Limit), 1)
+			list = append(list, waitingSite{one, until})
 		}
-		until := strings.Replace(sitelog.HeldUntil(now, one.Held, one.Blocker), "limit: "+one.Limit, named()(one.Site, one.Limit), 1)
-		list = append(list, waitingSite{one, until})
 	}
 	return list
 }

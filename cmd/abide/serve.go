@@ -29,12 +29,9 @@ is given.`,
 	return cmd
 }
 
-// allowEmpty is the name of a flag.
-const allowEmpty = "allow-empty"
-
 // addServeFlags adds the flags of serve, which abide without a command has too.
 func addServeFlags(flags *pflag.FlagSet) {
-	flags.Bool(allowEmpty, false, "take a configuration file that was emptied while abide runs, and drop its rules, pools and clients")
+	flags.Bool("allow-empty", false, "take a configuration file that was emptied while abide runs, and drop its rules, pools and clients")
 }
 
 func serve(cmd *cobra.Command, _ []string) error {
@@ -77,7 +74,7 @@ func start(cmd *cobra.Command) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.allowEmpty, err = cmd.Flags().GetBool(allowEmpty); err != nil {
+	if s.allowEmpty, err = cmd.Flags().GetBool("allow-empty"); err != nil {
 		return nil, err
 	}
 	p, err := s.load()

@@ -237,11 +237,8 @@ func (s *source) changed() bool {
 		return false
 	}
 	data, err := readFile(s.path, nil)
-	if err != nil {
-		return true
-	}
 	last := s.last.Load()
-	return last == nil || last.sum != sha256.Sum256(data)
+	return err != nil || last == nil || last.sum != sha256.Sum256(data)
 }
 
 // readFile reads a file, or in for the path "-".
@@ -252,16 +249,13 @@ func readFile(path string, in io.Reader) (data []byte, err error) {
 	} else {
 		data, err = policy.ReadFile(path, maxFile+1)
 	}
-	_, named := errors.AsType[*fs.PathError](err)
-	switch {
-	case err != nil && !named:
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	case err != nil:
-		return nil, err
-	case len(data) > maxFile:
-		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
+	if _, named := errors.AsType[*fs.PathError](err); err != nil && !named {
+		err = fmt.Errorf("reading %s: %w", path, err)
 	}
-	return data, nil
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
+	}
+	return data, err
 }
 
 // openInput opens a file, or standard input for "-". name names the input in errors.

@@ -39,7 +39,30 @@ the admin listener is that of $ABIDE_ADMIN_TOKEN, else of the file.`,
   abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, at abideAt) error {
-				return oneStatus(ctx, text, at, asJSON)
+				said, err := askStatus(ctx, at)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					encoder := json.NewEncoder(text)
+					encoder.SetEscapeHTML(false)
+					return encoder.Encode(said)
+				}
+				now := time.Now()
+				said.process.Describe(text)
+				if wrong := said.process.Troubles(said.tokens, said.forecast, said.jobs, said.advice, now); len(wrong) > 0 {
+					status.DescribeList(text, "what is wrong", wrong)
+					text.WriteString("\n")
+				}
+				said.process.DescribeStore(text, now)
+				said.process.DescribeWaiting(text, now)
+				status.DescribeList(text, "failed since the start", said.process.Sentences("clients")) // the answers of abide itself last
+				said.process.DescribeSites(text)
+				said.process.DescribeUnread(text)
+				said.process.DescribeAdaptive(text)
+				said.tokens.Describe(text, now)
+				status.DescribeForecasts(text, said.forecast, now)
+				return nil
 			})
 		},
 	}
@@ -59,34 +82,6 @@ type statusAnswers struct {
 	forecast []status.Forecast
 	jobs     []status.Job
 	advice   status.AdviceList
-}
-
-// oneStatus prints the status of an abide.
-func oneStatus(ctx context.Context, text *bytes.Buffer, at abideAt, asJSON bool) error {
-	said, err := askStatus(ctx, at)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		encoder := json.NewEncoder(text)
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(said)
-	}
-	now := time.Now()
-	said.process.Describe(text)
-	if wrong := said.process.Troubles(said.tokens, said.forecast, said.jobs, said.advice, now); len(wrong) > 0 {
-		status.DescribeList(text, "what is wrong", wrong)
-		text.WriteString("\n")
-	}
-	said.process.DescribeStore(text, now)
-	said.process.DescribeWaiting(text, now)
-	status.DescribeList(text, "failed since the start", said.process.Sentences("clients")) // the answers of abide itself last
-	said.process.DescribeSites(text)
-	said.process.DescribeUnread(text)
-	said.process.DescribeAdaptive(text)
-	said.tokens.Describe(text, now)
-	status.DescribeForecasts(text, said.forecast, now)
-	return nil
 }
 
 // askStatus fetches the status of an abide.

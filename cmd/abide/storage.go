@@ -48,10 +48,25 @@ func (k *storage) open(ctx context.Context, p *policy.Policy, log *logrus.Logger
 	ctx, cancel := context.WithTimeout(ctx, openingPatience)
 	defer cancel()
 	if p.Data != "none" {
-		err = k.openFile(ctx, p, log, &keeping)
+		k.file, err = store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{
+			Strict: p.StrictState, Log: log.Warnf, Instance: keeping.Instance, Name: keeping.Name, Most: sites.MostKept(),
+		})
+		if errors.Is(err, store.ErrInUse) {
+			err = fmt.Errorf("%w; end that process, or set another data directory (--data), or keep nothing (--data none)", err)
+		}
+		if err != nil {
+			return keeping, err
+		}
+		keeping.Store, keeping.Documents, keeping.Memory = k.file, k.file, k.file
+		if !p.Store.Shared() {
+			keeping.Budgets, err = k.file.Recall(ctx)
+		}
+		if err != nil && (p.StrictState || k.file.Health().Err == nil) { // otherwise the log has the error
+			return keeping, fmt.Errorf("reading %s: %w", k.file.Path(), err)
+		}
 	}
-	if err != nil || !p.Store.Shared() {
-		return keeping, err
+	if !p.Store.Shared() {
+		return keeping, nil
 	}
 	if k.redis, err = store.NewRedis(&p.Store, nil); err != nil {
 		return keeping, fmt.Errorf("store: %w", err)
@@ -68,33 +83,11 @@ func (k *storage) open(ctx context.Context, p *policy.Policy, log *logrus.Logger
 	return keeping, nil
 }
 
-func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Logger, to *dispatch.Keeping) error {
-	file, err := store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{
-		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: sites.MostKept(),
-	})
-	switch {
-	case errors.Is(err, store.ErrInUse):
-		return fmt.Errorf("%w; end that process, or set another data directory (--data), or keep nothing (--data none)", err)
-	case err != nil:
-		return err
-	}
-	k.file = file
-	to.Store, to.Documents, to.Memory = file, file, file
-	if !p.Store.Shared() {
-		to.Budgets, err = file.Recall(ctx)
-	}
-	if err != nil && (p.StrictState || file.Health().Err == nil) { // otherwise the log has the error
-		return fmt.Errorf("reading %s: %w", file.Path(), err)
-	}
-	return nil
-}
-
 // orSaved returns failed, unless that says that no proxy runs and the data directory has a state file: then it
 // returns what use returns for a program that knows what the file has, and serves nothing. whole says that use needs
 // all that the next proxy would know: there is no such program while an abide uses the directory, where a shared store
 // has a part, or where the configuration has faults.
 func orSaved(cmd *cobra.Command, failed error, whole bool, use func(a adminProcess) error) error {
-	var none notRunning
 	ours, _, err := adminSettings(cmd)
 	if err != nil || ours.Data == "none" {
 		return failed
@@ -103,7 +96,7 @@ func orSaved(cmd *cobra.Command, failed error, whole bool, use func(a adminProce
 	if _, err := os.Stat(file); err != nil {
 		return failed
 	}
-	if !errors.As(failed, &none) {
+	if _, none := errors.AsType[notRunning](failed); !none {
 		if whole && len(registrations(ours.Data)) == 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "an abide with another data directory was asked; %s was not changed: with ABIDE_ADMIN_LISTEN=off it is\n", file)
 		}
@@ -181,10 +174,8 @@ func (a adminProcess) Store(ctx context.Context) status.Store {
 // withStateFile adds the state file's failure and its damage to the state of the store.
 func (a *program) withStateFile(st status.Store) status.Store {
 	st.Damage = a.kept.damage()
-	if st.Kind == status.StoreLocal && st.Since.IsZero() {
-		if health := a.kept.health(); health.Err != nil {
-			st.Since, st.Err = health.Since, health.Err.Error()
-		}
+	if health := a.kept.health(); health.Err != nil && st.Kind == status.StoreLocal && st.Since.IsZero() {
+		st.Since, st.Err = health.Since, health.Err.Error()
 	}
 	return st
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -99,10 +100,8 @@ var directTransport = &http.Transport{
 // trustAdmin has commands trust what the system trusts, the certificates that admin.ca names, and
 // that of admin.cert. On this machine that may be for any name: commands reach it by an address.
 func trustAdmin(p *policy.Policy) error {
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
+	system, _ := x509.SystemCertPool() // nil: there is none
+	roots := cmp.Or(system, x509.NewCertPool())
 	config := &tls.Config{RootCAs: roots}
 	if p.Admin.CA != "" {
 		pem, err := policy.ReadFile(p.Admin.CA, maxCertificate)
@@ -127,16 +126,3 @@ func trustAdmin(p *policy.Policy) error {
 
 // maxCertificate bounds what is read of a CA certificate and its issuers, in bytes.
 const maxCertificate = 1 << 20
-
-// tlsFailure returns the error of TLS with an admin listener, nil if err is about something else.
-func tlsFailure(address string, err error) error {
-	var untrusted *tls.CertificateVerificationError
-	var plain tls.RecordHeaderError
-	switch {
-	case errors.As(err, &untrusted):
-		return fmt.Errorf("the certificate at %s is not trusted: %w; --admin-ca, ABIDE_ADMIN_CA or admin.ca names a file with those that are", address, untrusted.Err)
-	case errors.As(err, &plain):
-		return fmt.Errorf("what answers at %s speaks no TLS; leave out --admin-ca, admin.ca and admin.cert", address)
-	}
-	return nil
-}

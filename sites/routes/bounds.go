@@ -2,6 +2,7 @@ package routes
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -99,11 +100,9 @@ func (m *Table) forgetBelow(p *node) bool {
 	for _, r := range p.below() {
 		m.tree.drop(r)
 	}
-	for _, of := range []map[string]*node{p.up.children, p.up.values} {
-		if last := p.text[len(p.up.text)+1:]; of[last] == p {
-			delete(of, last)
-		}
-	}
+	gone := func(_ string, o *node) bool { return o == p }
+	maps.DeleteFunc(p.up.children, gone)
+	maps.DeleteFunc(p.up.values, gone)
 	m.tree.hosts[p.host.name] = p.host
 	return true
 }
@@ -124,12 +123,13 @@ func (m *Table) evictEntities(r *route) {
 		return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.number, b.number))
 	})
 	all = all[:min(spareEntityLimits, len(all))]
+	leaving := map[*group]bool{}
 	for _, g := range all {
-		g.leaving = true
+		leaving[g] = true
 	}
 	m.version++
 	for _, o := range m.tree.known {
-		if slices.ContainsFunc(o.members, func(in membership) bool { return in.group.leaving }) {
+		if slices.ContainsFunc(o.members, func(in membership) bool { return leaving[in.group] }) {
 			m.tree.drop(o)
 		}
 	}

@@ -31,19 +31,15 @@ type candidates struct {
 
 // choose returns the group that a route joins when it first announces a limit, or nil if
 // none fits.
-func (s *candidates) choose(r *route, h *observation) *group {
-	var best *group
+func (s *candidates) choose(r *route, h *observation) (best *group) {
 	sure := no
 	for _, g := range s.groups {
-		if r.in(g) != nil {
-			continue
-		}
-		v := g.accepts(h)
-		if v == no {
-			continue
+		v := no
+		if r.in(g) == nil {
+			v = g.accepts(h)
 		}
 		guessed := slices.Contains(r.guessed, g)
-		if v > sure || v == sure && (guessed || g.routes > best.routes && !slices.Contains(r.guessed, best)) {
+		if v > sure || v == sure && v != no && (guessed || g.routes > best.routes && !slices.Contains(r.guessed, best)) {
 			best, sure = g, v
 		}
 	}
@@ -92,7 +88,17 @@ func (c *catalog) groupOf(r *route, h *observation) *group {
 	case count >= mostAlike:
 		return latest.group
 	}
-	return c.groupPlain(r, base, isOwn(h.lesson, said), h)
+	on, partitioned := c.announced[key], isOwn(h.lesson, said)
+	if on != nil && !partitioned {
+		if g := on.choose(r, h); g != nil {
+			return g
+		}
+	}
+	g := c.newGroup(h.now, key, said)
+	if g.routes == 0 {
+		g.private, g.unshared = partitioned, partitioned || h.documented()
+	}
+	return g
 }
 
 // isOwn reports whether a limit is for one route alone. The scope of a response holds
@@ -154,23 +160,6 @@ func (c *catalog) partition(key bucketKey) string {
 	}
 	c.partitions[key] = append(all, partition)
 	return partition
-}
-
-// groupPlain returns the group of a limit without a bucket, for a route that shows the
-// limit for the first time.
-func (c *catalog) groupPlain(r *route, base nameKey, partitioned bool, h *observation) *group {
-	on := c.announced[bucketKey{limit: base}]
-	if on != nil && !partitioned {
-		if g := on.choose(r, h); g != nil {
-			return g
-		}
-	}
-	g := c.newGroup(h.now, bucketKey{limit: base}, h.said)
-	if g.routes == 0 {
-		g.private = partitioned
-		g.unshared = partitioned || h.documented()
-	}
-	return g
 }
 
 // add makes a group known by its keys.

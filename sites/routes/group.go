@@ -63,8 +63,6 @@ type group struct {
 	moving  int                // times that the reset moved inside a window; from 2 on, the reset always moves
 	double  *group             // another group whose use explains the foreign use of this one: both may be one limit
 	doubled int                // times in a row that double explained the use
-
-	leaving bool // about to be removed
 }
 
 // Kind selects the meter of a limit. If you add a kind, also change NewMeter in package sites.

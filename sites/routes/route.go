@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
@@ -41,12 +42,7 @@ type membership struct {
 }
 
 func (r *route) in(g *group) *membership {
-	for n := range r.members {
-		if r.members[n].group == g {
-			return &r.members[n]
-		}
-	}
-	return nil
+	return lists.Find(r.members, func(in *membership) bool { return in.group == g })
 }
 
 // mostMembers bounds the groups that a route may join. The last one stands for all others.
@@ -97,10 +93,7 @@ func sharedGroups(routes []*route) (groups []*group) {
 		switch {
 		case len(o.members) == 0:
 		case first:
-			for n := range o.members {
-				groups = append(groups, o.members[n].group)
-			}
-			first = false
+			groups, first = lists.Map(o.members, func(in membership) *group { return in.group }), false
 		default:
 			groups = slices.DeleteFunc(groups, func(g *group) bool { return o.in(g) == nil })
 		}

@@ -32,7 +32,7 @@ type Table struct {
 	catalog catalog
 	version uint64
 
-	lists     lists
+	lists     limitLists
 	answers   int // responses so far, up to 2
 	announced bool
 	dialect   string // by which it was learned, of the site's rule
@@ -46,7 +46,7 @@ func New() *Table {
 			groups: map[string]*group{}, announced: map[bucketKey]*candidates{},
 			partitions: map[bucketKey][]string{}, hiddenOf: map[string]*group{},
 		},
-		lists: lists{known: map[string][]Limit{}},
+		lists: limitLists{known: map[string][]Limit{}},
 	}
 }
 
@@ -95,9 +95,9 @@ func (m *Table) Class(method, host, path string, apart int) *Class {
 }
 
 // add makes a route, unless the request belongs to a route that is known.
-func (m *Table) add(method, host, path string, of entity) *route {
-	method, host = methodOf(method), hostOf(host)
-	if r := m.tree.lookup(method, host, path, of.segment); r != nil {
+func (m *Table) add(method, name, path string, of entity) *route {
+	method, name = methodOf(method), hostOf(name)
+	if r := m.tree.lookup(method, name, path, of.segment); r != nil {
 		return r
 	}
 	if len(m.tree.known) >= mostRoutes {
@@ -106,9 +106,10 @@ func (m *Table) add(method, host, path string, of entity) *route {
 			m.tree.drop(r)
 		}
 	}
-	h := m.tree.hosts[host]
+	h := m.tree.hosts[name]
 	if h == nil {
-		h = newHost(strings.Clone(host))
+		h = &host{name: strings.Clone(name)}
+		h.root = &node{host: h, versions: true}
 		m.tree.hosts[h.name] = h
 	}
 	p := m.ensure(h, path, of)
@@ -146,13 +147,10 @@ func (m *Table) routeOf(c *Class) *route {
 // Learn takes over what a response announces to a request of a class. Budget names the
 // token that the request was sent with; "" is none.
 func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l *learn.Lesson) Learned {
-	r := m.tree.known[c.Route]
-	if r != nil && r.answered && !r.guessing && len(l.Limits) == 0 && m.answers >= 2 {
-		return Learned{}
-	}
 	before := m.version
-	if r == nil {
-		r = m.routeOf(c)
+	r := m.routeOf(c)
+	if r.answered && !r.guessing && len(l.Limits) == 0 && m.answers >= 2 {
+		return Learned{}
 	}
 	silent := m.Silent()
 	m.answers = min(m.answers+1, 2)
@@ -265,10 +263,7 @@ func (m *Table) Describe(id string) (bucket string, routes []string) {
 		return "", nil
 	}
 	if g.bucket != "" {
-		if g.key.entity != "" {
-			return g.bucket + " " + g.key.entity, nil
-		}
-		return g.bucket, nil
+		return strings.TrimSuffix(g.bucket+" "+g.key.entity, " "), nil
 	}
 	for _, r := range m.tree.known {
 		if r.in(g) != nil || m.hiddenOf(r) == g {
@@ -416,8 +411,8 @@ func (m *Table) limits(r *route) []Limit {
 	return limits
 }
 
-// lists caches lists of limits. Routes with the same limits share one list.
-type lists struct {
+// limitLists caches lists of limits. Routes with the same limits share one list.
+type limitLists struct {
 	known  map[string][]Limit // :: the numbers of groups → their limits
 	picked []*group           // scratch
 	key    []byte             // scratch

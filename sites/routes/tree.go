@@ -76,12 +76,6 @@ type host struct {
 	limited int // routes whose responses have shown limits
 }
 
-func newHost(name string) *host {
-	h := &host{name: name}
-	h.root = &node{host: h, versions: true}
-	return h
-}
-
 // node is the beginning of a path, with the routes that end there. A segment that looks
 // like a value stands as *.
 type node struct {

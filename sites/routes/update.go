@@ -99,9 +99,7 @@ type HiddenLimits struct {
 // HiddenOf returns which hidden limits a class has, and others.
 func (m *Table) HiddenOf(c *Class) (h HiddenLimits) {
 	g := m.hiddenOf(m.routeOf(c))
-	if h.Own = g != nil; h.Own {
-		h.Proved = g.private
-	}
+	h.Own, h.Proved = g != nil, g != nil && g.private
 	h.Others = slices.ContainsFunc(m.catalog.hidden, func(o *group) bool { return o != g && !o.private })
 	return h
 }

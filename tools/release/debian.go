@@ -31,8 +31,7 @@ func (r *release) debian(p *program, version string, documents []file) ([]byte, 
 	const doc = "usr/share/doc/abide/"
 	files := []file{{name: "usr/bin/abide", mode: 0o755, content: p.binary}}
 	for _, one := range documents {
-		switch one.name {
-		case "LICENSE", "THIRD_PARTY_LICENSES":
+		if one.name == "LICENSE" || one.name == "THIRD_PARTY_LICENSES" {
 			continue // both are in copyright
 		}
 		one.name = doc + one.name

@@ -39,13 +39,13 @@ func main() {
 	flag.StringVar(&targets, "targets", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "`list` of GOOS/GOARCH")
 	flag.StringVar(&seconds, "time", "0", "time of the files, in `seconds` since 1970: that of the commit")
 	flag.Parse()
-	if err := r.parse(targets, seconds); err != nil {
-		fmt.Fprintln(os.Stderr, "release:", err)
-		os.Exit(2)
+	err, code := r.parse(targets, seconds), 2
+	if err == nil {
+		err, code = r.make(), 1
 	}
-	if err := r.make(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
-		os.Exit(1)
+		os.Exit(code)
 	}
 }
 
