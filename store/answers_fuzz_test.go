@@ -9,7 +9,7 @@ import (
 // Whatever is written down of a budget that several processes use, an Ask gets no more than
 // it wants or than is left, and nothing makes it less than what others may take.
 func FuzzCommon(f *testing.F) {
-	c := sharedState{State: []byte("4"), Parts: map[string]instancePart{"a": {Seq: 3, Ahead: 2, At: 1}, "b": {Seq: 1, Lacks: true}}}
+	c := sharedState{State: []byte("4"), Parts: map[string]instancePart{"a": {Seq: 3, Ahead: 2, At: 1}, "b": {Seq: 1, Wants: 7, Until: 3}}}
 	text, err := json.Marshal(c)
 	if err != nil {
 		f.Fatal(err)
@@ -19,12 +19,12 @@ func FuzzCommon(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state []byte, instance string, seq, ahead, want int64, lives bool) {
 		const left = 100
 		seen := int64(-1)
-		j := &Joint{Least: 1, Merge: func(_ time.Time, state []byte, _ []Use, lapsed, others int64) ([]byte, int64) {
+		j := &Joint{Least: 1, Merge: func(_ time.Time, state []byte, _ []Use, lapsed, others int64) ([]byte, int64, time.Time) {
 			seen = others
 			if lapsed < 0 || others < 0 {
 				t.Fatalf("%d have lapsed, and others may take %d", lapsed, others)
 			}
-			return state, max(left-lapsed-others, 0)
+			return state, max(left-lapsed-others, 0), time.Time{}
 		}}
 		r := &JointRow{instance, seq, ahead, 1, state}
 		next, said := AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, "me", time.UnixMicro(2), func(string) bool { return lives })

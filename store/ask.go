@@ -170,7 +170,8 @@ type instancePart struct {
 	Seq   uint64 `json:"seq"`
 	Ahead int64  `json:"ahead,omitempty"`
 	At    int64  `json:"at"`              // last ask, in microseconds since 1970
-	Lacks bool   `json:"lacks,omitempty"` // it waits for more
+	Wants int64  `json:"wants,omitempty"` // units that it waits for beside Ahead
+	Until int64  `json:"until,omitempty"` // if it waits: when it asks again, in microseconds since 1970
 }
 
 // JointRow is a Count's row: the state of one instance or, if instance is sharedInstance, a
@@ -233,31 +234,37 @@ func (r *JointRow) common(a *Ask) sharedState {
 
 // share decides how much an Ask gets, at a time in microseconds since 1970.
 func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives func(instance string) bool) (granted, others int64) {
-	mine, rivals, lapsed := c.Parts[instance], int64(0), int64(0)
+	mine, lapsed := c.Parts[instance], int64(0)
+	var rivals []int64 // how much each of those may want that want some
 	for id, p := range c.Parts {
 		past := microseconds(now - p.At)
-		recent := past >= 0 && past < recentUse
+		recent := past >= 0 && microseconds(now-max(p.At, p.Until)) < recentUse
 		switch {
 		case id == instance:
 			continue
-		case !lives(id):
+		case p.Ahead == 0 && !recent, !lives(id):
 			lapsed += p.Ahead
 			delete(c.Parts, id)
 			continue
-		case p.Ahead == 0 && !recent:
-			delete(c.Parts, id)
-			continue
-		case recent && (p.Lacks || past < activeUse):
-			rivals++
+		case recent && p.Wants > 0:
+			rivals = append(rivals, p.Wants)
+		case recent && past < activeUse:
+			rivals = append(rivals, maxAmount)
 		}
 		others += p.Ahead
 	}
 	uses := slices.DeleteFunc(slices.Clone(j.Uses), func(u Use) bool { return u.Seq <= mine.Seq })
-	next, left := j.Merge(time.UnixMicro(now), c.State, uses, lapsed, others)
+	next, left, enough := j.Merge(time.UnixMicro(now), c.State, uses, lapsed, others)
 	least := max(j.Least, 1)
-	// Other instances that want some get as much, or at least a useful amount.
-	fair := max((left+rivals)/(rivals+1), least)
-	granted = min(clamp(a.Want), left, fair)
+	// Each gets an equal part, or at least a useful amount. What somebody does not want of a part is for the others.
+	rest, n := left, int64(len(rivals)+1)
+	slices.Sort(rivals)
+	for _, wants := range rivals {
+		if wants < rest/n {
+			rest, n = rest-wants, n-1
+		}
+	}
+	granted = min(clamp(a.Want), left, max((rest+n-1)/n, least))
 	if granted < least {
 		granted = 0
 	}
@@ -266,7 +273,11 @@ func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives 
 		c.Parts = map[string]instancePart{}
 	}
 	c.State = next
-	c.Parts[instance] = instancePart{Seq: a.Seq, Ahead: granted, At: now, Lacks: j.Waits && granted < clamp(a.Want)}
+	part := instancePart{Seq: a.Seq, Ahead: granted, At: now}
+	if j.Waits && granted < clamp(a.Want) {
+		part.Wants, part.Until = clamp(a.Want)-granted, enough.UnixMicro()
+	}
+	c.Parts[instance] = part
 	return granted, others
 }
 

@@ -69,7 +69,9 @@ func TestADamagedRowIsMetByWhoUsesIt(t *testing.T) {
 	f := openFile(t, path, FileOptions{})
 	joint := func(seq uint64, want int64) []Batch {
 		b := counts("s", "k", seq, want)
-		b[0].Asks[0].Joint = &Joint{Merge: func(_ time.Time, state []byte, _ []Use, _, _ int64) ([]byte, int64) { return state, 100 }}
+		b[0].Asks[0].Joint = &Joint{Merge: func(_ time.Time, state []byte, _ []Use, _, _ int64) ([]byte, int64, time.Time) {
+			return state, 100, time.Time{}
+		}}
 		b[0].Asks[0].State = []byte("own")
 		return b
 	}

@@ -24,13 +24,13 @@ const (
 )
 
 // tally is the Merge of a budget whose state counts the used units.
-func tally(_ time.Time, state []byte, uses []Use, lapsed, others int64) ([]byte, int64) {
+func tally(_ time.Time, state []byte, uses []Use, lapsed, others int64) ([]byte, int64, time.Time) {
 	n, _ := strconv.ParseInt(string(state), 10, 64)
 	for _, u := range uses {
 		n += u.N
 	}
 	n += lapsed
-	return strconv.AppendInt(nil, n, 10), max(severalLimit-n-others, 0)
+	return strconv.AppendInt(nil, n, 10), max(severalLimit-n-others, 0), time.Time{}
 }
 
 // spender uses a budget as a lease does.
@@ -227,8 +227,8 @@ func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
 	granted, left, seq := map[string]int64{}, int64(0), uint64(0)
 	ask := func(who string) {
 		seq++
-		j := &Joint{Least: 1, Waits: true, Keep: granted[who], Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64) {
-			return []byte("x"), max(left-others, 0)
+		j := &Joint{Least: 1, Waits: true, Keep: granted[who], Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64, time.Time) {
+			return []byte("x"), max(left-others, 0), time.Time{}
 		}}
 		var said Answer
 		r, said = AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, who, time.UnixMicro(1e15+int64(seq)), lives)
@@ -257,8 +257,8 @@ func TestWhoAskedAMomentAgoGetsAPart(t *testing.T) {
 		at, seq := time.UnixMicro(1e15), uint64(0)
 		ask := func(who string, want int64) int64 {
 			seq++
-			j := &Joint{Least: 1, Waits: true, Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64) {
-				return []byte("x"), 20 - others
+			j := &Joint{Least: 1, Waits: true, Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64, time.Time) {
+				return []byte("x"), 20 - others, time.Time{}
 			}}
 			var said Answer
 			r, said = AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: seq, Want: want, Joint: j}, who, at, func(string) bool { return true })

@@ -82,7 +82,7 @@ func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "abide.db"
 // counts says that up to n may have been taken of a key.
 func counts(site, key string, seq uint64, n int64) []Batch {
 	state := []byte(fmt.Sprint("state ", n))
-	joint := &Joint{Owned: true, Merge: func(time.Time, []byte, []Use, int64, int64) ([]byte, int64) { return state, n }}
+	joint := &Joint{Owned: true, Merge: func(time.Time, []byte, []Use, int64, int64) ([]byte, int64, time.Time) { return state, n, time.Time{} }}
 	return []Batch{{Site: site, Instance: "i", Asks: []Ask{{Key: key, Kind: Count, Seq: seq, Want: n, Joint: joint, State: state}}}}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/background"
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/lists"
 )
 
 // fleetKey makes a key that belongs to no site. All have one hash tag, so that one script may
@@ -163,10 +164,12 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
 	for i := range b.Asks {
 		a := b.Asks[i].Exact()
 		keys = append(keys, tag+a.Name())
+		holds := lists.Map(a.Holds, func(h Holding) string { return fmt.Sprintf("%d:%d", h.Window, h.N) })
+		edges := lists.Map(a.Edges, func(e time.Time) string { return strconv.FormatInt(e.UnixMicro(), 10) })
 		args = append(args,
 			int(a.Kind), strconv.FormatUint(a.Seq, 10), a.Amount, Width(&a).Microseconds(), a.Slots,
 			a.Want, a.Least, a.Waits, a.Ahead, a.Lasts,
-			holdsText(a.Holds), edgesText(a.Edges), a.Past, a.Birth, a.Seen.UnixMicro(),
+			strings.Join(holds, " "), strings.Join(edges, " "), a.Past, a.Birth, a.Seen.UnixMicro(),
 			a.Counted.Window, a.Counted.N, a.Held)
 	}
 	if !r.isCluster() {
@@ -184,22 +187,6 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
 func instanceField(instance string) string {
 	sum := sha256.Sum256([]byte(instance))
 	return string(sum[:8])
-}
-
-func holdsText(holds []Holding) string {
-	var text []byte
-	for _, h := range holds {
-		text = fmt.Appendf(text, "%d:%d ", h.Window, h.N)
-	}
-	return string(text)
-}
-
-func edgesText(edges []time.Time) string {
-	var text []byte
-	for _, e := range edges {
-		text = fmt.Appendf(text, "%d ", e.UnixMicro())
-	}
-	return string(text)
 }
 
 // parts are those of a list of the script's answer that were not read yet.

@@ -119,9 +119,9 @@ type Joint struct {
 	Waits bool
 	// Merge updates a state, which may be nil, with uses, with units that ended instances
 	// may have taken, and with units that others may take now. It returns the next state,
-	// and how much the asking instance may take beside it. It may be called after Exchange
-	// has returned.
-	Merge func(now time.Time, state []byte, uses []Use, lapsed, others int64) (next []byte, left int64)
+	// how much the asking instance may take beside it, and when Least may be left. It may be
+	// called after Exchange has returned.
+	Merge func(now time.Time, state []byte, uses []Use, lapsed, others int64) (next []byte, left int64, enough time.Time)
 }
 
 // Use is an amount that was taken at a time or, if negative, given back of what was taken

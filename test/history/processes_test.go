@@ -56,7 +56,7 @@ func lineOf(a *store.Ask) line {
 }
 
 // operation is that of a line.
-func (l *line) operation(client int, who string, merge func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64)) operation {
+func (l *line) operation(client int, who string, merge func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64, time.Time)) operation {
 	j := &store.Joint{Owned: l.Owned, Stays: l.Stays, Waits: l.Waits, Keep: l.Keep, Least: l.Least, Uses: l.Uses, Merge: merge}
 	return operation{
 		Client: client, Begin: l.Begin, End: l.End, Since: l.Since, Till: l.Till, Reply: l.Reply,
@@ -125,7 +125,7 @@ func work(path, id string) error {
 }
 
 // mergeOf is the function by which processes merge what they use of a limit. It is the same in all of them.
-func mergeOf(t *testing.T, spec limit.Spec) func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64) {
+func mergeOf(t *testing.T, spec limit.Spec) func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64, time.Time) {
 	t.Helper()
 	account := lease.NewAccount(site, lease.Options{Seq: func() uint64 { return 1 }})
 	m, err := limit.New(spec)

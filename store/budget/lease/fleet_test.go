@@ -1,12 +1,17 @@
 package lease_test
 
 import (
+	"fmt"
+	"math/rand"
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/limit"
-
 	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/store/budget/lease"
+	"github.com/abide-proxy/abide/store/budget/lease/fleet"
+	"github.com/abide-proxy/abide/store/reference"
 )
 
 func TestAFleetNeverTakesMoreThanABudget(t *testing.T) {
@@ -110,5 +115,53 @@ func TestWithoutNumbersAFleetTakesTooMuch(t *testing.T) {
 	t.Logf("%d of %d runs", found, runs)
 	if found == 0 {
 		t.Error("nothing was found")
+	}
+}
+
+// Each instance gets what waits there, at most an equal part, however much waits in the others.
+func TestNoInstanceStarvesBesideAnother(t *testing.T) {
+	for _, spec := range []limit.Spec{
+		{As: limit.Fixed, Amount: 150, Window: 10 * time.Second},
+		{As: limit.Rolling, Amount: 150, Window: 10 * time.Second},
+		{As: limit.Fixed, Amount: 20, Window: time.Minute},
+	} {
+		for _, counts := range [][]int{{64, 4}, {64, 16, 4, 1}, {8, 8, 8, 8}} {
+			t.Run(fmt.Sprint(spec.As, " ", spec.Amount, counts), func(t *testing.T) {
+				const lasts = 200 * time.Millisecond // a request, on average
+				need, got := fleet.Need{"requests": 1}, make([]int, len(counts))
+				var f *fleet.Fleet
+				f = fleet.New(fleet.Options{
+					Seed: 1, Budgets: []fleet.Budget{{Key: "requests", Spec: spec, Outage: lease.Strict}},
+					Network: fleet.Network{Delay: func(r *rand.Rand) time.Duration {
+						return time.Millisecond + time.Duration(r.Int63n(int64(time.Millisecond)))
+					}},
+					Taken: func(take fleet.Take) {
+						got[take.Instance]++
+						f.At(lasts/2+time.Duration(f.Rand.Int63n(int64(lasts))), func() { f.Request(take.Instance, need) })
+					},
+				})
+				f.Store = reference.New(f.Now)
+				f.Start(len(counts))
+				for i, n := range counts {
+					for range n {
+						f.Request(i, need)
+					}
+				}
+				f.Run(spec.Window)
+				clear(got)
+				const windows = 10
+				f.Run(windows * spec.Window)
+				all := 0
+				for i, n := range got {
+					if all += n; n < windows*min(counts[i], int(spec.Amount)/len(counts))*7/10 {
+						t.Errorf("%d crawlers got %d in %d windows: %v", counts[i], n, windows, got)
+					}
+				}
+				if most := windows * int(spec.Amount); all < most*97/100 {
+					t.Errorf("%d of %d went", all, most)
+				}
+				t.Log(got)
+			})
+		}
 	}
 }

@@ -105,11 +105,11 @@ func restore(now time.Time, m limit.Meter, other limit.Spec, state []byte) error
 }
 
 // merge is store.Ask.Joint: it merges the uses of processes into a state.
-func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64) {
-	return func(now time.Time, state []byte, uses []store.Use, lapsed, others int64) ([]byte, int64) {
+func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64, time.Time) {
+	return func(now time.Time, state []byte, uses []store.Use, lapsed, others int64) ([]byte, int64, time.Time) {
 		m, err := jointMeter(now, spec, state)
 		if err != nil {
-			return state, 0
+			return state, 0, now
 		}
 		m = takeUses(now, spec, m, uses)
 		for _, u := range uses {
@@ -125,7 +125,8 @@ func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, in
 		if spec.Traits().Spaced {
 			left = min(left, least) // the next unit is not due yet
 		}
-		return next, left
+		enough, _ := m.When(now, least)
+		return next, left, enough
 	}
 }
 

@@ -56,7 +56,7 @@ type jointProcess struct {
 	late    *store.Batch // that is done later than it was waited for
 }
 
-func (w *machine) join(t *rapid.T) {
+func (w *machine) join(t interface{ Fatal(args ...any) }) {
 	m, err := limit.New(w.spec)
 	if err != nil {
 		t.Fatal(err)
@@ -299,6 +299,64 @@ func TestProcessesOfOneMachineUseWhatThereIs(t *testing.T) {
 					t.Errorf("%s got %d", id, n)
 				}
 			}
+		})
+	}
+}
+
+// Each process gets what waits there, at most an equal part, however much waits in the others: also at the
+// beginning of a window, for which all of them have waited for a long time.
+func TestNoProcessOfAMachineStarvesBesideAnother(t *testing.T) {
+	for _, c := range []struct {
+		spec   limit.Spec
+		counts []int // of crawlers of each process
+		lasts  time.Duration
+	}{
+		{limit.Spec{As: limit.Fixed, Amount: 60, Window: 5 * time.Second}, []int{64, 4}, time.Second},
+		{limit.Spec{As: limit.Fixed, Amount: 60, Window: 5 * time.Second}, []int{64, 2, 64, 1}, 200 * time.Millisecond},
+		{limit.Spec{As: limit.Fixed, Amount: 8, Window: 10 * time.Second}, []int{8, 2, 1}, time.Second},
+		{limit.Spec{As: limit.Fixed, Amount: 8, Window: 5 * time.Second}, []int{4, 2, 64, 8, 4}, 50 * time.Millisecond},
+		{limit.Spec{As: limit.Rolling, Amount: 60, Window: 5 * time.Second}, []int{64, 4}, time.Second},
+		{limit.Spec{As: limit.Bucket, Amount: 60, Window: 5 * time.Second, Burst: 20}, []int{64, 4}, time.Second},
+	} {
+		t.Run(fmt.Sprint(c.spec.As, c.counts), func(t *testing.T) {
+			w := &machine{random: rand.New(rand.NewPCG(1, 2)), now: begin, spec: c.spec}
+			w.store = reference.New(func() time.Time { return w.now })
+			for range c.counts {
+				w.join(t)
+			}
+			processes, got := slices.Clone(w.living), make([]int, len(c.counts))
+			begins := make([][]time.Time, len(c.counts)) // when crawlers ask for their next page
+			for i, n := range c.counts {
+				begins[i] = make([]time.Time, n)
+			}
+			const windows = 20
+			for w.now.Sub(begin) < windows*c.spec.Window {
+				w.now = w.now.Add(5 * time.Millisecond)
+				before := make([]int, len(processes))
+				for i, p := range processes {
+					waiting := slices.DeleteFunc(begins[i], func(at time.Time) bool { return !at.After(w.now) })
+					for range len(begins[i]) - len(waiting) {
+						p.waiting = append(p.waiting, 1)
+					}
+					begins[i], before[i] = waiting, len(p.waiting)
+				}
+				w.step(1)
+				for i, p := range processes {
+					for range before[i] - len(p.waiting) {
+						got[i]++
+						begins[i] = append(begins[i], w.now.Add(c.lasts/2+w.upTo(c.lasts)))
+					}
+				}
+			}
+			if wrong := w.over(); wrong != "" {
+				t.Fatal(wrong)
+			}
+			for i, n := range got {
+				if part := min(c.counts[i], int(c.spec.Amount)/len(c.counts)); n < part*windows*7/10 {
+					t.Errorf("%d crawlers got %d in %d windows, and their part is %d of each: %v", c.counts[i], n, windows, part, got)
+				}
+			}
+			t.Log(got)
 		})
 	}
 }
