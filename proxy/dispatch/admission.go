@@ -138,7 +138,11 @@ func (s *admission) mayGo(x *Request, r *http.Request) (again *queue.Retry, refu
 	case err != nil:
 		return nil, s.problems.ofRefusal(x, err)
 	case again == nil:
-		x.countAttempt()
+		if b := x.backend(); b != nil && b != t.to.backend { // otherwise it was counted when its backend was chosen
+			t.to.leave()
+			b.Load.Begin()
+			t.to.backend = b
+		}
 		return nil, nil
 	}
 	t.to.leave()
@@ -201,7 +205,7 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	default:
 		t.failures++
 	}
-	if v.refused && x.hasOtherTokens() {
+	if set := x.subject.Tokens; v.refused && set != nil && (len(set.Tokens()) > 1 || t.plan.Tokens.Anonymous) { // the first that is ready goes
 		v.pause -= v.until.Sub(x.answered)
 	}
 	t.waitBegan = s.clock.Now()

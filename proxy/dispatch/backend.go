@@ -98,16 +98,6 @@ func (x *Request) pointAtBackend(r *http.Request) policy.Target {
 	return t
 }
 
-// countAttempt counts an attempt that is about to be made, unless that was done when its
-// backend was chosen.
-func (x *Request) countAttempt() {
-	if b := x.backend(); b != nil && b != x.progress.to.backend {
-		x.progress.to.leave()
-		b.Load.Begin()
-		x.progress.to.backend = b
-	}
-}
-
 // passOver finds the backends that the next attempt of a request passes over: a backend that has not failed this
 // request comes first, and one that refused its last connection comes last, but for those that
 // cannot take the request before it gives up. The attempt waits for a backend that comes first.

@@ -102,15 +102,6 @@ func (s *admission) passedClient(x *Request, permit *queue.Permit, err error) *p
 	return nil
 }
 
-// finishClient settles what the request has taken of the limits of its client. It gives back what a
-// request took that was not sent.
-func (x *Request) finishClient() {
-	t := &x.progress
-	result := t.result
-	result.Unsent = result.Unsent && t.sent == 0 || x.sent.IsZero() && !t.shared
-	x.own.finish(result, x.received+x.Uploaded)
-}
-
 // ownLimits holds what a request has taken of the limits of its client.
 type ownLimits struct {
 	permit *queue.Permit // nil: nothing

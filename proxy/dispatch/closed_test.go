@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // window refuses what is more than n requests per time.
@@ -67,6 +69,38 @@ func TestASiteThatClosesConnectionsAboveALimitRefuses(t *testing.T) {
 				t.Errorf("%d clients: %v, %d refused, in %v; 40s are needed", clients, codes, limit.refused, took)
 			}
 		})
+	}
+}
+
+// TestASiteThatResetsStreamsBecauseOfTooManyRefuses: ENHANCE_YOUR_CALM of HTTP/2 counts as 429 without a time.
+func TestASiteThatResetsStreamsBecauseOfTooManyRefuses(t *testing.T) {
+	for _, rule := range []string{"", "sites: [{host: site.test, learn: false}]"} {
+		var took [2]time.Duration
+		for i, resets := range []bool{false, true} {
+			limit := &window{n: 5, per: 2 * time.Second}
+			sites := func(rw http.ResponseWriter, _ *http.Request) {
+				elapse(20 * time.Millisecond)
+				if limit.full() {
+					rw.WriteHeader(429)
+				}
+			}
+			run(t, sites, rule, func(w rig) {
+				w.Send = func(r *http.Request) (*http.Response, error) {
+					resp, err := w.Answer(r)
+					if err == nil && resp.StatusCode == 429 && resets {
+						return nil, &upstream.Error{Kind: upstream.Closed, Sent: true, Refused: true}
+					}
+					return resp, err
+				}
+				if codes := w.crawl(1, 40, http.MethodPost); codes[200] != 40 {
+					t.Errorf("%v", codes)
+				}
+				took[i] = time.Since(w.Began)
+			})
+		}
+		if took[1] < took[0]/2 || took[1] > 2*took[0] {
+			t.Errorf("%q: with 429 it takes %v, and with resets %v", rule, took[0], took[1])
+		}
 	}
 }
 

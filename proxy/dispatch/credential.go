@@ -69,12 +69,6 @@ func (x order) Chosen(i int) {
 	}
 }
 
-// hasOtherTokens reports whether the request could be sent with another token, or without
-// one. Then a refusal cools one token, and the request goes with the first that is ready.
-func (x *Request) hasOtherTokens() bool {
-	return x.subject.Tokens != nil && (len(x.subject.Tokens.Tokens()) > 1 || x.progress.plan.Tokens.Anonymous)
-}
-
 // longestRest is longer than any quarantine and any Retry-After: a token that rests for
 // longer is disabled.
 const longestRest = 365 * 24 * time.Hour

@@ -261,7 +261,9 @@ func (s *Dispatcher) End(x *Request, received int64) {
 		}
 		s.ended(report)
 	}
-	x.finishClient()
+	result := x.progress.result
+	result.Unsent = result.Unsent && x.progress.sent == 0 || x.sent.IsZero() && !x.progress.shared
+	x.own.finish(result, x.received+x.Uploaded)
 	x.progress.finish()
 	if x.bytes != nil {
 		if received > 0 {

@@ -164,7 +164,11 @@ func (s *Dispatcher) beginAttempt(x *Request) {
 	if x.bytes != nil {
 		x.progress.permit.OfferReserved()
 	}
-	beginProbe(x)
+	known, t := x.subject.Known, &x.progress
+	t.probing = known != nil && !x.Caller.HasBody() && (t.probe == probeNext || known.Blocks()) && known.Known(x.Target.HostPort()) != ""
+	if t.probe == probeNext {
+		t.probe = 0
+	}
 }
 
 // endAttempt notes that the head of an answer has come, or that none comes.

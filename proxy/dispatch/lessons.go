@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -182,6 +183,10 @@ func (s *lessons) settle(x *Request, d tokens.Decision) (again bool, until time.
 // be used from now on: reading may have taken the beginning of the body, see headOf. err tells why
 // there is none.
 func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, err error) *http.Response {
+	if e, ok := errors.AsType[*upstream.Error](err); ok && e.Refused { // as by 429
+		s.learnFrom(x, r, &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{}, Body: http.NoBody}, nil)
+		return nil
+	}
 	t := &x.progress
 	t.learned = learned{}
 	switch learns := t.plan != nil && t.plan.Learns && x.subject.Class != nil; {
@@ -345,16 +350,6 @@ func (s *lessons) blocked(x *Request, r *http.Request, resp *http.Response) verd
 		return judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, s.jitter())
 	}
 	return verdict{refused: true, again: true, reason: "refused", until: until, why: refusesAll}
-}
-
-// beginProbe makes the attempt a probe, if the site may block.
-func beginProbe(x *Request) {
-	t := &x.progress
-	known := x.subject.Known
-	t.probing = known != nil && !x.Caller.HasBody() && (t.probe == probeNext || known.Blocks()) && known.Known(x.Target.HostPort()) != ""
-	if t.probe == probeNext {
-		t.probe = 0
-	}
 }
 
 // probeOf returns the request that a probe sends in place of r: one that succeeded before. It

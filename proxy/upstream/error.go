@@ -61,6 +61,8 @@ type Error struct {
 	// request at once. If Sent is false, the Transport has retried already where the body
 	// allowed it.
 	Stale bool
+	// Refused tells that the origin ended the request because there are too many, without a time.
+	Refused bool
 	// TLS describes a failed handshake, with the origin for Kind TLS and with the next hop
 	// for Kind Hop. It is nil for other failures.
 	TLS *TLSFailure
@@ -220,17 +222,6 @@ func faultOfAlert(text string) TLSFault {
 		}
 	}
 	return TLSAlert
-}
-
-// noteCertificateRequest makes a configuration, used for one handshake, record whether the
-// server requested a client certificate. None is sent.
-func noteCertificateRequest(config *tls.Config) *bool {
-	asked := false
-	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		asked = true
-		return &tls.Certificate{}, nil
-	}
-	return &asked
 }
 
 func wrongName(cert *x509.Certificate) *TLSFailure {

@@ -87,7 +87,10 @@ func (c *conn) sendRequest(o *outgoing) (*upload, error) {
 		return nil, nil
 	}
 	c.expectRead(0) // until the body has been sent
-	return startUpload(c, o), nil
+	o.bodyTaken = true
+	u := &upload{c: c, req: o.req, body: o.body, length: o.length, done: make(chan struct{})}
+	go u.run()
+	return u, nil
 }
 
 // readAnswerHead reads heads up to the first that is not informational.

@@ -48,13 +48,6 @@ type upload struct {
 	closesConn atomic.Bool // run must close the connection
 }
 
-func startUpload(c *conn, o *outgoing) *upload {
-	u := &upload{c: c, req: o.req, body: o.body, length: o.length, done: make(chan struct{})}
-	o.bodyTaken = true
-	go u.run()
-	return u
-}
-
 func (u *upload) run() {
 	defer func() {
 		u.closeBody()

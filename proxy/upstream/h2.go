@@ -199,6 +199,7 @@ func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *ht
 		e := x.fail(err, AnswerTimeout)
 		if x.Err() == nil {
 			e.Sent, again = x.outcome(err, used)
+			e.Refused = strings.Contains(err.Error(), tooMuch)
 		}
 		e.Stale = used && e.Kind == Closed && connectionLost(err)
 		o.bodyTaken = x.up != nil && x.up.taken()
@@ -234,6 +235,8 @@ const (
 	goAwayRefused   = "http2: Transport received GOAWAY"         // begins the error of a new connection's first request
 	goAwayGraceful  = "http2: Transport received Server's grace" // begins the error of another request that a GOAWAY leaves out
 	goAway          = "GOAWAY"                                   // is in these and in the error of a connection closed after a GOAWAY
+	wantsHTTP1      = "HTTP_1_1_REQUIRED"                        // is in the error of a stream or connection that the origin ended because of that
+	tooMuch         = "ENHANCE_YOUR_CALM"                        // so is this
 )
 
 // Codes of a reset stream (RFC 9113, 7).
@@ -262,6 +265,9 @@ func (x *exchange) outcome(err error, used bool) (sent, again bool) {
 	defer x.mu.Unlock()
 	var stream streamError
 	switch text := err.Error(); {
+	case strings.Contains(text, wantsHTTP1):
+		x.t.pool.onlyHTTP1(x.c)
+		return false, true
 	case !x.written:
 		return false, used && x.c.multiplexed.closing.Load()
 	case errors.As(err, &stream):

@@ -55,9 +55,16 @@ type frameConn struct {
 
 // framed starts an origin whose connections serve plays, after the settings.
 func framed(t *testing.T, settings []http2.Setting, serve func(*frameConn)) (*Transport, *frames) {
+	return framedBeside(t, settings, serve, nil)
+}
+
+// framedBeside starts an origin whose connections of HTTP/2 serve plays, after the settings, and those of HTTP/1.1 single.
+func framedBeside(t *testing.T, settings []http2.Setting, serve func(*frameConn), single func(net.Conn)) (*Transport, *frames) {
 	t.Helper()
 	config, client := certified(t)
-	config.NextProtos = []string{"h2"}
+	if config.NextProtos = []string{"h2"}; single != nil {
+		config.NextProtos = append(config.NextProtos, "http/1.1")
+	}
 	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +82,10 @@ func framed(t *testing.T, settings []http2.Setting, serve func(*frameConn)) (*Tr
 			f.mu.Unlock()
 			f.wait.Go(func() {
 				defer nc.Close()
+				if tc := nc.(*tls.Conn); tc.Handshake() == nil && tc.ConnectionState().NegotiatedProtocol == "http/1.1" {
+					single(nc)
+					return
+				}
 				if _, err := io.ReadFull(nc, make([]byte, len(http2.ClientPreface))); err != nil {
 					return
 				}

@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,14 +19,16 @@ var refusals = map[string]struct {
 	sent   bool // the origin may have acted on it
 	asked  int  // how often a Transport sends it
 	closes bool // the connection is at its end
+	calm   bool // there are too many requests
 }{
 	"a refused stream":        {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeRefusedStream) }, asked: 1 + maxRefused},
 	"a GOAWAY before it":      {do: func(c *frameConn, _ uint32) { c.WriteGoAway(0, http2.ErrCodeNo, nil) }, asked: 1 + maxRefused, closes: true},
-	"a GOAWAY for a reason":   {do: func(c *frameConn, _ uint32) { c.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil) }, asked: 1, closes: true},
+	"a GOAWAY for a reason":   {do: func(c *frameConn, _ uint32) { c.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil) }, asked: 1, closes: true, calm: true},
 	"a GOAWAY that met it":    {do: func(c *frameConn, s uint32) { c.WriteGoAway(s, http2.ErrCodeNo, nil); c.nc.Close() }, sent: true, asked: 1, closes: true},
 	"a GOAWAY after a GOAWAY": {do: func(c *frameConn, s uint32) { c.WriteGoAway(1<<31-1, 0, nil); c.WriteGoAway(0, 0, nil) }, asked: 1 + maxRefused, closes: true},
 	"an end":                  {do: func(c *frameConn, _ uint32) { c.nc.Close() }, sent: true, asked: 1, closes: true},
 	"a reset: internal":       {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeInternal) }, sent: true, asked: 1},
+	"a reset: calm":           {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeEnhanceYourCalm) }, sent: true, asked: 1, calm: true},
 	"a reset: cancel":         {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeCancel) }, sent: true, asked: 1},
 	"a reset: protocol":       {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeProtocol) }, sent: true, asked: 1, closes: true},
 	"a refusal of another": {do: func(c *frameConn, s uint32) {
@@ -70,6 +74,43 @@ func TestNetHTTPSendsNothingAgain(t *testing.T) {
 	}
 }
 
+// A site that wants HTTP/1.1 for a request is asked again by that, and for further ones at once: also after its
+// connections have ended, and whatever the method.
+func TestASiteThatRequiresHTTP1IsAskedByThat(t *testing.T) {
+	for name, refuse := range map[string]func(c *frameConn, stream uint32){
+		"a stream": func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeHTTP11Required) },
+		"GOAWAY":   func(c *frameConn, _ uint32) { c.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, f := framedBeside(t, nil, func(c *frameConn) {
+				for s := c.next(); s != 0; s = c.next() {
+					refuse(c, s)
+				}
+			}, func(nc net.Conn) {
+				for r := bufio.NewReader(nc); ; {
+					req, err := http.ReadRequest(r)
+					if err != nil {
+						return
+					}
+					body, _ := io.ReadAll(req.Body)
+					fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				}
+			})
+			for range 2 {
+				for _, method := range []string{"POST", "GET"} {
+					req := newRequest(t, method, f.url, strings.NewReader("data"))
+					req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("data")), nil }
+					wantAnswer(t, tr, req, "data")
+				}
+				tr.CloseIdle()
+			}
+			if _, asked := f.counts(); asked != 1 {
+				t.Errorf("%d requests by HTTP/2", asked)
+			}
+		})
+	}
+}
+
 // clientConn is net/http's side of a connection of which nobody else knows.
 func clientConn(t *testing.T, tr *Transport, address string) *http.ClientConn {
 	t.Helper()
@@ -102,8 +143,8 @@ func TestSentIsExactOverHTTP2(t *testing.T) {
 				})
 				_, _, err := ask(t, tr, newRequest(t, method, f.url, strings.NewReader("data")))
 				var e *Error
-				if !errors.As(err, &e) || e.Sent != c.sent {
-					t.Fatalf("sent: %v, %v", e != nil && e.Sent, unwrapped(err))
+				if !errors.As(err, &e) || e.Sent != c.sent || e.Refused != c.calm {
+					t.Fatalf("%+v, %v", e, unwrapped(err))
 				}
 				if _, asked := f.counts(); asked != c.asked {
 					t.Errorf("%d requests, not %d", asked, c.asked)

@@ -43,25 +43,30 @@ type pool struct {
 
 	mu     sync.Mutex
 	hosts  map[hostKey]*host
-	idle   list.List     // idle connections, the oldest first
-	timer  *time.Timer   // set while idle connections can expire
-	closed bool          // connections are neither kept nor dialed any more
-	empty  chan struct{} // closed when the pool is closed and has no hosts
+	single map[hostKey]bool // hosts that take HTTP/1 alone, as they have said: at most mostSingle
+	idle   list.List        // idle connections, the oldest first
+	timer  *time.Timer      // set while idle connections can expire
+	closed bool             // connections are neither kept nor dialed any more
+	empty  chan struct{}    // closed when the pool is closed and has no hosts
 }
+
+// mostSingle bounds the hosts of which it is remembered that they take HTTP/1 alone.
+const mostSingle = 1000
 
 func (p *pool) init(perHost, total int, expiry time.Duration) {
 	p.perHost, p.total, p.expiry = cmp.Or(perHost, defaultIdlePerHost), cmp.Or(total, math.MaxInt), expiry
-	p.hosts, p.empty = make(map[hostKey]*host), make(chan struct{})
+	p.hosts, p.single, p.empty = make(map[hostKey]*host), map[hostKey]bool{}, make(chan struct{})
 }
 
 // offer is the result of take. With conn, the request uses that connection. With dialing,
 // it waits for that dial and asks again. Otherwise it dials for home and then calls
-// dialEnded or connectionGone; if first is set, other requests wait for this dial.
+// dialEnded or connectionGone; if first is set, other requests wait for this dial. With single, it offers no HTTP/2.
 type offer struct {
 	conn    *conn
 	dialing *pendingDial
 	home    *host
 	first   bool
+	single  bool
 }
 
 // take finds a connection for a request, or lets the request dial. fresh excludes
@@ -83,7 +88,7 @@ func (p *pool) take(key hostKey, fresh, single bool) (o offer, ok bool) {
 		p.removeIdle(c)
 		return offer{conn: c}, true
 	}
-	if key.secure && !single {
+	if single = single || p.single[key]; key.secure && !single {
 		// The first connection with a free stream, so that the others become idle and
 		// expire.
 		for _, c := range h.http2 {
@@ -103,7 +108,7 @@ func (p *pool) take(key hostKey, fresh, single bool) (o offer, ok bool) {
 		}
 	}
 	h.open++
-	o.home = h
+	o.home, o.single = h, single
 	return o, true
 }
 
@@ -209,6 +214,17 @@ func (p *pool) retire(c *conn) (alone bool) {
 	c.multiplexed.dead = true
 	c.home.forget(c)
 	return c.multiplexed.streams <= 1
+}
+
+// onlyHTTP1 has no further requests go to c's host by HTTP/2. The connection c takes no more streams.
+func (p *pool) onlyHTTP1(c *conn) {
+	p.retire(c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.single) >= mostSingle {
+		clear(p.single)
+	}
+	p.single[c.home.key] = true
 }
 
 // remove takes an HTTP/2 connection that takes no more streams out of the pool.

@@ -159,7 +159,7 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 		key = hostKey{}
 	}
 	for {
-		offered, ok := t.pool.take(key, fresh, o.upgrade != "")
+		offered, ok := t.pool.take(key, fresh, o.upgrade != "") // HTTP/2 has no Upgrade
 		switch {
 		case !ok:
 			return nil, &Error{Kind: Canceled, Err: ErrTransportClosed}
@@ -242,7 +242,7 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 		return newConn(t, to.home, nc), nil
 	}
 	config := t.both
-	if o.upgrade != "" { // HTTP/2 has no Upgrade
+	if to.single {
 		config = t.single
 	}
 	tc, err := handshakeTLS(ctx, nc, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
@@ -266,7 +266,11 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 func handshakeTLS(ctx context.Context, nc net.Conn, config *tls.Config, name string, timeout time.Duration) (*tls.Conn, error) {
 	config = config.Clone()
 	config.ServerName = name
-	asked := noteCertificateRequest(config)
+	asked := false // for a certificate, of which none is sent
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked = true
+		return &tls.Certificate{}, nil
+	}
 	tc := tls.Client(&blockableConn{Conn: nc}, config)
 	limited := ctx
 	if timeout > 0 {
@@ -280,7 +284,7 @@ func handshakeTLS(ctx context.Context, nc net.Conn, config *tls.Config, name str
 	done := make(chan error, 1)
 	go func() { done <- tc.HandshakeContext(limited) }()
 	if err := <-done; err != nil {
-		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, *asked, time.Now()), Err: err}
+		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, asked, time.Now()), Err: err}
 		var timeout net.Error
 		switch still := budgetErrorOf(err); {
 		case ctx.Err() != nil:
