@@ -40,11 +40,7 @@ With - it prints the configuration instead.
   abide init job 'https://api.example.com/orders?page=1'`,
 		Args: arguments(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := defaultFile
-			if len(args) == 1 {
-				path = args[0]
-			}
-			check := "abide check"
+			path, check := append(args, defaultFile)[0], "abide check"
 			if path != defaultFile {
 				check += " " + path
 			}
@@ -101,10 +97,7 @@ written with the name of a variable, in single quotes for the shell.`,
 		}
 		name := notInName.ReplaceAllString(path.Base(address), "")
 		name = cmp.Or(name[:min(len(name), 40)], "job")
-		file := name + ".yaml"
-		if len(args) == 2 {
-			file = args[1]
-		}
+		file := append(args[1:], name+".yaml")[0]
 		var written []string
 		for _, header := range headers {
 			name, value, _ := strings.Cut(header, ":")

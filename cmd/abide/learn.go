@@ -108,10 +108,9 @@ func readTime(flag, text string) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if at, ok := unixTime(seconds); ok {
-			return at, nil
-		}
+	seconds, err := strconv.ParseFloat(text, 64)
+	if at, ok := unixTime(seconds); ok && err == nil {
+		return at, nil
 	}
 	return time.Time{}, usage(fmt.Errorf("--%s: %q is neither a time such as 2023-11-14T22:13:20Z nor Unix seconds", flag, text))
 }
