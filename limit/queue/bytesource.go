@@ -278,23 +278,6 @@ func (t *ByteSource) giveRecent(now time.Time, n int64, to func(*resource) bool)
 	t.last.n = max(t.last.n-n, 0)
 }
 
-// Left returns the number of bytes that could be taken at once if no other byte request waited; -1 if no
-// limit counts bytes.
-func (t *ByteSource) Left() int64 {
-	s, now := t.site.lock()
-	defer s.mu.Unlock()
-	left := int64(-1)
-	for _, res := range t.resources {
-		if res.meter == nil {
-			continue
-		}
-		if n := res.meter.Left(now); left < 0 || n < left {
-			left = n
-		}
-	}
-	return left
-}
-
 // Close ends the byte source. Calls of Take that wait end with ErrGone. What was taken stays taken.
 func (t *ByteSource) Close() {
 	s, now := t.site.lock()
