@@ -14,9 +14,8 @@ const (
 	mostResources = 10_000
 	// resourcesEach is the largest number of resources for each alternative of a request.
 	resourcesEach = 4
-	// sweepPause is the time between two searches of such a site for resources to forget, and how
-	// often any site does for those that are nobody's own. The next request that could
-	// go with any of many tokens brings back all that were forgotten.
+	// sweepPause is the least time between two searches of a site for resources to forget, longer where requests have
+	// many alternatives: the next request that could go with any of many tokens brings back all that were forgotten.
 	sweepPause = time.Second
 	// overflowKey is the key of all that come after.
 	overflowKey = "other"
@@ -36,7 +35,6 @@ type registry struct {
 	sweptTo           int       // number of resources after the last sweep
 	numShared         int       // about how many of them are shared
 	nextSweep         time.Time // when the next sweep may be
-	nextSharedSweep   time.Time // when the next sweep of resources without a key may be
 
 	gate       *Gate
 	generation uint64        // of gone
@@ -50,7 +48,6 @@ type limitResource struct {
 	spec      *limit.Spec
 	subject   *Subject // of the limit that it was made for last; nil: of none
 	made      bool     // by MeterSource.NewMeter
-	perKey    bool     // a client's or route's
 	onlyCools bool     // only cools, and nobody has needed it yet
 	shared    bool     // by all keys of the limit that have none of their own
 }
@@ -81,7 +78,7 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 		e = s.newEntry(l, at)
 	}
 	if e.onlyCools { // nothing was taken from it yet
-		e.onlyCools, e.perKey = false, l.By != byAll
+		e.onlyCools = false
 		s.rename(e, l)
 		m, external := l.externalMeter(s.name, e.at, m)
 		e.resource.setMeter(now, m, fresh, external)
@@ -104,7 +101,7 @@ func (s *registry) newEntry(l *Limit, at Scope) *limitResource {
 		e.shared = true
 		return e
 	}
-	e := &limitResource{resource: s.sched.newResource("", nil, nil), at: at, perKey: true, onlyCools: true, shared: full}
+	e := &limitResource{resource: s.sched.newResource("", nil, nil), at: at, onlyCools: true, shared: full}
 	if s.byScope == nil {
 		s.byScope = map[Scope]*limitResource{}
 	}
@@ -182,13 +179,10 @@ func (s *registry) sweep(now time.Time) {
 	if s.numShared == 0 && len(s.byScope) < min(max(16, 2*s.sweptTo), s.mostResources()) || now.Before(s.nextSweep) {
 		return
 	}
-	lasting := !now.Before(s.nextSharedSweep)
-	if lasting {
-		s.nextSharedSweep = now.Add(time.Duration(1+s.alternatives/100) * sweepPause)
-	}
+	s.nextSweep = now.Add(time.Duration(1+s.alternatives/100) * sweepPause)
 	s.numShared = 0
 	for at, e := range s.byScope {
-		if (e.perKey || lasting) && s.sched.forget(now, e.resource) {
+		if s.sched.forget(now, e.resource) {
 			delete(s.byScope, at)
 			s.forgetFound()
 		} else if e.shared {
@@ -196,9 +190,6 @@ func (s *registry) sweep(now time.Time) {
 		}
 	}
 	s.sweptTo = len(s.byScope)
-	if s.sweptTo > mostResources/2 || s.numShared > 0 {
-		s.nextSweep = now.Add(sweepPause)
-	}
 }
 
 // resourceAt is the resource of a scope, which is made if it does not exist; nil if the site
