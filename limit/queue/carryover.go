@@ -24,7 +24,7 @@ func (s *registry) newMeter(now time.Time, l *Limit, key string) (m limit.Meter,
 			}
 		}
 	}
-	if list := Inherit(now, *l.Subject, l.Key, s.gone)[key]; len(list) > 0 {
+	if list := Inherit(now, *l.Subject, key, s.gone); len(list) > 0 {
 		m, err = limit.Carry(now, list, *l.Spec)
 	}
 	return m, fresh, err
@@ -116,33 +116,24 @@ type Predecessor struct {
 	Past    func(now time.Time) []limit.Spent
 }
 
-// Inherit returns the units a limit begins with by those that it replaces, by whose it was; key says
-// whose it is if it is everyone's.
-func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string][]limit.Spent {
+// Inherit returns the units that a limit begins with for a key, by the limits that it replaces.
+func Inherit(now time.Time, s Subject, key string, was []Predecessor) (all []limit.Spent) {
 	best := unrelated
 	for _, one := range was {
 		best = max(best, s.relationTo(one.Subject))
 	}
-	all := map[string][]limit.Spent{}
-	if best == unrelated {
-		return all
-	}
 	for _, one := range was {
-		if s.relationTo(one.Subject) != best {
+		ours := one.Key == key || s.By == "" && one.Subject.By != ""
+		if !ours || best == unrelated || s.relationTo(one.Subject) != best {
 			continue
 		}
-		whose, list := one.Key, one.Past(now)
-		if s.By == "" && one.Subject.By != "" {
-			whose = key
-		}
-		switch {
+		switch list := one.Past(now); {
 		case best == partial:
-			list = append(list, all[whose]...)
-			slices.SortStableFunc(list, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
-		case total(list) < total(all[whose]):
-			continue // each of them is of all that the new one counts
+			all = append(all, list...)
+			slices.SortStableFunc(all, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
+		case total(list) > total(all): // each of them is of all that the new one counts
+			all = list
 		}
-		all[whose] = list
 	}
 	return all
 }

@@ -67,10 +67,7 @@ func (r *restored) spentBefore(site, key string, after time.Time, has func(site,
 			was = append(was, queue.Predecessor{Subject: of, Key: key, Past: func(now time.Time) []limit.Spent { return pastOf(now, as, k) }})
 		}
 	}
-	if len(was) == 0 {
-		return nil
-	}
-	return queue.Inherit(time.Now(), subject, "", was)[whose]
+	return queue.Inherit(time.Now(), subject, whose, was)
 }
 
 // pastOf lists the takes in a stored budget's state, for a kind of limit.
