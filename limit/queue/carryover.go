@@ -118,13 +118,19 @@ type Predecessor struct {
 
 // Inherit returns the units that a limit begins with for a key, by the limits that it replaces.
 func Inherit(now time.Time, s Subject, key string, was []Predecessor) (all []limit.Spent) {
-	best := unrelated
-	for _, one := range was {
-		best = max(best, s.relationTo(one.Subject))
+	relation := func(one *Predecessor) relation {
+		if one.Key != key && (s.By != "" || one.Subject.By == "") {
+			return unrelated // of another key
+		}
+		return s.relationTo(one.Subject)
 	}
-	for _, one := range was {
-		ours := one.Key == key || s.By == "" && one.Subject.By != ""
-		if !ours || best == unrelated || s.relationTo(one.Subject) != best {
+	best := unrelated
+	for i := range was {
+		best = max(best, relation(&was[i]))
+	}
+	for i := range was {
+		one := &was[i]
+		if best == unrelated || relation(one) != best {
 			continue
 		}
 		switch list := one.Past(now); {
