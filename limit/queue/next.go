@@ -75,7 +75,7 @@ func (s *scheduler) nextAt() time.Time {
 		next = status.Earlier(next, s.agenda.wakes.Top().wake)
 	}
 	if !s.ends.Empty() {
-		next = status.Earlier(next, s.ends.Top().ends())
+		next = status.Earlier(next, s.ends.Top().deadline)
 	}
 	return next
 }
@@ -223,10 +223,10 @@ func (s *scheduler) refuse(h *hold, r *Refusal) {
 // expire refuses the holds whose deadline is over. A hold that waits for nothing but the
 // answer of a store has leastAnswer more.
 func (s *scheduler) expire(now time.Time) {
-	for !s.ends.Empty() && !s.ends.Top().ends().After(now) {
+	for !s.ends.Empty() && !s.ends.Top().deadline.After(now) {
 		h := s.ends.Top()
-		if by := h.entered.Add(leastAnswer); h.answerIn == 0 && by.After(now) && h.asks(now) {
-			h.answerIn = by.Sub(h.added)
+		if by := h.entered.Add(leastAnswer); by.After(now) && h.asks(now) {
+			h.deadline = by
 			s.ends.Put(h)
 			continue
 		}

@@ -149,7 +149,6 @@ func (s *scheduler) uncountWaiting(h *hold) {
 	c.cost -= h.fairCost()
 	h.want(-1)
 	s.ends.Remove(h)
-	h.answerIn = 0
 }
 
 // enter puts a hold in its group, a new one if need be.
