@@ -118,22 +118,21 @@ type Predecessor struct {
 
 // Inherit returns the units that a limit begins with for a key, by the limits that it replaces.
 func Inherit(now time.Time, s Subject, key string, was []Predecessor) (all []limit.Spent) {
-	relation := func(one *Predecessor) relation {
-		if one.Key != key && (s.By != "" || one.Subject.By == "") {
+	relation := func(p *Predecessor) relation {
+		if p.Key != key && (s.By != "" || p.Subject.By == "") {
 			return unrelated // of another key
 		}
-		return s.relationTo(one.Subject)
+		return s.relationTo(p.Subject)
 	}
 	best := unrelated
 	for i := range was {
 		best = max(best, relation(&was[i]))
 	}
 	for i := range was {
-		one := &was[i]
-		if best == unrelated || relation(one) != best {
+		if best == unrelated || relation(&was[i]) != best {
 			continue
 		}
-		switch list := one.Past(now); {
+		switch list := was[i].Past(now); {
 		case best == partial:
 			all = append(all, list...)
 			slices.SortStableFunc(all, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })

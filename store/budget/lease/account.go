@@ -375,7 +375,7 @@ func (a *Account) newGeneration(at instant, generation string) {
 func (a *Account) restateAll() {
 	for _, s := range a.ordered {
 		s.mustRestate = true
-		if m, lends := s.meter.(*shared); lends {
+		if m, lends := s.meter.(lender); lends {
 			m.restate()
 		}
 	}
@@ -413,7 +413,7 @@ func (a *Account) collectLoans(at instant) {
 		a.awayFor = at.low - a.waitStart(at)
 	}
 	for _, s := range a.ordered {
-		m, lends := s.meter.(*shared)
+		m, lends := s.meter.(lender)
 		if !lends {
 			continue
 		}

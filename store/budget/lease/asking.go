@@ -276,7 +276,6 @@ func (m *shared) planNextAsk(at instant, got bool) {
 // returns units that may have been granted.
 func (m *shared) answerLost(instant) { m.aheadAsked = 0 }
 
-// restate tells that the store may have lost all state.
 func (m *shared) restate() { m.aheadAsked, m.windowKnown = 0, false }
 
 func (m *shared) forgettable(at instant) bool {

@@ -152,6 +152,12 @@ type askSource interface {
 	forgettable(at instant) bool                                // forgettable tells whether there is nothing to remember, but for an ask
 }
 
+// lender is a meter of leases.
+type lender interface {
+	restate()   // the store may have lost all state
+	loan() Loan // the units that were taken without the store since the last call
+}
+
 // answerLost records that the result of the ask is unknown.
 func (s *source) answerLost(at instant) {
 	s.inFlight, s.mustRestate = false, true

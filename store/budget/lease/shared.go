@@ -260,7 +260,6 @@ func (m *shared) lend(at instant, n int64) {
 	m.a.schedule(m.src, at.low)
 }
 
-// loan returns the units that were taken without the store since the last call.
 func (m *shared) loan() Loan {
 	n := m.held.notReported
 	m.held.notReported = 0
