@@ -57,11 +57,68 @@ func TestForecasts(t *testing.T) {
 	}
 }
 
-// What was taken lately of a meter is its rate, and a burst is none.
+// after samples a limit every so often, for so long.
+func (r *Rate) after(d, every time.Duration, spec limit.Spec, used func(at time.Time) int64) {
+	for end := r.at.Add(d); r.at.Before(end); {
+		at := r.at.Add(every)
+		r.Sample(at, used(at), spec)
+	}
+}
+
+// roughly tells whether a number is another, but for 3 percent.
+func roughly(got, want float64) bool { return got >= 0.97*want && got <= 1.03*want }
+
 func TestThePresentRate(t *testing.T) {
 	began := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
+	day := limit.Spec{As: limit.Quota, Amount: 100_000, Period: limit.Day}
+	u := &Rate{at: began}
+	steady := func(at time.Time) int64 { return int64(at.Sub(began) / time.Second) }
+	for _, d := range []time.Duration{time.Minute, 9 * time.Minute, time.Hour} {
+		u.after(d, 10*time.Second, day, steady)
+		if !roughly(u.PerSecond(), 1) {
+			t.Errorf("one per second is %v after %v", u.PerSecond(), d)
+		}
+	}
+	used := u.used
+	u.after(time.Hour, 10*time.Second, day, func(time.Time) int64 { return used })
+	if u.PerSecond() > 0.01 {
+		t.Errorf("an hour of nothing is %v per second", u.PerSecond())
+	}
+	// What comes back unsent is no window that begins.
+	u.Sample(u.at.Add(time.Second), used-1, day)
+	if u.PerSecond() > 0.01 {
+		t.Errorf("one that came back is %v per second", u.PerSecond())
+	}
+	// Where one does, all that is used is new.
+	next := began.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	u.after(next.Sub(u.at)-10*time.Second, 10*time.Second, day, func(time.Time) int64 { return used })
+	u.after(time.Hour, 10*time.Second, day, func(at time.Time) int64 { return max(2*int64(at.Sub(next)/time.Second), 0) })
+	if !roughly(u.PerSecond(), 2) {
+		t.Errorf("two per second from midnight on are %v", u.PerSecond())
+	}
+}
+
+// A burst counts, and is not taken for a rate.
+func TestABurstIsNoRate(t *testing.T) {
+	day := limit.Spec{As: limit.Quota, Amount: 1000, Period: limit.Day}
+	began := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
+	u := &Rate{at: began}
+	burst := func(time.Time) int64 { return 120 }
+	for _, one := range []struct {
+		at   time.Duration
+		want float64
+	}{{2 * time.Second, 120.0 / 60}, {time.Minute, 120.0 / 63}, {10 * time.Minute, 120.0 / 1030}} {
+		u.after(began.Add(one.at).Sub(u.at), 2*time.Second, day, burst)
+		if got := u.PerSecond(); got < 0.9*one.want || got > 1.1*one.want {
+			t.Errorf("120 at once are %v per second after %v, not %v", got, one.at, one.want)
+		}
+	}
+}
+
+// What windows without edges give back by themselves is not what was taken.
+func TestTheRateOfWindowsWithoutEdges(t *testing.T) {
+	began := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
 	for _, spec := range []limit.Spec{
-		{As: limit.Quota, Amount: 100_000, Period: limit.Day},
 		{As: limit.Rolling, Amount: 7200, Window: time.Hour},
 		{As: limit.Bucket, Amount: 7200, Window: time.Hour, Burst: 500},
 		{As: limit.FirstUse, Amount: 7200, Window: time.Hour},
@@ -70,30 +127,25 @@ func TestThePresentRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := began
-		want := func(what string, least, most float64) {
-			t.Helper()
-			if got, _ := RateOf(limit.PastOf(now, m)); got < least || got > most {
-				t.Errorf("%s: %s is %v per second", spec.As, what, got)
+		u := &Rate{at: began}
+		take := func(each int64) func(time.Time) int64 {
+			return func(at time.Time) int64 {
+				m.Take(at, each)
+				return spec.AtOnce() - m.Left(at)
 			}
 		}
-		want("nothing", 0, 0)
-		m.Take(now, 120)
-		want("a burst", 2, 2)
-		now = now.Add(5 * time.Minute)
-		want("a burst five minutes ago", 0.4, 0.4)
-		now = now.Add(time.Hour)
-		want("a burst an hour ago", 0, 0)
-		for range 5 * 360 { // one a second, for five hours
-			now = now.Add(10 * time.Second)
-			m.Take(now, 10)
+		for _, d := range []time.Duration{10 * time.Minute, 50 * time.Minute, time.Hour, time.Hour} {
+			u.after(d, 10*time.Second, spec, take(10))
+			if got := u.PerSecond(); spec.As != limit.Bucket && !roughly(got, 1) {
+				t.Errorf("%s: one per second is %v", spec.As, got)
+			} else if got < 0.97 || got > 2.1 { // a bucket that is full again has hidden it
+				t.Errorf("%s: one per second is %v", spec.As, got)
+			}
 		}
-		want("one a second", 0.95, 1.05)
-		if _, known := RateOf(limit.PastOf(now, m)); known < time.Hour {
-			t.Errorf("%s: the rate is known for %v", spec.As, known)
+		u.after(2*time.Hour, 10*time.Second, spec, take(0))
+		if got := u.PerSecond(); got > 0.01 {
+			t.Errorf("%s: nothing is %v per second", spec.As, got)
 		}
-		now = now.Add(2 * time.Hour)
-		want("two hours of nothing", 0, 0.01)
 	}
 }
 

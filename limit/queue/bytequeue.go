@@ -99,7 +99,11 @@ func (q *byteQueue) unreserve(now time.Time, h *hold) bool {
 		}
 		h.grant.unreserved = true
 		n.resource.inFlight -= n.n
-		if n.resource.knows(h.grant.at()) {
+		switch {
+		case n.resource.meter == nil:
+		case n.resource.takenBefore(h.grant.at()): // it took from the meter before this one
+			n.resource.owed -= min(n.resource.owed, n.n)
+		default:
 			n.resource.meter.Give(now, h.grant.taken, n.n)
 		}
 		n.resource.markDirty()

@@ -9,25 +9,82 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// newMeter makes the meter of a limit for a key. It begins with what was spent of the limits that the limit replaces:
-// those that the hooks do not have any more.
-func (s *registry) newMeter(now time.Time, l *Limit, key string) (m limit.Meter, fresh func() limit.Meter, err error) {
-	m, fresh, err = l.meter()
-	if err != nil || l.Subject == nil || l.Spec == nil {
-		return m, fresh, err
-	}
-	if g := s.gate.latest.Load(); g.number != s.generation {
-		s.generation, s.gone = g.number, nil
-		for at, e := range s.byScope {
-			if e.subject != nil && g.hooks != nil && !g.hooks.HasLimit(s.name, at.Limit) {
-				s.gone = append(s.gone, Predecessor{*e.subject, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.resource.meter) }})
+// CarryOver makes new limits begin with what was spent of the limits that they replace. It is
+// called twice: before the new limits are in force, with a zero time, and when they are, with
+// the time of the first call, so that what was spent of the old limits meanwhile is taken too.
+// of returns the old and the new limits of a site; it is called under the lock of the site
+// and never calls the gate.
+func (g *Gate) CarryOver(since time.Time, of func(site string) (old, fresh []Limit)) {
+	g.each(func(s *site, now time.Time) {
+		if len(s.registry.byScope) == 0 {
+			return
+		}
+		old, fresh := of(s.name)
+		for i := range fresh {
+			if l := &fresh[i]; l.Spec != nil {
+				s.succeed(now, since, old, l)
 			}
 		}
+		if len(fresh) > 0 && !since.IsZero() {
+			s.step(now)
+		}
+	})
+}
+
+// succeed makes the meters of one new limit begin with what was spent of the old limits.
+func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
+	for key, list := range s.spent(now, old, l) {
+		if len(list) == 0 {
+			continue
+		}
+		e := s.registry.entry(Scope{l.Name, key})
+		if !since.IsZero() {
+			if n := recently(list, now.Sub(since)); n > 0 && e != nil && e.resource.meter != nil {
+				e.resource.meter.Take(now, n)
+				e.resource.markDirty()
+			}
+			continue
+		}
+		m, err := limit.Carry(now, list, *l.Spec)
+		_, fresh, wrong := l.meter()
+		if err != nil || wrong != nil {
+			continue // the next request gets the error
+		}
+		if e == nil {
+			e = s.registry.newEntry(l, Scope{l.Name, key})
+		}
+		m, external := l.externalMeter(s.name, e.at, m)
+		e.resource.changeMeter(now, m, fresh, external, true)
+		if !e.onlyCools {
+			e.resource.changed, e.resource.owed = now, 0
+		}
+		e.onlyCools, e.perKey = false, l.By != byAll
+		e.spec, e.subject = l.Spec, l.Subject
+		s.registry.forgetFound()
 	}
-	if list := Inherit(now, *l.Subject, key, s.gone); len(list) > 0 {
-		m, err = limit.Carry(now, list, *l.Spec)
+}
+
+// spent returns the units spent of the limits that a new limit replaces, by key: of the limits in
+// force until now, and of limits removed earlier whose meters are still in memory.
+func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Spent {
+	if l.Subject == nil {
+		return nil
 	}
-	return m, fresh, err
+	subjects := make(map[string]*Subject, len(old)) // :: limit's name
+	for i := range old {
+		subjects[old[i].Name] = old[i].Subject
+	}
+	var was []Predecessor
+	for at, e := range s.registry.byScope {
+		of := subjects[at.Limit]
+		if of == nil && at.Limit != l.Name {
+			of = e.subject
+		}
+		if of != nil && l.Subject.relationTo(*of) != unrelated && e.resource.meter != nil {
+			was = append(was, Predecessor{*of, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.resource.meter) }})
+		}
+	}
+	return Inherit(now, *l.Subject, l.Key, was)
 }
 
 // Subject names the things that a limit counts, whatever its amount and its window. Limits of one site
@@ -116,36 +173,45 @@ type Predecessor struct {
 	Past    func(now time.Time) []limit.Spent
 }
 
-// Inherit returns the units that a limit begins with for a key, by the limits that it replaces.
-func Inherit(now time.Time, s Subject, key string, was []Predecessor) (all []limit.Spent) {
-	relation := func(p *Predecessor) relation {
-		if p.Key != key && (s.By != "" || p.Subject.By == "") {
-			return unrelated // of another key
-		}
-		return s.relationTo(p.Subject)
-	}
+// Inherit returns the units a limit begins with by those that it replaces, by whose it was; key says
+// whose it is if it is everyone's.
+func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string][]limit.Spent {
 	best := unrelated
-	for i := range was {
-		best = max(best, relation(&was[i]))
+	for _, one := range was {
+		best = max(best, s.relationTo(one.Subject))
 	}
-	for i := range was {
-		if best == unrelated || relation(&was[i]) != best {
+	all := map[string][]limit.Spent{}
+	if best == unrelated {
+		return all
+	}
+	for _, one := range was {
+		if s.relationTo(one.Subject) != best {
 			continue
 		}
-		switch list := was[i].Past(now); {
-		case best == partial:
-			all = append(all, list...)
-			slices.SortStableFunc(all, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
-		case total(list) > total(all): // each of them is of all that the new one counts
-			all = list
+		whose, list := one.Key, one.Past(now)
+		if s.By == "" && one.Subject.By != "" {
+			whose = key
 		}
+		switch {
+		case best == partial:
+			list = append(list, all[whose]...)
+			slices.SortStableFunc(list, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
+		case total(list) < total(all[whose]):
+			continue // each of them is of all that the new one counts
+		}
+		all[whose] = list
 	}
 	return all
 }
 
-func total(list []limit.Spent) (n int64) {
+// recently returns the units spent within a time.
+func recently(list []limit.Spent, within time.Duration) (n int64) {
 	for _, one := range list {
-		n += one.N
+		if one.Ago < within {
+			n += one.N
+		}
 	}
 	return n
 }
+
+func total(list []limit.Spent) int64 { return recently(list, 1<<63-1) }

@@ -19,6 +19,7 @@ const leastAnswer = time.Second
 func (g *Gate) UpdateExternal(name string, do func(now time.Time)) bool {
 	return g.change(name, func(s *site, now time.Time) {
 		do(now)
+		s.sched.recheckDeadlines = true
 		s.sched.agenda.recheckExternal()
 	})
 }
@@ -72,7 +73,6 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 	if r.waitlist != nil {
 		r.noteBlocking()
 	}
-	r.markDirty()
 }
 
 // asking tells whether n units, which the resource's meter does not give before at, are

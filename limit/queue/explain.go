@@ -173,7 +173,7 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 	if e != nil && !e.onlyCools {
 		return e.resource
 	}
-	m, fresh, _ := s.newMeter(now, l, at.Key)
+	m, fresh, _ := l.meter()
 	if source, ok := l.Source.(interface {
 		Unused(Scope, limit.Spec, limit.Meter) limit.Meter
 	}); ok && l.Spec != nil {
@@ -282,4 +282,24 @@ func (h *hold) asks(now time.Time) bool {
 		res, _, asks := missing(now, needs)
 		return res == nil && asks
 	})
+}
+
+// refuseNow refuses a request that goes now or not at all, before it is queued, if each
+// alternative lacks something that is known to be missing.
+func refuseNow(now time.Time, h *hold) *Refusal {
+	var soonest *Refusal
+	for _, needs := range h.needs {
+		res, at, _ := missing(now, needs)
+		if res == nil {
+			return nil
+		}
+		refusal := &Refusal{Reason: res.tooLong(now), Limit: res.label(now)}
+		if refusal.Reason != Away && at.Sub(now) <= far {
+			refusal.RetryAt = at
+		}
+		if soonest == nil || !refusal.RetryAt.IsZero() && (soonest.RetryAt.IsZero() || refusal.RetryAt.Before(soonest.RetryAt)) {
+			soonest = refusal
+		}
+	}
+	return soonest
 }

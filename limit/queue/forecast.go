@@ -348,8 +348,13 @@ func forecastBytes(now time.Time, meters []meterCopy, n int64) (at time.Time, pa
 		}
 		n -= part
 	}
-	// The rest passes at the average speed so far, with what was available at first: rather too early than too late.
-	took := float64(at.Sub(now)) * float64(all) / float64(max(all-n, 1))
+	return extrapolate(now, at, pause, all-n, n)
+}
+
+// extrapolate passes the rest at the average speed of the bytes that have passed,
+// including those that were available at first: rather too early than too late.
+func extrapolate(now, at time.Time, pause time.Duration, passed, rest int64) (time.Time, time.Duration, bool) {
+	took := float64(at.Sub(now)) * (1 + float64(rest)/float64(max(passed, 1)))
 	if took > float64(far) {
 		return at, pause, false
 	}

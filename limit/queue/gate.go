@@ -21,17 +21,12 @@ type Bounds struct {
 	Aging   time.Duration // how long a priority waits for a step
 }
 
-// until returns the time at which a wait of a request ends that began at a time; zero is never.
-func (b *Bounds) until(began time.Time, r *Request) time.Time {
-	switch {
-	case r.Now:
-		return began
-	case b.Wait > 0 && r.Wait > 0:
-		return began.Add(min(b.Wait, r.Wait))
-	case b.Wait+r.Wait > 0:
-		return began.Add(b.Wait + r.Wait)
+// wait returns the longest wait of a request; 0 is unbounded.
+func (b *Bounds) wait(r *Request) time.Duration {
+	if b.Wait > 0 && r.Wait > 0 {
+		return min(b.Wait, r.Wait)
 	}
-	return time.Time{}
+	return max(b.Wait, r.Wait)
 }
 
 // Gate holds requests until their site lets them go. It is safe for concurrent
@@ -101,7 +96,9 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 		return nil, false, &Refusal{Reason: Draining}
 	}
 	ending := g.drainEnd.Load() != nil
-	r.Now = r.Now || ending
+	if ending {
+		r.Now, r.Wait = true, time.Second
+	}
 	p = &Permit{request: r, ctx: ctx, asked: g.clock.Now(), site: s}
 	if woken != nil {
 		p.waker = wakeFunc(woken)
@@ -433,6 +430,9 @@ func (s *site) visit(now time.Time, visit func(now time.Time, at ResourceInfo)) 
 	}
 	see(s.registry.whole, Scope{}, nil, false)
 	for at, e := range s.registry.byScope {
-		see(e.resource, at, e.spec, e.shared)
+		see(e.resource, at, e.spec, false)
+	}
+	for name, e := range s.registry.overflow {
+		see(e.resource, Scope{name, overflowKey}, e.spec, true)
 	}
 }

@@ -53,6 +53,7 @@ type hold struct {
 	// The latest wait:
 	entered    time.Time     // when it joined the group where it waits, or waited last
 	later      time.Time     // end of its delay
+	answerIn   time.Duration // how long after added it waits for the answer of a store, also past its deadline; 0: not past it
 	bound      *resource     // the resource that blocked it last
 	blockedBy  string        // title of the limit that blocked it for longest, "" if it never waited
 	blockedFor time.Duration // by that limit
@@ -95,6 +96,14 @@ func (h *hold) clampPriority() { h.priority = min(max(h.priority, mostUrgent), l
 func (h *hold) fairCost() int64 { return max(h.cost, 1) }
 
 func (h *hold) fairWeight() float64 { return float64(max(h.weight, 1)) }
+
+// ends returns the time at which a hold that waits is refused.
+func (h *hold) ends() time.Time {
+	if by := h.added.Add(h.answerIn); h.answerIn > 0 && by.After(h.deadline) {
+		return by
+	}
+	return h.deadline
+}
 
 // want adds what a hold needs, times by (1 or -1), to what is queued at its resources.
 func (h *hold) want(by int64) {
@@ -182,7 +191,7 @@ func (byDelay) Place(h *hold) *int32   { return &h.inDelayed }
 // byDeadline orders the holds that do not wait forever.
 type byDeadline struct{}
 
-func (byDeadline) Before(a, b *hold) bool { return a.deadline.Before(b.deadline) }
+func (byDeadline) Before(a, b *hold) bool { return a.ends().Before(b.ends()) }
 func (byDeadline) Place(h *hold) *int32   { return &h.inDeadlines }
 
 // group is the queue of the holds that need the same resources. Only its first hold

@@ -20,9 +20,6 @@ type Hooks interface {
 	// version of that knowledge, for Request.Version.
 	Limits(r Request) (limits [][]Limit, needs *Needs, version uint64)
 
-	// HasLimit tells whether a site has a limit of that name. The queue asks for those with a Limit.Subject.
-	HasLimit(site, name string) bool
-
 	// Waits reports that a request has to wait, once for each wait. Of the permit it may
 	// only call Blocker, and BlockedBy when the wait is over, also if the wait ended
 	// with an error. It is called without a lock.

@@ -13,7 +13,6 @@ func (f planFunc) Limits(r Request) ([][]Limit, *Needs, uint64) {
 	limits, version := f(r)
 	return limits, nil, version
 }
-func (planFunc) HasLimit(string, string) bool            { return false }
 func (planFunc) Waits(*Request, *Permit)                 {}
 func (planFunc) Cooled(string, Scope, time.Time, string) {}
 
@@ -21,7 +20,6 @@ func (planFunc) Cooled(string, Scope, time.Time, string) {}
 type cooledFunc func(site string, at Scope, until time.Time, why string)
 
 func (cooledFunc) Limits(r Request) ([][]Limit, *Needs, uint64) { return r.Limits, r.Needs, r.Version }
-func (cooledFunc) HasLimit(string, string) bool                 { return false }
 func (cooledFunc) Waits(*Request, *Permit)                      {}
 func (f cooledFunc) Cooled(site string, at Scope, until time.Time, why string) {
 	f(site, at, until, why)

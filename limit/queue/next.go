@@ -75,7 +75,7 @@ func (s *scheduler) nextAt() time.Time {
 		next = status.Earlier(next, s.agenda.wakes.Top().wake)
 	}
 	if !s.ends.Empty() {
-		next = status.Earlier(next, s.ends.Top().deadline)
+		next = status.Earlier(next, s.ends.Top().ends())
 	}
 	return next
 }
@@ -223,10 +223,19 @@ func (s *scheduler) refuse(h *hold, r *Refusal) {
 // expire refuses the holds whose deadline is over. A hold that waits for nothing but the
 // answer of a store has leastAnswer more.
 func (s *scheduler) expire(now time.Time) {
-	for !s.ends.Empty() && !s.ends.Top().deadline.After(now) {
+	if s.recheckDeadlines && s.late > 0 {
+		for _, h := range slices.Clone(s.ends.Items()) {
+			if h.answerIn > 0 && !h.deadline.After(now) && !h.asks(now) {
+				s.refuseLate(now, h)
+			}
+		}
+	}
+	s.recheckDeadlines = false
+	for !s.ends.Empty() && !s.ends.Top().ends().After(now) {
 		h := s.ends.Top()
-		if by := h.entered.Add(leastAnswer); by.After(now) && h.asks(now) {
-			h.deadline = by
+		if by := h.entered.Add(leastAnswer); h.answerIn == 0 && by.After(now) && h.asks(now) {
+			h.answerIn = by.Sub(h.added)
+			s.late++
 			s.ends.Put(h)
 			continue
 		}
@@ -304,6 +313,30 @@ func (s *scheduler) find(h *hold, so func(needs []need) bool) bool {
 		}
 	}
 	return len(s.ready) > 0
+}
+
+// tryAllowed grants a hold that is not in the queue yet and does not wait, if nothing
+// keeps it but limits of which nothing is known.
+func (s *scheduler) tryAllowed(now time.Time, h *hold) bool {
+	if !s.allowed(now, h) {
+		return false
+	}
+	s.stamp(now, h)
+	s.take(now, h, s.pick(now, h))
+	return true
+}
+
+// refuseWaiting refuses a hold that goes now or not at all and is still in the queue,
+// unless it waits for nothing but the answer of a store.
+func (s *scheduler) refuseWaiting(now time.Time, h *hold) *Refusal {
+	if h.state != stateWaiting || h.asks(now) {
+		return nil
+	}
+	if refusal := refuseNow(now, h); refusal != nil {
+		return refusal
+	}
+	keeps, res := blocker(now, h) // others come first
+	return &Refusal{Reason: res.tooLong(now), Limit: keeps.String(), RetryAt: keeps.Until}
 }
 
 func allows(now time.Time, aging time.Duration, h *hold, needs []need) bool {

@@ -41,14 +41,20 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.would = s.sched.force(now, &p.hold)
 		return false, nil
 	}
-	if s.sched.tryAtOnce(now, &p.hold) {
+	if s.sched.tryAtOnce(now, &p.hold) || r.Now && s.sched.tryAllowed(now, &p.hold) {
 		p.awaited = p.hold.grant.probes
 		return false, nil
 	}
 	b := g.bounds.Load()
-	p.hold.deadline = b.until(now, r)
+	if wait := b.wait(r); wait > 0 {
+		p.hold.deadline = now.Add(wait)
+	}
 	// Before others make room for it.
-	if refusal := s.sched.clients.estimate(now, &p.hold); refusal != nil {
+	refusal := s.sched.clients.estimate(now, &p.hold)
+	if refusal == nil && r.Now {
+		refusal = refuseNow(now, &p.hold)
+	}
+	if refusal != nil {
 		p.hold.hint(now)
 		return false, refusal
 	}
@@ -58,6 +64,13 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	p.beginWait()
 	s.sched.add(now, &p.hold)
 	s.step(now)
+	if r.Now {
+		if refusal := s.sched.refuseWaiting(now, &p.hold); refusal != nil {
+			s.sched.cancel(now, &p.hold)
+			s.step(now)
+			return false, refusal
+		}
+	}
 	return true, nil
 }
 
@@ -244,7 +257,9 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 	p.ctx, p.asked = ctx, now
 	if p.hold.deadline.IsZero() {
 		// It was let go at once the first time: its wait begins to count now.
-		p.hold.deadline = s.gate.bounds.Load().until(p.hold.added, &p.request)
+		if wait := s.gate.bounds.Load().wait(&p.request); wait > 0 {
+			p.hold.deadline = p.hold.added.Add(wait)
+		}
 	}
 	p.beginWait()
 	if r.Other {

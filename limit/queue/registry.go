@@ -14,8 +14,9 @@ const (
 	mostResources = 10_000
 	// resourcesEach is the largest number of resources for each alternative of a request.
 	resourcesEach = 4
-	// sweepPause is the least time between two searches of a site for resources to forget, longer where requests have
-	// many alternatives: the next request that could go with any of many tokens brings back all that were forgotten.
+	// sweepPause is the time between two searches of such a site for resources to forget, and how
+	// often any site does for those that are nobody's own. The next request that could
+	// go with any of many tokens brings back all that were forgotten.
 	sweepPause = time.Second
 	// overflowKey is the key of all that come after.
 	overflowKey = "other"
@@ -28,17 +29,15 @@ type registry struct {
 	sched             *scheduler
 	whole             *resource // the whole site, for its cooldowns
 	byScope           map[Scope]*limitResource
-	unlimited         [][]need // what a request needs that has no limits
+	overflow          map[string]*limitResource // :: limit's name → resource of the keys that have none of their own
+	unlimited         [][]need                  // what a request needs that has no limits
 	found             map[foundKey]found
 	foundAlternatives int       // of all that is in found
 	alternatives      int       // the largest number of alternatives of a request
 	sweptTo           int       // number of resources after the last sweep
-	numShared         int       // about how many of them are shared
 	nextSweep         time.Time // when the next sweep may be
-
-	gate       *Gate
-	generation uint64        // of gone
-	gone       []Predecessor // of limits that a reload has replaced
+	nextSharedSweep   time.Time // when the next sweep of resources without a key may be
+	nextOverflowSweep time.Time // when the next sweep of overflow may be
 }
 
 // limitResource is a limit's resource and what it was made from.
@@ -48,14 +47,14 @@ type limitResource struct {
 	spec      *limit.Spec
 	subject   *Subject // of the limit that it was made for last; nil: of none
 	made      bool     // by MeterSource.NewMeter
+	perKey    bool     // a client's or route's
 	onlyCools bool     // only cools, and nobody has needed it yet
-	shared    bool     // by all keys of the limit that have none of their own
 }
 
-func newRegistry(g *Gate, name string, sched *scheduler) registry {
+func newRegistry(name string, sched *scheduler) registry {
 	all := sched.newResource(name, nil, nil)
 	all.title = cooldownLimit
-	return registry{gate: g, name: name, sched: sched, whole: all, unlimited: [][]need{{{resource: all}}}}
+	return registry{name: name, sched: sched, whole: all, unlimited: [][]need{{{resource: all}}}}
 }
 
 // resourceFor is the resource of a limit for a request; it is made or changed if need be.
@@ -70,7 +69,7 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 		}
 		return e.resource, nil
 	}
-	m, fresh, err := s.newMeter(now, l, at.Key)
+	m, fresh, err := l.meter()
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 		e = s.newEntry(l, at)
 	}
 	if e.onlyCools { // nothing was taken from it yet
-		e.onlyCools = false
+		e.onlyCools, e.perKey = false, l.By != byAll
 		s.rename(e, l)
 		m, external := l.externalMeter(s.name, e.at, m)
 		e.resource.setMeter(now, m, fresh, external)
@@ -92,20 +91,19 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 
 // newEntry makes the resource of a limit, which only cools, and keeps it where entry will find it.
 func (s *registry) newEntry(l *Limit, at Scope) *limitResource {
-	full := at.Key != "" && len(s.byScope) >= s.mostResources()
-	if full {
-		at.Key = overflowKey
-		s.numShared++
+	e := &limitResource{resource: s.sched.newResource("", nil, nil), at: at, perKey: true, onlyCools: true}
+	if at.Key != "" && len(s.byScope) >= s.mostResources() {
+		if s.overflow == nil {
+			s.overflow = map[string]*limitResource{}
+		}
+		e.at.Key = overflowKey
+		s.overflow[l.Name] = e
+	} else {
+		if s.byScope == nil {
+			s.byScope = map[Scope]*limitResource{}
+		}
+		s.byScope[at] = e
 	}
-	if e := s.byScope[at]; e != nil { // the key is somebody's
-		e.shared = true
-		return e
-	}
-	e := &limitResource{resource: s.sched.newResource("", nil, nil), at: at, onlyCools: true, shared: full}
-	if s.byScope == nil {
-		s.byScope = map[Scope]*limitResource{}
-	}
-	s.byScope[at] = e
 	s.rename(e, l)
 	return e
 }
@@ -117,18 +115,15 @@ func (s *registry) change(now time.Time, e *limitResource, l *Limit, m limit.Met
 		e.resource.fresh, e.resource.pace = fresh, pace{}
 		e.resource.markDirty()
 	} else {
-		both := e.spec != nil && l.Spec != nil
-		if both {
+		moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As && !e.resource.external
+		if moved {
 			var err error
 			if m, err = limit.Move(now, e.resource.meter, *l.Spec); err != nil {
 				return fmt.Errorf("the limit %q: %w", l.Name, err)
 			}
 		}
-		if !both || e.resource.external { // the meter before has what is in flight
-			e.resource.changed = now
-		}
 		m, external := l.externalMeter(s.name, e.at, m)
-		e.resource.setMeter(now, m, fresh, external)
+		e.resource.changeMeter(now, m, fresh, external, moved)
 	}
 	s.rename(e, l)
 	s.forgetFound() // others may know it by the limits from before
@@ -163,8 +158,8 @@ func (s *registry) entry(at Scope) *limitResource {
 	if e := s.byScope[at]; e != nil {
 		return e
 	}
-	if e := s.byScope[Scope{at.Limit, overflowKey}]; e != nil && e.shared && at.Key != "" {
-		return e
+	if at.Key != "" {
+		return s.overflow[at.Limit]
 	}
 	return nil
 }
@@ -173,23 +168,36 @@ func (s *registry) entry(at Scope) *limitResource {
 func (s *registry) mostResources() int { return max(mostResources, resourcesEach*s.alternatives) }
 
 // sweep forgets resources of clients and routes that are not seen any more, when there are
-// twice as many as the last time, as many as there may be, or shared ones. A resource that was looked
+// twice as many as the last time, or as many as there may be. A resource that was looked
 // up must be taken from before the next sweep: plan begins with it.
 func (s *registry) sweep(now time.Time) {
-	if s.numShared == 0 && len(s.byScope) < min(max(16, 2*s.sweptTo), s.mostResources()) || now.Before(s.nextSweep) {
+	// One for each limit, and a server may have named thousands.
+	if len(s.overflow) > 0 && (len(s.overflow) <= 16 || !now.Before(s.nextOverflowSweep)) {
+		s.nextOverflowSweep = now.Add(sweepPause)
+		for name, e := range s.overflow {
+			if s.sched.forget(now, e.resource) {
+				delete(s.overflow, name)
+				s.forgetFound()
+			}
+		}
+	}
+	if len(s.byScope) < min(max(16, 2*s.sweptTo), s.mostResources()) || now.Before(s.nextSweep) {
 		return
 	}
-	s.nextSweep = now.Add(time.Duration(1+s.alternatives/100) * sweepPause)
-	s.numShared = 0
+	lasting := !now.Before(s.nextSharedSweep)
+	if lasting {
+		s.nextSharedSweep = now.Add(time.Duration(1+s.alternatives/100) * sweepPause)
+	}
 	for at, e := range s.byScope {
-		if s.sched.forget(now, e.resource) {
+		if (e.perKey || lasting) && s.sched.forget(now, e.resource) {
 			delete(s.byScope, at)
 			s.forgetFound()
-		} else if e.shared {
-			s.numShared++
 		}
 	}
 	s.sweptTo = len(s.byScope)
+	if s.sweptTo > mostResources/2 {
+		s.nextSweep = now.Add(sweepPause)
+	}
 }
 
 // resourceAt is the resource of a scope, which is made if it does not exist; nil if the site
@@ -224,14 +232,13 @@ func (s *registry) find(at Scope) (ours, shared *resource) {
 	if at == (Scope{}) {
 		return s.whole, nil
 	}
-	switch e := s.entry(Scope{at.Limit, boundKey(at.Key)}); {
-	case e == nil:
-		return nil, nil
-	case e.shared:
-		return nil, e.resource
-	default:
-		return e.resource, nil
+	if e := s.byScope[Scope{at.Limit, boundKey(at.Key)}]; e != nil {
+		ours = e.resource
 	}
+	if e := s.overflow[at.Limit]; e != nil && at.Key != "" {
+		shared = e.resource
+	}
+	return ours, shared
 }
 
 // resourceOf is the resource of a scope that a permit needs. If the permit does not need the

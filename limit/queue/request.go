@@ -33,7 +33,8 @@ type Request struct {
 	Order  Ranking // of the alternatives; nil takes the first that is ready
 	Needs  *Needs  // Limits as Compile has made it, if many requests have these; nil: this request alone
 
-	// Now refuses it unless it may go at once, or once a store has said what is left of a limit.
+	// Now refuses it unless it may go at once. Wait is then how long a store may take
+	// to say what is left of a limit.
 	Now bool
 
 	// Observe lets it go at once, whatever the limits say. Permit.Would tells what
@@ -177,7 +178,10 @@ func (l *Limit) meter() (limit.Meter, func() limit.Meter, error) {
 		return nil, nil, fmt.Errorf("the limit %q: %w", l.Name, err)
 	}
 	return m, func() limit.Meter {
-		m, _ := limit.New(spec) // it was right a moment ago
+		m, err := limit.New(spec)
+		if err != nil {
+			return nil // it was right a moment ago
+		}
 		return m
 	}, nil
 }

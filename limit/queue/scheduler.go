@@ -49,7 +49,9 @@ type scheduler struct {
 	numWaiting, numDelayed, numGranted int
 
 	// Deadlines:
-	ends heap.Heap[*hold, byDeadline] // the holds that do not wait forever
+	ends             heap.Heap[*hold, byDeadline] // the holds that do not wait forever
+	late             int                          // number of holds with answerIn
+	recheckDeadlines bool                         // an answer that holds wait for may be known now
 
 	now       time.Time // of the last event
 	decisions decisions
@@ -149,6 +151,10 @@ func (s *scheduler) uncountWaiting(h *hold) {
 	c.cost -= h.fairCost()
 	h.want(-1)
 	s.ends.Remove(h)
+	if h.answerIn > 0 {
+		h.answerIn = 0
+		s.late--
+	}
 }
 
 // enter puts a hold in its group, a new one if need be.

@@ -28,7 +28,7 @@ type site struct {
 func newSite(g *Gate, name string) *site {
 	sched := newScheduler(g.bounds.Load().Aging)
 	sched.live = func(h *hold) bool { return h.owner.ctx.Err() == nil }
-	return &site{gate: g, name: name, sched: sched, registry: newRegistry(g, name, sched)}
+	return &site{gate: g, name: name, sched: sched, registry: newRegistry(name, sched)}
 }
 
 // lock locks the site, and returns the time.

@@ -29,7 +29,8 @@ func TestWhatWasSpentIsRememberedWhileThereIsNoLimit(t *testing.T) {
 			ask(first)
 		}
 		time.Sleep(time.Minute) // in which there is none
-		g.Reload(Bounds{}, plans(func(Request) [][]Limit { return [][]Limit{{second}} }))
+		g.CarryOver(time.Time{}, func(string) (_, _ []Limit) { return nil, []Limit{second} })
+		g.CarryOver(time.Now(), func(string) (_, _ []Limit) { return nil, []Limit{second} })
 		if ask(second) {
 			t.Error("what the first limit had counted is forgotten")
 		}

@@ -288,9 +288,6 @@ func (hooks) Waits(q *queue.Request, p *queue.Permit) {
 	}
 }
 
-// HasLimit reports whether a site has a limit of that name now.
-func (s hooks) HasLimit(site, name string) bool { return s.storage.sites.HasLimit(site, name) }
-
 // Cooled is called when a cooldown begins in this process.
 func (s hooks) Cooled(site string, at queue.Scope, until time.Time, why string) {
 	s.storage.cooled(site, at, until, why)

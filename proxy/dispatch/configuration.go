@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -187,8 +189,12 @@ func (c *configuration) replan() {
 // changing is held.
 func (c *configuration) publish(next *Snapshot) {
 	next.made = c.gate.Generation() + 1
+	began, old := c.clock.Now(), c.current.Load()
+	inherited := func(site string) (_, _ []queue.Limit) { return succession(old, next, site) }
+	c.gate.CarryOver(time.Time{}, inherited)
 	c.current.Store(next)
 	c.gate.Reload(boundsOf(next.policy), c.hooks)
+	c.gate.CarryOver(began, inherited)
 	c.reloaded()
 }
 
@@ -259,6 +265,21 @@ func (st *Snapshot) Forbidden(client *Client, to policy.Target) *problem.Problem
 		return problem.Forbidden.With(why)
 	}
 	return nil
+}
+
+// succession returns the limits that a site has had, and those that it has now and had not.
+func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
+	before := old.planOf(site, old.policy.RuleOf(site))
+	now := next.planOf(site, next.policy.RuleOf(site))
+	if now == nil || before == now {
+		return nil, nil
+	}
+	if before != nil {
+		had = before.All()
+	}
+	return had, slices.DeleteFunc(now.All(), func(limit queue.Limit) bool {
+		return limit.Subject == nil || slices.ContainsFunc(had, func(earlier queue.Limit) bool { return earlier.Name == limit.Name })
+	})
 }
 
 // overridePlans implements overrides.Plans: it makes limits hold that are set at run time.

@@ -84,7 +84,6 @@ type Dispatcher struct {
 	robots      *robots.Cache
 	coalescing  coalescing // requests that may be shared
 	housekeeper *housekeeper
-	use         *limitUse
 	activity    *sitelog.Log
 	ended       func(Report) // nil: nothing is called
 }
@@ -106,10 +105,9 @@ func New(o Options) (*Dispatcher, error) {
 	c.parts = plans.Parts{Loads: &s.loads, Meters: s.storage.budgets.Meters}
 	c.overrides = s.storage.overrides.All
 	s.housekeeper = &housekeeper{
-		gate: s.gate, bandwidth: s.bytes.Budgets,
+		gate: s.gate, bandwidth: s.bytes.Budgets, use: &limitUse{gate: s.gate, current: &c.current, budgets: s.storage.budgets},
 		idle: func() time.Duration { return s.Policy().Timeouts.Idle }, asked: signal.New(),
 	}
-	s.use = &limitUse{gate: s.gate, current: &c.current, budgets: s.storage.budgets}
 	s.bytes.wake = s.housekeeper.wake
 	s.connect()
 	if o.Jitter != nil {
@@ -122,6 +120,7 @@ func New(o Options) (*Dispatcher, error) {
 		return nil, err
 	}
 	s.storage.begin()
+	s.housekeeper.use.sample()
 	return s, nil
 }
 

@@ -45,7 +45,7 @@ sites:
 		if !f.RunsOut.IsZero() { // using it up takes 32 hours
 			t.Errorf("it runs out at %v", f.RunsOut)
 		}
-		if !near(f.Done, time.Now().Add(100*time.Minute), 0.12) {
+		if !near(f.Done, time.Now().Add(100*time.Minute), 0.1) {
 			t.Errorf("100 more are done in %v", time.Until(f.Done))
 		}
 		// The rest of the day and a piece of the next.
@@ -83,7 +83,7 @@ func TestAQuotaOfBytesIsForeseen(t *testing.T) {
 			t.Fatalf("%+v", list)
 		}
 		f := list[0]
-		if f.Unit != "bytes" || f.Amount != 100_000_000 || f.Used != 12_000_000 || !near(f.RunsOut, time.Now().Add(880*30*time.Second), 0.06) || !f.Done.IsZero() {
+		if f.Unit != "bytes" || f.Amount != 100_000_000 || f.Used != 12_000_000 || !near(f.RunsOut, time.Now().Add(880*30*time.Second), 0.05) || !f.Done.IsZero() {
 			t.Errorf("%+v: in %v", f, time.Until(f.RunsOut))
 		}
 	})
@@ -105,9 +105,6 @@ func TestASharedLimitIsForeseenAsAWhole(t *testing.T) {
 			if len(list) != 1 || list[0].Left != 960 || !list[0].Shared {
 				t.Errorf("%+v", list)
 			}
-			if f := w.forecast(0); f.Rate < 39.0/60 || f.Rate > 41.0/60 {
-				t.Errorf("%+v", f)
-			}
 		})
 	})
 }
@@ -122,7 +119,7 @@ func TestABurstBeforeTheFirstLookIsForeseen(t *testing.T) {
 		if f := w.forecast(0); f.Used != 120 || f.Rate < 1.8 || f.Rate > 2.2 || !near(f.RunsOut, time.Now().Add(440*time.Second), 0.1) {
 			t.Errorf("%+v: in %v", f, time.Until(f.RunsOut))
 		}
-		elapse(7 * time.Minute)
+		elapse(10 * time.Minute)
 		if f := w.forecast(0); f.Rate < 0.1 || f.Rate > 0.13 {
 			t.Errorf("%+v", f)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
 )
@@ -13,30 +14,25 @@ import (
 // restPart is the shortest rest after a round, as a multiple of the duration of the round.
 const restPart = 200
 
-const (
-	// roundEvery is the time between two rounds, and restAfter how long rounds go on without requests.
-	roundEvery = 2 * time.Second
-	restAfter  = 10 * time.Minute
-)
-
-// tidyParts is the number of parts of the sites that are searched in each roundEvery for sites
+// tidyParts is the number of parts of the sites that are searched in each sampleEvery for sites
 // that have nothing to remember any more.
 const tidyParts = 8
 
 // partsAfter returns the number of parts that are searched a time after the last search. The
 // more sites there are, the longer that time is, and idle sites leave as soon.
 func partsAfter(since time.Duration) int {
-	return min(tidyParts*max(int(since/roundEvery), 1), queue.ForgetParts)
+	return min(tidyParts*max(int(since/sampleEvery), 1), queue.ForgetParts)
 }
 
 // tidyEvery is the time between two searches for unused byte budgets.
 const tidyEvery = time.Minute
 
-// housekeeper removes what is unused. It sleeps while there
+// housekeeper samples the use of limits and removes what is unused. It sleeps while there
 // are no requests.
 type housekeeper struct {
 	gate      *queue.Gate
 	bandwidth *bandwidth.Budgets
+	use       *limitUse
 	idle      func() time.Duration // after which the byte budgets of a connection may go
 
 	asked signal.Signal // wakes run
@@ -45,7 +41,7 @@ type housekeeper struct {
 
 // run works until ctx is done.
 func (h *housekeeper) run(ctx context.Context) {
-	timer := time.NewTimer(roundEvery)
+	timer := time.NewTimer(sampleEvery)
 	timer.Stop()
 	awake, idle, tidied, looked, part := false, time.Duration(0), time.Now(), time.Now(), 0
 	for {
@@ -56,12 +52,13 @@ func (h *housekeeper) run(ctx context.Context) {
 		case <-h.asked:
 			if idle = 0; !awake {
 				awake = true
-				timer.Reset(roundEvery)
+				timer.Reset(sampleEvery)
 			}
 			continue
 		case <-timer.C:
 		}
 		began := time.Now()
+		h.use.sample()
 		if began.Sub(tidied) >= tidyEvery {
 			tidied = began
 			h.bandwidth.Tidy(h.idle())
@@ -71,9 +68,9 @@ func (h *housekeeper) run(ctx context.Context) {
 			part++
 		}
 		looked = began
-		next := max(roundEvery, restPart*time.Since(began))
+		next := max(sampleEvery, restPart*time.Since(began))
 		h.woken.Store(false)
-		if idle += next; idle > restAfter {
+		if idle += next; idle > forecast.Lately {
 			awake = false
 			continue
 		}

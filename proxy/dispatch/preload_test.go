@@ -74,6 +74,9 @@ sites:
 						continue
 					}
 					check("forecast of "+f.Limit, f.Left, f.Amount)
+					if f.Rate > 0.001 {
+						t.Errorf("%s: what was taken before is a rate of %v", f.Limit, f.Rate)
+					}
 				}
 				for _, one := range []string{"requests", "requestsnews", "requestsGET /page", "bytes"} {
 					if !seen[one] {

@@ -269,8 +269,11 @@ func (o *RequestOptions) now() bool { return o.Limited && o.Wait == 0 }
 
 // bound sets the wait of a request in its question to the queue.
 func (o *RequestOptions) bound(q *queue.Request) {
-	if o.Limited {
-		q.Wait, q.Now = o.Wait, o.now()
+	if !o.Limited {
+		return
+	}
+	if q.Wait, q.Now = o.Wait, o.now(); q.Now {
+		q.Wait = leastWait
 	}
 }
 

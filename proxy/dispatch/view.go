@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -182,6 +181,7 @@ func (v *View) Pauses() map[string]status.Pause {
 func (v *View) Sizes() map[string]int {
 	return map[string]int{
 		"byte budgets":    v.of.bytes.Len(),
+		"rates of use":    v.of.housekeeper.use.size(),
 		"shared requests": v.of.coalescing.Members(),
 		"breakers":        v.of.admission.breakers.Len(),
 		"at backends":     v.of.loads.InFlight(),
@@ -303,7 +303,7 @@ func (o *Operator) Forget(host string) (list []status.Forgotten, err error) {
 			matched = append(matched, o.sees.of.Current().policy.Match(t).Site)
 		}
 	}
-	limits, known := o.sees.Limits(), o.sees.LearnedSites(math.MaxInt)
+	limits, known := o.sees.Limits(), o.sees.LearnedSites(mostUsed)
 	for _, name := range o.sees.of.storage.learned.Forget(o.sees.of.gate, host, matched...) {
 		none := len(list)
 		for _, l := range limits {
@@ -369,19 +369,19 @@ func (o *Operator) SwitchToken(pool, label string, enable bool) error {
 
 // WrittenLimits returns the limits of the configuration that are remembered, in order.
 func (v *View) WrittenLimits() []status.Limit {
-	return lists.Map(v.of.use.sorted(), func(l *written) status.Limit { return l.shown })
+	return lists.Map(v.of.housekeeper.use.sorted(), func(l *written) status.Limit { return l.shown })
 }
 
 // Forecast tells of the limits with long windows, of one site or "" for all, when they are used
 // up at the present rate, and when so many more requests would be done.
 func (v *View) Forecast(site string, requests int64) (list []status.Forecast) {
-	for _, l := range v.of.use.sorted() {
+	v.of.housekeeper.use.sample() // it may have been a while
+	for _, l := range v.of.housekeeper.use.sorted() {
 		if site != "" && l.shown.Site != site || !forecast.Covers(&l.spec) {
 			continue
 		}
 		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Unit: l.shown.Unit}
-		rate, observed := l.rate()
-		f.Rate, f.Observed = rate, observed.Seconds()
+		f.Rate, f.Observed = v.of.housekeeper.use.rateOf(l)
 		more := requests
 		if l.shown.Unit == string(policy.Bytes) {
 			more = 0 // requests say nothing of bytes

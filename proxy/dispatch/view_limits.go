@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,17 +22,28 @@ import (
 	"github.com/abide-proxy/abide/store/budget"
 )
 
+const (
+	// sampleEvery is the time between two samples of the use of the limits.
+	sampleEvery = 2 * time.Second
+	// mostUsed bounds the limits of which the use is sampled.
+	mostUsed = 10_000
+)
+
 // slotName names a meter: by its site, its limit and its key.
 type slotName struct {
 	site string
 	at   queue.Scope
 }
 
-// limitUse finds the limits of the configuration that have a meter.
+// limitUse finds the limits of the configuration that have a meter, and measures the rates at
+// which those with long windows are used.
 type limitUse struct {
 	gate    *queue.Gate
 	current *atomic.Pointer[Snapshot]
 	budgets *budget.Keeper // nil: nothing is stored, and nothing shared
+
+	mu    sync.Mutex
+	known map[slotName]*forecast.Rate
 }
 
 // all returns the limits of the configuration that have a meter. It omits the trickle of limits
@@ -50,13 +62,6 @@ func (u *limitUse) all() (list []*written) {
 		}
 		if adaptive, ok := at.Meter.(interface{ Rate(now time.Time) float64 }); ok && at.Spec.Traits().Adapts {
 			item.shown.Rate = adaptive.Rate(now)
-		}
-		if shared, ok := at.Meter.(interface {
-			Lately(now time.Time) []limit.Spent
-		}); ok {
-			item.past = shared.Lately(now)
-		} else if forecast.Covers(&item.spec) {
-			item.past = limit.PastOf(now, at.Meter)
 		}
 		metered = append(metered, item)
 	})
@@ -106,6 +111,60 @@ func (u *limitUse) sorted() []*written {
 	return list
 }
 
+// sample samples the use of the limits.
+func (u *limitUse) sample() {
+	list := u.all()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.known
+	u.known = map[slotName]*forecast.Rate{}
+	for _, l := range list {
+		if !forecast.Covers(&l.spec) || len(u.known) >= mostUsed {
+			continue
+		}
+		name := slotName{l.shown.Site, l.at}
+		rate := before[name]
+		if rate == nil {
+			// All that was not used before the start was used since the last sample.
+			used := l.used()
+			if !l.shown.Shared {
+				used = min(u.usedBefore(l), used)
+			}
+			rate = forecast.NewRate(l.now.Add(-sampleEvery), used)
+		}
+		u.known[name] = rate
+		rate.Sample(l.now, l.used(), l.spec)
+	}
+}
+
+// usedBefore returns the part of a limit that had been used when the process began. It tells that
+// once for each limit.
+func (u *limitUse) usedBefore(l *written) int64 {
+	left, known := u.budgets.LeftBefore(l.shown.Site, l.at)
+	if !known {
+		return 0
+	}
+	return (&written{shown: status.Limit{Amount: l.spec.Amount, Left: left}, spec: l.spec}).used()
+}
+
+// rateOf returns the rate at which a limit is used lately, per second, and for how many seconds it
+// was observed.
+func (u *limitUse) rateOf(l *written) (perSecond, observed float64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if rate := u.known[slotName{l.shown.Site, l.at}]; rate != nil {
+		return rate.PerSecond(), rate.Observed().Seconds()
+	}
+	return 0, 0
+}
+
+// size counts the limits of which the use is sampled.
+func (u *limitUse) size() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.known)
+}
+
 // writtenRules returns the limits as the operator has written them, by identity. Limits that
 // differ only in the amount have the same identity.
 func (st *Snapshot) writtenRules() map[string]*policy.Limit {
@@ -126,15 +185,6 @@ type written struct {
 	now   time.Time
 	at    queue.Scope
 	spec  limit.Spec
-	past  []limit.Spent // if there is a forecast; nil: only what counts is known
-}
-
-// rate returns the rate at which the limit is used lately, per second, and for how long it was observed.
-func (l *written) rate() (perSecond float64, observed time.Duration) {
-	if l.past == nil {
-		return float64(l.used()) / l.spec.Length().Seconds(), l.spec.Length()
-	}
-	return forecast.RateOf(l.past)
 }
 
 // used returns the used part of the limit, in its unit.
@@ -148,7 +198,7 @@ func (l *written) most() int64 {
 
 // Tokens returns the pools, and the limits that sites have announced to tokens or without one.
 func (v *View) Tokens() status.Tokens {
-	tokenLimits := slices.DeleteFunc(v.of.use.sorted(), func(l *written) bool { return l.pool == "" || l.shown.By != "token" || !l.spec.Traits().Windowed })
+	tokenLimits := slices.DeleteFunc(v.of.housekeeper.use.sorted(), func(l *written) bool { return l.pool == "" || l.shown.By != "token" || !l.spec.Traits().Windowed })
 	return tokensOf(v.Pools(), v.Limits(), tokenLimits, v.of.clock.Now())
 }
 

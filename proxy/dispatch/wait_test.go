@@ -77,6 +77,27 @@ func TestALoweredLimitKeepsWhatWasSpent(t *testing.T) {
 	})
 }
 
+// TestALimitThatIsChangedAndChangedBackKeepsWhatWasSpentMeanwhile: what went under another limit in between counts, too.
+func TestALimitThatIsChangedAndChangedBackKeepsWhatWasSpentMeanwhile(t *testing.T) {
+	const yaml = "sites:\n  - {host: site.test, limits: [{requests: 10, per: %s}]}\n"
+	run(t, echoing, fmt.Sprintf(yaml, "1h"), func(w rig) {
+		for _, per := range []string{"2h", "1h"} {
+			for range 3 {
+				w.Get("http://site.test/")
+			}
+			w.Reload(fmt.Sprintf(yaml, per))
+		}
+		for range 4 {
+			if a := w.Get("http://site.test/"); a.Status != 200 || a.At > time.Minute {
+				t.Errorf("%d after %v", a.Status, a.At)
+			}
+		}
+		if a := w.Get("http://site.test/"); a.Status == 200 && a.At < 50*time.Minute {
+			t.Errorf("an eleventh request went after %v", a.At)
+		}
+	})
+}
+
 func TestObserveHoldsNothingAndTellsWhatItWouldHaveHeld(t *testing.T) {
 	refuse := false
 	sites := func(rw http.ResponseWriter, _ *http.Request) {

@@ -256,6 +256,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 		if err := lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
 			k.o.Log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 		}
+		k.restored.setLeft(site, at, m.Left(now))
 	}
 	kept := k.Account(site).Durable(key, spec, m, was.From)
 	if carried || known && !m.Idle(now) { // the stored state is of another limit, or of another clock

@@ -163,6 +163,15 @@ func (k *Keeper) Has(site string, at queue.Scope) bool {
 	return k != nil && k.restored.has(site, k.key(site, at))
 }
 
+// LeftBefore returns the units of a limit that were left at the start of the process. They
+// are known once, for limits that outlive the process.
+func (k *Keeper) LeftBefore(site string, at queue.Scope) (left int64, known bool) {
+	if k == nil {
+		return 0, false
+	}
+	return k.restored.takeLeft(site, at)
+}
+
 // Note sends a note about a site to the other instances.
 func (k *Keeper) Note(site string, n store.Note) {
 	k.o.Gate.UpdateExternal(site, func(now time.Time) {

@@ -19,13 +19,20 @@ type restored struct {
 
 	mu     sync.Mutex
 	unused map[budgetOf]*store.SavedBudget // not taken by a limit yet
+	left   map[slotOf]int64                // units left when limits took their budgets, until takeLeft
 }
 
-// budgetOf identifies a budget as the store does.
-type budgetOf struct{ site, key string }
+type (
+	// budgetOf identifies a budget as the store does, and slotOf as the queue does.
+	budgetOf struct{ site, key string }
+	slotOf   struct {
+		site string
+		at   queue.Scope
+	}
+)
 
 func newRestored(all []store.SavedBudget) *restored {
-	r := &restored{recent: all, bySite: map[string][]*store.SavedBudget{}, unused: make(map[budgetOf]*store.SavedBudget, len(all))}
+	r := &restored{recent: all, bySite: map[string][]*store.SavedBudget{}, unused: make(map[budgetOf]*store.SavedBudget, len(all)), left: map[slotOf]int64{}}
 	for i := range all {
 		k := &all[i]
 		r.unused[budgetOf{k.Site, k.Key}], r.bySite[k.Site] = k, append(r.bySite[k.Site], k)
@@ -52,6 +59,22 @@ func (r *restored) has(site, key string) bool {
 	return r.unused[budgetOf{site, key}] != nil
 }
 
+// setLeft records how much of a limit was left when it took its budget.
+func (r *restored) setLeft(site string, at queue.Scope, left int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[slotOf{site, at}] = left
+}
+
+// takeLeft returns that, once.
+func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left, known = r.left[slotOf{site, at}]
+	delete(r.left, slotOf{site, at})
+	return left, known
+}
+
 // spentBefore lists the takes, before this process began, of limits that a budget's limit
 // replaces: those that the site has no more and that were used after the given time.
 func (r *restored) spentBefore(site, key string, after time.Time, has func(site, limit string) bool) []limit.Spent {
@@ -67,7 +90,10 @@ func (r *restored) spentBefore(site, key string, after time.Time, has func(site,
 			was = append(was, queue.Predecessor{Subject: of, Key: key, Past: func(now time.Time) []limit.Spent { return pastOf(now, as, k) }})
 		}
 	}
-	return queue.Inherit(time.Now(), subject, whose, was)
+	if len(was) == 0 {
+		return nil
+	}
+	return queue.Inherit(time.Now(), subject, "", was)[whose]
 }
 
 // pastOf lists the takes in a stored budget's state, for a kind of limit.

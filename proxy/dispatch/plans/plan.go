@@ -182,6 +182,17 @@ func subjectOf(l *policy.Limit, only string) *queue.Subject {
 	return &queue.Subject{Unit: string(l.Unit), By: l.By, At: only, Method: l.Method, Path: l.Path}
 }
 
+// All returns the limits of a plan that have a meter.
+func (p *Plan) All() (all []queue.Limit) {
+	for i := range p.Limits {
+		all = append(all, p.Limits[i].Need)
+		if trickle := p.Limits[i].Trickle; trickle.Spec != nil {
+			all = append(all, trickle)
+		}
+	}
+	return all
+}
+
 // Called returns the limit of an identity, nil if there is none any more.
 func (p *Plan) Called(identity string) *queue.Limit {
 	if p == nil {

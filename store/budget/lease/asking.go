@@ -3,7 +3,6 @@ package lease
 import (
 	"time"
 
-	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -132,7 +131,7 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 }
 
 // receive takes the store's answer.
-func (m *shared) receive(now time.Time, at, sent instant, ans *store.Answer) {
+func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	b, held := &m.held.budget, m.held
 	held.unreadable = false
 	switch ans.Status {
@@ -153,7 +152,7 @@ func (m *shared) receive(now time.Time, at, sent instant, ans *store.Answer) {
 	over, until := at.low+ends, sent.high+ends
 	if held.mayBeLent(at, m.wantedUnits || m.aheadAsked != 0) {
 		m.src.answerLost(at)
-		m.updatePosition(now, at, ans, over, until-margin(length))
+		m.updatePosition(at, ans, over, until-margin(length))
 		return
 	}
 	held.endEarly(ans.Window, until-margin(length))
@@ -182,7 +181,7 @@ func (m *shared) receive(now time.Time, at, sent instant, ans *store.Answer) {
 		}
 		grown = grown || grew && h.usable(at) && !m.demand.isShort(held.available(at))
 	}
-	m.updatePosition(now, at, ans, over, until-margin(length))
+	m.updatePosition(at, ans, over, until-margin(length))
 	if at.low-sent.low > second {
 		m.src.mustRestate = true // when the answer was made is uncertain
 	}
@@ -193,7 +192,7 @@ func (m *shared) receive(now time.Time, at, sent instant, ans *store.Answer) {
 }
 
 // updatePosition takes what an answer tells about the budget, apart from grants.
-func (m *shared) updatePosition(now time.Time, at instant, ans *store.Answer, over, until int64) {
+func (m *shared) updatePosition(at instant, ans *store.Answer, over, until int64) {
 	k := &m.held.known
 	if k.set && k.window == ans.Window && m.held.wantsFrom(at) > at.low {
 		ans.Remaining = min(ans.Remaining, k.remaining) // others have not stated their leases yet
@@ -205,25 +204,11 @@ func (m *shared) updatePosition(now time.Time, at instant, ans *store.Answer, ov
 		over, until = min(over, k.endedBy), max(until, k.until)
 	}
 	m.windowKnown = true
-	before := *k
 	*k = position{
 		set: true, window: ans.Window, endedBy: over, until: until, nextExpiry: at.low + int64(ans.Free),
 		heardAt: at.low, remaining: ans.Remaining, counted: max(m.held.budget.amount-ans.Remaining, 0), heldHere: ans.Granted, holders: ans.Holders,
 		slept: at.slept(),
 	}
-	switch {
-	case m.held.budget.kind == store.Rolling:
-		return // what has come back meanwhile is not known
-	case !before.set:
-		before.counted = k.counted - k.heldHere
-	case before.window != k.window:
-		before.counted = 0
-	}
-	if m.lately == nil {
-		m.lately, _ = limit.New(limit.Spec{As: limit.Fixed, Amount: maxAmount, Window: time.Hour})
-	}
-	m.lately.Take(now, k.counted-before.counted)
-	m.lately.Give(now, now, before.counted-k.counted)
 }
 
 // planNextAsk sets when to ask again if nothing was granted.

@@ -17,13 +17,12 @@ type shared struct {
 	src         *source
 	held        *leases
 	demand      demand
-	windowKnown bool        // the current store has reported the end of its window
-	lastMinimum int64       // minimum of the last ask that had one
-	aheadAsked  int64       // window for which units were asked for in advance
-	wantedUnits bool        // the last ask wanted units
-	unitsWaited bool        // units waited when it was made
-	outside     outside     // use by clients outside of the fleet
-	lately      limit.Meter // has what all instances have taken, by the store's answers; nil: not known
+	windowKnown bool    // the current store has reported the end of its window
+	lastMinimum int64   // minimum of the last ask that had one
+	aheadAsked  int64   // window for which units were asked for in advance
+	wantedUnits bool    // the last ask wanted units
+	unitsWaited bool    // units waited when it was made
+	outside     outside // use by clients outside of the fleet
 }
 
 // newShared makes a meter that holds nothing.
@@ -264,14 +263,6 @@ func (m *shared) loan() Loan {
 	n := m.held.notReported
 	m.held.notReported = 0
 	return Loan{Key: m.src.name, Outage: m.held.outage, N: n, Amount: m.held.budget.amount}
-}
-
-// Lately lists what all instances have taken, by the store's answers; nil: not known.
-func (m *shared) Lately(now time.Time) []limit.Spent {
-	if m.lately == nil {
-		return nil
-	}
-	return limit.PastOf(now, m.lately)
 }
 
 // Away tells whether the store is away and the outage rule allows nothing without it. It
