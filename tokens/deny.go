@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	firstQuarantine     = 10 * time.Minute // length of the first quarantine
-	longestQuarantine   = 24 * time.Hour   // upper bound of each quarantine
-	denialsToQuarantine = 3                // denials in a row after which a token is quarantined
-	maxDenials          = 3                // tokens that one request is tried with
-	refusingFor         = 10 * time.Minute // the time after which a route that refused several tokens is tried with several again
-	failuresToDoubt     = 3                // failures in a row after which a request is tried with another token
-	agreementsToTrust   = 3                // denials that tokens agree on after which their success with other requests of a route does not end its refusals
+	firstQuarantine      = 10 * time.Minute // length of the first quarantine
+	longestQuarantine    = 24 * time.Hour   // upper bound of each quarantine
+	denialsToQuarantine  = 3                // denials in a row after which a token is quarantined
+	maxDenials           = 3                // tokens that one request is tried with
+	refusingFor          = 10 * time.Minute // the time after which a route that refused several tokens is tried with several again
+	failuresToTryAnother = 3                // failures in a row after which a request is tried with another token
+	agreementsToTrust    = 3                // denials that tokens agree on after which their success with other requests of a route does not end its refusals
 
 	// contradictionsToQuarantine are the failures in a row that another token does not have with the
 	// same request. A site may fail at random, and a client sees none of these failures.
@@ -273,13 +273,13 @@ func (p *Pool) Fail(now time.Time, t *Token, a Answer, d *Denials) Decision {
 	}
 	if d.n > 0 && d.list[d.n-1].failed { // the request fails with both
 		first := d.list[d.n-1].token.state
-		first.doubtAt = 2 * max(first.failures, failuresToDoubt)
+		first.doubtAt = 2 * max(first.failures, failuresToTryAnother)
 		first.contradictions = 0
 		*d = Denials{}
 		return p.accept(now, t, a, nil)
 	}
 	s.failures++
-	doubt := d.n == 0 && s.failures >= max(s.doubtAt, failuresToDoubt) && p.hasOthers(now, t, a.Site, d)
+	doubt := d.n == 0 && s.failures >= max(s.doubtAt, failuresToTryAnother) && p.hasOthers(now, t, a.Site, d)
 	result := p.accept(now, t, a, d)
 	if result.Again = doubt; doubt {
 		d.list[0], d.n = denial{token: t, answer: a, failed: true}, 1

@@ -85,15 +85,15 @@ func TestA402WithoutAReasonIsLikeA401(t *testing.T) {
 // TestATokenThatFailsWhereAnotherSucceedsIsPutAway, whatever it is answered.
 func TestATokenThatFailsWhereAnotherSucceedsIsPutAway(t *testing.T) {
 	w := many(t, 2)
-	for n := range failuresToDoubt - 1 + contradictionsToQuarantine {
+	for n := range failuresToTryAnother - 1 + contradictionsToQuarantine {
 		w.is("t0", "", Ready, 0)
 		var d Denials
 		result := w.fail("t0", 422, &d)
-		if result.Again != (n >= failuresToDoubt-1) {
+		if result.Again != (n >= failuresToTryAnother-1) {
 			t.Fatalf("failure %d: %+v", n+1, result)
 		}
 		put := w.pool.Success(w.now, w.token("t1"), Answer{Status: 200, Sent: w.now}, &d).Quarantined
-		if last := n == failuresToDoubt-2+contradictionsToQuarantine; (len(put) == 1) != last {
+		if last := n == failuresToTryAnother-2+contradictionsToQuarantine; (len(put) == 1) != last {
 			t.Fatalf("failure %d: %v", n+1, put)
 		}
 	}
