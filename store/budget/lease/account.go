@@ -91,7 +91,7 @@ func (a *Account) Report() Report {
 type sentBatch struct {
 	sent       instant
 	generation string
-	seqs       map[string]uint64 // :: name of a source → number of its ask
+	first      uint64 // number of the first ask; 0: it has none
 	notes      []store.Note
 }
 
@@ -245,7 +245,7 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 	if !speaks {
 		return b, false
 	}
-	f := &sentBatch{sent: at, generation: a.generation, seqs: map[string]uint64{}}
+	f := &sentBatch{sent: at, generation: a.generation}
 	b = store.Batch{Site: a.site, Instance: a.o.Instance, Generation: a.generation}
 	for _, s := range a.ordered {
 		if s.meter.due(at) > at.low {
@@ -254,9 +254,9 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 		seq := a.o.Seq()
 		ask := s.meter.ask(now, at, seq)
 		ask.Key, ask.Seq = s.name, seq
-		f.seqs[s.name] = seq
+		f.first = cmp.Or(f.first, seq)
 		b.Asks = append(b.Asks, ask)
-		s.planned, s.inFlight, s.mustRestate = never, true, false
+		s.planned, s.asked, s.mustRestate = never, seq, false
 	}
 	f.notes = a.notes.take()
 	b.Notes = f.notes
@@ -282,24 +282,15 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 		a.away, a.retryAt = true, at.low+a.pause
 		a.notes.resend(f.notes)
 		for _, s := range a.ordered {
-			if f.seqs[s.name] != 0 {
+			if s.asked != 0 {
 				s.answerLost(at)
 			}
 		}
 		a.replan(at)
 		return
 	}
-	answers := make(map[string]*store.Answer, len(r.Answers))
-	foreign := false
-	for i := range r.Answers {
-		ans := &r.Answers[i]
-		if seq := f.seqs[ans.Key]; seq != 0 && seq == ans.Seq {
-			answers[ans.Key] = ans
-			foreign = foreign || ans.Status == store.Foreign
-		}
-	}
-	if len(answers) == 0 && len(f.seqs) > 0 {
-		return // an answer to another Batch
+	if f.first != 0 && !slices.ContainsFunc(r.Answers, func(ans store.Answer) bool { return ans.Seq >= f.first }) {
+		return // an answer to an earlier Batch
 	}
 	if a.storeAway(at) {
 		a.returnedAt = at.low
@@ -318,19 +309,24 @@ func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
 		a.membersBefore = n
 	}
 	late := f.generation != a.generation && r.Generation != a.generation // NewGeneration came in between
+	answers, foreign := r.Answers, false
 	for _, s := range a.ordered {
-		if f.seqs[s.name] == 0 {
+		if s.asked == 0 {
 			continue
 		}
-		if ans := answers[s.name]; ans != nil && !late {
-			if behind := ans.Now.Sub(r.Now); !ans.Now.IsZero() && behind > minClockLag {
-				a.store.fault.Behind = behind
-			}
-			s.inFlight = false
-			s.meter.receive(now, at, f.sent, ans)
-		} else {
-			s.answerLost(at)
+		for len(answers) > 0 && answers[0].Seq < s.asked { // of sources that are gone, or changed
+			answers = answers[1:]
 		}
+		if late || len(answers) == 0 || answers[0].Seq != s.asked {
+			s.answerLost(at)
+			continue
+		}
+		ans := &answers[0]
+		if behind := ans.Now.Sub(r.Now); !ans.Now.IsZero() && behind > minClockLag {
+			a.store.fault.Behind = behind
+		}
+		s.asked, foreign = 0, foreign || ans.Status == store.Foreign
+		s.meter.receive(now, at, f.sent, ans)
 	}
 	switch {
 	case r.Generation == a.generation || late:

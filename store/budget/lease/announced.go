@@ -168,7 +168,7 @@ func (*answers) answerLost(instant) {}
 
 func (c *answers) due(at instant) int64 {
 	switch {
-	case c.src.inFlight, !c.meter.held.known.set: // the windows are not known yet
+	case c.src.asked != 0, !c.meter.held.known.set: // the windows are not known yet
 		return never
 	case c.src.mustRestate:
 		return at.low

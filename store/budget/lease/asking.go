@@ -10,7 +10,7 @@ import (
 func (m *shared) due(at instant) int64 {
 	d := &m.demand
 	switch {
-	case m.src.inFlight:
+	case m.src.asked != 0:
 		return never
 	case m.held.unreadable && d.pollAt > at.low:
 		return d.pollAt
@@ -303,7 +303,7 @@ func (m *shared) storeAvailableAt(at instant, n int64) int64 {
 		return k.endedBy + rounds*b.width
 	case held.wantsFrom(at) > at.low:
 		return held.wantsFrom(at)
-	case reserved > 0 && !m.src.inFlight && (2*reserved >= d.waiting || d.pollAt > at.low):
+	case reserved > 0 && m.src.asked == 0 && (2*reserved >= d.waiting || d.pollAt > at.low):
 		return from
 	case b.kind == store.Rolling && d.pollAt > at.low && !m.a.away:
 		return d.pollAt

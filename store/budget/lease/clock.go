@@ -138,9 +138,9 @@ func (c *storeClock) latest(at instant) int64 {
 type source struct {
 	meter       askSource
 	name        string
-	planned     int64 // low: from when there may be something to ask; never: not by time alone
-	inFlight    bool  // an ask is under way
-	mustRestate bool  // what is held must be stated, whatever is wanted
+	planned     int64  // low: from when there may be something to ask; never: not by time alone
+	asked       uint64 // number of the ask under way; 0: none is
+	mustRestate bool   // what is held must be stated, whatever is wanted
 }
 
 // askSource is a meter, as its account uses it to make Batches.
@@ -160,11 +160,11 @@ type lender interface {
 
 // answerLost records that the result of the ask is unknown.
 func (s *source) answerLost(at instant) {
-	s.inFlight, s.mustRestate = false, true
+	s.asked, s.mustRestate = 0, true
 	s.meter.answerLost(at)
 }
 
 // forgettable tells whether there is nothing to remember.
 func (s *source) forgettable(at instant) bool {
-	return !s.inFlight && !s.mustRestate && s.meter.forgettable(at)
+	return s.asked == 0 && !s.mustRestate && s.meter.forgettable(at)
 }

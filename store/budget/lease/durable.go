@@ -159,7 +159,7 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 
 // answerIn returns the time until the next check whether an answer has arrived.
 func (m *durable) answerIn(at instant) int64 {
-	if low := m.wantsFrom(at); !m.src.inFlight && low > at.low {
+	if low := m.wantsFrom(at); m.src.asked == 0 && low > at.low {
 		return low - at.low
 	}
 	if m.a.away {
@@ -257,14 +257,14 @@ func (m *durable) Settle(now, taken time.Time, estimate, actual int64) {
 func (m *durable) markUnwritten(now time.Time) {
 	at := m.a.clock.at(now)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
-	if !m.src.inFlight && m.src.planned > at.low+maxUnwrittenTime {
+	if m.src.asked == 0 && m.src.planned > at.low+maxUnwrittenTime {
 		m.a.schedule(m.src, at.low+maxUnwrittenTime)
 	}
 }
 
 // Idle tells whether the inner meter is idle and the journal is complete.
 func (m *durable) Idle(now time.Time) bool {
-	return !m.src.inFlight && m.ahead == 0 && m.unwritten == 0 && m.Meter.Idle(now)
+	return m.src.asked == 0 && m.ahead == 0 && m.unwritten == 0 && m.Meter.Idle(now)
 }
 
 // goal returns how many units should be ahead: those that wait, and those taken soon.
@@ -296,7 +296,7 @@ func (m *durable) goal(at instant) int64 {
 func (m *durable) due(at instant) int64 {
 	low := never
 	switch {
-	case m.src.inFlight:
+	case m.src.asked != 0:
 		return never
 	case m.src.mustRestate, m.ahead < 0, m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
 		return at.low

@@ -76,3 +76,36 @@ func TestWhatWaitsForARollingLimitHasAPlaceInALaterSlot(t *testing.T) {
 		t.Errorf("%d of 5 go then", got)
 	}
 }
+
+// A bucket that is changed has other windows. The answer to what was asked for the windows before
+// grants nothing of them, whether it is changed back or not.
+func TestTheAnswerToAnAskBeforeAChangeGrantsNothingAfterIt(t *testing.T) {
+	before := limit.Spec{As: limit.Bucket, Amount: 60, Burst: 40, Window: time.Minute}
+	after := limit.Spec{As: limit.Bucket, Amount: 60, Burst: 10, Window: time.Minute}
+	for _, specs := range [][]limit.Spec{{after}, {after, before}} {
+		d := newInstance(t)
+		m := d.account.Shared("requests", before, lease.Strict)
+		m.(lease.Meter).Demand(d.now, 20)
+		b, ok := d.account.Batch(d.now)
+		if !ok {
+			t.Fatal("nothing is asked")
+		}
+		r, err := d.store.Exchange(context.Background(), []store.Batch{b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range specs {
+			m = d.account.Shared("requests", spec, lease.Strict)
+		}
+		d.account.Receive(d.now, &r[0], nil)
+		if n := d.takes(m, 100); n > 0 {
+			t.Errorf("%d went without a lease", n)
+		}
+		m.(lease.Meter).Demand(d.now, 5)
+		d.exchange(d.account)
+		// Of the windows from before, the store has counted what was asked.
+		if n := d.takes(m, 100); n != 5 && len(specs) == 1 || n > 0 && len(specs) == 2 {
+			t.Errorf("%d went of half a burst", n)
+		}
+	}
+}

@@ -49,8 +49,10 @@ func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 		if old.held.budget.compatible(&b) {
 			*m = *old
 			m.held.budget.amount, m.held.outage = b.amount, o
+		} else {
+			s.asked = 0 // the answer is about other windows
 		}
-		s.inFlight, s.mustRestate = false, true
+		s.mustRestate = true
 		a.schedule(s, a.clock.highest)
 	}
 	return m
@@ -122,7 +124,7 @@ func (m *shared) Asks(now time.Time, n int64) bool {
 		return false
 	}
 	reserved, _ := m.held.reservedLater(at)
-	return reserved == 0 || m.src.inFlight || 2*reserved < m.demand.waiting
+	return reserved == 0 || m.src.asked != 0 || 2*reserved < m.demand.waiting
 }
 
 func (m *shared) Take(now time.Time, n int64) {
@@ -171,7 +173,7 @@ func (m *shared) spend(at instant, n int64) {
 // planAfterTake plans the next ask after a take: for more units before they run out, or to
 // return the rest.
 func (m *shared) planAfterTake(at instant, h *hold) {
-	if short := m.held.available(at) < h.askBelow; !m.src.inFlight && (short || m.src.planned == never) {
+	if short := m.held.available(at) < h.askBelow; m.src.asked == 0 && (short || m.src.planned == never) {
 		if short {
 			h.askBelow /= 2
 		}
