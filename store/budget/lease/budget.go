@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -72,11 +71,12 @@ func (b *budget) counted(window int64) int64 { return window - int64(b.slots) }
 
 // next returns the following window, and its length.
 func (b *budget) next(window int64) (number, length int64) {
-	if b.kind != store.Quota {
-		return window + 1, b.width
+	number = window + 1
+	if b.kind == store.Quota {
+		_, ends := limit.WindowAt(time.Unix(window, 0), b.period)
+		number = ends.Unix()
 	}
-	begins := b.after(time.Unix(window, 0))
-	return begins.Unix(), int64(b.after(begins).Sub(begins))
+	return number, b.length(number)
 }
 
 // length returns the length of a window.
@@ -84,45 +84,27 @@ func (b *budget) length(window int64) int64 {
 	if b.kind != store.Quota {
 		return b.width
 	}
-	begins := time.Unix(window, 0)
-	return int64(b.after(begins).Sub(begins))
-}
-
-// after returns the first calendar boundary after a time: then a used-up quota is
-// available again.
-func (b *budget) after(t time.Time) time.Time {
-	m, err := limit.New(b.period)
-	if err != nil {
-		return t.Add(time.Duration(b.width))
-	}
-	m.Take(t, 1)
-	at, _ := m.When(t, 1)
-	return at
+	begins, ends := limit.WindowAt(time.Unix(window, 0), b.period)
+	return int64(ends.Sub(begins))
 }
 
 // edges lists the calendar boundaries around a time, enough for a store whose clock
 // differs.
 func (b *budget) edges(now time.Time) []time.Time {
-	list := []time.Time{b.after(now.Round(0).Add(-3 * time.Duration(b.width)))}
-	for list[len(list)-1].Before(now) {
-		list = append(list, b.after(list[len(list)-1]))
+	begins, at := limit.WindowAt(now, b.period)
+	before, _ := limit.WindowAt(begins.Add(-1), b.period)
+	list := []time.Time{before, begins}
+	for range 3 {
+		list = append(list, at)
+		_, at = limit.WindowAt(at, b.period)
 	}
-	for range 2 {
-		list = append(list, b.after(list[len(list)-1]))
-	}
-	return slices.Clone(list[max(len(list)-5, 0):])
+	return list
 }
 
 // at returns the window at a wall-clock time, and the time since it began.
 func (b *budget) at(now time.Time) (window, since int64) {
 	if b.kind == store.Quota {
-		edges := b.edges(now)
-		begins := edges[0]
-		for _, e := range edges {
-			if !e.After(now) {
-				begins = e
-			}
-		}
+		begins, _ := limit.WindowAt(now, b.period)
 		return begins.Unix(), int64(now.Round(0).Sub(begins))
 	}
 	v := now.UnixNano()
