@@ -262,7 +262,8 @@ func titledBlocker(now time.Time, h *hold) Blocker {
 }
 
 // missing is the resource that is known to have too little for the longest time; nil if
-// there is none. asks tells whether a store is asked about others.
+// there is none, or if nothing is known of the limits of those that lack something. asks tells
+// whether a store is asked about others.
 func missing(now time.Time, needs []need) (found *resource, until time.Time, asks bool) {
 	for _, n := range needs {
 		switch at := n.resource.when(now, n.n); {
@@ -282,24 +283,4 @@ func (h *hold) asks(now time.Time) bool {
 		res, _, asks := missing(now, needs)
 		return res == nil && asks
 	})
-}
-
-// refuseNow refuses a request that goes now or not at all, before it is queued, if each
-// alternative lacks something that is known to be missing.
-func refuseNow(now time.Time, h *hold) *Refusal {
-	var soonest *Refusal
-	for _, needs := range h.needs {
-		res, at, _ := missing(now, needs)
-		if res == nil {
-			return nil
-		}
-		refusal := &Refusal{Reason: res.tooLong(now), Limit: res.label(now)}
-		if refusal.Reason != Away && at.Sub(now) <= far {
-			refusal.RetryAt = at
-		}
-		if soonest == nil || !refusal.RetryAt.IsZero() && (soonest.RetryAt.IsZero() || refusal.RetryAt.Before(soonest.RetryAt)) {
-			soonest = refusal
-		}
-	}
-	return soonest
 }

@@ -21,12 +21,18 @@ type Bounds struct {
 	Aging   time.Duration // how long a priority waits for a step
 }
 
-// wait returns the longest wait of a request; 0 is unbounded.
-func (b *Bounds) wait(r *Request) time.Duration {
-	if b.Wait > 0 && r.Wait > 0 {
-		return min(b.Wait, r.Wait)
+// deadline returns the time at which a request that came at a time stops waiting; zero is never.
+func (b *Bounds) deadline(r *Request, came time.Time) time.Time {
+	wait := max(b.Wait, r.Wait)
+	switch {
+	case r.Now:
+		return came
+	case wait == 0:
+		return time.Time{}
+	case b.Wait > 0 && r.Wait > 0:
+		wait = min(b.Wait, r.Wait)
 	}
-	return max(b.Wait, r.Wait)
+	return came.Add(wait)
 }
 
 // Gate holds requests until their site lets them go. It is safe for concurrent
@@ -97,7 +103,7 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 	}
 	ending := g.drainEnd.Load() != nil
 	if ending {
-		r.Now, r.Wait = true, time.Second
+		r.Now = true
 	}
 	p = &Permit{request: r, ctx: ctx, asked: g.clock.Now(), site: s}
 	if woken != nil {

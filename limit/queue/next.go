@@ -246,12 +246,27 @@ func (s *scheduler) expire(now time.Time) {
 // refuseLate refuses a hold whose deadline is over, unless nothing keeps it but limits
 // of which nothing is known.
 func (s *scheduler) refuseLate(now time.Time, h *hold) {
-	if h.state == stateWaiting && s.allowed(now, h) {
+	if h.state == stateDelayed {
+		s.refuse(h, &Refusal{Reason: TooLong, Limit: retryLimit, RetryAt: h.later})
+		return
+	}
+	s.ready, s.blocks = s.ready[:0], s.blocks[:0]
+	every := allDenied(now, h.needs)
+	for i, needs := range h.needs {
+		known := slices.DeleteFunc(slices.Clone(needs), func(n need) bool { return n.resource.unknown(now, n.n) })
+		if b := blockOf(now, s.aging, h, known); b.resource == nil {
+			s.ready = append(s.ready, i)
+		} else if every || !denied(now, needs) {
+			s.blocks = append(s.blocks, b)
+		}
+	}
+	if len(s.ready) > 0 {
 		s.grant(now, h)
 		return
 	}
-	k, res := blocker(now, h)
-	s.refuse(h, &Refusal{Reason: res.tooLong(now), Limit: k.String(), RetryAt: k.Until})
+	b := s.blocks.soonest()
+	k := b.describe(now)
+	s.refuse(h, &Refusal{Reason: b.resource.tooLong(now), Limit: k.String(), RetryAt: k.Until})
 }
 
 // tryAtOnce grants a hold at once if no other hold waits for anything that it needs, and
@@ -298,12 +313,6 @@ func (s *scheduler) choices(h *hold) *choices {
 	return c
 }
 
-// allowed finds the alternatives of a hold that nothing keeps but limits of which
-// nothing is known, and tells whether there are any.
-func (s *scheduler) allowed(now time.Time, h *hold) bool {
-	return s.find(h, func(needs []need) bool { return allows(now, s.aging, h, needs) })
-}
-
 // find finds the alternatives of a hold that are so, and tells whether there are any.
 func (s *scheduler) find(h *hold, so func(needs []need) bool) bool {
 	s.ready = s.ready[:0]
@@ -313,39 +322,6 @@ func (s *scheduler) find(h *hold, so func(needs []need) bool) bool {
 		}
 	}
 	return len(s.ready) > 0
-}
-
-// tryAllowed grants a hold that is not in the queue yet and does not wait, if nothing
-// keeps it but limits of which nothing is known.
-func (s *scheduler) tryAllowed(now time.Time, h *hold) bool {
-	if !s.allowed(now, h) {
-		return false
-	}
-	s.stamp(now, h)
-	s.take(now, h, s.pick(now, h))
-	return true
-}
-
-// refuseWaiting refuses a hold that goes now or not at all and is still in the queue,
-// unless it waits for nothing but the answer of a store.
-func (s *scheduler) refuseWaiting(now time.Time, h *hold) *Refusal {
-	if h.state != stateWaiting || h.asks(now) {
-		return nil
-	}
-	if refusal := refuseNow(now, h); refusal != nil {
-		return refusal
-	}
-	keeps, res := blocker(now, h) // others come first
-	return &Refusal{Reason: res.tooLong(now), Limit: keeps.String(), RetryAt: keeps.Until}
-}
-
-func allows(now time.Time, aging time.Duration, h *hold, needs []need) bool {
-	for _, n := range needs {
-		if !n.resource.unknown(now, n.n) && (n.resource.when(now, n.n).After(now) || n.resource.claimed(now, aging, h, n.n)) {
-			return false
-		}
-	}
-	return true
 }
 
 // force grants a hold whether or not it may go, and answers what would have blocked it. It

@@ -41,35 +41,27 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.would = s.sched.force(now, &p.hold)
 		return false, nil
 	}
-	if s.sched.tryAtOnce(now, &p.hold) || r.Now && s.sched.tryAllowed(now, &p.hold) {
+	if s.sched.tryAtOnce(now, &p.hold) {
 		p.awaited = p.hold.grant.probes
 		return false, nil
 	}
 	b := g.bounds.Load()
-	if wait := b.wait(r); wait > 0 {
-		p.hold.deadline = now.Add(wait)
-	}
+	p.hold.deadline = b.deadline(r, now)
 	// Before others make room for it.
-	refusal := s.sched.clients.estimate(now, &p.hold)
-	if refusal == nil && r.Now {
-		refusal = refuseNow(now, &p.hold)
-	}
-	if refusal != nil {
+	if refusal := s.sched.clients.estimate(now, &p.hold); refusal != nil {
 		p.hold.hint(now)
 		return false, refusal
 	}
-	if err := s.room(now, b, *r); err != nil {
-		return false, err
+	if !r.Now { // it waits for the answer of a store at most
+		if err := s.room(now, b, *r); err != nil {
+			return false, err
+		}
 	}
 	p.beginWait()
 	s.sched.add(now, &p.hold)
 	s.step(now)
-	if r.Now {
-		if refusal := s.sched.refuseWaiting(now, &p.hold); refusal != nil {
-			s.sched.cancel(now, &p.hold)
-			s.step(now)
-			return false, refusal
-		}
+	if refusal := p.hold.refusal; refusal != nil {
+		return false, refusal
 	}
 	return true, nil
 }
@@ -257,9 +249,7 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 	p.ctx, p.asked = ctx, now
 	if p.hold.deadline.IsZero() {
 		// It was let go at once the first time: its wait begins to count now.
-		if wait := s.gate.bounds.Load().wait(&p.request); wait > 0 {
-			p.hold.deadline = p.hold.added.Add(wait)
-		}
+		p.hold.deadline = s.gate.bounds.Load().deadline(&p.request, p.hold.added)
 	}
 	p.beginWait()
 	if r.Other {

@@ -33,8 +33,8 @@ type Request struct {
 	Order  Ranking // of the alternatives; nil takes the first that is ready
 	Needs  *Needs  // Limits as Compile has made it, if many requests have these; nil: this request alone
 
-	// Now refuses it unless it may go at once. Wait is then how long a store may take
-	// to say what is left of a limit.
+	// Now refuses it unless it may go at once, or when a store has said what is left of a limit. Wait has no
+	// meaning then.
 	Now bool
 
 	// Observe lets it go at once, whatever the limits say. Permit.Would tells what

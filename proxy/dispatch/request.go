@@ -269,11 +269,8 @@ func (o *RequestOptions) now() bool { return o.Limited && o.Wait == 0 }
 
 // bound sets the wait of a request in its question to the queue.
 func (o *RequestOptions) bound(q *queue.Request) {
-	if !o.Limited {
-		return
-	}
-	if q.Wait, q.Now = o.Wait, o.now(); q.Now {
-		q.Wait = leastWait
+	if o.Limited {
+		q.Wait, q.Now = o.Wait, o.now()
 	}
 }
 
@@ -368,8 +365,8 @@ func patience(x *Request) time.Duration {
 	return wait
 }
 
-// leastWait is the longest wait of a request that goes now or not at all. It is for the answer
-// of a store: without one, the outage rule holds then.
+// leastWait is the longest wait of a request that goes now or not at all outside of the queue: for robots.txt, and for
+// an answer that it shares. A caller that sends its requests itself waits for as long at least.
 const leastWait = 250 * time.Millisecond
 
 // learned describes a refusal by the last answer; the zero value is none.
