@@ -12,19 +12,21 @@ import (
 )
 
 // Changes are the differences between two configurations, in short phrases such as
-// "rules 3 → 0" or "limits of api.example.com changed". oldTokens and newTokens count the
-// tokens of each pool, by the pool's name: they are in the pool's file, which is not part
-// of a Policy. Phrases never have a secret. The list is empty if the configurations mean the
-// same.
-func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
+// "rules 3 → 0" or "limits of api.example.com changed". tokens are the changes of pools' tokens, by the
+// pool's name: tokens are in the pool's file, which is not part of a Policy. Phrases never have a secret. The
+// list is empty if the configurations mean the same.
+func Changes(old, next *Policy, tokens map[string]TokenChange) []string {
 	list := changes("rule", "", old.rules(), next.rules())
 	if !reflect.DeepEqual(old.Defaults.Limits, next.Defaults.Limits) {
 		list = append(list, "limits of defaults changed")
 	}
 	list = append(list, changes("pool", "pool ", old.pools(), next.pools())...)
 	for _, pool := range next.Pools {
-		if n, m := oldTokens[pool.Name], newTokens[pool.Name]; n != m {
-			list = append(list, fmt.Sprintf("pool %s: %d → %s", pool.Name, n, plural(m, "token")))
+		c, others := tokens[pool.Name], "tokens of pool "+pool.Name+" changed"
+		if before := c.Now + len(c.Removed) - len(c.Added); before != c.Now {
+			list = append(list, fmt.Sprintf("pool %s: %d → %s", pool.Name, before, plural(c.Now, "token")))
+		} else if len(c.Added) > 0 && !slices.Contains(list, others) {
+			list = append(list, others)
 		}
 	}
 	list = append(list, changes("client", "client ", old.clients(), next.clients())...)
@@ -48,6 +50,13 @@ func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
 		list = append(list[:most], fmt.Sprintf("and %d more changes", more))
 	}
 	return list
+}
+
+// TokenChange describes the tokens of a pool that a reload has added and removed, by their labels, and how
+// many there are now. A token is another one if its secret is.
+type TokenChange struct {
+	Added, Removed []string
+	Now            int
 }
 
 // differing names the entries that were added to a list, written with commas, or removed; nil where none has stayed.

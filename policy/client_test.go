@@ -94,10 +94,10 @@ func TestAClientCanOnlyBeBoundToWhatThereIs(t *testing.T) {
 
 func TestChangedRightsOfAClientAreAChange(t *testing.T) {
 	same := load(t, bound)
-	if c := Changes(same, load(t, bound), nil, nil); len(c) != 0 {
+	if c := Changes(same, load(t, bound), nil); len(c) != 0 {
 		t.Error(c)
 	}
-	if c := ChangesText(Changes(same, load(t, strings.Replace(bound, "pools: [x]", "pools: [y]", 1)), nil, nil)); c != "pools of client api changed" {
+	if c := ChangesText(Changes(same, load(t, strings.Replace(bound, "pools: [x]", "pools: [y]", 1)), nil)); c != "pools of client api changed" {
 		t.Error(c)
 	}
 }

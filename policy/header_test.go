@@ -40,7 +40,7 @@ func TestARuleHasHeadersAndAStall(t *testing.T) {
 	if got := (*Site)(nil).StallOr(time.Minute); got != time.Minute {
 		t.Errorf("without a rule: %v", got)
 	}
-	if got := Changes(p, load(t, "sites: [{host: a.test}, {host: b.test, stall: 10m}, {host: c.test}]"), nil, nil); !slices.Equal(got, []string{"headers of a.test changed", "stall of a.test off → none"}) {
+	if got := Changes(p, load(t, "sites: [{host: a.test}, {host: b.test, stall: 10m}, {host: c.test}]"), nil); !slices.Equal(got, []string{"headers of a.test changed", "stall of a.test off → none"}) {
 		t.Errorf("%q", got)
 	}
 }

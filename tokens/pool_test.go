@@ -136,7 +136,7 @@ func TestAReloadKeepsTheStateOfSecretsThatStay(t *testing.T) {
 	w.pool.Deny(w.now, w.token("b"), Answer{Status: 401, Sent: w.now}, nil)
 	old := w.pool.Set()
 	c := w.reload("new=s9", "renamed=s1", "b=s2")
-	if fmt.Sprint(c) != "{[new] [c]}" {
+	if fmt.Sprint(c) != "{[new] [c] 3}" {
 		t.Fatal(c)
 	}
 	w.is("new", "", Ready, 0)
@@ -152,7 +152,7 @@ func TestAReloadKeepsTheStateOfSecretsThatStay(t *testing.T) {
 		t.Fatal("two tokens have one budget:", w.token("a").Key())
 	}
 	slices.Sort(c.Removed)
-	if fmt.Sprint(c) != "{[a] [b new]}" {
+	if fmt.Sprint(c) != "{[a] [b new] 2}" {
 		t.Fatal(c)
 	}
 	if _, err := w.pool.Reload(w.now, policy.Pool{Put: bearer()}, &Loaded{}); err == nil {

@@ -17,24 +17,19 @@ import (
 // pool. A file that was read while an editor wrote it may lack some secrets for a moment.
 const retention = 25 * time.Hour
 
-// reloadChange is the result of a reload, by label.
-type reloadChange struct {
-	Added, Removed []string
-}
-
 // Reload replaces the pool's tokens and their placement. A token whose secret stays keeps
 // its state, even under another label.
-func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (reloadChange, error) {
+func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (policy.TokenChange, error) {
 	put, err := newPlacement(config.Put)
 	if err != nil {
-		return reloadChange{}, fmt.Errorf("the pool %s: %w", p.shown, err)
+		return policy.TokenChange{}, fmt.Errorf("the pool %s: %w", p.shown, err)
 	}
 	if l == nil || len(l.Entries) == 0 {
-		return reloadChange{}, errors.New("the pool " + p.shown + " has no tokens")
+		return policy.TokenChange{}, errors.New("the pool " + p.shown + " has no tokens")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var c reloadChange
+	c := policy.TokenChange{Now: len(l.Entries)}
 	old := map[id]*Token{}
 	for _, t := range p.all {
 		old[t.id] = t

@@ -65,7 +65,7 @@ func (w *world) token(label string) *Token {
 
 func (w *world) config() policy.Pool { return policy.Pool{Name: "p", Put: bearer()} }
 
-func (w *world) reload(list ...string) reloadChange {
+func (w *world) reload(list ...string) policy.TokenChange {
 	w.t.Helper()
 	c, err := w.pool.Reload(w.now, w.config(), loaded(list...))
 	if err != nil {

@@ -147,7 +147,7 @@ func (a *program) reload() (changes []string, err error) {
 		return nil, errStopping
 	}
 	a.systemd.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()))
-	before, tokens := a.policy.Load(), a.tokenCounts()
+	before := a.policy.Load()
 	next, err := a.source.load()
 	if err == nil {
 		err = a.source.emptiedError(before)
@@ -172,7 +172,7 @@ func (a *program) reload() (changes []string, err error) {
 	}
 	a.refused.Store(nil)
 	a.systemd.ready("serving on " + a.listener.Addr().String())
-	changes = policy.Changes(before, a.policy.Load(), tokens, a.tokenCounts())
+	changes = policy.Changes(before, a.policy.Load(), a.proxy.Current().TokenChanges())
 	if len(changes) > 0 {
 		a.history.BeginAnew(time.Now())
 	}
@@ -181,15 +181,6 @@ func (a *program) reload() (changes []string, err error) {
 	}
 	a.log.Info("the configuration was reloaded: " + policy.ChangesText(changes))
 	return changes, nil
-}
-
-// tokenCounts is the number of tokens of each pool.
-func (a *program) tokenCounts() map[string]int {
-	counts := map[string]int{}
-	for _, pool := range a.proxy.Pools() {
-		counts[pool.Name] = len(pool.Tokens)
-	}
-	return counts
 }
 
 // apply applies all of a policy or nothing. A policy of which a part needs a restart is

@@ -23,6 +23,18 @@ func (d *daemon) command(args ...string) (code int, out, errs string) {
 	return item.status(), item.out.String(), item.log.String()
 }
 
+func TestAReloadNamesAPoolWithOtherTokens(t *testing.T) {
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens.txt")
+	write(t, tokens, "aaaaaaaaaa\nbbbbbbbbbb\n")
+	write(t, filepath.Join(dir, "abide.yaml"), "pools: {p: {file: tokens.txt}}\nsites: [{host: api.test, pool: p}]\n")
+	d := serveIn(t, dir, nil)
+	write(t, tokens, "aaaaaaaaaa\ncccccccccc\n")
+	d.log.await(t, "the configuration was reloaded: tokens of pool p changed")
+	write(t, tokens, "aaaaaaaaaa\ncccccccccc\ndddddddddd\n")
+	d.log.await(t, "the configuration was reloaded: pool p: 2 → 3 tokens")
+}
+
 func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "abide.yaml")

@@ -94,7 +94,7 @@ func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbou
 		}
 	}()
 	st = &Snapshot{policy: p, activity: c.activity, clock: c.clock, outbound: out}
-	if st.pools, err = c.pools.take(p, loaded, old.pools); err != nil {
+	if st.pools, st.tokens, err = c.pools.take(p, loaded, old.pools); err != nil {
 		return nil, err
 	}
 	if st.plans, err = plans.Make(p, c.partsWith(st.pools)); err != nil {
@@ -221,9 +221,10 @@ type Snapshot struct {
 	policy    *policy.Policy
 	plans     map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
 	pools     pools
-	overrides map[string]*plans.Plan // :: site → the plan of limits that were set while abide runs
-	clients   map[string]*plans.Plan // :: policy.ClientSite and name → the limits of a client
-	made      uint64                 // the generation of those limits, in the queue
+	tokens    map[string]policy.TokenChange // :: pool → what the loading has changed of its tokens
+	overrides map[string]*plans.Plan        // :: site → the plan of limits that were set while abide runs
+	clients   map[string]*plans.Plan        // :: policy.ClientSite and name → the limits of a client
+	made      uint64                        // the generation of those limits, in the queue
 
 	activity *sitelog.Log // the server's
 	clock    clock.Clock
@@ -254,6 +255,9 @@ func (st *Snapshot) Upstream() *upstream.Transport { return st.upstream }
 
 // Dialer returns the dialer of connections to sites.
 func (st *Snapshot) Dialer() *upstream.Dialer { return st.dialer }
+
+// TokenChanges returns what the loading has changed of the tokens of each pool, by its name.
+func (st *Snapshot) TokenChanges() map[string]policy.TokenChange { return st.tokens }
 
 // Pool returns the pool with a name; nil if there is none.
 func (st *Snapshot) Pool(name string) *tokens.Pool { return st.pools[name] }

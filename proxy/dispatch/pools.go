@@ -78,9 +78,10 @@ func (l *poolLoader) load(ctx context.Context, p *policy.Policy, by *outbound) (
 	return l.read(ctx, p, tokens.Surroundings{Lookup: l.lookup, Transport: credentialTransport(func() *outbound { return by })})
 }
 
-// take gives pools what was loaded. Those that the old configuration had stay.
-func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, old pools) (pools, error) {
-	next, now := pools{}, l.clock.Now()
+// take gives pools what was loaded, and returns what that has changed of the tokens of each. Pools that the old
+// configuration had stay.
+func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, old pools) (pools, map[string]policy.TokenChange, error) {
+	next, now, changes := pools{}, l.clock.Now(), map[string]policy.TokenChange{}
 	for i := range p.Pools {
 		config := p.Pools[i]
 		from := loaded[config.Name]
@@ -90,22 +91,23 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 		if pool := old[config.Name]; pool != nil {
 			change, err := pool.Reload(now, config, from)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if len(change.Added)+len(change.Removed) > 0 {
 				l.log.Infof("the pool %s: tokens added: %s; removed: %s", config.Name, cmp.Or(strings.Join(change.Added, ", "), "none"), cmp.Or(strings.Join(change.Removed, ", "), "none"))
 			}
-			next[config.Name] = pool
+			next[config.Name], changes[config.Name] = pool, change
 			continue
 		}
 		pool, err := tokens.New(now, config, from, l.transport)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		l.restore(pool, now)
-		next[config.Name] = pool
+		labels := lists.Map(pool.Set().Tokens(), (*tokens.Token).Label)
+		next[config.Name], changes[config.Name] = pool, policy.TokenChange{Added: labels, Now: len(labels)}
 	}
-	return next, nil
+	return next, changes, nil
 }
 
 // restore gives the tokens of a new pool their saved states.
