@@ -9,31 +9,45 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// CarryOver makes new limits begin with what was spent of the limits that they replace. It is
-// called twice: before the new limits are in force, with a zero time, and when they are, with
+// CarryOver makes new limits begin with what was spent of the limits that they replace, and gives limits that stay
+// their new numbers. It is called twice: before the limits are in force, with a zero time, and when they are, with
 // the time of the first call, so that what was spent of the old limits meanwhile is taken too.
-// of returns the old and the new limits of a site; it is called under the lock of the site
+// of returns the limits that a site has had and those that it has; it is called under the lock of the site
 // and never calls the gate.
-func (g *Gate) CarryOver(since time.Time, of func(site string) (old, fresh []Limit)) {
+func (g *Gate) CarryOver(since time.Time, of func(site string) (old, limits []Limit)) {
 	g.each(func(s *site, now time.Time) {
 		if len(s.registry.byScope) == 0 {
 			return
 		}
-		old, fresh := of(s.name)
-		for i := range fresh {
-			if l := &fresh[i]; l.Spec != nil {
-				s.succeed(now, since, old, l)
+		old, limits := of(s.name)
+		had, stay := map[string]*Subject{}, map[string]*Limit{} // :: limit's name
+		for i := range old {
+			had[old[i].Name] = old[i].Subject
+		}
+		for i := range limits {
+			l := &limits[i]
+			if _, stays := had[l.Name]; stays {
+				stay[l.Name] = l
+			} else if l.Spec != nil {
+				s.succeed(now, since, had, l)
 			}
 		}
-		if len(fresh) > 0 && !since.IsZero() {
+		if len(limits) > 0 && !since.IsZero() {
+			for e := range s.registry.all() {
+				if l := stay[e.at.Limit]; l != nil && e.outdated(l) {
+					if m, fresh, err := l.meter(); err == nil { // the next request gets the error
+						_ = s.registry.update(now, e, l, m, fresh)
+					}
+				}
+			}
 			s.step(now)
 		}
 	})
 }
 
-// succeed makes the meters of one new limit begin with what was spent of the old limits.
-func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
-	for key, list := range s.spent(now, old, l) {
+// succeed makes the meters of one new limit begin with what was spent of the limits that the site has had.
+func (s *site) succeed(now, since time.Time, had map[string]*Subject, l *Limit) {
+	for key, list := range s.spent(now, had, l) {
 		if len(list) == 0 {
 			continue
 		}
@@ -66,17 +80,13 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 
 // spent returns the units spent of the limits that a new limit replaces, by key: of the limits in
 // force until now, and of limits removed earlier whose meters are still in memory.
-func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Spent {
+func (s *site) spent(now time.Time, had map[string]*Subject, l *Limit) map[string][]limit.Spent {
 	if l.Subject == nil {
 		return nil
 	}
-	subjects := make(map[string]*Subject, len(old)) // :: limit's name
-	for i := range old {
-		subjects[old[i].Name] = old[i].Subject
-	}
 	var was []Predecessor
 	for at, e := range s.registry.byScope {
-		of := subjects[at.Limit]
+		of := had[at.Limit]
 		if of == nil && at.Limit != l.Name {
 			of = e.subject
 		}

@@ -3,6 +3,8 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -60,11 +62,10 @@ func newRegistry(name string, sched *scheduler) registry {
 // resourceFor is the resource of a limit for a request; it is made or changed if need be.
 func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, error) {
 	at := l.scope(r)
-	spec, made := l.Spec, l.made()
 	e := s.entry(at)
-	if e != nil && e.made == made && !e.onlyCools && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
-		e.spec = spec // is found to be the same at once the next time
-		if made && e.resource.title != l.title() {
+	if e != nil && !e.outdated(l) {
+		e.spec = l.Spec // is found to be the same at once the next time
+		if e.made && e.resource.title != l.title() {
 			s.rename(e, l) // more is known of it now
 		}
 		return e.resource, nil
@@ -76,17 +77,27 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 	if e == nil {
 		e = s.newEntry(l, at)
 	}
+	return e.resource, s.update(now, e, l, m, fresh)
+}
+
+// outdated tells whether the resource has another meter than a limit with its name says.
+func (e *limitResource) outdated(l *Limit) bool {
+	return e.onlyCools || e.made != l.made() || e.spec != l.Spec && (e.spec == nil || l.Spec == nil || *e.spec != *l.Spec)
+}
+
+// update gives the resource of a limit the meter that was made for the limit, with what was taken from the one before.
+func (s *registry) update(now time.Time, e *limitResource, l *Limit, m limit.Meter, fresh func() limit.Meter) error {
 	if e.onlyCools { // nothing was taken from it yet
 		e.onlyCools, e.perKey = false, l.By != byAll
 		s.rename(e, l)
 		m, external := l.externalMeter(s.name, e.at, m)
 		e.resource.setMeter(now, m, fresh, external)
-		e.resource.resume(now, made)
+		e.resource.resume(now, l.made())
 	} else if err := s.change(now, e, l, m, fresh); err != nil {
-		return nil, err
+		return err
 	}
-	e.spec, e.subject, e.made = spec, l.Subject, made
-	return e.resource, nil
+	e.spec, e.subject, e.made = l.Spec, l.Subject, l.made()
+	return nil
 }
 
 // newEntry makes the resource of a limit, which only cools, and keeps it where entry will find it.
@@ -162,6 +173,19 @@ func (s *registry) entry(at Scope) *limitResource {
 		return s.overflow[at.Limit]
 	}
 	return nil
+}
+
+// all returns the resources of all limits.
+func (s *registry) all() iter.Seq[*limitResource] {
+	return func(yield func(*limitResource) bool) {
+		for _, some := range []iter.Seq[*limitResource]{maps.Values(s.byScope), maps.Values(s.overflow)} {
+			for e := range some {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // mostResources returns the largest number of resources of the site: its tokens are the operator's.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -271,19 +270,14 @@ func (st *Snapshot) Forbidden(client *Client, to policy.Target) *problem.Problem
 	return nil
 }
 
-// succession returns the limits that a site has had, and those that it has now and had not.
-func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
+// succession returns the limits that a site has had, and those that it has now; none if nothing has changed.
+func succession(old, next *Snapshot, site string) (had, limits []queue.Limit) {
 	before := old.planOf(site, old.policy.RuleOf(site))
 	now := next.planOf(site, next.policy.RuleOf(site))
-	if now == nil || before == now {
+	if before == now {
 		return nil, nil
 	}
-	if before != nil {
-		had = before.All()
-	}
-	return had, slices.DeleteFunc(now.All(), func(limit queue.Limit) bool {
-		return limit.Subject == nil || slices.ContainsFunc(had, func(earlier queue.Limit) bool { return earlier.Name == limit.Name })
-	})
+	return before.All(), now.All()
 }
 
 // overridePlans implements overrides.Plans: it makes limits hold that are set at run time.

@@ -77,6 +77,41 @@ func TestALoweredLimitKeepsWhatWasSpent(t *testing.T) {
 	})
 }
 
+// A changed limit is shown as it is from the reload on, whether requests come or not.
+func TestAChangedLimitIsShownAtOnce(t *testing.T) {
+	const yaml = `
+access: {clients: [{name: news, secret: x, limits: [{requests: %[1]d, per: 3h}]}]}
+sites:
+  - host: site.test
+    limits: [{requests: %[1]d, per: 1h}, {requests: %[1]d, per: 2h, by: client}, {bytes: %[1]dMB, per: 1h}]
+`
+	run(t, echoing, fmt.Sprintf(yaml, 10), func(w rig) {
+		for range 3 {
+			w.Get("http://site.test/", "Abide-Client", "news")
+		}
+		for _, amount := range []int64{20, 5} {
+			w.Reload(fmt.Sprintf(yaml, amount))
+			shown := w.WrittenLimits()
+			for _, l := range shown {
+				if l.Unit == "bytes" {
+					l.Amount, l.Left = l.Amount/1e6, (l.Left+1e6-1)/1e6-3
+				}
+				if l.Amount != amount || l.Left != amount-3 || !strings.HasPrefix(l.Limit, fmt.Sprint(amount)) {
+					t.Errorf("after a reload to %d: %+v", amount, l)
+				}
+			}
+			for _, f := range w.Forecast("", 0) {
+				if f.Unit != "bytes" && (f.Amount != amount || f.Used != 3) {
+					t.Errorf("after a reload to %d: %+v", amount, f)
+				}
+			}
+			if len(shown) != 4 {
+				t.Errorf("%d limits are shown", len(shown))
+			}
+		}
+	})
+}
+
 // TestALimitThatIsChangedAndChangedBackKeepsWhatWasSpentMeanwhile: what went under another limit in between counts, too.
 func TestALimitThatIsChangedAndChangedBackKeepsWhatWasSpentMeanwhile(t *testing.T) {
 	const yaml = "sites:\n  - {host: site.test, limits: [{requests: 10, per: %s}]}\n"

@@ -182,8 +182,11 @@ func subjectOf(l *policy.Limit, only string) *queue.Subject {
 	return &queue.Subject{Unit: string(l.Unit), By: l.By, At: only, Method: l.Method, Path: l.Path}
 }
 
-// All returns the limits of a plan that have a meter.
+// All returns the limits of a plan that have a meter. The plan may be nil.
 func (p *Plan) All() (all []queue.Limit) {
+	if p == nil {
+		return nil
+	}
 	for i := range p.Limits {
 		all = append(all, p.Limits[i].Need)
 		if trickle := p.Limits[i].Trickle; trickle.Spec != nil {
