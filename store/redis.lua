@@ -289,7 +289,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	local holds, edges = take(), take()
 	local past, birth, heard = tonumber(take()), take(), tonumber(take())
 	local countedIn, counted, had = tonumber(take()), tonumber(take()), tonumber(take())
-	local stale, failed = {'', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {'', 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	local stale, failed = {'', 1, 0, 0, 0, 0, 0, 0, 0}, {'', 3, 0, 0, 0, 0, 0, 0, 0}
 
 	local old, ruined = fetch(key, 'i' .. who, entry)
 	-- What somebody has overwritten is lost, and all that belongs to it.
@@ -493,16 +493,10 @@ local function answer(key, name, ends, who, foreign, life, began)
 		register(ends, name, r[4])
 	end
 
-	local free, later = 0, 0
-	if kind ~= '3' then
-		later = held(mine, 4, following)
-	elseif totals[1] then
-		free = counts(totals[1]) - at
-	end
-	local said = {r[1], foreign and 2 or 0, window, closes - at, held(mine, 4, window), later,
-		math.max(amount - sum(), 0), holders, free, at, foreign and math.max(wait, 0) or 0}
+	local said = {r[1], foreign and 2 or 0, window, closes - at, held(mine, 4, window),
+		math.max(amount - sum(), 0), holders, at, foreign and math.max(wait, 0) or 0}
 	for i = 4, #mine, 2 do
-		if kind == '3' and mine[i] > window then
+		if mine[i] > window then
 			said[#said + 1] = mine[i]
 			said[#said + 1] = mine[i + 1]
 		end

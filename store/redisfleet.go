@@ -279,8 +279,8 @@ func readFields(text string) (fields []string, ok bool) {
 func readAnswer(said *parts, a *Ask) Answer {
 	ans := Answer{
 		Key: a.Key, Seq: a.Seq, Birth: said.text(), Status: Status(said.number()),
-		Window: said.number(), Ends: microseconds(said.number()), Granted: said.number(), Ahead: said.number(),
-		Remaining: said.number(), Holders: int(said.number()), Free: microseconds(said.number()),
+		Window: said.number(), Ends: microseconds(said.number()), Granted: said.number(),
+		Remaining: said.number(), Holders: int(said.number()),
 	}
 	if now := said.number(); ans.Birth != "" {
 		ans.Now = time.UnixMicro(now)

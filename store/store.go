@@ -169,11 +169,9 @@ type Answer struct {
 	Window    int64         // number of the present window
 	Ends      time.Duration // until its end, by the store's clock
 	Granted   int64         // the instance's total in the present window
-	Ahead     int64         // and in the next
 	Remaining int64         // left for any instance, in the present window
 	Holders   int           // instances that use it now, including this one
-	Free      time.Duration // Rolling: until counted units expire next; 0: none are counted
-	Later     []Holding     // Rolling: the instance's units in later slots. With Remaining, all may be used now
+	Later     []Holding     // the instance's units in later windows or slots. Rolling: with Remaining, all may be used now
 
 	State  []byte // Count: current state of the meter, if it differs from the Ask's
 	Others int64  // how much other instances may take after that

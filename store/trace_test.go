@@ -235,13 +235,6 @@ func (tr *trace) hear(m message, r store.Reply) {
 		for _, h := range a.Later {
 			m.from.gets(i, h.Window, h.N)
 		}
-		if a.Ahead > 0 {
-			next := a.Window + 1
-			if tr.budgets[i].Kind == store.Quota {
-				next = a.Window + 60
-			}
-			m.from.gets(i, next, a.Ahead)
-		}
 	}
 	tr.bound()
 }

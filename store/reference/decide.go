@@ -100,15 +100,8 @@ func decide(r *record, a *store.Ask, t turn) (said store.Answer, lost bool) {
 	said.Birth, said.Now = r.Birth, time.UnixMicro(now)
 	said.Window, said.Ends = s.window, micro(s.ends-now)
 	said.Granted = held(mine.Holds, s.window)
-	if a.Kind == store.Rolling {
-		if len(r.Totals) > 0 {
-			said.Free = micro(s.counts(a, r.Totals[0].Window) - now)
-		}
-		if later := since(mine.Holds, s.next); len(later) > 0 {
-			said.Later = slices.Clone(later)
-		}
-	} else {
-		said.Ahead = held(mine.Holds, s.next)
+	if later := since(mine.Holds, s.next); len(later) > 0 {
+		said.Later = slices.Clone(later)
 	}
 	said.Remaining = max(a.Amount-r.sum(a, s), 0)
 	said.Holders = int(holders)

@@ -104,7 +104,6 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 			ask.Least = min(max(held.owed+d.minimum-room, 1), b.amount)
 			ask.Want = min(max(held.owed+goal-room, ask.Least), b.amount)
 			ask.Waits = min(max(held.owed+d.waiting-room, ask.Least), b.amount)
-			m.lastMinimum = ask.Least
 			if b.kind == store.Rolling && !b.once {
 				ask.Ahead = d.reserveAhead(at, ask.Least, ask.Waits)
 				if d.slotsTooShort() {
@@ -114,7 +113,6 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 		} else if d.needsSoon(at, h, room) {
 			ask.Want = goal - room
 			ask.Least = min(d.lastUnits, ask.Want)
-			m.lastMinimum = ask.Least
 		}
 		ask.Lasts = d.laterSlots(at)
 	}
@@ -123,7 +121,7 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 		m.aheadAsked, _ = b.next(s.window)
 		ask.Ahead = d.wantedAhead(at)
 	}
-	m.wantedUnits, m.unitsWaited = ask.Want > 0, ask.Waits > 0
+	m.want, m.least, m.waits = ask.Want, ask.Least, ask.Waits
 	if !held.lentBeforeHeard() {
 		held.notSaid = 0
 	}
@@ -150,7 +148,7 @@ func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	}
 	ends, length := int64(ans.Ends), b.length(ans.Window)
 	over, until := at.low+ends, sent.high+ends
-	if held.mayBeLent(at, m.wantedUnits || m.aheadAsked != 0) {
+	if held.mayBeLent(at, m.want > 0 || m.aheadAsked != 0) {
 		m.src.answerLost(at)
 		m.updatePosition(at, ans, over, until-margin(length))
 		return
@@ -161,22 +159,14 @@ func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	if held.record.notBefore = 0; h.from > at.low {
 		held.record.notBefore = h.from
 	}
-	tooLate := grown && b.kind == store.Rolling && at.high >= h.until // to be used in this slot
-	grown = grown && !tooLate
 	shift := int64(0)
 	if from > at.low { // the following slots are delayed, too
 		shift = from + length - over
 	}
-	if b.kind != store.Rolling {
-		number, length := b.next(ans.Window)
-		if ans.Ahead > 0 || held.hold(number) != nil {
-			held.granted(number, ans.Ahead, over+shift, until+length-margin(length), over+length)
-		}
-	}
 	for _, l := range ans.Later {
-		later := (l.Window - ans.Window) * b.width
-		h, grew := held.granted(l.Window, l.N, over+later-b.width+shift, until+later-margin(length), over+later)
-		if ans.Remaining > 0 && from == at.low { // all granted units fit
+		length, later := b.length(l.Window), b.ends(l.Window)-b.ends(ans.Window)
+		h, grew := held.granted(l.Window, l.N, over+later-length+shift, until+later-margin(length), over+later)
+		if b.kind == store.Rolling && ans.Remaining > 0 && from == at.low { // all granted units fit
 			h.usableEarly = h.n
 		}
 		grown = grown || grew && h.usable(at) && !m.demand.isShort(held.available(at))
@@ -186,9 +176,6 @@ func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 		m.src.mustRestate = true // when the answer was made is uncertain
 	}
 	m.planNextAsk(at, grown)
-	if tooLate && !grown { // these units are returned, so the store would grant them again
-		m.demand.pollAt = max(m.demand.pollAt, held.known.endedBy)
-	}
 }
 
 // updatePosition takes what an answer tells about the budget, apart from grants.
@@ -205,7 +192,7 @@ func (m *shared) updatePosition(at instant, ans *store.Answer, over, until int64
 	}
 	m.windowKnown = true
 	*k = position{
-		set: true, window: ans.Window, endedBy: over, until: until, nextExpiry: at.low + int64(ans.Free),
+		set: true, window: ans.Window, endedBy: over, until: until,
 		heardAt: at.low, remaining: ans.Remaining, counted: max(m.held.budget.amount-ans.Remaining, 0), heldHere: ans.Granted, holders: ans.Holders,
 		slept: at.slept(),
 	}
@@ -219,7 +206,7 @@ func (m *shared) planNextAsk(at instant, got bool) {
 		h.askBelow = max(askThreshold(d.goal(at, h)), (room+3)/4)
 	}
 	k := &m.held.known
-	if !m.wantedUnits || got && (k.remaining > 0 || !d.isShort(room)) {
+	if m.want == 0 || got && (k.remaining > 0 || !d.isShort(room)) {
 		if got {
 			d.pollPause, d.pollAt = 0, 0
 		}
@@ -229,7 +216,7 @@ func (m *shared) planNextAsk(at instant, got bool) {
 		d.pollPause, d.pollAt = 0, from
 		return
 	}
-	if !m.unitsWaited {
+	if m.waits == 0 {
 		d.noPrefetchBefore = at.low + minRetry // unless requests wait
 		return
 	}
@@ -238,23 +225,18 @@ func (m *shared) planNextAsk(at instant, got bool) {
 	}
 	// Asks without a grant should be rare, compared with successful asks.
 	least := minRetry
-	if crowd := float64(b.length(k.window)) * float64(max(k.holders, 1)) / 4 * float64(max(m.lastMinimum, 1)) / float64(b.amount); crowd > float64(least) {
+	if crowd := float64(b.length(k.window)) * float64(max(k.holders, 1)) / 4 * float64(max(m.least, 1)) / float64(b.amount); crowd > float64(least) {
 		least = int64(min(crowd, float64(never/256)))
 	}
 	if b.kind == store.Rolling {
-		d.pollPause = min(max(d.pollPause*2, least), max(maxRetry, 64*least))
-	} else { // returns of others come soon, or not at all
-		d.pollPause = max(d.pollPause*8, least, min((k.endedBy-at.low)/16, minPoll))
-		d.pollPause = min(d.pollPause, max(least, maxPoll))
+		d.pollPause = min(max(d.pollPause*2, least), max(least, maxRetry))
+		d.pollAt = at.low + d.pollPause
+		return
 	}
+	// Returns of others come soon, or not at all.
+	d.pollPause = max(d.pollPause*8, least, min((k.endedBy-at.low)/16, minPoll))
+	d.pollPause = min(d.pollPause, max(least, maxPoll))
 	d.pollAt = min(at.low+d.pollPause, k.endedBy)
-	switch {
-	case b.once:
-		d.pollPause = min(d.pollPause, max(least, second))
-		d.pollAt = at.low + d.pollPause
-	case b.kind == store.Rolling:
-		d.pollAt = at.low + d.pollPause
-	}
 }
 
 // answerLost restates what is held, because the result of the ask is unknown. That also
@@ -290,9 +272,6 @@ func (m *shared) storeAvailableAt(at instant, n int64) int64 {
 	case d.storeEmpty(at) && b.kind == store.Rolling:
 		if d.pollAt > at.low {
 			return d.pollAt
-		}
-		if k.nextExpiry > at.low {
-			return k.nextExpiry
 		}
 		return k.endedBy
 	case d.storeEmpty(at):

@@ -150,6 +150,9 @@ func (b *budget) begins(window int64) int64 {
 	return window * b.width
 }
 
+// ends returns the end of a window, in nanoseconds since 1970.
+func (b *budget) ends(window int64) int64 { return b.begins(window) + b.length(window) }
+
 // Outage is the rule of a shared meter while the store does not answer, as the configuration names it. Who adds a rule
 // also changes allowed.
 type Outage string

@@ -101,17 +101,16 @@ type leases struct {
 
 // position is the state of the budget by the store's last answer.
 type position struct {
-	set        bool
-	window     int64
-	endedBy    int64 // low: the window has ended by then
-	until      int64 // high: end of use of the window
-	nextExpiry int64 // low: Rolling: when counted units expire next
-	heardAt    int64 // low: time of the answer
-	remaining  int64
-	counted    int64 // units that are not left by that, as of then
-	heldHere   int64 // of these, held by this instance
-	holders    int
-	slept      int64 // clock.slept at that time
+	set       bool
+	window    int64
+	endedBy   int64 // low: the window has ended by then
+	until     int64 // high: end of use of the window
+	heardAt   int64 // low: time of the answer
+	remaining int64
+	counted   int64 // units that are not left by that, as of then
+	heldHere  int64 // of these, held by this instance
+	holders   int
+	slept     int64 // clock.slept at that time
 }
 
 // span is the time of a window by an account's clock.
@@ -239,10 +238,9 @@ func (l *leases) endEarly(window, until int64) {
 		return
 	}
 	l.record.clockSets = l.a.store.sets
-	end := l.budget.begins(window) + l.budget.length(window)
 	for i := range l.holds {
 		h := &l.holds[i]
-		h.until = min(h.until, until+l.budget.begins(h.window)+l.budget.length(h.window)-end)
+		h.until = min(h.until, until+l.budget.ends(h.window)-l.budget.ends(window))
 	}
 }
 
@@ -261,13 +259,10 @@ func (l *leases) span(at instant) (s span, ok bool) {
 		return s, false
 	}
 	s = span{k.window, 0, k.until, k.endedBy}
-	if at.low >= k.endedBy && l.budget.kind != store.Quota && l.budget.width > 0 {
-		n := (at.low-k.endedBy)/l.budget.width + 1
-		s = span{k.window + n, k.endedBy + (n-1)*l.budget.width, k.until + n*l.budget.width, k.endedBy + n*l.budget.width}
-	}
-	for i := 0; l.budget.kind == store.Quota && at.low >= s.endedBy && i < 1000; i++ {
-		number, length := l.budget.next(s.window)
-		s = span{number, s.endedBy, s.until + length, s.endedBy + length}
+	if past := at.low - k.endedBy; past >= 0 {
+		number, since := l.budget.at(time.Unix(0, l.budget.ends(k.window)+past))
+		ends := at.low - since + l.budget.length(number)
+		s = span{number, at.low - since, k.until + ends - k.endedBy, ends}
 	}
 	return s, at.low >= s.from && at.high < s.until
 }
@@ -404,6 +399,6 @@ func (l *leases) guessPosition(at instant) {
 	end := at.low + length - since
 	l.known = position{
 		set: true, window: window, endedBy: end, until: end + at.high - at.low - margin(length),
-		nextExpiry: end, heardAt: at.low, remaining: l.budget.amount,
+		heardAt: at.low, remaining: l.budget.amount,
 	}
 }

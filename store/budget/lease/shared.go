@@ -18,11 +18,10 @@ type shared struct {
 	held        *leases
 	demand      demand
 	windowKnown bool    // the current store has reported the end of its window
-	lastMinimum int64   // minimum of the last ask that had one
 	aheadAsked  int64   // window for which units were asked for in advance
-	wantedUnits bool    // the last ask wanted units
-	unitsWaited bool    // units waited when it was made
 	outside     outside // use by clients outside of the fleet
+
+	want, least, waits int64 // of the last ask
 }
 
 // newShared makes a meter that holds nothing.

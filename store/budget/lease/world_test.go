@@ -286,8 +286,8 @@ func (l *ledger) Exchange(ctx context.Context, list []store.Batch) ([]store.Repl
 		for _, a := range r.Answers {
 			if a.Status == store.Done {
 				l.has[fmt.Sprint(list[i].Instance, a.Key, a.Window)] = a.Granted
-				if a.Ahead > 0 {
-					l.has[fmt.Sprint(list[i].Instance, a.Key, a.Window+1)] = a.Ahead
+				for _, h := range a.Later {
+					l.has[fmt.Sprint(list[i].Instance, a.Key, h.Window)] = h.N
 				}
 			}
 		}
