@@ -68,6 +68,7 @@ type durable struct {
 	aheadLimit int64 // upper bound of ahead, by the units left then
 	owned      bool  // it is of this meter, or origin is
 	origin     store.Origin
+	lacks      bool // the record may lack what the inner meter has
 
 	othersUse bool  // other processes use the budget
 	others    int64 // how much they may take
@@ -206,7 +207,7 @@ func (m *durable) Past(now time.Time) []limit.Spent { return limit.PastOf(now, m
 
 // Lost tells that the journal may have lost records.
 func (m *durable) Lost(now time.Time) {
-	m.src.mustRestate = true
+	m.src.mustRestate, m.lacks = true, true
 	m.a.schedule(m.src, m.a.clock.at(now).low)
 }
 
@@ -350,11 +351,16 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	ask := store.Ask{Kind: store.Count, Want: n, Joint: &store.Joint{
 		Owned: m.owned && !m.othersUse, From: m.origin, Stays: m.spec.Traits().Returns == limit.AfterFirstUse,
 		Keep: min(m.ahead, n), Waits: waits,
-		Merge: merge(m.spec, max(m.waiting, 1)), Uses: m.takes.unansweredUses(now, seq),
+		Uses: m.takes.unansweredUses(now, seq),
 	}}
 	if n > 0 || !m.Meter.Idle(now) {
 		ask.State = m.Meter.State()
 	}
+	var inner []byte
+	if m.lacks {
+		inner = ask.State
+	}
+	ask.Joint.Merge = merge(m.spec, max(m.waiting, 1), inner)
 	if waits {
 		ask.Joint.Least = m.least
 	}
@@ -368,6 +374,7 @@ func (m *durable) receive(now time.Time, at, _ instant, ans *store.Answer) {
 		return
 	}
 	m.takes.answered(ans.Seq)
+	m.lacks = m.lacks && m.src.mustRestate // it was lost again since the ask
 	m.othersUse, m.others, m.owned, m.origin = !ans.Owned, ans.Others, true, store.Origin{}
 	if ans.State != nil {
 		if fresh, err := jointMeter(now, m.spec, ans.State); err == nil {

@@ -104,8 +104,9 @@ func restore(now time.Time, m limit.Meter, other limit.Spec, state []byte) error
 	return err
 }
 
-// merge is store.Ask.Joint: it merges the uses of processes into a state.
-func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64, time.Time) {
+// merge is store.Ask.Joint: it merges the uses of processes into a state. inner is the state of the asking process, where
+// the record may lack what that has, and nil otherwise.
+func merge(spec limit.Spec, least int64, inner []byte) func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64, time.Time) {
 	return func(now time.Time, state []byte, uses []store.Use, lapsed, others int64) ([]byte, int64, time.Time) {
 		m, err := jointMeter(now, spec, state)
 		if err != nil {
@@ -117,6 +118,9 @@ func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, in
 			if u.N < 0 && spec.Traits().Returns != limit.Continuously {
 				limit.GiveRestored(now, u.At, m, -u.N)
 			}
+		}
+		if fuller, err := jointMeter(now, spec, inner); err == nil && fuller.Left(now) < m.Left(now) {
+			m = fuller // it has the uses, too
 		}
 		m.Take(now, lapsed)
 		next := m.State()

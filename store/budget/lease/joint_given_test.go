@@ -18,7 +18,7 @@ func TestWhatIsGivenBackOfABudgetThatSeveralUseIsThereAgain(t *testing.T) {
 		now := time.Date(2000, 1, 2, 12, 30, 0, 0, time.UTC)
 		say := func(state []byte, uses ...store.Use) (next []byte, left int64) {
 			now = now.Add(time.Second)
-			next, left, _ = merge(spec, 1)(now, state, uses, 0, 0)
+			next, left, _ = merge(spec, 1, nil)(now, state, uses, 0, 0)
 			return next, left
 		}
 		state, _ := say(nil, store.Use{N: 3, At: now})
@@ -42,7 +42,7 @@ func TestWhatIsGivenBackOfABudgetThatSeveralUseIsThereAgain(t *testing.T) {
 func TestWhatSeveralUsedBeforeARestartComesBack(t *testing.T) {
 	spec := limit.Spec{As: limit.FirstUse, Amount: 10, Window: time.Minute}
 	now := time.Date(2000, 1, 2, 12, 30, 0, 0, time.UTC)
-	state, _, _ := merge(spec, 1)(now, nil, []store.Use{{N: 4, At: now}}, 0, 0)
+	state, _, _ := merge(spec, 1, nil)(now, nil, []store.Use{{N: 4, At: now}}, 0, 0)
 	for after, want := range map[time.Duration]int64{time.Second: 6, time.Hour: 10} {
 		m, err := limit.New(spec)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestWhatIsInFlightCountsWhenOtherProcessesWrite(t *testing.T) {
 		var state []byte
 		var left int64
 		say := func(after time.Duration, uses ...store.Use) int64 {
-			state, left, _ = merge(spec, 1)(begin.Add(after), state, uses, 0, 0)
+			state, left, _ = merge(spec, 1, nil)(begin.Add(after), state, uses, 0, 0)
 			return left
 		}
 		say(c.taken, store.Use{N: 4, At: begin.Add(c.taken)})

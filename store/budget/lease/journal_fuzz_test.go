@@ -40,11 +40,11 @@ func FuzzJournal(f *testing.F) {
 			t.Fatalf("%v: %d left of %d", spec.As, left, spec.Amount)
 		}
 		uses := []store.Use{{Seq: 1, At: now, N: used}, {Seq: 2, At: began, N: -used}}
-		next, left, _ := merge(spec, 1)(now, state, uses, max(ahead, 0), max(others, 0))
+		next, left, _ := merge(spec, 1, nil)(now, state, uses, max(ahead, 0), max(others, 0))
 		if left < 0 || left > spec.Amount {
 			t.Fatalf("%v: %d of %d may be taken", spec.As, left, spec.Amount)
 		}
-		if again, after, _ := merge(spec, 1)(now, next, nil, 0, max(others, 0)); len(again) > 0 && after > left {
+		if again, after, _ := merge(spec, 1, nil)(now, next, nil, 0, max(others, 0)); len(again) > 0 && after > left {
 			t.Fatalf("%v: %d may be taken, and with what was written %d", spec.As, left, after)
 		}
 	})
