@@ -86,9 +86,7 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 			free := min(o.free(at), retained)
 			o.retain(at, free, !d.laterUnwanted(at, o) || !idle)
 			retained -= free
-		case o.ended(at), m.a.releasing:
-			o.n = o.used
-		case d.laterUnwanted(at, o) && idle:
+		case o.ended(at), m.a.releasing, d.laterUnwanted(at, o) && idle:
 			o.n = o.used
 		}
 		o.lastSaid = o.n
@@ -156,8 +154,8 @@ func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	held.endEarly(ans.Window, until-margin(length))
 	from := max(at.low, b.blockedUntil(&m.a.store, at, ans.Window))
 	h, grown := held.granted(ans.Window, ans.Granted, from, until-margin(length), over)
-	if held.record.notBefore = 0; h.from > at.low {
-		held.record.notBefore = h.from
+	if h.from > at.low {
+		held.record.settledAt = h.from
 	}
 	shift := int64(0)
 	if from > at.low { // the following slots are delayed, too

@@ -125,8 +125,6 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	switch {
 	case !ok || n <= 0:
 		return t, ok
-	case n <= m.ahead && m.othersUse && !m.spec.Traits().Spaced:
-		return now, true // the copy may not have what was granted
 	case n <= m.ahead:
 		return t, true
 	}

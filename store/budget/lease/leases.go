@@ -126,9 +126,8 @@ type record struct {
 	counting  int64     // the first window that counted then
 	past      int64     // windows up to this one were forgotten; allWindows: the record begins
 	toldPast  int64     // past in the last ask
-	settledAt int64     // low: nothing is granted before, after a loss
+	settledAt int64     // low: after a loss, nothing is granted before; after a change of the store's clock, the last grant is not used before
 	clockSets int       // number of changes of the store's clock at the last answer
-	notBefore int64     // low: the last grant is not used before, after a change of the store's clock
 }
 
 // say puts the record into an ask.
@@ -333,7 +332,7 @@ func (l *leases) lends(at instant) bool {
 // wantsFrom returns the time before which nothing may be wanted. After an outage other
 // instances report their loans first.
 func (l *leases) wantsFrom(at instant) int64 {
-	low := max(l.a.noWantsBefore, l.record.settledAt, l.record.notBefore)
+	low := max(l.a.noWantsBefore, l.record.settledAt)
 	if l.outage != Strict {
 		low = max(low, l.a.settledAt(at))
 	}
