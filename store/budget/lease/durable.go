@@ -122,11 +122,8 @@ func (m *durable) Demand(_ time.Time, units int64) { m.demand = units }
 
 func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	t, ok := m.Meter.When(now, n)
-	switch {
-	case !ok || n <= 0:
+	if !ok || n <= max(m.ahead, 0) {
 		return t, ok
-	case n <= m.ahead:
-		return t, true
 	}
 	at := m.a.clock.at(now)
 	switch {
@@ -172,13 +169,10 @@ func (a *Account) failing(at instant) bool { return a.away && at.low-a.awaySince
 
 // Asks tells whether n units, which the inner meter has, wait for the store.
 func (m *durable) Asks(now time.Time, n int64) bool {
-	switch {
-	case n <= 0, n <= m.ahead, m.othersUse && m.a.failing(m.a.clock.at(now)):
+	if n <= max(m.ahead, 0) || m.othersUse && m.a.failing(m.a.clock.at(now)) {
 		return false
-	case m.othersUse:
-		n = max(n, min(n+m.others, m.spec.AtOnce()))
 	}
-	t, ok := m.Meter.When(now, n)
+	t, ok := m.Meter.When(now, max(n, min(n+m.others, m.spec.AtOnce())))
 	return ok && !t.After(now)
 }
 

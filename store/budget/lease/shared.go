@@ -33,27 +33,22 @@ func newShared(a *Account, s *source, b budget, o Outage) *shared {
 }
 
 // Shared makes the meter of a budget that the store divides between instances. It is nil
-// for a limit that is not shareable. A meter made for the key before, with another spec, must not
-// be used any more.
+// for a limit that is not shareable. A meter made for the key before is changed, or must not be used
+// any more.
 func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 	b, ok := shareable(spec)
 	if !ok {
 		return nil
 	}
 	s := a.source(key)
-	old, found := s.meter.(*shared)
+	if m, found := s.meter.(*shared); found && m.held.budget.compatible(&b) {
+		m.held.outage = o
+		m.setAmount(b.amount, a.clock.highest)
+		return m
+	}
+	s.asked = 0 // the answer is about other windows
 	m := newShared(a, s, b, o)
 	m.held.record.past = allWindows
-	if found {
-		if old.held.budget.compatible(&b) {
-			*m = *old
-			m.held.budget.amount, m.held.outage = b.amount, o
-		} else {
-			s.asked = 0 // the answer is about other windows
-		}
-		s.mustRestate = true
-		a.schedule(s, a.clock.highest)
-	}
 	return m
 }
 
@@ -63,9 +58,13 @@ func (m *shared) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	if !ok || !m.held.budget.compatible(&b) {
 		return false
 	}
-	m.held.budget.amount, m.src.mustRestate = b.amount, true
-	m.a.schedule(m.src, m.a.clock.at(now).low)
+	m.setAmount(b.amount, m.a.clock.at(now).low)
 	return true
+}
+
+func (m *shared) setAmount(n, low int64) {
+	m.held.budget.amount, m.src.mustRestate = n, true
+	m.a.schedule(m.src, low)
 }
 
 // Demand sets how many units wait for the meter and cannot be taken.
