@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -73,6 +74,41 @@ func TestALimitThatIsChangedAndChangedBackKeepsWhatSeveralProcessesUsed(t *testi
 					t.Errorf("%d went of 10", went)
 				}
 			})
+		}
+	}
+}
+
+// The answer to an ask of before such a change does not have what was used meanwhile either.
+func TestTheAnswerToAnAskBeforeAChangeForgetsNothingThatSeveralProcessesUsed(t *testing.T) {
+	spec := limit.Spec{As: limit.Fixed, Amount: 10, Window: time.Hour}
+	d := newInstance(t)
+	d.members = 2
+	a, other := d.other("p1"), d.other("p2")
+	for i, account := range []*lease.Account{other, a, other, a} {
+		fresh, _ := limit.New(spec)
+		m := account.Durable("requests", spec, fresh, store.Origin{})
+		m.When(d.now, 1)
+		if i < 3 {
+			d.exchange(account)
+			m.Take(d.now, 1)
+			continue
+		}
+		b, ok := account.Batch(d.now)
+		if !ok {
+			t.Fatal("nothing is asked")
+		}
+		r, err := d.store.Exchange(context.Background(), []store.Batch{b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		carried, _ := limit.New(spec)
+		carried.Take(d.now, 8)
+		m = account.Durable("requests", spec, carried, store.Origin{})
+		m.(interface{ Lost(now time.Time) }).Lost(d.now)
+		account.Receive(d.now, &r[0], nil)
+		d.exchange(account)
+		if left := m.Left(d.now); left > 2 {
+			t.Errorf("%d are left of 10 of which 8 were used", left)
 		}
 	}
 }

@@ -368,7 +368,7 @@ func (m *durable) receive(now time.Time, at, _ instant, ans *store.Answer) {
 	m.takes.answered(ans.Seq)
 	m.lacks = m.lacks && m.src.mustRestate // it was lost again since the ask
 	m.othersUse, m.others, m.owned, m.origin = !ans.Owned, ans.Others, true, store.Origin{}
-	if ans.State != nil {
+	if ans.State != nil && !m.lacks {
 		if fresh, err := jointMeter(now, m.spec, ans.State); err == nil {
 			fresh.Take(now, m.takes.sinceAsk)
 			m.Meter = fresh
