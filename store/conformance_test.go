@@ -378,7 +378,7 @@ func sameNotes(a, b []store.Note) bool {
 }
 
 func TestAPulseSaysHowManyAreThere(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		pulse := func(m store.Member) store.Pulse {
 			t.Helper()
 			p, err := s.Pulse(t.Context(), m)

@@ -56,7 +56,6 @@ type File struct {
 	log              *fileLog
 	openedForWriting atomic.Bool              // the file was opened for writing at some time
 	disk             atomic.Pointer[database] // nil while the file is not open
-	version          atomic.Uint64            // of the documents
 
 	// The goroutine that commits and opens the file alone uses these.
 	lock        *fileLock
@@ -68,7 +67,6 @@ type File struct {
 	maintenance maintenance
 
 	mu      sync.Mutex
-	members map[string]Member // of this process
 	pending []*writeRequest
 	running bool // a goroutine commits
 	closed  bool
@@ -99,7 +97,7 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	who := processInfo{ID: o.Instance, Name: o.Name, PID: os.Getpid(), Host: host, Since: o.Now()}
 	log := &fileLog{path: path, now: o.Now, logf: o.Log}
 	f := &File{
-		path: path, o: o, log: log, lock: &fileLock{path: path, self: who}, members: map[string]Member{},
+		path: path, o: o, log: log, lock: &fileLock{path: path, self: who},
 		maintenance: maintenance{path: path, o: o, log: log}, budgets: budgets{path, o.Instance, log, map[string]bool{}},
 	}
 	if err == nil {

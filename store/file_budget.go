@@ -42,16 +42,15 @@ func (f *File) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
 	return replies, nil
 }
 
-// Pulse records that an instance is alive. Instances of other processes count while their
-// process lives and uses the file.
-func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
+// Pulse counts the processes that use the file. Each is an instance while it lives, whatever it says.
+func (f *File) Pulse(ctx context.Context, _ Member) (Pulse, error) {
 	if err := ctx.Err(); err != nil {
 		return Pulse{}, err
 	}
-	d, others := f.disk.Load(), f.others()
-	said := f.version.Load()
-	if d != nil && len(others) > 0 {
-		said += d.documents(ctx)
+	d, members := f.disk.Load(), 1+len(f.others())
+	said := uint64(0)
+	if d != nil {
+		said = d.documents(ctx)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,40 +61,20 @@ func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
 		return Pulse{}, cmp.Or(f.health.Err, errOpening)
 	}
 	now := time.UnixMicro(f.o.Now().UnixMicro())
-	who.Seen = now
-	if who.Gone {
-		delete(f.members, who.ID)
-	} else if who.ID != "" {
-		f.members[who.ID] = who
-	}
-	maps.DeleteFunc(f.members, func(_ string, member Member) bool {
-		silent := now.Sub(member.Seen)
-		return silent > member.lifetime() || silent < 0
-	})
-	return Pulse{
-		Generation: d.generation, Since: max(now.Sub(d.generationStart), 0), Members: len(f.allMembers(others)),
-		Documents: said, Now: now,
-	}, nil
+	return Pulse{Generation: d.generation, Since: max(now.Sub(d.generationStart), 0), Members: members, Documents: said, Now: now}, nil
 }
 
-// Members lists the live instances. Those of other processes count as seen now.
+// Members lists the processes that use the file, as seen now.
 func (f *File) Members(ctx context.Context) ([]Member, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	others := f.others()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return sortedMembers(maps.Values(f.allMembers(others))), nil
-}
-
-// allMembers are the instances of this process and of others. The caller holds the lock.
-func (f *File) allMembers(others []processInfo) map[string]Member {
-	all, now := maps.Clone(f.members), time.UnixMicro(f.o.Now().UnixMicro())
-	for _, one := range others {
-		all[one.ID] = Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: now}
+	now := time.UnixMicro(f.o.Now().UnixMicro())
+	list := []Member{{ID: f.o.Instance, Name: f.o.Name, Seen: now}}
+	for _, one := range f.others() {
+		list = append(list, Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: now})
 	}
-	return all
+	return sortedMembers(slices.Values(list)), nil
 }
 
 // Recall reads the saved Count budgets that no other process uses now, the latest first. If

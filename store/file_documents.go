@@ -46,7 +46,6 @@ func (f *File) PutAll(ctx context.Context, kind string, documents map[string]Doc
 				return err
 			}
 		}
-		f.version.Add(1)
 		return d.run("INSERT INTO meta VALUES ('documents', 1) ON CONFLICT DO UPDATE SET value = value + 1")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,6 +165,33 @@ func TestProcessesThatAreKilledSpendABudgetOnce(t *testing.T) {
 	if left, _ := filepath.Glob(path + processInfix + "*"); len(left) > 0 {
 		t.Errorf("there is %v", left)
 	}
+}
+
+// A pulse counts the processes that use a file, whatever they say, and they are listed.
+func TestAPulseOfAFileCountsTheProcessesThatUseIt(t *testing.T) {
+	path, now := newPath(t), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	f := openFile(t, path, FileOptions{Instance: "a", Name: "host: 1", Now: func() time.Time { return now }})
+	check := func(want ...Member) Pulse {
+		t.Helper()
+		for i := range want {
+			want[i].Seen = time.UnixMicro(now.UnixMicro())
+		}
+		p, err := f.Pulse(t.Context(), Member{ID: "another", Gone: true})
+		all, err2 := f.Members(t.Context())
+		if err = errors.Join(err, err2); err != nil || p.Members != len(want) || !slices.Equal(all, want) || !p.Now.Equal(now) {
+			t.Errorf("%+v, %+v, want %+v: %v", p, all, want, err)
+		}
+		return p
+	}
+	before := check(Member{ID: "a", Name: "host: 1"})
+	other := openFile(t, path, FileOptions{Instance: "b"})
+	now = now.Add(time.Second)
+	after := check(Member{ID: "a", Name: "host: 1"}, Member{ID: "b", Name: "b"})
+	if after.Since-before.Since != time.Second || after.Generation == "" || after.Generation != before.Generation {
+		t.Errorf("%+v after %+v", after, before)
+	}
+	other.Close()
+	check(Member{ID: "a", Name: "host: 1"})
 }
 
 // Files that are open at the same time, opened and closed at any moment, spend a budget
