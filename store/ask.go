@@ -209,7 +209,7 @@ func AnswerJoint(r *JointRow, a *Ask, instance string, now time.Time, lives func
 	said.Granted, said.Others = c.share(a, &j, instance, at, lives)
 	said.State, said.Holders = c.State, len(c.Parts)
 	next := &JointRow{sharedInstance, version + 1, c.totalAhead(), at, nil}
-	if said.Owned = len(c.Parts) == 1 && !j.Stays; said.Owned {
+	if said.Owned = len(c.Parts) == 1; said.Owned {
 		next.instance, next.seq, next.state = instance, seqOrder(a.Seq), c.State
 	} else {
 		next.state, _ = json.Marshal(c) // numbers and bytes alone

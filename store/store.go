@@ -107,9 +107,6 @@ type Joint struct {
 	// wrote last, or since From was read.
 	Owned bool
 	From  Origin
-	// Stays means that the record keeps the form for several instances, although no other
-	// uses it now.
-	Stays bool
 	// Uses are the units taken and given back since the last Ask that was Done, in order.
 	Uses []Use
 	// Keep is the part of Want that the instance may take already.

@@ -341,7 +341,7 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 		n = max(left, m.waiting)
 	}
 	ask := store.Ask{Kind: store.Count, Want: n, Joint: &store.Joint{
-		Owned: m.owned && !m.othersUse, From: m.origin, Stays: m.spec.Traits().Returns == limit.AfterFirstUse,
+		Owned: m.owned && !m.othersUse, From: m.origin,
 		Keep: min(m.ahead, n), Waits: waits,
 		Uses: m.takes.unansweredUses(now, seq),
 	}}
