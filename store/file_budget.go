@@ -14,20 +14,12 @@ import (
 
 // Exchange answers each Batch when its data is on the disk.
 func (f *File) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
-	batchs := make([]Batch, len(batches)) // a copy: it may be read after ctx has ended
-	for i, b := range batches {
-		b.Asks, b.Notes = slices.Clone(b.Asks), slices.Clone(b.Notes)
-		for j, a := range b.Asks {
-			b.Asks[j].State = slices.Clone(a.State)
-		}
-		batchs[i] = b
-	}
 	var replies []Reply
 	err := f.write(ctx, func(d *database, now time.Time) error {
 		now = time.UnixMicro(now.UnixMicro())
-		list := make([]Reply, len(batchs))
-		for i := range batchs {
-			reply, err := f.budgets.exchange(d, &batchs[i], now)
+		list := make([]Reply, len(batches))
+		for i := range batches {
+			reply, err := f.budgets.exchange(d, &batches[i], now)
 			if err != nil {
 				return err
 			}

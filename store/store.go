@@ -211,7 +211,7 @@ type Reply struct {
 // messages: each may be lost, repeated, late or reordered.
 type Store interface {
 	// Exchange returns one Reply for each Batch, in order. After an error it is unknown
-	// what was done.
+	// what was done, and a Batch may still be read: nobody changes it any more.
 	Exchange(ctx context.Context, batches []Batch) ([]Reply, error)
 
 	// Pulse records that an instance is alive, and returns how many are. It must be
