@@ -66,6 +66,15 @@ func PastOf(now time.Time, m Meter) []Spent {
 	return list
 }
 
+// Add makes a meter count the takes of another limit of the same requests, too, if that has counted more of some age.
+func Add(now time.Time, m Meter, list []Spent, spec Spec) (Meter, error) {
+	all, more := union(PastOf(now, m), list)
+	if !more {
+		return m, nil
+	}
+	return Carry(now, all, spec)
+}
+
 // Carry makes a meter for a spec that counts the takes of another meter: units taken within
 // the spec's window stay taken. Units beyond the whole limit are not owed: the old limit
 // allowed them.

@@ -168,7 +168,8 @@ func (p *Policy) opens(host string, port uint16) bool {
 // addresses are written as such. nil means that any name may be intercepted, an
 // empty slice that none is.
 func (p *Policy) InterceptNames() []string {
-	if p.opensAny() {
+	// https to any host may be intercepted. A CA that the operator gives need not vouch for every host because of a listener by default.
+	if p.Intercept.Mode == "all" || !p.Open.Off && !(p.Open.Default && p.CA.Given()) || slices.ContainsFunc(p.Access.Clients, func(c Client) bool { return c.OpensAll }) {
 		return nil
 	}
 	var patterns []Pattern
@@ -223,12 +224,6 @@ func (p *Policy) Interception(host string, port uint16, trusting bool) Intercept
 		return Interception{Why: UnreadUnlisted}
 	}
 	return Interception{Why: UnreadAuto}
-}
-
-// opensAny tells whether https to any host may be intercepted. A CA that the operator gives
-// need not vouch for every host because of a listener by default.
-func (p *Policy) opensAny() bool {
-	return p.Intercept.Mode == "all" || !p.Open.Off && !(p.Open.Default && p.CA.Given()) || slices.ContainsFunc(p.Access.Clients, func(c Client) bool { return c.OpensAll })
 }
 
 // plain tells whether a host can be reached by plain http only.

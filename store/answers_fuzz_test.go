@@ -27,7 +27,7 @@ func FuzzCommon(f *testing.F) {
 			return state, max(left-lapsed-others, 0), time.Time{}
 		}}
 		r := &JointRow{instance, seq, ahead, 1, state}
-		next, said := AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, "me", time.UnixMicro(2), func(string) bool { return lives })
+		next, said := AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, "me", time.UnixMicro(2), func(string) bool { return lives })
 		if said.Status != Done {
 			return
 		}

@@ -187,24 +187,30 @@ type JointRow struct {
 // sharedInstance is the instance of a row that several instances use.
 const sharedInstance = ""
 
-// AnswerJoint answers an Ask with Joint from a budget's row. It returns the row to save if
-// the Status is Done. lives tells which instances are running.
-func AnswerJoint(r *JointRow, a *Ask, instance string, now time.Time, lives func(instance string) bool) (*JointRow, Answer) {
-	said, j, at := Answer{Key: a.Key, Seq: a.Seq}, *a.Joint, now.UnixMicro()
-	if j.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
-		j.From.instance != nil && *j.From.instance == r.instance && j.From.seq == r.seq) {
+// AnswerJoint answers an Ask with Joint from the rows of its budget and of those that this replaces, by their keys. It
+// returns the row to save if the Status is Done. lives tells which instances are running.
+func AnswerJoint(rows map[string]*JointRow, a *Ask, instance string, now time.Time, lives func(instance string) bool) (*JointRow, Answer) {
+	said, j, at, r := Answer{Key: a.Key, Seq: a.Seq}, *a.Joint, now.UnixMicro(), rows[a.Key]
+	before, others := j.before(rows, instance)
+	owned := j.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
+		j.From.instance != nil && *j.From.instance == r.instance && j.From.seq == r.seq)
+	if owned && !others {
 		said.Granted, said.Holders, said.Owned = clamp(a.Want), 1, true
 		return &JointRow{instance, seqOrder(a.Seq), said.Granted, at, a.State}, said
 	}
 	c, version := r.common(a), int64(0)
-	if r == nil {
-		j.Uses = nil // State includes them
-	} else if r.instance == sharedInstance {
+	if owned || r == nil {
+		c, j.Uses = sharedState{State: a.State}, nil // State includes them
+	}
+	if r != nil && r.instance == sharedInstance {
 		version = r.seq
 	}
 	if c.Parts[instance].Seq >= a.Seq {
 		said.Status = Stale
 		return r, said
+	}
+	if len(before) > 0 {
+		c.State = j.Inherit(now, c.State, before)
 	}
 	said.Granted, said.Others = c.share(a, &j, instance, at, lives)
 	said.State, said.Holders = c.State, len(c.Parts)
@@ -230,6 +236,18 @@ func (r *JointRow) common(a *Ask) sharedState {
 		c = sharedState{State: a.State, Parts: map[string]instancePart{sharedInstance: {Ahead: clamp(r.ahead)}}} // as if of an ended instance
 	}
 	return c
+}
+
+// before returns the budgets of Before that exist, and whether other instances than one have used them. What the others
+// may take of them counts as taken.
+func (j *Joint) before(rows map[string]*JointRow, instance string) (all []*SavedBudget, others bool) {
+	for _, key := range j.Before {
+		if r := rows[key]; r != nil {
+			c := r.common(&Ask{})
+			all, others = append(all, &SavedBudget{Key: key, State: c.State, Ahead: c.totalAhead() - c.Parts[instance].Ahead}), others || r.instance != instance
+		}
+	}
+	return all, others
 }
 
 // share decides how much an Ask gets, at a time in microseconds since 1970.

@@ -191,23 +191,31 @@ func (f *budgets) exchangeNotes(d *database, b *Batch, now time.Time) ([]Note, e
 	return SortNotes(slices.Collect(maps.Values(known))), nil
 }
 
-// count answers an Ask.
-func (f *budgets) count(d *database, site string, a *Ask, instance string, now time.Time) (Answer, error) {
+// row reads the row of a Count; nil: there is none.
+func (f *budgets) row(d *database, site, key string, now time.Time) (*JointRow, error) {
 	r := &JointRow{}
 	var sum *int64
-	err := d.row("SELECT instance, seq, ahead, at, state, sum FROM counts WHERE site = ? AND key = ?", []any{site, a.Key}, &r.instance, &r.seq, &r.ahead, &r.at, &r.state, &sum)
+	err := d.row("SELECT instance, seq, ahead, at, state, sum FROM counts WHERE site = ? AND key = ?", []any{site, key}, &r.instance, &r.seq, &r.ahead, &r.at, &r.state, &sum)
 	switch {
 	case noRows(err):
-		r = nil
-	case err != nil:
-		return Answer{}, err
-	case sum != nil && *sum != r.sum(site, a.Key):
-		if err := f.log.setRowAside(d, r.bad(site, a.Key, *sum), now.UnixMicro()); err != nil {
+		return nil, nil
+	case err == nil && sum != nil && *sum != r.sum(site, key):
+		return nil, f.log.setRowAside(d, r.bad(site, key, *sum), now.UnixMicro())
+	}
+	return r, err
+}
+
+// count answers an Ask.
+func (f *budgets) count(d *database, site string, a *Ask, instance string, now time.Time) (Answer, error) {
+	rows := map[string]*JointRow{}
+	for _, key := range append([]string{a.Key}, a.Joint.Before...) {
+		r, err := f.row(d, site, key, now)
+		if err != nil {
 			return Answer{}, err
 		}
-		r = nil
+		rows[key] = r
 	}
-	next, said := AnswerJoint(r, a, instance, now, f.isAlive)
+	next, said := AnswerJoint(rows, a, instance, now, f.isAlive)
 	if said.Status != Done {
 		return said, nil
 	}

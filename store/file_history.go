@@ -22,8 +22,9 @@ func (f *File) Record(ctx context.Context, h History) error {
 	history.Add(h)
 	return f.write(ctx, func(d *database, now time.Time) error {
 		for k, t := range historyTables {
+			add := fmt.Sprintf("INSERT INTO %s VALUES (?%s)%s", t.name, strings.Repeat(", ?", 1+len(t.keys)+len(t.sums)), t.addToExisting())
 			for _, r := range history[k] {
-				if err := d.run(t.insert(), append([]any{minutes, minuteOf(r.Minute, now)}, t.fields(&r)...)...); err != nil {
+				if err := d.run(add, append([]any{minutes, minuteOf(r.Minute, now)}, t.fields(&r)...)...); err != nil {
 					return err
 				}
 			}

@@ -41,11 +41,6 @@ func (t historyTable) columns() string {
 	return strings.Join(append(append([]string{"step", "start"}, t.keys...), t.sums...), ", ")
 }
 
-// insert adds a row for a minute, or adds its sums to an existing row.
-func (t historyTable) insert() string {
-	return fmt.Sprintf("INSERT INTO %s VALUES (?%s)", t.name, strings.Repeat(", ?", 1+len(t.keys)+len(t.sums))) + t.addToExisting()
-}
-
 // addToExisting adds the new values to an existing row. The bound keeps sums integers.
 func (t historyTable) addToExisting() string {
 	sums := lists.Map(t.sums, func(name string) string {
@@ -73,7 +68,8 @@ func (t historyTable) rollUp(d *database, r rollUpStep, most int) (full bool, er
 	for i := range last {
 		to[i] = &last[i]
 	}
-	err = d.row(t.lastOfStep(), []any{r.from, r.before, maxRowsPerStep - 1}, to...)
+	at := "start, " + strings.Join(t.keys, ", ")
+	err = d.row("SELECT "+at+" FROM "+t.name+" WHERE step = ? AND start < ? ORDER BY "+at+" LIMIT 1 OFFSET ?", []any{r.from, r.before, maxRowsPerStep - 1}, to...)
 	if err != nil && !noRows(err) {
 		return false, err
 	}
@@ -92,13 +88,7 @@ func (t historyTable) rollUp(d *database, r rollUpStep, most int) (full bool, er
 	return full, d.run("DELETE FROM "+t.name+" WHERE "+those, args...)
 }
 
-// lastOfStep finds the last row of a part of a step.
-func (t historyTable) lastOfStep() string {
-	at := "start, " + strings.Join(t.keys, ", ")
-	return "SELECT " + at + " FROM " + t.name + " WHERE step = ? AND start < ? ORDER BY " + at + " LIMIT 1 OFFSET ?"
-}
-
-// upToLast is the condition of the rows up to that row, whose values are the arguments from
+// upToLast is the condition of the rows up to the last one of a step, whose values are the arguments from
 // the third on.
 func (t historyTable) upToLast() string {
 	at, values := "start", "?3"

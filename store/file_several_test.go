@@ -259,7 +259,7 @@ func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
 			return []byte("x"), max(left-others, 0), time.Time{}
 		}}
 		var said Answer
-		r, said = AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, who, time.UnixMicro(1e15+int64(seq)), lives)
+		r, said = AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, who, time.UnixMicro(1e15+int64(seq)), lives)
 		granted[who] = said.Granted
 	}
 	for _, who := range []string{"a", "b", "c"} {
@@ -289,7 +289,7 @@ func TestWhoAskedAMomentAgoGetsAPart(t *testing.T) {
 				return []byte("x"), 20 - others, time.Time{}
 			}}
 			var said Answer
-			r, said = AnswerJoint(r, &Ask{Key: "k", Kind: Count, Seq: seq, Want: want, Joint: j}, who, at, func(string) bool { return true })
+			r, said = AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: seq, Want: want, Joint: j}, who, at, func(string) bool { return true })
 			return said.Granted
 		}
 		for _, who := range []string{"a", "b", "c"} {

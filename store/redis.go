@@ -69,12 +69,6 @@ func NewRedis(at *policy.Store, now func() time.Time) (*Redis, error) {
 	return r, nil
 }
 
-// siteKeyPrefix returns the prefix of all keys of a site. The text between the braces is the
-// hash tag, which decides the slot in a Cluster.
-func (r *Redis) siteKeyPrefix(site string) string {
-	return r.prefix + "{" + strings.ReplaceAll(cmp.Or(site, "%"), "}", "%7D") + "}:"
-}
-
 func (r *Redis) newsChannel() string { return r.prefix + "news" }
 
 // timeArgument returns the time argument of the script, and the local time.

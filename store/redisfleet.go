@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -156,11 +157,12 @@ var errInvalidAnswer = errors.New("the answer has an unexpected form")
 
 // exchange makes the arguments of the script for a Batch.
 func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
-	tag := r.siteKeyPrefix(b.Site)
+	tag := r.prefix + "{" + strings.ReplaceAll(cmp.Or(b.Site, "%"), "}", "%7D") + "}:" // what is in braces decides the slot in a Cluster
+	instance := sha256.Sum256([]byte(b.Instance))
 	keys := make([]string, 2, 3+len(b.Asks))
 	keys[0], keys[1] = tag+"notes", tag+"ends"
 	args := make([]any, 0, 10+18*len(b.Asks)+4*len(b.Notes))
-	args = append(args, "exchange", passed, b.Generation, b.Newcomer(), instanceField(b.Instance), b.Site, r.newsChannel(), len(tag), len(b.Asks))
+	args = append(args, "exchange", passed, b.Generation, b.Newcomer(), string(instance[:8]), b.Site, r.newsChannel(), len(tag), len(b.Asks))
 	for i := range b.Asks {
 		a := b.Asks[i].Exact()
 		keys = append(keys, tag+a.Name())
@@ -181,12 +183,6 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
 		args = append(args, n.Key, n.Until.UnixMicro()-here.UnixMicro(), n.N, n.Text)
 	}
 	return scriptRun{keys, args}
-}
-
-// instanceField is a short hash of an instance, for its field in a budget's record.
-func instanceField(instance string) string {
-	sum := sha256.Sum256([]byte(instance))
-	return string(sum[:8])
 }
 
 // parts are those of a list of the script's answer that were not read yet.

@@ -114,6 +114,10 @@ type Joint struct {
 	// Least is the smallest useful part of Want; Waits tells that it is waited for.
 	Least int64
 	Waits bool
+	// Before are the keys of budgets that this one replaces. Inherit adds to a state, which may be nil, what
+	// was spent of those that exist, of whichever instance.
+	Before  []string
+	Inherit func(now time.Time, state []byte, before []*SavedBudget) []byte
 	// Merge updates a state, which may be nil, with uses, with units that ended instances
 	// may have taken, and with units that others may take now. It returns the next state,
 	// how much the asking instance may take beside it, and when Least may be left. It may be

@@ -67,13 +67,11 @@ func (s *site) succeed(now, since time.Time, had map[string]*Subject, l *Limit) 
 		if e == nil {
 			e = s.registry.newEntry(l, Scope{l.Name, key})
 		}
-		m, external := l.externalMeter(s.name, e.at, m)
-		e.resource.changeMeter(now, m, fresh, external, true)
-		if !e.onlyCools {
-			e.resource.changed, e.resource.owed = now, 0
+		if !e.onlyCools { // what is in flight is of the meter before
+			e.resource.changed, e.resource.owed, e.onlyCools = now, 0, true
 		}
-		e.onlyCools, e.perKey = false, l.By != byAll
-		e.spec, e.subject = l.Spec, l.Subject
+		_ = s.registry.update(now, e, l, m, fresh)
+		e.resource.markDirty()
 		s.registry.forgetFound()
 	}
 }
@@ -206,7 +204,7 @@ func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string
 		case best == partial:
 			list = append(list, all[whose]...)
 			slices.SortStableFunc(list, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
-		case total(list) < total(all[whose]):
+		case recently(list, far) < recently(all[whose], far):
 			continue // each of them is of all that the new one counts
 		}
 		all[whose] = list
@@ -223,5 +221,3 @@ func recently(list []limit.Spent, within time.Duration) (n int64) {
 	}
 	return n
 }
-
-func total(list []limit.Spent) int64 { return recently(list, 1<<63-1) }

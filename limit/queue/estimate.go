@@ -96,7 +96,7 @@ func (all *clients) estimateOne(now time.Time, h *hold, needs []need) (keeps *re
 		return nil, at
 	}
 	if h.deadline.Before(now.Add(leastAnswer)) {
-		if _, _, asks := missing(now, needs); asks {
+		if _, asks := missing(now, needs); asks {
 			return nil, at // it is known in time
 		}
 	}

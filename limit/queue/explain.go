@@ -261,26 +261,25 @@ func titledBlocker(now time.Time, h *hold) Blocker {
 	return k
 }
 
-// missing is the resource that is known to have too little for the longest time; nil if
-// there is none, or if nothing is known of the limits of those that lack something. asks tells
-// whether a store is asked about others.
-func missing(now time.Time, needs []need) (found *resource, until time.Time, asks bool) {
+// missing tells whether needs lack something that is known, and whether a store is asked about others. Of a limit of which
+// nothing is known, nothing is lacking.
+func missing(now time.Time, needs []need) (lacks, asks bool) {
 	for _, n := range needs {
 		switch at := n.resource.when(now, n.n); {
 		case !at.After(now), n.resource.unknown(now, n.n):
 		case n.resource.asking(now, at, n.n):
 			asks = true
-		case found == nil || at.After(until):
-			found, until = n.resource, at
+		default:
+			lacks = true
 		}
 	}
-	return found, until, asks
+	return lacks, asks
 }
 
 // asks tells whether a hold waits for nothing but the answer of a store.
 func (h *hold) asks(now time.Time) bool {
 	return h.state == stateWaiting && slices.ContainsFunc(h.needs, func(needs []need) bool {
-		res, _, asks := missing(now, needs)
-		return res == nil && asks
+		lacks, asks := missing(now, needs)
+		return asks && !lacks
 	})
 }

@@ -334,8 +334,8 @@ func (s *scheduler) force(now time.Time, h *hold) *Blocker {
 	}
 	s.stamp(now, h)
 	if s.find(h, func(needs []need) bool {
-		res, _, _ := missing(now, needs)
-		return res == nil
+		lacks, _ := missing(now, needs)
+		return !lacks
 	}) {
 		s.take(now, h, s.pick(now, h))
 		return nil

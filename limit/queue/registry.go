@@ -53,12 +53,6 @@ type limitResource struct {
 	onlyCools bool     // only cools, and nobody has needed it yet
 }
 
-func newRegistry(name string, sched *scheduler) registry {
-	all := sched.newResource(name, nil, nil)
-	all.title = cooldownLimit
-	return registry{name: name, sched: sched, whole: all, unlimited: [][]need{{{resource: all}}}}
-}
-
 // resourceFor is the resource of a limit for a request; it is made or changed if need be.
 func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, error) {
 	at := l.scope(r)

@@ -28,7 +28,9 @@ type site struct {
 func newSite(g *Gate, name string) *site {
 	sched := newScheduler(g.bounds.Load().Aging)
 	sched.live = func(h *hold) bool { return h.owner.ctx.Err() == nil }
-	return &site{gate: g, name: name, sched: sched, registry: newRegistry(name, sched)}
+	all := sched.newResource(name, nil, nil)
+	all.title = cooldownLimit
+	return &site{gate: g, name: name, sched: sched, registry: registry{name: name, sched: sched, whole: all, unlimited: [][]need{{{resource: all}}}}}
 }
 
 // lock locks the site, and returns the time.

@@ -52,16 +52,16 @@ func TestALimitInheritsFromThoseThatItReplaces(t *testing.T) {
 		{Subject{Unit: "requests", By: "client"}, "x", spent(20)},
 		{Subject{Unit: "bytes"}, "", spent(50)},
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests"}, "", was[:2])[""]; total(got) != 7 || got[0].N != 4 {
+	if got := Inherit(time.Now(), Subject{Unit: "requests"}, "", was[:2])[""]; recently(got, far) != 7 || got[0].N != 4 {
 		t.Errorf("parts: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/a"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; total(got) != 3 {
+	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/a"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; recently(got, far) != 3 {
 		t.Errorf("the same is there: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/c"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; total(got) != 9 {
+	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/c"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; recently(got, far) != 9 {
 		t.Errorf("of one that counts more: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", By: "client", Path: "/a"}, "", was); total(got["x"]) != 20 || len(got) != 1 {
+	if got := Inherit(time.Now(), Subject{Unit: "requests", By: "client", Path: "/a"}, "", was); recently(got["x"], far) != 20 || len(got) != 1 {
 		t.Errorf("by client: %v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget/lease"
 )
 
@@ -178,11 +179,54 @@ func (l *accounts) setGeneration(generation string, settled time.Time) (before s
 // fields.
 type account struct {
 	*lease.Account
-	site string
+	site  string
+	names map[string]bool  // of limits that have had a budget here
+	heirs map[string]*heir // :: key of a budget → what the store has to add to it
 
 	at    time.Time // when it is due; zero: not by time alone. While busy: that it became due meanwhile
 	place int32     // in the heap
 	busy  bool      // an exchange for it is under way
+}
+
+// mostNames bounds the names of limits that an account remembers.
+const mostNames = 64
+
+// inherit has the store add to a budget what was spent of others, with the next ask: of those in h and those of limits that
+// had a budget here, if before tells so. The site is locked.
+func (a *account) inherit(now time.Time, key string, h *heir, before func(name string) bool) {
+	if a.names == nil || len(a.names) >= mostNames {
+		a.names, a.heirs = map[string]bool{}, map[string]*heir{}
+	}
+	for name := range a.names {
+		if name != h.name && before(name) {
+			h.before = append(h.before, store.BudgetKey(name, h.whose))
+			a.RestateFirst(now, store.BudgetKey(name, h.whose))
+		}
+	}
+	if a.names[h.name] = true; len(h.before) > 0 {
+		a.heirs[key] = h
+	}
+}
+
+// batch is Batch, with the budgets that the store has to add. The site is locked.
+func (a *account) batch(now time.Time) (b store.Batch, ok bool) {
+	b, ok = a.Batch(now)
+	for i := range b.Asks {
+		if h, j := a.heirs[b.Asks[i].Key], b.Asks[i].Joint; h != nil && j != nil {
+			j.Before, j.Inherit, h.asked = h.before, h.inherit, true
+		}
+	}
+	return b, ok
+}
+
+// receive is Receive. What the store has answered has been added. The site is locked.
+func (a *account) receive(now time.Time, r *store.Reply, err error) {
+	a.Receive(now, r, err)
+	for key, h := range a.heirs {
+		if h.asked = h.asked && err == nil; h.asked {
+			delete(a.heirs, key)
+		}
+	}
 }
 
 // byDue orders accounts by when they are due.
@@ -239,26 +283,23 @@ func (s meterSource) Unused(at queue.Scope, spec limit.Spec, m limit.Meter) limi
 	return lease.NewAccount("", lease.Options{OnDue: func() {}}).Shared("", spec, s.outage) // the store never hears of it
 }
 
-// durable makes a meter that outlives the process: it continues from the store's state, or
-// from the state of limits that its limit replaces.
+// durable makes a meter that outlives the process: it continues from the store's state. The store adds what was spent of
+// the limits that its limit replaces.
 func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.Meter) limit.Meter {
-	now, key := time.Now(), k.key(site, at)
+	now, a, key := time.Now(), k.accounts.of(site), k.key(site, at)
 	was, known := k.restored.take(site, key)
 	carried := !m.Idle(now) // it has the takes of a replaced limit
-	if !carried {
-		if list := k.restored.spentBefore(site, key, was.At, k.o.Sites.HasLimit); len(list) > 0 {
-			if meter, err := limit.Carry(now, list, spec); err == nil {
-				m, carried = meter, true
-			}
-		}
-	}
-	if known && !carried {
+	h := &heir{name: at.Limit, whose: k.o.Names.Stable(site, at.Key), spec: spec}
+	if h.before = k.restored.before(site, h, known, k.o.Sites.HasLimit); known && carried {
+		h.before = append(h.before, key)
+	} else if known {
 		if err := lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
 			k.o.Log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 		}
 		k.restored.setLeft(site, at, m.Left(now))
 	}
-	kept := k.Account(site).Durable(key, spec, m, was.From)
+	a.inherit(now, key, h, func(name string) bool { return carried || !k.o.Sites.HasLimit(site, name) })
+	kept := a.Durable(key, spec, m, was.From)
 	if carried || known && !m.Idle(now) { // the stored state is of another limit, or of another clock
 		kept.(interface{ Lost(now time.Time) }).Lost(now)
 	}

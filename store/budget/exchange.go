@@ -77,7 +77,7 @@ func (k *Keeper) exchange(ctx context.Context, list []*account, last bool) (unse
 			if last {
 				a.Release(now)
 			}
-			batch, sends = a.Batch(now)
+			batch, sends = a.batch(now)
 			return sends
 		})
 		switch {
@@ -112,7 +112,7 @@ func (k *Keeper) exchange(ctx context.Context, list []*account, last bool) (unse
 func (k *Keeper) answer(a *account, r *store.Reply, err error) {
 	var noticed lease.Report
 	k.withAccount(a, func(now time.Time) bool {
-		a.Receive(now, r, err)
+		a.receive(now, r, err)
 		noticed = a.Report()
 		return false
 	})

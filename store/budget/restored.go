@@ -75,25 +75,43 @@ func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool
 	return left, known
 }
 
-// spentBefore lists the takes, before this process began, of limits that a budget's limit
-// replaces: those that the site has no more and that were used after the given time.
-func (r *restored) spentBefore(site, key string, after time.Time, has func(site, limit string) bool) []limit.Spent {
-	name, whose, _ := strings.Cut(key, store.Separator)
-	subject, _ := subjectIn(name)
-	var was []queue.Predecessor
+// before lists the keys of budgets that another may replace: of limits that the site has no more or, if the store did not
+// know the other, of all.
+func (r *restored) before(site string, h *heir, known bool, has func(site, limit string) bool) (keys []string) {
 	for _, k := range r.bySite[site] {
+		if name, whose, _ := strings.Cut(k.Key, store.Separator); name != h.name && (whose == h.whose || h.whose == "") && !(known && has(site, name)) {
+			keys = append(keys, k.Key)
+		}
+	}
+	return keys
+}
+
+// heir is a budget to which the store has to add what was spent of others.
+type heir struct {
+	name, whose string // of the budget
+	spec        limit.Spec
+	before      []string // keys of the others
+	asked       bool     // the store was asked to
+}
+
+// inherit implements store.Joint.Inherit.
+func (h *heir) inherit(now time.Time, state []byte, before []*store.SavedBudget) []byte {
+	var was []queue.Predecessor
+	subject, _ := subjectIn(h.name)
+	for _, k := range before {
 		old, key, _ := strings.Cut(k.Key, store.Separator)
-		if old == name || !k.At.After(after) || has(site, old) {
-			continue
-		}
-		if of, as := subjectIn(old); of.Unit != "" {
-			was = append(was, queue.Predecessor{Subject: of, Key: key, Past: func(now time.Time) []limit.Spent { return pastOf(now, as, k) }})
-		}
+		of, as := subjectIn(old)
+		was = append(was, queue.Predecessor{Subject: of, Key: key, Past: func(now time.Time) []limit.Spent { return pastOf(now, as, k) }})
 	}
-	if len(was) == 0 {
-		return nil
+	m, err := limit.New(h.spec)
+	if err == nil {
+		_ = lease.Restore(now, h.spec, m, state, 0) // an invalid state is ignored
+		m, err = limit.Add(now, m, queue.Inherit(now, subject, "", was)[h.whose], h.spec)
 	}
-	return queue.Inherit(time.Now(), subject, "", was)[whose]
+	if err != nil {
+		return state
+	}
+	return m.State()
 }
 
 // pastOf lists the takes in a stored budget's state, for a kind of limit.
@@ -103,7 +121,7 @@ func pastOf(now time.Time, as limit.As, k *store.SavedBudget) []limit.Spent {
 		spec.Amount = 1 // the amount is not known, so that only the past counts
 	}
 	m, err := limit.New(spec)
-	if err != nil || m.Restore(now, k.State) != nil && len(k.State) > 0 {
+	if err != nil || lease.Restore(now, spec, m, k.State, 0) != nil {
 		return nil
 	}
 	list := limit.PastOf(now, m)

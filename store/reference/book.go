@@ -127,7 +127,7 @@ func (b *Book) ask(batch *store.Batch, ask *store.Ask, now time.Time, said *stor
 		b.last = now
 	}
 	if a.Kind == store.Count {
-		r, want := store.AnswerJoint(b.rows[a.Key], a, batch.Instance, now, func(who string) bool { return !b.ended[who] })
+		r, want := store.AnswerJoint(b.rows, a, batch.Instance, now, func(who string) bool { return !b.ended[who] })
 		if want.Status == store.Done {
 			b.rows[a.Key] = r
 		}

@@ -145,7 +145,7 @@ func (m *Store) exchange(b *store.Batch) store.Reply {
 		exact := b.Asks[i].Exact()
 		a := &exact
 		if a.Kind == store.Count {
-			r, said := store.AnswerJoint(p.rows[a.Key], a, b.Instance, now, func(who string) bool { return !m.kept.ended[who] })
+			r, said := store.AnswerJoint(p.rows, a, b.Instance, now, func(who string) bool { return !m.kept.ended[who] })
 			if said.Status == store.Done {
 				p.rows[a.Key] = r
 			}

@@ -383,6 +383,15 @@ func (a *Account) Restate(now time.Time) {
 	a.replan(a.clock.at(now))
 }
 
+// RestateFirst has the next Batch begin with what was taken of a budget.
+func (a *Account) RestateFirst(now time.Time, key string) {
+	if s := a.sources[key]; s != nil {
+		a.ordered = append([]*source{s}, slices.DeleteFunc(a.ordered, func(o *source) bool { return o == s })...)
+		s.mustRestate = true
+		a.schedule(s, a.clock.at(now).low)
+	}
+}
+
 // Release tells that the instance stops: the next Batch returns all unspent units.
 func (a *Account) Release(now time.Time) {
 	a.releasing = true
