@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,13 +49,13 @@ type Limit struct {
 	Stall    time.Duration // of bytes: how long a body may stand still before it is cut
 	Timezone string        // of a quota, an IANA name
 
-	route *route // of Path
+	route *regexp.Regexp // of Path
 }
 
 // Covers tells whether the limit is about requests with this method and this
-// path, which is escaped and without its query. It does not allocate.
+// path, which is escaped and without its query. It does not allocate for a path in canonical spelling.
 func (l *Limit) Covers(method, path string) bool {
-	return (l.Method == "" || l.Method == method) && (l.Path == "" || l.route.covers(path))
+	return (l.Method == "" || l.Method == method) && (l.Path == "" || l.route.MatchString(NormalPath(path)))
 }
 
 // NeedsRequests tells whether the limit can only be kept by seeing requests, as

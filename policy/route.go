@@ -6,35 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 )
 
-// route is the pattern of a path, ready for matching. A segment is the text between two
-// slashes, so /a/ has two, of which the second is empty.
-//
-// Segments are compared unescaped, so nobody gets around a limit by writing %74 instead
-// of t. An escaped slash is not a slash.
-type route struct {
-	segments []segment
-	least    int // segments of a path that matches, at least
-}
-
-type segment struct {
-	text string // unescaped; of a literal
-	kind segmentKind
-}
-
-type segmentKind uint8
-
-const (
-	literal segmentKind = iota
-	anyOne              // *
-	anyMany             // **
-)
-
-// parseRoute reads a pattern: * is one segment, ** any number of them.
-func parseRoute(s string) (*route, error) {
+// parseRoute reads the pattern of a path: * is one segment, ** any number of them. A segment is the
+// text behind a slash, so /a/ has two, of which the second is empty. It returns what matches paths in
+// the spelling of NormalPath, so nobody gets around a limit by writing %74 instead of t. An escaped
+// slash is not a slash.
+func parseRoute(s string) (*regexp.Regexp, error) {
 	switch {
 	case !strings.HasPrefix(s, "/"):
 		return nil, fmt.Errorf("%s does not begin with a slash", Quote(s))
@@ -43,92 +24,27 @@ func parseRoute(s string) (*route, error) {
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return nil, errors.New("has a control character, which no path has")
 	}
-	r := &route{}
+	pattern := "^"
 	for part := range strings.SplitSeq(s[1:], "/") {
 		switch {
 		case part == "**":
-			if n := len(r.segments); n == 0 || r.segments[n-1].kind != anyMany { // two are equal to one
-				r.segments = append(r.segments, segment{kind: anyMany})
-			}
-			continue
+			pattern = strings.TrimSuffix(pattern, anyMany) + anyMany // two are equal to one
 		case part == "*":
-			r.segments = append(r.segments, segment{kind: anyOne})
+			pattern += `/[^/]*`
 		case strings.Contains(part, "*"):
 			return nil, fmt.Errorf("%s has a * that is not a whole segment", Quote(s))
 		default:
-			text, err := url.PathUnescape(part)
-			if err != nil {
+			if _, err := url.PathUnescape(part); err != nil {
 				return nil, fmt.Errorf("%s has a %% that two hexadecimal digits do not follow; a %% itself is %%25", Quote(s))
 			}
-			r.segments = append(r.segments, segment{text: text, kind: literal})
+			pattern += regexp.QuoteMeta(NormalPath("/" + part))
 		}
-		r.least++
 	}
-	return r, nil
+	return regexp.Compile(pattern + "$")
 }
 
-// covers tells whether a path matches. It follows the pattern and, where that
-// fails, lets the last ** take one segment more: an earlier one never has to,
-// since what lies between the two was found as far in front as it can be.
-func (r *route) covers(path string) bool {
-	path = cmp.Or(path, "/")
-	if path[0] != '/' || strings.Count(path, "/") < r.least {
-		return false
-	}
-	var (
-		at, rest       = 0, path // of the pattern and of the path; "" is its end
-		again, against = -1, ""  // where the last ** continues
-	)
-	for {
-		switch {
-		case at < len(r.segments) && r.segments[at].kind == anyMany:
-			at++
-			if at == len(r.segments) {
-				return true
-			}
-			again, against = at, rest
-			continue
-		case at < len(r.segments) && rest != "":
-			segment, more := cutSegment(rest)
-			if r.segments[at].kind == anyOne || r.segments[at].is(segment) {
-				at, rest = at+1, more
-				continue
-			}
-		case rest == "":
-			return at == len(r.segments)
-		}
-		if again < 0 || against == "" {
-			return false
-		}
-		_, against = cutSegment(against)
-		at, rest = again, against
-	}
-}
-
-// cutSegment splits off the first segment. The rest begins with a slash, or is
-// empty.
-func cutSegment(path string) (segment, rest string) {
-	if end := strings.IndexByte(path[1:], '/'); end >= 0 {
-		return path[1 : end+1], path[end+1:]
-	}
-	return path[1:], ""
-}
-
-// is tells whether an escaped segment equals the literal.
-func (s *segment) is(sent string) bool {
-	if strings.IndexByte(sent, '%') < 0 {
-		return sent == s.text
-	}
-	i := 0
-	for ; sent != ""; i++ {
-		c, size := sentByte(sent)
-		if i == len(s.text) || s.text[i] != c {
-			return false
-		}
-		sent = sent[size:]
-	}
-	return i == len(s.text)
-}
+// anyMany matches any number of segments.
+const anyMany = `(?:/[^/]*)*`
 
 // sentByte is the first byte that is meant, and how many it takes to write. A %
 // that begins no escape means itself.
