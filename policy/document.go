@@ -30,6 +30,7 @@ var (
 	variable = regexp.MustCompile(`\$\{[^\s{}\[\],"'#]*\}`)
 	unbrace  = strings.NewReplacer(string(openBrace), "{", string(closeBrace), "}")
 	lineOf   = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
+	tabbed   = regexp.MustCompile(`(?m)^ *\t[ \t]*[^\s#]`) // a line whose indentation has a tab
 	anchorOf = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
@@ -150,8 +151,8 @@ func syntaxFault(err error, text []byte) *Fault {
 		}
 		return &Fault{Line: max(line, 1), Text: "refers with * to an anchor that is not there; quote a value that begins with *"}
 	}
-	if at := tabAt(text); at > 0 {
-		return &Fault{Line: at, Text: "is indented with a tab; YAML wants spaces"}
+	if at := tabbed.FindIndex(text); at != nil {
+		return &Fault{Line: 1 + bytes.Count(text[:at[0]], []byte("\n")), Text: "is indented with a tab; YAML wants spaces"}
 	}
 	if strings.Contains(problem, "'") && !strings.HasPrefix(problem, "did not find") && !strings.HasPrefix(problem, "could not find") {
 		problem = "is not YAML"
@@ -168,19 +169,6 @@ func syntaxFault(err error, text []byte) *Fault {
 	}
 	line = max(line, 1)
 	return &Fault{Line: line, Text: remedied(problem, strings.TrimRight(strings.Split(string(text), "\n")[line-1], "\r"))}
-}
-
-// tabAt is the first line whose indentation has a tab, 0 when none has.
-func tabAt(text []byte) int {
-	line := 0
-	for one := range bytes.Lines(text) {
-		line++
-		rest := bytes.TrimLeft(one, " \t")
-		if bytes.IndexByte(one[:len(one)-len(rest)], '\t') >= 0 && len(bytes.TrimSpace(rest)) > 0 && rest[0] != '#' {
-			return line
-		}
-	}
-	return 0
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +20,13 @@ type unit struct {
 	names []string
 }
 
+// wholeForm and decimalForm match what parseCount and scaled read. A comma or a point between
+// thousands is refused, since either is a decimal point somewhere.
+var wholeForm, decimalForm = regexp.MustCompile("^" + wholePattern + "$"), regexp.MustCompile("^" + decimalPattern + "$")
+
 // parseCount reads a whole number in digits.
 func parseCount(s string, least, most int64) (int64, error) {
-	number, ok := ungroup(s)
-	if !ok || !digits(number) || len(number) > 1 && number[0] == '0' {
+	if !wholeForm.MatchString(s) {
 		if s == "" {
 			return 0, errors.New("has no value; write a whole number")
 		}
@@ -31,7 +35,7 @@ func parseCount(s string, least, most int64) (int64, error) {
 		}
 		return 0, fmt.Errorf("%s is not a whole number; write digits alone, such as 1000", Quote(s))
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 	switch {
 	case err != nil || n > most:
 		return 0, fmt.Errorf("%s is more than %d", Quote(s), most)
@@ -81,22 +85,6 @@ func unitAt(units []unit, name string) int {
 	})
 }
 
-// ungroup removes the underscores that part the thousands of a number: 1_000_000.
-// A comma or a point between them is refused, since either is a decimal point
-// somewhere.
-func ungroup(s string) (string, bool) {
-	if !strings.Contains(s, "_") {
-		return s, true
-	}
-	groups := strings.Split(s, "_")
-	for i, one := range groups {
-		if !digits(one) || len(one) > 3 || i > 0 && len(one) != 3 {
-			return s, false
-		}
-	}
-	return strings.Join(groups, ""), true
-}
-
 // group is a number of digits with underscores between its thousands.
 func group(s string) string {
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -113,15 +101,14 @@ var (
 // scaled is a decimal number times unit, in exact arithmetic. What is finer than
 // one of the result is cut off.
 func scaled(number string, unit int64) (int64, error) {
-	whole, fraction, point := strings.Cut(number, ".")
-	whole, ok := ungroup(whole)
-	switch {
-	case !ok || !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction) || len(fraction) > 9:
+	if !decimalForm.MatchString(number) {
 		return 0, errNumber
-	case len(whole) > 19: // no int64 has more
+	}
+	number = strings.ReplaceAll(number, "_", "")
+	if whole, _, _ := strings.Cut(number, "."); len(whole) > 19 { // no int64 has more
 		return 0, errTooLarge
 	}
-	exact, _ := new(big.Rat).SetString(whole + "." + fraction)
+	exact, _ := new(big.Rat).SetString(number)
 	exact.Mul(exact, new(big.Rat).SetInt64(unit))
 	n := new(big.Int).Quo(exact.Num(), exact.Denom())
 	if !n.IsInt64() {
