@@ -41,6 +41,13 @@ func (t Target) Authority() string {
 	return t.Host
 }
 
+// OriginOf returns scheme, host and port of a URL, as they are compared. One that cannot be parsed is
+// no site's.
+func OriginOf(u *url.URL) string {
+	t, _ := ParseTarget(u.Scheme, u.Host)
+	return t.Scheme + "://" + t.HostPort()
+}
+
 // UsualPort tells whether the port is the scheme's own, so that a URL leaves it
 // out. Without a scheme both 80 and 443 are usual.
 func (t Target) UsualPort() bool {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/paginate"
 	"github.com/abide-proxy/abide/jobs/records"
@@ -73,7 +74,7 @@ type Backfill struct {
 func New(o Options) *Backfill {
 	b := &Backfill{options: o, memory: send.NewMemory(o.Job.Memory), begun: make(chan struct{})}
 	b.begin = sync.OnceFunc(func() { close(b.begun) })
-	b.workers = workers{most: o.Job.Workers, changed: make(chan struct{}, 1)}
+	b.workers = workers{most: o.Job.Workers, changed: signal.New()}
 	b.patience.Log, b.patience.Warn, b.patience.Waits = o.Log, o.Warn, "the job waits for its output, and loses nothing"
 	return b
 }

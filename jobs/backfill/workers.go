@@ -3,6 +3,8 @@ package backfill
 import (
 	"context"
 	"sync"
+
+	"github.com/abide-proxy/abide/internal/signal"
 )
 
 // mostResting bounds the units under way for each worker: their requests wait before they are sent again.
@@ -17,7 +19,7 @@ type workers struct {
 	mu      sync.Mutex
 	busy    int           // workers
 	units   int           // under way
-	changed chan struct{} // has an element when a worker may be free
+	changed signal.Signal // a worker may be free
 }
 
 // begin waits for a free worker, and begins a unit.
@@ -59,10 +61,7 @@ func (w *workers) change(busy, units int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy, w.units = w.busy+busy, w.units+units
-	select {
-	case w.changed <- struct{}{}:
-	default: // begin is told already
-	}
+	w.changed.Send()
 }
 
 // underWay is the number of units that the process works on.

@@ -60,14 +60,8 @@ func withParam(u *url.URL, name, value string) *url.URL {
 	return &changed
 }
 
-// origin is scheme, host and port of a URL, as they are compared.
-func origin(u *url.URL) string {
-	t, _ := policy.ParseTarget(u.Scheme, u.Host) // one that cannot be parsed is no site's
-	return t.Scheme + "://" + t.HostPort()
-}
-
 // address returns what tells a URL from others: its origin, path and query.
-func address(u *url.URL) string { return origin(u) + " " + u.RequestURI() }
+func address(u *url.URL) string { return policy.OriginOf(u) + " " + u.RequestURI() }
 
 // follow is the URL that a page names as the next one. The walk stays at the origin of its
 // first page.
@@ -78,7 +72,7 @@ func follow(first, page *url.URL, text string) (*url.URL, error) {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	switch {
-	case origin(u) != origin(first):
+	case policy.OriginOf(u) != policy.OriginOf(first):
 		return nil, fmt.Errorf("the next page is at %s, another origin than %s: abide sends no credentials there", shorten.To(100, u.Scheme+"://"+u.Host), first.Scheme+"://"+first.Host)
 	case u.User != nil && (first.User == nil || *u.User != *first.User):
 		return nil, errors.New("the URL of the next page has a user name")

@@ -50,6 +50,7 @@ import (
 
 	"github.com/abide-proxy/abide/internal/shorten"
 	"github.com/abide-proxy/abide/jobs/records"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
@@ -400,7 +401,7 @@ func (p *position) place(r rule, first *url.URL) string {
 	case jobfile.CursorPages:
 		return shorten.Hash(hashed, "cursor "+p.Cursor)
 	case jobfile.LinkPages, jobfile.NextPages:
-		return shorten.Hash(hashed, origin(first)+" "+p.URL)
+		return shorten.Hash(hashed, policy.OriginOf(first)+" "+p.URL)
 	}
 	return ""
 }

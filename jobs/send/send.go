@@ -58,7 +58,7 @@ const maxRedirects = 10
 // another origin is returned as it is, because the headers of a job are for one origin.
 func follow(ctx context.Context, by http.RoundTripper, r *http.Request) (*http.Response, error) {
 	client := http.Client{Transport: by, CheckRedirect: func(next *http.Request, before []*http.Request) error {
-		if len(before) > maxRedirects || !sameOrigin(next.URL, r.URL) {
+		if len(before) > maxRedirects || policy.OriginOf(next.URL) != policy.OriginOf(r.URL) {
 			return http.ErrUseLastResponse
 		}
 		return nil
@@ -72,13 +72,6 @@ func follow(ctx context.Context, by http.RoundTripper, r *http.Request) (*http.R
 		err = outer.Err // without the URL, which may have a secret
 	}
 	return resp, err
-}
-
-// sameOrigin tells whether two URLs have the same scheme, host and port.
-func sameOrigin(a, b *url.URL) bool {
-	first, err := policy.ParseTarget(a.Scheme, a.Host)
-	second, failed := policy.ParseTarget(b.Scheme, b.Host)
-	return err == nil && failed == nil && first == second
 }
 
 // patienceOfProxy is the Abide-Max-Wait of a request that may wait as long as it takes. A proxy
