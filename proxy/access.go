@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"encoding/base64"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -118,14 +117,6 @@ func authenticate(clients []policy.Client, header string) *dispatch.Client {
 
 // basicCredentials reads a Basic Proxy-Authorization.
 func basicCredentials(header string) (name, secret string, ok bool) {
-	scheme, encoded, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Basic") {
-		return "", "", false
-	}
-	viaProxyURL, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
-	if err != nil {
-		return "", "", false
-	}
-	name, secret, _ = strings.Cut(string(viaProxyURL), ":")
-	return name, secret, true
+	r := http.Request{Header: http.Header{"Authorization": {strings.Join(strings.Fields(header), " ")}}}
+	return r.BasicAuth()
 }

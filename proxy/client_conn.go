@@ -17,6 +17,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // lingerTime and lingerBytes bound how much of an unwanted request body is read and
@@ -215,14 +216,9 @@ type grant struct {
 
 // bareConn finds the clientConn below a TLS connection; nil if there is none.
 func bareConn(c net.Conn) *clientConn {
-	for c != nil {
-		switch t := c.(type) {
-		case *clientConn:
-			return t
-		case interface{ NetConn() net.Conn }:
-			c = t.NetConn()
-		default:
-			return nil
+	for layer := range upstream.Layers(c) {
+		if conn, ok := layer.(*clientConn); ok {
+			return conn
 		}
 	}
 	return nil
@@ -353,16 +349,16 @@ func (c *clientConn) waitReadable() error {
 		return nil
 	}
 	if c.raw == nil {
-		if c.raw = rawConnOf(c.Conn); c.raw == nil {
+		if c.raw = upstream.RawConn(c.Conn); c.raw == nil {
 			return nil
 		}
 	}
-	return c.raw.Read(isReadable)
+	return c.raw.Read(upstream.Readable)
 }
 
 // hasLeft reports whether the client has closed the connection, or its sending side.
 func (c *clientConn) hasLeft() (left bool) {
-	if raw := rawConnOf(c.Conn); raw != nil {
+	if raw := upstream.RawConn(c.Conn); raw != nil {
 		err := raw.Control(func(fd uintptr) { left = peerClosed(fd) })
 		left = left || err != nil
 	}

@@ -242,7 +242,7 @@ type clientWatch struct {
 // the connection says nothing about the request.
 func (c *clientWatch) watch(ctx context.Context, conn *clientConn) {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
-	if conn != nil && rawConnOf(conn.Conn) != nil {
+	if conn != nil && upstream.RawConn(conn.Conn) != nil {
 		c.timer = time.AfterFunc(clientCheck, func() {
 			if !c.waiting.Load() {
 				return

@@ -11,6 +11,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // TestClientLeavesInsideTLS checks that abide notices a client that leaves while its request
@@ -173,7 +175,7 @@ func TestAwaitHearsDeadlines(t *testing.T) {
 	must(t, err)
 	defer near.Close()
 	c := &clientConn{Conn: near}
-	if rawConnOf(near) == nil {
+	if upstream.RawConn(near) == nil {
 		return // this system cannot tell without reading
 	}
 	c.SetReadDeadline(time.Unix(1, 0))

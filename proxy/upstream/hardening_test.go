@@ -213,7 +213,7 @@ func TestAFailureToDialIsToldByItsKind(t *testing.T) {
 		want Kind
 	}{
 		"as the dialer says": {&Error{Kind: Refused}, Refused},
-		"anything else":      {errors.New("no idea"), Unreachable},
+		"anything else":      {errors.New("no idea"), Unknown},
 		"descriptors":        {&Error{Kind: Files}, Files},
 	} {
 		tr := newTransport(t)

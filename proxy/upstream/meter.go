@@ -407,7 +407,7 @@ type closeWriter interface{ CloseWrite() error }
 
 // meteredConnOf unwraps a connection to its metered connection; nil if there is none.
 func meteredConnOf(nc net.Conn) *meteredConn {
-	for layer := range layers(nc) {
+	for layer := range Layers(nc) {
 		switch c := layer.(type) {
 		case *meteredConn:
 			return c
@@ -418,8 +418,8 @@ func meteredConnOf(nc net.Conn) *meteredConn {
 	return nil
 }
 
-// layers yields a connection and those underneath, as far as each names the next by NetConn.
-func layers(nc net.Conn) iter.Seq[net.Conn] {
+// Layers yields a connection and those underneath, as far as each names the next by NetConn.
+func Layers(nc net.Conn) iter.Seq[net.Conn] {
 	return func(yield func(net.Conn) bool) {
 		for nc != nil && yield(nc) {
 			inner, ok := nc.(interface{ NetConn() net.Conn })

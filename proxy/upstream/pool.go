@@ -197,8 +197,7 @@ func (p *pool) releaseStream(c *conn) {
 		return
 	}
 	if c.multiplexed.dead || p.closed || p.perHost < 0 || p.total < 0 || c.home.idleHTTP2() >= p.perHost {
-		c.multiplexed.dead = true
-		c.home.forget(c)
+		p.drop(c)
 		p.mu.Unlock()
 		c.close()
 		return
@@ -211,9 +210,7 @@ func (p *pool) releaseStream(c *conn) {
 func (p *pool) retire(c *conn) (alone bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.multiplexed.dead = true
-	c.home.forget(c)
-	return c.multiplexed.streams <= 1
+	return p.drop(c).multiplexed.streams <= 1
 }
 
 // onlyHTTP1 has no further requests go to c's host by HTTP/2. The connection c takes no more streams.
@@ -230,10 +227,7 @@ func (p *pool) onlyHTTP1(c *conn) {
 // remove takes an HTTP/2 connection that takes no more streams out of the pool.
 func (p *pool) remove(c *conn) {
 	p.mu.Lock()
-	c.multiplexed.dead = true
-	c.home.forget(c)
-	unused := c.multiplexed.streams == 0
-	p.removeIdle(c)
+	unused := p.drop(c).multiplexed.streams == 0
 	p.mu.Unlock()
 	if unused {
 		c.close()
@@ -321,7 +315,7 @@ func (p *pool) removeIdle(c *conn) {
 	}
 }
 
-// drop takes an idle connection out, so that it can be closed, and returns it.
+// drop takes a connection out, so that no other request gets it, and returns it.
 func (p *pool) drop(c *conn) *conn {
 	p.removeIdle(c)
 	if c.multiplexed != nil {

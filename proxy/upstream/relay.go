@@ -82,7 +82,7 @@ func newSide(nc net.Conn) *side {
 	s := &side{Conn: nc, metered: meteredConnOf(nc)}
 	s.ackedBytes = s.acknowledged
 	transparent := true
-	for s.innermost = range layers(nc) {
+	for s.innermost = range Layers(nc) {
 		switch c := s.innermost.(type) {
 		case *net.TCPConn:
 			c.SetKeepAliveConfig(keepAlive)

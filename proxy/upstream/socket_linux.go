@@ -20,7 +20,7 @@ func (a arrival) wait() (unread int, known bool, err error) {
 		if unread = unreadBytes(int(fd)); unread > 0 {
 			return true
 		}
-		if !readable(fd) {
+		if !Readable(fd) {
 			return false
 		}
 		unread = unreadBytes(int(fd)) // bytes may have arrived since the first look

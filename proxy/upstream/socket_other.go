@@ -12,6 +12,12 @@ type arrival struct{}
 
 func newArrival(net.Conn) arrival { return arrival{} }
 
+// RawConn is nil: without Unix a socket cannot be examined without reading from it.
+func RawConn(net.Conn) syscall.RawConn { return nil }
+
+// Readable is never asked.
+func Readable(uintptr) bool { return true }
+
 func (arrival) wait() (have int, known bool, err error) { return 0, false, nil }
 
 // limitReceive does nothing: sizeReceiveBuffer sets the size after the connect.

@@ -11,12 +11,31 @@ import (
 type arrival struct{ raw syscall.RawConn }
 
 func newArrival(nc net.Conn) (a arrival) {
-	if tc, ok := nc.(*net.TCPConn); ok {
-		if raw, err := tc.SyscallConn(); err == nil {
-			a.raw = raw
-		}
+	if _, ok := nc.(*net.TCPConn); ok {
+		a.raw = RawConn(nc)
 	}
 	return a
+}
+
+// RawConn gives access to the descriptor of a connection; nil if it has none.
+func RawConn(nc net.Conn) syscall.RawConn {
+	if has, ok := nc.(syscall.Conn); ok {
+		if raw, err := has.SyscallConn(); err == nil {
+			return raw
+		}
+	}
+	return nil
+}
+
+// Readable tells whether a read would return at once: with bytes, the end or an error.
+func Readable(fd uintptr) bool {
+	var b [1]byte
+	for {
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		if err != syscall.EINTR {
+			return err != syscall.EAGAIN && err != syscall.EWOULDBLOCK
+		}
+	}
 }
 
 // limitReceive sets the receive buffer of a socket before it connects, so that no larger
@@ -35,19 +54,10 @@ type peeker struct {
 }
 
 func newPeeker(nc net.Conn) peeker {
-	for layer := range layers(nc) {
-		if sc, ok := layer.(syscall.Conn); ok {
-			rc, err := sc.SyscallConn()
-			if err != nil {
-				return peeker{}
-			}
-			quiet := new(bool)
-			look := func(fd uintptr) {
-				var b [1]byte
-				_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-				*quiet = err == syscall.EAGAIN || err == syscall.EWOULDBLOCK || err == syscall.EINTR
-			}
-			return peeker{rc, look, quiet}
+	for layer := range Layers(nc) {
+		if rc := RawConn(layer); rc != nil {
+			silent := new(bool)
+			return peeker{rc, func(fd uintptr) { *silent = !Readable(fd) }, silent}
 		}
 	}
 	return peeker{}

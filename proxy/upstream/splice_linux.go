@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 	"time"
 )
 
@@ -40,7 +39,7 @@ func (r *relay) splice(to, from *side) error {
 		}
 		if quiet {
 			from.tcp.SetReadDeadline(time.Time{})
-			if err := raw.Read(readable); err != nil {
+			if err := raw.Read(Readable); err != nil {
 				return err
 			}
 		}
@@ -86,13 +85,6 @@ func (s *side) count(n int64, how func(*meteredConn, int)) {
 	if s.bypassed != nil && n > 0 {
 		how(s.bypassed, int(n))
 	}
-}
-
-// readable tells whether a read would return at once: with bytes, the end or an error.
-func readable(fd uintptr) bool {
-	var b [1]byte
-	_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-	return err != syscall.EAGAIN
 }
 
 // acknowledged returns the number of bytes that the peer has acknowledged.

@@ -212,7 +212,7 @@ func (t *Transport) dial(ctx context.Context, o *outgoing, to offer) (*conn, *Er
 	}()
 	opened, err := t.open(ctx, o, to)
 	if err != nil {
-		e = dialError(ctx, err)
+		e = connectError(ctx, err)
 		return nil, e
 	}
 	switch c = opened; {
@@ -297,18 +297,4 @@ func handshakeTLS(ctx context.Context, nc net.Conn, config *tls.Config, name str
 		return nil, e
 	}
 	return tc, nil
-}
-
-// dialError returns the *Error of a dialer of this package as it is, and wraps any other
-// error.
-func dialError(ctx context.Context, err error) *Error {
-	var e *Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case ctx.Err() != nil:
-		return &Error{Kind: Canceled, Err: ctx.Err()}
-	default:
-		return &Error{Kind: Unreachable, Err: err}
-	}
 }
