@@ -277,7 +277,9 @@ func (m *rolling) replay(v int64, list []Spent) {
 	}
 }
 
-func (m *rolling) counted(int64) (within, units int64) { return m.window, m.used + m.owed }
+func (m *rolling) counted(int64) (within, units int64) { // a take counts from its arrival
+	return m.window + margin(m.window), m.used + m.owed
+}
 
 // become keeps the meter if the window did not grow: takes are remembered for long enough.
 func (m *rolling) become(now time.Time, to Meter, _ []Spent) Meter {

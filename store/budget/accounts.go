@@ -290,7 +290,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	was, known := k.restored.take(site, key)
 	carried := !m.Idle(now) // it has the takes of a replaced limit
 	h := &heir{name: at.Limit, whose: k.o.Names.Stable(site, at.Key), spec: spec}
-	if h.before = k.restored.before(site, h, known, k.o.Sites.HasLimit); known && carried {
+	if h.before = k.restored.before(site, h, was.At, k.o.Sites.HasLimit); known && carried {
 		h.before = append(h.before, key)
 	} else if known {
 		if err := lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {

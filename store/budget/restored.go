@@ -75,11 +75,14 @@ func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool
 	return left, known
 }
 
-// before lists the keys of budgets that another may replace: of limits that the site has no more or, if the store did not
-// know the other, of all.
-func (r *restored) before(site string, h *heir, known bool, has func(site, limit string) bool) (keys []string) {
+// before lists the keys of budgets that another may replace, which was saved at a time: of limits that the site has no
+// more, or that counted the same later. If the store did not know it, the time is zero and they are all.
+func (r *restored) before(site string, h *heir, saved time.Time, has func(site, limit string) bool) (keys []string) {
+	subject, _ := subjectIn(h.name)
 	for _, k := range r.bySite[site] {
-		if name, whose, _ := strings.Cut(k.Key, store.Separator); name != h.name && (whose == h.whose || h.whose == "") && !(known && has(site, name)) {
+		name, whose, _ := strings.Cut(k.Key, store.Separator)
+		of, _ := subjectIn(name)
+		if later := of == subject && k.At.Sub(saved) > 2*time.Second; name != h.name && (whose == h.whose || h.whose == "") && (saved.IsZero() || later || !has(site, name)) {
 			keys = append(keys, k.Key)
 		}
 	}
@@ -121,7 +124,11 @@ func pastOf(now time.Time, as limit.As, k *store.SavedBudget) []limit.Spent {
 		spec.Amount = 1 // the amount is not known, so that only the past counts
 	}
 	m, err := limit.New(spec)
-	if err != nil || lease.Restore(now, spec, m, k.State, 0) != nil {
+	if err == nil && m.Restore(now, k.State) != nil && as.Traits().Returns == limit.AfterFirstUse {
+		spec.As = limit.Rolling // as which several processes share it
+		m, err = limit.New(spec)
+	}
+	if err != nil || len(k.State) > 0 && m.Restore(now, k.State) != nil {
 		return nil
 	}
 	list := limit.PastOf(now, m)
