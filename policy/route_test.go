@@ -173,7 +173,7 @@ func TestCoversAllocatesNothingAndEndsSoon(t *testing.T) {
 			l.Covers("GET", long)
 		}
 	})
-	if n != 0 {
+	if n != 0 && !raced { // the machines of regular expressions are kept in a sync.Pool
 		t.Errorf("%v allocations", n)
 	}
 }
