@@ -61,6 +61,7 @@ type program struct {
 	job       atomic.Pointer[steeredJob] // nil: this process runs no job
 	drains    atomic.Pointer[time.Time]  // until when it drains; nil: it serves
 	reloading sync.Mutex
+	secrets   watch                         // of the files that the policy names; follow looks at them after the start
 	refused   atomic.Pointer[refusedReload] // nil: the last reload succeeded, or there was none
 	settled   counts                        // by site: requests that clients gave up longer than endingTime ago
 	ofBrowser counts                        // by reason: answers of abide itself, and cut answers, to requests of browsers themselves
@@ -96,6 +97,7 @@ func open(ctx context.Context, s *source, p *policy.Policy, log *logrus.Logger) 
 func (a *program) start(ctx context.Context, p *policy.Policy) (err error) {
 	a.metrics.BuildInfo(versionText(), runtime.Version())
 	a.metrics.Reloaded(true)
+	a.secrets.changed(secretFiles(p)) // before they are read, so that follow sees what changes from now on
 	if err := startFaults(p); err != nil {
 		return err
 	}

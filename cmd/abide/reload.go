@@ -102,14 +102,10 @@ func reloadOne(cmd *cobra.Command, at abideAt) error {
 // follow reloads the configuration when asked to, or when the file has changed or what it names and is used without a
 // restart: tokens, and the certificates of listeners. It ends when ctx is done.
 func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
-	var file, secrets watch
+	var file watch
 	changed := func() bool {
-		found, p := a.source.rereadable() && file.changed([]string{a.source.path}) && a.source.changed(), a.policy.Load()
-		paths := []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key} // "" for none
-		for i := range p.Pools {
-			paths = append(paths, p.Pools[i].File, p.Pools[i].Dir)
-		}
-		return secrets.changed(paths) || found
+		found := a.source.rereadable() && file.changed([]string{a.source.path}) && a.source.changed()
+		return a.secrets.changed(secretFiles(a.policy.Load())) || found
 	}
 	found := changed() || a.source.changed() // since the start
 	wait := lookEvery
@@ -128,6 +124,15 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 			wait = max(lookEvery, lookShare*time.Since(now))
 		}
 	}
+}
+
+// secretFiles lists the files and directories that a policy names and that are used without a restart; "" is none.
+func secretFiles(p *policy.Policy) []string {
+	paths := []string{p.TLS.Cert, p.TLS.Key, p.Admin.TLS.Cert, p.Admin.TLS.Key}
+	for i := range p.Pools {
+		paths = append(paths, p.Pools[i].File, p.Pools[i].Dir)
+	}
+	return paths
 }
 
 // Reload reads the configuration again, as an operator asked for. It also forgets which clients
