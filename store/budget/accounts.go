@@ -46,7 +46,7 @@ func (l *accounts) of(site string) *account {
 	if a := l.all[site]; a != nil {
 		return a
 	}
-	a := &account{site: site}
+	a := &account{site: site, names: map[string]bool{}, additions: map[string]*addition{}}
 	a.Account = l.open(site, func() { l.schedule(a, a.Due()) })
 	if now := time.Now(); now.Before(l.settled) {
 		a.NewGeneration(now, l.generation)
@@ -179,9 +179,9 @@ func (l *accounts) setGeneration(generation string, settled time.Time) (before s
 // fields.
 type account struct {
 	*lease.Account
-	site  string
-	names map[string]bool  // of limits that have had a budget here
-	heirs map[string]*heir // :: key of a budget → what the store has to add to it
+	site      string
+	names     map[string]bool      // of limits that have had a budget here
+	additions map[string]*addition // :: key of a budget → what the store has to add to it
 
 	at    time.Time // when it is due; zero: not by time alone. While busy: that it became due meanwhile
 	place int32     // in the heap
@@ -193,9 +193,9 @@ const mostNames = 64
 
 // inherit has the store add to a budget what was spent of others, with the next ask: of those in h and those of limits that
 // had a budget here, if before tells so. The site is locked.
-func (a *account) inherit(now time.Time, key string, h *heir, before func(name string) bool) {
-	if a.names == nil || len(a.names) >= mostNames {
-		a.names, a.heirs = map[string]bool{}, map[string]*heir{}
+func (a *account) inherit(now time.Time, key string, h *addition, before func(name string) bool) {
+	if len(a.names) >= mostNames {
+		clear(a.names)
 	}
 	for name := range a.names {
 		if name != h.name && before(name) {
@@ -204,7 +204,7 @@ func (a *account) inherit(now time.Time, key string, h *heir, before func(name s
 		}
 	}
 	if a.names[h.name] = true; len(h.before) > 0 {
-		a.heirs[key] = h
+		a.additions[key] = h
 	}
 }
 
@@ -212,7 +212,7 @@ func (a *account) inherit(now time.Time, key string, h *heir, before func(name s
 func (a *account) batch(now time.Time) (b store.Batch, ok bool) {
 	b, ok = a.Batch(now)
 	for i := range b.Asks {
-		if h, j := a.heirs[b.Asks[i].Key], b.Asks[i].Joint; h != nil && j != nil {
+		if h, j := a.additions[b.Asks[i].Key], b.Asks[i].Joint; h != nil && j != nil {
 			j.Before, j.Inherit, h.asked = h.before, h.inherit, true
 		}
 	}
@@ -222,9 +222,9 @@ func (a *account) batch(now time.Time) (b store.Batch, ok bool) {
 // receive is Receive. What the store has answered has been added. The site is locked.
 func (a *account) receive(now time.Time, r *store.Reply, err error) {
 	a.Receive(now, r, err)
-	for key, h := range a.heirs {
+	for key, h := range a.additions {
 		if h.asked = h.asked && err == nil; h.asked {
-			delete(a.heirs, key)
+			delete(a.additions, key)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	now, a, key := time.Now(), k.accounts.of(site), k.key(site, at)
 	was, known := k.restored.take(site, key)
 	carried := !m.Idle(now) // it has the takes of a replaced limit
-	h := &heir{name: at.Limit, whose: k.o.Names.Stable(site, at.Key), spec: spec}
+	h := &addition{name: at.Limit, whose: k.o.Names.Stable(site, at.Key), spec: spec}
 	if h.before = k.restored.before(site, h, was.At, k.o.Sites.HasLimit); known && carried {
 		h.before = append(h.before, key)
 	} else if known {

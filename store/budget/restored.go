@@ -77,7 +77,7 @@ func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool
 
 // before lists the keys of budgets that another may replace, which was saved at a time: of limits that the site has no
 // more, or that counted the same later. If the store did not know it, the time is zero and they are all.
-func (r *restored) before(site string, h *heir, saved time.Time, has func(site, limit string) bool) (keys []string) {
+func (r *restored) before(site string, h *addition, saved time.Time, has func(site, limit string) bool) (keys []string) {
 	subject, _ := subjectIn(h.name)
 	for _, k := range r.bySite[site] {
 		name, whose, _ := strings.Cut(k.Key, store.Separator)
@@ -89,8 +89,8 @@ func (r *restored) before(site string, h *heir, saved time.Time, has func(site, 
 	return keys
 }
 
-// heir is a budget to which the store has to add what was spent of others.
-type heir struct {
+// addition is a budget to which the store has to add what was spent of others.
+type addition struct {
 	name, whose string // of the budget
 	spec        limit.Spec
 	before      []string // keys of the others
@@ -98,7 +98,7 @@ type heir struct {
 }
 
 // inherit implements store.Joint.Inherit.
-func (h *heir) inherit(now time.Time, state []byte, before []*store.SavedBudget) []byte {
+func (h *addition) inherit(now time.Time, state []byte, before []*store.SavedBudget) []byte {
 	var was []queue.Predecessor
 	subject, _ := subjectIn(h.name)
 	for _, k := range before {
