@@ -24,6 +24,7 @@ type HiddenRate struct {
 	window   hiddenWindow
 	windowed bool // the model is window; otherwise it is search
 	paced    bool // the limit is no window
+	doubted  bool // more has passed than in a window, so that sooner than named a request may pass, too
 	atOnce   atOnce
 	stop     stop
 	noise    noise
@@ -220,8 +221,12 @@ func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 		p.stop.probeSent = 0
 	}
 	p.sharing.otherProbes = false
-	if until <= v || again && until-v < shortestNamed {
+	switch {
+	case until <= v, again && until-v < shortestNamed:
 		until = max(until, v+p.stop.pause)
+	case p.doubted && named: // asked after a ninth and a third of the time
+		pause := max(2*(v-p.stop.since), (until-v)/9, p.stop.pause)
+		until, p.doubted = min(until, v+pause), pause < until-v
 	}
 	p.stop.until = until
 }
@@ -297,7 +302,7 @@ func (p *HiddenRate) takeInWindow(v int64) {
 	w := &p.window
 	if !p.stop.active && w.over(v) {
 		if w.trial == trying && w.accepted*2 >= w.Limit*(2*trialFactor-1) { // in one window more than the limit was accepted
-			p.paced, p.windowed = true, false
+			p.paced, p.doubted, p.windowed = true, true, false
 			p.search.set(v, float64(w.accepted)/(float64(w.Length)/float64(second)))
 			p.search.cycle, p.search.full = max(w.Length/16, second), 0
 			p.search.restart(w.Start)
@@ -406,8 +411,8 @@ func (p *HiddenRate) succeededBefore(v int64) {
 func (p *HiddenRate) resume(v, at int64, against bool) {
 	s, idle := &p.search, idleTime(max(p.stop.until, p.stop.since), at)
 	recovery, tried := v-p.stop.since-idle, at-idle // a request could have gone before
-	if p.paced {
-		s.idle += max(p.stop.until-p.stop.since, 0) // what a site names that does not end a window is no part of what requests need
+	if named := p.stop.until - p.stop.since; p.paced && !p.doubted && named > 0 {
+		s.idle, s.rested = s.idle+named, true // what a site names that does not end a window is no part of what requests need
 	}
 	if p.stop.down > 0 { // from then on, refusals say nothing of a rate
 		down := max(at-p.stop.down, 0)
@@ -494,7 +499,7 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 func (p *HiddenRate) Forget(now time.Time) {
 	v := p.at(now)
 	flying := p.atOnce.flying
-	p.search, p.window, p.windowed, p.paced = rateSearch{step: firstStep, since: v}, hiddenWindow{}, false, false
+	p.search, p.window, p.windowed, p.paced, p.doubted = rateSearch{step: firstStep, since: v}, hiddenWindow{}, false, false, false
 	p.search.restart(v)
 	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
 }

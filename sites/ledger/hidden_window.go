@@ -67,6 +67,7 @@ func (w *hiddenWindow) refused(v, sent, until int64) {
 	}
 	w.late = w.late || rolling || w.accepted < w.Limit && v-w.Start < w.Length/2 && until-v < w.Length/4
 	if w.trial == trying {
+		w.late = w.late || w.accepted < w.Limit // what was sent before makes the difference
 		w.trial, w.Since = tried, 0
 		w.Trials = min(w.Trials+1, 10)
 	}
@@ -162,9 +163,9 @@ func (w *hiddenWindow) next(v, sent, flying, part int64) (at int64, ok bool) {
 	if w.Limit == 0 || w.Start == 0 {
 		return v, true
 	}
-	if w.trial == trying && !w.over(v) && w.Taken < trialFactor*w.Limit {
+	if w.trial == trying {
 		gap := w.Length / (trialFactor * w.Limit)
-		return max(w.Start+w.Taken*gap, sent+gap/2), true // also where another limit lets several go at once
+		return max(w.Start+min(w.Taken, trialFactor*w.Limit)*gap, sent+gap/2), true // also where another limit lets several go at once
 	}
 	w.recent.expire(v)
 	if flying >= part || flying > w.accepted || w.Held == 0 && flying > w.accepted/slowStartWindow {

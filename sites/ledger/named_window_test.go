@@ -53,3 +53,32 @@ func TestAWindowThatRefusalsNameIsKnownAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// TestATrialThatEndsLateDoesNotWait: a trial of more than the limit, of which the last requests are late, ends with its window.
+func TestATrialThatEndsLateDoesNotWait(t *testing.T) {
+	t.Parallel()
+	const began = 100 * second
+	w := hiddenWindow{windowKnown: windowKnown{Limit: 10, Length: 20 * second, Start: began, Held: 1}, trial: trying}
+	w.recent.begin(w.Length)
+	for range trialFactor*w.Limit - 1 {
+		w.Taken++
+		w.answered(began + w.Taken*w.Length/(trialFactor*w.Limit))
+	}
+	late := began + w.Length + second/10
+	if at, ok := w.next(late, late-second, 0, w.Limit); !ok || at > late {
+		t.Errorf("after the end of the window, the next request waits for another %.1f s", secondsOf(at-late))
+	}
+}
+
+// TestANamedTimeThatIsTooLongIsNotBelieved: a site that lets 10 in 2 s pass names 20 s.
+func TestANamedTimeThatIsTooLongIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	for _, clients := range []int{1, 16} {
+		s := search{origin: &fixedOrigin{limit: 10, window: 2}, clients: clients, latency: 0.02, count: 800}
+		s.named = func(at float64) float64 { return at + 20 }
+		// The trial ends after three windows. What is then left takes 150 s.
+		if found := s.do(); found.took > 60+150*1.35 || found.refused > 20 {
+			t.Errorf("%d clients: %.0f s, %d refused", clients, found.took, found.refused)
+		}
+	}
+}

@@ -212,7 +212,7 @@ func (p *HiddenRate) doubt(now time.Time, sent int64) (against bool) {
 // have been so much faster, and the answers do not speak for a limit, or speak clearly for noise where they have proved one.
 func (p *HiddenRate) tooSlow(v int64) bool {
 	n := &p.noise
-	if !n.possible() || n.odds < 0 || n.proved && n.odds < noisy || p.search.pooled || p.windowed {
+	if !n.possible() || n.odds < 0 || n.proved && n.odds < noisy || p.search.pooled || p.windowed || p.paced {
 		return false
 	}
 	took := secondsOf(v - p.made - p.search.idle)

@@ -177,7 +177,8 @@ type storedRate struct {
 	Tried  bool       `json:"tried,omitempty"`  // it is a window
 	Recent [][2]int64 `json:"recent,omitempty"` // recent.slots: until, units
 	windowKnown
-	Paced  bool    `json:"paced,omitempty"` // the limit is no window, though refusals name ends
+	Paced  bool    `json:"paced,omitempty"`   // the limit is no window, though refusals name ends
+	Doubts bool    `json:"doubted,omitempty"` // the named ends may be too late
 	AtOnce int64   `json:"at_once,omitempty"`
 	Tries  uint    `json:"tries,omitempty"`   // of more at once that were refused
 	Took   int64   `json:"latency,omitempty"` // an answer, in the mean
@@ -192,7 +193,7 @@ func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails,
 		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit, Tries: p.atOnce.fails, Took: p.atOnce.latency, Random: p.noise.share, Full: p.search.full,
-		Cross: p.sharing.crossed > 0, Paced: p.paced,
+		Cross: p.sharing.crossed > 0, Paced: p.paced, Doubts: p.doubted,
 	}
 	if w := &p.window; p.windowed && w.Limit > 0 {
 		s.windowKnown, s.Tried = w.windowKnown, w.trial == tried
@@ -223,7 +224,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	if s.Cross {
 		p.sharing.crossed = max(v, 1) // others may be there
 	}
-	p.window, p.windowed, p.paced = hiddenWindow{}, s.Limit > 0, s.Paced
+	p.window, p.windowed, p.paced, p.doubted = hiddenWindow{}, s.Limit > 0, s.Paced, s.Doubts
 	if p.windowed {
 		p.window = hiddenWindow{windowKnown: s.windowKnown, accepted: s.Taken}
 		p.window.Start = max(s.Start+by, 0)
