@@ -17,7 +17,8 @@ import (
 func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 	all := s.learn(a)
 	surprises := make([]ledger.Surprise, len(all.Announcements))
-	list := append(s.updates(a, all.Announcements, surprises), s.unannounced(a, all.Announcements)...)
+	var flying int64
+	list := append(s.unannounced(a, all.Announcements, &flying), s.updates(a, all.Announcements, surprises, &flying)...)
 	if len(list) == 0 {
 		return all
 	}
@@ -61,7 +62,7 @@ func (s *Site) Unavailable(a *Answer) bool {
 // updates returns the updates of ledgers by an answer. They set the surprises. The meters get the gate's
 // time, and not the arrival of the answer: others may have used them since, and time that goes back is
 // taken for a clock that was set.
-func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.Surprise) []queue.Update {
+func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.Surprise, flying *int64) []queue.Update {
 	list := make([]queue.Update, len(all))
 	for i := range all {
 		announcement := &all[i]
@@ -74,7 +75,7 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 		sent, named := a.Sent, a.Lesson.Named
 		list[i] = queue.Update{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
-				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: announcement.Limit, Denied: a.Lesson.Throttled, Refused: announcement.Refused, RetryAt: announcement.RetryAt, Named: named})
+				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Beside: (1 - took) * *flying, Limit: announcement.Limit, Denied: a.Lesson.Throttled, Refused: announcement.Refused, RetryAt: announcement.RetryAt, Named: named})
 			}
 		}}
 	}
@@ -83,8 +84,9 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 
 // unannounced returns the updates of ledgers from which the request took, and of which its answer
 // says nothing. They do not wait for the end of the body: a websocket or a stream of events may stay open
-// for hours, and while a limit is hardly known, requests wait for the answer to another.
-func (s *Site) unannounced(a *Answer, said []routes.Announcement) (list []queue.Update) {
+// for hours, and while a limit is hardly known, requests wait for the answer to another. They set flying to the
+// requests in flight that took from them, and so from none of the limits that the answer shows in their place.
+func (s *Site) unannounced(a *Answer, said []routes.Announcement, flying *int64) (list []queue.Update) {
 	if a.Failed || a.Lesson.Throttled {
 		return nil // counted with the request's outcome
 	}
@@ -97,7 +99,7 @@ func (s *Site) unannounced(a *Answer, said []routes.Announcement) (list []queue.
 		l.Key = a.whose(item.Site)
 		list = append(list, queue.Update{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
-				l.Update(now, ledger.Answer{Sent: a.Sent, Units: 1})
+				*flying = max(*flying, l.Update(now, ledger.Answer{Sent: a.Sent, Units: 1}).Flying)
 			}
 		}})
 	}

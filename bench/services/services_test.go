@@ -111,6 +111,24 @@ func TestFewInFlightAreFoundAmongSlowAnswers(t *testing.T) {
 	}
 }
 
+// TestAnAnnouncedLimitThatGoesBackUpRefusesNothing: what is in flight when an answer announces another amount counts there. In these
+// crawls the limit becomes lower between two windows, so that no request meets a limit that is not announced yet.
+func TestAnAnnouncedLimitThatGoesBackUpRefusesNothing(t *testing.T) {
+	t.Parallel()
+	for _, k := range kitKinds() {
+		if k.name != "announced-30-10-30" {
+			continue
+		}
+		sized := k.sized(32)
+		sized.host = sized.through()
+		for number := range 8 {
+			if r, err := sized.virtualRun(32, number).abide(); err != nil || r.refused > 0 || r.errors > 0 {
+				t.Errorf("crawl %d: %d refused, %d errors (%v)", number, r.refused, r.errors, err)
+			}
+		}
+	}
+}
+
 func TestEachServiceIsCrawledAsFastAsItAllows(t *testing.T) {
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {

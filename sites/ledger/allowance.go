@@ -192,12 +192,12 @@ type bounds struct {
 	known     bool  // the units left were announced
 }
 
-func (a *allowance) bounds(sent, units int64, h *announcement) bounds {
-	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: a.flights.uncounted(sent, units)}
-	b.before = a.flights.before(sent)
-	if h.left >= 0 {
-		b.high, b.known = h.left, true
-		b.low = max(h.left-a.cost.each*float64(b.uncounted), -float64(maxAmount))
+func (a *allowance) bounds(r *reading) bounds {
+	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: a.flights.uncounted(r.sent, r.own) + r.beside}
+	b.before = a.flights.before(r.sent)
+	if left := r.said.left; left >= 0 {
+		b.high, b.known = left, true
+		b.low = max(left-a.cost.each*float64(b.uncounted), -float64(maxAmount))
 	}
 	return b
 }

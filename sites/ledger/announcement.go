@@ -29,6 +29,7 @@ type announcement struct {
 type reading struct {
 	now, sent int64
 	own       int64 // units of its request that were not counted as answered before
+	beside    int64 // requests in flight with it that have not taken of the limit
 	denied    bool  // it was refused because of another limit
 	probe     bool  // its request was the probe
 	probing   bool  // a later request is the probe

@@ -8,8 +8,9 @@ import (
 
 // Answer is a response, as far as it is about one limit.
 type Answer struct {
-	Sent  time.Time // when its request was let go: the time of Take
-	Units int64     // what it took of this limit; 0 is nothing, which nobody expected
+	Sent   time.Time // when its request was let go: the time of Take
+	Units  int64     // what it took of this limit; 0 is nothing, which nobody expected
+	Beside int64     // requests in flight with it, of which none has taken of this limit either
 
 	Limit   learn.Limit // the zero value is no word on it
 	Denied  bool        // it was refused, so the server may not have counted it
@@ -21,6 +22,7 @@ type Answer struct {
 // Surprise is the difference between a response and the ledger's expectation.
 type Surprise struct {
 	Foreign int64 // units that somebody else has used since the answer before
+	Flying  int64 // requests in flight, after an answer that does not announce the limit
 	Higher  bool  // more is left, inside a window, than there was: two counters are taken for one
 
 	// Until is the time of the next request, after a refusal. It may be earlier than
@@ -43,7 +45,7 @@ func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
 	h, said := l.read(v, v-sent, &answer.Limit)
 	if !said && !answer.Refused {
 		l.unannounced(v, sent, units)
-		return Surprise{}
+		return Surprise{Flying: a.flights.unanswered()}
 	}
 	if said {
 		l.announced.rare = l.announced.rare || l.announced.missing > fewMissing
@@ -62,7 +64,7 @@ func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
 		l.refuse(v, sent, units, &answer, &h)
 		news.Until = l.clock.Time(now, l.refusals.until)
 	} else {
-		news = l.served(&reading{now: v, sent: sent, own: units, denied: answer.Denied, said: h})
+		news = l.served(&reading{now: v, sent: sent, own: units, beside: answer.Beside, denied: answer.Denied, said: h})
 	}
 	a.level = min(max(a.level, -float64(maxAmount)), float64(maxAmount))
 	a.refill.rate = min(a.refill.rate, float64(maxAmount))
@@ -86,7 +88,7 @@ func (l *Ledger) served(r *reading) Surprise {
 	}
 	a.resize(&r.said)
 	l.start(r.now)
-	r.bounds = a.bounds(r.sent, r.own, &r.said)
+	r.bounds = a.bounds(r)
 	r.said.renewed = a.renewed(r)
 	r.probe = l.probe.active && r.sent >= l.probe.from
 	r.probing = l.probe.active && !r.probe

@@ -345,7 +345,7 @@ func (a *allowance) newWindow(r *reading) Surprise {
 	if r.said.reset == 0 {
 		taken = max(a.lateResponses(), r.own)
 	}
-	level := max(a.limit-a.cost.each*float64(a.flights.unanswered()+taken), -float64(maxAmount))
+	level := max(a.limit-a.cost.each*float64(a.flights.unanswered()+r.beside+taken), -float64(maxAmount))
 	if r.own == 0 {
 		level -= a.cost.each
 	}
