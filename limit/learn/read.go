@@ -291,7 +291,7 @@ func (s *reading) members(d *Dialect, body []byte) {
 		h := &d.Body[n]
 		if value, ok := member(body, h.Name); ok {
 			if g := s.of(h, h.Of); g != nil {
-				s.value(h, g, string(value), h.In)
+				s.value(h.Is, &field{header: h.Name}, g, string(value), h.In)
 			}
 		}
 	}

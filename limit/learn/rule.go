@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // readByRule reads one header by a dialect's rule.
@@ -34,7 +36,7 @@ func (s *reading) readByRule(d *Dialect, h *Header, name string, lines []string)
 			suffix := strings.TrimPrefix(name, strings.TrimSuffix(h.Name, "*"))
 			if g := s.of(h, h.Of+" "+suffix); g != nil {
 				g.Window = time.Duration(periodOf(suffix)) * time.Second
-				s.value(h, g, line, unit)
+				s.value(h.Is, &field{header: name}, g, line, unit)
 			}
 		case Plain, Hertz:
 			of := strings.Fields(h.Of)
@@ -43,7 +45,10 @@ func (s *reading) readByRule(d *Dialect, h *Header, name string, lines []string)
 			}
 			for _, one := range of {
 				if g := s.of(h, one); g != nil {
-					s.value(h, g, line, unit)
+					s.value(h.Is, &field{header: name}, g, line, unit)
+					if n := count(line); h.Form == Hertz && n.N > 0 {
+						g.Rate, g.Window = n.N, time.Second
+					}
 				}
 			}
 		}
@@ -74,39 +79,42 @@ func (s *reading) of(h *Header, name string) *group {
 	return g
 }
 
-// value reads one value of a limit.
-func (s *reading) value(h *Header, g *group, line string, unit time.Duration) {
+// value reads one value of a limit, in a header f.
+func (s *reading) value(role Role, f *field, g *group, line string, unit time.Duration) {
 	n := count(line)
-	g.count(h.Is, n)
-	switch h.Is {
-	case IsLimit:
-		if h.Form == Hertz && n.N > 0 {
-			g.Rate, g.Window = n.N, time.Second
-		}
+	g.count(role, n)
+	switch role {
 	case IsRate:
-		if n.N > 0 {
-			g.Rate = n.N
+		g.Rate = max(g.Rate, n.N)
+	case isFill:
+		g.fill = n
+	case isBurst:
+		if n.Known && n.N >= 0 {
+			g.limit(n.N)
 		}
 	case IsCost:
 		g.cost = n
-	case IsReset:
+	case IsReset, isAfter:
 		s.readTimes(line, func(text string) bool { return s.reset(g, text, unit) })
 	case IsNext:
 		s.readTimes(line, func(text string) bool {
 			m, verdict := s.clock.read(text, unit)
 			if verdict == good {
-				g.Next = m.at
+				g.Next = status.Later(g.Next, m.at)
 			}
+			s.hints.vendor.add(m, verdict)
 			return verdict != notANumber
 		})
 	case IsRetry:
-		s.readTimes(line, func(text string) bool { return s.retry(&field{header: h.Name}, text, unit) })
+		s.readTimes(line, func(text string) bool { return s.retry(f, text, unit) })
 	case IsWindow:
 		if w := durationOf(line, unit == time.Millisecond); w > 0 {
 			g.Window = w
 		}
 	case IsLabel:
 		s.label("type", line)
+	case isStatus:
+		g.status = strings.ToLower(trimBlanks(line))
 	}
 }
 
@@ -120,7 +128,7 @@ func (s *reading) list(h *Header, line string) {
 			return
 		}
 		g.Window = window
-		s.value(h, g, part, 0)
+		s.value(h.Is, &field{header: h.Name}, g, part, 0)
 		if line == "" && n+1 < len(h.Windows) {
 			return
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // lesson makes the lesson of all groups and hints.
@@ -270,21 +272,16 @@ func (s *reading) retryAt(l *Lesson, status int, found *finding, binding *group)
 // count, too.
 func (s *reading) announced(refused, all bool, binding *group) time.Time {
 	var at time.Time
-	later := func(t time.Time) {
-		if !t.IsZero() && t.After(at) {
-			at = t
-		}
-	}
 	why := func(g *group) {
 		switch {
 		case !g.Next.IsZero():
-			later(g.Next)
+			at = status.Later(at, g.Next)
 		case !g.Reset.IsZero():
-			later(g.Reset)
+			at = status.Later(at, g.Reset)
 		case g.Rate > 0 && 1/g.Rate <= maxAhead.Seconds():
-			later(s.clock.now.Add(time.Duration(float64(time.Second) / g.Rate)))
+			at = status.Later(at, s.clock.now.Add(time.Duration(float64(time.Second)/g.Rate)))
 		case g.Window > 0 && g.Window <= shortWindow && (g.exhausted() || len(s.groups) == 1):
-			later(s.clock.now.Add(g.Window))
+			at = status.Later(at, s.clock.now.Add(g.Window))
 		}
 	}
 	none := true

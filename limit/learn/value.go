@@ -47,6 +47,9 @@ func (s *reading) readLine(f *field, line string, unit time.Duration) {
 	if g.count(f.role, count(line)) { // the usual case
 		return
 	}
+	if f.milli {
+		unit = time.Millisecond
+	}
 	switch f.role {
 	case IsLimit:
 		s.limits(f, g, line)
@@ -56,47 +59,13 @@ func (s *reading) readLine(f *field, line string, unit time.Duration) {
 				g.Window = time.Duration(windowOf(it.w)) * time.Second
 			}
 		}
-	case IsReset, isAfter:
-		if f.milli {
-			unit = time.Millisecond
+	case IsRate, isFill, isBurst: // of a token bucket: its group has no dimension
+		if g = s.group(f.family, ""); g != nil {
+			s.value(f.role, f, g, line, 0)
 		}
-		s.readTimes(line, func(text string) bool { return s.reset(g, text, unit) })
-	case IsNext:
-		s.readTimes(line, func(text string) bool {
-			m, verdict := s.clock.read(text, 0)
-			if verdict == good && m.at.After(g.Next) {
-				g.Next = m.at
-			}
-			s.hints.vendor.add(m, verdict)
-			return verdict != notANumber
-		})
-	case IsWindow:
-		if w := durationOf(line, f.milli); w > 0 {
-			g.Window = w
-		}
-	case IsRate, isFill, isBurst:
-		n := count(line)
-		switch {
-		case !n.Known || n.N < 0:
-		case f.role == IsRate:
-			s.defaultGroup(f).Rate = n.N
-		case f.role == isBurst:
-			s.defaultGroup(f).limit(n.N)
-		default:
-			s.defaultGroup(f).fill = n
-		}
-	case isStatus:
-		g.status = strings.ToLower(trimBlanks(line))
+	default:
+		s.value(f.role, f, g, line, unit)
 	}
-}
-
-// defaultGroup is the group without a dimension, which headers of token buckets belong to.
-// It exists even beyond maxGroups.
-func (s *reading) defaultGroup(f *field) *group {
-	if g := s.group(f.family, ""); g != nil {
-		return g
-	}
-	return &group{}
 }
 
 // reset reads the reset of a group. -1 and times long past are ignored.
@@ -302,7 +271,7 @@ func (s *reading) setByWord(g *group, key, value string) {
 	case IsLabel:
 		g.Bucket, g.Scope = bucketOf(value)
 	default:
-		s.value(&Header{Is: role}, g, value, 0)
+		s.value(role, nil, g, value, 0)
 	}
 }
 

@@ -297,27 +297,6 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	}
 }
 
-// takeInWindow counts a request in its window. The first after a window that was used up goes alone.
-func (p *HiddenRate) takeInWindow(v int64) {
-	w := &p.window
-	if !p.stop.active && w.over(v) {
-		if w.trial == trying && w.accepted*2 >= w.Limit*(2*trialFactor-1) { // in one window more than the limit was accepted
-			p.paced, p.doubted, p.windowed = true, true, false
-			p.search.set(v, float64(w.accepted)/(float64(w.Length)/float64(second)))
-			p.search.cycle, p.search.full = max(w.Length/16, second), 0
-			p.search.restart(w.Start)
-			p.nextAt = v + p.search.gap(1)
-			return
-		}
-		if w.roll(v) {
-			p.stop.active, p.stop.since, p.stop.until = true, v, v
-			p.stop.pause = max(w.Length/64, leastPause)
-		}
-	}
-	w.Start = cmp.Or(w.Start, v)
-	w.Taken++
-}
-
 func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	v := p.at(now)
 	if n = amount(n); n == 0 {

@@ -1,5 +1,7 @@
 package ledger
 
+import "cmp"
+
 // hiddenWindow is the model of a hidden limit whose refusals name their end: so many requests
 // in any time of a length. It learns the amount and the length from what passes between two
 // ends. Whether the server's windows are rolling or fixed, no more is accepted than that.
@@ -172,4 +174,25 @@ func (w *hiddenWindow) next(v, sent, flying, part int64) (at int64, ok bool) {
 		return v, false // the first requests of a window may be the last of the one before
 	}
 	return w.recent.free(v, part-1-flying), true
+}
+
+// takeInWindow counts a request in its window. The first after a window that was used up goes alone.
+func (p *HiddenRate) takeInWindow(v int64) {
+	w := &p.window
+	if !p.stop.active && w.over(v) {
+		if w.trial == trying && w.accepted*2 >= w.Limit*(2*trialFactor-1) { // in one window more than the limit was accepted
+			p.paced, p.doubted, p.windowed = true, true, false
+			p.search.set(v, float64(w.accepted)/(float64(w.Length)/float64(second)))
+			p.search.cycle, p.search.full = max(w.Length/16, second), 0
+			p.search.restart(w.Start)
+			p.nextAt = v + p.search.gap(1)
+			return
+		}
+		if w.roll(v) {
+			p.stop.active, p.stop.since, p.stop.until = true, v, v
+			p.stop.pause = max(w.Length/64, leastPause)
+		}
+	}
+	w.Start = cmp.Or(w.Start, v)
+	w.Taken++
 }
