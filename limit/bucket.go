@@ -60,14 +60,14 @@ func (m *bucket) free(v int64) float64 {
 	return m.still
 }
 
-// highestSince is the highest level after the take at a time, or more, reckoned back from
-// the level at v: the history has amounts no earlier than they were taken.
+// highestSince is the highest level since the take at a time without that take, or more, reckoned back from the level
+// at v: the history has amounts no earlier than they were taken, and that take no more.
 func (m *bucket) highestSince(at, v int64) float64 {
 	level := m.sent(m.level(v))
 	highest := level
 	for i := m.spent.count - 1; i >= 0 && highest < float64(m.burst); i-- {
 		t := m.spent.at(i)
-		if t.at <= at {
+		if t.at < at {
 			break
 		}
 		level += float64(t.n) - m.units(v-t.at)
@@ -134,9 +134,11 @@ func (m *bucket) less(v, at, n int64) {
 	if at <= m.carried {
 		return
 	}
-	room := math.Floor(float64(m.burst) - m.highestSince(at, v) + m.slop)
-	back := min(float64(n), max(room, 0))
+	back := min(float64(n), max(float64(m.burst)-m.highestSince(at, v), 0))
 	m.set(v, m.level(v)+back)
+	if at >= m.until-m.margin { // of the full bucket, to which nothing is added until then
+		back = float64(n)
+	}
 	m.still = min(m.still+back, float64(m.burst))
 }
 

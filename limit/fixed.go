@@ -139,15 +139,6 @@ func (m *fixed) less(_, at, n int64) {
 	}
 }
 
-// GiveRestored is Give for a meter that was restored since n units were taken. The state
-// includes them, as with a budget whose state several processes restore again and again.
-func GiveRestored(now, taken time.Time, m Meter, n int64) {
-	if f, ok := m.(*fixed); ok {
-		f.opened = min(f.opened, f.begins(f.at(now)))
-	}
-	m.Give(now, taken, n)
-}
-
 // arrived records that n of the units taken at a time are not in flight any more.
 func (m *fixed) arrived(at, n int64) {
 	if m.isLate(at) {
@@ -187,8 +178,8 @@ func (m *fixed) Restore(now time.Time, state []byte) error {
 	m.clock = wallClock{last: last, set: true}
 	m.end = m.after(last + max(min(rest, m.width), 1) - 1)
 	m.at(now)
-	// Units taken before the restart cannot be given back.
-	m.opened, m.clock.ambiguous = m.clock.last, math.MinInt64
+	// Several processes restore the state again and again, and give back what they took before that.
+	m.opened, m.clock.ambiguous = m.begins(m.clock.last), math.MinInt64
 	return nil
 }
 

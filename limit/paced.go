@@ -20,6 +20,7 @@ type spacing struct {
 	units    int64 // so many units
 	long     int64 // in so many nanoseconds
 	lastLong int64 // long at the last take; 0: nothing of it is freed
+	before   int64 // time of the take before the last
 	last     int64 // time of the last take
 	nextAt   int64 // when the next unit may be taken
 }
@@ -47,7 +48,15 @@ func (m *spacing) when(int64, int64) int64 { return m.nextAt }
 
 func (m *spacing) take(v, n int64) {
 	up, _ := m.gap(n, m.long)
-	m.last, m.nextAt, m.lastLong = v, plus(max(m.nextAt, v), up), m.long
+	m.took(v)
+	m.nextAt, m.lastLong = plus(max(m.nextAt, v), up), m.long
+}
+
+// took records the time of a take.
+func (m *spacing) took(v int64) {
+	if v > m.last {
+		m.before, m.last = m.last, v
+	}
 }
 
 // more lets the last take's own time go on from where it began. What others have gone since
@@ -60,9 +69,10 @@ func (m *spacing) more(v, at, n int64) {
 	m.nextAt = plus(m.nextAt, up)
 }
 
-// less frees intervals only if nothing was taken since: later takes have waited for them.
+// less frees intervals only if nothing was taken since: later takes have waited for them. Processes have told each
+// other of takes later than they were.
 func (m *spacing) less(_, at, n int64) {
-	if at >= m.last {
+	if at > m.before {
 		_, down := m.gap(n, m.lastLong)
 		m.nextAt = max(m.nextAt-down, m.last)
 	}
@@ -96,17 +106,21 @@ func (m *paced) Restore(now time.Time, state []byte) error {
 	}
 	by := m.clock.restored(now, last)
 	spent.move(by)
-	m.spent, m.last, m.nextAt = spent, last+by, plus(last+by, rest)
+	m.spent, m.before, m.last, m.nextAt = spent, 0, 0, plus(last+by, rest)
+	for i := range m.spent.count {
+		m.took(m.spent.at(i).at)
+	}
 	return nil
 }
 
 // replay waits as long as the takes would have required, but at most the window.
 func (m *paced) replay(int64, []Spent) {
-	m.last, m.nextAt = 0, 0
+	m.before, m.last, m.nextAt = 0, 0, 0
 	for i := range m.spent.count {
 		t := m.spent.at(i)
 		up, _ := m.gap(t.n, m.long)
-		m.last, m.nextAt = t.at, min(plus(max(m.nextAt, t.at), up), t.at+m.long)
+		m.took(t.at)
+		m.nextAt = min(plus(max(m.nextAt, t.at), up), t.at+m.long)
 	}
 }
 

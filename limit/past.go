@@ -56,10 +56,7 @@ func (p *history) fold(v int64) {
 // remove removes n units taken at a time, or before that as far as they were held since then.
 func (p *history) remove(at, n int64) {
 	for i := min(p.find(at), p.count-1); i >= 0 && n > 0; i-- {
-		t := p.at(i)
-		gone := min(t.n, n)
-		t.n -= gone
-		n -= gone
+		n = p.at(i).reduce(n)
 	}
 }
 
@@ -149,6 +146,13 @@ func union(a, b []Spent) (list []Spent, more bool) {
 // take is an amount that was taken at a time.
 type take struct{ at, n int64 }
 
+// reduce removes at most n units, and returns the others of n.
+func (t *take) reduce(n int64) (rest int64) {
+	gone := min(t.n, n)
+	t.n -= gone
+	return n - gone
+}
+
 // ring is a queue of takes in an array that grows by doubling.
 type ring struct {
 	slots []take // a power of two
@@ -186,17 +190,12 @@ func (r *ring) find(at int64) int {
 	return sort.Search(r.count, func(i int) bool { return r.at(i).at >= at })
 }
 
-// near is the take at a time, or the take that it was merged into within the same slice of
-// time, or nil.
-func (r *ring) near(at, slice int64) *take {
-	i := r.find(at)
-	if i == r.count {
-		return nil
+// reduce removes at most n units of takes from a time on, the first first, and returns the others of n.
+func (r *ring) reduce(at, n int64) (rest int64) {
+	for i := r.find(at); i < r.count && n > 0; i++ {
+		n = r.at(i).reduce(n)
 	}
-	if t := r.at(i); t.at == at || slice > 0 && t.at/slice == at/slice {
-		return t
-	}
-	return nil
+	return n
 }
 
 // append writes the takes, as differences of time.

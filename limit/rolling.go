@@ -158,23 +158,18 @@ func (m *rolling) take(v, n int64) { m.add(v, n, (*rolling).addInFlight) }
 
 func (m *rolling) more(v, _, n int64) { m.add(v, n, (*rolling).addArrived) }
 
-// less removes n units from the take at a time. If that take no longer counts, nothing
-// is removed: a neighbouring take belongs to another request.
+// less removes n units from the take at a time, or from the first that count from then on: takes that were put
+// together, or that processes have told each other, count from later than they were. What remains counts as long.
 func (m *rolling) less(v, at, n int64) {
-	late := at + margin(m.window)
-	if at <= m.mergedUpTo && late <= v || late+m.window <= v {
-		return // nobody knows when it landed, or it counts no more
+	if at+margin(m.window)+m.window <= v {
+		return // it counts no more
 	}
-	t := m.findInFlight(at)
-	if t == nil {
-		t = m.takes.near(late, m.slice())
+	rest := n
+	if t := m.findInFlight(at); t != nil {
+		rest = t.reduce(rest)
 	}
-	if t == nil {
-		return
-	}
-	x := min(n, t.n)
-	t.n -= x
-	m.used -= x
+	rest = m.inFlight.reduce(at, m.takes.reduce(at, rest))
+	m.used -= n - rest
 	m.dropArrived()
 	m.repay(v)
 }
@@ -193,11 +188,12 @@ func (m *rolling) dropArrived() {
 // findInFlight is the take at a time that is in flight, or nil. It may have been merged
 // into a slightly later one.
 func (m *rolling) findInFlight(at int64) *take {
-	slice := int64(0)
-	if at <= m.mergedUpTo {
-		slice = m.slice()
+	if i := m.inFlight.find(at); i < m.inFlight.count {
+		if t := m.inFlight.at(i); t.at == at || at <= m.mergedUpTo && t.at/m.slice() == at/m.slice() {
+			return t
+		}
 	}
-	return m.inFlight.near(at, slice)
+	return nil
 }
 
 // repay takes debts as far as units are available.

@@ -128,9 +128,10 @@ type Joint struct {
 // Use is an amount that was taken at a time or, if negative, given back of what was taken
 // then.
 type Use struct {
-	Seq uint64 // of the first Ask that contained it
-	At  time.Time
-	N   int64
+	Seq       uint64 // of the first Ask that contained it
+	At        time.Time
+	N         int64
+	Postponed bool // N was taken then, as another Use says, and was sent only now
 }
 
 // Origin identifies a state of a Count that was read. The zero value is none.

@@ -205,6 +205,7 @@ func (m *durable) Lost(now time.Time) {
 
 func (m *durable) Take(now time.Time, n int64) {
 	m.Meter.Take(now, n)
+	m.takes.add(n)
 	m.spend(now, n)
 }
 
@@ -217,7 +218,6 @@ func (m *durable) spend(now time.Time, n int64) {
 	m.lastTake = at.low
 	m.waiting = max(m.waiting-n, 0)
 	m.ahead = max(m.ahead-n, -maxAmount)
-	m.takes.sinceAsk = min(m.takes.sinceAsk+n, maxAmount)
 	m.unwritten = cmp.Or(m.unwritten, at.low)
 	m.a.schedule(m.src, m.due(at))
 }
@@ -225,22 +225,23 @@ func (m *durable) spend(now time.Time, n int64) {
 // Postpone takes the units again: the journal may only know the first take.
 func (m *durable) Postpone(now, taken time.Time, n int64) {
 	m.Meter.Postpone(now, taken, n)
-	m.takes.recordReturn(taken, n)
+	m.takes.change(taken, min(max(n, 0), maxAmount))
 	m.spend(now, n)
 }
 
 func (m *durable) Give(now, taken time.Time, n int64) {
 	m.Meter.Give(now, taken, n)
-	m.takes.recordReturn(taken, n)
+	m.takes.change(taken, -min(max(n, 0), maxAmount))
 	m.markUnwritten(now)
 }
 
 func (m *durable) Settle(now, taken time.Time, estimate, actual int64) {
 	m.Meter.Settle(now, taken, estimate, actual)
-	if actual > estimate {
-		m.spend(now, min(max(actual, 0), maxAmount)-min(max(estimate, 0), maxAmount))
+	if extra := min(max(actual, 0), maxAmount) - min(max(estimate, 0), maxAmount); extra > 0 {
+		m.takes.add(extra)
+		m.spend(now, extra)
 	} else {
-		m.takes.recordReturn(taken, min(max(estimate, 0), maxAmount)-min(max(actual, 0), maxAmount))
+		m.takes.change(taken, extra)
 		m.markUnwritten(now)
 	}
 }

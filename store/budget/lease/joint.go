@@ -10,27 +10,39 @@ import (
 )
 
 // maxUses bounds the uses that the store has not confirmed.
-const maxUses = 32
+const maxUses = 256
 
 // takes are the units taken that a store may not know.
 type takes struct {
 	sinceAsk   int64       // since the last ask
-	earlier    []store.Use // what was returned of units taken before that ask
+	earlier    []store.Use // what was returned or postponed of units taken before that ask
 	unanswered []store.Use // in an ask without an answer yet
 	asked      time.Time   // time of the last ask
 }
 
-// recordReturn records that n units taken at a time were returned. Takes that are not
-// recorded any more count as used.
-func (t *takes) recordReturn(taken time.Time, n int64) {
-	n = min(max(n, 0), maxAmount)
+// add records that n units were taken.
+func (t *takes) add(n int64) { t.sinceAsk = min(t.sinceAsk+min(max(n, 0), maxAmount), maxAmount) }
+
+// change records that of units taken at a time -n were returned or, if n is positive, n are sent only now. What is too
+// much to remember counts as used, at both times.
+func (t *takes) change(taken time.Time, n int64) {
+	change := store.Use{At: taken.Truncate(time.Microsecond), N: n, Postponed: n > 0} // the store does not know the rest of the time
 	if !taken.Before(t.asked) {
-		x := min(t.sinceAsk, n)
-		t.sinceAsk -= x
-		n -= x
+		recent := min(t.sinceAsk, max(n, -n))
+		if n < 0 {
+			t.sinceAsk -= recent
+			recent = -recent
+		}
+		change.N -= recent
 	}
-	if n > 0 && len(t.earlier) < maxUses {
-		t.earlier = append(t.earlier, store.Use{At: taken, N: -n})
+	switch last := len(t.earlier) - 1; {
+	case change.N == 0:
+	case last >= 0 && t.earlier[last].At.Equal(change.At) && t.earlier[last].Postponed == change.Postponed:
+		t.earlier[last].N += change.N
+	case len(t.earlier) < maxUses:
+		t.earlier = append(t.earlier, change)
+	default:
+		t.add(change.N)
 	}
 }
 
@@ -39,11 +51,10 @@ func (t *takes) unansweredUses(now time.Time, seq uint64) []store.Use {
 	for i := range t.earlier {
 		t.earlier[i].Seq = seq
 	}
-	said := t.unanswered
+	said := append(t.unanswered, t.earlier...)
 	if t.sinceAsk > 0 {
 		said = append(said, store.Use{Seq: seq, At: now, N: t.sinceAsk})
 	}
-	said = append(said, t.earlier...)
 	t.sinceAsk, t.earlier, t.asked = 0, nil, now
 	t.unanswered = compact(said)
 	return slices.Clone(t.unanswered)
@@ -57,7 +68,7 @@ func compact(uses []store.Use) []store.Use {
 	}
 	uses = slices.DeleteFunc(uses, func(u store.Use) bool { return u.N <= 0 })
 	for i, u := range uses {
-		if i%2 == 1 {
+		if u.Postponed = false; i%2 == 1 {
 			u.N = min(u.N+uses[i/2].N, maxAmount)
 		}
 		uses[i/2] = u
@@ -112,13 +123,7 @@ func merge(spec limit.Spec, least int64, inner []byte) func(time.Time, []byte, [
 		if err != nil {
 			return state, 0, now
 		}
-		m = takeUses(now, spec, m, uses)
-		for _, u := range uses {
-			// Units that were returned continuously since then are unknown, so they count as used.
-			if u.N < 0 && spec.Traits().Returns != limit.Continuously {
-				limit.GiveRestored(now, u.At, m, -u.N)
-			}
-		}
+		m = applyUses(now, spec, m, uses)
 		if fuller, err := jointMeter(now, spec, inner); err == nil && fuller.Left(now) < m.Left(now) {
 			m = fuller // it has the uses, too
 		}
@@ -134,23 +139,30 @@ func merge(spec limit.Spec, least int64, inner []byte) func(time.Time, []byte, [
 	}
 }
 
-// takeUses takes the units of uses. After an outage these count from when they were taken, so
-// that what has come back since is not owed: see limit.Carry.
-func takeUses(now time.Time, spec limit.Spec, m limit.Meter, uses []store.Use) limit.Meter {
+// applyUses takes the units of uses, and gives back what was returned. After an outage units count from when they were
+// taken, so that what has come back since is not owed: see limit.Carry.
+func applyUses(now time.Time, spec limit.Spec, m limit.Meter, uses []store.Use) limit.Meter {
 	list, late := limit.PastOf(now, m), false
 	for _, u := range uses {
-		if ago := max(now.Sub(u.At), 0); u.N > 0 {
+		if ago := max(now.Sub(u.At), 0); u.N > 0 && !u.Postponed {
 			list, late = append(list, limit.Spent{Ago: ago, N: u.N}), late || int64(ago) > journalTimeout
 		}
 	}
 	if late {
 		slices.SortStableFunc(list, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
 		if again, err := limit.Carry(now, list, jointSpec(spec)); err == nil {
-			return again
+			m = again
 		}
 	}
 	for _, u := range uses {
-		m.Take(now, max(u.N, 0))
+		switch {
+		case u.Postponed:
+			m.Postpone(now, u.At, u.N)
+		case u.N < 0:
+			m.Give(now, u.At, -u.N)
+		case !late:
+			m.Take(now, u.N)
+		}
 	}
 	return m
 }

@@ -14,6 +14,8 @@ func TestWhatIsGivenBackOfABudgetThatSeveralUseIsThereAgain(t *testing.T) {
 	for _, spec := range []limit.Spec{
 		{As: limit.Fixed, Amount: 10, Window: time.Hour},
 		{As: limit.Quota, Amount: 10, Period: limit.Day},
+		{As: limit.Rolling, Amount: 10, Window: time.Hour},
+		{As: limit.Bucket, Amount: 10, Window: time.Hour, Burst: 10},
 	} {
 		now := time.Date(2000, 1, 2, 12, 30, 0, 0, time.UTC)
 		say := func(state []byte, uses ...store.Use) (next []byte, left int64) {

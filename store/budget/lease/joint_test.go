@@ -30,6 +30,7 @@ type machine struct {
 	failed float64       // part of the exchanges of which no answer comes
 	away   bool          // the store answers nobody
 	far    bool          // requests arrive late, as far as the limit allows
+	holds  time.Duration // the longest time from when a request may go until it is sent, or given back
 	slow   time.Duration // the longest time before a write is done, and from then until its answer comes
 }
 
@@ -39,12 +40,19 @@ type jointUse struct {
 	n  int64
 }
 
+// heldRequest is a request that may go and is not sent yet.
+type heldRequest struct {
+	taken, sent time.Time
+	n           int64
+}
+
 // jointProcess is one of them.
 type jointProcess struct {
 	id      string
 	account *lease.Account
 	meter   limit.Meter
 	waiting []int64 // units of requests
+	held    []heldRequest
 
 	flying  bool
 	asks    *store.Batch // that is not written yet
@@ -129,11 +137,19 @@ func (w *machine) upTo(d time.Duration) time.Duration {
 
 // way is the longest time in which a request arrives.
 func (w *machine) way() time.Duration {
+	if !w.far {
+		return 0
+	}
+	return w.margin()
+}
+
+// margin is the time that the limit allows for that.
+func (w *machine) margin() time.Duration {
 	margin := min(max(w.spec.Window/128, 5*time.Millisecond), w.spec.Window/8)
-	switch {
-	case w.far && w.spec.As == limit.Bucket:
+	switch w.spec.As {
+	case limit.Bucket:
 		return min(margin, w.spec.Window*time.Duration(w.spec.Burst-1)/time.Duration(w.spec.Amount))
-	case w.far && (w.spec.As == limit.Rolling || w.spec.As == limit.Fixed):
+	case limit.Rolling, limit.Fixed:
 		return margin
 	}
 	return 0
@@ -145,6 +161,18 @@ func (w *machine) take(p *jointProcess, most int64) {
 	for _, n := range p.waiting {
 		total += n
 	}
+	p.held = slices.DeleteFunc(p.held, func(h heldRequest) bool {
+		if w.now.Before(h.sent) {
+			return false
+		}
+		if w.random.IntN(20) == 0 {
+			p.meter.Give(w.now, h.taken, h.n)
+			return true
+		}
+		p.meter.Postpone(w.now, h.taken, h.n)
+		w.used = append(w.used, jointUse{w.now.Add(w.upTo(w.way())), h.n})
+		return true
+	})
 	for len(p.waiting) > 0 {
 		n := p.waiting[0]
 		if at, ok := p.meter.When(w.now, n); !ok || at.After(w.now) {
@@ -153,6 +181,10 @@ func (w *machine) take(p *jointProcess, most int64) {
 		p.waiting = p.waiting[1:]
 		total -= n
 		p.meter.Take(w.now, n)
+		if w.holds > 0 {
+			p.held = append(p.held, heldRequest{w.now, w.now.Add(w.upTo(w.holds)), n})
+			continue
+		}
 		if w.random.IntN(20) == 0 {
 			p.meter.Give(w.now, w.now, n)
 			continue
@@ -225,6 +257,9 @@ func TestProcessesOfOneMachineNeverExceedALimitTogether(t *testing.T) {
 		w.failed = rapid.SampledFrom([]float64{0, 0, 0.1, 0.4}).Draw(t, "failed")
 		rate := rapid.Float64Range(0.02, 2).Draw(t, "rate")
 		w.far, w.slow = rapid.Bool().Draw(t, "far"), rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Millisecond, 500 * time.Millisecond, 1500 * time.Millisecond}).Draw(t, "slow")
+		if !w.far {
+			w.holds = rapid.SampledFrom([]time.Duration{0, w.margin()}).Draw(t, "holds")
+		}
 		w.store = reference.New(func() time.Time { return w.now })
 		w.join(t)
 		for range 1500 {
@@ -300,6 +335,66 @@ func TestProcessesOfOneMachineUseWhatThereIs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whatever processes are granted and do not use is there for those that wait: also where requests
+// are sent some time after they may go, and some are given back.
+func TestNothingIsLostBetweenProcessesOfOneMachine(t *testing.T) {
+	for _, spec := range []limit.Spec{
+		{As: limit.Fixed, Amount: 30, Window: 24 * time.Hour},
+		{As: limit.Quota, Amount: 30, Period: limit.Day},
+		{As: limit.Rolling, Amount: 30, Window: 24 * time.Hour},
+		{As: limit.FirstUse, Amount: 30, Window: 24 * time.Hour},
+		{As: limit.Bucket, Amount: 30, Window: 24 * time.Hour, Burst: 30},
+		{As: limit.Paced, Amount: 1000, Window: 1000 * time.Second},
+	} {
+		for _, c := range []struct {
+			processes int
+			each      int           // requests that wait in each
+			every     time.Duration // between two of them; 0: they all come at once
+			ends      bool          // all but the last stop
+		}{{2, 40, 0, false}, {5, 40, 0, false}, {2, 40, 30 * time.Millisecond, false}, {3, 6, 0, true}, {3, 40, 20 * time.Millisecond, true}} {
+			t.Run(fmt.Sprint(spec.As, c), func(t *testing.T) {
+				w := &machine{random: rand.New(rand.NewPCG(1, 2)), now: begin, spec: spec, holds: 20 * time.Millisecond}
+				w.store = reference.New(func() time.Time { return w.now })
+				for range c.processes {
+					w.join(t)
+				}
+				come := map[string]int{}
+				pass := func(d time.Duration) {
+					for until := w.now.Add(d); w.now.Before(until); w.now = w.now.Add(time.Millisecond) {
+						for _, p := range w.living {
+							for come[p.id] < c.each && w.now.Sub(begin) >= time.Duration(come[p.id])*c.every {
+								p.waiting = append(p.waiting, 1)
+								come[p.id]++
+							}
+						}
+						w.step(1)
+					}
+				}
+				pass(2 * time.Second)
+				if c.ends {
+					for _, p := range w.living[:c.processes-1] {
+						p.waiting = nil
+					}
+					pass(2 * time.Second)
+					p := w.living[len(w.living)-1]
+					p.waiting = append(p.waiting, slices.Repeat([]int64{1}, 40)...)
+					pass(2 * time.Second)
+				}
+				sum, most := int64(0), spec.Amount
+				for _, u := range w.used {
+					sum += u.n
+				}
+				if spec.As == limit.Paced {
+					most = int64(w.now.Sub(begin)/time.Second) - 1
+				}
+				if sum < most || spec.As != limit.Paced && sum > most {
+					t.Errorf("%d went of %d", sum, most)
+				}
+			})
+		}
 	}
 }
 
