@@ -74,7 +74,7 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 		n++
 		clock := newWall(noon)
 		keep := retention(func(r *Retention) { r.Minutes, r.Hours, r.Days = 3*time.Hour, 4*24*time.Hour, 400*24*time.Hour })
-		f, err := OpenFile(t.Context(), filepath.Join(dir, time.Duration(n).String()), FileOptions{noSync: true, Now: clock.now, Roll: keep})
+		f, err := OpenFile(t.Context(), filepath.Join(dir, time.Duration(n).String()), FileOptions{pragmas: careless, Now: clock.now, Roll: keep})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 			r.Fatal(err)
 		}
 		f.Close()
-		if f, err = OpenFile(t.Context(), f.Path(), FileOptions{noSync: true, Now: clock.now, Roll: keep}); err != nil {
+		if f, err = OpenFile(t.Context(), f.Path(), FileOptions{pragmas: careless, Now: clock.now, Roll: keep}); err != nil {
 			r.Fatal(err)
 		}
 		defer f.Close()

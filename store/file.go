@@ -27,20 +27,8 @@ type FileOptions struct {
 	Instance, Name string
 
 	migrations []string                // replaces the real migrations, in tests
-	pragmas    func() []string         // run on each new connection
-	noSync     bool                    // a loss of power may lose saved data; for tests
+	pragmas    func() []string         // run on each new connection, in tests
 	fault      func(step string) error // error to inject at a step; for tests
-}
-
-// allPragmas lists the pragmas of a new connection that the options ask for.
-func (o *FileOptions) allPragmas() (list []string) {
-	if o.pragmas != nil {
-		list = o.pragmas()
-	}
-	if o.noSync {
-		list = append(list, "synchronous(OFF)")
-	}
-	return list
 }
 
 // File is a store in one file on this machine, which several processes may use at the same
@@ -84,6 +72,9 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	}
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
+	}
+	if o.pragmas == nil {
+		o.pragmas = func() []string { return nil }
 	}
 	if o.migrations == nil {
 		o.migrations = migrations

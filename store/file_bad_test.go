@@ -134,7 +134,7 @@ func cut(t *testing.T, path string, data []byte) error {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := &File{path: path, log: &fileLog{path: path, now: time.Now, logf: t.Logf}, o: FileOptions{noSync: true, Now: time.Now, migrations: migrations}}
+	f := &File{path: path, log: &fileLog{path: path, now: time.Now, logf: t.Logf}, o: FileOptions{pragmas: careless, Now: time.Now, migrations: migrations}}
 	d, err := f.openDisk(t.Context())
 	if err == nil {
 		err = d.close()

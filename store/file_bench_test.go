@@ -12,10 +12,10 @@ import (
 // BenchmarkFileExchange is one caller, then 64 at once, with every answer on the disk.
 func BenchmarkFileExchange(b *testing.B) {
 	for _, callers := range []int{1, 64} {
-		for _, careless := range []bool{false, true} {
-			b.Run(fmt.Sprintf("callers=%d/synced=%v", callers, !careless), func(b *testing.B) {
+		for _, pragmas := range []func() []string{nil, careless} {
+			b.Run(fmt.Sprintf("callers=%d/synced=%v", callers, pragmas == nil), func(b *testing.B) {
 				var commits atomic.Int64
-				f, err := OpenFile(b.Context(), newPath(b), FileOptions{noSync: careless, fault: func(step string) error {
+				f, err := OpenFile(b.Context(), newPath(b), FileOptions{pragmas: pragmas, fault: func(step string) error {
 					commits.Add(1)
 					return nil
 				}})

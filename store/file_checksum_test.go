@@ -195,7 +195,7 @@ func TestSeveralMeetADamagedFileAtOnce(t *testing.T) {
 			all.Go(func() {
 				<-begin
 				var err error
-				if files[i], err = OpenFile(t.Context(), path, FileOptions{noSync: true, Instance: fmt.Sprint("one", i)}); err != nil {
+				if files[i], err = OpenFile(t.Context(), path, FileOptions{pragmas: careless, Instance: fmt.Sprint("one", i)}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -13,7 +13,7 @@ func TestAWriteHasTheTimeAtWhichItIsDone(t *testing.T) {
 	now, asked := atomic.Int64{}, make(chan struct{}, 1)
 	now.Store(1767312000e9)
 	path := newPath(t)
-	f, err := OpenFile(t.Context(), path, FileOptions{noSync: true, Now: func() time.Time {
+	f, err := OpenFile(t.Context(), path, FileOptions{pragmas: careless, Now: func() time.Time {
 		select {
 		case asked <- struct{}{}:
 		default:

@@ -107,28 +107,22 @@ func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 	if err := f.fail("open"); err != nil {
 		return nil, err
 	}
-	d := newDatabase()
-	if d.info, err = f.createIfMissing(); err != nil {
+	info, err := f.createIfMissing()
+	if err != nil {
 		return nil, err
 	}
 	left, _ := os.Stat(f.path + "-wal")
-	unclean := left != nil && left.Size() > 0
+	unclean, unfinished := left != nil && left.Size() > 0, isBeingMade(f.path)
+	d, version, err := f.openAs(ctx, "mode=rw", f.o.pragmas())
+	if err != nil {
+		return nil, damageIfNoTable(err)
+	}
 	defer func() {
 		if err != nil {
 			d.close()
 		}
 	}()
-	if err := d.open(ctx, f.path, "mode=rw", f.o.allPragmas()); err != nil {
-		return nil, damageIfNoTable(err)
-	}
-	h, err := readHeader(ctx, d.conn)
-	if err != nil {
-		return nil, damageIfNoTable(err)
-	}
-	unfinished := isBeingMade(f.path)
-	if err := h.check(len(f.o.migrations), unfinished); err != nil {
-		return nil, err
-	}
+	d.info = info
 	// With other processes a log always exists, and says nothing about an unclean end.
 	if d.info.Size() <= maxQuickCheck || unclean && len(f.others()) == 0 {
 		if err := d.check(ctx); err != nil {
@@ -138,7 +132,7 @@ func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 	if err := sqlite.ShareLog(ctx, d.conn, f.path, "set a data directory"); err != nil {
 		return nil, damageIfNoTable(err)
 	}
-	if err := migrate(ctx, d.conn, f.path, h.version, f.o.migrations); err != nil {
+	if err := migrate(ctx, d.conn, f.path, version, f.o.migrations); err != nil {
 		return nil, damageIfNoTable(err)
 	}
 	if err := d.checkTables(ctx); err != nil {
@@ -155,6 +149,22 @@ func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 		_ = os.Remove(f.path + makingSuffix)
 	}
 	return d, nil
+}
+
+// openAs connects to the existing file in a mode such as mode=rw, and checks and returns its version.
+func (f *File) openAs(ctx context.Context, mode string, pragmas []string) (d *database, version int, err error) {
+	d = newDatabase()
+	var h header
+	if err = d.open(ctx, f.path, mode, pragmas); err == nil {
+		h, err = readHeader(ctx, d.conn)
+	}
+	if err == nil {
+		err = h.check(len(f.o.migrations), isBeingMade(f.path))
+	}
+	if err != nil {
+		_ = d.close()
+	}
+	return d, h.version, err
 }
 
 // createIfMissing creates the file if it does not exist, and checks whether it can be a
@@ -264,12 +274,7 @@ func (f *File) setProbe(file *os.File) {
 	f.probe = file
 }
 
-func (f *File) syncDir() error {
-	if f.o.noSync {
-		return nil
-	}
-	return syncDir(filepath.Dir(f.path))
-}
+func (f *File) syncDir() error { return syncDir(filepath.Dir(f.path)) }
 
 func (f *File) fail(step string) error {
 	if f.o.fault == nil {
@@ -300,26 +305,12 @@ func (f *File) openForReading(ctx context.Context) (*database, error) {
 	return f.connectForReading(ctx, "mode=ro&immutable=1")
 }
 
-func (f *File) connectForReading(ctx context.Context, how string) (_ *database, err error) {
-	d := newDatabase()
+func (f *File) connectForReading(ctx context.Context, how string) (*database, error) {
+	d, version, err := f.openAs(ctx, how, nil)
+	if err == nil && version != len(f.o.migrations) {
+		_ = d.close()
+		err = errors.New("it is of an older release, and has to be brought up to date first")
+	}
 	d.readOnly = true
-	defer func() {
-		if err != nil {
-			_ = d.close()
-		}
-	}()
-	if err := d.open(ctx, f.path, how, nil); err != nil {
-		return nil, err
-	}
-	h, err := readHeader(ctx, d.conn)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.check(len(f.o.migrations), isBeingMade(f.path)); err != nil {
-		return nil, err
-	}
-	if h.version != len(f.o.migrations) {
-		return nil, errors.New("it is of an older release, and has to be brought up to date first")
-	}
-	return d, nil
+	return d, err
 }

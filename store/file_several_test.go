@@ -205,7 +205,7 @@ func TestFilesOfOnePathSpendABudgetOnce(t *testing.T) {
 		all.Go(func() {
 			for life := 0; ; life++ {
 				id := fmt.Sprintf("p%d-%d", i, life)
-				f, err := OpenFile(t.Context(), path, FileOptions{noSync: true, Instance: id})
+				f, err := OpenFile(t.Context(), path, FileOptions{pragmas: careless, Instance: id})
 				if err != nil {
 					t.Error(err)
 					return

@@ -21,7 +21,13 @@ import (
 // openFile opens a file whose commits need not outlive a loss of power, so that a thousand of them take a moment.
 func openFile(t testing.TB, path string, o FileOptions) *File {
 	t.Helper()
-	o.noSync = true
+	more := o.pragmas
+	o.pragmas = func() []string {
+		if more == nil {
+			return careless()
+		}
+		return append(careless(), more()...)
+	}
 	lines, log := &logLines{}, o.Log
 	o.Log = func(format string, args ...any) {
 		lines.add(fmt.Sprintf(format, args...))
@@ -40,6 +46,9 @@ func openFile(t testing.TB, path string, o FileOptions) *File {
 	})
 	return f
 }
+
+// careless are pragmas with which a loss of power may lose saved data.
+func careless() []string { return []string{"synchronous(OFF)"} }
 
 // logged has the logLines of each file that openFile has opened.
 var logged sync.Map
