@@ -19,7 +19,7 @@ func FuzzCommon(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state []byte, instance string, seq, ahead, want int64, lives bool) {
 		const left = 100
 		seen := int64(-1)
-		j := &Joint{Least: 1, Merge: func(_ time.Time, state []byte, _ []Use, lapsed, others int64) ([]byte, int64, time.Time) {
+		j := &Joint{Merge: func(_ time.Time, state []byte, _ []Use, lapsed, others int64) ([]byte, int64, time.Time) {
 			seen = others
 			if lapsed < 0 || others < 0 {
 				t.Fatalf("%d have lapsed, and others may take %d", lapsed, others)
@@ -27,7 +27,7 @@ func FuzzCommon(f *testing.F) {
 			return state, max(left-lapsed-others, 0), time.Time{}
 		}}
 		r := &JointRow{instance, seq, ahead, 1, state}
-		next, said := AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, "me", time.UnixMicro(2), func(string) bool { return lives })
+		next, said := AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Least: 1, Joint: j}, "me", time.UnixMicro(2), func(string) bool { return lives })
 		if said.Status != Done {
 			return
 		}

@@ -195,7 +195,7 @@ func AnswerJoint(rows map[string]*JointRow, a *Ask, instance string, now time.Ti
 	owned := j.Owned && (r == nil || r.instance == instance && r.seq < seqOrder(a.Seq) ||
 		j.From.instance != nil && *j.From.instance == r.instance && j.From.seq == r.seq)
 	if owned && !others {
-		said.Granted, said.Holders, said.Owned = clamp(a.Want), 1, true
+		said.Granted, said.Holders = clamp(a.Want), 1
 		return &JointRow{instance, seqOrder(a.Seq), said.Granted, at, a.State}, said
 	}
 	c, version := r.common(a), int64(0)
@@ -215,7 +215,7 @@ func AnswerJoint(rows map[string]*JointRow, a *Ask, instance string, now time.Ti
 	said.Granted, said.Others = c.share(a, &j, instance, at, lives)
 	said.State, said.Holders = c.State, len(c.Parts)
 	next := &JointRow{sharedInstance, version + 1, c.totalAhead(), at, nil}
-	if said.Owned = len(c.Parts) == 1; said.Owned {
+	if len(c.Parts) == 1 {
 		next.instance, next.seq, next.state = instance, seqOrder(a.Seq), c.State
 	} else {
 		next.state, _ = json.Marshal(c) // numbers and bytes alone
@@ -273,7 +273,7 @@ func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives 
 	}
 	uses := slices.DeleteFunc(slices.Clone(j.Uses), func(u Use) bool { return u.Seq <= mine.Seq })
 	next, left, enough := j.Merge(time.UnixMicro(now), c.State, uses, lapsed, others)
-	least := max(j.Least, 1)
+	least := max(a.Least, 1)
 	// Each gets an equal part, or at least a useful amount. What somebody does not want of a part is for the others.
 	rest, n := left, int64(len(rivals)+1)
 	slices.Sort(rivals)
@@ -292,7 +292,7 @@ func (c *sharedState) share(a *Ask, j *Joint, instance string, now int64, lives 
 	}
 	c.State = next
 	part := instancePart{Seq: a.Seq, Ahead: granted, At: now}
-	if j.Waits && granted < clamp(a.Want) {
+	if a.Waits > 0 && granted < clamp(a.Want) {
 		part.Wants, part.Until = clamp(a.Want)-granted, enough.UnixMicro()
 	}
 	c.Parts[instance] = part

@@ -44,7 +44,8 @@ const maxDamagedRows = 1000
 // maxLoggedRows bounds the damaged rows that are logged. All are counted.
 const maxLoggedRows = 10
 
-// damagedRow is a row with a wrong checksum.
+// damagedRow is a row of counts, documents or notes with a wrong checksum. SQLite has none: a flipped bit would make a
+// wrong amount or time. A row without one is of version 1 and accepted; its next write adds one.
 type damagedRow struct {
 	table, columns string // the table, and the columns that identify the row
 	names          []any  // values of these columns

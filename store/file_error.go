@@ -140,8 +140,3 @@ func isUnwritable(err error) bool {
 	}
 	return disk.Unwritable(err)
 }
-
-// Rows of counts, documents and notes have a checksum of all fields, since SQLite has none:
-// a flipped bit would make a wrong amount or time. A row without a checksum is of version 1
-// and accepted; its next write adds one. A row with a wrong checksum is moved to the table
-// aside.

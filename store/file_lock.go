@@ -19,8 +19,8 @@ import (
 // openingLockTimeout bounds the wait for another process that opens the file.
 const openingLockTimeout = 20 * time.Second
 
-// fileLock is one process's right to use a file together with other processes. It has three
-// locks, which the kernel releases when the process ends:
+// fileLock is one process's right to use a file together with other processes: locks that the kernel releases when the
+// process ends.
 type fileLock struct {
 	path string
 	self processInfo

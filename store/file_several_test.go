@@ -49,7 +49,7 @@ func (s *spender) next(ctx context.Context) (int64, error) {
 	s.seq++
 	used := s.ahead
 	s.known += used
-	a := Ask{Key: "k", Kind: Count, Seq: s.seq, Want: severalPart, Joint: &Joint{Owned: s.owned, Least: 1, Waits: true, Merge: tally}}
+	a := Ask{Key: "k", Kind: Count, Seq: s.seq, Want: severalPart, Least: 1, Waits: 1, Joint: &Joint{Owned: s.owned, Merge: tally}}
 	if used > 0 {
 		a.Joint.Uses = []Use{{Seq: s.seq, N: used}}
 	}
@@ -67,7 +67,7 @@ func (s *spender) next(ctx context.Context) (int64, error) {
 	if said.State != nil {
 		s.known, _ = strconv.ParseInt(string(said.State), 10, 64)
 	}
-	s.owned, s.ahead = said.Owned, said.Granted
+	s.owned, s.ahead = said.Holders == 1, said.Granted
 	return s.ahead, nil
 }
 
@@ -255,11 +255,11 @@ func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
 	granted, left, seq := map[string]int64{}, int64(0), uint64(0)
 	ask := func(who string) {
 		seq++
-		j := &Joint{Least: 1, Waits: true, Keep: granted[who], Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64, time.Time) {
+		j := &Joint{Keep: granted[who], Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64, time.Time) {
 			return []byte("x"), max(left-others, 0), time.Time{}
 		}}
 		var said Answer
-		r, said = AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, who, time.UnixMicro(1e15+int64(seq)), lives)
+		r, said = AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Least: 1, Waits: 1, Joint: j}, who, time.UnixMicro(1e15+int64(seq)), lives)
 		granted[who] = said.Granted
 	}
 	for _, who := range []string{"a", "b", "c"} {
@@ -285,11 +285,11 @@ func TestWhoAskedAMomentAgoGetsAPart(t *testing.T) {
 		at, seq := time.UnixMicro(1e15), uint64(0)
 		ask := func(who string, want int64) int64 {
 			seq++
-			j := &Joint{Least: 1, Waits: true, Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64, time.Time) {
+			j := &Joint{Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64, time.Time) {
 				return []byte("x"), 20 - others, time.Time{}
 			}}
 			var said Answer
-			r, said = AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: seq, Want: want, Joint: j}, who, at, func(string) bool { return true })
+			r, said = AnswerJoint(map[string]*JointRow{"k": r}, &Ask{Key: "k", Kind: Count, Seq: seq, Want: want, Least: 1, Waits: 1, Joint: j}, who, at, func(string) bool { return true })
 			return said.Granted
 		}
 		for _, who := range []string{"a", "b", "c"} {

@@ -111,9 +111,6 @@ type Joint struct {
 	Uses []Use
 	// Keep is the part of Want that the instance may take already.
 	Keep int64
-	// Least is the smallest useful part of Want; Waits tells that it is waited for.
-	Least int64
-	Waits bool
 	// Before are the keys of budgets that this one replaces. Inherit adds to a state, which may be nil, what
 	// was spent of those that exist, of whichever instance.
 	Before  []string
@@ -177,7 +174,6 @@ type Answer struct {
 
 	State  []byte // Count: current state of the meter, if it differs from the Ask's
 	Others int64  // how much other instances may take after that
-	Owned  bool   // no other instance uses the budget
 }
 
 // Note is information for all users of a site: a cooldown, what is left of a token's

@@ -41,8 +41,9 @@ type line struct {
 	Seq          uint64
 	Want         int64
 	State        []byte
-	Owned, Waits bool
-	Keep, Least  int64
+	Owned        bool
+	Keep         int64
+	Least, Waits int64
 	Uses         []store.Use
 }
 
@@ -51,16 +52,16 @@ func lineOf(a *store.Ask) line {
 	now, j := time.Now(), a.Joint
 	return line{
 		Begin: now.UnixNano(), End: math.MaxInt64, Since: now, Seq: a.Seq, Want: a.Want, State: a.State,
-		Owned: j.Owned, Waits: j.Waits, Keep: j.Keep, Least: j.Least, Uses: j.Uses,
+		Owned: j.Owned, Waits: a.Waits, Keep: j.Keep, Least: a.Least, Uses: j.Uses,
 	}
 }
 
 // operation is that of a line.
 func (l *line) operation(client int, who string, merge func(time.Time, []byte, []store.Use, int64, int64) ([]byte, int64, time.Time)) operation {
-	j := &store.Joint{Owned: l.Owned, Waits: l.Waits, Keep: l.Keep, Least: l.Least, Uses: l.Uses, Merge: merge}
+	j := &store.Joint{Owned: l.Owned, Keep: l.Keep, Uses: l.Uses, Merge: merge}
 	return operation{
 		Client: client, Begin: l.Begin, End: l.End, Since: l.Since, Till: l.Till, Reply: l.Reply,
-		Batch: &store.Batch{Site: site, Instance: who, Asks: []store.Ask{{Key: key, Kind: store.Count, Seq: l.Seq, Want: l.Want, State: l.State, Joint: j}}},
+		Batch: &store.Batch{Site: site, Instance: who, Asks: []store.Ask{{Key: key, Kind: store.Count, Seq: l.Seq, Want: l.Want, Least: l.Least, Waits: l.Waits, State: l.State, Joint: j}}},
 	}
 }
 

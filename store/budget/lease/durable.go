@@ -343,7 +343,7 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	}
 	ask := store.Ask{Kind: store.Count, Want: n, Joint: &store.Joint{
 		Owned: m.owned && !m.othersUse, From: m.origin,
-		Keep: min(m.ahead, n), Waits: waits,
+		Keep: min(m.ahead, n),
 		Uses: m.takes.unansweredUses(now, seq),
 	}}
 	if n > 0 || !m.Meter.Idle(now) {
@@ -355,7 +355,7 @@ func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	}
 	ask.Joint.Merge = merge(m.spec, max(m.waiting, 1), inner)
 	if waits {
-		ask.Joint.Least = m.least
+		ask.Least, ask.Waits = m.least, max(m.waiting, 1)
 	}
 	m.written, m.ahead, m.unwritten = n, min(m.ahead, n), 0
 	return ask
@@ -368,7 +368,7 @@ func (m *durable) receive(now time.Time, at, _ instant, ans *store.Answer) {
 	}
 	m.takes.answered(ans.Seq)
 	m.lacks = m.lacks && m.src.mustRestate // it was lost again since the ask
-	m.othersUse, m.others, m.owned, m.origin = !ans.Owned, ans.Others, true, store.Origin{}
+	m.othersUse, m.others, m.owned, m.origin = ans.Holders > 1, ans.Others, true, store.Origin{}
 	if ans.State != nil && !m.lacks {
 		if fresh, err := jointMeter(now, m.spec, ans.State); err == nil {
 			fresh.Take(now, m.takes.sinceAsk)

@@ -30,7 +30,7 @@ func (j *journal) write(b store.Batch) *store.Reply {
 		j.n++
 		j.state, j.ahead, j.seq = a.State, a.Want, a.Seq
 		j.most = max(j.most, a.Want)
-		r.Answers = append(r.Answers, store.Answer{Key: a.Key, Seq: a.Seq, Granted: a.Want, Owned: true})
+		r.Answers = append(r.Answers, store.Answer{Key: a.Key, Seq: a.Seq, Granted: a.Want, Holders: 1})
 	}
 	return r
 }

@@ -63,7 +63,12 @@ func parse(text []byte) (o Override, err error) {
 	return o, nil
 }
 
-func same(a, b Override) bool { return samePause(a.Pause, b.Pause) && sameLimits(a.Limits, b.Limits) }
+// same tells whether two overrides have one document.
+func same(a, b Override) bool {
+	text, err := format(a)
+	other, err2 := format(b)
+	return err == nil && err2 == nil && bytes.Equal(text, other)
+}
 
 // kindOfLimits is the kind of the documents. Stores have it.
 const kindOfLimits = "limits"
@@ -177,7 +182,7 @@ func (v *Overrides) endPauses(ctx context.Context, now time.Time) {
 		}
 		ended := one.Pause
 		err := v.change(site, func(o *Override) {
-			if samePause(o.Pause, ended) {
+			if same(Override{Pause: o.Pause}, Override{Pause: ended}) {
 				o.Pause = nil
 			}
 		})
@@ -188,11 +193,4 @@ func (v *Overrides) endPauses(ctx context.Context, now time.Time) {
 			v.o.Log.WithFields(logrus.Fields{"site": site, "reason": err}).Warnf("the pause of %s has ended, and is not removed yet: %v", site, err)
 		}
 	}
-}
-
-func samePause(a, b *status.Pause) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Reason == b.Reason && a.Since.Equal(b.Since) && a.Until.Equal(b.Until)
 }

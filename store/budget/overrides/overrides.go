@@ -3,7 +3,6 @@
 package overrides
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -162,7 +161,7 @@ func (v *Overrides) change(site string, set func(o *Override)) error {
 	override := was
 	set(&override)
 	// Limits that were set before stay, also where a new configuration has no room for them.
-	if override.Limits != nil && !sameLimits(was.Limits, override.Limits) {
+	if override.Limits != nil && !same(Override{Limits: was.Limits}, Override{Limits: override.Limits}) {
 		if err := v.o.Plans.Fits(site, override.Limits); err != nil {
 			return fmt.Errorf("the limits of %s: %w", site, err)
 		}
@@ -247,10 +246,10 @@ func (v *Overrides) read(ctx context.Context, apply func()) error {
 func (v *Overrides) log(all bySite) {
 	for site, one := range all {
 		old := v.All()[site]
-		if one.Limits != nil && !sameLimits(old.Limits, one.Limits) {
+		if one.Limits != nil && !same(Override{Limits: old.Limits}, Override{Limits: one.Limits}) {
 			v.o.Log.WithField("site", site).Infof("the limits of %s are those that were set at run time: %s", site, titlesOf(one.Limits))
 		}
-		if one.Pause != nil && !one.Pause.Over(time.Now()) && !samePause(old.Pause, one.Pause) {
+		if one.Pause != nil && !one.Pause.Over(time.Now()) && !same(Override{Pause: old.Pause}, Override{Pause: one.Pause}) {
 			v.o.Log.WithFields(logrus.Fields{"site": site, "reason": one.Pause.Reason}).Warnf("%s is %s", site, one.Pause.Title())
 		}
 	}
@@ -315,10 +314,4 @@ func canBe(p *policy.Policy, site string) bool {
 
 func titlesOf(limits []policy.Limit) string {
 	return cmp.Or(strings.Join(lists.Map(limits, func(l policy.Limit) string { return l.Title() }), ", "), "none")
-}
-
-func sameLimits(a, b []policy.Limit) bool {
-	text, err := format(Override{Limits: a})
-	other, err2 := format(Override{Limits: b})
-	return err == nil && err2 == nil && bytes.Equal(text, other)
 }

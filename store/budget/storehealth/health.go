@@ -322,7 +322,9 @@ func (h *Health) Fill(s *status.Store) {
 func (h *Health) Report() {
 	h.reportLoans()
 	h.mu.Lock()
-	outages, first, lasting := h.downtimes.takeUnlogged()
+	d := &h.downtimes
+	outages, first, lasting := d.unlogged, d.first, d.lasting
+	d.unlogged, d.first, d.lasting = 0, time.Time{}, 0
 	losses, site := h.unloggedLosses, h.lost.Site
 	h.unloggedLosses = 0
 	h.mu.Unlock()
@@ -410,11 +412,4 @@ func (d *downtimes) answers(now time.Time, quiet bool) (away time.Duration, line
 	}
 	d.since, d.err, d.logged = time.Time{}, nil, false
 	return away, line
-}
-
-// takeUnlogged returns the sum of the outages that are not in the log, once.
-func (d *downtimes) takeUnlogged() (n int, first time.Time, lasting time.Duration) {
-	n, first, lasting = d.unlogged, d.first, d.lasting
-	d.unlogged, d.first, d.lasting = 0, time.Time{}, 0
-	return n, first, lasting
 }
