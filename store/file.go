@@ -89,7 +89,7 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	log := &fileLog{path: path, now: o.Now, logf: o.Log}
 	f := &File{
 		path: path, o: o, log: log, lock: &fileLock{path: path, self: who},
-		maintenance: maintenance{path: path, o: o, log: log}, budgets: budgets{path, o.Instance, log, map[string]bool{}},
+		maintenance: maintenance{path: path, o: o, log: log}, budgets: budgets{path, o.Instance, log},
 	}
 	if err == nil {
 		var leave func()

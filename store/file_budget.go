@@ -120,12 +120,10 @@ func (f *File) Recall(ctx context.Context) (all []SavedBudget, err error) {
 type budgets struct {
 	path, own string // instance of this process
 	log       *fileLog
-	known     map[string]bool // instances of this run of the process: one, except in tests
 }
 
 func (f *budgets) exchange(d *database, b *Batch, now time.Time) (Reply, error) {
 	reply := Reply{Generation: d.generation, Now: now, Answers: make([]Answer, 0, len(b.Asks))}
-	f.known[b.Instance] = true
 	for i := range b.Asks {
 		a := &b.Asks[i]
 		if a.Kind != Count || a.Joint == nil { // a file keeps Count budgets only
@@ -239,7 +237,7 @@ func (r *JointRow) bad(site, key string, sum int64) damagedRow {
 
 // isAlive tells whether an instance is still running.
 func (f *budgets) isAlive(instance string) bool {
-	return instance == f.own || f.known[instance] || processAlive(f.path, instance)
+	return instance == f.own || processAlive(f.path, instance)
 }
 
 // unusedByOthers tells whether no live instance may take of a Count. If so, it changes k to

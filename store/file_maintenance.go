@@ -54,20 +54,21 @@ func (c *maintenance) step(d *database, now time.Time, background func(func())) 
 		}
 		more = more || n == maxRowsPerStep
 	}
-	some, err := c.dropExcessCounts(d)
-	if err == nil {
-		var crowded bool
-		crowded, err = c.dropExcessDocuments(d)
-		some = some || crowded
+	for _, drop := range []func(*database) (bool, error){c.dropExcessCounts, c.dropExcessDocuments} {
+		some, err := drop(d)
+		if err != nil {
+			return err
+		}
+		more = more || some
 	}
-	if more || some {
+	if more {
 		c.next = now
 	}
-	if since := now.Sub(c.lastCount); err == nil && (since < 0 || since >= time.Hour) {
+	if since := now.Sub(c.lastCount); since < 0 || since >= time.Hour {
 		c.lastCount = now
 		background(func() { c.countCounts(d) })
 	}
-	return err
+	return nil
 }
 
 // adjustRetention halves the retention of traffic while the file is too large, and doubles

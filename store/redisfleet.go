@@ -29,7 +29,7 @@ func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
 	passed, _ := r.timeArgument()
 	results, err := r.eval(ctx, []scriptRun{{
 		keys: []string{r.fleetKey("instances"), r.fleetKey("names"), r.fleetKey("life"), r.fleetKey("documents")},
-		args: []any{"pulse", passed, m.ID, m.Name, m.Gone, m.lifetime().Microseconds(), r.newsChannel()},
+		args: []any{"pulse", passed, m.ID, m.Name, m.Gone, cmp.Or(m.Lifetime, Lifetime(0)).Microseconds(), r.newsChannel()},
 	}})
 	if err != nil {
 		return Pulse{}, err

@@ -318,8 +318,6 @@ func BudgetKey(limit, whose string) string {
 	return limit + Separator + whose
 }
 
-func (m *Member) lifetime() time.Duration { return cmp.Or(m.Lifetime, Lifetime(0)) }
-
 // sortedMembers sorts members by ID, and returns at most mostMembers.
 func sortedMembers(all iter.Seq[Member]) []Member {
 	list := slices.SortedFunc(all, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })

@@ -188,7 +188,7 @@ func (k *Keeper) Notes(ctx context.Context, site string, patience time.Duration)
 	defer cancel()
 	replies, err := k.o.Store.Exchange(within, []store.Batch{{Site: site, Instance: k.o.Self.ID}})
 	if ctx.Err() == nil {
-		k.health.Measure("exchange", err, time.Since(began))
+		k.o.Metrics.StoreOperation("exchange", err == nil, time.Since(began)) // it says nothing about whether the store is away
 	}
 	if err != nil || len(replies) != 1 {
 		return nil

@@ -84,13 +84,8 @@ func New(shared bool, m Metrics, log *logrus.Logger) *Health {
 
 // Operation records how an operation of the store went.
 func (h *Health) Operation(op string, err error, took time.Duration) {
-	h.Measure(op, err, took)
-	h.Answered(err, took)
-}
-
-// Measure counts an operation that says nothing about whether the store is away.
-func (h *Health) Measure(op string, err error, took time.Duration) {
 	h.metrics.StoreOperation(op, err == nil, took)
+	h.Answered(err, took)
 }
 
 // Answered records whether the store has answered, and logs when that changes. The state
