@@ -70,7 +70,7 @@ func TestBytesOpenNoTunnelUnlessTheyMust(t *testing.T) {
 		"{bytes: 1MB, per: 1m}, {bytes: 9MB, per: 1m, path: /a}": true,
 	} {
 		p := load(t, "sites: [{host: a.test, limits: ["+text+"]}]")
-		if got := p.opens("a.test", 443); got != want {
+		if got := p.Interception("a.test", 443, false).Open; got != want {
 			t.Errorf("%s is intercepted: %v", text, got)
 		}
 		p = load(t, "intercept: none\nsites: [{host: a.test, limits: ["+text+"]}]")

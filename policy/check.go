@@ -238,11 +238,8 @@ func (p *Policy) Warnings() []string {
 	if p.Egress.Proxy != nil && p.Egress.Proxy.Scheme == "http" && !p.Egress.ProxyPassword.Empty() && !localHost(p.Egress.Proxy.Hostname()) {
 		warn("egress.proxy sends its password in the clear, https:// would not")
 	}
-	switch p.Log.Level {
-	case "debug":
-		warn("log.level: debug writes several lines per request")
-	case "trace":
-		warn("log.level: trace writes what debug does, several lines per request")
+	if p.Log.Level == "debug" || p.Log.Level == "trace" {
+		warn("log.level: %s writes several lines per request", p.Log.Level)
 	}
 	if len(p.beaten) > 0 {
 		warn("the environment beats %s: %s; unset a variable, or take the key out of the file", p.File, strings.Join(p.beaten, "; "))
@@ -336,11 +333,8 @@ func (p *Policy) warnOfUnread(opened index, warn func(format string, args ...any
 			rules = append(rules, fmt.Sprintf("sites[%d] (%s)", i, s.Title()))
 		}
 	}
-	switch {
-	case len(rules) == 1:
-		warn("%s has no effect on https that passes unread, as to its hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rule limits, or write intercept: all", rules[0], p.Listen, p.Intercept, remedy)
-	case len(rules) > 1:
-		warn("%s have no effect on https that passes unread, as to their hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rules limits, or write intercept: all", someOf(rules), p.Listen, p.Intercept, remedy)
+	if len(rules) > 0 {
+		warn("%s: no effect on https that passes unread, as at %s with intercept: %s: nothing is learned or held back there; %s, give rules limits, or write intercept: all", someOf(rules), p.Listen, p.Intercept, remedy)
 	}
 	if needRequests(p.Defaults.Limits) && !slices.Equal(texts(p.Defaults.Limits), texts(Defaults().Defaults.Limits)) {
 		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, p.Intercept, remedy)

@@ -189,7 +189,7 @@ func readPatterns(in *input) (hosts []Pattern) {
 }
 
 // hostsNode is the schema of a list of hosts.
-func hostsNode() Node { return EitherNode(hostNode(), SequenceNode(hostNode(), 1)) }
+func hostsNode() Node { return ListNode(hostNode(), 1) }
 
 // Access is the addresses and the clients that may use the proxy. If any client is
 // listed, requests need Proxy-Authorization.

@@ -89,9 +89,7 @@ var groups = map[string]string{"host": "each host is a site", "rule": "all of th
 func (r *siteReading) fields() []Field {
 	s := r.site
 	return []Field{
-		Required("host", "The hosts that the rule is about.", NewValue(r.hosts, func() Node {
-			return EitherNode(hostNode(), SequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
-		}).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
+		Required("host", "The hosts that the rule is about.", NewValue(r.hosts, func() Node { return hostsNode().suchAs("api.example.com", "*.example.com") }).into(&s.Hosts)).saying(someOf(texts(s.Hosts))),
 		Optional("name", "What the site is called, with group: rule.", r.d.unlike(r.names, &s.Name, Parsed(r.d, &s.Name, parseSiteName, FilledNode))).saying(when(s.Name != "", "called "+s.Name)),
 		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", Word(r.d, &s.Group, "host", "domain", "rule")).saying(groups[s.Group]),
 		Optional("pool", "The pool of the tokens of these requests.", r.d.noted("", r.d.reference(&s.Pool, &r.d.pooled))).saying(when(s.Pool != "", "pool "+s.Pool) + when(s.Insecure, ", over plain http too")),

@@ -191,21 +191,16 @@ func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func
 // Listed reads a list, of which a value alone is the only element, each with the reader that element
 // makes for it. empty refuses an empty list; "": it is allowed.
 func Listed[T any](d *Decoder, to *[]T, empty string, element func(to *T) Value) Value {
-	return NewValue(elements(d, d.List, to, empty, element), func() Node {
-		item := element(new(T)).Schema()
-		return EitherNode(item, SequenceNode(item, min(len(empty), 1)))
-	}).into(to)
+	return elements(d, d.List, ListNode, to, empty, element)
 }
 
 // Sequence reads what must be written as a list. empty refuses an empty list; "": it is allowed.
 func Sequence[T any](d *Decoder, to *[]T, empty string, element func(to *T) Value) Value {
-	return NewValue(elements(d, d.Sequence, to, empty, element), func() Node {
-		return SequenceNode(element(new(T)).Schema(), min(len(empty), 1))
-	}).into(to)
+	return elements(d, d.Sequence, SequenceNode, to, empty, element)
 }
 
-func elements[T any](d *Decoder, each func(*yaml.Node, string, func(int, *yaml.Node, string)), to *[]T, empty string, element func(to *T) Value) Reader {
-	return func(n *yaml.Node, path string) {
+func elements[T any](d *Decoder, each func(*yaml.Node, string, func(int, *yaml.Node, string)), list func(of Node, least int) Node, to *[]T, empty string, element func(to *T) Value) Value {
+	return NewValue(func(n *yaml.Node, path string) {
 		*to = []T{}
 		each(n, path, func(_ int, n *yaml.Node, path string) {
 			var item T
@@ -215,7 +210,7 @@ func elements[T any](d *Decoder, each func(*yaml.Node, string, func(int, *yaml.N
 		if empty != "" && IsEmptyList(n) {
 			d.Failf(n, path, "%s", empty)
 		}
-	}
+	}, func() Node { return list(element(new(T)).Schema(), min(len(empty), 1)) }).into(to)
 }
 
 // isEmpty is the fault of an empty list.

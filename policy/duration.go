@@ -39,27 +39,21 @@ func durationAt(name string) int {
 	return unitAt(durations, name)
 }
 
-// ParseWait reads the longest wait that a client accepts, as a duration is written in
-// the file. 0 means: now or not at all.
-func ParseWait(s string) (time.Duration, error) {
-	if s = strings.TrimSpace(s); s == "0" {
-		return 0, nil
-	}
-	return readDuration(s)
-}
-
 // ParseDuration reads a duration of more than nothing.
 func ParseDuration(s string) (time.Duration, error) {
-	d, err := readDuration(s)
+	d, err := ParseWait(s)
 	if err == nil && d == 0 {
 		err = fmt.Errorf("%s is no time at all", Quote(s))
 	}
 	return d, err
 }
 
-// readDuration reads 500ms, 90s, 1h30m, 1.5s, 1d, 15 minutes, 1 hour 30 min.
-func readDuration(s string) (time.Duration, error) {
+// ParseWait reads 0, 500ms, 90s, 1h30m, 1.5s, 1d, 15 minutes, 1 hour 30 min. 0 as the longest wait that a
+// client accepts means: now or not at all.
+func ParseWait(s string) (time.Duration, error) {
 	switch s = strings.TrimSpace(s); {
+	case s == "0":
+		return 0, nil
 	case s == "":
 		return 0, errors.New("has no value; write a duration such as 15m")
 	case strings.Trim(s, "0123456789._") == "":
@@ -170,7 +164,7 @@ func parseTimezone(s string) (string, error) {
 	return s, err
 }
 
-// lengthPattern matches what readDuration reads, but for the order of the units.
+// lengthPattern matches what ParseWait reads besides 0, but for the order of the units.
 func lengthPattern() string { return `(?:` + decimalPattern + ` *` + unitPattern(durations) + ` *)+` }
 
 // DurationNode describes the values that ParseDuration reads.

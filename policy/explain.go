@@ -104,7 +104,7 @@ func (p *Policy) explainConnect(b *parts, t Target) {
 	switch {
 	case !p.Egress.Ports.Allows(t.Port):
 		b.say("CONNECT", "refused: egress.ports is "+p.Egress.Ports.String())
-	case p.opens(t.Host, t.Port):
+	case p.Interception(t.Host, t.Port, false).Open:
 		b.say("CONNECT", fmt.Sprintf("intercepted (intercept: %s)", p.Intercept))
 	default:
 		_, written := p.written["intercept"] // abide run goes by it then
@@ -116,7 +116,7 @@ func (p *Policy) explainConnect(b *parts, t Target) {
 
 // explainWay writes how a request gets there.
 func (p *Policy) explainWay(b *parts, t Target) {
-	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && (t.Scheme == "http" || p.opens(t.Host, t.Port)) { // abide sees the requests
+	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && (t.Scheme == "http" || p.Interception(t.Host, t.Port, false).Open) { // abide sees the requests
 		const most = 8
 		ways := lists.Map(rule.Backends, func(b Backend) string { return fmt.Sprintf("to %s: %s", b.String(), p.way(b.Target)) })
 		if n := len(ways); n > most {

@@ -147,22 +147,6 @@ const (
 	UnreadConstrained Unread = "constrained"
 )
 
-// opens tells whether https to host and port is intercepted.
-// The limits of defaults open nothing: they hold for the requests that are seen
-// anyway.
-func (p *Policy) opens(host string, port uint16) bool {
-	switch p.Intercept.Mode {
-	case "all":
-		return true
-	case "auto":
-		rule := p.rule(host, port)
-		return rule != nil && rule.needsRequests()
-	case "listed":
-		return slices.ContainsFunc(p.Intercept.Patterns, func(pattern Pattern) bool { return pattern.matches(host, port) })
-	}
-	return false
-}
-
 // InterceptNames are the names that a CA may be constrained to, since nothing
 // else is intercepted: example.com stands for itself and what is below it,
 // addresses are written as such. nil means that any name may be intercepted, an
@@ -208,19 +192,20 @@ type Interception struct {
 }
 
 // Interception decides on https to a host. trusting says that the client trusts the
-// CA: by the port, the user name or the client that it uses.
+// CA: by the port, the user name or the client that it uses. The limits of defaults open nothing:
+// they hold for the requests that are seen anyway.
 func (p *Policy) Interception(host string, port uint16, trusting bool) Interception {
-	rule := p.rule(host, port)
+	rule, mode := p.rule(host, port), p.Intercept.Mode
 	needed := rule != nil && rule.needsRequests()
-	if configured := p.opens(host, port); configured || trusting {
-		return Interception{Open: true, Needed: needed || configured && p.Intercept.Mode == "listed"}
-	}
+	listed := mode == "listed" && slices.ContainsFunc(p.Intercept.Patterns, func(pattern Pattern) bool { return pattern.matches(host, port) })
 	switch {
-	case p.Intercept.Mode == "none":
+	case trusting, mode == "all", mode == "auto" && needed, listed:
+		return Interception{Open: true, Needed: needed || listed}
+	case mode == "none":
 		return Interception{Why: UnreadNone}
 	case rule != nil && !rule.Learn && !needed:
 		return Interception{Why: UnreadExcluded}
-	case p.Intercept.Mode == "listed":
+	case mode == "listed":
 		return Interception{Why: UnreadUnlisted}
 	}
 	return Interception{Why: UnreadAuto}

@@ -55,17 +55,16 @@ func settings(d *Decoder) []setting {
 			or("off"),
 		d.wordSetting("log.access_format", "how requests are logged in a file and on stdout", &p.Log.Lines, "json", "text"),
 		d.setting("access.from", "networks", "who may connect: networks, loopback, private, any", together(d, &p.Access.From, readFrom, func() Node {
-			item := EitherNode(WordNode("any", "loopback", "private"), networkNode())
-			return EitherNode(item, SequenceNode(item, 1))
+			return ListNode(EitherNode(WordNode("any", "loopback", "private"), networkNode()), 1)
 		})).of(list),
 		d.setting("egress.allow", "networks", "networks that may be reached although they are not public", together(d, &p.Egress.Allow, func(in *input) []netip.Prefix {
 			return distinct(in, "", func(s string) (netip.Prefix, error) { return parsePrefix(s) })
-		}, func() Node { return ListNode(networkNode()) })).
+		}, func() Node { return ListNode(networkNode(), 0) })).
 			of(list).shown(func() string { return prefixes(p.Egress.Allow) }).saying("also reachable", "%s"),
 		d.setting("egress.hosts", "hosts", "hosts that may be reached, all others are refused; * for every one", together(d, &p.Egress.Hosts, readHosts, hostsNode)).
 			of(list).shown(func() string { return cmp.Or(strings.Join(texts(p.Egress.Hosts), ", "), "*") }).saying("hosts", "%s, all others are refused"),
 		d.setting("egress.ports", "ports", "ports that CONNECT may name, any for every one; plain http goes to any port", together(d, &p.Egress.Ports, readPorts, func() Node {
-			return ListNode(EitherNode(WordNode("any"), numberNode(1, math.MaxUint16, "^[0-9]+$")))
+			return ListNode(EitherNode(WordNode("any"), numberNode(1, math.MaxUint16, "^[0-9]+$")), 0)
 		})).of(list),
 		d.setting("egress.proxy", "URL", "the next hop", d.scalar(SecretURL, p.Egress.readProxy, func() Node {
 			return PatternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")

@@ -69,8 +69,8 @@ func numberNode(least, most int64, pattern string) Node {
 
 func EitherNode(of ...Node) Node { return Node{"anyOf": of} }
 
-// ListNode is a list. A value alone counts as a list of one.
-func ListNode(of Node) Node { return EitherNode(of, SequenceNode(of, 0)) }
+// ListNode is a list of at least so many elements. A value alone counts as a list of one.
+func ListNode(of Node, least int) Node { return EitherNode(of, SequenceNode(of, least)) }
 
 // SequenceNode is a list of at least so many elements.
 func SequenceNode(of Node, least int) Node {

@@ -188,7 +188,7 @@ func TestInterceptIsForHostsWhoseRuleNeedsToSeeRequests(t *testing.T) {
 		p := load(t, rules+"intercept: "+mode)
 		var got []string
 		for _, host := range []string{"seen.test", "a.seen.test", "bytes.test", "flight.test", "pool.test", "same.test", "bare.test", "other.test"} {
-			if p.opens(host, 443) {
+			if p.Interception(host, 443, false).Open {
 				got = append(got, host)
 			}
 		}
@@ -202,7 +202,7 @@ func TestInterceptIsForHostsWhoseRuleNeedsToSeeRequests(t *testing.T) {
 			t.Errorf("%s: %v, want %v", mode, got, want)
 		}
 	}
-	if Defaults().opens("a.test", 443) {
+	if Defaults().Interception("a.test", 443, false).Open {
 		t.Error("the defaults intercept")
 	}
 }

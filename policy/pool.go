@@ -92,13 +92,8 @@ type Placement struct {
 
 // String is the placement with "{token}" in place of the secret.
 func (p Placement) String() string {
-	switch p.Where {
-	case "header":
-		return p.Name + ": " + p.Before + "{token}" + p.After
-	case "query":
-		return "query: " + p.Name + "=" + p.Before + "{token}" + p.After
-	}
-	return "basic: " + p.Before + "{token}" + p.After
+	place := map[string]string{"header": p.Name + ": ", "query": "query: " + p.Name + "=", "basic": "basic: "}[p.Where]
+	return place + p.Before + tokenMark + p.After
 }
 
 const tokenMark = "{token}"

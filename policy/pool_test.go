@@ -159,7 +159,7 @@ sites:
 	for _, want := range []string{
 		"sites[1]: insecure sends the tokens of the pool b over plain http to b.test, where everybody on the way can read them",
 		"pools.c: no rule uses it; name it with pool: c",
-		"sites[2] (c.test) has no effect on https that passes unread",
+		"sites[2] (c.test): no effect on https that passes unread",
 	} {
 		if all := strings.Join(p.Warnings(), "\n"); !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)

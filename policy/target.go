@@ -128,15 +128,8 @@ func splitHostPort(s string, defaultPort uint16) (string, uint16, error) {
 	return host, port, nil
 }
 
-// parsePort reads 1 to 65535, digits only: strconv alone would take +80 too. Zeros in
-// front mean nothing (RFC 3986, 3.2.3).
+// parsePort reads 1 to 65535. Zeros in front mean nothing (RFC 3986, 3.2.3).
 func parsePort(s string) (uint16, bool) {
-	if !digits(s) {
-		return 0, false
-	}
-	if s = strings.TrimLeft(s, "0"); len(s) > 5 {
-		return 0, false
-	}
 	n, err := strconv.ParseUint(s, 10, 16)
 	return uint16(n), err == nil && n != 0
 }
@@ -180,32 +173,20 @@ func parseListen(s string) (string, error) {
 
 // parsePrefix reads a network or a single address.
 func parsePrefix(s string, words ...string) (netip.Prefix, error) {
-	addr, bits := s, -1
-	if a, b, cut := strings.Cut(s, "/"); cut {
-		n, err := parseCount(b, 0, 128)
-		if err != nil {
-			return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", Quote(s))
-		}
-		addr, bits = a, int(n)
+	prefix, err := netip.ParsePrefix(s)
+	if a, single := netip.ParseAddr(s); single == nil && a.Zone() == "" {
+		prefix, err = a.Prefix(a.BitLen())
 	}
-	a, err := netip.ParseAddr(addr)
 	switch {
 	case err != nil && len(words) > 0:
 		return netip.Prefix{}, fmt.Errorf("%s is neither a network such as 10.0.0.0/8 nor one of %s%s",
 			Quote(s), strings.Join(words, ", "), DidYouMean(s, words))
-	case err != nil || a.Zone() != "":
+	case err != nil:
 		return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", Quote(s))
-	case a.Is4In6():
+	case prefix.Addr().Is4In6():
 		return netip.Prefix{}, fmt.Errorf("%s is an IPv4 network written as IPv6; write it as IPv4", Quote(s))
-	case bits < 0:
-		bits = a.BitLen()
-	}
-	prefix, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%s has more bits than the address", Quote(s))
-	}
-	if prefix.Addr() != a {
-		return netip.Prefix{}, fmt.Errorf("%s has bits outside of its mask; did you mean %s?", Quote(s), prefix)
+	case prefix != prefix.Masked():
+		return netip.Prefix{}, fmt.Errorf("%s has bits outside of its mask; did you mean %s?", Quote(s), prefix.Masked())
 	}
 	return prefix, nil
 }
@@ -253,27 +234,20 @@ func listenNode() Node {
 
 // networkNode describes the values that parsePrefix reads, as far as a pattern tells.
 func networkNode() Node {
-	return PatternNode(`^[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?$`).suchAs("10.0.0.0/8")
+	return PatternNode(`^(?:[0-9.]+(?:/(?:[12]?[0-9]|3[0-2]))?|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?)$`).suchAs("10.0.0.0/8")
 }
 
 // parseOrigin reads the scheme, the host and perhaps the port of a server. It
 // quotes nothing but the host: a user and a password may stand beside it.
 func parseOrigin(s string) (Target, error) {
-	const rest = "; an origin is a scheme, a host and perhaps a port, such as https://a.example"
 	u, err := url.Parse(s)
 	switch {
 	case s == "":
 		return Target{}, errors.New("is empty")
 	case err != nil, u.Opaque != "", u.Scheme == "":
 		return Target{}, errors.New("is not an origin such as https://a.example")
-	case u.User != nil:
-		return Target{}, errors.New("is not an origin: it has a user or a password" + rest)
-	case u.Path != "" && u.Path != "/":
-		return Target{}, errors.New("is not an origin: it has a path" + rest)
-	case u.RawQuery != "" || u.ForceQuery:
-		return Target{}, errors.New("is not an origin: it has a query" + rest)
-	case strings.Contains(s, "#"):
-		return Target{}, errors.New("is not an origin: it has a fragment" + rest)
+	case u.User != nil, strings.TrimPrefix(u.Path, "/") != "", strings.ContainsAny(s, "?#"):
+		return Target{}, errors.New("is not an origin: it has more than a scheme, a host and perhaps a port, such as https://a.example")
 	}
 	return ParseTarget(u.Scheme, u.Host)
 }

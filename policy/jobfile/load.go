@@ -89,7 +89,7 @@ func (r *reader) fields() []policy.Field {
 		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
 		policy.Optional("id", "What identifies a record: a path, a text with placeholders, several of them, hash or place.", policy.Listed(r.d, &j.ID, "is empty; leave it out, and the hash of a record identifies it", r.jsonPath)),
 		policy.Optional("columns", "Parts of a record with a column of their own.", policy.NewValue(r.columns, func() policy.Node {
-			return policy.EitherNode(policy.MapNode(columnName.String(), r.column(&Column{}).Schema()), policy.ListNode(policy.FilledNode()))
+			return policy.EitherNode(policy.MapNode(columnName.String(), r.column(&Column{}).Schema()), policy.ListNode(policy.FilledNode(), 0))
 		})),
 		policy.Optional("workers", "Requests at one time.", r.d.Number(&j.Workers, 1, mostWorkers)),
 		policy.Optional("tries", "How often a page is asked for before its unit fails.", r.d.Number(&j.Tries, 1, 1000)),
