@@ -49,8 +49,9 @@ const (
 	// together is the longest time between refusals of two tokens on one route, if it is not the
 	// tokens that are limited.
 	together = 10 * time.Second
-	// certain is the number by which more refusals must speak for a limit of all budgets than against it.
-	certain = 3
+	// certain is the score from which on a limit is one of all budgets. A refusal of a budget that has waited for longer than
+	// any has to wait for its own limit counts twice: see answers.refused.
+	certain = 5
 	// A route is taken to have a limit of its own if it is as improbable that one of all routes has refused it alone: at the first refusal
 	// of a site, and later. So many requests more than were accepted of the route are counted as such, so that few say little.
 	unlikeAtFirst, unlikeFor, fewAccepted = 0.5, 0.04, 4
@@ -71,7 +72,9 @@ type answers struct {
 	budgets map[string]*use // :: budget →
 	routes  map[string]*use // :: template of a route →
 
-	score  int    // by how much more refusals speak for a limit of all budgets than against it
+	score   int           // by how much more refusals speak for a limit of all budgets than against it
+	longest time.Duration // from the first refusal of a budget to its next success
+
 	alone  string // the template of the routes that were refused last
 	runs   int    // how often that was another template than before
 	pace   pace
@@ -88,6 +91,7 @@ type use struct {
 	starts   ledger.Starts
 	sent     time.Time // when the latest that succeeded was sent
 	refused  time.Time // the last refusal
+	since    time.Time // the first one since the last success; zero: none
 	shared   bool      // it was refused although it had waited, because others have succeeded meanwhile
 }
 
@@ -112,6 +116,9 @@ func (a *answers) add(now, sent time.Time, route, budget, origin string) {
 		}
 		u.starts = u.starts.Add(ledger.Start{At: sent, Before: u.accepted}, u.sent)
 		u.accepted, u.sent = u.accepted+1, status.Later(u.sent, sent)
+	}
+	if u := of(&a.budgets, budget); !u.since.IsZero() && sent.After(u.refused) {
+		a.longest, u.since = max(a.longest, sent.Sub(u.since)), time.Time{}
 	}
 	a.successes++
 	a.latest = now
@@ -168,13 +175,14 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 	u = of(&a.budgets, budget)
 	switch {
 	case u.refused.IsZero(), !sent.After(u.refused): // the first, or of the same crowd of requests
-	case u.sent.After(u.refused):
-		a.score = max(a.score-1, 0)
-	case a.all.sent.After(u.refused):
-		a.score, u.shared = a.score+1, true
+	case !u.sent.After(u.refused) && a.all.sent.After(u.refused) && sent.Sub(u.since) > a.longest:
+		a.weigh(budget, 2)
 	}
 	if sent.After(u.refused) {
 		u.refused = now
+	}
+	if u.since.IsZero() {
+		u.since = now
 	}
 	by := 0 // one budget alone may be refused for itself
 	for _, o := range a.budgets {
@@ -183,6 +191,12 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 		}
 	}
 	return a.score >= certain && by > 1, near
+}
+
+// weigh takes by how much a refusal of a budget speaks for a limit of all budgets.
+func (a *answers) weigh(budget string, by int) {
+	u := of(&a.budgets, budget)
+	a.score, u.shared = max(a.score+by, 0), u.shared || by > 0
 }
 
 // only reports whether no other route has answered yet. With several budgets each may have a limit, whatever the route.

@@ -78,11 +78,18 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 		b.At, b.Word = at, "token"
 	}
 	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, Pooled: r.Pooled, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block, Failure: a.Unavailable && !a.Closed, Again: a.Closed || h.again}
+	by := 0
 	to.Update([]queue.Update{{Limit: l, Apply: func(now time.Time, m limit.Meter) {
 		if p, ok := m.(*ledger.HiddenRate); ok {
+			by = p.Shared(refusal.Sent)
 			b.Until, b.Alone = p.Refused(now, refusal)
 		}
 	}}})
+	if r.Pooled {
+		s.mu.Lock()
+		s.answers.weigh(a.Budget, by)
+		s.mu.Unlock()
+	}
 	return b
 }
 

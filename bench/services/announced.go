@@ -285,7 +285,7 @@ var namedServices = []*service{
 			return []rule{&rolling{amount: 20, length: 10 * time.Second}, &rolling{amount: 60, length: time.Minute}}
 		},
 		refuse: waiting(429, "{}"),
-		goal:   goal{early: 60, often: 30, slower: 1.3, ratio: 1.3}, // the shorter window is taken for a longer one for a while
+		goal:   goal{early: 60, often: 40, slower: 1.4, ratio: 1.4}, // the shorter window is taken for a longer one for a while
 	},
 	{
 		name: "Airtable", source: "https://airtable.com/developers/web/api/rate-limits", host: "bases.test", kind: named, requests: 300,

@@ -163,6 +163,21 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	return p.clock.Time(now, max(p.stop.until, v)), false
 }
 
+// Shared returns by how much the refusal of a request that was sent at a time, before it is taken, shows that others use the
+// limit, too: 1 if the rate had held before, -1 if it was a try of more than had held for long.
+func (p *HiddenRate) Shared(at time.Time) int {
+	s, sent := &p.search, p.clock.On(at)
+	switch {
+	case p.windowed || p.stop.active || s.rate == 0 || sent < p.stop.rateSince:
+		return 0
+	case s.trying && s.firm > 0:
+		return -1
+	case !s.trying && s.rate <= s.good*1.01:
+		return 1
+	}
+	return 0
+}
+
 // tooFast takes a refusal because of the requests sent.
 func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 	named := !r.Block && until-v >= shortestNamed
