@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -90,12 +91,12 @@ func (f files) knownKey() (*ecdsa.PrivateKey, error) {
 }
 
 func (f files) readKey() (*ecdsa.PrivateKey, error) {
-	if err := checkKeyMode(f.keyPath()); err != nil {
-		return nil, err
-	}
-	text, err := readRegular(f.keyPath(), maxFile)
+	text, mode, err := disk.Read(f.keyPath(), maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA's key %s: %w", f.keyPath(), withoutPath(err))
+	}
+	if may(mode, 0o077) { // whoever has it can impersonate every host to the clients that trust this CA
+		return nil, fmt.Errorf("the CA's key %s can be used by others (mode %04o), who could then impersonate every host: chmod 600 it, or remove it together with ca.pem if it may have been read", f.keyPath(), mode.Perm())
 	}
 	signer, err := parseGivenKey(text)
 	key, ok := signer.(*ecdsa.PrivateKey)
@@ -106,6 +107,29 @@ func (f files) readKey() (*ecdsa.PrivateKey, error) {
 		return nil, f.damagedError(f.keyPath(), fmt.Errorf("it %w", err))
 	}
 	return key, nil
+}
+
+// may tells whether others than the owner may do something to a file. Where permissions are lists and not bits, the data
+// directory is in the user's profile, which others cannot read.
+func may(mode, do fs.FileMode) bool { return runtime.GOOS != "windows" && mode&do != 0 }
+
+// checkDirMode refuses a directory in which others could put another key.
+func checkDirMode(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("reading the directory of the CA: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("the directory of the CA: %w", &fs.PathError{Op: "open", Path: dir, Err: fs.ErrInvalid})
+	}
+	if may(info.Mode(), 0o022) {
+		cause := ""
+		if info.Mode()&fs.ModeSetgid != 0 {
+			cause = "; where a pod's fsGroup has done this, set fsGroupChangePolicy: OnRootMismatch beside it, too, and chmod 600 the key"
+		}
+		return fmt.Errorf("others can write to the directory of the CA %s (mode %04o) and so exchange its key: chmod 700 it%s", dir, info.Mode().Perm(), cause)
+	}
+	return nil
 }
 
 // loadRoot reads the certificate, and makes it if it does not exist.

@@ -5,11 +5,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/disk"
 )
 
 const (
@@ -76,11 +77,7 @@ func readChain(path string) ([]*x509.Certificate, error) {
 // readGivenKey reads an ECDSA or RSA key. shared tells whether every user of this
 // machine can read it too.
 func readGivenKey(path string) (key crypto.Signer, shared bool, err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, false, err
-	}
-	text, err := readRegular(path, maxFile)
+	text, mode, err := disk.Read(path, maxFile)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
@@ -88,7 +85,7 @@ func readGivenKey(path string) (key crypto.Signer, shared bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("%s %w", path, err)
 	}
-	return key, readableByAll(info.Mode()), nil
+	return key, may(mode, 0o004), nil
 }
 
 // checkGiven tells why the first certificate of chain cannot sign leaf certificates with
