@@ -158,16 +158,18 @@ func counter(d *prometheus.Desc, n float64, labels ...string) prometheus.Metric 
 	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, n, labels...)
 }
 
-// names are the values of a label that are in use.
-type names map[string]bool
+// names are the values of a label that are in use, for each of what has such a label.
+type names[K comparable] map[K]map[string]bool
 
-// label is the label of a name, "other" if there are too many.
-func (n names) label(name string) string {
-	name = label(name)
-	if !n[name] && len(n) >= maxRoutes {
+// bounded is a label, or "other" if there are too many.
+func (n names[K]) bounded(of K, name string) string {
+	if n[of] == nil {
+		n[of] = map[string]bool{}
+	}
+	if !n[of][name] && len(n[of]) >= maxRoutes {
 		return other
 	}
-	n[name] = true
+	n[of][name] = true
 	return name
 }
 

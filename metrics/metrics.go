@@ -33,12 +33,15 @@ type Metrics struct {
 
 	registry *prometheus.Registry
 	sites    *sites
-	store    *storeMetrics
 	overhead prometheus.Histogram
 
 	refusals   *counters
 	wrong      *counters // wrong secrets
 	handshakes *counters
+
+	store                                                 *asked[status.Store]
+	storeTook                                             prometheus.Histogram
+	storeOperations, storeLent, storeLosses, storeOutages *counters
 
 	reloaded prometheus.Gauge
 	build    *prometheus.GaugeVec
@@ -62,9 +65,14 @@ func New(maxSites int) *Metrics {
 		refusals: newCounters("own_refusals_total", "Answers that abide gave itself instead of a site, by reason.", "reason"),
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
 			"side", "result").begin(pair{"client", "ok"}, pair{"client", "failed"}, pair{"upstream", "ok"}, pair{"upstream", "failed"}),
-		Intercepted:  counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
-		Certificates: askedCount(desc("certificates_cached", "Certificates kept for intercepted hosts.")),
-		Signed:       counter("certificates_signed_total", "Certificates made for intercepted hosts."),
+		storeTook:       newHistogram("store_duration_seconds", "How long operations on what keeps budgets took.", answerBuckets),
+		storeOperations: newCounters("store_operations_total", "Operations on what keeps budgets, by how they ended.", "op", "result"),
+		storeLent:       newCounters("store_lent_total", "Units of limits that were taken while the store was away, by the outage rule.", "outage"),
+		storeLosses:     newCounters("store_losses_total", "Times that the store has lost budgets, as far as this instance was told: all, or those of one site.", "what"),
+		storeOutages:    newCounters("store_outages_total", "Times that the store began to fail. It fails while it does not answer, or answers with an error."),
+		Intercepted:     counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
+		Certificates:    askedCount(desc("certificates_cached", "Certificates kept for intercepted hosts.")),
+		Signed:          counter("certificates_signed_total", "Certificates made for intercepted hosts."),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "config_last_reload_successful", Help: "1 when the configuration file, as it is now, is in force.",
 		}),
@@ -73,13 +81,14 @@ func New(maxSites int) *Metrics {
 		}, []string{"version", "goversion"}),
 	}
 	m.Holds, m.Blocked, m.Observed = newHolds(m.sites), newBlocked(m.sites, blockedDesc), newBlocked(m.sites, observedDesc)
-	m.Breakers, m.store = newBreakers(m.sites), newStore()
+	m.Breakers = newBreakers(m.sites)
+	m.store = &asked[status.Store]{descs: []*prometheus.Desc{m.storeTook.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, storeWarningsDesc, damagedDesc}, collect: m.collectStore}
 	m.Jobs = &asked[[]status.Job]{descs: []*prometheus.Desc{jobRecordsDesc, jobUnitsDesc, jobDoneDesc, jobLagDesc}, collect: collectJobs}
 	m.Tokens, m.Permits = newTokens(m.sites), askedCount(permitsDesc)
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.sites.took, m.sites.waited, m.Holds, m.Blocked, m.Observed, m.Breakers, m.Tokens, m.Jobs, m.store.operations, m.store.lent, m.store.losses, m.store.outages, m.store.state, m.Permits, m.overhead, m.refusals, m.wrong, m.handshakes,
+		m.sites, m.sites.took, m.sites.waited, m.Holds, m.Blocked, m.Observed, m.Breakers, m.Tokens, m.Jobs, m.storeOperations, m.storeLent, m.storeLosses, m.storeOutages, m.store, m.Permits, m.overhead, m.refusals, m.wrong, m.handshakes,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.Clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.Tunnels.Load()) }),
 		m.Certificates, m.Intercepted, m.Signed, m.reloaded, m.build,
@@ -174,30 +183,30 @@ func (m *Metrics) BuildInfo(version, goVersion string) {
 // Store sets the function that returns the store's state. Without it the store has no
 // series.
 func (m *Metrics) Store(now func() status.Store) {
-	m.store.state.Ask(now)
+	m.store.Ask(now)
 	// A series must exist at 0 before it can be seen to increase.
-	m.store.outages.begin(pair{})
-	m.store.losses.begin(pair{"all", ""}, pair{"site", ""})
+	m.storeOutages.begin(pair{})
+	m.storeLosses.begin(pair{"all", ""}, pair{"site", ""})
 }
 
 // StoreOperation counts an operation of the store, such as "exchange", and its duration.
 // Operations are fixed words.
 func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
-	m.store.operations.inc(pair{op, result(ok)})
-	observe(m.store.took, took)
+	m.storeOperations.inc(pair{op, result(ok)})
+	observe(m.storeTook, took)
 }
 
 // StoreLent counts units taken while the store was away, by the outage rule: "share" or
 // "open".
 func (m *Metrics) StoreLent(outage string, units int64) {
-	m.store.lent.more(pair{outage, ""}, uint64(max(units, 0)))
+	m.storeLent.more(pair{outage, ""}, uint64(max(units, 0)))
 }
 
 // StoreLost counts a loss of data of the store: of "all" budgets, or those of one "site".
-func (m *Metrics) StoreLost(what string) { m.store.losses.inc(pair{what, ""}) }
+func (m *Metrics) StoreLost(what string) { m.storeLosses.inc(pair{what, ""}) }
 
 // StoreAway counts the start of an outage of the store.
-func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
+func (m *Metrics) StoreAway() { m.storeOutages.inc(pair{}) }
 
 var (
 	jobRecordsDesc = desc("job_records_total", "Records that a job has in its output.", "job")

@@ -66,20 +66,19 @@ func newHolds(sites *sites) *asked[map[status.HeldCount]int] {
 // blockedSums sums the times that limits held requests. Sites beyond the maximum are "other".
 type blockedSums struct {
 	asked[[]status.BlockedTime]
-	sites *sites
-	seen  Growth[pair]                  // :: site, limit
-	total map[string]map[string]float64 // :: label of the site → label of the limit → sum
+	sites  *sites
+	seen   Growth[pair]     // :: site, limit
+	total  map[pair]float64 // :: labels of both → sum
+	limits names[string]    // :: label of the site. A rule has few limits, but rules change
 }
 
 func newBlocked(sites *sites, d *prometheus.Desc) *blockedSums {
-	b := &blockedSums{sites: sites, total: map[string]map[string]float64{}}
+	b := &blockedSums{sites: sites, total: map[pair]float64{}, limits: names[string]{}}
 	b.descs = []*prometheus.Desc{d}
 	b.collect = func(now []status.BlockedTime, to chan<- prometheus.Metric) {
 		b.addSince(now)
-		for site, limits := range b.total {
-			for limit, seconds := range limits {
-				to <- counter(d, seconds, site, limit)
-			}
+		for at, seconds := range b.total {
+			to <- counter(d, seconds, at[0], at[1])
 		}
 	}
 	return b
@@ -94,28 +93,15 @@ func (b *blockedSums) addSince(now []status.BlockedTime) {
 			said[pair{one.Site, one.Limit}] = Sums{said[pair{one.Site, one.Limit}][0] + one.Seconds}
 		}
 	}
-	for site, limits := range b.total {
-		if b.sites.labelOf(site) == other && site != other {
-			delete(b.total, site)
-			for limit, seconds := range limits {
-				b.add(other, limit, seconds)
-			}
+	for at, seconds := range b.total {
+		if b.sites.labelOf(at[0]) == other && at[0] != other {
+			delete(b.total, at)
+			delete(b.limits, at[0])
+			b.total[pair{other, b.limits.bounded(other, at[1])}] += seconds
 		}
 	}
 	for at, n := range b.seen.Since(said) {
-		b.add(b.sites.labelOf(at[0]), label(at[1]), n[0])
+		site := b.sites.labelOf(at[0])
+		b.total[pair{site, b.limits.bounded(site, label(at[1]))}] += n[0]
 	}
-}
-
-// add adds seconds for a site. A rule has few limits, but rules change.
-func (b *blockedSums) add(site, limit string, seconds float64) {
-	limits := b.total[site]
-	if limits == nil {
-		limits = map[string]float64{}
-		b.total[site] = limits
-	}
-	if _, known := limits[limit]; !known && len(limits) >= maxRoutes {
-		limit = other
-	}
-	limits[limit] += seconds
 }

@@ -138,19 +138,17 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 			"": func(rt *rapid.T) {
 				m.Blocked.addSince(m.Blocked.now())
 				var sum, other float64
-				for site, limits := range m.Blocked.total {
-					for _, seconds := range limits {
-						sum += seconds
-						if site == "other" {
-							other += seconds
-						}
+				for at, seconds := range m.Blocked.total {
+					sum += seconds
+					if at[0] == "other" {
+						other += seconds
 					}
 				}
 				if sum != want || other < others {
 					rt.Fatalf("%v s in all, want %v; other was %v and is %v", sum, want, others, other)
 				}
 				others = other
-				if n := len(m.Blocked.total); n > max(m.sites.max, 0)+1 {
+				if n := len(m.Blocked.limits); n > max(m.sites.max, 0)+1 {
 					rt.Fatalf("%d sites", n)
 				}
 			},

@@ -6,35 +6,6 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// storeMetrics are the metrics of the store.
-type storeMetrics struct {
-	operations *counters
-	lent       *counters
-	losses     *counters
-	outages    *counters
-	took       prometheus.Histogram
-	state      *asked[status.Store]
-}
-
-func newStore() *storeMetrics {
-	s := &storeMetrics{
-		took: newHistogram("store_duration_seconds", "How long operations on what keeps budgets took.", answerBuckets),
-		operations: newCounters("store_operations_total",
-			"Operations on what keeps budgets, by how they ended.", "op", "result"),
-		lent: newCounters("store_lent_total",
-			"Units of limits that were taken while the store was away, by the outage rule.", "outage"),
-		losses: newCounters("store_losses_total",
-			"Times that the store has lost budgets, as far as this instance was told: all, or those of one site.", "what"),
-		outages: newCounters("store_outages_total",
-			"Times that the store began to fail. It fails while it does not answer, or answers with an error."),
-	}
-	s.state = &asked[status.Store]{
-		descs:   []*prometheus.Desc{s.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, storeWarningsDesc, damagedDesc},
-		collect: s.collect,
-	}
-	return s
-}
-
 var (
 	storeUpDesc       = desc("store_up", "1 when what keeps budgets answered the last time; 0: limits go by their outage rule.")
 	storeMembersDesc  = desc("store_members", "Instances that keep budgets together, this one included.")
@@ -45,7 +16,7 @@ var (
 	permitsDesc       = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
 )
 
-func (s *storeMetrics) collect(now status.Store, to chan<- prometheus.Metric) {
+func (m *Metrics) collectStore(now status.Store, to chan<- prometheus.Metric) {
 	up := 0.0
 	if !now.Fails() {
 		up = 1
@@ -63,5 +34,5 @@ func (s *storeMetrics) collect(now status.Store, to chan<- prometheus.Metric) {
 	if now.Granted > 0 {
 		to <- gaugeOf(utilisationDesc, min(float64(now.Spent)/float64(now.Granted), 1))
 	}
-	to <- s.took
+	to <- m.storeTook
 }

@@ -211,20 +211,15 @@ type budgetLimit struct{ pool, token, budget, route, limit string }
 // byToken exports what each token has left of each limit, of limits with equal labels of the scarcest,
 // and the sum for tokens labelled "other". The list is sorted.
 func byToken(to chan<- prometheus.Metric, list []announced, apart map[pair]bool) {
-	routes, foreign := map[pair]names{}, map[pair]float64{} // :: labels of the token
+	routes, foreign := names[pair]{}, map[pair]float64{} // :: labels of the token
 	scarcest := map[budgetLimit]remainingPart{}
 	for _, one := range list {
 		if one.token == "" {
 			continue
 		}
 		token := tokenLabels(one.pool, one.token, apart)
-		if routes[token] == nil {
-			routes[token] = names{}
-		}
 		at := budgetLimit{pool: token[0], token: token[1], route: label(one.route()), limit: label(one.Name())}
-		if both := at.route + "\x00" + at.limit; routes[token][both] || len(routes[token]) < maxRoutes {
-			routes[token][both] = true
-		} else {
+		if routes.bounded(token, at.route+"\x00"+at.limit) == other {
 			at.route, at.limit = other, other
 		}
 		if token[1] == other {
@@ -266,7 +261,7 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, list []announced, w
 		at := limitOwner{one.Site, one.Name(), one.pool + "\x00" + one.budget}
 		addScarcer(theirs, at, one)
 	}
-	limits, lowest := map[string]names{}, map[pair]float64{} // :: label of the site; rates of adaptive limits
+	limits, lowest := names[string]{}, map[pair]float64{} // :: label of the site; rates of adaptive limits
 	for _, one := range written {
 		if one.Rate > 0 { // a limit without an amount
 			at := c.limitLabels(one.Site, one.Limit, limits)
@@ -293,12 +288,9 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, list []announced, w
 }
 
 // limitLabels are the labels of a limit. limits has those of each site so far.
-func (c *tokenCollector) limitLabels(site, limit string, limits map[string]names) pair {
+func (c *tokenCollector) limitLabels(site, limit string, limits names[string]) pair {
 	site = c.sites.labelOf(site)
-	if limits[site] == nil {
-		limits[site] = names{}
-	}
-	return pair{site, limits[site].label(limit)}
+	return pair{site, limits.bounded(site, label(limit))}
 }
 
 // limitOwner is a limit of one budget.
@@ -308,7 +300,7 @@ type limitOwner struct{ site, limit, budget string }
 type leftOfAll struct{ remaining, used, of float64 }
 
 // summed sums what is left by the labels of site and limit. limits collects the labels.
-func (c *tokenCollector) summed(by map[limitOwner]remainingPart, limits map[string]names) map[pair]leftOfAll {
+func (c *tokenCollector) summed(by map[limitOwner]remainingPart, limits names[string]) map[pair]leftOfAll {
 	sums := map[pair]leftOfAll{}
 	for _, at := range slices.SortedFunc(maps.Keys(by), func(a, b limitOwner) int {
 		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.limit, b.limit))
