@@ -294,8 +294,6 @@ func secretFault(s string) error {
 		switch {
 		case r == '\r' || r == '\n' || r == '\u0085' || r == '\u2028' || r == '\u2029':
 			return errors.New("has a line break inside")
-		case r == 0:
-			return errors.New("has a NUL byte inside")
 		case unicode.IsSpace(r):
 			return errors.New("has a space inside")
 		case unicode.IsControl(r) || r == '\ufeff' || r == '\u200b':
@@ -313,20 +311,11 @@ func unusable(p *policy.Pool, s string) error {
 		}
 		return nil // requests carry the exchanged token, not this secret
 	}
-	return misplaced(p.Put, s)
-}
-
-// misplaced tells why a secret cannot stand in the configured place of a request.
-func misplaced(p policy.Placement, s string) error {
-	switch p.Where {
-	case "basic":
-		if !strings.Contains(p.Before+s+p.After, ":") {
-			return errors.New(`is not id:secret, which basic needs; "basic: {token}:" is for a secret alone`)
-		}
-	case "header":
-		if strings.ContainsFunc(p.Before+s+p.After, func(r rune) bool { return r >= utf8.RuneSelf }) {
-			return errors.New("has a character that is not ASCII, which no header carries unchanged")
-		}
+	switch text := p.Put.Before + s + p.Put.After; {
+	case p.Put.Where == "basic" && !strings.Contains(text, ":"):
+		return errors.New(`is not id:secret, which basic needs; "basic: {token}:" is for a secret alone`)
+	case p.Put.Where == "header" && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }):
+		return errors.New("has a character that is not ASCII, which no header carries unchanged")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLineAndWithoutItsSecrets(t *testing.T)
 		"space":           {"account,bearer_token\na,Bearer " + canary + "\n", ":2: the secret has a space inside"},
 		"line break":      {"account,bearer_token\na,\"" + canary + "\nX-Evil: 1\"\n", ":2: the secret has a line break inside"},
 		"lone CR":         {"account,bearer_token\na,\"" + canary + "\rX-Evil: 1\"\n", ":2: the secret has a line break inside"},
-		"NUL":             {"account,bearer_token\na," + canary + "\x00\n", ":2: the secret has a NUL byte inside"},
+		"NUL":             {"account,bearer_token\na," + canary + "\x00\n", ":2: the secret has an invisible character inside"},
 		"too long":        {"account,bearer_token\na," + canary + strings.Repeat("x", maxSecretBytes) + "\n", ":2: the secret is longer than 8192 bytes"},
 		"not UTF-8":       {"account,bearer_token\na," + canary + "\xff\n", ":2: the secret is not UTF-8"},
 		"not ASCII":       {"account,bearer_token\na," + canary + "ü\n", ":2: the secret has a character that is not ASCII"},
