@@ -59,8 +59,8 @@ func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request) (a
 // TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
 func operations(o *Options, g *guard, s *openapi.Schemas, document func() openapi.Schema) []openapi.Operation {
 	limits := &limits{o.Policy, o.Proxy}
-	sites, overview := &sites{o, limits}, &overview{o, limits}
-	pages := &pages{o: o, overview: overview, sites: sites}
+	sites := &sites{o, limits}
+	pages := &pages{o: o, sites: sites}
 	pages.past.kept, pages.advice.kept, pages.jobs.kept, pages.store.kept = 30*time.Second, 3*time.Second, 2*time.Second, 2*time.Second
 	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}
 	tokens, permits, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, pauses{o.Proxy, sites}
@@ -81,7 +81,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document func() openap
 		{Route: "POST /sites", Handler: forPeople(pauses.button)},
 		{Route: "POST /limits", Handler: forPeople(limits.button)},
 		{Route: "GET " + pastPath, Handler: forPeople(about(o.Process, report))},
-		{Route: "GET /api/v1/status", Handler: endpoint(overview.answer), Tag: "process", Says: "How the process is.", Answer: status.Process{}},
+		{Route: "GET /api/v1/status", Handler: endpoint(sites.status), Tag: "process", Says: "How the process is.", Answer: status.Process{}},
 		{Route: "GET /api/v1/openapi.json", Handler: endpoint(func(http.ResponseWriter, *http.Request) (any, error) { return document(), nil }), Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
 		{
 			Route: "GET /api/v1/events", Handler: endpoint(events.stream), Tag: "process", Says: "What changes, as server-sent events: each second one of the type now, whose data is a Live, and one of the type part for each part of the page that has changed.",
@@ -183,7 +183,7 @@ func operations(o *Options, g *guard, s *openapi.Schemas, document func() openap
 
 // openOperations are the routes that anybody may ask for.
 func openOperations(o *Options, g *guard) []openapi.Operation {
-	trusted := &certificates{ca: o.CA, made: map[string]madeBundle{}, clock: time.Now}
+	trusted := &certificates{o.CA, time.Now}
 	notReady := openapi.Refusal{Status: 503, Says: "The process is not ready.", Of: "", Kind: kindText}
 	return []openapi.Operation{
 		{Route: "GET /healthz", Handler: http.HandlerFunc(healthz), Tag: "open", Says: "Whether the process answers.", Answer: "", Kind: kindText, Open: true},
@@ -197,14 +197,11 @@ func openOperations(o *Options, g *guard) []openapi.Operation {
 // newAPI returns the routes of the listener with their handlers and description.
 func newAPI(o *Options, g *guard) *openapi.API {
 	limits, definitions := policy.LimitsSchema("#/components/schemas/")
-	s := &openapi.Schemas{Tagged: map[string]any{
+	s := &openapi.Schemas{Named: definitions, Tagged: map[string]any{
 		"limits":  limits,
 		"wait":    openapi.Schema{"type": []any{"string", "number", "null"}},
 		"headers": openapi.Schema{"anyOf": []any{openapi.Schema{"type": "object"}, openapi.Schema{"type": "array"}}},
 	}}
-	for name, one := range definitions {
-		s.Define(name, one)
-	}
 	api := &openapi.API{
 		Title: "abide", Version: o.Version, Says: "What the admin listener of abide answers. docs/operating.md has the guide.",
 		Parameters: pathParameters, Refusals: refusals, Problem: status.Problem{}, Schemas: s,

@@ -15,9 +15,8 @@ import (
 
 // pages show people how the process is.
 type pages struct {
-	o        *Options
-	overview *overview
-	sites    *sites
+	o     *Options
+	sites *sites
 
 	past   cached[page.Past]
 	advice cached[status.AdviceList]
@@ -33,7 +32,7 @@ func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Fact
 	holds := p.o.Proxy.Holds("", status.MaxHolds+1)
 	store := p.store.get(now, isNew, func() status.Store { return p.o.Process.Store(ctx) })
 	f := &page.Facts{
-		Process: p.overview.now(holds, store), Setup: p.o.EnvCommand, Holds: holds,
+		Process: p.sites.process(holds, store), Setup: p.o.EnvCommand, Holds: holds,
 		Tokens:    p.o.Proxy.Tokens().Normalize(),
 		Forecasts: status.NormalizeForecasts(p.o.Proxy.Forecast("", 0), now), Samples: p.o.History.Snapshot(now),
 	}

@@ -105,16 +105,12 @@ const bundleLife = time.Minute
 type certificates struct {
 	ca    *ca.CA // nil: there is none
 	clock func() time.Time
-
-	mu   sync.Mutex
-	made map[string]madeBundle // "pem", "jks" → the last one
 }
 
-// madeBundle is a bundle, and for which CA certificate it was made.
+// madeBundle is a bundle, and for which CA certificate it was made: "" where it could not be made.
 type madeBundle struct {
 	data        []byte
 	fingerprint string
-	at          time.Time
 }
 
 // root answers with the CA certificate alone.
@@ -129,37 +125,25 @@ func (c *certificates) root(w http.ResponseWriter, _ *http.Request) (any, error)
 // bundle answers with the CA certificate and the system's, in PEM or as a Java key
 // store.
 func (c *certificates) bundle(format, kind string, encode func(*ca.CA) ([]byte, error)) endpoint {
+	made := &cached[madeBundle]{kept: bundleLife}
 	return func(w http.ResponseWriter, _ *http.Request) (any, error) {
 		if c.ca == nil {
 			return nil, errNoCA
 		}
-		data, err := c.encoded(format, encode)
-		if err != nil {
+		fingerprint, last := c.ca.Fingerprint(), made.last.Load()
+		bundle := made.get(c.clock(), last != nil && last.value.fingerprint != fingerprint, func() madeBundle {
+			if data, err := encode(c.ca); err == nil {
+				return madeBundle{data, fingerprint}
+			}
+			return madeBundle{}
+		})
+		if bundle.fingerprint == "" {
 			// The error may name files of this machine, and anybody reads this.
 			return nil, because(http.StatusServiceUnavailable, "the certificates of abide's own system cannot be read, so there is no bundle; /ca.pem has abide's alone")
 		}
-		attach(w, kind, "abide-bundle."+format, data)
+		attach(w, kind, "abide-bundle."+format, bundle.data)
 		return nil, nil
 	}
-}
-
-// encoded is a bundle of at most bundleLife ago.
-func (c *certificates) encoded(format string, encode func(*ca.CA) ([]byte, error)) ([]byte, error) {
-	c.mu.Lock()
-	last, now := c.made[format], c.clock()
-	c.mu.Unlock()
-	fingerprint := c.ca.Fingerprint()
-	if last.fingerprint == fingerprint && now.Sub(last.at) < bundleLife {
-		return last.data, nil
-	}
-	data, err := encode(c.ca)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.made[format] = madeBundle{data, fingerprint, now}
-	return data, nil
 }
 
 const errNoCA = status.Missing("there is no CA, because nothing is intercepted")

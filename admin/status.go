@@ -13,56 +13,50 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// overview knows how the process is.
-type overview struct {
-	o      *Options
-	limits *limits
+// status tells how the process is.
+func (s *sites) status(_ http.ResponseWriter, r *http.Request) (any, error) {
+	return s.process(s.o.Proxy.Holds("", status.MaxHolds+1), s.o.Process.Store(r.Context())), nil
 }
 
-// answer tells how the process is.
-func (v *overview) answer(_ http.ResponseWriter, r *http.Request) (any, error) {
-	return v.now(v.o.Proxy.Holds("", status.MaxHolds+1), v.o.Process.Store(r.Context())), nil
-}
-
-// now returns the state of the process, with the requests that wait and the state of the store.
-func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
-	p, checks := v.o.Policy(), append([]status.Check{}, v.o.Process.Ready()...)
-	s := status.Process{
-		Version: v.o.Version, Go: runtime.Version(),
-		Started: v.o.Started.UTC(), Uptime: time.Since(v.o.Started).Seconds(),
+// process returns the state of the process, with the requests that wait and the state of the store.
+func (s *sites) process(holds []status.Hold, store status.Store) status.Process {
+	p, checks := s.o.Policy(), append([]status.Check{}, s.o.Process.Ready()...)
+	all := status.Process{
+		Version: s.o.Version, Go: runtime.Version(),
+		Started: s.o.Started.UTC(), Uptime: time.Since(s.o.Started).Seconds(),
 		Ready: ready(checks), Checks: checks,
-		Listen: cmp.Or(v.o.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
-		Breakers: status.NotClosed(v.o.Proxy.Breakers()), Cooldowns: v.o.Proxy.Cooldowns(status.LongPause), Adaptive: status.AdaptiveOf(v.limits.now("")),
-		Waiting: status.SumWaits(holds), Reload: v.o.Process.Refused(),
+		Listen: cmp.Or(s.o.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
+		Breakers: status.NotClosed(s.o.Proxy.Breakers()), Cooldowns: s.o.Proxy.Cooldowns(status.LongPause), Adaptive: status.AdaptiveOf(s.limits.now("")),
+		Waiting: status.SumWaits(holds), Reload: s.o.Process.Refused(),
 	}
-	s.Waiting.Turns = p.Turns()
-	pauses := v.o.Proxy.Pauses()
+	all.Waiting.Turns = p.Turns()
+	pauses := s.o.Proxy.Pauses()
 	for _, site := range slices.Sorted(maps.Keys(pauses))[:min(len(pauses), status.MaxListed)] {
-		s.Paused = append(s.Paused, status.SitePause{Site: site, Paused: true, Pause: new(pauses[site])})
+		all.Paused = append(all.Paused, status.SitePause{Site: site, Paused: true, Pause: new(pauses[site])})
 	}
-	if v.o.CA != nil {
-		about := v.o.CA.About()
-		s.CA = &status.CA{Subject: about.Subject, SHA256: about.Fingerprint, NotAfter: about.NotAfter.UTC(), AnyName: about.Any, Names: about.Names}
+	if s.o.CA != nil {
+		about := s.o.CA.About()
+		all.CA = &status.CA{Subject: about.Subject, SHA256: about.Fingerprint, NotAfter: about.NotAfter.UTC(), AnyName: about.Any, Names: about.Names}
 	}
-	s.Connections = &status.Connections{Clients: int(v.o.Metrics.Clients.Load()), Tunnels: int(v.o.Metrics.Tunnels.Load())}
+	all.Connections = &status.Connections{Clients: int(s.o.Metrics.Clients.Load()), Tunnels: int(s.o.Metrics.Tunnels.Load())}
 	if store.Kind != "" && store.Kind != status.StoreNone {
 		store = store.Normalize()
-		s.Store = &store
+		all.Store = &store
 	}
-	counts := v.o.Metrics.Sites()
-	s.SiteCount, s.Sites = len(counts), []status.Counts{}
+	counts := s.o.Metrics.Sites()
+	all.SiteCount, all.Sites = len(counts), []status.Counts{}
 	for _, one := range counts {
-		s.Sites = append(s.Sites, one.Counts)
-		s.Total.Add(one.Counts)
+		all.Sites = append(all.Sites, one.Counts)
+		all.Total.Add(one.Counts)
 	}
-	slices.SortFunc(s.Sites, func(a, b status.Counts) int {
+	slices.SortFunc(all.Sites, func(a, b status.Counts) int {
 		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
 	})
-	s.Sites = s.Sites[:min(len(s.Sites), status.MaxListed)]
-	s.Rate, _ = v.o.History.Lately(time.Now())
-	s.Failures = status.Failures{Codes: v.o.Metrics.Failed(), Own: v.o.Metrics.OwnAnswers()}
-	s.Unread = UnreadNow(p, counts)
-	return s
+	all.Sites = all.Sites[:min(len(all.Sites), status.MaxListed)]
+	all.Rate, _ = s.o.History.Lately(time.Now())
+	all.Failures = status.Failures{Codes: s.o.Metrics.Failed(), Own: s.o.Metrics.OwnAnswers()}
+	all.Unread = UnreadNow(p, counts)
+	return all
 }
 
 // unreadOf are the unread connections of a site, nil where there were none.

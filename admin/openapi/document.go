@@ -93,7 +93,7 @@ func (a *API) Document() Schema {
 		"servers":  []any{Schema{"url": "/"}},
 		"security": []any{Schema{"bearer": []any{}}, Schema{"basic": []any{}}, Schema{}},
 		"paths":    paths,
-		"components": Schema{"schemas": a.Schemas.named, "securitySchemes": Schema{
+		"components": Schema{"schemas": a.Schemas.Named, "securitySchemes": Schema{
 			"bearer": Schema{"type": "http", "scheme": "bearer", "description": "admin.token. None is needed on loopback where admin.token is not set."},
 			"basic":  Schema{"type": "http", "scheme": "basic", "description": "admin.token as the password, with any user name."},
 		}},
@@ -200,7 +200,8 @@ type Schema = map[string]any
 
 // Schemas are the schemas of types by their names, as encoding/json writes the types.
 type Schemas struct {
-	named map[string]any
+	// Named are the schemas so far. It is not nil.
+	Named map[string]any
 	// Tagged are schemas of fields that write their JSON themselves. A field has the tag
 	// schema:"NAME".
 	Tagged map[string]any
@@ -246,21 +247,13 @@ func (s *Schemas) of(t reflect.Type) any {
 		return Schema{"type": "object", "additionalProperties": s.of(t.Elem())}
 	case reflect.Struct:
 		name := schemaName(t)
-		if s.named[name] == nil {
-			s.Define(name, Schema{}) // a type may contain itself
-			s.Define(name, s.object(t))
+		if s.Named[name] == nil {
+			s.Named[name] = Schema{} // a type may contain itself
+			s.Named[name] = s.object(t)
 		}
 		return Schema{"$ref": "#/components/schemas/" + name}
 	}
 	return Schema{}
-}
-
-// Define adds a schema by its name.
-func (s *Schemas) Define(name string, schema any) {
-	if s.named == nil {
-		s.named = map[string]any{}
-	}
-	s.named[name] = schema
 }
 
 // schemaName is the name of a type in the document.
