@@ -94,7 +94,7 @@ func (p *Pool) Cool(now time.Time, t *Token, route string, until time.Time, why 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := t.state.account.Load()
-	a.pauseUntil(now, route, pause{until: until, reason: why})
+	a.pauseUntil(now, route, availability{State: Cooling, Until: until, Why: why})
 	a.throttledAt.Store(max(a.throttledAt.Load(), now.UnixNano()))
 	t.state.refusals++
 }
@@ -104,7 +104,7 @@ func (p *Pool) Cool(now time.Time, t *Token, route string, until time.Time, why 
 func (p *Pool) Spend(now time.Time, t *Token, route string, until time.Time, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t.state.account.Load().pauseUntil(now, route, pause{until: until, reason: why, spent: true})
+	t.state.account.Load().pauseUntil(now, route, availability{State: Spent, Until: until, Why: why})
 }
 
 // Availability returns whether a token may be used for a route. The name of a route begins with its

@@ -34,27 +34,12 @@ var stateNames = [...]string{"ready", "cooling", "spent", "quarantined", "disabl
 
 func (s State) String() string { return stateNames[s] }
 
-// availability is a token's state for one route.
+// availability is a token's state for one route, or a pause of an account or a route. The zero value is no pause.
 type availability struct {
 	State State
 	Until time.Time // end of the state; zero for Ready and for Disabled, which the operator ends
 	Why   string
 	Site  string // of a quarantine: the only site that does not accept the token; "": all
-}
-
-// pause is a time during which an account or a route may not be used. The zero value is no
-// pause.
-type pause struct {
-	until  time.Time
-	reason string
-	spent  bool
-}
-
-func (p pause) availability() availability {
-	if p.spent {
-		return availability{State: Spent, Until: p.until, Why: p.reason}
-	}
-	return availability{State: Cooling, Until: p.until, Why: p.reason}
 }
 
 // maxPause bounds the length of a pause.
@@ -74,46 +59,46 @@ type account struct {
 	used         atomic.Uint64 // Pool.uses at the last use
 	blockedUntil atomic.Int64  // end of the pause of all routes, in Unix nanoseconds
 
-	all    pause            // pause of all routes
-	routes map[string]pause // :: route → its own pause
+	all    availability            // pause of all routes
+	routes map[string]availability // :: route → its own pause
 }
 
 // pauseUntil pauses a route, or all routes if route is "". It never shortens a pause.
-func (a *account) pauseUntil(now time.Time, route string, p pause) {
-	if !p.until.After(now) {
+func (a *account) pauseUntil(now time.Time, route string, p availability) {
+	if !p.Until.After(now) {
 		return
 	}
-	if most := now.Add(maxPause); p.until.After(most) {
-		p.until = most
+	if most := now.Add(maxPause); p.Until.After(most) {
+		p.Until = most
 	}
 	if route == "" {
-		if p.until.After(a.all.until) {
+		if p.Until.After(a.all.Until) {
 			a.all = p
-			a.blockedUntil.Store(p.until.UnixNano())
+			a.blockedUntil.Store(p.Until.UnixNano())
 		}
 		return
 	}
 	if _, there := a.routes[route]; !there && len(a.routes) >= maxRoutes {
 		// Pausing the whole account would be too strict: the queue of the site
 		// holds requests of the dropped route back. The pause that ends first goes.
-		delete(a.routes, slices.MinFunc(slices.Collect(maps.Keys(a.routes)), func(x, y string) int { return a.routes[x].until.Compare(a.routes[y].until) }))
+		delete(a.routes, slices.MinFunc(slices.Collect(maps.Keys(a.routes)), func(x, y string) int { return a.routes[x].Until.Compare(a.routes[y].Until) }))
 	}
-	if p.until.After(a.routes[route].until) {
+	if p.Until.After(a.routes[route].Until) {
 		if a.routes == nil {
-			a.routes = map[string]pause{}
+			a.routes = map[string]availability{}
 		}
 		a.routes[route] = p
 	}
 }
 
 // pause returns the pause of a route at a time, or the zero pause.
-func (a *account) pause(now time.Time, route string) pause {
+func (a *account) pause(now time.Time, route string) availability {
 	p := a.all
-	if ours := a.routes[route]; route != "" && ours.until.After(p.until) {
+	if ours := a.routes[route]; route != "" && ours.Until.After(p.Until) {
 		p = ours
 	}
-	if !p.until.After(now) {
-		return pause{}
+	if !p.Until.After(now) {
+		return availability{}
 	}
 	return p
 }
@@ -194,16 +179,12 @@ func (s *state) availability(now time.Time, route string) availability {
 	}
 	p := s.account.Load().pause(now, route)
 	if q := &s.rejection; q.until.After(now) && q.covers(siteOf(route)) {
-		return availability{Quarantined, status.Later(q.until, p.until), q.reason, q.site}
+		return availability{Quarantined, status.Later(q.until, p.Until), q.reason, q.site}
 	}
-	if p.until.IsZero() {
-		a := availability{}
-		if s.rejection.denialsInRow > 0 && strings.Contains(s.rejection.reason, ": ") { // see Pool.Deny
-			a.Why = s.rejection.reason
-		}
-		return a
+	if p.State == Ready && s.rejection.denialsInRow > 0 && strings.Contains(s.rejection.reason, ": ") { // see Pool.Deny
+		p.Why = s.rejection.reason
 	}
-	return p.availability()
+	return p
 }
 
 // reject sets the rejection. It returns true if the change must be persisted.
