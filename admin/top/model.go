@@ -32,9 +32,11 @@ func newModel(address string) *model {
 	return &model{address: address, sortBy: slices.IndexFunc(columns, func(c column) bool { return c.title == "REQ/S" })}
 }
 
-// take has the model show a sample.
-func (m *model) take(s sample) {
-	m.now, m.failed = s, nil
+// take has the model show a sample, or why there is none.
+func (m *model) take(s sample, err error) {
+	if m.failed = err; err == nil {
+		m.now = s
+	}
 }
 
 // rows are the sites that the filter lets through, in their order.

@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.model.take(first)
+	s.model.take(first, nil)
 	on := o.Screen
 	if on == nil {
 		if on, err = tcell.NewScreen(); err != nil {
@@ -145,11 +145,7 @@ func plainTheme() {
 
 // take shows a sample, or why there is none.
 func (s *screen) take(item sample, err error) {
-	if err != nil {
-		s.model.failed = err
-	} else {
-		s.model.take(item)
-	}
+	s.model.take(item, err)
 	s.show()
 }
 
@@ -256,7 +252,7 @@ func Print(ctx context.Context, w io.Writer, from Source, address string) error 
 	if err != nil {
 		return err
 	}
-	m.take(s)
+	m.take(s, nil)
 	_, err = io.WriteString(w, m.text())
 	return err
 }

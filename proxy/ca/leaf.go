@@ -33,16 +33,8 @@ type leaf struct {
 // The certificate is signed at the first request for a name and cached. The configuration
 // is shared: callers must not change it.
 func (c *CA) TLSConfig(host string) (*tls.Config, error) {
-	l, err := c.leaf(host)
-	if err != nil {
-		return nil, err
-	}
-	return l.config, nil
-}
-
-func (c *CA) leaf(host string) (*leaf, error) {
-	if l, ok := c.fresh(host); ok {
-		return l, nil
+	if config := c.fresh(host); config != nil {
+		return config, nil
 	}
 	name, addr, err := parseHost(host)
 	if err != nil {
@@ -50,28 +42,26 @@ func (c *CA) leaf(host string) (*leaf, error) {
 	}
 	made, err, _ := c.signings.Do(name, func() (any, error) {
 		// Whoever came after the last flight had landed finds its leaf.
-		if l, ok := c.fresh(name); ok {
-			return l, nil
+		if config := c.fresh(name); config != nil {
+			return config, nil
 		}
 		l, err := c.sign(name, addr)
 		if err != nil {
 			return nil, err
 		}
 		c.leaves.Add(name, l)
-		return l, nil
+		return l.config, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return made.(*leaf), nil
+	config, _ := made.(*tls.Config)
+	return config, err
 }
 
-func (c *CA) fresh(name string) (*leaf, bool) {
-	l, ok := c.leaves.Get(name)
-	if !ok || !c.options.Now().Before(l.renew) {
-		return nil, false
+// fresh is the configuration of a name whose leaf need not be signed, nil for none.
+func (c *CA) fresh(name string) *tls.Config {
+	if l, known := c.leaves.Get(name); known && c.options.Now().Before(l.renew) {
+		return l.config
 	}
-	return l, true
+	return nil
 }
 
 // sign makes the leaf of a name. Waiting for a slot needs no context: it lasts as long as
