@@ -102,14 +102,14 @@ func (p *permits) askAll(w http.ResponseWriter, r *http.Request, list []json.Raw
 func (p *permits) grant(ctx context.Context, ask status.PermitAsk) (got decision) {
 	defer caught(p.log, "ask for a permit", func() { got = unfit(http.StatusInternalServerError, ourFault) })
 	g, err := p.from.Permit(ctx, ask)
-	var refused *status.Denied
+	refused, isRefused := errors.AsType[*status.Denied](err)
 	switch {
 	case err == nil && ctx.Err() != nil:
 		p.giveBack(grantOf(g))
 		return unfit(http.StatusServiceUnavailable, "you have gone")
 	case err == nil:
 		return grantOf(g)
-	case errors.As(err, &refused):
+	case isRefused:
 		return denied(refused, time.Now())
 	case ctx.Err() != nil:
 		return unfit(http.StatusServiceUnavailable, "you have gone")
@@ -172,10 +172,9 @@ type settlement struct {
 
 func (p *permits) settleOne(id string, end status.PermitEnd) settlement {
 	err, code := p.from.SettlePermit(id, end), http.StatusBadRequest
-	var missing status.Missing
 	if err == nil {
 		return settlement{ID: id, Settled: true, Status: http.StatusOK}
-	} else if errors.As(err, &missing) {
+	} else if _, missing := errors.AsType[status.Missing](err); missing {
 		code = http.StatusNotFound
 	}
 	return settlement{ID: shorten.To(mostQuoted, id), Status: code, Detail: status.ErrorLine(err)}

@@ -17,12 +17,12 @@ type Bars struct {
 	Title  string
 	Start  time.Time
 	Step   time.Duration
-	Count  int // steps
-	Series []Series
+	Count  int                         // steps
 	Format func(amount float64) string // of an amount in texts
 	Inside bool                        // of a page, which has the style
 
-	index map[string]int // :: name → place in Series
+	series []series
+	index  map[string]int // :: name → place in series
 }
 
 // Add adds an amount to a series at a time, and returns the step of that; -1: the image does not have the time.
@@ -33,24 +33,24 @@ func (b *Bars) Add(name string, at time.Time, amount float64) (step int) {
 	}
 	i, known := b.index[name]
 	if !known {
-		if i = len(b.Series); i == 0 {
+		if i = len(b.series); i == 0 {
 			b.index = map[string]int{}
 		}
-		b.index[name], b.Series = i, append(b.Series, Series{name, make([]float64, b.Count)})
+		b.index[name], b.series = i, append(b.series, series{name, make([]float64, b.Count)})
 	}
-	b.Series[i].Amounts[step] += amount
+	b.series[i].amounts[step] += max(amount, 0)
 	return step
 }
 
-// Series is one part of each bar.
-type Series struct {
-	Name    string
-	Amounts []float64 // one for each step
+// series is one part of each bar.
+type series struct {
+	name    string
+	amounts []float64 // one for each step
 }
 
-func (s Series) sum() (n float64) {
-	for _, one := range s.Amounts {
-		n += max(one, 0)
+func (s series) sum() (n float64) {
+	for _, one := range s.amounts {
+		n += one
 	}
 	return n
 }
@@ -68,9 +68,9 @@ var colours = []string{"#2f7ed8", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#
 
 // SVG is the image. Series with the largest sums have colours; the rest is one series.
 func (b Bars) SVG() []byte {
-	series := b.drawn()
-	most := b.most(series)
-	legend := (len(series) + 3) / 4 * lineHeight
+	drawn := b.drawn()
+	most := b.most(drawn)
+	legend := (len(drawn) + 3) / 4 * lineHeight
 	var w strings.Builder
 	fmt.Fprintf(&w, `<svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height+legend, html.EscapeString(printable(b.Title)))
 	if !b.Inside {
@@ -80,9 +80,9 @@ func (b Bars) SVG() []byte {
 	b.drawScale(&w, most)
 	b.drawTimes(&w)
 	for step := range b.Count {
-		b.drawBar(&w, series, step, most)
+		b.drawBar(&w, drawn, step, most)
 	}
-	drawLegend(&w, series)
+	drawLegend(&w, drawn)
 	w.WriteString("</svg>\n")
 	return []byte(w.String())
 }
@@ -94,36 +94,29 @@ const style = `<style>
 `
 
 // drawn are the series that the image has.
-func (b Bars) drawn() []Series {
+func (b Bars) drawn() []series {
 	const others = "other" // the series that those beyond the colours are added up in
-	sorted := slices.Clone(b.Series)
-	slices.SortStableFunc(sorted, func(x, y Series) int { return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.Name, y.Name)) })
+	sorted := slices.Clone(b.series)
+	slices.SortStableFunc(sorted, func(x, y series) int { return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.name, y.name)) })
 	if len(sorted) <= len(colours) {
 		return sorted
 	}
-	rest := Series{Name: others, Amounts: make([]float64, b.Count)}
+	rest := series{others, make([]float64, b.Count)}
 	for _, one := range sorted[len(colours)-1:] {
-		for i, amount := range one.Amounts[:min(len(one.Amounts), b.Count)] {
-			rest.Amounts[i] += max(amount, 0)
+		for i, amount := range one.amounts {
+			rest.amounts[i] += amount
 		}
 	}
 	return append(sorted[:len(colours)-1], rest)
 }
 
-func (s Series) at(step int) float64 {
-	if step >= len(s.Amounts) {
-		return 0
-	}
-	return max(s.Amounts[step], 0)
-}
-
 // most is the largest bar, rounded up so that a quarter of it has one digit.
-func (b Bars) most(series []Series) float64 {
+func (b Bars) most(drawn []series) float64 {
 	most := 0.0
 	for step := range b.Count {
 		sum := 0.0
-		for _, one := range series {
-			sum += one.at(step)
+		for _, one := range drawn {
+			sum += one.amounts[step]
 		}
 		most = max(most, sum)
 	}
@@ -168,29 +161,29 @@ func (b Bars) drawTimes(w *strings.Builder) {
 	}
 }
 
-func (b Bars) drawBar(w *strings.Builder, series []Series, step int, most float64) {
+func (b Bars) drawBar(w *strings.Builder, drawn []series, step int, most float64) {
 	at := b.Start.Add(time.Duration(step) * b.Step).UTC().Format("2006-01-02 15:04")
 	from, below := b.x(float64(step)), 0.0
 	wide := max(b.x(float64(step+1))-from-1, 0.5)
-	for i, one := range series {
-		amount := one.at(step)
+	for i, one := range drawn {
+		amount := one.amounts[step]
 		if amount <= 0 {
 			continue
 		}
 		y := b.y(below+amount, most)
 		fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s UTC, %s: %s</title></rect>`+"\n",
-			from, y, wide, b.y(below, most)-y, colours[i], at, html.EscapeString(printable(one.Name)), html.EscapeString(b.Format(amount)))
+			from, y, wide, b.y(below, most)-y, colours[i], at, html.EscapeString(printable(one.name)), html.EscapeString(b.Format(amount)))
 		below += amount
 	}
 }
 
-func drawLegend(w *strings.Builder, series []Series) {
+func drawLegend(w *strings.Builder, drawn []series) {
 	const mostName = 28 // the longest part of a name in the legend
 	const each = (width - left - right) / 4
-	for i, one := range series {
+	for i, one := range drawn {
 		x, y := left+i%4*each, height+i/4*lineHeight
 		fmt.Fprintf(w, `<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
-			x, y, colours[i], x+15, y+9, html.EscapeString(shorten.To(mostName, printable(one.Name))))
+			x, y, colours[i], x+15, y+9, html.EscapeString(shorten.To(mostName, printable(one.name))))
 	}
 }
 

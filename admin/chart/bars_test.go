@@ -34,8 +34,11 @@ func elements(t interface{ Fatal(...any) }, image []byte) map[string]int {
 func TestEachAmountIsABarWithItsText(t *testing.T) {
 	b := Bars{
 		Title: "Requests <by> client", Start: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC), Step: time.Hour, Count: 3, Format: count,
-		Series: []Series{{"news", []float64{1, 0, 3}}, {`<script>alert("x")</script>`, []float64{0, 2}}},
 	}
+	for i, n := range []float64{1, 0, 3, 7} { // the last is after the image
+		b.Add("news", b.Start.Add(time.Duration(i)*time.Hour), n)
+	}
+	b.Add(`<script>alert("x")</script>`, b.Start.Add(time.Hour), 2)
 	image := b.SVG()
 	if n := elements(t, image)["title"]; n != 3 {
 		t.Errorf("%d bars with a text", n)
@@ -53,7 +56,7 @@ func TestEachAmountIsABarWithItsText(t *testing.T) {
 func TestSeriesWithoutAColourAreOne(t *testing.T) {
 	b := Bars{Step: time.Minute, Count: 1, Format: count}
 	for i := range 50 {
-		b.Series = append(b.Series, Series{fmt.Sprint("s", i), []float64{1}})
+		b.Add(fmt.Sprint("s", i), b.Start, 1)
 	}
 	image := string(b.SVG())
 	if n := elements(t, []byte(image))["title"]; n != len(colours) || !strings.Contains(image, "other: 43") {
@@ -65,7 +68,10 @@ func TestAnImageIsAlwaysXML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Bars{Title: rapid.String().Draw(t, "title"), Step: time.Minute, Count: rapid.IntRange(0, 50).Draw(t, "steps"), Format: count}
 		for range rapid.IntRange(0, 20).Draw(t, "series") {
-			b.Series = append(b.Series, Series{rapid.String().Draw(t, "name"), rapid.SliceOfN(rapid.Float64Range(-1, 1e12), 0, 60).Draw(t, "amounts")})
+			name := rapid.String().Draw(t, "name")
+			for step, amount := range rapid.SliceOfN(rapid.Float64Range(-1, 1e12), 0, 60).Draw(t, "amounts") {
+				b.Add(name, b.Start.Add(time.Duration(step)*b.Step), amount)
+			}
 		}
 		image := b.SVG()
 		if elements(t, image); strings.Contains(string(image), "NaN") || strings.Contains(string(image), "Inf") {
