@@ -183,14 +183,6 @@ func javaQuoted(s string) string {
 	return "'" + s + "'"
 }
 
-// wget has no variable for certificates, but WGETRC names the file that it reads instead of
-// ~/.wgetrc. abide writes two: one with all of the user's settings, and one without proxy
-// settings, which would override http_proxy and https_proxy.
-const (
-	wgetrcName        = "wgetrc"
-	proxiedWgetrcName = "wgetrc-proxy"
-)
-
 // addedMarker begins the lines that abide adds, followed by the path of the copied file.
 const addedMarker = "# Added by abide to a copy of "
 
@@ -262,10 +254,13 @@ func (rc wgetrc) with(bundleFile string) []byte {
 }
 
 // wgetrcFile returns the path at which WriteBundle puts the settings for wget beside a bundle.
+// wget has no variable for certificates, but WGETRC names the file that it reads instead of
+// ~/.wgetrc. abide writes two: one with all of the user's settings, and one without proxy
+// settings, which would override http_proxy and https_proxy.
 func wgetrcFile(bundleFile string, proxied bool) string {
-	name := wgetrcName
+	name := "wgetrc"
 	if proxied {
-		name = proxiedWgetrcName
+		name = "wgetrc-proxy"
 	}
 	return filepath.Join(filepath.Dir(bundleFile), name)
 }

@@ -64,42 +64,36 @@ var (
 // Installation returns the steps that make the machine trust the root in file. A root
 // installed before is replaced. has tells whether a directory exists.
 func Installation(goos string, has func(dir string) bool, file string) ([]Step, error) {
-	switch goos {
-	case "darwin":
-		return []Step{{Run: []string{"security", "add-trusted-cert", "-d", "-r", "trustRoot", "-k", keychain, file}}}, nil
-	case "windows":
-		return []Step{{Run: []string{"certutil", "-addstore", "-f", "ROOT", file}}}, nil
-	}
-	for _, one := range anchors {
-		if has(one.dir) {
-			return []Step{{Copy: file, To: one.dir + "/" + anchorName}, {Run: strings.Fields(one.added)}}, nil
-		}
-	}
-	return nil, errNoStore
+	add, _, err := changes(goos, has, file, "")
+	return add, err
 }
 
 // Uninstallation reverts Installation. commonName is the root's; file-based systems need
 // neither it nor file.
 func Uninstallation(goos string, has func(dir string) bool, file, commonName string) ([]Step, error) {
-	named := goos == "darwin" || goos == "windows"
-	if named && commonName == "" {
+	if commonName == "" && (goos == "darwin" || goos == "windows") {
 		return nil, errNoCA
 	}
+	_, remove, err := changes(goos, has, file, commonName)
+	return remove, err
+}
+
+// changes returns the steps that add a root to the trust store of the machine, and those that remove it.
+func changes(goos string, has func(dir string) bool, file, commonName string) (add, remove []Step, err error) {
+	run := func(words ...string) Step { return Step{Run: words} }
 	switch goos {
 	case "darwin":
-		return []Step{
-			{Run: []string{"security", "remove-trusted-cert", "-d", file}},
-			{Run: []string{"security", "delete-certificate", "-c", commonName, keychain}},
-		}, nil
+		return []Step{run("security", "add-trusted-cert", "-d", "-r", "trustRoot", "-k", keychain, file)},
+			[]Step{run("security", "remove-trusted-cert", "-d", file), run("security", "delete-certificate", "-c", commonName, keychain)}, nil
 	case "windows":
-		return []Step{{Run: []string{"certutil", "-delstore", "ROOT", commonName}}}, nil
+		return []Step{run("certutil", "-addstore", "-f", "ROOT", file)}, []Step{run("certutil", "-delstore", "ROOT", commonName)}, nil
 	}
 	for _, one := range anchors {
-		if has(one.dir) {
-			return []Step{{Remove: one.dir + "/" + anchorName}, {Run: strings.Fields(one.gone)}}, nil
+		if at := one.dir + "/" + anchorName; has(one.dir) {
+			return []Step{{Copy: file, To: at}, run(strings.Fields(one.added)...)}, []Step{{Remove: at}, run(strings.Fields(one.gone)...)}, nil
 		}
 	}
-	return nil, errNoStore
+	return nil, nil, errNoStore
 }
 
 // ShellQuoted is s as one word of a POSIX shell.
