@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/abide-proxy/abide/status"
@@ -36,3 +38,31 @@ func (m *Metrics) collectStore(now status.Store, to chan<- prometheus.Metric) {
 	}
 	to <- m.storeTook
 }
+
+// Store sets the function that returns the store's state. Without it the store has no
+// series.
+func (m *Metrics) Store(now func() status.Store) {
+	m.store.Ask(now)
+	// A series must exist at 0 before it can be seen to increase.
+	m.storeOutages.begin(pair{})
+	m.storeLosses.begin(pair{"all", ""}, pair{"site", ""})
+}
+
+// StoreOperation counts an operation of the store, such as "exchange", and its duration.
+// Operations are fixed words.
+func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
+	m.storeOperations.inc(pair{op, result(ok)})
+	observe(m.storeTook, took)
+}
+
+// StoreLent counts units taken while the store was away, by the outage rule: "share" or
+// "open".
+func (m *Metrics) StoreLent(outage string, units int64) {
+	m.storeLent.more(pair{outage, ""}, uint64(max(units, 0)))
+}
+
+// StoreLost counts a loss of data of the store: of "all" budgets, or those of one "site".
+func (m *Metrics) StoreLost(what string) { m.storeLosses.inc(pair{what, ""}) }
+
+// StoreAway counts the start of an outage of the store.
+func (m *Metrics) StoreAway() { m.storeOutages.inc(pair{}) }
