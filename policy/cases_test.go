@@ -227,11 +227,11 @@ func TestVariablesInSecrets(t *testing.T) {
 		"${UNSET}":        "the variable UNSET, which is not set",
 		"${B}${UNSET}":    "the variable UNSET, which is not set",
 		"${EMPTY}":        "the variable EMPTY, which is empty",
-		canary + "$x":     "a lone $",
-		canary + "$":      "a lone $",
-		canary + "${":     "nothing closes",
-		canary + "${A-x}": "not the name of a variable",
-		"${}":             "not the name of a variable",
+		canary + "$x":     "name of a variable in braces",
+		canary + "$":      "name of a variable in braces",
+		canary + "${":     "name of a variable in braces",
+		canary + "${A-x}": "name of a variable in braces",
+		"${}":             "name of a variable in braces",
 	} {
 		for _, text := range []string{"log: {}\nadmin:\n  token: \"%s\"\n", "access:\n  clients:\n    - {name: a, secret: \"%s\"}\n"} {
 			_, err := loadSource(t, Source{Path: "abide.yaml", Data: fmt.Appendf(nil, text, written), Lookup: environ(env...)})

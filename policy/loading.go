@@ -122,47 +122,36 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // inURL escapes what a path may have, and a user, a password or an option may not.
 var inURL = strings.NewReplacer("@", "%40", "&", "%26", "+", "%2B", "=", "%3D", ":", "%3A")
 
+// dollar finds $$, ${NAME}, and a $ that begins neither.
+var dollar = regexp.MustCompile(`\$(?:\$|\{[A-Za-z_][A-Za-z0-9_]*\})?`)
+
 // expand replaces ${NAME} in a secret. Its errors name variables, never what
 // they hold nor what stands around them. Inside of a longer URL a variable is
 // taken literally, so a password needs no percent-encoding.
-func (l *loading) expand(s string, kind TextKind) (string, error) {
-	var b strings.Builder
-	for whole := s; ; {
-		before, rest, found := strings.Cut(s, "$")
-		b.WriteString(before)
-		if !found {
-			return b.String(), nil
+func (l *loading) expand(s string, kind TextKind) (text string, err error) {
+	text = dollar.ReplaceAllStringFunc(s, func(found string) string {
+		if found == "$$" {
+			return "$"
 		}
-		if s, found = strings.CutPrefix(rest, "$"); found {
-			b.WriteByte('$')
-			continue
-		}
-		rest, found = strings.CutPrefix(rest, "{")
-		if !found {
-			return "", errors.New("has a lone $; write ${NAME} for a variable, $$ for a $ itself")
-		}
-		name, after, closed := strings.Cut(rest, "}")
-		if !closed {
-			return "", errors.New("has a ${ that nothing closes; write $$ for a $ itself")
-		}
-		if !variableName.MatchString(name) {
-			return "", errors.New("has a ${…} that is not the name of a variable; write $$ for a $ itself")
-		}
+		name := strings.Trim(found, "${}")
 		l.used[name], l.used[name+fileSuffix] = true, true
-		value, ok, err := LookupSecret(l.lookup, name)
+		value, ok, failed := LookupSecret(l.lookup, name)
 		switch {
-		case err != nil:
-			return "", fmt.Errorf("refers to the variable %s: %w", name, err)
+		case name == "":
+			failed = errors.New("has a $ that the name of a variable in braces does not follow; write ${NAME} for a variable, $$ for a $ itself")
+		case failed != nil:
+			failed = fmt.Errorf("refers to the variable %s: %w", name, failed)
 		case !ok:
-			return "", fmt.Errorf("refers to the variable %s, which is not set", name)
+			failed = fmt.Errorf("refers to the variable %s, which is not set", name)
 		case value == "":
-			return "", fmt.Errorf("refers to the variable %s, which is empty", name)
-		case kind == SecretURL && whole != "${"+name+"}":
+			failed = fmt.Errorf("refers to the variable %s, which is empty", name)
+		case kind == SecretURL && found != s:
 			value = inURL.Replace(url.PathEscape(value))
 		}
-		b.WriteString(value)
-		s = after
-	}
+		err = cmp.Or(err, failed)
+		return value
+	})
+	return text, err
 }
 
 // Source has the inputs of a Policy. The zero value is an empty file in an empty

@@ -90,8 +90,7 @@ var inexpressibleFaults = []struct{ fault, example string }{
 	{`^is written twice$`, "sites: [{host: a.test, headers: {set: {accept: a}, default: {accept: b}}}]\n"},
 	{`^puts its tokens into \S+, which headers writes`, "pools: {p: {env: P, put: \"X-Id: {token}\"}}\nsites: [{host: a.test, pool: p, headers: {set: {x-id: y}}}]\n"},
 	// Secrets and URLs, whose parts no pattern has.
-	{`^has a lone \$`, "log: {}\nadmin:\n  token: \"canary-4711$\"\n"},
-	{`^has a \$\{`, "log: {}\nadmin:\n  token: \"${}\"\n"},
+	{`^has a \$ that the name`, "log: {}\nadmin:\n  token: \"canary-4711$\"\n"},
 	{`^is neither http:// nor https://`, `egress: {proxy: "${B}"}`},
 	{`^is neither local nor a URL`, `store: "${B}"`},
 	{`^needs a valid host and a port`, `egress: {proxy: "http://u:${B}@h"}`},

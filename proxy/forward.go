@@ -67,7 +67,7 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange,
 	if p := f.prepare(r, x, upgrade); p != nil {
 		x.Start, x.Address = time.Now(), x.conn.name()
 		f.countRefused(&x.Request, r.Method, p)
-		f.refuse(w, r, p)
+		refuse(f.transport.metrics, w, r, p)
 		return
 	}
 	if x.conn != nil && r.ProtoMajor == 1 {
@@ -89,7 +89,7 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		if r.ContentLength > int64(x.Snapshot.Policy().Bounds.Upload) {
-			f.refuse(w, r, &problem.LargeBody)
+			refuse(f.transport.metrics, w, r, &problem.LargeBody)
 			return
 		}
 		x.beginUpload(r)
@@ -103,11 +103,6 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange,
 		return
 	}
 	f.pipeline.ServeHTTP(&x.writer, r)
-}
-
-// refuse answers a request with an error response of abide.
-func (f *forwarder) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
-	refuse(f.transport.metrics, w, r, p)
 }
 
 // prepare changes r to the request that is sent to the site, or returns the problem for which
@@ -155,7 +150,7 @@ func (f *forwarder) recoverPanic(x *exchange, w http.ResponseWriter, r *http.Req
 		panic(http.ErrAbortHandler)
 	}
 	clear(w.Header())
-	f.refuse(w, r, &problem.Bug)
+	refuse(f.transport.metrics, w, r, &problem.Bug)
 }
 
 // count counts a request that is complete, and writes its line of the access log.
@@ -265,7 +260,7 @@ func (f *forwarder) serveWebsocket(x *exchange, r *http.Request) {
 	stream, ok := origin.body.(net.Conn)
 	if !ok {
 		w.head = nil
-		f.refuse(w, r, &problem.Upgrade)
+		refuse(f.transport.metrics, w, r, &problem.Upgrade)
 		return
 	}
 	w.Header()["Connection"] = []string{"Upgrade"}
@@ -305,7 +300,7 @@ type innerHandler struct {
 // another Host is refused, because limits and tokens are chosen by the target.
 func (h *innerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p := h.serve(w, r, connOf(r)); p != nil {
-		h.forwarder.refuse(w, r, p)
+		refuse(h.forwarder.transport.metrics, w, r, p)
 	}
 }
 

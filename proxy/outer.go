@@ -22,7 +22,7 @@ func (h *outerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		conn.errors.inHandler.Store(true)
 	}
 	if p := h.serve(w, r, conn); p != nil {
-		h.forwarder.refuse(w, r, p)
+		refuse(h.forwarder.transport.metrics, w, r, p)
 	}
 }
 

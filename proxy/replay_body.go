@@ -124,13 +124,6 @@ func (b *replayBody) read(p []byte) int {
 	return n
 }
 
-// fill reads once into the buffer.
-func (b *replayBody) fill() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.read(nil)
-}
-
 // beforeSend is called when the body is about to be sent. A body that is longer than most, by
 // its announced length or by what has come, is sent once.
 func (b *replayBody) beforeSend(announced, most int64) {
@@ -227,7 +220,11 @@ func (r *replayReader) Read(p []byte) (int, error) {
 			b.changed.Wait()
 		case b.grow():
 			b.reading = true
-			go b.fill()
+			go func() {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.read(nil)
+			}()
 		default:
 			b.shrink()
 			if n := b.read(p); b.ended == nil || n > 0 {

@@ -39,38 +39,31 @@ var Formats = []Format{JSONLines, CSV, Parquet}
 // Write writes records to w, and returns how many there were.
 func Write(w io.Writer, f Format, about output.Description, records iter.Seq2[output.Record, error]) (n int64, err error) {
 	buffered := bufio.NewWriterSize(w, 256<<10)
-	var to sink
+	add, end := NewLines(buffered, about.Columns).Add, func() error { return nil }
 	switch f {
 	case CSV:
 		t := &table{writer: csv.NewWriter(buffered)}
-		to, err = t, t.writer.Write(slices.Concat([]string{"id", "unit", "fetched_at"}, about.Names()[4:], []string{"body"}))
+		add, end, err = t.Add, t.close, t.writer.Write(slices.Concat([]string{"id", "unit", "fetched_at"}, about.Names()[4:], []string{"body"}))
 	case Parquet:
-		to = newColumns(buffered, about)
-	default:
-		to = NewLines(buffered, about.Columns)
+		c := newColumns(buffered, about)
+		add, end = c.Add, c.writer.Close
 	}
 	if err != nil {
 		return 0, err
 	}
 	for r, err := range records {
 		if err == nil {
-			err = to.Add(&r)
+			err = add(&r)
 		}
 		if err != nil {
 			return n, err
 		}
 		n++
 	}
-	if err := to.close(); err != nil {
+	if err := end(); err != nil {
 		return n, err
 	}
 	return n, buffered.Flush()
-}
-
-// sink takes records.
-type sink interface {
-	Add(r *output.Record) error
-	close() error
 }
 
 // Lines writes a JSON object a line.
@@ -113,8 +106,6 @@ func (l *Lines) Add(r *output.Record) error {
 	}
 	return nil
 }
-
-func (l *Lines) close() error { return nil }
 
 // table writes CSV.
 type table struct {
@@ -217,5 +208,3 @@ func valueOf(text, kind string) parquet.Value {
 	}
 	return parquet.ValueOf(text)
 }
-
-func (c *columns) close() error { return c.writer.Close() }

@@ -93,6 +93,8 @@ func timeText(t time.Time) string { return Precise(t).Format(TimeForm) }
 // instant reads a time of a row.
 func instant(v any) time.Time {
 	switch v := v.(type) {
+	case int64: // of a unit
+		return time.UnixMilli(v)
 	case time.Time:
 		return v.UTC()
 	case string:

@@ -73,6 +73,13 @@ func aCollectionIsKept(t *testing.T, k kept) {
 	if all := must[map[string]output.Target](t)(j.Targets(t.Context())); len(all) != 1 || all["ü"] != target {
 		t.Errorf("%+v", all)
 	}
+	for reason, want := range map[string]string{"": "failures in a row: 2", "503 \x00": "failures in a row: 2; the last: 503 \x00"} {
+		target.Reason = reason
+		ok(t, j.Append(t.Context(), nil, []output.Target{target}))
+		if list := must[[]output.Problem](t)(j.Problems(t.Context(), 9)); len(list) != 1 || list[0] != (output.Problem{Unit: "ü", State: output.Failed, Reason: want, At: day}) {
+			t.Errorf("%+v", list)
+		}
+	}
 	if n := must[int64](t)(j.Prune(t.Context(), day.Add(2*time.Hour), false, 1)); n != 1 {
 		t.Errorf("%d deleted", n)
 	}

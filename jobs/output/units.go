@@ -10,7 +10,6 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/lists"
@@ -333,35 +332,23 @@ func (j *Job) Counts(ctx context.Context) (Counts, error) {
 }
 
 // Problems are the units that failed, are incomplete or open, at most n. Of a collection they are
-// the targets that fail now.
+// the targets that fail now, without the reasons that an older release did not keep.
 func (j *Job) Problems(ctx context.Context, n int) (list []Problem, err error) {
+	queries := []string{"SELECT key, state, reason, pages, changed FROM {units} WHERE place >= 0 AND state IN ('failed', 'incomplete', 'open') ORDER BY place LIMIT $1"}
 	if j.is.collects() {
-		return j.failing(ctx, n)
+		ofTargets := "SELECT key, 'failed', 'failures in a row: ' || failures%s, 0, asked FROM {targets} WHERE failures > 0 ORDER BY failures DESC, key LIMIT $1"
+		queries = []string{fmt.Sprintf(ofTargets, " || CASE reason WHEN '' THEN '' ELSE '; the last: ' || reason END"), fmt.Sprintf(ofTargets, "")}
 	}
-	err = j.engine.read(ctx, func(r *sql.Rows) error {
-		var p Problem
-		var at int64
-		err := r.Scan(&p.Unit, &p.State, &p.Reason, &p.Pages, &at)
-		p.Unit, p.Reason, p.At = decode(p.Unit), decode(p.Reason), time.UnixMilli(at)
-		list = append(list, p)
-		return err
-	}, j.text("SELECT key, state, reason, pages, changed FROM {units} WHERE place >= 0 AND state IN ('failed', 'incomplete', 'open') ORDER BY place LIMIT $1"), n)
-	return list, err
-}
-
-// failing are the targets of a collection that fail now. An older release kept no reasons.
-func (j *Job) failing(ctx context.Context, n int) (list []Problem, err error) {
-	for _, reason := range []string{"reason", "''"} {
+	for _, query := range queries {
 		list = nil
 		err = j.engine.read(ctx, func(r *sql.Rows) error {
-			p := Problem{State: Failed}
-			var failures int64
+			var p Problem
 			var at any
-			err := r.Scan(&p.Unit, &failures, &at, &p.Reason)
-			p.Unit, p.Reason, p.At = decode(p.Unit), strings.TrimSuffix(fmt.Sprintf("failures in a row: %d; the last: %s", failures, decode(p.Reason)), "; the last: "), instant(at)
+			err := r.Scan(&p.Unit, &p.State, &p.Reason, &p.Pages, &at)
+			p.Unit, p.Reason, p.At = decode(p.Unit), decode(p.Reason), instant(at)
 			list = append(list, p)
 			return err
-		}, j.text("SELECT key, failures, asked, "+reason+" FROM {targets} WHERE failures > 0 ORDER BY failures DESC, key LIMIT $1"), n)
+		}, j.text(query), n)
 		if err == nil {
 			break
 		}

@@ -103,7 +103,7 @@ var ErrNoList = errors.New("no")
 // Records returns the records of an answer, without Unit and Fetched. The page is the number
 // of the answer in its unit, from 1: errors name it. parts are those of IDs that are about the unit: see units.Request.
 func (x *Extractor) Records(answer Value, page int, parts []any) ([]output.Record, error) {
-	v, ok := answer.At(x.records)
+	v, ok := x.records.of(answer, nil)
 	if !ok && !answer.Null() {
 		return nil, fmt.Errorf("page %d has %w %q%s: write the path of the records as \"records\"", page, ErrNoList, x.records, thereIs(answer))
 	}
@@ -219,7 +219,7 @@ func typed(v Value, kind string) (value any, fits bool) {
 	text, isText := v.Text()
 	switch value = column(v); kind {
 	case "text":
-		return output.TextOf(value), true
+		value, fits = output.TextOf(value), true
 	case "json":
 		value, fits = string(v), isKept(v)
 	case "integer":
@@ -239,12 +239,12 @@ func typed(v Value, kind string) (value any, fits bool) {
 		at = output.Precise(at)
 		value, fits = at.Format(output.TimeForm), err == nil && at.Year() >= 1 && at.Year() <= 9999
 	default:
-		return value, true
+		fits = true
 	}
 	if !fits {
-		return nil, false
+		value = nil
 	}
-	return value, true
+	return value, fits
 }
 
 // mostDigits bounds a number of a column in bytes.

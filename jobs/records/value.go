@@ -24,17 +24,14 @@ import (
 // that is no JSON has no parts.
 type Value []byte
 
-// At is the part that a path leads to. A name with dots is found as it is written, too:
+// Get is the part that the text of a path leads to. A name with dots is found as it is written, too:
 // @odata.nextLink leads to the member "@odata.nextLink" if there is no "@odata".
-func (v Value) At(p Path) (Value, bool) { return p.of(v, nil) }
-
-// Get is the part that the text of a path leads to.
 func (v Value) Get(text string) (Value, bool) {
 	p, err := ParsePath(text)
 	if err != nil {
 		return nil, false
 	}
-	return v.At(p)
+	return v.at(p.steps)
 }
 
 // eachPart is the step to all members of an object, or all elements of an array. No name is the same.
