@@ -200,7 +200,7 @@ func (m *firstUse) replay(v int64, list []Spent) {
 	m.used, m.openedWith, m.start, m.end = min(n, m.amount), 0, m.lastTake, m.lastTake+m.window
 }
 
-func (m *firstUse) counted(v int64) (within, units int64) { return v - m.start + 1, m.used }
+func (m *firstUse) counted(v int64) (within, units int64) { return v - m.start + 2*m.window, m.used } // some may be taken over, or owed
 
 // become keeps the open window if its length did not grow.
 func (m *firstUse) become(now time.Time, to Meter, list []Spent) Meter {

@@ -45,3 +45,20 @@ func TestAWindowBeginsWithWhatIsHeld(t *testing.T) {
 		}
 	}
 }
+
+// What a first-use limit has taken over is listed once, also after its window has opened again.
+func TestTakesOfAFirstUseLimitAreListedOnce(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	spec := Spec{As: FirstUse, Amount: 12, Window: time.Hour}
+	m, err := Carry(now, []Spent{{30 * time.Second, 2}, {20 * time.Second, 1}, {10 * time.Second, 2}}, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for more := range int64(3) {
+		if n := sum(PastOf(now, m), maxAmount); n != 5+more {
+			t.Errorf("after %d more, %d are listed", more, n)
+		}
+		now = now.Add(25 * time.Minute)
+		m.Take(now, 1)
+	}
+}
