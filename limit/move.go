@@ -68,11 +68,10 @@ func PastOf(now time.Time, m Meter) []Spent {
 
 // Add makes a meter count the takes of another limit of the same requests, too, if that has counted more of some age.
 func Add(now time.Time, m Meter, list []Spent, spec Spec) (Meter, error) {
-	all, more := union(PastOf(now, m), list)
-	if !more {
-		return m, nil
+	if known := PastOf(now, m); exceeds(list, known) {
+		return Carry(now, Union(known, list), spec)
 	}
-	return Carry(now, all, spec)
+	return m, nil
 }
 
 // Carry makes a meter for a spec that counts the takes of another meter: units taken within

@@ -127,20 +127,23 @@ func sum(list []Spent, within int64) (n int64) {
 	return n
 }
 
-// union lists the takes of two limits that have counted the same requests, each as far as it has seen them, oldest
-// first: of each age at least as many units as either has. more tells whether the second has more, but for a second.
-func union(a, b []Spent) (list []Spent, more bool) {
+// Union lists the takes of two limits that have counted the same requests, each as far as it has seen them, oldest
+// first: of each age at least as many units as either has.
+func Union(a, b []Spent) (list []Spent) {
 	all, known := slices.Concat(a, b), int64(0)
 	slices.SortStableFunc(all, func(x, y Spent) int { return cmp.Compare(x.Ago, y.Ago) })
 	for _, s := range all {
-		other := sum(b, int64(s.Ago)+1)
-		if n := max(sum(a, int64(s.Ago)+1), other) - known; n > 0 {
+		if n := max(sum(a, int64(s.Ago)+1), sum(b, int64(s.Ago)+1)) - known; n > 0 {
 			list, known = append(list, Spent{s.Ago, n}), known+n
 		}
-		more = more || other > sum(a, int64(s.Ago+time.Second))
 	}
 	slices.Reverse(list)
-	return list, more
+	return list
+}
+
+// exceeds tells whether a list of takes has more of some age than another one, but for a second.
+func exceeds(a, b []Spent) bool {
+	return slices.ContainsFunc(a, func(s Spent) bool { return sum(a, int64(s.Ago)+1) > sum(b, int64(s.Ago+time.Second)) })
 }
 
 // take is an amount that was taken at a time.

@@ -2,7 +2,9 @@ package queue
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -20,16 +22,21 @@ func (g *Gate) CarryOver(since time.Time, of func(site string) (old, limits []Li
 			return
 		}
 		old, limits := of(s.name)
-		had, stay := map[string]*Subject{}, map[string]*Limit{} // :: limit's name
+		had, stay := map[string]bool{}, map[string]*Limit{} // :: limit's name
 		for i := range old {
-			had[old[i].Name] = old[i].Subject
+			had[old[i].Name] = true
+		}
+		for at, e := range s.registry.byScope {
+			if had[at.Limit] {
+				e.until = now
+			}
 		}
 		for i := range limits {
 			l := &limits[i]
-			if _, stays := had[l.Name]; stays {
+			if had[l.Name] {
 				stay[l.Name] = l
-			} else if l.Spec != nil {
-				s.succeed(now, since, had, l)
+			} else if l.Spec != nil && l.Subject != nil {
+				s.succeed(now, since, l)
 			}
 		}
 		if len(limits) > 0 && !since.IsZero() {
@@ -45,12 +52,16 @@ func (g *Gate) CarryOver(since time.Time, of func(site string) (old, limits []Li
 	})
 }
 
-// succeed makes the meters of one new limit begin with what was spent of the limits that the site has had.
-func (s *site) succeed(now, since time.Time, had map[string]*Subject, l *Limit) {
-	for key, list := range s.spent(now, had, l) {
-		if len(list) == 0 {
-			continue
+// succeed makes the meters of one new limit begin with what was spent of the limits that the site has had, and that are
+// still in memory. What the limit itself has counted while it was in force before is there already.
+func (s *site) succeed(now, since time.Time, l *Limit) {
+	var was []Predecessor
+	for at, e := range s.registry.byScope {
+		if e.subject != nil && l.Subject.relationTo(*e.subject) != unrelated && e.resource.meter != nil && (since.IsZero() || at.Limit != l.Name) {
+			was = append(was, Predecessor{*e.subject, at.Key, now.Sub(e.until), limit.PastOf(now, e.resource.meter)})
 		}
+	}
+	for key, list := range Inherit(*l.Subject, l.Key, was) {
 		e := s.registry.entry(Scope{l.Name, key})
 		if !since.IsZero() {
 			if n := recently(list, now.Sub(since)); n > 0 && e != nil && e.resource.meter != nil {
@@ -59,10 +70,16 @@ func (s *site) succeed(now, since time.Time, had map[string]*Subject, l *Limit) 
 			}
 			continue
 		}
-		m, err := limit.Carry(now, list, *l.Spec)
-		_, fresh, wrong := l.meter()
-		if err != nil || wrong != nil {
+		before, fresh, err := l.meter()
+		if err != nil {
 			continue // the next request gets the error
+		}
+		if e != nil && e.resource.meter != nil {
+			before = e.resource.meter
+		}
+		m, err := limit.Add(now, before, list, *l.Spec)
+		if err != nil || m == before {
+			continue
 		}
 		if e == nil {
 			e = s.registry.newEntry(l, Scope{l.Name, key})
@@ -76,31 +93,14 @@ func (s *site) succeed(now, since time.Time, had map[string]*Subject, l *Limit) 
 	}
 }
 
-// spent returns the units spent of the limits that a new limit replaces, by key: of the limits in
-// force until now, and of limits removed earlier whose meters are still in memory.
-func (s *site) spent(now time.Time, had map[string]*Subject, l *Limit) map[string][]limit.Spent {
-	if l.Subject == nil {
-		return nil
-	}
-	var was []Predecessor
-	for at, e := range s.registry.byScope {
-		of := had[at.Limit]
-		if of == nil && at.Limit != l.Name {
-			of = e.subject
-		}
-		if of != nil && l.Subject.relationTo(*of) != unrelated && e.resource.meter != nil {
-			was = append(was, Predecessor{*of, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.resource.meter) }})
-		}
-	}
-	return Inherit(now, *l.Subject, l.Key, was)
-}
-
 // Subject names the things that a limit counts, whatever its amount and its window. Limits of one site
 // with the same Unit and At are compared by what they count:
 //
-//   - A limit that comes anew begins with what was spent of one that counts the same, or
-//     else of one that counts more, of which its own is a part that nobody knows.
-//   - Where there is none, it begins with the sum of those that count a part of it.
+//   - A limit that comes anew begins with what was spent of those that count the same.
+//   - Of the time since the last of them was in force it begins with what was spent of those that
+//     count more, of which its own is a part that nobody knows.
+//   - Of the time in which none of these has counted anything, it begins with the sum of those that
+//     count a part of it.
 //   - A limit without By counts what all those of a limit with By do. The other way round
 //     nobody knows whose it was, so that begins anew.
 type Subject struct {
@@ -115,29 +115,28 @@ type relation uint8
 
 const (
 	unrelated  relation = iota
-	partial             // the other counts a part
-	containing          // the other counts all of it
-	identical
+	partial             // the other counts a part, or what only some do
+	containing          // the other may count all of it, and counts more
+	identical           // the other counts the same
 )
 
 // relationTo returns the relation of the other subject to this one.
 func (s Subject) relationTo(other Subject) relation {
+	mine, its := segments(s.Path), segments(other.Path)
+	more, less := s.Method == other.Method || s.Method == "", s.Method == other.Method || other.Method == ""
 	switch {
-	case s.Unit == "" || s.Unit != other.Unit || s.At != other.At:
+	case s.Unit == "" || s.Unit != other.Unit || s.At != other.At || s.By != other.By && s.By != "":
 		return unrelated
-	case s.By != other.By && s.By != "":
+	case !more && !less || !overlap(mine, its):
 		return unrelated
-	case s == other:
-		return identical
-	}
-	method := s.Method == other.Method || other.Method == ""
-	switch {
-	case !method && s.Method != "", !overlap(segments(s.Path), segments(other.Path)):
-		return unrelated
-	case s.By == other.By && method && within(segments(s.Path), segments(other.Path)):
+	case s.By != other.By:
+		return partial
+	case !more || !within(its, mine):
 		return containing
+	case !less || !within(mine, its):
+		return partial
 	}
-	return partial
+	return identical
 }
 
 // segments are the parts of a path's pattern; nil is every path.
@@ -177,39 +176,61 @@ func within(a, b []string) bool {
 // Predecessor is a meter of a limit that another one may replace.
 type Predecessor struct {
 	Subject Subject
-	Key     string // whose it is
-	Past    func(now time.Time) []limit.Spent
+	Key     string        // whose it is
+	Ended   time.Duration // ago: when it was in force last
+	Past    []limit.Spent
 }
 
 // Inherit returns the units a limit begins with by those that it replaces, by whose it was; key says
 // whose it is if it is everyone's.
-func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string][]limit.Spent {
-	best := unrelated
-	for _, one := range was {
-		best = max(best, s.relationTo(one.Subject))
-	}
-	all := map[string][]limit.Spent{}
-	if best == unrelated {
-		return all
-	}
-	for _, one := range was {
-		if s.relationTo(one.Subject) != best {
-			continue
+func Inherit(s Subject, key string, was []Predecessor) map[string][]limit.Spent {
+	all, known, parts := map[string][]limit.Spent{}, map[string]time.Duration{}, map[Subject]bool{}
+	for r := identical; r >= containing; r-- {
+		most, now := map[string][]limit.Spent{}, maps.Clone(known) // known is for how much of the time since far all is known
+		for _, one := range was {
+			switch s.relationTo(one.Subject) {
+			case partial:
+				parts[one.Subject] = true
+			case r:
+				most[one.Key] = limit.Union(most[one.Key], after(one.Past, far-known[one.Key]))
+				now[one.Key] = max(now[one.Key], far-one.Ended)
+			}
 		}
-		whose, list := one.Key, one.Past(now)
-		if s.By == "" && one.Subject.By != "" {
-			whose = key
-		}
-		switch {
-		case best == partial:
-			list = append(list, all[whose]...)
-			slices.SortStableFunc(list, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
-		case recently(list, far) < recently(all[whose], far):
-			continue // each of them is of all that the new one counts
-		}
-		all[whose] = list
+		sum(all, most)
+		known = now
 	}
+	more := map[string][]limit.Spent{}
+	for part := range parts {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(parts)), func(other Subject) bool {
+			return part.relationTo(other) == containing && other.relationTo(part) == partial
+		}) {
+			continue // what that counts includes it
+		}
+		for whose, list := range Inherit(part, key, was) {
+			if part.By != s.By {
+				whose = key
+				list = after(list, far-known[whose])
+			} else if n := len(all[whose]); n > 0 {
+				list = after(list, all[whose][n-1].Ago)
+			}
+			sum(more, map[string][]limit.Spent{whose: list})
+		}
+	}
+	sum(all, more)
 	return all
+}
+
+// sum adds lists of takes to those of the same owner, oldest first.
+func sum(all, more map[string][]limit.Spent) {
+	for whose, list := range more {
+		all[whose] = append(all[whose], list...)
+		slices.SortStableFunc(all[whose], func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
+	}
+}
+
+// after returns the takes within a time.
+func after(list []limit.Spent, within time.Duration) []limit.Spent {
+	return list[sort.Search(len(list), func(i int) bool { return list[i].Ago < within }):]
 }
 
 // recently returns the units spent within a time.

@@ -47,10 +47,11 @@ type limitResource struct {
 	resource  *resource
 	at        Scope // by which it is found
 	spec      *limit.Spec
-	subject   *Subject // of the limit that it was made for last; nil: of none
-	made      bool     // by MeterSource.NewMeter
-	perKey    bool     // a client's or route's
-	onlyCools bool     // only cools, and nobody has needed it yet
+	subject   *Subject  // of the limit that it was made for last; nil: of none
+	until     time.Time // when that was in force last, if it is not any more
+	made      bool      // by MeterSource.NewMeter
+	perKey    bool      // a client's or route's
+	onlyCools bool      // only cools, and nobody has needed it yet
 }
 
 // resourceFor is the resource of a limit for a request; it is made or changed if need be.

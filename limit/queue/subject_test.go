@@ -28,10 +28,11 @@ func TestWhatALimitCountsIsComparedWithWhatAnotherDoes(t *testing.T) {
 		{path("/a/*"), path("/b/*"), unrelated},
 		{path("/a/**"), path("/a/b/c"), partial},
 		{path("/a/b/c"), path("/a/**"), containing},
-		{path("/*/x"), path("/a/*"), partial},
+		{path("/*/x"), path("/a/*"), containing},
 		{path("/a"), path("/a/b"), unrelated},
 		{get, site, containing},
 		{site, get, partial},
+		{site, path("/**"), identical},
 		{get, Subject{Unit: "requests", Method: "POST"}, unrelated},
 		{site, by, partial},
 		{by, site, unrelated},
@@ -43,25 +44,23 @@ func TestWhatALimitCountsIsComparedWithWhatAnotherDoes(t *testing.T) {
 }
 
 func TestALimitInheritsFromThoseThatItReplaces(t *testing.T) {
-	spent := func(n int64) func(time.Time) []limit.Spent {
-		return func(time.Time) []limit.Spent { return []limit.Spent{{Ago: time.Duration(n), N: n}} }
-	}
+	spent := func(n int64) []limit.Spent { return []limit.Spent{{Ago: time.Duration(n), N: n}} }
 	was := []Predecessor{
-		{Subject{Unit: "requests", Path: "/a"}, "", spent(3)},
-		{Subject{Unit: "requests", Path: "/b"}, "", spent(4)},
-		{Subject{Unit: "requests", By: "client"}, "x", spent(20)},
-		{Subject{Unit: "bytes"}, "", spent(50)},
+		{Subject{Unit: "requests", Path: "/a"}, "", 0, spent(3)},
+		{Subject{Unit: "requests", Path: "/b"}, "", 0, spent(4)},
+		{Subject{Unit: "requests", By: "client"}, "x", 0, spent(20)},
+		{Subject{Unit: "bytes"}, "", 0, spent(50)},
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests"}, "", was[:2])[""]; recently(got, far) != 7 || got[0].N != 4 {
+	if got := Inherit(Subject{Unit: "requests"}, "", was[:2])[""]; recently(got, far) != 7 || got[0].N != 4 {
 		t.Errorf("parts: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/a"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; recently(got, far) != 3 {
+	if got := Inherit(Subject{Unit: "requests", Path: "/a"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", 0, spent(9)}))[""]; recently(got, far) != 3 {
 		t.Errorf("the same is there: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/c"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; recently(got, far) != 9 {
+	if got := Inherit(Subject{Unit: "requests", Path: "/c"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", 0, spent(9)}))[""]; recently(got, far) != 9 {
 		t.Errorf("of one that counts more: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", By: "client", Path: "/a"}, "", was); recently(got["x"], far) != 20 || len(got) != 1 {
+	if got := Inherit(Subject{Unit: "requests", By: "client", Path: "/a"}, "", was); recently(got["x"], far) != 20 || len(got) != 1 {
 		t.Errorf("by client: %v", got)
 	}
 }

@@ -104,12 +104,12 @@ func (h *addition) inherit(now time.Time, state []byte, before []*store.SavedBud
 	for _, k := range before {
 		old, key, _ := strings.Cut(k.Key, store.Separator)
 		of, as := subjectIn(old)
-		was = append(was, queue.Predecessor{Subject: of, Key: key, Past: func(now time.Time) []limit.Spent { return pastOf(now, as, k) }})
+		was = append(was, queue.Predecessor{Subject: of, Key: key, Past: pastOf(now, as, k)})
 	}
 	m, err := limit.New(h.spec)
 	if err == nil {
 		_ = lease.Restore(now, h.spec, m, state, 0) // an invalid state is ignored
-		m, err = limit.Add(now, m, queue.Inherit(now, subject, "", was)[h.whose], h.spec)
+		m, err = limit.Add(now, m, queue.Inherit(subject, "", was)[h.whose], h.spec)
 	}
 	if err != nil {
 		return state
