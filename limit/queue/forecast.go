@@ -133,10 +133,10 @@ func (f *forecast) copyResource(r *resource) *resource {
 	var m limit.Meter
 	var state []byte
 	metered := false
-	c := f.scheduler.newResource(r.name, nil, r.fresh)
+	c := f.scheduler.newResource(r.name, nil, nil)
 	f.resources[r] = c
 	f.live(func(now time.Time) {
-		c.cooldown = r.cooldown.copy()
+		c.cooldown, c.fresh = r.cooldown.copy(), r.fresh
 		if r.cooldown.awaitsAnswer(now) {
 			f.busy[c] = true
 		}
@@ -160,8 +160,8 @@ func (f *forecast) copyResource(r *resource) *resource {
 		}
 		metered = true
 	})
-	if m == nil && r.fresh != nil {
-		if m = r.fresh(); m != nil && m.Restore(f.now, state) != nil {
+	if m == nil && c.fresh != nil {
+		if m = c.fresh(); m != nil && m.Restore(f.now, state) != nil {
 			m = nil
 		}
 	}
