@@ -49,8 +49,8 @@ const (
 	// together is the longest time between refusals of two tokens on one route, if it is not the
 	// tokens that are limited.
 	together = 10 * time.Second
-	// certain is the score from which on a limit is one of all budgets. A refusal of a budget that has waited for longer than
-	// any has to wait for its own limit counts twice: see answers.refused.
+	// certain is the score from which on a limit is one of all budgets. A refusal counts twice if its budget has waited for longer
+	// than any budget needed from a refusal to its next success: see answers.refused.
 	certain = 5
 	// A route is taken to have a limit of its own if it is as improbable that one of all routes has refused it alone: at the first refusal
 	// of a site, and later. So many requests more than were accepted of the route are counted as such, so that few say little.
@@ -92,7 +92,7 @@ type use struct {
 	sent     time.Time // when the latest that succeeded was sent
 	refused  time.Time // the last refusal
 	since    time.Time // the first one since the last success; zero: none
-	shared   bool      // it was refused although it had waited, because others have succeeded meanwhile
+	shared   bool      // one of its refusals speaks for a limit of all budgets
 }
 
 // of returns what is known of a name.
@@ -173,9 +173,7 @@ func (a *answers) refused(now, sent time.Time, route, budget string) (all, near 
 		a.chance, u.refused = a.chance*share, now
 	}
 	u = of(&a.budgets, budget)
-	switch {
-	case u.refused.IsZero(), !sent.After(u.refused): // the first, or of the same crowd of requests
-	case !u.sent.After(u.refused) && a.all.sent.After(u.refused) && sent.Sub(u.since) > a.longest:
+	if !u.since.IsZero() && sent.After(u.refused) && a.all.sent.After(u.refused) && sent.Sub(u.since) > a.longest {
 		a.weigh(budget, 2)
 	}
 	if sent.After(u.refused) {

@@ -85,7 +85,7 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 			b.Until, b.Alone = p.Refused(now, refusal)
 		}
 	}}})
-	if r.Pooled {
+	if r.Pooled && by != 0 {
 		s.mu.Lock()
 		s.answers.weigh(a.Budget, by)
 		s.mu.Unlock()

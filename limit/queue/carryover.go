@@ -213,7 +213,7 @@ func Inherit(s Subject, key string, was []Predecessor) map[string][]limit.Spent 
 			} else if n := len(all[whose]); n > 0 {
 				list = after(list, all[whose][n-1].Ago)
 			}
-			sum(more, map[string][]limit.Spent{whose: list})
+			more[whose] = append(more[whose], list...)
 		}
 	}
 	sum(all, more)

@@ -24,7 +24,7 @@ type HiddenRate struct {
 	window   hiddenWindow
 	windowed bool // the model is window; otherwise it is search
 	paced    bool // the limit is no window
-	doubted  bool // more has passed than in a window, so that sooner than named a request may pass, too
+	doubted  bool // requests may pass sooner than refusals name, as more has passed than a window allows
 	atOnce   atOnce
 	stop     stop
 	noise    noise
