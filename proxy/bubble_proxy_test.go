@@ -125,7 +125,7 @@ func (w *bubbleProxy) dial(ctx context.Context, host string, _ uint16) (net.Conn
 
 // credits is what gives connections their bytes.
 type credits interface {
-	Credit(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (int, error)
+	Credit(done <-chan struct{}, since *time.Time, n int, arrived func() (unread, spare int64)) (int, error)
 }
 
 // limitedConn takes what passes from a budget, like a connection that a Dialer makes.
@@ -138,9 +138,10 @@ func (c limitedConn) Read(p []byte) (int, error)  { return c.passed(c.Conn.Read(
 func (c limitedConn) Write(p []byte) (int, error) { return c.passed(c.Conn.Write(p)) }
 
 func (c limitedConn) passed(n int, err error) (int, error) {
+	var since time.Time
 	for left := n; left > 0 && err == nil; {
 		var credit int
-		credit, err = c.budget.Credit(nil, left, nil)
+		credit, err = c.budget.Credit(nil, &since, left, nil)
 		left -= credit
 	}
 	return n, err

@@ -3,7 +3,7 @@
 //	all := bandwidth.New(bandwidth.Options{Gate: gate, Rules: rules, …})
 //	b := all.Acquire(bandwidth.Owner{Site: site, Target: target}, meter)
 //	defer all.Release(b)
-//	n, err := b.Credit(done, 64<<10, nil) // before up to n bytes are read or written
+//	n, err := b.Credit(done, &since, 64<<10, nil) // before up to n bytes are read or written
 //
 // A connection takes credit from the SiteBudget of its site before it reads or writes, and
 // pauses while there is none. A small part of each limit is reserved for connections that have

@@ -1,9 +1,9 @@
 package bandwidth
 
 import (
+	"cmp"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,9 +14,6 @@ import (
 
 // minRead is the least number of bytes of a read, if so many have arrived.
 const minRead = 1 << 10
-
-// maxPaused bounds the remembered paused connections, some of which may be closed.
-const maxPaused = 10_000
 
 var errStall = errors.New("a byte limit paused it for too long")
 
@@ -39,9 +36,7 @@ type SiteBudget struct {
 	users int          // guarded by Budgets.mu
 	used  atomic.Int64 // last use, in nanoseconds since Budgets.began
 
-	mu       sync.Mutex
-	paused   map[<-chan struct{}]time.Time // :: done channel of a connection → start of its pause
-	trickled int64                         // bytes of the last trickle, which may be refunded to it
+	trickled atomic.Int64 // bytes of the last trickle, which may be refunded to it
 }
 
 // Tag is the tag of a byte source's queue.Request.
@@ -85,10 +80,7 @@ func (b *SiteBudget) Budgeted() bool { return b.enforce.Load() }
 
 // Refund implements upstream.ByteLimiter. The last trickle is refunded to the trickle first.
 func (b *SiteBudget) Refund(n int) {
-	b.mu.Lock()
-	part := min(int64(n), b.trickled)
-	b.trickled -= part
-	b.mu.Unlock()
+	part := min(int64(n), b.trickled.Swap(0))
 	if part > 0 {
 		b.trickle.Refund(part)
 	}
@@ -97,38 +89,36 @@ func (b *SiteBudget) Refund(n int) {
 
 // Credit implements upstream.ByteLimiter. A paused connection gets a trickle from time to time,
 // until it has paused for longer than the stall.
-func (b *SiteBudget) Credit(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (int, error) {
+func (b *SiteBudget) Credit(done <-chan struct{}, since *time.Time, n int, arrived func() (unread, spare int64)) (int, error) {
 	d := queue.Draw{Most: int64(n), Arrived: arrived}
 	if arrived != nil {
 		d.Least = int64(min(n, minRead))
 	}
-	got, err := b.take(done, d, true)
+	got, err := b.take(done, since, d, true)
 	if err == nil && got == 0 {
 		got = n
 	}
 	return got, err
 }
 
-// take waits for a draw. A trickle may be smaller. No bytes are taken if there is no limit.
-func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (int, error) {
+// take waits for a draw. A trickle may be smaller, and does not end the pause. No bytes are taken if there
+// is no limit.
+func (b *SiteBudget) take(done <-chan struct{}, since *time.Time, d queue.Draw, trickles bool) (int, error) {
+	began := *since
+	*since = time.Time{}
 	d.Least = max(b.minimum.Load(), d.Least)
 	for b.Budgeted() { // a reload may remove the limit
 		now := time.Now()
 		b.touch()
-		end := b.pausedSince(done, now).Add(time.Duration(b.stall.Load()))
+		end := cmp.Or(began, now).Add(time.Duration(b.stall.Load()))
 		if d.Until = now.Add(b.all.deps.TrickleEvery); end.Before(d.Until) {
 			d.Until = end
 		}
 		got, err := b.limits.Draw(done, d)
-		if err == nil {
-			b.resumed(done)
-			return int(got), nil
+		if err == nil || over(err) || closed(done) {
+			return int(got), err
 		}
-		if over(err) || closed(done) {
-			b.resumed(done)
-			return 0, err
-		}
-		b.pauses(done, now)
+		began = cmp.Or(began, now)
 		now = time.Now()
 		switch {
 		case !now.Before(end):
@@ -136,23 +126,18 @@ func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (in
 			if b.owner.Tunnel {
 				b.all.deps.Cut()
 			}
-			b.resumed(done)
 			return 0, errStall
 		case !trickles:
 			continue
 		}
 		if got, err = b.trickle.Draw(done, queue.Draw{Most: min(d.Most, maxTrickle), Least: 1, Until: now}); err == nil {
-			b.mu.Lock()
-			b.trickled = got
-			b.mu.Unlock()
-			return int(got), nil
+			b.trickled.Store(got)
+			*since = began
 		}
-		if over(err) {
-			b.resumed(done)
-			return 0, err
+		if err == nil || over(err) {
+			return int(got), err
 		}
 	}
-	b.resumed(done)
 	return 0, nil
 }
 
@@ -160,11 +145,11 @@ func (b *SiteBudget) take(done <-chan struct{}, d queue.Draw, trickles bool) (in
 func (b *SiteBudget) Buffer() int { return int(b.buffer.Load()) }
 
 // Open implements upstream.ByteLimiter.
-func (b *SiteBudget) Open(done <-chan struct{}, size, n int) (granted, held int, err error) {
+func (b *SiteBudget) Open(done <-chan struct{}, since *time.Time, size, n int) (granted, held int, err error) {
 	if b.counted.open(b, int64(size), int64(n)) {
 		return n, size, nil
 	}
-	got, err := b.take(done, queue.Draw{Most: int64(size + n), Least: int64(size + 1), Hold: int64(size)}, false)
+	got, err := b.take(done, since, queue.Draw{Most: int64(size + n), Least: int64(size + 1), Hold: int64(size)}, false)
 	if err != nil || got == 0 {
 		return n, 0, err
 	}
@@ -195,34 +180,6 @@ func closed(done <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// pausedSince is the start of a connection's pause; now if it is not paused.
-func (b *SiteBudget) pausedSince(done <-chan struct{}, now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if at, ok := b.paused[done]; ok {
-		return at
-	}
-	return now
-}
-
-func (b *SiteBudget) pauses(done <-chan struct{}, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if _, ok := b.paused[done]; ok {
-		return
-	}
-	if b.paused == nil || len(b.paused) >= maxPaused {
-		b.paused = map[<-chan struct{}]time.Time{}
-	}
-	b.paused[done] = now
-}
-
-func (b *SiteBudget) resumed(done <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.paused, done)
 }
 
 // TooLong tells whether a body of that length cannot pass without a pause longer than the

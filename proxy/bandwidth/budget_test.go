@@ -56,7 +56,7 @@ func (b *bed) unused(t *testing.T, n int) {
 // must takes credit for up to n bytes.
 func must(t *testing.T, b *SiteBudget, n int) int {
 	t.Helper()
-	got, err := b.Credit(nil, n, nil)
+	got, err := b.Credit(nil, new(time.Time), n, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestABudgetThatIsOverGivesNothing(t *testing.T) {
 	b.Release(closed)
 	b.TidyAll()
 	began := time.Now()
-	if n, err := closed.Credit(nil, 10, nil); !errors.Is(err, queue.ErrGone) {
+	if n, err := closed.Credit(nil, new(time.Time), 10, nil); !errors.Is(err, queue.ErrGone) {
 		t.Errorf("%d, %v", n, err)
 	}
 	siteBudget := b.take("a.test", "")
@@ -120,7 +120,7 @@ func TestABudgetThatIsOverGivesNothing(t *testing.T) {
 	}
 	waits := make(chan error)
 	go func() {
-		_, err := siteBudget.Credit(nil, 100, nil)
+		_, err := siteBudget.Credit(nil, new(time.Time), 100, nil)
 		waits <- err
 	}()
 	b.gate.Close()
@@ -130,20 +130,17 @@ func TestABudgetThatIsOverGivesNothing(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatEndsWhileItPausesIsForgotten(t *testing.T) {
+func TestAConnectionThatEndsWhileItPausesGivesUp(t *testing.T) {
 	b := newBed(5*time.Second, bucket(10_000)).take("a.test", "")
 	must(t, b, 1<<20)
 	done, waits := make(chan struct{}), make(chan error)
 	go func() {
-		_, err := b.Credit(done, 100, nil)
+		_, err := b.Credit(done, new(time.Time), 100, nil)
 		waits <- err
 	}()
 	close(done)
 	if err := <-waits; !errors.Is(err, queue.ErrGone) {
 		t.Error(err)
-	}
-	if len(b.paused) != 0 {
-		t.Error("it is remembered")
 	}
 }
 

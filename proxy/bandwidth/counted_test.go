@@ -18,7 +18,7 @@ func perMinute(amount int64) limit.Spec {
 // open has a connection hold size bytes.
 func open(t *testing.T, b *SiteBudget, size int) {
 	t.Helper()
-	if n, held, err := b.Open(nil, size, 1); n != 1 || held != size || err != nil {
+	if n, held, err := b.Open(nil, new(time.Time), size, 1); n != 1 || held != size || err != nil {
 		t.Fatal(n, held, err)
 	}
 }
@@ -144,7 +144,7 @@ func TestAWindowBeginsWithWhatConnectionsMayReceive(t *testing.T) {
 		must(t, site, 1<<20)
 		waits := make(chan int)
 		go func() {
-			n, _ := site.Credit(nil, 50_000, func() (unread, spare int64) { return 60_000, 30_000 })
+			n, _ := site.Credit(nil, new(time.Time), 50_000, func() (unread, spare int64) { return 60_000, 30_000 })
 			waits <- n
 		}()
 		time.Sleep(time.Second)
@@ -178,7 +178,7 @@ func TestConnectionsHoldAtMostHalf(t *testing.T) {
 		}
 		opened := make(chan int)
 		go func() {
-			_, held, _ := site.Open(nil, 100_000, 1)
+			_, held, _ := site.Open(nil, new(time.Time), 100_000, 1)
 			opened <- held
 		}()
 		synctest.Wait()

@@ -29,6 +29,7 @@ type pausableDeadline struct {
 	closed bool          // done is closed
 	pauses int
 	since  time.Time // start of the time by which the deadline is to be postponed
+	heldUp time.Time // of ByteLimiter.Credit; used by the one that reads or writes, without the lock
 }
 
 // pause begins a wait for credit. The wait must end when done is closed.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 )
 
 var errStill = errors.New("no credit within the stall")
@@ -39,11 +40,11 @@ func (p *testBudget) Budgeted() bool {
 	return !p.free
 }
 
-func (p *testBudget) Credit(done <-chan struct{}, n int, _ func() (unread, spare int64)) (int, error) {
+func (p *testBudget) Credit(done <-chan struct{}, _ *time.Time, n int, _ func() (unread, spare int64)) (int, error) {
 	return p.take(done, n, 1)
 }
 
-func (p *testBudget) Open(done <-chan struct{}, _, n int) (granted, held int, err error) {
+func (p *testBudget) Open(done <-chan struct{}, _ *time.Time, _, n int) (granted, held int, err error) {
 	granted, err = p.take(done, n, 1)
 	return granted, 0, err
 }

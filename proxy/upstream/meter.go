@@ -29,10 +29,12 @@ type ByteLimiter interface {
 	// Credit waits until some of n bytes may pass, and takes 1 to n of them. When done is
 	// closed it takes what is available at once, or returns any error, without waiting. Any
 	// other error means that the wait was longer than the limit's stall; it ends the
-	// connection, and the reader or writer gets it as an *Error of Kind Budget. arrived, nil
+	// connection, and the reader or writer gets it as an *Error of Kind Budget. since is kept
+	// for the limiter from one call for a direction to the next, zero at first: when the limits
+	// began to hold that direction up. arrived, nil
 	// for a connection that holds no bytes, is called while it waits, and returns how many of
 	// those held have arrived and how many cannot arrive meanwhile.
-	Credit(done <-chan struct{}, n int, arrived func() (unread, spare int64)) (granted int, err error)
+	Credit(done <-chan struct{}, since *time.Time, n int, arrived func() (unread, spare int64)) (granted int, err error)
 	// Refund gives back unused credit.
 	Refund(n int)
 	// Budgeted tells whether a byte limit applies now. It is called before every read and
@@ -40,7 +42,7 @@ type ByteLimiter interface {
 	Budgeted() bool
 	// Open is Credit for a connection's first write. It takes size more, which the connection
 	// holds from now on, or less if the limits never grant that many.
-	Open(done <-chan struct{}, size, n int) (granted, held int, err error)
+	Open(done <-chan struct{}, since *time.Time, size, n int) (granted, held int, err error)
 	// Release ends the hold of bytes, of which some go back.
 	Release(held, back int)
 	// Crowded tells whether other connections wait because of what is held.

@@ -46,7 +46,7 @@ func (c *meteredConn) creditOut(l ByteLimiter, n int) (granted int, err error) {
 	// A buffer that the system makes larger by itself is not yet as large as it may become.
 	size := min(int(c.room.Load()), growingParts*c.arrival.receiveBuffer())
 	granted, err = c.credit(&c.deadlines.out, func(done <-chan struct{}) (granted int, err error) {
-		granted, held, err = w.Open(done, size, min(n, maxOpenWrite))
+		granted, held, err = w.Open(done, &c.deadlines.out.heldUp, size, min(n, maxOpenWrite))
 		return granted, err
 	})
 	if held > 0 {
@@ -59,11 +59,11 @@ func (c *meteredConn) creditOut(l ByteLimiter, n int) (granted int, err error) {
 // of the next window.
 func (c *meteredConn) creditHeld(l ByteLimiter, d *pausableDeadline, n int) (granted int, err error) {
 	if w := c.holding(); w == nil || !c.holds(w) {
-		return c.credit(d, func(done <-chan struct{}) (int, error) { return l.Credit(done, n, nil) })
+		return c.credit(d, func(done <-chan struct{}) (int, error) { return l.Credit(done, &d.heldUp, n, nil) })
 	}
 	defer c.looks.CompareAndSwap(d, nil)
 	return c.credit(d, func(done <-chan struct{}) (int, error) {
-		return l.Credit(done, n, func() (unread, spare int64) {
+		return l.Credit(done, &d.heldUp, n, func() (unread, spare int64) {
 			if c.looks.CompareAndSwap(nil, d) || c.looks.Load() == d {
 				return c.arrivedOfHold(d)
 			}

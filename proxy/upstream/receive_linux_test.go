@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // holdingBudget is a testBudget of which connections hold the size of their receive buffers.
@@ -23,7 +24,7 @@ func newHolding(credit, buffer int) *holdingBudget {
 
 func (p *holdingBudget) Buffer() int { return int(p.buffer.Load()) }
 
-func (p *holdingBudget) Open(done <-chan struct{}, size, n int) (granted, held int, err error) {
+func (p *holdingBudget) Open(done <-chan struct{}, _ *time.Time, size, n int) (granted, held int, err error) {
 	got, err := p.take(done, size+n, size+1)
 	if err != nil {
 		return 0, 0, err
