@@ -30,17 +30,6 @@ const (
 	mostCauses = 8
 )
 
-// lineKind is the kind of a line. Each kind has its own lineEvery.
-type lineKind uint8
-
-const (
-	holdBegins lineKind = iota
-	holdEnds
-	refusalBegins
-	refusalEnds
-	lineKinds
-)
-
 // siteLines decides what is logged about sites that hold or refuse requests. It is pure: it
 // takes events and the time, and returns lines. The zero value is ready. It is not safe for
 // concurrent use.
@@ -79,10 +68,10 @@ func (l *siteLines) state(now time.Time, site string) *siteState {
 
 // tidy forgets sites without anything to log.
 func (l *siteLines) tidy(now time.Time) {
-	maps.DeleteFunc(l.sites, func(_ string, s *siteState) bool { return s.over(now) })
+	maps.DeleteFunc(l.sites, func(_ string, s *siteState) bool { return s.holds.over(now) && s.refuses.over(now) })
 }
 
-// waiting takes the requests that wait at each site. It is called about once a second.
+// waiting takes the requests that wait at each site. It is called about once a second, and pass after it.
 func (l *siteLines) waiting(now time.Time, all []queue.SiteWaiting) {
 	for _, one := range all {
 		if now.Sub(one.Since) < longHold {
@@ -92,16 +81,15 @@ func (l *siteLines) waiting(now time.Time, all []queue.SiteWaiting) {
 		if s == nil {
 			continue
 		}
-		s.seen, s.holds = now, one
 		cause := one.Blocker.Limit + ": " + one.Blocker.Why
-		if !s.holding {
-			s.holding, s.since, s.causes = true, one.Since, nil
-			s.episodes++
+		began := s.holds.begin(one.Since)
+		s.holds.last, s.held = now, one
+		if began {
+			s.causes, s.unnamed = nil, false
 		} else if slices.Contains(s.causes, cause) || len(s.causes) >= mostCauses || one.Blocker.Behind || one.Blocker.Asking {
 			continue
 		}
-		s.causes = append(s.causes, cause)
-		l.say(now, s, holdBegins, s.begins(now))
+		s.causes, s.unnamed = append(s.causes, cause), true
 	}
 }
 
@@ -114,7 +102,7 @@ func (l *siteLines) released(now time.Time, site string, waited time.Duration, s
 	if s := l.state(now, site); s != nil {
 		if so.line != s.number {
 			*so = lineWait{line: s.number}
-			s.held++
+			s.requests++
 		}
 		so.total += waited
 		s.longest = max(s.longest, so.total)
@@ -132,23 +120,22 @@ func (l *siteLines) refused(now time.Time, r Refusal) (begins bool) {
 		s.shown++
 	}
 	s.until = status.Later(s.until, r.Until)
-	if s.refusing {
-		return false
+	begins = s.refuses.begin(now)
+	if s.refuses.tells(now, false) {
+		l.lines = append(l.lines, r.describe(now))
 	}
-	s.refusing, s.refusedAt = true, now
-	l.say(now, s, refusalBegins, r.describe(now))
-	return true
+	return begins
 }
 
 // accepted records an answer that is no refusal, with the time its request was sent. It
 // tells whether the site stops refusing.
 func (l *siteLines) accepted(now time.Time, site string, sent time.Time) (ends bool) {
 	s := l.sites[site]
-	if s == nil || !s.refusing || sent.Before(s.until) {
+	if s == nil || !s.refuses.on || sent.Before(s.until) {
 		return false
 	}
-	s.refusing, s.acceptedAt = false, now
-	l.say(now, s, refusalEnds, s.accepts(site))
+	s.refuses.on, s.refuses.last = false, now
+	l.accepts(now, site, s)
 	return true
 }
 
@@ -156,44 +143,28 @@ func (l *siteLines) accepted(now time.Time, site string, sent time.Time) (ends b
 // sites stop refusing because they got no requests for long.
 func (l *siteLines) pass(now time.Time) (forgotten int) {
 	for name, s := range l.sites {
-		switch {
-		case s.holding && now.Sub(s.seen) > holdsOver:
-			s.holding = false
-			l.say(now, s, holdEnds, s.ends(name))
-		case s.holding && s.seen.Equal(now) && (s.skipped[holdBegins] > 0 && !s.due[holdBegins].After(now) || Outdated(now, s.since, s.due[holdBegins].Add(-lineEvery), time.Time{})):
-			s.skipped[holdBegins] = max(s.skipped[holdBegins]-1, 0) // the line of this very hold
-			l.say(now, s, holdBegins, s.begins(now))
-		case !s.holding && s.skipped[holdEnds] > 0 && !s.due[holdEnds].After(now):
-			s.skipped[holdEnds]--
-			l.say(now, s, holdEnds, s.ends(name))
+		s.holds.on = s.holds.on && now.Sub(s.holds.last) <= holdsOver
+		if s.holds.on && s.holds.last.Equal(now) && s.holds.tells(now, s.unnamed || Outdated(now, s.holds.since, s.holds.said, time.Time{})) {
+			s.unnamed = false
+			l.lines = append(l.lines, s.begins(now))
 		}
-		switch {
-		case s.refusing && now.Sub(s.until) > refusalForgotten:
-			s.refusing = false
-			s.refusals, s.shown, s.skipped[refusalEnds] = 0, 0, 0
+		if s.holds.endTold(now) {
+			l.lines = append(l.lines, s.ends(name))
+			l.number++
+			s.requests, s.longest, s.number = 0, 0, l.number
+		}
+		if s.refuses.on && now.Sub(s.until) > refusalForgotten {
+			s.refuses.on, s.refuses.times, s.refusals, s.shown = false, 0, 0, 0
 			forgotten++
-		case !s.refusing && s.skipped[refusalEnds] > 0 && !s.due[refusalEnds].After(now):
-			s.skipped[refusalEnds]--
-			l.say(now, s, refusalEnds, s.accepts(name))
 		}
-		if !s.holding {
-			s.skipped[holdBegins] = 0 // the line of the end has counted them
-		}
-		if !s.refusing {
-			s.skipped[refusalBegins] = 0
-		}
+		l.accepts(now, name, s)
 	}
 	l.tidy(now)
 	return forgotten
 }
 
 // finish adds the remaining lines when abide stops.
-func (l *siteLines) finish(now time.Time) {
-	for _, s := range l.sites {
-		s.due = [lineKinds]time.Time{}
-	}
-	l.pass(now.Add(2 * holdsOver))
-}
+func (l *siteLines) finish(now time.Time) { l.pass(now.Add(2 * lineEvery)) }
 
 // take returns the lines to write, once.
 func (l *siteLines) take() []siteLine {
@@ -202,67 +173,66 @@ func (l *siteLines) take() []siteLine {
 	return lines
 }
 
-// say adds a line if one of its kind is due, otherwise it counts the line as skipped.
-func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLine) {
-	if s.due[kind].After(now) {
-		s.skipped[kind]++
-		return
+// episode is a time in which a site holds requests, or refuses them. A line about its begin is written at
+// most once in lineEvery. The line about its end follows that of the begin; the ends of episodes without a line
+// have one together, with that of the next episode, or when there is none for lineEvery.
+type episode struct {
+	on    bool
+	since time.Time // when it began
+	last  time.Time // when it was seen last, or ended
+	times int       // that it began, since the last line about an end
+	said  time.Time // when the last line about a begin was written
+	told  bool      // there is such a line about this episode
+}
+
+// begin reports whether it begins: it does unless it is on.
+func (e *episode) begin(since time.Time) bool {
+	if e.on {
+		return false
 	}
-	s.due[kind] = now.Add(lineEvery)
-	switch kind {
-	case holdBegins, refusalBegins:
-		s.due[kind+1] = time.Time{} // the end of what was said is said at once
-		if n := s.skipped[kind]; n > 0 {
-			line.text += fmt.Sprintf("; that has happened %s since the last such line", status.Number(n, "more time", "more times"))
-		}
-	case holdEnds:
-		l.number++
-		s.episodes, s.held, s.longest, s.number = 0, 0, 0, l.number
-	case refusalEnds:
-		s.refusals, s.shown = 0, 0
+	e.on, e.since, e.told = true, since, false
+	e.times++
+	return true
+}
+
+// tells reports whether a line about the begin is written now. again: there is more to say than in the last.
+func (e *episode) tells(now time.Time, again bool) bool {
+	if e.told && !again || now.Sub(e.said) < lineEvery {
+		return false
 	}
-	s.skipped[kind] = 0
-	l.lines = append(l.lines, line)
+	e.said, e.told = now, true
+	return true
+}
+
+// endTold reports whether a line about the end is written now. The line says the times.
+func (e *episode) endTold(now time.Time) bool {
+	return !e.on && e.times > 0 && (e.told || now.Sub(e.last) >= lineEvery)
+}
+
+// over reports whether the episode can be forgotten without changing any line.
+func (e *episode) over(now time.Time) bool {
+	return !e.on && e.times == 0 && now.Sub(e.said) >= lineEvery
 }
 
 // siteState is the state of a site for its log lines.
 type siteState struct {
-	holds    queue.SiteWaiting // as last seen
-	holding  bool
-	since    time.Time     // when that began
-	seen     time.Time     // when a long hold was last seen
-	causes   []string      // what the lines about it have named
-	episodes int           // times that it held requests, since the last line that said so
-	held     int           // requests held for longHold since the last such line
-	longest  time.Duration // longest hold of one of these
-	number   uint64        // of the line that will say so
+	holds    episode
+	held     queue.SiteWaiting // as last seen
+	causes   []string          // of the hold
+	unnamed  bool              // no line has named the last of these
+	requests int               // held for longHold, since the last line about the end of holds
+	longest  time.Duration     // longest hold of one of these
+	number   uint64            // of the line that will say so
 
-	refusing              bool
-	refusedAt, acceptedAt time.Time // when that began, and ended: the line may be written later
-	until                 time.Time // no request of the refused scope is sent before
-	refusals              int       // since the last line about the end of refusals
-	shown                 int       // of these, refusals passed to a client
-
-	due     [lineKinds]time.Time // no line of the kind before
-	skipped [lineKinds]int       // lines of the kind that were postponed
-}
-
-// over tells whether the state can be forgotten without changing any line.
-func (s *siteState) over(now time.Time) bool {
-	if s.holding || s.refusing {
-		return false
-	}
-	for kind := range lineKinds {
-		if s.due[kind].After(now) || s.skipped[kind] > 0 {
-			return false
-		}
-	}
-	return true
+	refuses  episode
+	until    time.Time // no request of the refused scope is sent before
+	refusals int       // since the last line about the end of refusals
+	shown    int       // of these, refusals passed to a client
 }
 
 // begins is the line of a site that begins to hold requests.
 func (s *siteState) begins(now time.Time) siteLine {
-	h := &s.holds
+	h := &s.held
 	line := siteLine{fmt.Sprintf("%s: %s%s", h.Site, heldRequests(h), HeldUntil(now, h.Held, h.Blocker)), logrus.Fields{"site": h.Site}, nil}
 	if h.Held > 1 {
 		line.last = h.Last
@@ -276,25 +246,30 @@ func (s *siteState) begins(now time.Time) siteLine {
 // ends is the line of a site that holds requests no more.
 func (s *siteState) ends(site string) siteLine {
 	text := fmt.Sprintf("%s: no request is held any more", site)
-	if s.episodes > 1 {
-		text += fmt.Sprintf("; requests were held %s since the last such line", status.Number(s.episodes, "time", "times"))
+	if s.holds.times > 1 {
+		text += fmt.Sprintf("; requests were held %d times since the last such line", s.holds.times)
 	} else {
-		text += ", after " + InSeconds(max(s.seen.Sub(s.since), s.longest))
+		text += ", after " + InSeconds(max(s.holds.last.Sub(s.holds.since), s.longest))
 	}
-	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", status.Number(s.held, "request", "requests"), InSeconds(s.longest))
+	s.holds.times = 0
+	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", status.Number(s.requests, "request", "requests"), InSeconds(s.longest))
 	return siteLine{text, logrus.Fields{"site": site}, nil}
 }
 
-// accepts is the line of a site that does not refuse requests any more.
-func (s *siteState) accepts(site string) siteLine {
+// accepts adds the line of a site that does not refuse requests any more, if it is due.
+func (l *siteLines) accepts(now time.Time, site string, s *siteState) {
+	if !s.refuses.endTold(now) {
+		return
+	}
 	text := fmt.Sprintf("%s: the site accepts requests again", site)
-	if s.skipped[refusalEnds] == 0 {
-		text += ", after " + InSeconds(s.acceptedAt.Sub(s.refusedAt))
+	if s.refuses.times > 1 {
+		text += fmt.Sprintf("; it began to do so %d times since the last such line", s.refuses.times)
 	} else {
-		text += fmt.Sprintf("; it began to do so %s since the last such line", status.Number(s.skipped[refusalEnds]+1, "time", "times"))
+		text += ", after " + InSeconds(s.refuses.last.Sub(s.refuses.since))
 	}
 	text += fmt.Sprintf("; refusals: %d, of which clients saw %d", s.refusals, s.shown)
-	return siteLine{text, logrus.Fields{"site": site}, nil}
+	l.lines = append(l.lines, siteLine{text, logrus.Fields{"site": site}, nil})
+	s.refuses.times, s.refusals, s.shown = 0, 0, 0
 }
 
 // Refusal is an answer of a site that refused a request because of a limit.

@@ -146,7 +146,7 @@ func TestARefusalHasALineThatSaysWhatFollows(t *testing.T) {
 	wantLines(t, &l)
 	refused = Refusal{Site: "api.test", Status: 403, Scope: "token", Token: "alice", Until: at(90), Why: "refused without a time"}
 	l.refused(at(70), refused)
-	wantLines(t, &l, "api.test: the site refuses a request (status 403) with the token alice; nothing is sent with this token until 12:01:30 (in 20s) (refused without a time); the client is given the refusal; that has happened 1 more time since the last such line")
+	wantLines(t, &l, "api.test: the site refuses a request (status 403) with the token alice; nothing is sent with this token until 12:01:30 (in 20s) (refused without a time); the client is given the refusal")
 	l.accepted(at(91), "api.test", at(90))
 	wantLines(t, &l, "api.test: the site accepts requests again; it began to do so 2 times since the last such line; refusals: 2, of which clients saw 1")
 }
@@ -160,7 +160,9 @@ func TestALineThatIsWrittenLaterSaysWhenTheSiteAccepted(t *testing.T) {
 	l.refused(at(3), refused)
 	l.accepted(at(4.5), "api.test", at(4.4))
 	l.take()
-	l.pass(at(62))
+	l.pass(at(64))
+	wantLines(t, &l)
+	l.pass(at(65))
 	wantLines(t, &l, "api.test: the site accepts requests again, after 1.5s; refusals: 1, of which clients saw 0")
 }
 
