@@ -346,27 +346,29 @@ func TestABodyOfExactlyRetryBodyIsSentAgainAndALargerOneIsNot(t *testing.T) {
 func TestTheEndOfARequestEndsItsBodyWhoeverStillReadsIt(t *testing.T) {
 	bubble(t, echoing, "", func(w *bubbleProxy) {
 		s := w.server
-		x, d := &exchange{Request: dispatch.Request{Snapshot: s.Current()}}, newManualBody()
+		x := &exchange{Request: dispatch.Request{Snapshot: s.Current()}}
+		d, comes := io.Pipe()
 		x.Caller = x
 		x.memory.total = &s.forwarder.replayBytes
 		x.memory.maxBody, x.memory.maxTotal, x.memory.announced = int64(s.Policy().Retry.Body), int64(s.Policy().Retry.Memory), -1
-		x.replay.begin(d, nil, &x.memory)
-		body, _ := x.replay.reader()
+		x.replay.Begin(d, nil, &x.memory)
+		body, _ := x.replay.Reader()
 		ended := make(chan error, 1)
 		go func() {
 			_, err := io.ReadAll(body)
 			ended <- err
 		}()
-		d.pieces <- "abc"
+		_, err := io.WriteString(comes, "abc")
+		must(w.t, err)
 		synctest.Wait()
 		if s.forwarder.replayBytes.Load() == 0 {
 			t.Error("nothing is kept")
 		}
 		x.end(s.Dispatcher)
-		if err := <-ended; err != errManualBodyClosed {
+		if err := <-ended; err != io.ErrClosedPipe {
 			t.Errorf("who reads it got %v", err)
 		}
-		if step := x.memory.take(0); step != 0 || s.forwarder.replayBytes.Load() != 0 {
+		if step := x.memory.Take(0); step != 0 || s.forwarder.replayBytes.Load() != 0 {
 			t.Errorf("there is room for %d after the end, and %d bytes are counted", step, s.forwarder.replayBytes.Load())
 		}
 	})

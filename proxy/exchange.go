@@ -10,6 +10,7 @@ import (
 
 	"github.com/elazarl/goproxy"
 
+	"github.com/abide-proxy/abide/internal/replay"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
@@ -25,7 +26,7 @@ type exchange struct {
 	writer    responseWriter
 	upload    upload // has no body without one
 	download  download
-	replay    replayBody // nothing is kept before Prepare
+	replay    replay.Body // nothing is kept before Prepare
 	memory    replayMemory
 	watch     clientWatch
 	continues bool // the client waits for 100 Continue before it sends the body
@@ -89,7 +90,7 @@ func (x *exchange) beginUpload(r *http.Request) {
 func (x *exchange) end(d *dispatch.Dispatcher) {
 	x.watch.stop()
 	x.memory.ahead.Store(false)
-	x.replay.finish()
+	x.replay.Finish()
 	x.upload.finish()
 	x.writer.finish()
 	x.Uploaded = x.upload.size()
@@ -126,17 +127,17 @@ func (x *exchange) Prepare(r *http.Request) error {
 	if large || r.ContentLength < 0 {
 		x.watch.watch(r.Context(), conn)
 		if !large || !x.continues {
-			x.replay.begin(&x.upload, r.Trailer, &x.memory)
+			x.replay.Begin(&x.upload, r.Trailer, &x.memory)
 		}
 		return nil
 	}
-	x.replay.begin(&x.upload, nil, &x.memory)
+	x.replay.Begin(&x.upload, nil, &x.memory)
 	began := time.Now()
 	stop := context.AfterFunc(r.Context(), func() { x.upload.Close() }) // the read may be waiting for the client
-	err := x.replay.readAhead()
+	err := x.replay.ReadAhead()
 	stop()
 	x.Uploading = time.Since(began)
-	if err == nil && !x.replay.whole() {
+	if err == nil && !x.replay.Whole() {
 		x.watch.watch(r.Context(), conn)
 	}
 	return err
@@ -149,9 +150,9 @@ func (x *exchange) BeginWait() {
 	x.upload.hold()
 	x.watch.start()
 	x.memory.ahead.Store(true)
-	if !x.continues && x.replay.growing() {
+	if !x.continues && x.replay.Growing() {
 		go func() {
-			if err := x.replay.readAhead(); err != nil {
+			if err := x.replay.ReadAhead(); err != nil {
 				x.watch.cancel(err)
 			}
 		}()
@@ -163,7 +164,11 @@ func (x *exchange) EndWait() {
 	x.memory.ahead.Store(false)
 	x.SetSent(true)
 	x.upload.resume()
-	x.replay.beforeSend(x.memory.announced, int64(x.Snapshot.Policy().Retry.Body))
+	most := int64(x.Snapshot.Policy().Retry.Body)
+	if x.memory.announced > most {
+		most = -1
+	}
+	x.replay.Once(most)
 }
 
 func (x *exchange) WaitContext(ctx context.Context) context.Context {
@@ -187,11 +192,11 @@ func (x *exchange) HasLeft() bool {
 // Attempt is the request for the next attempt. The attempt before may still read its body.
 func (x *exchange) Attempt(r *http.Request) *http.Request {
 	switch {
-	case x.replay.source == nil:
+	case !x.replay.Begun():
 		return r
-	case r.ContentLength >= 0 && x.replay.whole():
+	case r.ContentLength >= 0 && x.replay.Whole():
 		r.GetBody = func() (io.ReadCloser, error) {
-			body, _ := x.replay.reader()
+			body, _ := x.replay.Reader()
 			return body, nil
 		}
 		r.Body, _ = r.GetBody()
@@ -200,17 +205,17 @@ func (x *exchange) Attempt(r *http.Request) *http.Request {
 	next := r.WithContext(r.Context())
 	url := *r.URL
 	next.URL = &url
-	next.Body, next.Trailer = x.replay.reader()
+	next.Body, next.Trailer = x.replay.Reader()
 	return next
 }
 
 func (x *exchange) Replayable(r *http.Request) bool {
-	return x.replay.intact() || r.Body == nil || r.Body == http.NoBody
+	return x.replay.Intact() || r.Body == nil || r.Body == http.NoBody
 }
 
 func (x *exchange) Release() {
 	x.memory.release()
-	x.replay.drop()
+	x.replay.Drop()
 }
 
 func (x *exchange) BodyProblem(certain bool) *problem.Problem {
@@ -221,6 +226,59 @@ func (x *exchange) BodyProblem(certain bool) *problem.Problem {
 }
 
 func (x *exchange) Spared() bool { return x.upload.spared() }
+
+// replayStep is the least memory in bytes that a body takes at a time. Memory is taken for
+// bytes that have come and not for a length that was announced.
+const replayStep = 16 << 10
+
+// maxReadAhead bounds the bytes read of a body that is too large to be stored, while its
+// request waits: the end of a client that has left comes after what the client has sent.
+// Half of retry.memory is not available for that.
+const maxReadAhead = 8 << 20
+
+// replayMemory is the part of retry.memory that one request's body takes.
+type replayMemory struct {
+	total     *atomic.Int64 // bytes that all requests take
+	maxBody   int64         // retry.body
+	maxTotal  int64         // retry.memory
+	announced int64         // length of the body; negative: unknown
+	taken     atomic.Int64  // bytes that this request takes
+	ahead     atomic.Bool   // the request waits, and its body is read ahead
+	released  atomic.Bool   // nothing more may be taken
+}
+
+// Take returns the number of bytes by which a buffer with have bytes may grow, 0 if not at
+// all. There is one byte more than announced or allowed, for EOF itself: net/http looks at the client only
+// after EOF. Only one goroutine may call Take at a time.
+func (m *replayMemory) Take(have int) int {
+	most, memory := m.maxBody+1, m.maxTotal
+	switch ahead := m.ahead.Load(); {
+	case ahead && (int64(have) >= most || m.announced >= most):
+		most, memory = max(most, maxReadAhead+1), memory/2
+	case m.announced >= most:
+		most = 0 // nothing is stored of a body that is too large
+	}
+	if m.announced >= 0 {
+		most = min(most, m.announced+1)
+	}
+	step := min(max(replayStep, have), int(most)-have)
+	if step <= 0 || m.total.Add(int64(step)) > memory {
+		m.total.Add(-int64(max(step, 0)))
+		return 0
+	}
+	m.taken.Add(int64(step))
+	if m.released.Load() { // by the end of the handler, meanwhile
+		m.total.Add(-m.taken.Swap(0))
+		return 0
+	}
+	return step
+}
+
+// release gives the memory back. Nothing more is taken.
+func (m *replayMemory) release() {
+	m.released.Store(true)
+	m.total.Add(-m.taken.Swap(0))
+}
 
 // clientCheck is the time between two checks whether the client of a waiting request has
 // left.

@@ -33,7 +33,10 @@ func TestAWebsocketGivesItsPermitBackAtOnceWhenItsClientCloses(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 		io.WriteString(c, "hello")
-		expectBytes(t, buffered, "hello")
+		got := make([]byte, len("hello"))
+		if _, err := io.ReadFull(buffered, got); err != nil || string(got) != "hello" {
+			t.Fatalf("%q %v", got, err)
+		}
 		done := make(chan clientResult, 1)
 		go func() { done <- w.get(w.client(), "http://site.test/") }()
 		time.Sleep(time.Minute)

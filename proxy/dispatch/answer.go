@@ -15,13 +15,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/lists"
 	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/internal/replay"
 	"github.com/abide-proxy/abide/internal/shorten"
-	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/status"
@@ -45,17 +44,35 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	default:
 		return resp, nil
 	}
-	body, shown := &peeked{ReadCloser: resp.Body, news: signal.New(), done: make(chan struct{})}, *resp
+	body, done, shown := &replay.Body{}, make(chan struct{}), *resp
+	body.Begin(resp.Body, nil, peekRoom{})
+	go func() {
+		defer close(done)
+		_ = body.ReadAhead() // whoever reads the body gets the error
+	}()
+	select {
+	case <-done:
+	case <-time.After(longestPeek):
+	}
+	reader, _ := body.Reader()
 	// Reading ahead may fill the trailers while they are read, so shown has trailers of its own.
 	shown.Trailer = maps.Clone(resp.Trailer)
-	shown.Body = &endBody{body, func() {
+	shown.Body = &endBody{struct {
+		io.Reader
+		io.Closer
+	}{reader, resp.Body}, func() {
 		if len(resp.Trailer) > 0 && shown.Trailer == nil {
 			shown.Trailer = http.Header{}
 		}
 		maps.Copy(shown.Trailer, resp.Trailer)
 	}}
-	return &shown, decoded(resp.Header, body.peek())
+	return &shown, decoded(resp.Header, body.Head())
 }
+
+// peekRoom lets the bytes of a body be kept that are looked at.
+type peekRoom struct{}
+
+func (peekRoom) Take(have int) int { return mostPeek - have }
 
 // endBody is a body whose trailers are looked after by end, which is called when it was read to its end.
 type endBody struct {
@@ -112,69 +129,6 @@ func decoded(h http.Header, head []byte) []byte {
 		return text[:n]
 	}
 	return nil
-}
-
-// peeked is a body of which the beginning is read ahead, until that takes too long.
-type peeked struct {
-	io.ReadCloser
-	news signal.Signal // more has come
-	done chan struct{} // nothing is read ahead any more
-
-	mu   sync.Mutex
-	head []byte // only grows
-	gone int    // of it, to the reader
-	late bool   // the read that is under way is the last
-	over bool   // nothing is read ahead any more
-	err  error  // that came with the last of it
-}
-
-// peek reads ahead, and returns the bytes that have come in time.
-func (b *peeked) peek() []byte {
-	go b.ahead()
-	select {
-	case <-b.done:
-	case <-time.After(longestPeek):
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.late = true
-	return b.head[:len(b.head):len(b.head)]
-}
-
-func (b *peeked) ahead() {
-	defer close(b.done)
-	room := make([]byte, mostPeek)
-	for n, over := 0, false; !over; {
-		k, err := b.ReadCloser.Read(room[n:])
-		n += k
-		b.mu.Lock()
-		b.head, b.err = room[:n], err
-		over = err != nil || n == len(room) || b.late
-		b.over = over
-		b.mu.Unlock()
-		b.news.Send()
-	}
-}
-
-// Read returns the bytes that were read ahead, and then those that follow.
-func (b *peeked) Read(p []byte) (int, error) {
-	for {
-		b.mu.Lock()
-		n := copy(p, b.head[b.gone:])
-		b.gone += n
-		over, err := b.over, b.err
-		b.mu.Unlock()
-		switch {
-		case n > 0 || len(p) == 0:
-			return n, nil
-		case !over:
-			<-b.news
-		case err != nil:
-			return 0, err
-		default:
-			return b.ReadCloser.Read(p)
-		}
-	}
 }
 
 // InPlaceOfToken replaces the token of a request where an answer repeats it.

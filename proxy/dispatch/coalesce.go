@@ -119,14 +119,8 @@ func (s *coalescing) runShared(c *sharedCall, got *outcome, r *http.Request) {
 	head := *resp
 	head.Trailer = maps.Clone(resp.Trailer) // which reading the body changes
 	got.head, got.resp = &head, resp
-	length := resp.ContentLength
-	if resp.Body == http.NoBody {
-		length = 0
-	} else if length == 0 {
-		length = -1
-	}
-	c.Publish(got, length, personal(resp.Header))
-	c.Fill(resp.Body)
+	c.Publish(got, resp.Body, resp.ContentLength, personal(resp.Header))
+	c.Fill()
 }
 
 // forCall returns the request of a call that x began. It belongs to no connection, so that no

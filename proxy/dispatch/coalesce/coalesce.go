@@ -6,8 +6,8 @@
 //		go func(c *Call) { // which is a context, and ends with its last member
 //			defer c.End()
 //			resp := send(c, request)
-//			c.Publish(resp, resp.ContentLength, false)
-//			c.Fill(resp.Body)
+//			c.Publish(resp, resp.Body, resp.ContentLength, false)
+//			c.Fill()
 //		}(m.Call)
 //	}
 //	if m.Wait(ctx, patience) == nil {
@@ -23,9 +23,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/internal/replay"
 )
 
 const (
@@ -88,6 +91,7 @@ type Call[K comparable, V any] struct {
 	group   *Group[K, V]
 	request K
 	client  string // that began it, and whose turn it waits for
+	body    replay.Body
 
 	mu      sync.Mutex
 	members []*Member[K, V] // the first has the answer as it comes
@@ -96,9 +100,6 @@ type Call[K comparable, V any] struct {
 	alone   bool            // the answer is for the first alone
 	news    chan struct{}   // closed when something of this has changed; nil while nobody waits
 	value   V
-	buf     []byte
-	end     error     // what follows buf when that is whole
-	unread  io.Reader // what follows buf when that is too long to be shared
 }
 
 // add adds a member, unless it is too late for that. A call that waits for its turn is open to the
@@ -107,7 +108,7 @@ func (c *Call[K, V]) add(m *Member[K, V], client string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := !c.began.IsZero() && m.Came.Sub(c.began) > freshFor
-	if old || c.alone || c.end != nil || len(c.members) == 0 || !c.sent && client != c.client {
+	if old || c.alone || c.body.Ended() || len(c.members) == 0 || !c.sent && client != c.client {
 		return false
 	}
 	c.members = append(c.members, m)
@@ -148,71 +149,52 @@ func (c *Call[K, V]) Sent(yes bool) {
 	c.tell()
 }
 
-// Publish tells the members of an answer whose body has so many bytes; a negative length is
-// unknown. Fill must follow, unless the length is 0. A personal answer is for the first alone.
-func (c *Call[K, V]) Publish(v V, length int64, personal bool) {
+// Publish tells the members of an answer with a body of so many bytes; a negative length is
+// unknown. Fill must follow. A personal answer is for the first alone.
+func (c *Call[K, V]) Publish(v V, body io.Reader, length int64, personal bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.body.Begin(io.NopCloser(body), nil, room{})
 	c.value, c.began = v, time.Now()
-	if length == 0 {
-		c.end = io.EOF
-	}
 	if personal || length > maxBody {
 		c.leaveToFirst()
 	}
 	c.tell()
 }
 
+// room lets bodies be kept that are shared, and of longer ones one byte more.
+type room struct{}
+
+func (room) Take(have int) int { return min(max(have, firstRoom), maxBody+1-have) }
+
 // Fail publishes v, without a body, in place of the answer that was to come. An answer that
-// has begun is broken off.
+// has begun is broken off where reading it has failed.
 func (c *Call[K, V]) Fail(v V) {
-	if !c.look(nil).began.IsZero() {
-		c.grow(0, io.ErrUnexpectedEOF)
-		return
+	if c.look(nil).began.IsZero() {
+		c.Publish(v, http.NoBody, 0, false)
 	}
-	c.Publish(v, 0, false)
+	c.Fill()
 }
 
-// Fill reads the body for the members. It returns when nothing of from is needed any more.
-func (c *Call[K, V]) Fill(from io.Reader) {
-	for {
-		room := c.room(from)
-		if room == nil {
-			<-c.Done() // the first reads the rest
-			return
-		}
-		n, err := from.Read(room)
-		c.grow(n, err)
-		if err != nil {
-			return
-		}
-	}
-}
-
-// room returns the buffer for the next bytes; nil: the body is too long, and its rest is left to
-// the first member.
-func (c *Call[K, V]) room(from io.Reader) []byte {
+// Fill reads the body for the members. It returns when nothing of the body is needed any more.
+func (c *Call[K, V]) Fill() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.alone || len(c.buf) > maxBody {
+	alone := c.alone
+	c.mu.Unlock()
+	if !alone {
+		_ = c.body.ReadAhead() // its readers get the error
+	}
+	c.mu.Lock()
+	ended := c.body.Ended()
+	if !ended {
 		c.leaveToFirst()
-		c.unread = from
-		c.tell()
-		return nil
+		c.body.Once(-1)
 	}
-	if len(c.buf) == cap(c.buf) {
-		size := min(max(2*cap(c.buf), firstRoom), maxBody+1)
-		c.buf = append(make([]byte, 0, size), c.buf...)
-	}
-	return c.buf[len(c.buf):cap(c.buf)]
-}
-
-// grow says that so many bytes are in the room, and how the body ended if it did.
-func (c *Call[K, V]) grow(n int, end error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.buf, c.end = c.buf[:len(c.buf)+n], end
 	c.tell()
+	c.mu.Unlock()
+	if !ended {
+		<-c.Done() // the first reads the rest
+	}
 }
 
 // leaveToFirst takes the members out that are not the first. c is locked.
@@ -246,25 +228,21 @@ func (c *Call[K, V]) look(m *Member[K, V]) stage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.Index(c.members, m)
-	has := !c.began.IsZero() && i >= 0 && (i == 0 || c.end != nil)
+	has := !c.began.IsZero() && i >= 0 && (i == 0 || c.body.Ended())
 	return stage{has: has, alone: i < 0, sent: c.sent, began: c.began, news: c.listen()}
 }
 
-var (
-	// ErrAlone tells that a request has to be sent by itself.
-	ErrAlone = errors.New("the answer is for another request alone")
-
-	errLeft = errors.New("the client has left")
-)
+// ErrAlone tells that a request has to be sent by itself.
+var ErrAlone = errors.New("the answer is for another request alone")
 
 // Member is a request of a call, and the body that its client reads. Close it when Wait was
 // without error.
 type Member[K comparable, V any] struct {
 	*Call[K, V]
-	Came  time.Time       // when it joined
-	Leads bool            // the call began with it
-	at    int             // bytes of the buffer that were read
-	gone  <-chan struct{} // closed when the client has left
+	Came   time.Time // when it joined
+	Leads  bool      // the call began with it
+	reader *replay.Reader
+	stop   func() bool // stops the client from closing the reader when it leaves
 }
 
 // Value returns the value that was published. It is there when Wait was without error.
@@ -273,7 +251,6 @@ func (m *Member[K, V]) Value() V { return m.value }
 // Wait waits until the member has the answer of the call. The error is ErrAlone, or that of
 // ctx.
 func (m *Member[K, V]) Wait(ctx context.Context, p Patience) error {
-	m.gone = ctx.Done()
 	grace := time.Now().Add(p.Grace)
 	for {
 		now, s := time.Now(), m.look(m)
@@ -281,6 +258,8 @@ func (m *Member[K, V]) Wait(ctx context.Context, p Patience) error {
 		switch {
 		case s.has:
 			p.Held(false)
+			reader, _ := m.body.Reader()
+			m.reader, m.stop = reader, context.AfterFunc(ctx, func() { reader.Close() })
 			return nil
 		case s.alone, !next.IsZero() && !now.Before(next):
 			m.Close()
@@ -299,31 +278,7 @@ func (m *Member[K, V]) Wait(ctx context.Context, p Patience) error {
 
 // Read reads the body. Bytes that came before an error are read before it.
 func (m *Member[K, V]) Read(p []byte) (n int, err error) {
-	m.mu.Lock()
-	for m.at == len(m.buf) && m.end == nil && m.unread == nil {
-		news := m.listen()
-		m.mu.Unlock()
-		select {
-		case <-news:
-		case <-m.gone:
-			return 0, errLeft
-		}
-		m.mu.Lock()
-	}
-	unread := m.unread
-	switch n = copy(p, m.buf[m.at:]); {
-	case n > 0:
-		m.at, unread = m.at+n, nil
-	case unread == nil:
-		err = m.end
-	default:
-		m.buf, m.at = nil, 0
-	}
-	m.mu.Unlock()
-	if unread != nil {
-		n, err = unread.Read(p)
-	}
-	if err != nil {
+	if n, err = m.reader.Read(p); err != nil {
 		m.Close()
 	}
 	return n, err
@@ -331,6 +286,9 @@ func (m *Member[K, V]) Read(p []byte) (n int, err error) {
 
 // Close takes the member out of the call.
 func (m *Member[K, V]) Close() error {
+	if m.stop != nil {
+		m.stop()
+	}
 	m.remove(m)
 	return nil
 }

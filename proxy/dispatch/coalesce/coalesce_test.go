@@ -73,9 +73,9 @@ func TestTheFirstHasAnAnswerAsItComesAndOthersWhenItIsWhole(t *testing.T) {
 			first, second := waits(t.Context(), member, patient), waits(t.Context(), two, patient)
 			from, to := io.Pipe()
 			member.Sent(true)
-			member.Publish("answer", -1, false)
+			member.Publish("answer", from, -1, false)
 			filled := make(chan struct{})
-			go func() { member.Fill(from); close(filled) }()
+			go func() { member.Fill(); close(filled) }()
 			if err := <-first; err != nil {
 				t.Fatalf("the first: %v", err)
 			}
@@ -97,7 +97,10 @@ func TestTheFirstHasAnAnswerAsItComesAndOthersWhenItIsWhole(t *testing.T) {
 				t.Errorf("one that came later: %v", err)
 			}
 			for _, m := range []*Member[string, string]{two, late} {
-				if all, err := io.ReadAll(m); want == nil && (err != nil || !bytes.Equal(all, whole)) {
+				if want != nil {
+					continue
+				}
+				if all, err := io.ReadAll(m); err != nil || !bytes.Equal(all, whole) {
 					t.Errorf("another has %d bytes of %d, %v", len(all), size, err)
 				}
 			}
@@ -121,12 +124,12 @@ func TestAnAnswerThatIsLongOrPersonalIsForTheFirst(t *testing.T) {
 			if !personal {
 				length = maxBody + 1
 			}
-			member.Publish("answer", length, personal)
+			member.Publish("answer", strings.NewReader("text"), length, personal)
 			if a, b := <-second, <-third; a != nil || b != ErrAlone {
 				t.Errorf("%v, %v", a, b)
 			}
 			filled := make(chan struct{})
-			go func() { member.Fill(strings.NewReader("text")); close(filled) }()
+			go func() { member.Fill(); close(filled) }()
 			if text, err := io.ReadAll(two); string(text) != "text" || err != nil {
 				t.Errorf("%q, %v", text, err)
 			}
@@ -172,7 +175,7 @@ func TestAMemberWaitsNoLongerThanItIsPatient(t *testing.T) {
 		time.Sleep(time.Hour)
 		none(t, third)
 		none(t, leads)
-		member.Publish("answer", -1, false)
+		member.Publish("answer", strings.NewReader(""), -1, false)
 		<-leads
 		if len(held) == 0 || !held[0] || held[len(held)-1] {
 			t.Errorf("held: %v", held)
@@ -191,8 +194,8 @@ func TestABrokenAnswerIsBrokenForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
 		member, two := join(t, &g, "a", true), join(t, &g, "a", false)
-		member.Publish("answer", -1, false)
-		member.Fill(io.MultiReader(strings.NewReader("part"), failing{broken}))
+		member.Publish("answer", io.MultiReader(strings.NewReader("part"), failing{broken}), -1, false)
+		member.Fill()
 		for _, m := range []*Member[string, string]{member, two} {
 			if err := m.Wait(t.Context(), patient); err != nil {
 				t.Errorf("%v", err)
@@ -293,7 +296,7 @@ func run(c *Call[string, string], whole []byte, announced, personal bool) {
 	if announced {
 		length = int64(len(whole))
 	}
-	c.Publish("answer", length, personal)
-	c.Fill(from)
+	c.Publish("answer", from, length, personal)
+	c.Fill()
 	from.Close()
 }

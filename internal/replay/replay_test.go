@@ -1,4 +1,4 @@
-package proxy
+package replay
 
 import (
 	"bytes"
@@ -50,16 +50,23 @@ func (d *manualBody) Close() error {
 }
 
 // upTo allows a body to keep n bytes and one for the end, a step at a time.
-func upTo(n, step int) allowance { return fixedAllowance{n, step} }
+func upTo(n, step int) Allowance { return fixedAllowance{n, step} }
 
 type fixedAllowance struct{ most, step int }
 
-func (b fixedAllowance) take(have int) int { return max(0, min(b.step, b.most+1-have)) }
+func (b fixedAllowance) Take(have int) int { return max(0, min(b.step, b.most+1-have)) }
 
-func newReplayBody(source io.ReadCloser, trailer http.Header, memory allowance) *replayBody {
-	b := &replayBody{}
-	b.begin(source, trailer, memory)
+func newReplayBody(source io.ReadCloser, trailer http.Header, memory Allowance) *Body {
+	b := &Body{}
+	b.Begin(source, trailer, memory)
 	return b
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // expectBytes reads the next bytes of a body.
@@ -83,24 +90,24 @@ func TestEachAttemptReadsABodyFromItsBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newManualBody()
 		s := newReplayBody(d, nil, upTo(100, 4))
-		first, _ := s.reader()
+		first, _ := s.Reader()
 		go func() { d.pieces <- "abc" }()
 		expectBytes(t, first, "abc")
 		first.Close()
-		if !s.intact() {
+		if !s.Intact() {
 			t.Fatal("an attempt that ended has spoilt the body")
 		}
-		second, _ := s.reader()
+		second, _ := s.Reader()
 		expectBytes(t, second, "abc")
 		go func() { d.pieces <- "d"; close(d.pieces) }()
 		expectBytes(t, second, "d")
 		expectEnd(t, second, io.EOF)
 		second.Close()
-		third, _ := s.reader()
+		third, _ := s.Reader()
 		expectBytes(t, third, "abcd")
 		expectEnd(t, third, io.EOF)
-		if n := d.closed.Load(); n != 0 || !s.intact() {
-			t.Errorf("closed %d times, intact: %v", n, s.intact())
+		if n := d.closed.Load(); n != 0 || !s.Intact() {
+			t.Errorf("closed %d times, intact: %v", n, s.Intact())
 		}
 	})
 }
@@ -109,7 +116,7 @@ func TestAnAttemptThatEndsWhileItWaitsForTheBodyLosesNothingOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newManualBody()
 		s := newReplayBody(d, nil, upTo(100, 4))
-		first, _ := s.reader()
+		first, _ := s.Reader()
 		read := make(chan error, 1)
 		go func() {
 			_, err := first.Read(make([]byte, 10))
@@ -117,13 +124,13 @@ func TestAnAttemptThatEndsWhileItWaitsForTheBodyLosesNothingOfIt(t *testing.T) {
 		}()
 		synctest.Wait()
 		first.Close()
-		if err := <-read; err != errBodyClosed {
+		if err := <-read; err != ErrClosed {
 			t.Errorf("what waited got %v", err)
 		}
 		if d.closed.Load() != 0 {
 			t.Error("the end of an attempt ended the body")
 		}
-		second, _ := s.reader()
+		second, _ := s.Reader()
 		go func() { d.pieces <- "abc"; close(d.pieces) }()
 		expectBytes(t, second, "abc")
 		expectEnd(t, second, io.EOF)
@@ -134,10 +141,10 @@ func TestABodyThatIsNotKeptEndsWithItsAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newManualBody()
 		s := newReplayBody(d, nil, upTo(2, 4))
-		r, _ := s.reader()
+		r, _ := s.Reader()
 		go func() { d.pieces <- "abc"; d.pieces <- "def" }()
 		expectBytes(t, r, "abcdef")
-		if s.intact() {
+		if s.Intact() {
 			t.Error("what is gone could be sent again")
 		}
 		r.Close()
@@ -156,14 +163,14 @@ func TestABodyOfExactlyTheBoundIsKeptAndOneOfAByteMoreIsNot(t *testing.T) {
 			for _, pumped := range []bool{true, false} {
 				s := newReplayBody(io.NopCloser(bytes.NewReader(body)), nil, upTo(bound, step))
 				if pumped {
-					must(t, s.readAhead())
+					must(t, s.ReadAhead())
 				}
-				r, _ := s.reader()
+				r, _ := s.Reader()
 				got, err := io.ReadAll(r)
 				if err != nil || !bytes.Equal(got, body) {
 					t.Fatalf("%d bytes in steps of %d: %d %v", size, step, len(got), err)
 				}
-				if kept := s.intact(); kept != (size <= bound) {
+				if kept := s.Intact(); kept != (size <= bound) {
 					t.Errorf("%d bytes in steps of %d, pumped: %v: kept: %v", size, step, pumped, kept)
 				}
 				if len(s.buf) > bound+1 {
@@ -178,12 +185,12 @@ func TestADroppedBodyIsReadToItsEndByTheLastAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newManualBody()
 		s := newReplayBody(d, nil, upTo(100, 4))
-		r, _ := s.reader()
+		r, _ := s.Reader()
 		go func() { d.pieces <- "abcd" }()
 		expectBytes(t, r, "ab")
-		s.drop()
-		if s.intact() || d.closed.Load() != 0 {
-			t.Errorf("intact: %v, closed %d times", s.intact(), d.closed.Load())
+		s.Drop()
+		if s.Intact() || d.closed.Load() != 0 {
+			t.Errorf("intact: %v, closed %d times", s.Intact(), d.closed.Load())
 		}
 		expectBytes(t, r, "cd")
 		if s.buf != nil {
@@ -209,14 +216,14 @@ func TestADroppedBodyThatNobodyReadsIsClosed(t *testing.T) {
 			d := newManualBody()
 			s := newReplayBody(d, nil, upTo(100, 4))
 			pumped := make(chan error, 1)
-			go func() { pumped <- s.readAhead() }()
+			go func() { pumped <- s.ReadAhead() }()
 			d.pieces <- "abc"
 			if read {
-				r, _ := s.reader()
+				r, _ := s.Reader()
 				expectBytes(t, r, "abc")
 				r.Close()
 			}
-			s.drop()
+			s.Drop()
 			if err := <-pumped; err != errManualBodyClosed {
 				t.Errorf("read: %v: who reads ahead got %v", read, err)
 			}
@@ -228,11 +235,11 @@ func TestNothingIsReadAheadOfABodyThatWasDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newManualBody()
 		s := newReplayBody(d, nil, upTo(1000, 4))
-		r, _ := s.reader()
+		r, _ := s.Reader()
 		pumped := make(chan error, 1)
-		go func() { pumped <- s.readAhead() }()
+		go func() { pumped <- s.ReadAhead() }()
 		synctest.Wait()
-		s.drop()
+		s.Drop()
 		d.pieces <- "abc" // the read that went on
 		must(t, <-pumped)
 		expectBytes(t, r, "abc")
@@ -251,9 +258,9 @@ func TestTheEndOfTheHandlerEndsAReadOfTheBody(t *testing.T) {
 		d := newManualBody()
 		s := newReplayBody(d, nil, upTo(100, 4))
 		pumped := make(chan error, 1)
-		go func() { pumped <- s.readAhead() }()
+		go func() { pumped <- s.ReadAhead() }()
 		synctest.Wait()
-		s.finish()
+		s.Finish()
 		if err := <-pumped; err != errManualBodyClosed {
 			t.Errorf("%v", err)
 		}
@@ -261,8 +268,8 @@ func TestTheEndOfTheHandlerEndsAReadOfTheBody(t *testing.T) {
 		d = newManualBody()
 		s = newReplayBody(d, nil, upTo(100, 4))
 		close(d.pieces)
-		must(t, s.readAhead())
-		s.finish()
+		must(t, s.ReadAhead())
+		s.Finish()
 		if n := d.closed.Load(); n != 0 {
 			t.Errorf("closed %d times after its end", n)
 		}
@@ -275,14 +282,14 @@ func TestABodyThatBreaksIsBrokenForEveryAttempt(t *testing.T) {
 		d.fails = io.ErrUnexpectedEOF
 		s := newReplayBody(d, http.Header{"X-A": nil}, upTo(100, 4))
 		go func() { d.pieces <- "abc"; close(d.pieces) }()
-		if err := s.readAhead(); err != io.ErrUnexpectedEOF {
+		if err := s.ReadAhead(); err != io.ErrUnexpectedEOF {
 			t.Errorf("who reads ahead got %v", err)
 		}
-		if s.intact() {
+		if s.Intact() {
 			t.Error("it could be sent")
 		}
 		for range 2 {
-			r, trailer := s.reader()
+			r, trailer := s.Reader()
 			expectBytes(t, r, "abc")
 			expectEnd(t, r, io.ErrUnexpectedEOF)
 			if trailer.Get("X-A") != "" {
@@ -298,7 +305,7 @@ func TestATrailerIsThereAtTheEndOfEachAttempt(t *testing.T) {
 		d := newManualBody()
 		announced := http.Header{"X-A": nil, "X-B": nil}
 		s := newReplayBody(d, announced, upTo(100, 4))
-		first, early := s.reader()
+		first, early := s.Reader()
 		go func() {
 			d.pieces <- "abc"
 			announced["X-A"] = []string{"1"} // as net/http does before it returns io.EOF
@@ -308,7 +315,7 @@ func TestATrailerIsThereAtTheEndOfEachAttempt(t *testing.T) {
 		if _, said := early["X-B"]; len(early) != 2 || !said || early["X-A"] != nil {
 			t.Errorf("announced: %v", early)
 		}
-		second, late := s.reader()
+		second, late := s.Reader()
 		expectBytes(t, second, "abc")
 		expectEnd(t, second, io.EOF)
 		expectEnd(t, first, io.EOF)
@@ -351,12 +358,12 @@ func TestEveryAttemptThatComesToTheEndHasReadExactlyTheBody(t *testing.T) {
 		ahead := rapid.IntRange(0, 2).Draw(t, "read ahead in attempt")
 		for attempt := range 3 {
 			if attempt == ahead {
-				go func() { pumped <- s.readAhead() }()
+				go func() { pumped <- s.ReadAhead() }()
 			}
-			if !s.intact() {
+			if !s.Intact() {
 				break
 			}
-			r, _ := s.reader()
+			r, _ := s.Reader()
 			steps := sizes.Draw(t, "sizes of what is read")
 			most := rapid.IntRange(0, 300).Draw(t, "bytes until the attempt ends")
 			drop := rapid.IntRange(0, 600).Draw(t, "bytes until it is dropped")
@@ -366,7 +373,7 @@ func TestEveryAttemptThatComesToTheEndHasReadExactlyTheBody(t *testing.T) {
 			var got []byte
 			for i := 0; len(got) < most; i++ {
 				if len(got) >= drop {
-					s.drop()
+					s.Drop()
 				}
 				p := make([]byte, steps[i%len(steps)])
 				n, err := r.Read(p)
