@@ -14,7 +14,7 @@ func TestCloseCountsTheUnreadBytesOnce(t *testing.T) {
 	c := newMeteredConn(far, p)
 	c.Write([]byte("?"))
 	send(t, origin, string(make([]byte, 20_000)))
-	soon(t, "coming", func() bool { have, _, _ := c.arrival.wait(); return have == 20_000 })
+	soon(t, "coming", func() bool { have, _, _ := c.socket.wait(); return have == 20_000 })
 	c.deadlines.endPauses()
 	c.endHold(true)
 	c.endHold(true) // as another goroutine does before the first has closed the socket
@@ -68,7 +68,7 @@ func TestNothingIsPaidAfterClose(t *testing.T) {
 	c.deadlines.endPauses()
 	c.requestComplete() // gives back the credit for the receive window
 	send(t, origin, string(make([]byte, 20_000)))
-	soon(t, "coming", func() bool { have, _, _ := c.arrival.wait(); return have == 20_000 })
+	soon(t, "coming", func() bool { have, _, _ := c.socket.wait(); return have == 20_000 })
 	c.endHold(true)
 	if n, err := c.Read(make([]byte, 1000)); n > 0 || err == nil {
 		t.Errorf("%d bytes of a closed connection were read, and the error is %v", n, err)

@@ -40,7 +40,7 @@ type conn struct {
 	auth      string // Proxy-Authorization for the next hop
 
 	br     *bufio.Reader // nil while idle
-	peeker peeker        // tells whether an idle connection is still alive
+	socket socket        // tells whether an idle connection is still alive
 
 	multiplexed *http2Conn // set on an HTTP/2 connection, which uses little else of conn
 
@@ -81,7 +81,7 @@ func newConn(t *Transport, h *host, nc net.Conn) *conn {
 	if c.metered != nil {
 		c.metered.startRequest()
 	}
-	c.peeker = newPeeker(nc)
+	c.socket = newSocket(nc)
 	if m, ok := nc.(*meteredConn); ok {
 		if _, ok := m.Conn.(*net.TCPConn); ok {
 			c.plain = m
@@ -149,7 +149,7 @@ func (c *conn) readAvailable(p []byte) int {
 	if c.plain == nil || c.plain.asksFirst() != nil {
 		return 0
 	}
-	n := c.peeker.readAvailable(p)
+	n := c.socket.readAvailable(p)
 	c.plain.readUnasked(n)
 	return n
 }
@@ -221,7 +221,7 @@ func postpone(by *time.Time, d time.Duration) (moved bool) {
 }
 
 // noTLSData tells whether TLS has buffered nothing that arrived together with the answer,
-// such as the peer's close_notify. The peeker cannot see such data.
+// such as the peer's close_notify. The socket does not see such data.
 func (c *conn) noTLSData() bool {
 	c.blockable.blocked = true
 	defer func() { c.blockable.blocked = false }()

@@ -116,7 +116,7 @@ type meteredConn struct {
 
 	// Used with a ByteLimiter:
 	deadlines       pausableDeadlines
-	arrival         arrival
+	socket          socket
 	usedBefore      bool        // bytes may have passed before the limit was set
 	bufferSized     atomic.Bool // the receive buffer has the size that the byte limit requires
 	bufferSizedLate atomic.Bool // it got that size after bytes had passed
@@ -136,7 +136,7 @@ type metering struct {
 
 // newMeteredConn wraps a connection whose bytes m counts. Bytes may have passed before.
 func newMeteredConn(nc net.Conn, m byteMeter) *meteredConn {
-	c := &meteredConn{Conn: nc, arrival: newArrival(nc)}
+	c := &meteredConn{Conn: nc, socket: newSocket(nc)}
 	c.deadlines.conn = nc
 	c.setMeter(m)
 	c.usedBefore = true
@@ -198,7 +198,7 @@ func (c *meteredConn) asksFirst() ByteLimiter {
 // readBudgeted is Read under a byte limit.
 func (c *meteredConn) readBudgeted(p []byte) (int, error) {
 	n := min(len(p), maxCreditBlind)
-	have, known, err := c.arrival.wait()
+	have, known, err := c.socket.wait()
 	if err != nil {
 		return 0, err
 	}
@@ -322,7 +322,7 @@ func (c *meteredConn) sizeReceiveBuffer(m *metering) {
 	if size <= defaultReceiveBuffer {
 		tc.SetWriteBuffer(size)
 	}
-	c.room.Store(int64(c.arrival.receiveBuffer()))
+	c.room.Store(int64(c.socket.receiveBuffer()))
 }
 
 // reuse prepares the connection for another request, under m. It returns false if the

@@ -44,7 +44,7 @@ func (c *meteredConn) creditOut(l ByteLimiter, n int) (granted int, err error) {
 		return c.creditHeld(l, &c.deadlines.out, n)
 	}
 	// A buffer that the system makes larger by itself is not yet as large as it may become.
-	size := min(int(c.room.Load()), growingParts*c.arrival.receiveBuffer())
+	size := min(int(c.room.Load()), growingParts*c.socket.receiveBuffer())
 	granted, err = c.credit(&c.deadlines.out, func(done <-chan struct{}) (granted int, err error) {
 		granted, held, err = w.Open(done, &c.deadlines.out.heldUp, size, min(n, maxOpenWrite))
 		return granted, err
@@ -81,8 +81,8 @@ func (c *meteredConn) arrivedOfHold(d *pausableDeadline) (unread, spare int64) {
 	if h == nil {
 		return 0, 0
 	}
-	n := int64(min(c.arrival.unread(), h.size))
-	spare = max(int64(h.size-c.arrival.peerWindow())-n, 0)
+	n := int64(min(c.socket.unread(), h.size))
+	spare = max(int64(h.size-c.socket.peerWindow())-n, 0)
 	if d == &c.deadlines.out && !c.use.hasRead {
 		return n + spare, 0 // a write makes no space
 	}
@@ -118,7 +118,7 @@ func (c *meteredConn) endHold(closes bool) {
 	}
 	h, arrived := c.hold.Swap(nil), 0
 	if h != nil && closes {
-		arrived = min(c.arrival.unread(), h.size)
+		arrived = min(c.socket.unread(), h.size)
 	}
 	c.deadlines.mu.Unlock()
 	h.release(arrived)

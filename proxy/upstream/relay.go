@@ -109,23 +109,24 @@ func (r *relay) run(ctx context.Context) {
 	go func() { r.up(); ended <- struct{}{} }()
 	go func() { r.copy(r.client, r.origin); ended <- struct{}{} }()
 
-	var idle, life <-chan time.Time
+	if r.o.Life > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.o.Life)
+		defer cancel()
+	}
+	defer context.AfterFunc(ctx, r.abort)()
+	var idle, room <-chan time.Time
 	var idleTimer *time.Timer
 	if r.o.Idle > 0 {
 		idleTimer = time.NewTimer(r.o.Idle / 4)
 		defer idleTimer.Stop()
 		idle = idleTimer.C
 	}
-	if r.o.Life > 0 {
-		life = time.After(r.o.Life)
-	}
-	var room <-chan time.Time
 	if c := r.origin.metered; c != nil && c.holding() != nil {
 		ticker := time.NewTicker(tunnelIdleTime)
 		defer ticker.Stop()
 		room = ticker.C
 	}
-	done := ctx.Done()
 	for left := 2; left > 0; {
 		select {
 		case <-room:
@@ -141,11 +142,6 @@ func (r *relay) run(ctx context.Context) {
 				idle = nil
 				r.abort()
 			}
-		case <-life:
-			r.abort()
-		case <-done:
-			done = nil
-			r.abort()
 		}
 	}
 	r.client.Close()

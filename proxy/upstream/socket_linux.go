@@ -12,11 +12,11 @@ import (
 // wait waits until bytes can be read or the connection has ended, and returns the number of
 // bytes: 0 at the end. known is false for a connection without a descriptor; then wait
 // returns at once.
-func (a arrival) wait() (unread int, known bool, err error) {
-	if a.raw == nil {
+func (s socket) wait() (unread int, known bool, err error) {
+	if s.raw == nil {
 		return 0, false, nil
 	}
-	err = a.raw.Read(func(fd uintptr) bool {
+	err = s.raw.Read(func(fd uintptr) bool {
 		if unread = unreadBytes(int(fd)); unread > 0 {
 			return true
 		}
@@ -42,11 +42,11 @@ func unreadBytes(fd int) int {
 const reportsUnread = true
 
 // unread returns how many bytes can be read without blocking.
-func (a arrival) unread() int { return a.look(unreadBytes) }
+func (s socket) unread() int { return s.look(unreadBytes) }
 
-// receiveBuffer is the size of the receive receiveBuffer.
-func (a arrival) receiveBuffer() int {
-	return a.look(func(fd int) int {
+// receiveBuffer is the size in bytes of the receive buffer.
+func (s socket) receiveBuffer() int {
+	return s.look(func(fd int) int {
 		n, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 		return n
 	})
@@ -55,8 +55,8 @@ func (a arrival) receiveBuffer() int {
 // peerWindow returns how many bytes the peer may still send by the window announced to it
 // last. It is exact once nothing is in flight. 0 is also returned on systems that do not
 // report it.
-func (a arrival) peerWindow() int {
-	return a.look(func(fd int) int { return int(tcpInfo(fd).Rcv_wnd) })
+func (s socket) peerWindow() int {
+	return s.look(func(fd int) int { return int(tcpInfo(fd).Rcv_wnd) })
 }
 
 // tcpInfo returns what the system knows of a connection; nothing if it does not tell.
@@ -69,9 +69,9 @@ func tcpInfo(fd int) unix.TCPInfo {
 }
 
 // look returns what f finds out about the descriptor, 0 for a connection that is closed or has none.
-func (a arrival) look(f func(fd int) int) (n int) {
-	if a.raw != nil {
-		_ = a.raw.Control(func(fd uintptr) { n = f(int(fd)) })
+func (s socket) look(f func(fd int) int) (n int) {
+	if s.raw != nil {
+		_ = s.raw.Control(func(fd uintptr) { n = f(int(fd)) })
 	}
 	return n
 }

@@ -14,11 +14,11 @@ func (s *side) acknowledged() uint64 { return 0 }
 // reportsUnread tells whether this system reports the number of unread bytes.
 const reportsUnread = false
 
-func (arrival) unread() int { return 0 }
+func (socket) unread() int { return 0 }
 
-func (arrival) peerWindow() int { return 0 }
+func (socket) peerWindow() int { return 0 }
 
-func (arrival) receiveBuffer() int { return 0 }
+func (socket) receiveBuffer() int { return 0 }
 
 // maxSystemReceiveBuffer is the size in bytes up to which the system grows a receive buffer
 // whose size was not set.

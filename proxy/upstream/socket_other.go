@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// arrival reports nothing on this system.
-type arrival struct{}
+// socket reports nothing on this system: idle connections are taken to be alive.
+type socket struct{}
 
-func newArrival(net.Conn) arrival { return arrival{} }
+func newSocket(net.Conn) socket { return socket{} }
 
 // RawConn is nil: without Unix a socket cannot be examined without reading from it.
 func RawConn(net.Conn) syscall.RawConn { return nil }
@@ -18,16 +18,11 @@ func RawConn(net.Conn) syscall.RawConn { return nil }
 // Readable is never asked.
 func Readable(uintptr) bool { return true }
 
-func (arrival) wait() (have int, known bool, err error) { return 0, false, nil }
+func (socket) wait() (have int, known bool, err error) { return 0, false, nil }
 
 // limitReceive does nothing: sizeReceiveBuffer sets the size after the connect.
 func limitReceive(syscall.RawConn, int) {}
 
-// peeker cannot look at idle connections on this system; they are taken to be alive.
-type peeker struct{}
+func (socket) alive() bool { return true }
 
-func newPeeker(net.Conn) peeker { return peeker{} }
-
-func (peeker) alive() bool { return true }
-
-func (peeker) readAvailable([]byte) int { return 0 }
+func (socket) readAvailable([]byte) int { return 0 }

@@ -7,14 +7,22 @@ import (
 	"syscall"
 )
 
-// arrival looks at the receive buffer of a connection without reading from it.
-type arrival struct{ raw syscall.RawConn }
+// socket looks at the receive buffer of a connection without reading from it. The zero value has no
+// descriptor and tells nothing.
+type socket struct {
+	raw    syscall.RawConn
+	peek   func(fd uintptr) // sets silent
+	silent *bool
+}
 
-func newArrival(nc net.Conn) (a arrival) {
-	if _, ok := nc.(*net.TCPConn); ok {
-		a.raw = RawConn(nc)
+func newSocket(nc net.Conn) socket {
+	for layer := range Layers(nc) {
+		if raw := RawConn(layer); raw != nil {
+			silent := new(bool)
+			return socket{raw, func(fd uintptr) { *silent = !Readable(fd) }, silent}
+		}
 	}
-	return a
+	return socket{}
 }
 
 // RawConn gives access to the descriptor of a connection; nil if it has none.
@@ -46,41 +54,24 @@ func limitReceive(raw syscall.RawConn, size int) {
 	})
 }
 
-// peeker checks whether bytes or an end have arrived on a connection that should be idle.
-type peeker struct {
-	rc     syscall.RawConn
-	peek   func(fd uintptr)
-	silent *bool
-}
-
-func newPeeker(nc net.Conn) peeker {
-	for layer := range Layers(nc) {
-		if rc := RawConn(layer); rc != nil {
-			silent := new(bool)
-			return peeker{rc, func(fd uintptr) { *silent = !Readable(fd) }, silent}
-		}
-	}
-	return peeker{}
-}
-
 // alive tells whether an idle connection is still usable. It never blocks. A connection
 // without a descriptor is taken to be alive.
-func (p peeker) alive() bool {
-	if p.rc == nil {
+func (s socket) alive() bool {
+	if s.raw == nil {
 		return true
 	}
-	*p.silent = false
+	*s.silent = false
 	// Control, because Read fails after an expired read deadline.
-	return p.rc.Control(p.peek) == nil && *p.silent
+	return s.raw.Control(s.peek) == nil && *s.silent
 }
 
 // readAvailable reads bytes that have arrived, and never blocks. Errors and the end are
 // left to the next ordinary read.
-func (p peeker) readAvailable(into []byte) (n int) {
-	if p.rc == nil {
+func (s socket) readAvailable(into []byte) (n int) {
+	if s.raw == nil {
 		return 0
 	}
-	_ = p.rc.Read(func(fd uintptr) bool {
+	_ = s.raw.Read(func(fd uintptr) bool {
 		n, _ = syscall.Read(int(fd), into) // net sets descriptors to non-blocking
 		return true
 	})

@@ -89,7 +89,7 @@ func (s *side) count(n int64, how func(*meteredConn, int)) {
 
 // acknowledged returns the number of bytes that the peer has acknowledged.
 func (s *side) acknowledged() uint64 {
-	return uint64(newArrival(s.innermost).look(func(fd int) int { return int(tcpInfo(fd).Bytes_acked) }))
+	return uint64(newSocket(s.innermost).look(func(fd int) int { return int(tcpInfo(fd).Bytes_acked) }))
 }
 
 // sliceLimit returns the most bytes of a slice that are moved without having asked for credit;

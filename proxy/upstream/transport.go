@@ -186,7 +186,7 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 				continue
 			}
 			return offered.conn, nil
-		case !offered.conn.peeker.alive():
+		case !offered.conn.socket.alive():
 			offered.conn.close()
 		default:
 			if g := offered.conn.metered; g != nil && !g.reuse(meterFrom(ctx)) {
