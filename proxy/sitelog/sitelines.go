@@ -299,18 +299,9 @@ func (r *Refusal) describe(now time.Time) siteLine {
 		text += " with the token " + r.Token
 		fields["token"] = r.Token
 	}
-	what := "is sent to the site"
-	switch r.Scope {
-	case "backend":
-		what = "is sent to this backend"
-	case "token":
-		what = "is sent with this token"
-	case "route":
-		what = "under the same limit is sent"
-	}
 	again := "the request is sent again"
 	if until := Until(now, r.Until); until != "" {
-		text, again = text+"; nothing "+what+until, again+" then"
+		text, again = text+"; nothing is sent for this "+r.Scope+until, again+" then"
 	}
 	text += " (" + r.Why + "); "
 	if r.Again {

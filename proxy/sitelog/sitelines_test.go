@@ -132,7 +132,7 @@ func TestARefusalHasALineThatSaysWhatFollows(t *testing.T) {
 	if !l.refused(at(0), refused) || l.refused(at(0.1), refused) {
 		t.Error("it begins to refuse once")
 	}
-	wantLines(t, &l, "api.test: the site refuses a request (status 429); nothing is sent to the site until 12:00:02 (in 2s) (Retry-After); the request is sent again then, the client does not see it")
+	wantLines(t, &l, "api.test: the site refuses a request (status 429); nothing is sent for this site until 12:00:02 (in 2s) (Retry-After); the request is sent again then, the client does not see it")
 	if l.accepted(at(1), "api.test", at(-1)) {
 		t.Error("an answer to what was sent before the refusal ends it")
 	}
@@ -146,7 +146,7 @@ func TestARefusalHasALineThatSaysWhatFollows(t *testing.T) {
 	wantLines(t, &l)
 	refused = Refusal{Site: "api.test", Status: 403, Scope: "token", Token: "alice", Until: at(90), Why: "refused without a time"}
 	l.refused(at(70), refused)
-	wantLines(t, &l, "api.test: the site refuses a request (status 403) with the token alice; nothing is sent with this token until 12:01:30 (in 20s) (refused without a time); the client is given the refusal")
+	wantLines(t, &l, "api.test: the site refuses a request (status 403) with the token alice; nothing is sent for this token until 12:01:30 (in 20s) (refused without a time); the client is given the refusal")
 	l.accepted(at(91), "api.test", at(90))
 	wantLines(t, &l, "api.test: the site accepts requests again; it began to do so 2 times since the last such line; refusals: 2, of which clients saw 1")
 }
@@ -184,7 +184,7 @@ func TestNoTimeThatIsOverIsTold(t *testing.T) {
 func TestARefusalNamesTheBackendThatIsPaused(t *testing.T) {
 	var l siteLines
 	l.refused(at(0), Refusal{Site: "llm.pool", Backend: "k1.test", Status: 529, Scope: "backend", Until: at(2), Why: "Retry-After", Again: true})
-	wantLines(t, &l, "llm.pool: the backend k1.test refuses a request (status 529); nothing is sent to this backend until 12:00:02 (in 2s) (Retry-After); the request is sent again then, the client does not see it")
+	wantLines(t, &l, "llm.pool: the backend k1.test refuses a request (status 529); nothing is sent for this backend until 12:00:02 (in 2s) (Retry-After); the request is sent again then, the client does not see it")
 	if got, want := HeldUntil(at(0), 1, queue.Blocker{Limit: "backend of k1.test", Until: at(2), Why: SiteFailed}), " until 12:00:02 (in 2s): the backend k1.test is paused (it failed too often)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
