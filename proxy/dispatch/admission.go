@@ -409,11 +409,7 @@ func (s *Dispatcher) Complete(x *Request, e status.PermitEnd) {
 			resp.Header.Add(strings.TrimSpace(pair[0]), pair[1])
 		}
 		hideToken(resp, x.progress.shown)
-		resp = s.lessons.learnFrom(x, r, resp, nil)
-		v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, nil), x.answered, 0.5)
-		v = s.lessons.judgeToken(x, r, resp, v)
-		v.again = false // whoever has sent it sends it again, or not
-		s.lessons.tellAll(x, e.Status, nil, v)
+		s.learnAndJudge(x, r, resp, nil)
 		x.meter.Request(x.subject.Method, e.Status, x.answered.Sub(x.sent))
 	}
 	if e.Bytes > 0 {

@@ -274,28 +274,29 @@ func (s *Dispatcher) End(x *Request, received int64) {
 }
 
 // sendOwn sends a request of abide down the path of every other, so that limits, breaker
-// and egress rules hold for it. It is the first that its site should see.
-func (s *Dispatcher) sendOwn(r *http.Request) (*http.Response, error) {
+// and egress rules hold for it, and has its answer read. It is the first that its site should see.
+func (s *Dispatcher) sendOwn(r *http.Request, read func(*http.Response)) error {
 	x, err := s.NewRequest(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	Absolute(r.URL, x.Target)
 	KeepPath(r.URL)
 	r.Host = r.URL.Host
 	x.Client, x.Options = crawler, RequestOptions{Urgency: 1}
 	if refused := s.match(x); refused != nil {
-		return nil, refused
+		return refused
 	}
 	x.writeHeaders(r)
+	defer s.End(x, 0)
 	resp, problem := s.sendUntilDone(x, x.Snapshot.SignVia(x.Target.Scheme, r.WithContext(x.Bind(r.Context())), ""))
 	if problem != nil {
-		s.End(x, 0)
-		return nil, problem
+		return problem
 	}
+	defer resp.Body.Close()
 	x.RewriteRedirects(resp.Header)
-	resp.Body = &endingBody{resp.Body, func() { s.End(x, 0) }}
-	return resp, nil
+	read(resp)
+	return nil
 }
 
 // WaitForTunnel holds a tunnel while the operator has paused its site.

@@ -43,7 +43,7 @@ type Request struct {
 	// The purpose of a request that abide does not send for a client.
 	explained    bool // nothing is sent: an explanation is asked for
 	shared       bool // it is sent in place of other requests, which are reported themselves
-	sentByCaller bool // the caller sends it, and may never say what came of it
+	sentByCaller bool // the caller sends it, again too, and may never say what came of it
 
 	// Filled by the request's path.
 	site     string
@@ -107,7 +107,7 @@ func (x *Request) Stall(usual time.Duration) time.Duration { return x.rule.Stall
 
 // replayable reports whether the request could be sent once more.
 func (x *Request) replayable(r *http.Request) bool {
-	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
+	return !x.Options.Once && !x.sentByCaller && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
 }
 
 // ClientName returns the client that the request counts for: the name that authenticated, or the

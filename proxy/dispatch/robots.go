@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"io"
 	"net/http"
 
 	"github.com/abide-proxy/abide/limit/queue"
@@ -31,15 +30,4 @@ func crawlDelay(x *Request, r *http.Request, cache *robots.Cache) *queue.Limit {
 	}
 	agent := r.UserAgent()
 	return cache.Limit(origin, x.Target, x.site, &agent)
-}
-
-// endingBody is a body whose request ends with it.
-type endingBody struct {
-	io.ReadCloser
-	end func()
-}
-
-func (b *endingBody) Close() error {
-	defer b.end()
-	return b.ReadCloser.Close()
 }

@@ -47,7 +47,7 @@ const UserAgent = "abide"
 type Cache struct {
 	background.Tasks // that send the requests
 
-	send   func(*http.Request) (*http.Response, error)
+	send   func(r *http.Request, read func(*http.Response)) error
 	siteOf func(policy.Target) string
 
 	mu    sync.Mutex
@@ -56,7 +56,7 @@ type Cache struct {
 
 // New makes a cache that sends its requests with send, under the limits of every other
 // request. siteOf returns the site of a target: a redirect to another site is not followed.
-func New(send func(*http.Request) (*http.Response, error), siteOf func(policy.Target) string, log *logrus.Logger) *Cache {
+func New(send func(r *http.Request, read func(*http.Response)) error, siteOf func(policy.Target) string, log *logrus.Logger) *Cache {
 	known, _ := simplelru.NewLRU[policy.Target, *Origin](mostOrigins, nil) // fails for sizes below 1 only
 	return &Cache{Tasks: background.Tasks{Log: log}, send: send, siteOf: siteOf, known: known}
 }
@@ -224,25 +224,23 @@ func (c *Cache) fetch(ctx context.Context, at *url.URL) (page, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	u := *at // which sending may change
-	resp, err := c.send((&http.Request{
+	var p page
+	var cut error
+	err := c.send((&http.Request{
 		Method: http.MethodGet, URL: &u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"User-Agent": {UserAgent}, "Accept": {"text/plain, */*;q=0.1"}},
-	}).WithContext(ctx))
-	if err != nil {
-		return page{}, false
-	}
-	defer resp.Body.Close()
-	p := page{status: resp.StatusCode}
-	switch p.status / 100 {
-	case 2:
-		late := time.AfterFunc(bodyPatience, cancel)
-		defer late.Stop()
-		p.text, err = io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
-		return p, err == nil
-	case 3:
-		p.location = resp.Header.Get("Location")
-	}
-	return p, true
+	}).WithContext(ctx), func(resp *http.Response) {
+		p.status = resp.StatusCode
+		switch p.status / 100 {
+		case 2:
+			late := time.AfterFunc(bodyPatience, cancel)
+			defer late.Stop()
+			p.text, cut = io.ReadAll(io.LimitReader(resp.Body, mostBytes+1))
+		case 3:
+			p.location = resp.Header.Get("Location")
+		}
+	})
+	return p, err == nil && cut == nil
 }
 
 // Bounds of the parts of a robots.txt that are read.
