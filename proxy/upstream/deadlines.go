@@ -137,20 +137,18 @@ type pausableTimer struct {
 	conn     *meteredConn // nil: never paused
 	onExpire func()
 
-	mu            sync.Mutex
-	timer         *time.Timer
-	duration      time.Duration
-	due           time.Time     // zero: not running
-	pausedAtStart time.Duration // conn's pauses when due was set
+	mu       sync.Mutex
+	timer    *time.Timer
+	duration time.Duration
+	due      time.Time // if conn had never been paused; zero: not running
 }
 
 // start restarts the timer.
 func (p *pausableTimer) start(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.duration = d
-	p.pausedAtStart, _ = p.conn.paused()
-	p.due = time.Now().Add(d)
+	paused, _ := p.conn.paused()
+	p.duration, p.due = d, time.Now().Add(d-paused)
 	if p.timer == nil {
 		p.timer = time.AfterFunc(d, func() {
 			if p.expired() {
@@ -175,19 +173,17 @@ func (p *pausableTimer) stop() {
 func (p *pausableTimer) expired() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.due.IsZero() || time.Now().Before(p.due) {
+	if p.due.IsZero() {
 		return false
 	}
-	still, now := p.conn.paused()
-	if more := still - p.pausedAtStart; more > 0 || now {
-		p.pausedAtStart = still
-		p.due = p.due.Add(more)
-		wait := time.Until(p.due)
-		if now {
-			// The end of the pause is not known; checking more often would waste time.
-			wait = max(wait, p.duration/16, time.Millisecond)
-		}
-		p.timer.Reset(max(wait, 0))
+	paused, pausedNow := p.conn.paused()
+	left := time.Until(p.due.Add(paused))
+	if pausedNow {
+		// The end of the pause is not known; checking more often would waste time.
+		left = max(left, p.duration/16, time.Millisecond)
+	}
+	if left > 0 {
+		p.timer.Reset(left)
 		return false
 	}
 	p.due = time.Time{}
