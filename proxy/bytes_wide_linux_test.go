@@ -29,8 +29,11 @@ func TestALargeLimitOfBytesHoldsWithItsWideConnections(t *testing.T) {
 // The receive buffer of a connection follows the limit.
 func TestHowMuchAConnectionMayReceiveFollowsTheLimit(t *testing.T) {
 	w := newByteTest(t, "http", "intercept: none", limitsOf("{bytes: 6400MB, per: 1m}"))
-	p := w.server.TunnelBytes(&dispatch.Request{Snapshot: w.server.Current(), Target: policy.Target{Scheme: "https", Host: host, Port: 443}})
-	defer w.server.ReleaseTunnelBytes(p)
+	p, refused := w.server.OpenTunnel(t.Context(), &dispatch.Request{Snapshot: w.server.Current(), Target: policy.Target{Scheme: "https", Host: host, Port: 443}, Caller: dispatch.NoCaller{}})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	defer p.Close(false)
 	if n := p.Buffer(); n != 6_187_500 {
 		t.Errorf("%d bytes", n)
 	}

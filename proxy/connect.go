@@ -21,7 +21,6 @@ import (
 
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/proxy/bandwidth"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
@@ -80,9 +79,7 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	o := opening{handler: h, request: x, via: upstream.JoinVia("", r.Header["Via"]...), key: keyOf(addressOf(r), client, host)}
 	if port == 80 {
 		x.Target.Scheme = "http"
-		if o.wait(w, r) {
-			o.openCleartext(w, r)
-		}
+		o.openCleartext(w, r)
 		return nil
 	}
 	conn, p := connOf(r), snapshot.Policy()
@@ -96,10 +93,9 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	if https.Why == policy.UnreadConstrained {
 		h.interception.warnConstrained(host, p.Match(x.Target).Site)
 	}
-	switch {
-	case https.Open:
+	if https.Open {
 		o.intercept(w, r) // the requests inside wait
-	case o.wait(w, r):
+	} else {
 		o.tunnel(w, r, https.Why)
 	}
 	return nil
@@ -199,36 +195,23 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unre
 	}
 }
 
-// metered connects to the site when the limits of the client let it, and calls relay, which reports
+// metered connects to the site when it is not paused and the limits of the client let it, and calls relay, which reports
 // whether it has moved bytes. It returns the problem of a tunnel that may not begin.
 func (o *opening) metered(ctx context.Context, relay func(origin net.Conn) bool) *problem.Problem {
-	d, x := o.handler.dispatcher, o.request
-	end, refused := d.WaitForClient(ctx, x)
+	x := o.request
+	t, refused := o.handler.dispatcher.OpenTunnel(ctx, x)
 	if refused != nil {
 		return refused
 	}
-	m := &tunnelMeter{SiteBudget: d.TunnelBytes(x)}
-	defer d.ReleaseTunnelBytes(m.SiteBudget)
-	defer func() { end(m.received.Load() + m.sent.Load()) }()
-	ctx = upstream.WithVia(context.WithValue(ctx, upstream.MeterKey{}, m), o.via)
+	relayed := false
+	defer func() { t.Close(relayed) }()
+	ctx = upstream.WithVia(context.WithValue(ctx, upstream.MeterKey{}, t), o.via)
 	origin, err := x.Snapshot.Upstream().Dial(ctx, x.Target.Host, x.Target.Port)
 	if err != nil {
 		return problem.OfUpstream(err)
 	}
-	if relay(origin) {
-		d.EndTunnel(m.Owner().Site, x.ClientName(), m.received.Load(), m.sent.Load())
-	}
+	relayed = relay(origin)
 	return nil
-}
-
-// wait holds the CONNECT while the operator has paused the site. It returns false after it has
-// answered a CONNECT that may not wait so long.
-func (o *opening) wait(w http.ResponseWriter, r *http.Request) bool {
-	refusal := o.handler.dispatcher.WaitForTunnel(r.Context(), o.request)
-	if refusal != nil {
-		o.refuse(w, r, refusal)
-	}
-	return refusal == nil
 }
 
 // relay copies bytes both ways until both sides are done.
@@ -336,25 +319,6 @@ func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
 			conn.Close()
 		}
 	}
-}
-
-// tunnelMeter counts the bytes of one tunnel, for its client, and has the budget of its site
-// count them too.
-type tunnelMeter struct {
-	*bandwidth.SiteBudget
-	received, sent atomic.Int64
-}
-
-// Read counts bytes received from the site.
-func (m *tunnelMeter) Read(n int) {
-	m.received.Add(int64(n))
-	m.SiteBudget.Read(n)
-}
-
-// Wrote counts bytes sent to the site.
-func (m *tunnelMeter) Wrote(n int) {
-	m.sent.Add(int64(n))
-	m.SiteBudget.Wrote(n)
 }
 
 // peek returns the client's first bytes without consuming them, none if the client waits for

@@ -1,12 +1,8 @@
 package dispatch
 
 import (
-	"context"
-	"errors"
-	"net/http"
 	"time"
 
-	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
@@ -115,27 +111,4 @@ func (o *ownLimits) finish(result queue.Result, bytes int64) {
 		o.permit.Finish(result)
 		o.permit = nil
 	}
-}
-
-// WaitForClient holds a tunnel until the limits of its client, if it has one, let it
-// go. A tunnel counts as one request. end must be called at its end with the bytes that it has moved.
-func (s *Dispatcher) WaitForClient(ctx context.Context, x *Request) (end func(bytes int64), refused *problem.Problem) {
-	if x.Client != nil {
-		c := &clientRequest{client: x.Client.Name, subject: plans.Subject{Method: http.MethodConnect}}
-		if q, limited := c.question(x.Snapshot, x.priority(), &x.Options); limited {
-			x.own.permit, refused = s.waitForPermit(ctx, x, q)
-		}
-	}
-	return func(bytes int64) { x.own.finish(queue.Result{Outcome: limit.Abandoned}, bytes) }, refused
-}
-
-// waitForPermit waits in a queue for a tunnel, and tells why it may not go.
-func (s *Dispatcher) waitForPermit(ctx context.Context, x *Request, q queue.Request) (*queue.Permit, *problem.Problem) {
-	permit, err := s.gate.Wait(ctx, q)
-	if _, refused := errors.AsType[*queue.Refusal](err); refused {
-		return nil, s.problems.ofRefusal(x, err)
-	} else if err != nil {
-		return nil, problem.Left
-	}
-	return permit, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
@@ -137,9 +138,10 @@ func TestATunnelIsARequestOfItsClient(t *testing.T) {
 	run(t, echoing, fmt.Sprintf(twoClients, "{concurrency: 1}, {bytes: 100KB, per: 1h}"), func(w rig) {
 		st := w.Current()
 		now := dispatch.RequestOptions{Limited: true}
-		ask := func(client string) (func(int64), bool) {
-			end, refused := w.WaitForClient(context.Background(), &dispatch.Request{Snapshot: st, Client: st.Policy().Client(client), Options: now, Caller: dispatch.NoCaller{}})
-			return end, refused == nil
+		ask := func(client string) (end func(bytes int), ok bool) {
+			to := policy.Target{Scheme: "https", Host: "site.test", Port: 443}
+			t, refused := w.OpenTunnel(context.Background(), &dispatch.Request{Snapshot: st, Client: st.Policy().Client(client), Options: now, Caller: dispatch.NoCaller{}, Target: to})
+			return func(bytes int) { t.Read(bytes); t.Close(true) }, refused == nil
 		}
 		end, ok := ask("news")
 		if _, second := ask("news"); !ok || second {

@@ -303,15 +303,3 @@ func (c overridePlans) Apply() {
 	next.overrides = c.overridden(&next)
 	c.publish(&next)
 }
-
-// tunnel is the tag in the queue of a tunnel that waits: the name of its site.
-type tunnel string
-
-// limits returns the limits that hold a tunnel: the pause of its site. The requests inside are not
-// seen, so no other limit of requests counts them.
-func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
-	if pause := st.overrides[string(t)].PauseLimit(); pause != nil {
-		return [][]queue.Limit{{*pause}}
-	}
-	return nil
-}

@@ -27,11 +27,9 @@ import (
 
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/internal/signal"
-	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/proxy/bandwidth"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/dispatch/robots"
@@ -201,15 +199,6 @@ func (s *Dispatcher) DrainQueue(ctx context.Context) {
 	s.gate.Drain(ctx)
 }
 
-// TunnelBytes returns the byte budget of a tunnel. ReleaseTunnelBytes must follow.
-func (s *Dispatcher) TunnelBytes(x *Request) *bandwidth.SiteBudget {
-	site := x.Snapshot.policy.Match(x.Target).Site
-	return s.bytes.byteBudget(bandwidth.Owner{Site: site, Target: x.Target, Client: x.ClientName(), Tunnel: true}, s.metrics.Site(site))
-}
-
-// ReleaseTunnelBytes gives back what TunnelBytes gave; nil is allowed.
-func (s *Dispatcher) ReleaseTunnelBytes(b *bandwidth.SiteBudget) { s.bytes.Release(b) }
-
 // NewRequest returns a request of abide itself, with an absolute URL.
 func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
 	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
@@ -297,34 +286,4 @@ func (s *Dispatcher) sendOwn(r *http.Request, read func(*http.Response)) error {
 	x.RewriteRedirects(resp.Header)
 	read(resp)
 	return nil
-}
-
-// WaitForTunnel holds a tunnel while the operator has paused its site.
-func (s *Dispatcher) WaitForTunnel(ctx context.Context, x *Request) *problem.Problem {
-	st := s.Current()
-	if len(st.overrides) == 0 {
-		return nil // the operator has set nothing
-	}
-	x.site = st.policy.Match(x.Target).Site
-	limits := tunnel(x.site).limits(st)
-	if limits == nil || st.policy.Observes() {
-		return nil
-	}
-	q := queue.Request{
-		Site: x.site, Client: x.ClientName(), Priority: queue.DefaultPriority, Method: "CONNECT",
-		Tag: tunnel(x.site), Generation: st.made, Limits: limits,
-	}
-	x.Options.bound(&q)
-	permit, refused := s.waitForPermit(ctx, x, q)
-	if refused == nil {
-		permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
-	}
-	return refused
-}
-
-// EndTunnel reports a tunnel of a client that has moved so many bytes.
-func (s *Dispatcher) EndTunnel(site, client string, received, sent int64) {
-	if s.ended != nil {
-		s.ended(Report{Site: site, Client: client, Priority: queue.DefaultPriority, Received: received, Uploaded: sent, Tunnel: true})
-	}
 }

@@ -22,7 +22,8 @@ func TestATunnelThatIsHeldIsRefusedAtAStop(t *testing.T) {
 		answered := make(chan *problem.Problem)
 		go func() {
 			to := policy.Target{Scheme: "https", Host: "a.test", Port: 443}
-			answered <- w.WaitForTunnel(context.Background(), &dispatch.Request{Snapshot: w.Current(), Caller: dispatch.NoCaller{}, Target: to})
+			_, refused := w.OpenTunnel(context.Background(), &dispatch.Request{Snapshot: w.Current(), Caller: dispatch.NoCaller{}, Target: to})
+			answered <- refused
 		}()
 		synctest.Wait()
 		soon, cancel := context.WithTimeout(context.Background(), time.Second)
