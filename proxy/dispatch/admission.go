@@ -282,9 +282,7 @@ func (hooks) Waits(q *queue.Request, p *queue.Permit) {
 	case *Request:
 		tag.beginWait(p)
 	case *clientRequest:
-		if tag.x != nil {
-			tag.x.beginWait(p)
-		}
+		tag.x.beginWait(p)
 	}
 }
 

@@ -30,39 +30,30 @@ func clientPlans(p *policy.Policy, parts plans.Parts) (map[string]*plans.Plan, e
 
 // clientRequest is a request in the queue of its client, and the tag of that.
 type clientRequest struct {
-	client  string
+	x       *Request
 	subject plans.Subject
-	x       *Request // nil: a tunnel
 }
 
 // limits returns the limits that the client has for a request.
 func (c *clientRequest) limits(st *Snapshot) [][]queue.Limit {
-	all, _ := st.clients[policy.ClientSite+c.client].Needs(&c.subject)
+	all, _ := st.clients[policy.ClientSite+c.x.Client.Name].Needs(&c.subject)
 	return all
 }
 
-// question returns a request of a client as the queue sees it; ok is false if the client has no
+// clientQuestion returns the request as the queue of its client sees it; ok is false if the client has no
 // limits of its own.
-func (c *clientRequest) question(st *Snapshot, priority int, o *RequestOptions) (q queue.Request, ok bool) {
-	if st.clients[policy.ClientSite+c.client] == nil {
+func (x *Request) clientQuestion() (q queue.Request, ok bool) {
+	if x.Client == nil || x.Snapshot.clients[policy.ClientSite+x.Client.Name] == nil {
 		return q, false
 	}
+	r, st := x.HTTP, x.Snapshot
+	c := &clientRequest{x, plans.Subject{Method: r.Method, Path: policy.NormalPath(r.URL.EscapedPath())}}
 	q = queue.Request{
-		Site: policy.ClientSite + c.client, Client: c.client, Priority: priority, Cost: o.Cost, Tag: c, Observe: st.policy.Observes(),
+		Site: policy.ClientSite + x.Client.Name, Client: x.Client.Name, Priority: x.priority(), Cost: x.Options.Cost, Tag: c, Observe: st.policy.Observes(),
 		Method: c.subject.Method, Path: c.subject.Path, Generation: st.made, Limits: c.limits(st),
 	}
-	o.bound(&q)
+	x.Options.bound(&q)
 	return q, true
-}
-
-// clientQuestion returns the request as the queue of its client sees it.
-func (x *Request) clientQuestion() (q queue.Request, ok bool) {
-	if x.Client == nil || len(x.Client.Limits) == 0 {
-		return q, false
-	}
-	r := x.HTTP
-	c := &clientRequest{x.Client.Name, plans.Subject{Method: r.Method, Path: policy.NormalPath(r.URL.EscapedPath())}, x}
-	return c.question(x.Snapshot, x.priority(), &x.Options)
 }
 
 // waitForClient holds a request until the limits of its client let it go. It comes before what

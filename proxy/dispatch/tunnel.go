@@ -2,14 +2,13 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
-	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
@@ -25,42 +24,26 @@ type Tunnel struct {
 // OpenTunnel holds a tunnel while the operator has paused its site, and until the limits of its client, if it
 // has one, let it go: a tunnel counts as one request. Close must follow, unless OpenTunnel tells why the tunnel may not begin.
 func (s *Dispatcher) OpenTunnel(ctx context.Context, x *Request) (*Tunnel, *problem.Problem) {
+	x.HTTP = (&http.Request{Method: http.MethodConnect, URL: &url.URL{}}).WithContext(x.Bind(ctx))
 	st := s.Current()
 	x.site = st.policy.Match(x.Target).Site
 	if limits := tunnelSite(x.site).limits(st); limits != nil && !st.policy.Observes() {
 		q := queue.Request{
-			Site: x.site, Client: x.ClientName(), Priority: queue.DefaultPriority, Method: http.MethodConnect,
+			Site: x.site, Client: x.ClientName(), Priority: queue.DefaultPriority, Method: x.HTTP.Method,
 			Tag: tunnelSite(x.site), Generation: st.made, Limits: limits,
 		}
 		x.Options.bound(&q)
-		permit, refused := s.waitForPermit(ctx, x, q)
-		if refused != nil {
-			return nil, refused
+		permit, err := s.gate.Wait(ctx, q)
+		if err != nil {
+			return nil, s.problems.ofRefusal(x, err)
 		}
 		permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
 	}
-	if x.Client != nil {
-		c := &clientRequest{client: x.Client.Name, subject: plans.Subject{Method: http.MethodConnect}}
-		if q, limited := c.question(x.Snapshot, x.priority(), &x.Options); limited {
-			var refused *problem.Problem
-			if x.own.permit, refused = s.waitForPermit(ctx, x, q); refused != nil {
-				return nil, refused
-			}
-		}
+	if refused := s.admission.waitForClient(x); refused != nil {
+		return nil, refused
 	}
 	o := bandwidth.Owner{Site: x.site, Target: x.Target, Client: x.ClientName(), Tunnel: true}
 	return &Tunnel{SiteBudget: s.bytes.byteBudget(o, s.metrics.Site(x.site)), of: s, request: x}, nil
-}
-
-// waitForPermit waits in a queue for a tunnel, and tells why it may not go.
-func (s *Dispatcher) waitForPermit(ctx context.Context, x *Request, q queue.Request) (*queue.Permit, *problem.Problem) {
-	permit, err := s.gate.Wait(ctx, q)
-	if _, refused := errors.AsType[*queue.Refusal](err); refused {
-		return nil, s.problems.ofRefusal(x, err)
-	} else if err != nil {
-		return nil, problem.Left
-	}
-	return permit, nil
 }
 
 // Read counts bytes received from the site.
