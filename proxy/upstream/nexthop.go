@@ -68,7 +68,7 @@ func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Con
 	return tunnel, err
 }
 
-// tunnel dials the next hop and asks it for a connection. status is its answer, 0 for none.
+// tunnel dials the next hop and asks it for a connection. status is its answer, 0 for none. It stops when ctx ends.
 func (n *NextHop) tunnel(ctx context.Context, authority, via string) (tunnel net.Conn, status int, err error) {
 	nc, auth, err := n.Forward(ctx)
 	if err != nil {
@@ -83,12 +83,22 @@ func (n *NextHop) tunnel(ctx context.Context, authority, via string) (tunnel net
 		fmt.Fprintf(&head, "Via: %s\r\n", via)
 	}
 	head.WriteString("\r\n")
-	if tunnel, status, err = n.connect(ctx, nc, head.String()); err != nil {
-		nc.Close()
-		return nil, status, err
+	nc.SetDeadline(time.Now().Add(n.patience()))
+	cut := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	tunnel, status, err = sendConnect(nc, head.String())
+	if !cut() && err == nil {
+		err = ctx.Err() // the connection has a past deadline and is unusable
 	}
+	if err != nil {
+		nc.Close()
+		return nil, status, hopError(ctx, err)
+	}
+	nc.SetDeadline(time.Time{})
 	return tunnel, status, nil
 }
+
+// patience bounds the handshake with the next hop, and the wait for its answer to CONNECT.
+func (n *NextHop) patience() time.Duration { return cmp.Or(n.Dialer.Timeout, defaultHopTimeout) }
 
 // Forward opens a connection for requests with absolute targets. auth is the
 // Proxy-Authorization that they need, or "".
@@ -102,7 +112,9 @@ func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err 
 		return nil, "", hopError(ctx, err)
 	}
 	if n.URL.Scheme == "https" {
-		if nc, err = n.secure(ctx, nc, host); err != nil {
+		config := cmp.Or(n.TLS, &tls.Config{}).Clone()
+		config.NextProtos = []string{"http/1.1"}
+		if nc, err = handshakeTLS(ctx, nc, config, host, n.patience()); err != nil {
 			return nil, "", hopError(ctx, err)
 		}
 	}
@@ -111,33 +123,6 @@ func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err 
 		auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+secret))
 	}
 	return nc, auth, nil
-}
-
-// secure does the TLS handshake with the next hop.
-func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
-	config := cmp.Or(n.TLS, &tls.Config{}).Clone()
-	config.NextProtos = []string{"http/1.1"}
-	tc, err := handshakeTLS(ctx, nc, config, host, cmp.Or(n.Dialer.Timeout, defaultHopTimeout))
-	if err != nil {
-		nc.Close()
-		return nil, err
-	}
-	return tc, nil
-}
-
-// connect sends a CONNECT and reads the answer. It stops when ctx ends.
-func (n *NextHop) connect(ctx context.Context, nc net.Conn, head string) (tunnel net.Conn, status int, err error) {
-	nc.SetDeadline(time.Now().Add(cmp.Or(n.Dialer.Timeout, defaultHopTimeout)))
-	cut := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	tunnel, status, err = sendConnect(nc, head)
-	if !cut() && err == nil {
-		err = ctx.Err() // the connection has a past deadline and is unusable
-	}
-	if err != nil {
-		return nil, status, hopError(ctx, err)
-	}
-	nc.SetDeadline(time.Time{})
-	return tunnel, status, nil
 }
 
 func sendConnect(nc net.Conn, head string) (tunnel net.Conn, status int, err error) {

@@ -247,7 +247,6 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 	}
 	tc, err := handshakeTLS(ctx, nc, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
 	if err != nil {
-		nc.Close()
 		return nil, err
 	}
 	if tc.ConnectionState().NegotiatedProtocol == alpnHTTP2 {
@@ -261,7 +260,7 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 	return newConn(t, to.home, tc), nil
 }
 
-// handshakeTLS does the client's side of a handshake on nc. timeout bounds it, not counting
+// handshakeTLS does the client's side of a handshake on nc, which it closes if that fails. timeout bounds it, not counting
 // pauses by a byte limit; 0: no bound. Its errors are *Error.
 func handshakeTLS(ctx context.Context, nc net.Conn, config *tls.Config, name string, timeout time.Duration) (*tls.Conn, error) {
 	config = config.Clone()
@@ -284,6 +283,7 @@ func handshakeTLS(ctx context.Context, nc net.Conn, config *tls.Config, name str
 	done := make(chan error, 1)
 	go func() { done <- tc.HandshakeContext(limited) }()
 	if err := <-done; err != nil {
+		nc.Close()
 		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, asked, time.Now()), Err: err}
 		var timeout net.Error
 		switch still := budgetErrorOf(err); {
