@@ -22,10 +22,8 @@ type ByteSource struct {
 	generation uint64 // number of the reload (Gate.Generation) when the resources were found
 	version    uint64 // version of what was known of the site (site.version) when the resources were found
 	closed     bool
-	held       int64 // see Draw.Hold
-	numRecent  int
-	recent     [8]bytesTaken // what was taken last and may be given back, in order of time
-	last       time.Time     // when bytes were taken last
+	held       int64      // see Draw.Hold
+	last       bytesTaken // what was taken last
 }
 
 // ByteSource makes a byte source for the limits of a request that count bytes. Of several
@@ -258,8 +256,7 @@ func (t *ByteSource) giveHeld(now time.Time, n int64) {
 	t.giveRecent(now, n, func(res *resource) bool { return res.holder() == nil })
 }
 
-// Refund gives back n bytes that were taken last and have not passed. Bytes beyond what is
-// remembered (refundable) are given back as if they had all been taken last.
+// Refund gives back n bytes that have not passed, as if they had all been taken last.
 func (t *ByteSource) Refund(n int64) {
 	s, now := t.site.lock()
 	defer s.mu.Unlock()
@@ -272,43 +269,13 @@ func (t *ByteSource) Refund(n int64) {
 
 // giveRecent gives some resources back what was taken last.
 func (t *ByteSource) giveRecent(now time.Time, n int64, to func(*resource) bool) {
-	give := func(at time.Time, n int64) {
-		for _, res := range t.resources {
-			if res.knows(at) && to(res) {
-				res.meter.Give(now, at, n)
-				res.markDirty()
-			}
-		}
-	}
-	for n > 0 && t.numRecent > 0 {
-		last := &t.recent[t.numRecent-1]
-		part := min(n, last.n)
-		give(last.at, part)
-		n -= part
-		if last.n -= part; last.n == 0 {
-			t.numRecent--
-		}
-	}
-	if n > 0 {
-		give(t.last, n)
-	}
-}
-
-// Left returns the number of bytes that could be taken at once if no other byte request waited; -1 if no
-// limit counts bytes.
-func (t *ByteSource) Left() int64 {
-	s, now := t.site.lock()
-	defer s.mu.Unlock()
-	left := int64(-1)
 	for _, res := range t.resources {
-		if res.meter == nil {
-			continue
-		}
-		if n := res.meter.Left(now); left < 0 || n < left {
-			left = n
+		if n > 0 && res.knows(t.last.at) && to(res) {
+			res.meter.Give(now, t.last.at, n)
+			res.markDirty()
 		}
 	}
-	return left
+	t.last.n = max(t.last.n-n, 0)
 }
 
 // Close ends the byte source. Calls of Take that wait end with ErrGone. What was taken stays taken.
@@ -336,46 +303,35 @@ func (t *ByteSource) follow(now time.Time) {
 	}
 }
 
-// refundable is the least number of the bytes taken last that can be given back.
-const refundable = 64 << 10
-
 // bytesTaken is an amount that was taken at one time.
 type bytesTaken struct {
 	at time.Time
 	n  int64
 }
 
-// note records bytes that were taken, and settles those that are too old to come back.
+// note records bytes that were taken, and settles those before.
 func (t *ByteSource) note(now time.Time, n int64) {
-	if t.numRecent == len(t.recent) {
-		t.settle(now, 1)
+	if t.last.n > 0 && t.last.at.Equal(now) {
+		t.last.n += n
+		return
 	}
-	t.recent[t.numRecent], t.last = bytesTaken{now, n}, now
-	t.numRecent++
-	newer := int64(0)
-	for i := t.numRecent - 1; i > 0; i-- {
-		if newer += t.recent[i].n; newer >= refundable {
-			t.settle(now, i)
-			break
-		}
-	}
+	t.settle(now)
+	t.last = bytesTaken{now, n}
 }
 
-// settle reports the oldest amounts to the meters as done: they will not be given back.
-func (t *ByteSource) settle(now time.Time, draws int) {
-	for _, old := range t.recent[:draws] {
-		for _, res := range t.resources {
-			if res.knows(old.at) && old.n > 0 {
-				res.meter.Done(now, old.at, old.n, limit.Abandoned)
-			}
+// settle reports what was taken last to the meters as done.
+func (t *ByteSource) settle(now time.Time) {
+	for _, res := range t.resources {
+		if t.last.n > 0 && res.knows(t.last.at) {
+			res.meter.Done(now, t.last.at, t.last.n, limit.Abandoned)
 		}
 	}
-	t.numRecent = copy(t.recent[:], t.recent[draws:t.numRecent])
+	t.last.n = 0
 }
 
-// release settles all amounts, and gives back the resources: they have one user less.
+// release settles what was taken, and gives back the resources: they have one user less.
 func (t *ByteSource) release(now time.Time) {
-	t.settle(now, t.numRecent)
+	t.settle(now)
 	for _, res := range t.resources {
 		res.users--
 		res.hold(-t.held)

@@ -45,3 +45,20 @@ func (s *scheduler) lineWith(now time.Time, guest *hold) []heldView {
 }
 
 var errInUse = errors.New("the hold was added before")
+
+// Left returns the number of bytes that could be taken at once if no other byte request waited; -1 if no
+// limit counts bytes.
+func (t *ByteSource) Left() int64 {
+	s, now := t.site.lock()
+	defer s.mu.Unlock()
+	left := int64(-1)
+	for _, res := range t.resources {
+		if res.meter == nil {
+			continue
+		}
+		if n := res.meter.Left(now); left < 0 || n < left {
+			left = n
+		}
+	}
+	return left
+}

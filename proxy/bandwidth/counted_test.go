@@ -41,11 +41,11 @@ func TestALargeLimitIsCountedOnly(t *testing.T) {
 		if passed < all*98/100 {
 			t.Errorf("credit is asked for after %d bytes", passed)
 		}
-		if left := site.limits.Left(); passed+left+size > all || left < 0 {
+		if left := leftOf(site, false); passed+left+size > all || left < 0 {
 			t.Errorf("%d bytes passed, and %d are left", passed, left)
 		}
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-		if left := site.limits.Left(); left != all-size {
+		if left := leftOf(site, false); left != all-size {
 			t.Errorf("%d are left at the begin of a window", left)
 		}
 		if !site.CountedOnly() {
@@ -56,7 +56,7 @@ func TestALargeLimitIsCountedOnly(t *testing.T) {
 		time.Sleep(time.Second)
 		b.TidyAll()
 		site = b.take("a.test", "")
-		if left := site.limits.Left(); left < all-3_000_000 {
+		if left := leftOf(site, false); left < all-3_000_000 {
 			t.Errorf("%d are left when nothing has passed", left)
 		}
 		b.Release(site)
@@ -148,7 +148,7 @@ func TestAWindowBeginsWithWhatConnectionsMayReceive(t *testing.T) {
 			waits <- n
 		}()
 		time.Sleep(time.Second)
-		if left := site.limits.Left(); left != 30_000 {
+		if left := leftOf(site, false); left != 30_000 {
 			t.Errorf("%d came back", left)
 		}
 		time.Sleep(time.Minute - time.Second - time.Nanosecond)
@@ -156,12 +156,12 @@ func TestAWindowBeginsWithWhatConnectionsMayReceive(t *testing.T) {
 		if n := <-waits; n != 50_000 {
 			t.Errorf("%d granted", n)
 		}
-		if left := site.limits.Left(); left != all-size-10_000-50_000-30_000 {
+		if left := leftOf(site, false); left != all-size-10_000-50_000-30_000 {
 			t.Errorf("%d are left", left)
 		}
 		site.Release(size, size-10_000) // which arrived before this window, as all that was read
 		other.Release(size, size-40_000)
-		if left := site.limits.Left(); left != all-40_000 {
+		if left := leftOf(site, false); left != all-40_000 {
 			t.Errorf("%d are left at the end", left)
 		}
 		b.gate.Close()
