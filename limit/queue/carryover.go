@@ -40,7 +40,7 @@ func (g *Gate) CarryOver(since time.Time, of func(site string) (old, limits []Li
 			}
 		}
 		if len(limits) > 0 && !since.IsZero() {
-			for e := range s.registry.all() {
+			for _, e := range s.registry.byScope {
 				if l := stay[e.at.Limit]; l != nil && e.outdated(l) {
 					if m, fresh, err := l.meter(); err == nil { // the next request gets the error
 						_ = s.registry.update(now, e, l, m, fresh)

@@ -203,7 +203,7 @@ func (g *Gate) EndPauses(name string, ends func(now time.Time, why string, m lim
 			res.markDirty()
 		}
 		end(s.registry.whole)
-		for e := range s.registry.all() {
+		for _, e := range s.registry.byScope {
 			end(e.resource)
 		}
 		if !s.sched.delayed.Empty() {

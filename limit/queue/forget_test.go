@@ -36,23 +36,26 @@ func TestSitesThatHaveNothingToRememberAreForgotten(t *testing.T) {
 }
 
 func TestAMeterIsNotForgottenBetweenLookingItUpAndUsingIt(t *testing.T) {
-	g := NewGate(Bounds{Wait: time.Nanosecond}, nil)
-	for i := range 100 {
-		r := asks("a", "x", nil)
-		for n := range 20 { // enough of them to be swept again and again
-			r.Limits[0] = append(r.Limits[0], Limit{Name: "in flight", Key: fmt.Sprint(i, n), By: ByRoute, Spec: &single, N: 1})
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{Wait: time.Nanosecond}, nil)
+		for i := range 100 {
+			r := asks("a", "x", nil)
+			for n := range 20 { // enough of them to be swept again and again
+				r.Limits[0] = append(r.Limits[0], Limit{Name: "in flight", Key: fmt.Sprint(i, n), By: ByRoute, Spec: &single, N: 1})
+			}
+			p := allow(t, g, r)
+			again := r
+			again.Limits = [][]Limit{r.Limits[0][1:2]}
+			if _, err := g.Wait(t.Context(), again); err == nil {
+				t.Fatalf("request %d: two are in flight", i)
+			}
+			p.Finish(Result{})
+			time.Sleep(sweepPause)
 		}
-		p := allow(t, g, r)
-		again := r
-		again.Limits = [][]Limit{r.Limits[0][1:2]}
-		if _, err := g.Wait(t.Context(), again); err == nil {
-			t.Fatalf("request %d: two are in flight", i)
+		s := g.lock("a")
+		defer s.mu.Unlock()
+		if len(s.registry.byScope) > 100 {
+			t.Errorf("%d slots are remembered", len(s.registry.byScope))
 		}
-		p.Finish(Result{})
-	}
-	s := g.lock("a")
-	defer s.mu.Unlock()
-	if len(s.registry.byScope) > 100 {
-		t.Errorf("%d slots are remembered", len(s.registry.byScope))
-	}
+	})
 }

@@ -436,9 +436,6 @@ func (s *site) visit(now time.Time, visit func(now time.Time, at ResourceInfo)) 
 	}
 	see(s.registry.whole, Scope{}, nil, false)
 	for at, e := range s.registry.byScope {
-		see(e.resource, at, e.spec, false)
-	}
-	for name, e := range s.registry.overflow {
-		see(e.resource, Scope{name, overflowKey}, e.spec, true)
+		see(e.resource, at, e.spec, e.shared)
 	}
 }

@@ -3,8 +3,6 @@ package queue
 import (
 	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -16,9 +14,8 @@ const (
 	mostResources = 10_000
 	// resourcesEach is the largest number of resources for each alternative of a request.
 	resourcesEach = 4
-	// sweepPause is the time between two searches of such a site for resources to forget, and how
-	// often any site does for those that are nobody's own. The next request that could
-	// go with any of many tokens brings back all that were forgotten.
+	// sweepPause is the least time between two searches of a site for resources to forget, longer where requests have
+	// many alternatives: the next request that could go with any of many tokens brings back all that were forgotten.
 	sweepPause = time.Second
 	// overflowKey is the key of all that come after.
 	overflowKey = "other"
@@ -31,15 +28,13 @@ type registry struct {
 	sched             *scheduler
 	whole             *resource // the whole site, for its cooldowns
 	byScope           map[Scope]*limitResource
-	overflow          map[string]*limitResource // :: limit's name → resource of the keys that have none of their own
-	unlimited         [][]need                  // what a request needs that has no limits
+	unlimited         [][]need // what a request needs that has no limits
 	found             map[foundKey]found
 	foundAlternatives int       // of all that is in found
 	alternatives      int       // the largest number of alternatives of a request
 	sweptTo           int       // number of resources after the last sweep
+	numShared         int       // about how many of them are shared
 	nextSweep         time.Time // when the next sweep may be
-	nextSharedSweep   time.Time // when the next sweep of resources without a key may be
-	nextOverflowSweep time.Time // when the next sweep of overflow may be
 }
 
 // limitResource is a limit's resource and what it was made from.
@@ -50,8 +45,8 @@ type limitResource struct {
 	subject   *Subject  // of the limit that it was made for last; nil: of none
 	until     time.Time // when that was in force last, if it is not any more
 	made      bool      // by MeterSource.NewMeter
-	perKey    bool      // a client's or route's
 	onlyCools bool      // only cools, and nobody has needed it yet
+	shared    bool      // by all keys of the limit that have none of their own
 }
 
 // resourceFor is the resource of a limit for a request; it is made or changed if need be.
@@ -83,7 +78,7 @@ func (e *limitResource) outdated(l *Limit) bool {
 // update gives the resource of a limit the meter that was made for the limit, with what was taken from the one before.
 func (s *registry) update(now time.Time, e *limitResource, l *Limit, m limit.Meter, fresh func() limit.Meter) error {
 	if e.onlyCools { // nothing was taken from it yet
-		e.onlyCools, e.perKey = false, l.By != byAll
+		e.onlyCools = false
 		s.rename(e, l)
 		m, external := l.externalMeter(s.name, e.at, m)
 		e.resource.setMeter(now, m, fresh, external)
@@ -97,19 +92,20 @@ func (s *registry) update(now time.Time, e *limitResource, l *Limit, m limit.Met
 
 // newEntry makes the resource of a limit, which only cools, and keeps it where entry will find it.
 func (s *registry) newEntry(l *Limit, at Scope) *limitResource {
-	e := &limitResource{resource: s.sched.newResource("", nil, nil), at: at, perKey: true, onlyCools: true}
-	if at.Key != "" && len(s.byScope) >= s.mostResources() {
-		if s.overflow == nil {
-			s.overflow = map[string]*limitResource{}
-		}
-		e.at.Key = overflowKey
-		s.overflow[l.Name] = e
-	} else {
-		if s.byScope == nil {
-			s.byScope = map[Scope]*limitResource{}
-		}
-		s.byScope[at] = e
+	full := at.Key != "" && len(s.byScope) >= s.mostResources()
+	if full {
+		at.Key = overflowKey
+		s.numShared++
 	}
+	if e := s.byScope[at]; e != nil { // the key is somebody's
+		e.shared = true
+		return e
+	}
+	if s.byScope == nil {
+		s.byScope = map[Scope]*limitResource{}
+	}
+	e := &limitResource{resource: s.sched.newResource("", nil, nil), at: at, onlyCools: true, shared: full}
+	s.byScope[at] = e
 	s.rename(e, l)
 	return e
 }
@@ -164,59 +160,32 @@ func (s *registry) entry(at Scope) *limitResource {
 	if e := s.byScope[at]; e != nil {
 		return e
 	}
-	if at.Key != "" {
-		return s.overflow[at.Limit]
+	if e := s.byScope[Scope{at.Limit, overflowKey}]; e != nil && e.shared && at.Key != "" {
+		return e
 	}
 	return nil
-}
-
-// all returns the resources of all limits.
-func (s *registry) all() iter.Seq[*limitResource] {
-	return func(yield func(*limitResource) bool) {
-		for _, some := range []iter.Seq[*limitResource]{maps.Values(s.byScope), maps.Values(s.overflow)} {
-			for e := range some {
-				if !yield(e) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // mostResources returns the largest number of resources of the site: its tokens are the operator's.
 func (s *registry) mostResources() int { return max(mostResources, resourcesEach*s.alternatives) }
 
-// sweep forgets resources of clients and routes that are not seen any more, when there are
-// twice as many as the last time, or as many as there may be. A resource that was looked
-// up must be taken from before the next sweep: plan begins with it.
+// sweep forgets resources that are not in use any more, when there are twice as many as the last time, as many as
+// there may be, or shared ones. A resource that was looked up must be taken from before the next sweep: plan begins with it.
 func (s *registry) sweep(now time.Time) {
-	// One for each limit, and a server may have named thousands.
-	if len(s.overflow) > 0 && (len(s.overflow) <= 16 || !now.Before(s.nextOverflowSweep)) {
-		s.nextOverflowSweep = now.Add(sweepPause)
-		for name, e := range s.overflow {
-			if s.sched.forget(now, e.resource) {
-				delete(s.overflow, name)
-				s.forgetFound()
-			}
-		}
-	}
-	if len(s.byScope) < min(max(16, 2*s.sweptTo), s.mostResources()) || now.Before(s.nextSweep) {
+	if s.numShared == 0 && len(s.byScope) < min(max(16, 2*s.sweptTo), s.mostResources()) || now.Before(s.nextSweep) {
 		return
 	}
-	lasting := !now.Before(s.nextSharedSweep)
-	if lasting {
-		s.nextSharedSweep = now.Add(time.Duration(1+s.alternatives/100) * sweepPause)
-	}
+	s.nextSweep = now.Add(time.Duration(1+s.alternatives/100) * sweepPause)
+	s.numShared = 0
 	for at, e := range s.byScope {
-		if (e.perKey || lasting) && s.sched.forget(now, e.resource) {
+		if s.sched.forget(now, e.resource) {
 			delete(s.byScope, at)
 			s.forgetFound()
+		} else if e.shared {
+			s.numShared++
 		}
 	}
 	s.sweptTo = len(s.byScope)
-	if s.sweptTo > mostResources/2 {
-		s.nextSweep = now.Add(sweepPause)
-	}
 }
 
 // resourceAt is the resource of a scope, which is made if it does not exist; nil if the site
@@ -251,13 +220,14 @@ func (s *registry) find(at Scope) (ours, shared *resource) {
 	if at == (Scope{}) {
 		return s.whole, nil
 	}
-	if e := s.byScope[Scope{at.Limit, boundKey(at.Key)}]; e != nil {
-		ours = e.resource
+	switch e := s.entry(Scope{at.Limit, boundKey(at.Key)}); {
+	case e == nil:
+		return nil, nil
+	case e.shared:
+		return nil, e.resource
+	default:
+		return e.resource, nil
 	}
-	if e := s.overflow[at.Limit]; e != nil && at.Key != "" {
-		shared = e.resource
-	}
-	return ours, shared
 }
 
 // resourceOf is the resource of a scope that a permit needs. If the permit does not need the

@@ -115,11 +115,11 @@ func (s *site) knows() bool {
 	}
 	defer s.mu.Unlock()
 	for _, e := range s.registry.byScope {
-		if m, ok := e.resource.meter.(Storable); ok && !m.Blank() || e.spec != nil && !e.spec.Traits().InFlight {
+		if m, ok := e.resource.meter.(Storable); e.shared || ok && !m.Blank() || e.spec != nil && !e.spec.Traits().InFlight {
 			return true
 		}
 	}
-	return len(s.registry.overflow) > 0
+	return false
 }
 
 // forget marks the site as gone if nothing would change by it, or little where there are
@@ -213,7 +213,7 @@ type storedScope struct {
 
 // store is the site in short; nil: that would lose something. The site is locked.
 func (s *site) store(now time.Time) *storedSite {
-	if s.sched.numWaiting+s.sched.numDelayed+s.sched.numGranted > 0 || len(s.registry.overflow) > 0 {
+	if s.sched.numWaiting+s.sched.numDelayed+s.sched.numGranted > 0 {
 		return nil
 	}
 	var resources []storedResource
@@ -235,7 +235,7 @@ func (s *site) store(now time.Time) *storedSite {
 		return nil
 	}
 	for at, e := range s.registry.byScope {
-		if !add(e.resource, at, e.made) {
+		if e.shared || !add(e.resource, at, e.made) {
 			return nil
 		}
 	}
