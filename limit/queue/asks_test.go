@@ -163,10 +163,5 @@ func TestManyWaitForOneAnswer(t *testing.T) {
 		if went["<nil>"] != 10 || len(went) != 2 {
 			t.Errorf("%v", went)
 		}
-		s := g.lock("a")
-		defer s.mu.Unlock()
-		if s.sched.late != 0 {
-			t.Errorf("%d are late", s.sched.late)
-		}
 	})
 }

@@ -19,7 +19,6 @@ const leastAnswer = time.Second
 func (g *Gate) UpdateExternal(name string, do func(now time.Time)) bool {
 	return g.change(name, func(s *site, now time.Time) {
 		do(now)
-		s.sched.recheckDeadlines = true
 		s.sched.agenda.recheckExternal()
 	})
 }

@@ -223,19 +223,10 @@ func (s *scheduler) refuse(h *hold, r *Refusal) {
 // expire refuses the holds whose deadline is over. A hold that waits for nothing but the
 // answer of a store has leastAnswer more.
 func (s *scheduler) expire(now time.Time) {
-	if s.recheckDeadlines && s.late > 0 {
-		for _, h := range slices.Clone(s.ends.Items()) {
-			if h.answerIn > 0 && !h.deadline.After(now) && !h.asks(now) {
-				s.refuseLate(now, h)
-			}
-		}
-	}
-	s.recheckDeadlines = false
 	for !s.ends.Empty() && !s.ends.Top().ends().After(now) {
 		h := s.ends.Top()
 		if by := h.entered.Add(leastAnswer); h.answerIn == 0 && by.After(now) && h.asks(now) {
 			h.answerIn = by.Sub(h.added)
-			s.late++
 			s.ends.Put(h)
 			continue
 		}

@@ -178,10 +178,7 @@ func (l *Limit) meter() (limit.Meter, func() limit.Meter, error) {
 		return nil, nil, fmt.Errorf("the limit %q: %w", l.Name, err)
 	}
 	return m, func() limit.Meter {
-		m, err := limit.New(spec)
-		if err != nil {
-			return nil // it was right a moment ago
-		}
+		m, _ := limit.New(spec) // it was right a moment ago
 		return m
 	}, nil
 }

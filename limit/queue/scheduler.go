@@ -49,9 +49,7 @@ type scheduler struct {
 	numWaiting, numDelayed, numGranted int
 
 	// Deadlines:
-	ends             heap.Heap[*hold, byDeadline] // the holds that do not wait forever
-	late             int                          // number of holds with answerIn
-	recheckDeadlines bool                         // an answer that holds wait for may be known now
+	ends heap.Heap[*hold, byDeadline] // the holds that do not wait forever
 
 	now       time.Time // of the last event
 	decisions decisions
@@ -151,10 +149,7 @@ func (s *scheduler) uncountWaiting(h *hold) {
 	c.cost -= h.fairCost()
 	h.want(-1)
 	s.ends.Remove(h)
-	if h.answerIn > 0 {
-		h.answerIn = 0
-		s.late--
-	}
+	h.answerIn = 0
 }
 
 // enter puts a hold in its group, a new one if need be.
