@@ -118,11 +118,13 @@ func (c *choice) recheck() {
 	c.of.waiting.markDirty()
 }
 
-// recheckChoices has all alternatives looked at again that need the resource.
+// recheckChoices has all alternatives looked at again that the resource blocked last: what else blocks others still does.
 func (r *resource) recheckChoices() {
 	r.choices = slices.DeleteFunc(r.choices, (*choice).over)
 	for _, c := range r.choices {
-		c.recheck()
+		if c.block.resource == r {
+			c.recheck()
+		}
 	}
 }
 
@@ -152,7 +154,7 @@ func (c *choice) blockBy(now time.Time, b block) {
 	}
 	c.block = b
 	c.blockUntil(until)
-	res.noteBlocking()
+	res.noteDemand()
 }
 
 // revive has those alternatives looked at again that may be ready, though no resource of them was marked dirty.

@@ -19,7 +19,7 @@ const leastAnswer = time.Second
 func (g *Gate) UpdateExternal(name string, do func(now time.Time)) bool {
 	return g.change(name, func(s *site, now time.Time) {
 		do(now)
-		s.sched.agenda.recheckExternal()
+		s.sched.recheckExternal()
 	})
 }
 
@@ -69,9 +69,6 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 	for _, c := range r.choices {
 		c.of.remote = c.of.remote || r.remote != nil
 	}
-	if r.waitlist != nil {
-		r.noteBlocking()
-	}
 }
 
 // asking tells whether n units, which the resource's meter does not give before at, are
@@ -106,23 +103,6 @@ func (r *resource) tooLong(now time.Time) Reason {
 		return Away
 	}
 	return TooLong
-}
-
-// noteBlocking records that the resource blocks a hold, if Gate.UpdateExternal may change that
-// or its meter wants to know.
-func (r *resource) noteBlocking() {
-	if !r.external && r.remote == nil {
-		return
-	}
-	r.noteDemand()
-	if r.listed {
-		return
-	}
-	r.listed = true
-	if a := r.agenda; len(a.blocking) >= max(64, 2*a.listed) {
-		a.pruneBlocking()
-	}
-	r.agenda.blocking = append(r.agenda.blocking, r)
 }
 
 // noteDemand records that the demand for the resource may have changed.

@@ -43,7 +43,6 @@ type resource struct {
 	told     int64  // units that the meter was told last
 	noted    bool   // in agenda.demanding
 	external bool   // Gate.UpdateExternal may change the meter
-	listed   bool   // in agenda.blocking
 
 	choices []*choice // alternatives that need it
 

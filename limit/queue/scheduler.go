@@ -19,7 +19,6 @@ package queue
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/internal/heap"
@@ -347,6 +346,16 @@ func (s *scheduler) restsAnd(so func(*resource, time.Time) bool, now time.Time) 
 	return true
 }
 
+// recheckExternal marks the resources dirty that Gate.UpdateExternal may have changed.
+func (s *scheduler) recheckExternal() {
+	s.agenda.bytesChanged = true
+	for res := range s.resources {
+		if res.external || res.remote != nil {
+			res.markDirty()
+		}
+	}
+}
+
 // clear drops the holds of the latest decisions, so that an inactive site keeps no
 // requests in memory.
 func (d *decisions) clear() {
@@ -362,33 +371,12 @@ type agenda struct {
 	wakes heap.Heap[*resource, byWake] // resources that time alone makes dirty
 	open  resource                     // no real one: its waitlist has the groups that nothing is known to block
 
-	blocking  []*resource // resources that block a hold and that Gate.UpdateExternal may change, and some that blocked one
-	listed    int         // the length of blocking after it was pruned last
 	demanding []*resource // resources whose demand may have changed
 
 	bytesChanged   bool         // a byte request may be granted
 	grants         uint64       // number of grants so far
 	blockedTimes   blockedTimes // by limit
 	spareWaitlists []*waitlist  // empty ones, to be used again
-}
-
-// recheckExternal marks the resources dirty that block a hold and that Gate.UpdateExternal
-// may have changed.
-func (a *agenda) recheckExternal() {
-	a.bytesChanged = true
-	a.pruneBlocking()
-	for _, res := range a.blocking {
-		res.markDirty()
-	}
-}
-
-// pruneBlocking drops the resources from blocking that surely block no hold any more.
-func (a *agenda) pruneBlocking() {
-	a.blocking = slices.DeleteFunc(a.blocking, func(res *resource) bool {
-		res.listed = res.waitlist != nil || len(res.choices) > 0
-		return !res.listed
-	})
-	a.listed = len(a.blocking)
 }
 
 // tellDemand tells the meters whose demand may have changed how many units wait for them

@@ -36,7 +36,7 @@ type waiterAt struct {
 func (r *resource) wait(g *group) {
 	if r.waitlist == nil {
 		r.waitlist = r.agenda.borrow()
-		r.noteBlocking()
+		r.noteDemand()
 	}
 	// lastAdded saves a group on a thousand waitlists the search for this waitlist among its
 	// waiters.
