@@ -99,11 +99,7 @@ func (q *byteQueue) unreserve(now time.Time, h *hold) bool {
 		}
 		h.grant.unreserved = true
 		n.resource.inFlight -= n.n
-		switch {
-		case n.resource.meter == nil:
-		case n.resource.takenBefore(h.grant.at()): // it took from the meter before this one
-			n.resource.owed -= min(n.resource.owed, n.n)
-		default:
+		if n.resource.knows(h.grant.at()) {
 			n.resource.meter.Give(now, h.grant.taken, n.n)
 		}
 		n.resource.markDirty()

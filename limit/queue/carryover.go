@@ -85,7 +85,7 @@ func (s *site) succeed(now, since time.Time, l *Limit) {
 			e = s.registry.newEntry(l, Scope{l.Name, key})
 		}
 		if !e.onlyCools { // what is in flight is of the meter before
-			e.resource.changed, e.resource.owed, e.onlyCools = now, 0, true
+			e.resource.changed, e.onlyCools = now, true
 		}
 		_ = s.registry.update(now, e, l, m, fresh)
 		e.resource.markDirty()

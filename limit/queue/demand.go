@@ -69,6 +69,7 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 	for _, c := range r.choices {
 		c.of.remote = c.of.remote || r.remote != nil
 	}
+	r.markDirty()
 }
 
 // asking tells whether n units, which the resource's meter does not give before at, are

@@ -49,6 +49,8 @@ func (v *vault) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	return v.stays
 }
 
+func (v *vault) Past(now time.Time) []limit.Spent { return limit.PastOf(now, v.Meter) }
+
 // vaults are those that a limit was given, the last one last.
 type vaults struct {
 	list []*vault

@@ -129,44 +129,6 @@ func TestALimitKeepsTheMeterThatWasMadeFirst(t *testing.T) {
 	}
 }
 
-// What is in flight goes along when the meter becomes another, and ends in it.
-func TestALimitThatIsLearnedReplacesOneThatWasWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, b := NewGate(Bounds{}, nil), newBudget(5, time.Hour)
-		written := made("a", b)
-		written.Limits[0][0].Source, written.Limits[0][0].Spec = nil, tenPerMinute()
-		var old []*Permit
-		for range 7 {
-			old = append(old, allow(t, g, written))
-			time.Sleep(time.Second)
-		}
-		old[0].Finish(Result{})
-		go func() {
-			p := allow(t, g, made("a", b))
-			if p.Waited() == 0 {
-				t.Error("it did not wait for what was in flight")
-			}
-			p.Finish(Result{})
-		}()
-		synctest.Wait()
-		if b.flying != 5 {
-			t.Errorf("%d are in flight", b.flying)
-		}
-		time.Sleep(time.Second)
-		for _, p := range old[1:] {
-			p.Sent() // long ago
-			p.Finish(Result{})
-		}
-		if b.flying != 0 {
-			t.Errorf("%d are in flight when all are over", b.flying)
-		}
-		p := allow(t, g, made("a", b))
-		allow(t, g, written) // and back
-		p.Finish(Result{})
-		nobodyWaits(t, g)
-	})
-}
-
 // What is told changes at once who may go.
 func TestWhatAMeterIsToldLetsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -144,30 +144,6 @@ func TestAPriorityAgesWithItsOldestHoldWhosesoeverTurnItIs(t *testing.T) {
 	w.want("first", w.next(), "modest")
 }
 
-func TestWhatIsInFlightCountsWhenALimitBecomesOneOfThat(t *testing.T) {
-	w := newWorld(t, 0)
-	site := w.slot("site", tenAnHour)
-	for range 5 {
-		w.add("x", hold{needs: one(site)})
-	}
-	w.next()
-	fresh := func() limit.Meter {
-		m, err := limit.New(limit.Spec{As: limit.Concurrency, Amount: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	w.now = w.now.Add(time.Second)
-	site.changeMeter(w.now, fresh(), fresh, false, false)
-	for i, h := range w.went {
-		w.finish(h)
-		if left, want := site.left(w.now), int64(max(i-2, 0)); left != want {
-			t.Errorf("%d of 5 finished, %d left, want %d", i+1, left, want)
-		}
-	}
-}
-
 func TestASlotIsNotForgottenWhileSomebodyWaitsWhoNeedsIt(t *testing.T) {
 	w := newWorld(t, 0)
 	site, route := w.slot("site", single), w.slot("route", perSecond)

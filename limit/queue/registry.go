@@ -117,15 +117,18 @@ func (s *registry) change(now time.Time, e *limitResource, l *Limit, m limit.Met
 		e.resource.fresh, e.resource.pace = fresh, pace{}
 		e.resource.markDirty()
 	} else {
-		moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As && !e.resource.external
-		if moved {
+		both := e.spec != nil && l.Spec != nil
+		if both {
 			var err error
 			if m, err = limit.Move(now, e.resource.meter, *l.Spec); err != nil {
 				return fmt.Errorf("the limit %q: %w", l.Name, err)
 			}
 		}
+		if !both || e.resource.external { // the meter before has what is in flight
+			e.resource.changed = now
+		}
 		m, external := l.externalMeter(s.name, e.at, m)
-		e.resource.changeMeter(now, m, fresh, external, moved)
+		e.resource.setMeter(now, m, fresh, external)
 	}
 	s.rename(e, l)
 	s.forgetFound() // others may know it by the limits from before

@@ -169,7 +169,7 @@ func TestAHoldThatOutgrowsItsMeterDoesNotBlockItsGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site.changeMeter(w.now, m, func() limit.Meter { m, _ := limit.New(spec); return m }, false, true)
+	site.setMeter(w.now, m, func() limit.Meter { m, _ := limit.New(spec); return m }, false)
 	w.next()
 	if r := large.refusal; r == nil || r.Reason != Never {
 		t.Errorf("the large one is answered with %v", r)

@@ -16,7 +16,6 @@ type resource struct {
 	inFlight int64              // taken by what is not finished
 	changed  time.Time          // when the meter last replaced another
 	fresh    func() limit.Meter // makes an unused meter like it; nil: waits are not estimated beyond what the meter says
-	owed     int64              // of what is in flight, what is older than the meter and more than it could hold
 	pace     pace
 	users    int // number of holds, permits and byte sources that refer to it
 
@@ -171,30 +170,6 @@ type byWake struct{}
 func (byWake) Before(a, b *resource) bool { return a.wake.Before(b.wake) }
 func (byWake) Place(r *resource) *int32   { return &r.inWake }
 
-// changeMeter gives the resource another meter, after a reload. Holds keep waiting. If moved,
-// limit.Move has made m from the old meter. Otherwise what was spent of the old meter
-// counts as spent now of the new one. That is the most that it can have been, so a reload
-// never allows more than the site does.
-func (r *resource) changeMeter(now time.Time, m limit.Meter, fresh func() limit.Meter, external, moved bool) {
-	old, oldFresh, flying := r.meter, r.fresh, !moved && r.countsInFlight(now)
-	r.setMeter(now, m, fresh, external)
-	r.markDirty()
-	if m == nil || moved {
-		return
-	}
-	spent := r.inFlight
-	if old != nil && oldFresh != nil && fresh != nil && !flying && !r.countsInFlight(now) {
-		spent = oldFresh().Left(now) - old.Left(now)
-	}
-	r.changed, r.owed = now, max(spent, 0)
-	if n := min(spent, m.Left(now)); n > 0 {
-		if at, ok := m.When(now, n); ok && !at.After(now) {
-			m.Take(now, n)
-			r.owed -= n
-		}
-	}
-}
-
 func (r *resource) take(now time.Time, n int64) {
 	r.users++
 	r.inFlight += n
@@ -230,16 +205,10 @@ func (r *resource) finish(now time.Time, h *hold, need need, result Result) {
 	}
 	switch {
 	case r.takenBefore(h.grant.at()): // taken from the meter before this one
-		at := now
-		if r.fresh == nil {
-			at, taken = r.changed, r.changed // when it took it, if it remembers each
-		}
 		if actual > n && !result.Unsent {
-			r.meter.Settle(now, at, n, actual)
+			r.meter.Settle(now, now, n, actual)
 		}
-		swallowed := min(r.owed, n)
-		r.owed -= swallowed
-		n -= swallowed
+		return
 	case result.Unsent:
 		r.meter.Give(now, taken, n)
 		return
@@ -351,13 +320,6 @@ func (r *resource) knows(at time.Time) bool {
 
 // takenBefore tells whether a grant at a time took from the meter before this one.
 func (r *resource) takenBefore(at time.Time) bool { return !r.changed.IsZero() && !at.After(r.changed) }
-
-// countsInFlight tells whether the meter counts what is in flight, which is given back
-// when it is done and not with time.
-func (r *resource) countsInFlight(now time.Time) bool {
-	p := r.measure(now)
-	return p.known && p.whole > 0 && p.each == 0
-}
 
 // far is later than any wait: an answer beyond it means "when something
 // happens", as for a limit on what is in flight.

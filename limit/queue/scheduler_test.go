@@ -456,14 +456,11 @@ func TestAChangedLimitKeepsWhatWasSpentAndWhoWaits(t *testing.T) {
 	if len(w.went) != 10 {
 		t.Fatalf("%d went", len(w.went))
 	}
-	fresh := func() limit.Meter {
-		m, err := limit.New(limit.Spec{As: limit.Fixed, Amount: 11, Window: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
+	m, err := limit.Move(w.now, site.meter, limit.Spec{As: limit.Fixed, Amount: 11, Window: time.Hour})
+	if err != nil {
+		t.Fatal(err)
 	}
-	site.changeMeter(w.now, fresh(), fresh, false, false)
+	site.setMeter(w.now, m, nil, false)
 	w.now = w.now.Add(time.Millisecond)
 	w.want("one more", w.next(), "x")
 	w.want("no more", w.next(), "")
@@ -472,8 +469,8 @@ func TestAChangedLimitKeepsWhatWasSpentAndWhoWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := site.left(w.now); left != 1 {
-		t.Errorf("what the old meter gave is not given back to the new one: %d is left", left)
+	if left := site.left(w.now); left != 11 {
+		t.Errorf("nothing was sent, and %d is left", left)
 	}
 }
 
