@@ -43,7 +43,7 @@ func (g *Gate) CarryOver(since time.Time, of func(site string) (old, limits []Li
 			for _, e := range s.registry.byScope {
 				if l := stay[e.at.Limit]; l != nil && e.outdated(l) {
 					if m, fresh, err := l.meter(); err == nil { // the next request gets the error
-						_ = s.registry.update(now, e, l, m, fresh)
+						s.registry.update(now, e, l, m, fresh)
 					}
 				}
 			}
@@ -87,7 +87,7 @@ func (s *site) succeed(now, since time.Time, l *Limit) {
 		if !e.onlyCools { // what is in flight is of the meter before
 			e.resource.changed, e.onlyCools = now, true
 		}
-		_ = s.registry.update(now, e, l, m, fresh)
+		s.registry.update(now, e, l, m, fresh)
 		e.resource.markDirty()
 		s.registry.forgetFound()
 	}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -67,7 +66,8 @@ func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, 
 	if e == nil {
 		e = s.newEntry(l, at)
 	}
-	return e.resource, s.update(now, e, l, m, fresh)
+	s.update(now, e, l, m, fresh)
+	return e.resource, nil
 }
 
 // outdated tells whether the resource has another meter than a limit with its name says.
@@ -76,18 +76,27 @@ func (e *limitResource) outdated(l *Limit) bool {
 }
 
 // update gives the resource of a limit the meter that was made for the limit, with what was taken from the one before.
-func (s *registry) update(now time.Time, e *limitResource, l *Limit, m limit.Meter, fresh func() limit.Meter) error {
-	if e.onlyCools { // nothing was taken from it yet
-		e.onlyCools = false
-		s.rename(e, l)
+func (s *registry) update(now time.Time, e *limitResource, l *Limit, m limit.Meter, fresh func() limit.Meter) {
+	used, both := !e.onlyCools, e.spec != nil && l.Spec != nil
+	if changing, can := e.resource.meter.(Changing); used && can && e.resource.external && l.Source != nil && l.Spec != nil && changing.Change(now, *l.Spec, m) {
+		e.resource.fresh, e.resource.pace = fresh, pace{}
+		e.resource.markDirty()
+	} else {
+		if used && both {
+			m, _ = limit.Move(now, e.resource.meter, *l.Spec) // the spec has made m
+		}
+		if used && (!both || e.resource.external) { // the meter before has what is in flight
+			e.resource.changed = now
+		}
 		m, external := l.externalMeter(s.name, e.at, m)
 		e.resource.setMeter(now, m, fresh, external)
 		e.resource.resume(now, l.made())
-	} else if err := s.change(now, e, l, m, fresh); err != nil {
-		return err
 	}
-	e.spec, e.subject, e.made = l.Spec, l.Subject, l.made()
-	return nil
+	if used {
+		s.forgetFound() // others may know it by the limits from before
+	}
+	e.onlyCools, e.spec, e.subject, e.made = false, l.Spec, l.Subject, l.made()
+	s.rename(e, l)
 }
 
 // newEntry makes the resource of a limit, which only cools, and keeps it where entry will find it.
@@ -108,31 +117,6 @@ func (s *registry) newEntry(l *Limit, at Scope) *limitResource {
 	s.byScope[at] = e
 	s.rename(e, l)
 	return e
-}
-
-// change gives the resource of a limit that has another arithmetic now its meter.
-func (s *registry) change(now time.Time, e *limitResource, l *Limit, m limit.Meter, fresh func() limit.Meter) error {
-	changing, can := e.resource.meter.(Changing)
-	if can && e.resource.external && l.Source != nil && l.Spec != nil && changing.Change(now, *l.Spec, m) {
-		e.resource.fresh, e.resource.pace = fresh, pace{}
-		e.resource.markDirty()
-	} else {
-		both := e.spec != nil && l.Spec != nil
-		if both {
-			var err error
-			if m, err = limit.Move(now, e.resource.meter, *l.Spec); err != nil {
-				return fmt.Errorf("the limit %q: %w", l.Name, err)
-			}
-		}
-		if !both || e.resource.external { // the meter before has what is in flight
-			e.resource.changed = now
-		}
-		m, external := l.externalMeter(s.name, e.at, m)
-		e.resource.setMeter(now, m, fresh, external)
-	}
-	s.rename(e, l)
-	s.forgetFound() // others may know it by the limits from before
-	return nil
 }
 
 // rename gives the resource of a limit the limit's name.
