@@ -153,15 +153,14 @@ func TestWhatKeptAGroupForLongest(t *testing.T) {
 			to = begun
 		}
 		if limit == "" {
-			limit = g.blocked.name
+			limit = g.history[len(g.history)-1].time.name
 		}
 		return limit, longest
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		g, at := &group{}, noon
 		for range rapid.IntRange(1, mostBlockedSince).Draw(t, "kept") {
-			g.blocked = rapid.SampledFrom(tolls).Draw(t, "toll")
-			g.history = append(g.history, blockedSince{g.blocked, at})
+			g.history = append(g.history, blockedSince{rapid.SampledFrom(tolls).Draw(t, "toll"), at})
 			at = at.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second)
 		}
 		from := noon.Add(time.Duration(rapid.IntRange(-2, 30).Draw(t, "from")) * time.Second)
@@ -173,8 +172,7 @@ func TestWhatKeptAGroupForLongest(t *testing.T) {
 	})
 	g := &group{}
 	for n := range mostBlockedSince {
-		g.blocked = tolls[n%len(tolls)]
-		g.history = append(g.history, blockedSince{g.blocked, noon.Add(time.Duration(n) * time.Second)})
+		g.history = append(g.history, blockedSince{tolls[n%len(tolls)], noon.Add(time.Duration(n) * time.Second)})
 	}
 	for _, from := range []time.Time{noon, noon.Add(time.Minute)} {
 		if n := testing.AllocsPerRun(100, func() { g.longest(from, from.Add(time.Hour)) }); n != 0 {

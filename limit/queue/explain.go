@@ -53,7 +53,7 @@ func (s *site) explain(r Request) Explanation {
 		h.needs = append(h.needs[:i], needs)
 	}
 	var e Explanation
-	e.Held, e.InFlight = s.sched.size()
+	e.Held, e.InFlight = s.sched.held, s.sched.granted
 	for res := range resourcesOf(h.needs) {
 		if m, ok := res.meter.(interface{ OthersUse() bool }); ok && m.OthersUse() {
 			e.Shared = true

@@ -86,7 +86,6 @@ func (f *forecast) add(was *hold, served float64) *hold {
 	if was.state == stateDelayed && was.later.After(f.now) {
 		h.later, h.entered, h.state = was.later, f.now, stateDelayed
 		s.delayed.Push(h)
-		s.numDelayed++
 		return h
 	}
 	s.enter(h)
@@ -198,7 +197,7 @@ func (f *forecast) play(views map[*hold]*heldView) {
 		}
 		switch {
 		case len(d.granted)+len(d.refused) > 0:
-		case s.numWaiting+s.numDelayed == 0, d.again.IsZero(), d.again.Sub(f.now) > far:
+		case s.held == 0, d.again.IsZero(), d.again.Sub(f.now) > far:
 			return
 		case d.again.After(at):
 			at = d.again
@@ -348,13 +347,8 @@ func forecastBytes(now time.Time, meters []meterCopy, n int64) (at time.Time, pa
 		}
 		n -= part
 	}
-	return extrapolate(now, at, pause, all-n, n)
-}
-
-// extrapolate passes the rest at the average speed of the bytes that have passed,
-// including those that were available at first: rather too early than too late.
-func extrapolate(now, at time.Time, pause time.Duration, passed, rest int64) (time.Time, time.Duration, bool) {
-	took := float64(at.Sub(now)) * (1 + float64(rest)/float64(max(passed, 1)))
+	// The rest passes at the average speed so far, with what was available at first: rather too early than too late.
+	took := float64(at.Sub(now)) * float64(all) / float64(max(all-n, 1))
 	if took > float64(far) {
 		return at, pause, false
 	}

@@ -226,7 +226,7 @@ func (g *Gate) Drain(ctx context.Context) error {
 	g.draining.Store(true)
 	var busy []chan struct{}
 	g.each(func(s *site, _ time.Time) {
-		if held, granted := s.sched.size(); held+granted > 0 {
+		if s.sched.held+s.sched.granted > 0 {
 			done := make(chan struct{})
 			s.drained = append(s.drained, done)
 			busy = append(busy, done)

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -202,8 +201,7 @@ type group struct {
 	priorities [numPriorities]priorityQueue
 	waiters    []*waiter // its places on waitlists; on agenda.open when nothing is known to block it
 	size       int
-	blocked    *blockedTime   // the blocked time that counts its holds; nil until it is known what blocks them
-	history    []blockedSince // what blocked it, oldest first; the last is blocked
+	history    []blockedSince // what blocked it, oldest first; the last counts its holds
 }
 
 // priorityQueue are the holds of one priority in a group.
@@ -294,10 +292,11 @@ func (g *group) updateWaiters(p int, before foremost) {
 // how long; of limits with equal times, the last. It allocates nothing, because it is called
 // for each hold that leaves.
 func (g *group) longest(from, to time.Time) (limit string, longest time.Duration) {
-	if to.After(from) && len(g.history) > 0 {
-		if last := g.history[len(g.history)-1]; !last.from.After(from) {
-			return last.time.name, to.Sub(from) // the usual case
-		}
+	if len(g.history) == 0 {
+		return "", 0
+	}
+	if last := g.history[len(g.history)-1]; !last.from.After(from) || !to.After(from) {
+		return last.time.name, max(to.Sub(from), 0) // the usual case
 	}
 	var total [mostBlockedSince]struct {
 		time *blockedTime
@@ -317,7 +316,14 @@ func (g *group) longest(from, to time.Time) (limit string, longest time.Duration
 		}
 		to = begun
 	}
-	return cmp.Or(limit, g.blocked.name), longest
+	return limit, longest
+}
+
+// countHeld changes the number of the group's holds that are counted where it is known what blocks them.
+func (g *group) countHeld(now time.Time, by int) {
+	if n := len(g.history); n > 0 {
+		g.history[n-1].time.change(now, by)
+	}
 }
 
 // countBlocked adds the holds of a group to the blocked time of a block: what blocks the
@@ -327,14 +333,11 @@ func (g *group) countBlocked(now time.Time, b block) {
 	if b.storing {
 		t = b.resource.agenda.blockedTimes.of(storeLimit)
 	}
-	if t == g.blocked {
+	if n := len(g.history); n > 0 && g.history[n-1].time == t {
 		return
 	}
-	if g.blocked != nil {
-		g.blocked.change(now, -g.size)
-	}
+	g.countHeld(now, -g.size)
 	t.change(now, g.size)
-	g.blocked = t
 	if len(g.history) == mostBlockedSince {
 		g.history = g.history[:copy(g.history, g.history[mostBlockedSince/2:])]
 	}

@@ -30,7 +30,7 @@ func (g *Gate) Waiting() (list []SiteWaiting) {
 		return nil
 	}
 	g.each(func(s *site, now time.Time) {
-		if held, _ := s.sched.size(); held > 0 {
+		if s.sched.held > 0 {
 			list = append(list, s.waiting(now))
 		}
 	})
@@ -54,8 +54,7 @@ func (s *site) waiting(now time.Time) SiteWaiting {
 	for _, h := range s.sched.delayed.Items() {
 		see(h)
 	}
-	found := SiteWaiting{Site: s.name, Last: s.last}
-	found.Held, _ = s.sched.size()
+	found := SiteWaiting{Site: s.name, Last: s.last, Held: s.sched.held}
 	for _, c := range s.sched.clients.byName {
 		if c.holds > 0 {
 			found.Clients++
@@ -114,7 +113,7 @@ func (g *Gate) HeldCounts(name string) map[status.HeldCount]int {
 // without the lock of the site, which is only taken to look at its limits.
 func (s *site) predicted() []heldView {
 	_, now := s.lock()
-	if held, _ := s.sched.size(); held == 0 || s.gone {
+	if s.sched.held == 0 || s.gone {
 		s.mu.Unlock()
 		return nil
 	}
@@ -195,7 +194,7 @@ type snapshot struct {
 func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	all := &snapshot{
 		now: now, aging: s.aging, served: s.clients.served, turns: map[*client]float64{},
-		holds: make([]heldView, 0, s.numWaiting+s.numDelayed+1),
+		holds: make([]heldView, 0, s.held+1),
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed
 	add := func(h *hold, c *client) {

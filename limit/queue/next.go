@@ -30,7 +30,7 @@ func (s *scheduler) run(now time.Time) {
 	if len(s.byteQueue.byteRequests)+len(s.byteQueue.blockedResources) > 0 {
 		s.decisions.bytes = s.byteQueue.grantBytes(now, s.decisions.bytes)
 	}
-	if s.numWaiting+s.numDelayed == 0 && len(s.agenda.dirty) == 0 { // the usual case
+	if s.held == 0 && len(s.agenda.dirty) == 0 { // the usual case
 		s.decisions.again = s.byteQueue.recheckAt
 		if len(s.agenda.spareWaitlists) > 1 {
 			s.agenda.spareWaitlists = []*waitlist{s.agenda.spareWaitlists[0]} // long queues leave nothing behind
@@ -208,7 +208,7 @@ func (s *scheduler) take(now time.Time, h *hold, choice int) {
 		n.resource.take(now, n.n) // makes nobody's wait shorter: there is nothing to look at
 		h.grant.probes = n.resource.cooldown.countGrant(now) || h.grant.probes
 	}
-	s.numGranted++
+	s.granted++
 }
 
 // refuse removes a hold that will not be granted.
@@ -336,7 +336,7 @@ func (s *scheduler) force(now time.Time, h *hold) *Blocker {
 		res.blockedTime().observed += k.Until.Sub(now).Seconds()
 	}
 	h.state, h.grant = stateGranted, grant{choice: int32(s.least(now, h)), taken: now, forced: true}
-	s.numGranted++
+	s.granted++
 	for _, n := range h.needs[h.grant.choice] {
 		n.resource.users++
 	}

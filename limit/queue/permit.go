@@ -75,7 +75,7 @@ func (s *site) room(now time.Time, b *Bounds, r Request) error {
 		}
 		return &Refusal{Reason: why, Limit: fmt.Sprintf("%s: %d", setting, n), RetryAt: at}
 	}
-	if held, _ := s.sched.size(); b.PerSite > 0 && held >= b.PerSite {
+	if b.PerSite > 0 && s.sched.held >= b.PerSite {
 		full := refusal(siteFull, "queue.per_site", b.PerSite)
 		greedy := s.sched.evict(now, r.Client, r.Weight)
 		if greedy == nil {

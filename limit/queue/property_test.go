@@ -148,7 +148,7 @@ func (m *model) next() {
 // waits lacks something, or needs a resource that somebody before it lacks, or that
 // such a one may keep.
 func (m *model) check() {
-	held, granted := m.s.size()
+	held, granted := m.s.held, m.s.granted
 	if held != len(m.waiting) || granted != len(m.granted) {
 		m.t.Fatalf("%d and %d, should be %d and %d", held, granted, len(m.waiting), len(m.granted))
 	}

@@ -53,7 +53,7 @@ func TestNobodyWaitsForTokensThatAreRefused(t *testing.T) {
 		nobodyWaits(t, g)
 		s := g.lock("a")
 		defer s.mu.Unlock()
-		if held, granted := s.sched.size(); held != 0 || granted != 1 {
+		if held, granted := s.sched.held, s.sched.granted; held != 0 || granted != 1 {
 			t.Errorf("%d wait and %d are sent", held, granted)
 		}
 	})

@@ -147,7 +147,7 @@ func TestWhatIsLargerThanItsLimitAfterAReloadIsRefused(t *testing.T) {
 		nobodyWaits(t, g)
 		for _, site := range []string{"a", "b"} {
 			s := g.lock(site)
-			if held, granted := s.sched.size(); held+granted != 0 {
+			if held, granted := s.sched.held, s.sched.granted; held+granted != 0 {
 				t.Errorf("%s: %d wait and %d are sent", site, held, granted)
 			}
 			s.mu.Unlock()

@@ -45,7 +45,7 @@ type scheduler struct {
 	seq       uint64
 	lastID    uint32
 
-	numWaiting, numDelayed, numGranted int
+	held, granted int // holds that wait, and requests that are granted and not finished
 
 	// Deadlines:
 	ends heap.Heap[*hold, byDeadline] // the holds that do not wait forever
@@ -100,9 +100,6 @@ func (s *scheduler) forget(now time.Time, res *resource) bool {
 	return true
 }
 
-// size returns the number of holds that wait, and the number of requests granted and unfinished.
-func (s *scheduler) size() (held, granted int) { return s.numWaiting + s.numDelayed, s.numGranted }
-
 var errNotGranted = errors.New("the hold is not granted")
 
 func (s *scheduler) stamp(now time.Time, h *hold) {
@@ -122,6 +119,7 @@ func (s *scheduler) add(now time.Time, h *hold) {
 
 // countWaiting counts a hold among those that wait, wherever it will stand.
 func (s *scheduler) countWaiting(h *hold) {
+	s.held++
 	c := s.clients.of(h.name)
 	c.holds++
 	c.cost += h.fairCost()
@@ -143,6 +141,7 @@ func (s *scheduler) want(h *hold) {
 
 // uncountWaiting is the opposite of countWaiting.
 func (s *scheduler) uncountWaiting(h *hold) {
+	s.held--
 	c := h.client
 	c.holds--
 	c.cost -= h.fairCost()
@@ -184,11 +183,8 @@ func (s *scheduler) enter(h *hold) {
 	}
 	h.entered = s.now
 	g.add(h)
-	if g.blocked != nil {
-		g.blocked.change(s.now, 1)
-	}
+	g.countHeld(s.now, 1)
 	h.state = stateWaiting
-	s.numWaiting++
 }
 
 // leave takes a hold out of wherever it waits.
@@ -197,16 +193,12 @@ func (s *scheduler) leave(h *hold) {
 		s.delayed.Remove(h)
 		s.agenda.blockedTimes.of(retryLimit).change(s.now, -1)
 		h.noteBlocked(retryLimit, s.now.Sub(h.entered))
-		s.numDelayed--
 		return
 	}
 	g := h.group
 	g.remove(h)
-	if g.blocked != nil {
-		g.blocked.change(s.now, -1)
-		h.noteBlocked(g.longest(h.entered, s.now))
-	}
-	s.numWaiting--
+	g.countHeld(s.now, -1)
+	h.noteBlocked(g.longest(h.entered, s.now))
 	if g.size == 0 {
 		g.stopWaiting()
 		delete(s.groups, g.key)
@@ -255,7 +247,7 @@ func (s *scheduler) release(now time.Time, h *hold, r Result) {
 		}
 		n.resource.finish(now, h, n, r)
 	}
-	s.numGranted--
+	s.granted--
 	h.grant.forced, h.grant.unreserved = false, false
 }
 
@@ -283,7 +275,6 @@ func (s *scheduler) giveBack(now time.Time, h *hold, r Result, later time.Time, 
 		h.later, h.entered, h.state = later, s.now, stateDelayed
 		s.delayed.Push(h)
 		s.agenda.blockedTimes.of(retryLimit).change(s.now, 1)
-		s.numDelayed++
 		return nil
 	}
 	s.enter(h)
@@ -317,7 +308,7 @@ func (s *scheduler) replan(now time.Time, h *hold, needs [][]need) bool {
 
 // all are the holds that wait.
 func (s *scheduler) all() []*hold {
-	list := make([]*hold, 0, s.numWaiting+s.numDelayed)
+	list := make([]*hold, 0, s.held)
 	for _, g := range s.groups {
 		for p := range g.priorities {
 			list = append(list, g.priorities[p].oldest.Items()...)
@@ -335,7 +326,7 @@ func (s *scheduler) setClock(now time.Time) {
 
 // restsAnd tells whether nothing waits or is in flight, and all resources are so.
 func (s *scheduler) restsAnd(so func(*resource, time.Time) bool, now time.Time) bool {
-	if s.numWaiting+s.numDelayed+s.numGranted > 0 {
+	if s.held+s.granted > 0 {
 		return false
 	}
 	for res := range s.resources {

@@ -52,7 +52,7 @@ func (s *site) step(now time.Time) {
 		b.waker.Send()
 	}
 	s.sched.decisions.clear()
-	held, granted := s.sched.size()
+	held, granted := s.sched.held, s.sched.granted
 	if held != s.heldCounted {
 		s.gate.held.Add(int64(held - s.heldCounted))
 		s.heldCounted = held

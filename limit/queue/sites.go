@@ -213,7 +213,7 @@ type storedScope struct {
 
 // store is the site in short; nil: that would lose something. The site is locked.
 func (s *site) store(now time.Time) *storedSite {
-	if s.sched.numWaiting+s.sched.numDelayed+s.sched.numGranted > 0 {
+	if s.sched.held+s.sched.granted > 0 {
 		return nil
 	}
 	var resources []storedResource
