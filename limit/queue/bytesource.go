@@ -17,13 +17,11 @@ var ErrGone = errors.New("the connection is closed")
 type ByteSource struct {
 	site *site // its lock guards the fields below
 
-	request    Request
-	resources  []*resource
-	generation uint64 // number of the reload (Gate.Generation) when the resources were found
-	version    uint64 // version of what was known of the site (site.version) when the resources were found
-	closed     bool
-	held       int64      // see Draw.Hold
-	last       bytesTaken // what was taken last
+	request   Request
+	resources []*resource // of its limits
+	closed    bool
+	held      int64      // see Draw.Hold
+	last      bytesTaken // what was taken last
 }
 
 // ByteSource makes a byte source for the limits of a request that count bytes. Of several
@@ -171,7 +169,9 @@ func (t *ByteSource) begin(d Draw, w waker) (int64, *ByteWait, error) {
 	if t.closed {
 		return 0, nil, ErrGone
 	}
-	t.follow(now)
+	if t.follow(now) {
+		s.step(now) // those that wait come first
+	}
 	if d.Hold > 0 {
 		s.sched.byteQueue.unreserveOffered(now, t.resources)
 	}
@@ -292,15 +292,14 @@ func (t *ByteSource) Close() {
 	s.step(now)
 }
 
-// follow finds the resources anew if the limits may have changed.
-func (t *ByteSource) follow(now time.Time) {
-	if s := t.site; t.generation != s.gate.latest.Load().number || t.version != s.version {
-		s.findResources(now, t)
-		if len(s.sched.byteQueue.byteRequests) > 0 {
-			s.sched.agenda.bytesChanged = true
-			s.step(now)
-		}
+// follow finds the resources anew if the limits may have changed, and tells whether it did.
+func (t *ByteSource) follow(now time.Time) bool {
+	if !t.site.stale(&t.request) {
+		return false
 	}
+	t.site.findResources(now, t)
+	t.site.sched.agenda.bytesChanged = true
+	return true
 }
 
 // bytesTaken is an amount that was taken at one time.
@@ -343,7 +342,6 @@ func (t *ByteSource) release(now time.Time) {
 // findResources gives an account the resources of the newest limits of its request. If a
 // limit makes no sense, the account keeps the resources that it has. The site's lock is held.
 func (s *site) findResources(now time.Time, t *ByteSource) {
-	t.generation, t.version = s.gate.latest.Load().number, s.version
 	s.registry.sweep(now)
 	s.renew(&t.request)
 	limits := t.request.Limits
@@ -369,17 +367,6 @@ func (s *site) findResources(now time.Time, t *ByteSource) {
 	for _, res := range resources {
 		res.users++
 		res.hold(t.held)
-	}
-}
-
-// updateByteRequests gives the accounts of the byte requests that wait their resources anew,
-// if the limits may have changed since these were found. The site's lock is held.
-func (s *site) updateByteRequests(now time.Time) {
-	for _, b := range s.sched.byteQueue.byteRequests {
-		if a := b.source; a.generation != s.gate.latest.Load().number || a.version != s.version {
-			s.findResources(now, a)
-			s.sched.agenda.bytesChanged = true
-		}
 	}
 }
 

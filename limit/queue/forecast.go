@@ -262,8 +262,8 @@ type meterCopy struct {
 // bytes can never pass or the time is not known.
 func (t *ByteSource) Forecast(n int64) (at time.Time, pause time.Duration, ok bool) {
 	s, now := t.site.lock()
-	if !t.closed {
-		t.follow(now)
+	if !t.closed && t.follow(now) {
+		s.step(now)
 	}
 	meters := make([]meterCopy, 0, len(t.resources))
 	for _, res := range t.resources {

@@ -171,8 +171,7 @@ func (g *Gate) Reload(b Bounds, hooks Hooks) {
 		s.sched.aging = b.Aging
 		if hooks != nil {
 			s.registry.forgetFound()
-			s.replan(now, s.sched.all())
-			s.updateByteRequests(now)
+			s.replan(now, false)
 		}
 		s.step(now)
 	})
@@ -186,21 +185,14 @@ func (g *Gate) Replan(name string, version uint64) {
 	g.change(name, func(s *site, now time.Time) {
 		if version > s.version {
 			s.version = version
-			s.replan(now, slices.DeleteFunc(s.sched.all(), func(h *hold) bool { return !s.stale(&h.owner.request) }))
-			s.updateByteRequests(now)
+			s.replan(now, false)
 		}
 	})
 }
 
 // AskAgain gives the requests that wait at a site the limits that the hooks have for them now.
 func (g *Gate) AskAgain(name string) {
-	g.change(name, func(s *site, now time.Time) {
-		held := s.sched.all()
-		for _, h := range held {
-			s.ask(&h.owner.request)
-		}
-		s.replan(now, held)
-	})
+	g.change(name, func(s *site, now time.Time) { s.replan(now, true) })
 }
 
 // StartDrain is EndHolds, and refuses all new requests.

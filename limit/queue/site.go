@@ -117,7 +117,7 @@ func (s *site) renew(r *Request) {
 func (s *site) ask(r *Request) {
 	if g := s.gate.latest.Load(); g.hooks != nil {
 		r.Limits, r.Needs, r.Version = g.hooks.Limits(*r)
-		r.Generation = g.number
+		r.Generation, r.Version = g.number, max(r.Version, s.version) // the hooks know that version
 	}
 }
 
@@ -133,11 +133,19 @@ func (s *site) needs(now time.Time, h *hold) [][]need {
 	return needs
 }
 
-// replan gives holds the newest limits.
-func (s *site) replan(now time.Time, holds []*hold) {
-	for _, h := range holds {
+// replan gives what waits the newest limits where its own are stale, and every hold those that the hooks have now.
+func (s *site) replan(now time.Time, every bool) {
+	for _, h := range s.sched.all() {
+		if every {
+			s.ask(&h.owner.request)
+		} else if !s.stale(&h.owner.request) {
+			continue
+		}
 		if !s.sched.replan(now, h, s.needs(now, h)) {
 			h.owner.wake()
 		}
+	}
+	for _, b := range s.sched.byteQueue.byteRequests {
+		b.source.follow(now)
 	}
 }
