@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"hash/maphash"
 	"slices"
 	"time"
 
@@ -20,21 +19,15 @@ type Explanation struct {
 // nothing: a site that is not remembered stays so. A limit that makes no sense is
 // shown as one without an amount.
 func (g *Gate) Explain(r Request) Explanation {
-	sh := &g.shards[maphash.String(g.seed, r.Site)%shards]
-	for {
-		s, from := sh.find(r.Site)
-		if s == nil {
-			s = newSite(g, r.Site) // nobody else has it
-			if from != nil {
-				s.restore(g.clock.Now(), from)
-			}
+	s, from := g.shardOf(r.Site).lock(r.Site)
+	if s == nil {
+		s = newSite(g, r.Site) // nobody else has it
+		if from != nil {
+			s.restore(g.clock.Now(), from)
 		}
 		s.mu.Lock()
-		if !s.gone {
-			return s.explain(r)
-		}
-		s.mu.Unlock() // forgotten between the two locks
 	}
+	return s.explain(r)
 }
 
 // explain reads the locked site, unlocks it, and then estimates when the request would go,

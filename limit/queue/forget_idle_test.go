@@ -34,7 +34,7 @@ func TestSitesLeaveThoughNoNewOnesCome(t *testing.T) {
 		}
 		tidyAll(g)
 		for _, name := range []string{"spent", "busy"} {
-			s := g.find(name)
+			s, _ := g.shardOf(name).lock(name)
 			if s == nil {
 				t.Fatalf("%s is forgotten", name)
 			}
@@ -54,8 +54,8 @@ func TestSitesLeaveThoughNoNewOnesCome(t *testing.T) {
 			t.Errorf("%d sites are remembered in the end", sites)
 		}
 		for i := range g.shards {
-			if sh := &g.shards[i]; len(sh.ring) == 0 && sh.sites != nil {
-				t.Fatalf("shard %d keeps a map and a ring of %d", i, cap(sh.ring))
+			if sh := &g.shards[i]; len(sh.sites) == 0 && sh.sites != nil {
+				t.Fatalf("shard %d keeps a map", i)
 			}
 		}
 	})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -255,7 +253,7 @@ func (g *Gate) Len() (sites, held int) {
 	for i := range g.shards {
 		sh := &g.shards[i]
 		sh.mu.RLock()
-		sites += len(sh.ring) + len(sh.stored.known)
+		sites += len(sh.sites) + len(sh.stored.known)
 		sh.mu.RUnlock()
 	}
 	return sites, int(g.held.Load())
@@ -263,8 +261,7 @@ func (g *Gate) Len() (sites, held int) {
 
 // Knows tells whether a site is remembered.
 func (g *Gate) Knows(name string) bool {
-	sh := &g.shards[maphash.String(g.seed, name)%shards]
-	s, stored := sh.find(name)
+	s, stored := g.shardOf(name).find(name)
 	return s != nil || stored != nil
 }
 
@@ -273,41 +270,22 @@ func (g *Gate) RefuseHeld(name string, r Refusal) {
 	g.change(name, func(s *site, now time.Time) { s.refuseHeld(now, r) })
 }
 
+func (g *Gate) shardOf(name string) *shard { return &g.shards[maphash.String(g.seed, name)%shards] }
+
 // lock finds a site or makes it, and locks it.
 func (g *Gate) lock(name string) *site {
-	sh := &g.shards[maphash.String(g.seed, name)%shards]
 	for {
-		s, _ := sh.find(name)
-		if s == nil {
-			s = sh.make(g, name)
-		}
-		s.mu.Lock()
-		if !s.gone {
+		if s, _ := g.shardOf(name).lock(name); s != nil {
 			return s
 		}
-		s.mu.Unlock() // forgotten between the two locks
+		g.shardOf(name).make(g, name)
 	}
-}
-
-// find is a site that is remembered, locked, or nil.
-func (g *Gate) find(name string) *site {
-	sh := &g.shards[maphash.String(g.seed, name)%shards]
-	s, _ := sh.find(name)
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	if s.gone {
-		s.mu.Unlock()
-		return nil
-	}
-	return s
 }
 
 // change calls do with a site, locked, and grants what may go by that. It returns false, without a call, if the
 // site is not remembered.
 func (g *Gate) change(name string, do func(s *site, now time.Time)) bool {
-	s := g.find(name)
+	s, _ := g.shardOf(name).lock(name)
 	if s == nil {
 		return false
 	}
@@ -326,29 +304,14 @@ func (g *Gate) each(use func(s *site, now time.Time)) { g.everywhere(use, nil) }
 func (g *Gate) everywhere(use func(s *site, now time.Time), short func(*storedSite)) {
 	for i := range g.shards {
 		sh := &g.shards[i]
-		sh.mu.RLock()
-		sites := append([]*site(nil), sh.ring...)
-		var stored []*storedSite
-		if short != nil {
-			stored = slices.AppendSeq(make([]*storedSite, 0, len(sh.stored.known)), maps.Values(sh.stored.known))
-		}
-		sh.mu.RUnlock()
-		for _, s := range sites {
-			s.mu.Lock()
-			for s.gone { // since the list was made
-				s.mu.Unlock()
-				now, rest := sh.find(s.name)
-				if rest != nil && short != nil {
-					short(rest)
-				}
-				if s = now; s == nil {
-					break
-				}
-				s.mu.Lock()
-			}
-			if s != nil {
+		sites, stored := sh.all(short != nil)
+		for _, listed := range sites {
+			switch s, rest := sh.lock(listed.name); { // it may be forgotten since, or stored
+			case s != nil:
 				use(s, g.clock.Now())
 				s.mu.Unlock()
+			case rest != nil && short != nil:
+				short(rest)
 			}
 		}
 		for _, one := range stored {
@@ -360,10 +323,8 @@ func (g *Gate) everywhere(use func(s *site, now time.Time), short func(*storedSi
 // sites are all but those that are only stored, where nothing waits.
 func (g *Gate) sites() (all []*site) {
 	for i := range g.shards {
-		sh := &g.shards[i]
-		sh.mu.RLock()
-		all = append(all, sh.ring...)
-		sh.mu.RUnlock()
+		sites, _ := g.shards[i].all(false)
+		all = append(all, sites...)
 	}
 	return all
 }
@@ -408,7 +369,7 @@ func (g *Gate) VisitLoadedResources(visit func(now time.Time, at ResourceInfo)) 
 
 // VisitSite is VisitLoadedResources for one site.
 func (g *Gate) VisitSite(name string, visit func(now time.Time, at ResourceInfo)) {
-	if s := g.find(name); s != nil {
+	if s, _ := g.shardOf(name).lock(name); s != nil {
 		defer s.mu.Unlock()
 		s.visit(g.clock.Now(), visit)
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +16,6 @@ const (
 	// something is known: that none of a limit is used, or what the next answer says
 	// again. Other idle sites are stored then.
 	manySites = 20_000
-	// tidyAtOnce is the largest number of sites looked at with the lock of their shard held.
-	tidyAtOnce = 64
 )
 
 // ForgetParts is the number of parts of ForgetIdle.
@@ -24,12 +23,10 @@ const ForgetParts = shards
 
 // shard is a part of the sites, so that looking up a site does not wait for the others.
 type shard struct {
-	mu    sync.RWMutex
-	sites map[string]*site // :: name → site
-	ring  []*site          // the same, to go through a few at a time
-	next  int
-
-	stored storedSites // sites that are not among them
+	mu     sync.RWMutex
+	sites  map[string]*site // :: name → site
+	peak   int              // how many the map has had
+	stored storedSites      // sites that are not among them
 }
 
 // find is a site, or what is stored of it; both are nil if it is not remembered.
@@ -42,6 +39,30 @@ func (sh *shard) find(name string) (s *site, stored *storedSite) {
 	return s, stored
 }
 
+// all are the sites at one moment, and the stored ones if these are wanted, of which there may be very many.
+func (sh *shard) all(short bool) (sites []*site, stored []*storedSite) {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	sites = slices.AppendSeq(make([]*site, 0, len(sh.sites)), maps.Values(sh.sites))
+	if short {
+		stored = slices.AppendSeq(make([]*storedSite, 0, len(sh.stored.known)), maps.Values(sh.stored.known))
+	}
+	return sites, stored
+}
+
+// lock is find, and locks the site.
+func (sh *shard) lock(name string) (s *site, stored *storedSite) {
+	for {
+		if s, stored = sh.find(name); s == nil {
+			return nil, stored
+		}
+		if s.mu.Lock(); !s.gone {
+			return s, nil
+		}
+		s.mu.Unlock() // forgotten between the two locks
+	}
+}
+
 // make adds a site and looks whether a few others can be forgotten. So memory follows
 // the sites whose limits remember something, however many were seen.
 func (sh *shard) make(g *Gate, name string) *site {
@@ -50,8 +71,13 @@ func (sh *shard) make(g *Gate, name string) *site {
 	if s := sh.sites[name]; s != nil {
 		return s
 	}
-	now := g.clock.Now()
-	sh.forget(now, 4, false, g.many)
+	now, looks := g.clock.Now(), 4
+	for _, old := range sh.sites { // in no order
+		if looks--; looks < 0 {
+			break
+		}
+		sh.forget(now, old, false, g.many)
+	}
 	s := newSite(g, name)
 	if from := sh.stored.take(name); from != nil {
 		s.restore(now, from)
@@ -60,51 +86,37 @@ func (sh *shard) make(g *Gate, name string) *site {
 		sh.sites = map[string]*site{}
 	}
 	sh.sites[name] = s
-	sh.ring = append(sh.ring, s)
+	sh.peak = max(sh.peak, len(sh.sites))
 	return s
 }
 
-// forget looks whether some of the sites can be forgotten, those whose turn it is. With
-// known, sites of which something is known stay unless there are very many. What those
-// keep back then is stored. The shard is locked.
-func (sh *shard) forget(now time.Time, some int, known bool, most int) {
-	many := len(sh.ring) > most/shards
-	for range min(some, len(sh.ring)) {
-		if sh.next >= len(sh.ring) {
-			sh.next = 0
-		}
-		old := sh.ring[sh.next]
-		if known && !many && old.knows() {
-			sh.next++
-			continue
-		}
-		left, rest := old.forget(now, many)
-		if !left {
-			sh.next++
-			continue
-		}
-		if rest != nil {
-			sh.stored.add(rest)
-		}
-		delete(sh.sites, old.name)
-		last := len(sh.ring) - 1
-		sh.ring[sh.next], sh.ring[last] = sh.ring[last], nil
-		sh.ring = sh.ring[:last]
+// forget forgets a site if it can. With known, a site of which something is known stays unless there are
+// very many. What it keeps back then is stored. The shard is locked.
+func (sh *shard) forget(now time.Time, s *site, known bool, most int) {
+	many := len(sh.sites) > most/shards
+	if known && !many && s.knows() {
+		return
 	}
-	if len(sh.ring) < cap(sh.ring)/4 && cap(sh.ring) > 64 {
-		sh.shrink()
+	left, rest := s.forget(now, many)
+	if rest != nil {
+		sh.stored.add(rest)
+	}
+	if left {
+		delete(sh.sites, s.name)
 	}
 }
 
-// shrink gives back the memory of a shard that has had many more sites.
-func (sh *shard) shrink() {
-	ring := make([]*site, len(sh.ring), 2*len(sh.ring))
-	copy(ring, sh.ring)
-	sites := make(map[string]*site, len(ring))
-	for _, s := range ring {
-		sites[s.name] = s
+// shrunk returns a map in less memory if it has had many more: a map never gives its memory back.
+func shrunk[V any](m map[string]V, peak int) (map[string]V, int) {
+	switch n := len(m); {
+	case n == 0:
+		return nil, 0
+	case n < peak/4:
+		smaller := make(map[string]V, n)
+		maps.Copy(smaller, m)
+		return smaller, n
 	}
-	sh.ring, sh.sites = ring, sites
+	return m, peak
 }
 
 // knows tells whether the site has a limit that is shown to the operator, or has learned
@@ -130,7 +142,7 @@ func (s *site) forget(now time.Time, many bool) (left bool, rest *storedSite) {
 		return false, nil
 	}
 	defer s.mu.Unlock()
-	if s.sources > 0 {
+	if s.sources > 0 || s.gone {
 		return false, nil
 	}
 	if !s.sched.restsAnd((*resource).forgettable, now) && !(many && s.sched.restsAnd((*resource).expendable, now)) {
@@ -154,21 +166,16 @@ func (s *site) forget(now time.Time, many bool) (left bool, rest *storedSite) {
 // sites come.
 func (g *Gate) ForgetIdle(now time.Time, part int) {
 	sh := &g.shards[part%shards]
-	sh.mu.Lock()
-	rest := len(sh.ring)
-	sh.next = 0
-	sh.mu.Unlock()
-	for ; rest > 0; rest -= tidyAtOnce {
+	sites, _ := sh.all(false)
+	for _, s := range sites {
 		sh.mu.Lock()
-		sh.forget(now, min(rest, tidyAtOnce), true, g.many)
+		sh.forget(now, s, true, g.many)
 		sh.mu.Unlock()
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.stored.tidy(now.Sub(g.began))
-	if len(sh.ring) == 0 { // a map never gives its memory back
-		sh.sites, sh.ring = nil, nil
-	}
+	sh.sites, sh.peak = shrunk(sh.sites, sh.peak)
 }
 
 const (
@@ -388,19 +395,12 @@ func (m *storedSites) take(name string) *storedSite {
 	return s
 }
 
-// tidy forgets the sites that do not count any more. A map never gives its memory back.
+// tidy forgets the sites that do not count any more.
 func (m *storedSites) tidy(now time.Duration) {
 	for name, s := range m.known {
 		if s.until() <= now {
 			m.take(name)
 		}
 	}
-	switch n := len(m.known); {
-	case n == 0:
-		*m = storedSites{}
-	case n < m.peak/4:
-		smaller := make(map[string]*storedSite, n)
-		maps.Copy(smaller, m.known)
-		m.known, m.peak = smaller, n
-	}
+	m.known, m.peak = shrunk(m.known, m.peak)
 }

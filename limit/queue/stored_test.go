@@ -16,14 +16,17 @@ import (
 
 // leaves has a site be forgotten if nothing is known of it.
 func (s *site) leaves(now time.Time) bool {
-	left, _ := s.forget(now, false)
-	return left
+	sh := s.gate.shardOf(s.name)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.forget(now, s, false, manySites)
+	return s.gone
 }
 
 // whole is how many sites are not stored.
 func (g *Gate) whole() (n int) {
 	for i := range g.shards {
-		n += len(g.shards[i].ring)
+		n += len(g.shards[i].sites)
 	}
 	return n
 }
