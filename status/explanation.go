@@ -411,4 +411,4 @@ func (e Explanation) allOpen() bool {
 }
 
 // name returns the name that the queue gives the limit.
-func (l ExplainedLimit) name() string { return Forecast{Limit: l.Limit, Of: l.Of}.Name() }
+func (l ExplainedLimit) name() string { return NameOf(l.Limit, l.Of) }

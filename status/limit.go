@@ -47,14 +47,20 @@ type SiteLimits struct {
 
 // LeftShare is the part of the limit that is left, from 0 to 1; 2 if that is not known.
 func (l Limit) LeftShare() float64 {
-	whole := cmp.Or(l.Most, l.Amount)
+	if l.Rate > 0 {
+		return 2
+	}
+	return leftShare(l.Left, cmp.Or(l.Most, l.Amount))
+}
+
+func leftShare(left, whole int64) float64 {
 	switch {
-	case l.Left < 0 || l.Rate > 0:
+	case left < 0:
 		return 2
 	case whole <= 0:
 		return 1
 	}
-	return float64(l.Left) / float64(whole)
+	return float64(left) / float64(whole)
 }
 
 // ScarcestFirst is a copy of limits, sorted by the part that is left.
@@ -65,22 +71,30 @@ func ScarcestFirst[L interface{ LeftShare() float64 }](list []L) []L {
 // LeftText says how much of the limit is left, in its unit: "40 of 900", or "3.4/s now" for an
 // adaptive limit.
 func (l Limit) LeftText() string {
-	words := func(n int64) string { return Count(uint64(max(n, 0))) }
+	words := Count
 	if l.Unit == "bytes" {
-		words = func(n int64) string { return Size(uint64(max(n, 0))) }
+		words = Size
 	}
-	whole := cmp.Or(l.Most, l.Amount)
 	switch {
 	case l.Rate > 0:
 		return RateText(l.Rate) + " now"
-	case l.Left < 0 && whole <= 0, l.Left >= unbounded:
+	case l.Left >= unbounded:
 		return "not known"
-	case l.Left < 0:
-		return "? of " + words(whole)
-	case whole <= 0:
-		return words(l.Left)
 	}
-	return words(l.Left) + " of " + words(whole)
+	return cmp.Or(leftText(l.Left, cmp.Or(l.Most, l.Amount, -1), words), "not known")
+}
+
+// leftText says how much is left of a whole: "40 of 900", "? of 900", "40"; "" if neither is known.
+func leftText(left, whole int64, words func(uint64) string) string {
+	switch {
+	case left >= 0 && whole >= 0:
+		return words(uint64(left)) + " of " + words(uint64(whole))
+	case left >= 0:
+		return words(uint64(left))
+	case whole >= 0:
+		return "? of " + words(uint64(whole))
+	}
+	return ""
 }
 
 // Adaptive is an adaptive limit with the rate that it allows now.
@@ -126,11 +140,9 @@ type Forecast struct {
 // NormalizeForecasts is a copy of a list with its bound, an order, and times in UTC.
 func NormalizeForecasts(list []Forecast, now time.Time) []Forecast {
 	const maxForecasts = 10_000 // bounds the forecasts in a list
-	list = append([]Forecast{}, list...)
-	slices.SortStableFunc(list, func(a, b Forecast) int {
+	list = listed(list, maxForecasts, func(a, b Forecast) int {
 		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Of, b.Of))
 	})
-	list = list[:min(len(list), maxForecasts)]
 	for i := range list {
 		forecast := &list[i]
 		forecast.Rate = Finite(forecast.Rate)
@@ -148,11 +160,14 @@ func (f Forecast) Long() bool {
 }
 
 // Name is the limit's name with its owner.
-func (f Forecast) Name() string {
-	if f.Of != "" {
-		return f.Limit + " of " + f.Of
+func (f Forecast) Name() string { return NameOf(f.Limit, f.Of) }
+
+// NameOf names a limit with whose it is; "" is everyone's.
+func NameOf(limit, of string) string {
+	if of != "" {
+		return limit + " of " + of
 	}
-	return f.Limit
+	return limit
 }
 
 // Part is the used part, from 0 to 1.
@@ -242,12 +257,6 @@ type Forgotten struct {
 // DescribeForgotten writes a line for each limit that is forgotten.
 func DescribeForgotten(w io.Writer, list []Forgotten) {
 	for _, f := range list {
-		switch {
-		case f.Limit == "":
-			f.Limit = "what was seen of its answers; no limit was known"
-		case f.Of != "":
-			f.Limit += " of " + f.Of
-		}
-		say(w, "%s: forgot %s", f.Site, f.Limit)
+		say(w, "%s: forgot %s", f.Site, cmp.Or(NameOf(f.Limit, f.Of), "what was seen of its answers; no limit was known"))
 	}
 }

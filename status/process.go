@@ -148,7 +148,7 @@ func (s Process) DescribeAdaptive(w io.Writer) {
 	t := Table{Numbers: []int{2}}
 	t.Add("SITE", "LIMIT", "NOW")
 	for _, one := range s.Adaptive {
-		t.Add(one.Site, Forecast{Limit: one.Limit, Of: one.Of}.Name(), RateText(one.Rate))
+		t.Add(one.Site, NameOf(one.Limit, one.Of), RateText(one.Rate))
 	}
 	t.below(w, "adaptive limits", 0, "")
 }

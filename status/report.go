@@ -63,18 +63,15 @@ type ReportBlocked struct {
 
 // Normalize has its bounds, an order, no null lists, and times in UTC.
 func (r *Report) Normalize() {
-	r.Rows, r.Limits = append([]ReportRow{}, r.Rows...), append([]ReportBlocked{}, r.Limits...)
 	r.Add("", "", 0) // no null maps
-	r.Denied = append([]DeniedToken{}, r.Denied...)
-	slices.SortStableFunc(r.Rows, func(a, b ReportRow) int {
+	r.More = r.More || max(len(r.Rows), len(r.Limits), len(r.Denied)) > MaxReport
+	r.Rows = listed(r.Rows, MaxReport, func(a, b ReportRow) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Pool, b.Pool))
 	})
-	slices.SortStableFunc(r.Limits, func(a, b ReportBlocked) int {
+	r.Limits = listed(r.Limits, MaxReport, func(a, b ReportBlocked) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
 	})
-	r.More = r.More || len(r.Rows) > MaxReport || len(r.Limits) > MaxReport || len(r.Denied) > MaxReport
-	r.Rows, r.Limits = r.Rows[:min(len(r.Rows), MaxReport)], r.Limits[:min(len(r.Limits), MaxReport)]
-	r.Denied = r.Denied[:min(len(r.Denied), MaxReport)]
+	r.Denied = listed(r.Denied, MaxReport, func(DeniedToken, DeniedToken) int { return 0 }) // as the pools have them
 	for i := range r.Rows {
 		r.Rows[i].Start = r.Rows[i].Start.UTC()
 	}

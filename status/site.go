@@ -220,12 +220,10 @@ type TrafficList struct {
 
 // Normalize has its bound, an order, no null list, and times in UTC.
 func (l *TrafficList) Normalize() {
-	list := append([]Traffic{}, l.Traffic...)
-	slices.SortStableFunc(list, func(a, b Traffic) int {
+	l.More = len(l.Traffic) > MaxTraffic
+	l.Traffic = listed(l.Traffic, MaxTraffic, func(a, b Traffic) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Site, b.Site))
 	})
-	l.More = len(list) > MaxTraffic
-	l.Traffic = list[:min(len(list), MaxTraffic)]
 	for i := range l.Traffic {
 		l.Traffic[i].Start = l.Traffic[i].Start.UTC()
 	}

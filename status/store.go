@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -117,12 +116,10 @@ func (s Store) Normalize() Store {
 	if s.Err != "" {
 		s.Err = Line(s.Err)
 	}
-	s.Members = slices.Clone(s.Members)
-	slices.SortFunc(s.Members, func(a, b Member) int {
+	s.Count = max(s.Count, len(s.Members))
+	s.Members = listed(s.Members, MaxMembers, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
-	s.Count = max(s.Count, len(s.Members))
-	s.Members = s.Members[:min(len(s.Members), MaxMembers)]
 	for i := range s.Members {
 		member := &s.Members[i]
 		member.Name, member.Seen, member.Self = Line(member.Name), member.Seen.UTC(), member.ID == s.Instance

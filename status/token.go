@@ -190,13 +190,12 @@ func (t Token) Normalize() Token {
 
 // announced are limits by name, without those of which nothing is known: other tokens may have them.
 func announced(list []Announced) []Announced {
-	list = slices.DeleteFunc(append([]Announced{}, list...), func(a Announced) bool {
+	list = slices.DeleteFunc(slices.Clone(list), func(a Announced) bool {
 		return a.Limit < 0 && a.Remaining < 0 && a.State == "unknown"
 	})
-	slices.SortStableFunc(list, func(a, b Announced) int {
+	list = listed(list, MaxAnnounced, func(a, b Announced) int {
 		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Title, b.Title))
 	})
-	list = list[:min(len(list), MaxAnnounced)]
 	for i := range list {
 		item := &list[i]
 		item.Reset = item.Reset.UTC()
@@ -302,29 +301,14 @@ func (a Announced) soFar() string {
 
 // LeftText says how much of the limit is left, such as "40 of 75".
 func (a Announced) LeftText() string {
-	switch {
-	case a.Remaining >= 0 && a.Limit >= 0:
-		return Count(uint64(a.Remaining)) + " of " + Count(uint64(a.Limit))
-	case a.Remaining >= 0:
-		return Count(uint64(a.Remaining))
-	case a.State == Hidden:
+	if a.State == Hidden && a.Remaining < 0 {
 		return "-"
-	case a.Limit >= 0:
-		return "? of " + Count(uint64(a.Limit))
 	}
-	return cmp.Or(a.State, "not known")
+	return cmp.Or(leftText(a.Remaining, a.Limit, Count), a.State, "not known")
 }
 
 // LeftShare is the part of the limit that is left, from 0 to 1; 2 if that is not known.
-func (a Announced) LeftShare() float64 {
-	switch {
-	case a.Remaining < 0:
-		return 2
-	case a.Limit <= 0:
-		return 1
-	}
-	return float64(a.Remaining) / float64(a.Limit)
-}
+func (a Announced) LeftShare() float64 { return leftShare(a.Remaining, a.Limit) }
 
 // Notes says how much of the limit others use, if that is enough to see, and that it is known from before.
 func (a Announced) Notes() string {

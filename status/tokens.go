@@ -25,11 +25,10 @@ type Tokens struct {
 
 // Normalize has no null lists, a bound, an order, and its times in UTC.
 func (t Tokens) Normalize() Tokens {
-	pools := make([]Pool, 0, len(t.Pools))
-	for _, p := range t.Pools {
-		pools = append(pools, p.Normalize())
+	pools := listed(t.Pools, len(t.Pools), func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	for i, p := range pools {
+		pools[i] = p.Normalize()
 	}
-	slices.SortStableFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
 	return Tokens{pools, announced(t.Limits)}
 }
 
@@ -66,9 +65,7 @@ type Pool struct {
 }
 
 func (p Pool) Normalize() Pool {
-	list := append([]Token{}, p.Tokens...)
-	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(a.Label, b.Label) })
-	p.Count, p.Tokens = len(list), list[:min(len(list), MaxTokens)]
+	p.Count, p.Tokens = len(p.Tokens), listed(p.Tokens, MaxTokens, func(a, b Token) int { return cmp.Compare(a.Label, b.Label) })
 	for i, one := range p.Tokens {
 		p.Tokens[i] = one.Normalize()
 	}

@@ -263,6 +263,13 @@ func Ago(at, now time.Time) string {
 	}
 }
 
+// listed is a copy of a list in order, not null, and at most so long.
+func listed[T any](list []T, most int, compare func(a, b T) int) []T {
+	list = append([]T{}, list...)
+	slices.SortStableFunc(list, compare)
+	return list[:min(len(list), most)]
+}
+
 // Finite is a number, or 0 for a number that JSON does not have.
 func Finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {

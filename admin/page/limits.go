@@ -22,7 +22,7 @@ type limitBar struct {
 
 // barOf is a limit as a bar.
 func barOf(l *status.Limit) limitBar {
-	b := limitBar{Site: l.Site, Name: status.Forecast{Limit: l.Limit, Of: l.Of}.Name(), Left: leftWords(l.LeftText()), Shared: l.Shared, Used: -1}
+	b := limitBar{Site: l.Site, Name: status.NameOf(l.Limit, l.Of), Left: leftWords(l.LeftText()), Shared: l.Shared, Used: -1}
 	if share := l.LeftShare(); share <= 1 {
 		b.Used = 100 - int(100*max(share, 0))
 	}
