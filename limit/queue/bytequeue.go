@@ -193,10 +193,9 @@ type ByteWait struct {
 	waker   waker
 }
 
-// takeFromAll takes the same amount from each resource: at most n and at least the least, or
+// takeFromAll takes the same amount from each resource: at most n and at least the least, which is not more, or
 // nothing. From a resource that can never have the least, all that it can have is enough.
 func takeFromAll(now time.Time, resources []*resource, n, least int64) int64 {
-	least = max(min(least, n), 1)
 	for _, res := range resources {
 		if res.meter == nil {
 			continue

@@ -169,6 +169,7 @@ func (t *ByteSource) begin(d Draw, w waker) (int64, *ByteWait, error) {
 	if t.closed {
 		return 0, nil, ErrGone
 	}
+	d.Least = max(min(d.Least, d.Most), 1)
 	if t.follow(now) {
 		s.step(now) // those that wait come first
 	}
@@ -186,7 +187,6 @@ func (t *ByteSource) begin(d Draw, w waker) (int64, *ByteWait, error) {
 	if w == nil {
 		w = signal.New()
 	}
-	d.Least = max(min(d.Least, d.Most), 1)
 	b := &ByteWait{source: t, draw: d, waker: w}
 	if !d.Until.IsZero() && !d.Until.After(now) {
 		by, err := t.stalled(now, b)

@@ -138,7 +138,9 @@ func (h *hold) countAnswer(now time.Time, success bool) {
 	}
 	h.grant.probes = false
 	for _, n := range h.needs[h.grant.choice] {
-		n.resource.countAnswer(now, h, success)
+		if n.resource.cooldown.countAnswer(now, h.grant.number, success) {
+			n.resource.markDirty()
+		}
 	}
 }
 

@@ -211,12 +211,17 @@ func (s *scheduler) take(now time.Time, h *hold, choice int) {
 	s.granted++
 }
 
-// refuse removes a hold that will not be granted.
-func (s *scheduler) refuse(h *hold, r *Refusal) {
+// drop removes a hold that will not be granted.
+func (s *scheduler) drop(h *hold, r *Refusal) {
 	s.leave(h)
 	s.uncountWaiting(h)
 	s.clients.tidy(h.client)
 	h.state, h.refusal = stateOutside, r
+}
+
+// refuse is drop, as a decision.
+func (s *scheduler) refuse(h *hold, r *Refusal) {
+	s.drop(h, r)
 	s.decisions.refused = append(s.decisions.refused, h)
 }
 

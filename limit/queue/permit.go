@@ -256,14 +256,7 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 		s.ask(&p.request)
 	}
 	err := s.sched.giveBack(now, &p.hold, r.Result, r.NotBefore, s.needs(now, &p.hold))
-	var cool Scope
-	longer := false
-	if !r.Until.IsZero() {
-		if res := s.registry.resourceOf(&p.request, p.hold.needs, r.Cool); res != s.registry.whole || !r.Alone {
-			longer = res.beginCooldown(r.Until, r.Why, p.hold.grant.number)
-			cool = s.registry.scopeOf(res, r.Cool)
-		}
-	}
+	cool, longer := p.cool(p.hold.needs, r.Cool, r.Until, r.Why, r.Alone)
 	if err == nil {
 		err = s.stops(now, &p.hold)
 	}
@@ -302,13 +295,23 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	if s.stale(&p.request) {
 		needs = s.needs(now, &p.hold)
 	}
-	res := s.registry.resourceOf(&p.request, needs, at)
-	longer := res.beginCooldown(until, why, p.hold.grant.number)
+	cool, longer := p.cool(needs, at, until, why, false)
 	s.step(now)
 	s.mu.Unlock()
 	if longer {
-		s.gate.cooled(s.name, s.registry.scopeOf(res, at), until, why)
+		s.gate.cooled(s.name, cool, until, why)
 	}
+}
+
+// cool begins the cooldown of a scope of which something is needed, with alone never that of the whole site. It returns
+// the scope by which others find what cools, and whether it cools for longer than before.
+func (p *Permit) cool(needs [][]need, at Scope, until time.Time, why string, alone bool) (Scope, bool) {
+	all := &p.site.registry
+	res := all.resourceOf(&p.request, needs, at)
+	if res == all.whole {
+		at = Scope{}
+	}
+	return Scope{at.Limit, boundKey(at.Key)}, !(alone && res == all.whole) && res.beginCooldown(until, why, p.hold.grant.number)
 }
 
 // RefusalsInRow returns the number of times in a row that a scope has been refused before this

@@ -193,14 +193,6 @@ func (s *registry) resourceAt(at Scope) *resource {
 	return s.newEntry(&Limit{Name: at.Limit}, at).resource
 }
 
-// scopeOf is the scope by which others find a resource that was looked up for a scope.
-func (s *registry) scopeOf(res *resource, at Scope) Scope {
-	if res == s.whole {
-		return Scope{}
-	}
-	return Scope{at.Limit, boundKey(at.Key)}
-}
-
 // find is the resource of a scope, and the resource that all keys of its limit without an own
 // resource share. Each is nil if it does not exist.
 func (s *registry) find(at Scope) (ours, shared *resource) {

@@ -232,13 +232,6 @@ func (r *resource) blockedTime() *blockedTime {
 // other clients and routes.
 func (r *resource) setName(name, title string) { r.name, r.title, r.blocked = name, title, nil }
 
-// countAnswer counts the answer to a hold that was granted in the slow start.
-func (r *resource) countAnswer(now time.Time, h *hold, success bool) {
-	if r.cooldown.countAnswer(now, h.grant.number, success) {
-		r.markDirty()
-	}
-}
-
 // resume gives a new meter the state that it had when its site was stored.
 func (r *resource) resume(now time.Time, made bool) {
 	if made && r.meter != nil && r.pending != nil {

@@ -215,10 +215,7 @@ func (s *scheduler) cancel(now time.Time, h *hold) bool {
 		return false
 	}
 	s.setClock(now)
-	s.leave(h)
-	s.uncountWaiting(h)
-	s.clients.tidy(h.client)
-	h.state = stateOutside
+	s.drop(h, nil)
 	return true
 }
 
@@ -289,18 +286,17 @@ func (s *scheduler) replan(now time.Time, h *hold, needs [][]need) bool {
 	}
 	s.setClock(now)
 	if r := neverFits(now, needs); r != nil {
-		s.refuse(h, r)
-		s.decisions.refused = s.decisions.refused[:len(s.decisions.refused)-1] // the caller has it
+		s.drop(h, r)
 		return false
 	}
-	lies := h.state == stateWaiting
-	if lies {
+	queued := h.state == stateWaiting
+	if queued {
 		s.leave(h)
 	}
 	h.want(-1)
 	h.needs = needs
 	s.want(h)
-	if lies {
+	if queued {
 		s.enter(h)
 	}
 	return true

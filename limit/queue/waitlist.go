@@ -351,7 +351,6 @@ func (s *scheduler) evict(now time.Time, name string, weight int) *hold {
 			}
 		}
 	}
-	s.refuse(last, &Refusal{Reason: siteFull})
-	s.decisions.refused = s.decisions.refused[:len(s.decisions.refused)-1] // the caller has it
+	s.drop(last, &Refusal{Reason: siteFull})
 	return last
 }
