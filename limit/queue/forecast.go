@@ -19,44 +19,21 @@ type forecast struct {
 	now       time.Time
 	scheduler *scheduler
 	live      liveView
-	resources map[*resource]*resource    // :: of the site → its copy
-	needs     map[*[]need]*forecastNeeds // :: the first of the needs of several holds → their copy
-	open      map[*resource]bool         // copies of which nobody can tell when they let a hold go
-	busy      map[*resource]bool         // copies that let a hold go when what is in flight is over
+	resources map[*resource]*resource // :: of the site → its copy
+	needs     map[*[]need][][]need    // :: the first of the needs of several holds → their copy
+	open      map[*resource]bool      // copies of which nobody can tell when they let a hold go
+	busy      map[*resource]bool      // copies that let a hold go when what is in flight is over
 }
 
 // liveView calls look under the lock of the site, with the time. The rest of a forecast needs
 // no lock.
 type liveView func(look func(now time.Time))
 
-// forecastNeeds are copies of the needs of holds. Of several alternatives that are ready, the one
-// that was chosen longest ago is chosen.
-type forecastNeeds struct {
-	needs  [][]need
-	chosen []uint64
-	turn   uint64
-}
-
-// Rank implements Ranking.
-func (f *forecastNeeds) Rank(i int) Rank { return Rank{f.chosen[i]} }
-
-// Rests implements Ranking.
-func (f *forecastNeeds) Rests(int) time.Time { return time.Time{} }
-
-// Common implements Ranking.
-func (f *forecastNeeds) Common() any { return nil }
-
-// Chosen implements Ranking.
-func (f *forecastNeeds) Chosen(i int) {
-	f.turn++
-	f.chosen[i] = f.turn
-}
-
 // predict fills in when each hold of a snapshot goes.
 func (a *snapshot) predict(live liveView) {
 	f := &forecast{
 		now: a.now, scheduler: newScheduler(a.aging), live: live, resources: map[*resource]*resource{},
-		needs: map[*[]need]*forecastNeeds{}, open: map[*resource]bool{}, busy: map[*resource]bool{},
+		needs: map[*[]need][][]need{}, open: map[*resource]bool{}, busy: map[*resource]bool{},
 	}
 	slices.SortFunc(a.holds, func(a, b heldView) int { return int(a.was.seq) - int(b.was.seq) })
 	views := make(map[*hold]*heldView, len(a.holds))
@@ -73,13 +50,9 @@ func (a *snapshot) predict(live liveView) {
 // add puts the copy of a hold into the queue.
 func (f *forecast) add(was *hold, served float64) *hold {
 	s := f.scheduler
-	needs := f.copyNeeds(was.needs)
 	h := &hold{
 		name: was.name, weight: was.weight, priority: was.priority, cost: was.cost, deadline: was.deadline,
-		needs: needs.needs, seq: was.seq, added: was.added, missed: was.missed,
-	}
-	if len(needs.needs) > 1 {
-		h.order = needs
+		needs: f.copyNeeds(was.needs), seq: was.seq, added: was.added, missed: was.missed,
 	}
 	s.clients.of(h.name).served = served
 	s.countWaiting(h)
@@ -93,29 +66,29 @@ func (f *forecast) add(was *hold, served float64) *hold {
 }
 
 // copyNeeds returns the needs of a hold with copies of the resources.
-func (f *forecast) copyNeeds(of [][]need) *forecastNeeds {
+func (f *forecast) copyNeeds(of [][]need) [][]need {
 	if known := f.needs[&of[0]]; known != nil {
 		return known
 	}
-	c := &forecastNeeds{needs: make([][]need, len(of)), chosen: make([]uint64, len(of))}
+	needs := make([][]need, len(of))
 	for i, alternative := range of {
-		c.needs[i] = slices.Clone(alternative)
+		needs[i] = slices.Clone(alternative)
 		for j := range alternative {
-			c.needs[i][j].resource = f.copyResource(alternative[j].resource)
+			needs[i][j].resource = f.copyResource(alternative[j].resource)
 		}
 	}
-	f.needs[&of[0]] = c
-	c.leaveOut(f.now)
-	return c
+	f.needs[&of[0]] = needs
+	leaveOut(f.now, needs)
+	return needs
 }
 
 // leaveOut keeps the alternatives back whose credentials the site has denied, unless all are: a
 // site that has denied a credential is not expected to accept it later.
-func (f *forecastNeeds) leaveOut(now time.Time) {
-	if allDenied(now, f.needs) {
+func leaveOut(now time.Time, needs [][]need) {
+	if allDenied(now, needs) {
 		return
 	}
-	for _, alternative := range f.needs {
+	for _, alternative := range needs {
 		for _, n := range alternative {
 			if n.resource.denied(now) {
 				n.resource.cooldown.until = now.Add(2 * far)
