@@ -23,6 +23,20 @@ type block struct {
 // waitsAt returns where a group waits for the end of the block.
 func (b block) waitsAt() *resource { return cmp.Or(b.on, b.resource) }
 
+// until returns the time at which time alone may end the block; zero is never.
+func (b block) until(now time.Time) time.Time {
+	cooldown := &b.resource.cooldown
+	switch m, learns := b.resource.meter.(Learning); {
+	case !b.behind && cooldown.awaitsAnswer(now):
+		return cooldown.slowStart.latest.Add(probeWait)
+	case b.at.Sub(now) <= far:
+		return b.at
+	case learns && m.Patience(now).After(now):
+		return m.Patience(now)
+	}
+	return time.Time{}
+}
+
 // longestBlock is the resource that has too little for the longest time, and after from.
 // Its resource is nil if all have enough.
 func longestBlock(now, from time.Time, needs []need) block {
@@ -143,20 +157,9 @@ func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
 		}
 		return
 	}
-	next := b.at
-	if next.Sub(now) > far {
-		next = time.Time{}
-	}
+	next := b.until(now)
 	if res.first == g {
 		next = status.Earlier(next, res.wake) // another alternative of the same group ends sooner
-	}
-	if m, ok := res.meter.(Learning); ok && next.IsZero() {
-		if next = m.Patience(now); !next.After(now) { // the group waits for another resource
-			next = time.Time{}
-		}
-	}
-	if res.cooldown.awaitsAnswer(now) {
-		next = status.Earlier(next, res.cooldown.slowStart.latest.Add(probeWait))
 	}
 	next = status.Earlier(next, res.waitlist.nextAging(now, aging))
 	res.first = g

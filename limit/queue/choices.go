@@ -139,22 +139,14 @@ func (c *choice) blockUntil(until time.Time) {
 
 // blockBy keeps an alternative back while a block lasts.
 func (c *choice) blockBy(now time.Time, b block) {
-	until, res := b.at, b.resource
-	switch m, learns := res.meter.(Learning); {
-	case b.behind:
+	until := b.until(now)
+	if b.behind {
 		until = time.Time{}
 		c.of.behind = append(c.of.behind, c)
-	case res.cooldown.slowStart != nil && res.cooldown.awaitsAnswer(now):
-		until = res.cooldown.slowStart.latest.Add(probeWait)
-	case b.at.Sub(now) <= far:
-	case learns:
-		until = m.Patience(now)
-	default:
-		until = time.Time{}
 	}
 	c.block = b
 	c.blockUntil(until)
-	res.noteDemand()
+	b.resource.noteDemand()
 }
 
 // revive has those alternatives looked at again that may be ready, though no resource of them was marked dirty.

@@ -186,7 +186,7 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 func (s *site) now(now time.Time, n need, title, key string) status.ExplainedLimit {
 	res := n.resource
 	at := status.ExplainedLimit{
-		Limit: title, Of: key, Left: -1, Next: res.when(now, n.n),
+		Limit: title, Of: key, Left: -1, Next: now,
 		Why: res.cooldown.why(now), InFlight: res.inFlight,
 	}
 	if res.meter != nil {
@@ -201,9 +201,9 @@ func (s *site) now(now time.Time, n need, title, key string) status.ExplainedLim
 			at.GuessedWindow, at.Unknown = learned.GuessedWindow().Seconds(), !learned.Announced()
 		}
 	}
-	away := at.Next.After(now) && res.away(now) && !res.cooldown.until.After(now)
-	if asking := res.asking(now, at.Next, n.n); away || asking || at.Next.Sub(now) > far {
-		at.Next, at.Asks = time.Time{}, away || asking && res.asks(now, n.n)
+	if b := longestBlock(now, now, []need{n}); b.resource != nil {
+		blocker := b.describe(now)
+		at.Next, at.Asks = blocker.Until, blocker.Asking
 	}
 	if res.cooldown.until.After(now) {
 		at.Cooling = res.cooldown.until
