@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"fmt"
+	"math/rand"
 	"testing"
 	"time"
 
@@ -269,6 +270,48 @@ func TestWhatWasTakenLongAgoIsNotRememberedAsRecent(t *testing.T) {
 			}
 			if n > most {
 				t.Fatalf("%d were taken in the last %v, and in twice the time %d", n, ago, most)
+			}
+		}
+	}
+}
+
+// A server of first-use has a window of its own when another limit becomes one of first-use: nobody knows when it began.
+// None of its windows has more than the limit.
+func TestAWindowThatBeganBeforeAChangeIsNotExceeded(t *testing.T) {
+	for seed := range int64(400) {
+		rnd := rand.New(rand.NewSource(seed))
+		to := limit.Spec{As: limit.FirstUse, Amount: 1 + rnd.Int63n(12), Window: time.Minute}
+		m, now := build(t, limit.Spec{As: limit.Rolling, Amount: to.Amount, Window: time.Minute}), began
+		var opened time.Time // the server's window
+		count := int64(0)
+		use := func(most int64) {
+			for range most {
+				if at, ok := m.When(now, 1); !ok || at.After(now) {
+					return
+				}
+				m.Take(now, 1)
+				m.Done(now, now, 1, limit.Success)
+				if !now.Before(opened.Add(to.Window)) {
+					opened, count = now, 0
+				}
+				count++
+			}
+		}
+		for range 1 + rnd.Intn(6) {
+			now = now.Add(time.Duration(rnd.Int63n(int64(20 * time.Second))))
+			use(1 + rnd.Int63n(to.Amount))
+		}
+		now = now.Add(time.Duration(rnd.Int63n(int64(to.Window))))
+		carried, err := limit.Carry(now, limit.PastOf(now, m), to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = carried
+		for range 60 {
+			now = now.Add(time.Duration(rnd.Int63n(int64(20 * time.Second))))
+			use(1 + rnd.Int63n(to.Amount))
+			if count > to.Amount {
+				t.Fatalf("seed %d: %d went in a window of %d that began %v ago", seed, count, to.Amount, now.Sub(opened))
 			}
 		}
 	}

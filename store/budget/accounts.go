@@ -293,7 +293,8 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	if h.before = k.restored.before(site, h, was.At, k.o.Sites.HasLimit); known && carried {
 		h.before = append(h.before, key)
 	} else if known {
-		if err := lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
+		var err error
+		if m, err = lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
 			k.o.Log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 		}
 		k.restored.setLeft(site, at, m.Left(now))

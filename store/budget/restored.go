@@ -104,11 +104,11 @@ func (h *addition) inherit(now time.Time, state []byte, before []*store.SavedBud
 	for _, k := range before {
 		old, key, _ := strings.Cut(k.Key, store.Separator)
 		of, as := subjectIn(old)
-		was = append(was, queue.Predecessor{Subject: of, Key: key, Past: pastOf(now, as, k)})
+		was = append(was, queue.Predecessor{Subject: of, Key: key, Ended: now.Sub(k.At), Past: pastOf(now, as, k)})
 	}
 	m, err := limit.New(h.spec)
 	if err == nil {
-		_ = lease.Restore(now, h.spec, m, state, 0) // an invalid state is ignored
+		m, _ = lease.Restore(now, h.spec, m, state, 0) // an invalid state is ignored
 		m, err = limit.Add(now, m, queue.Inherit(subject, "", was)[h.whose], h.spec)
 	}
 	if err != nil {
@@ -174,7 +174,11 @@ func (k *Keeper) Preload(limitOf func(site, name string) *queue.Limit, load func
 // counts tells whether a stored budget still has used units that count.
 func counts(now time.Time, spec *limit.Spec, savedBudget *store.SavedBudget) bool {
 	m, err := limit.New(*spec)
-	return err == nil && (lease.Restore(now, *spec, m, savedBudget.State, savedBudget.Ahead) != nil || !m.Idle(now))
+	if err != nil {
+		return false
+	}
+	m, err = lease.Restore(now, *spec, m, savedBudget.State, savedBudget.Ahead)
+	return err != nil || !m.Idle(now)
 }
 
 // requestOf makes a request that takes from the limit's meter with that key.

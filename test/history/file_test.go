@@ -145,7 +145,8 @@ func (m *machine) join() *process {
 	}
 	was, now := store.SavedBudget{}, m.clock()
 	if i := slices.IndexFunc(saved, func(s store.SavedBudget) bool { return s.Key == key }); i >= 0 {
-		if was = saved[i]; lease.Restore(now, m.spec, meter, was.State, was.Ahead) != nil {
+		was = saved[i]
+		if meter, err = lease.Restore(now, m.spec, meter, was.State, was.Ahead); err != nil {
 			m.t.Fatalf("%+v cannot be restored", was)
 		}
 	}

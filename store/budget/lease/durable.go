@@ -93,19 +93,18 @@ func (a *Account) Durable(key string, spec limit.Spec, m limit.Meter, from store
 }
 
 // Restore brings m, a new meter of spec, to the state in a store, with ahead units taken
-// after that. An invalid state is an error and is ignored.
-func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead int64) error {
-	err := restore(now, m, jointSpec(spec), state) // of several processes
+// after that. An invalid state is an error and is ignored. m must not be used any more.
+func Restore(now time.Time, spec limit.Spec, m limit.Meter, state []byte, ahead int64) (limit.Meter, error) {
+	m, err := restore(now, spec, jointSpec(spec), m, state) // of several processes
 	if ahead = min(ahead, maxAmount); ahead <= 0 {
-		return err
+		return m, err
 	}
-	if spec.Traits().Returns == limit.AfterFirstUse && m.Idle(now) {
-		// The units may have opened a window at an unknown time: so nothing may be taken
-		// until that window has certainly ended.
-		ahead = max(ahead, spec.AtOnce())
+	if spec.Traits().Returns != limit.AfterFirstUse || !m.Idle(now) {
+		m.Take(now, ahead)
+	} else if again, unfit := limit.Carry(now, append(limit.PastOf(now, m), limit.Spent{N: ahead}), spec); unfit == nil {
+		m = again // they may have opened a window at any time
 	}
-	m.Take(now, ahead)
-	return err
+	return m, err
 }
 
 // OthersUse reports whether other processes use the budget now.

@@ -51,7 +51,7 @@ func start(now time.Time, spec limit.Spec, j *journal, seq func() uint64) (*proc
 		return nil, err
 	}
 	if j.n > 0 {
-		if err := lease.Restore(now, spec, m, j.state, j.ahead); err != nil && len(j.state) > 0 {
+		if m, err = lease.Restore(now, spec, m, j.state, j.ahead); err != nil && len(j.state) > 0 {
 			return nil, err
 		}
 	}
@@ -343,6 +343,23 @@ func TestAnIdleMeterHasNothingInItsJournal(t *testing.T) {
 	}
 }
 
+// A process was killed just after the first request of a window: what it may have taken counts, and the rest may go.
+func TestAKillLosesOfAFirstUseLimitWhatWasAhead(t *testing.T) {
+	spec := limit.Spec{As: limit.FirstUse, Amount: 200, Window: time.Hour}
+	m, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = lease.Restore(begin, spec, m, nil, 3); err != nil || m.Left(begin) != 197 {
+		t.Errorf("%d of 200 are left after 3 that may have been taken, %v", m.Left(begin), err)
+	}
+	later := begin.Add(59 * time.Minute)
+	m.Take(later, 197)
+	if at, _ := m.When(begin.Add(time.Hour), 4); at.Before(later.Add(time.Hour)) {
+		t.Errorf("four may go after %v", at.Sub(later))
+	}
+}
+
 func TestWhatMakesNoSenseIsTakenAllTheSame(t *testing.T) {
 	for _, spec := range []limit.Spec{
 		{As: limit.Rolling, Amount: 100, Window: time.Hour},
@@ -353,8 +370,11 @@ func TestWhatMakesNoSenseIsTakenAllTheSame(t *testing.T) {
 		{As: limit.Paced, Amount: 100, Window: time.Hour},
 	} {
 		for _, ahead := range []int64{-1, 0, 7, 1 << 62} {
-			m, _ := limit.New(spec)
-			if err := lease.Restore(begin, spec, m, []byte("nonsense"), ahead); err == nil {
+			m, err := limit.New(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m, err = lease.Restore(begin, spec, m, []byte("nonsense"), ahead); err == nil {
 				t.Errorf("%s: nonsense is no error", spec.As)
 			}
 			if left := m.Left(begin); ahead > 0 && left > max(100-ahead, 0) {

@@ -95,24 +95,24 @@ func jointSpec(s limit.Spec) limit.Spec {
 func jointMeter(now time.Time, spec limit.Spec, state []byte) (limit.Meter, error) {
 	m, err := limit.New(jointSpec(spec))
 	if err == nil {
-		_ = restore(now, m, spec, state) // an invalid state is ignored
+		m, _ = restore(now, jointSpec(spec), spec, m, state) // an invalid state is ignored
 	}
 	return m, err
 }
 
-// restore brings a new meter to a state, which may be empty. Of a state of the other limit it takes what is used.
-func restore(now time.Time, m limit.Meter, other limit.Spec, state []byte) error {
+// restore brings m, a new meter of spec, to a state, which may be empty. Of a state of the other limit it counts the takes.
+func restore(now time.Time, spec, other limit.Spec, m limit.Meter, state []byte) (limit.Meter, error) {
 	if len(state) == 0 || m.Restore(now, state) == nil {
-		return nil
+		return m, nil
 	}
 	was, err := limit.New(other)
 	if err == nil {
 		err = was.Restore(now, state)
 	}
-	if err == nil {
-		m.Take(now, other.Amount-was.Left(now))
+	if err != nil {
+		return m, err
 	}
-	return err
+	return limit.Move(now, was, spec)
 }
 
 // merge is store.Ask.Joint: it merges the uses of processes into a state. inner is the state of the asking process, where

@@ -50,7 +50,8 @@ func TestWhatSeveralUsedBeforeARestartComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Restore(now.Add(after), spec, m, state, 0); err != nil || m.Left(now.Add(after)) != want {
+		m, err = Restore(now.Add(after), spec, m, state, 0)
+		if err != nil || m.Left(now.Add(after)) != want {
 			t.Errorf("%d are left of 10 after %v, not %d; %v", m.Left(now.Add(after)), after, want, err)
 		}
 	}

@@ -35,7 +35,7 @@ func FuzzJournal(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = Restore(now, spec, m, state, ahead)
+		m, _ = Restore(now, spec, m, state, ahead)
 		if left := m.Left(now); left < 0 || left > spec.Amount {
 			t.Fatalf("%v: %d left of %d", spec.As, left, spec.Amount)
 		}
