@@ -244,7 +244,7 @@ func (j *Joint) before(rows map[string]*JointRow, instance string) (all []*Saved
 	for _, key := range j.Before {
 		if r := rows[key]; r != nil {
 			c := r.common(&Ask{})
-			all, others = append(all, &SavedBudget{Key: key, State: c.State, Ahead: c.totalAhead() - c.Parts[instance].Ahead}), others || r.instance != instance
+			all, others = append(all, &SavedBudget{Key: key, State: c.State, Ahead: c.totalAhead() - c.Parts[instance].Ahead, At: time.UnixMicro(r.at)}), others || r.instance != instance
 		}
 	}
 	return all, others

@@ -209,11 +209,8 @@ func Inherit(s Subject, key string, was []Predecessor) map[string][]limit.Spent 
 		for whose, list := range Inherit(part, key, was) {
 			if part.By != s.By {
 				whose = key
-				list = after(list, far-known[whose])
-			} else if n := len(all[whose]); n > 0 {
-				list = after(list, all[whose][n-1].Ago)
 			}
-			more[whose] = append(more[whose], list...)
+			more[whose] = append(more[whose], after(list, far-known[whose])...)
 		}
 	}
 	sum(all, more)
@@ -230,7 +227,7 @@ func sum(all, more map[string][]limit.Spent) {
 
 // after returns the takes within a time.
 func after(list []limit.Spent, within time.Duration) []limit.Spent {
-	return list[sort.Search(len(list), func(i int) bool { return list[i].Ago < within }):]
+	return list[sort.Search(len(list), func(i int) bool { return list[i].Ago <= within }):]
 }
 
 // recently returns the units spent within a time.
