@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -127,14 +126,16 @@ func sum(list []Spent, within int64) (n int64) {
 	return n
 }
 
-// Union lists the takes of two limits that have counted the same requests, each as far as it has seen them, oldest
-// first: of each age at least as many units as either has.
+// Union lists the takes of two limits that have counted the same requests, each as far as it has seen them: of each age
+// at least as many units as either has. All lists are oldest first.
 func Union(a, b []Spent) (list []Spent) {
-	all, known := slices.Concat(a, b), int64(0)
-	slices.SortStableFunc(all, func(x, y Spent) int { return cmp.Compare(x.Ago, y.Ago) })
-	for _, s := range all {
-		if n := max(sum(a, int64(s.Ago)+1), sum(b, int64(s.Ago)+1)) - known; n > 0 {
-			list, known = append(list, Spent{s.Ago, n}), known+n
+	var ofA, ofB, known int64
+	for len(a)+len(b) > 0 {
+		ago := min(newest(a), newest(b))
+		a, ofA = since(a, ago, ofA)
+		b, ofB = since(b, ago, ofB)
+		if n := max(ofA, ofB) - known; n > 0 {
+			list, known = append(list, Spent{ago, n}), known+n
 		}
 	}
 	slices.Reverse(list)
@@ -143,7 +144,29 @@ func Union(a, b []Spent) (list []Spent) {
 
 // exceeds tells whether a list of takes has more of some age than another one, but for a second.
 func exceeds(a, b []Spent) bool {
-	return slices.ContainsFunc(a, func(s Spent) bool { return sum(a, int64(s.Ago)+1) > sum(b, int64(s.Ago+time.Second)) })
+	var ofA, ofB int64
+	for len(a) > 0 && ofA <= ofB {
+		ago := newest(a)
+		a, ofA = since(a, ago, ofA)
+		b, ofB = since(b, ago+time.Second, ofB)
+	}
+	return ofA > ofB
+}
+
+// newest returns the age of the last take of a list.
+func newest(list []Spent) time.Duration {
+	if len(list) == 0 {
+		return math.MaxInt64
+	}
+	return list[len(list)-1].Ago
+}
+
+// since adds up the takes of a list up to an age, and returns the older ones.
+func since(list []Spent, ago time.Duration, n int64) (older []Spent, sum int64) {
+	for len(list) > 0 && newest(list) <= ago {
+		n, list = min(n+list[len(list)-1].N, maxAmount), list[:len(list)-1]
+	}
+	return list, n
 }
 
 // take is an amount that was taken at a time.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -62,5 +63,25 @@ func TestALimitInheritsFromThoseThatItReplaces(t *testing.T) {
 	}
 	if got := Inherit(Subject{Unit: "requests", By: "client", Path: "/a"}, "", was); recently(got["x"], far) != 20 || len(got) != 1 {
 		t.Errorf("by client: %v", got)
+	}
+}
+
+// A limit of everyone takes over what 10,000 clients have spent, while its site waits.
+func TestWhatManyClientsHaveSpentIsTakenOver(t *testing.T) {
+	var was []Predecessor
+	for i := range 10_000 {
+		var past []limit.Spent
+		for j := range 40 {
+			past = append(past, limit.Spent{Ago: time.Duration(100-j)*time.Second + time.Duration(i)*time.Microsecond, N: 1})
+		}
+		was = append(was, Predecessor{Subject{Unit: "requests", By: "client"}, strconv.Itoa(i), 0, past})
+	}
+	now, spec := time.Unix(1e9, 0), limit.Spec{As: limit.Rolling, Amount: 1e6, Window: time.Hour}
+	m, err := limit.New(spec)
+	if err == nil {
+		m, err = limit.Add(now, m, Inherit(Subject{Unit: "requests"}, "", was)[""], spec)
+	}
+	if err != nil || m.Left(now) != 1e6-400_000 {
+		t.Errorf("%d of a million are left, %v", m.Left(now), err)
 	}
 }
