@@ -119,6 +119,14 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 	}
 }
 
+// Done may concern a request that opened the window and did not arrive, as far as is known.
+func (m *firstUse) Done(now, taken time.Time, n int64, o Outcome) {
+	m.at(now)
+	if at, known := m.clock.past(taken); n > 0 && m.end != 0 && !o.arrived() && (!known || at <= m.start) {
+		m.replay(0, nil)
+	}
+}
+
 func (m *firstUse) more(v, _, n int64) {
 	if m.unknown {
 		return

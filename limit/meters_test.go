@@ -253,6 +253,19 @@ func TestFirstUseWaitsForTheWindowOfTheSecondWhenTheFirstWasNeverSent(t *testing
 	}
 }
 
+// The request that opened a window failed, and may not have arrived: the server's window may have begun with a later one.
+func TestAFirstUseWhoseFirstRequestFailedKeepsTheLimitOfTheSecondsWindow(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.FirstUse, Amount: 12, Window: 5 * time.Second})
+	second := began.Add(time.Second)
+	m.Take(began, 1)
+	m.Take(second, 11)
+	m.Done(second.Add(time.Second), began, 1, limit.Failed)
+	m.Done(second.Add(time.Second), second, 11, limit.Success)
+	if at, _ := m.When(second.Add(2*time.Second), 12); at.Before(second.Add(5 * time.Second)) {
+		t.Errorf("twelve may go %v after eleven", at.Sub(second))
+	}
+}
+
 func TestAMovedMeterKeepsWhatItCounted(t *testing.T) {
 	for _, s := range all {
 		m := build(t, s)
