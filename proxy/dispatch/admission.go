@@ -221,10 +221,7 @@ func (s *admission) noteGrant(x *Request) {
 	before := t.waited
 	x.noteWaits()
 	waited := t.waited - before
-	if waited > 0 {
-		x.activity.Add(t.permit.BlockedBy(), waited)
-		s.activity.Released(&x.activity, x.site, t.permit.BlockedBy(), waited)
-	}
+	s.activity.Released(&x.activity, x.site, t.permit.BlockedBy(), waited)
 	if s.activity.Debugs() && waited > 0 {
 		x.LogDecision("let go after %v", waited.Round(time.Millisecond))
 	}
@@ -244,11 +241,9 @@ func (s *admission) noteRefusal(x *Request, err error) {
 		limit, why = refusal.Limit, refusal.Error()
 	}
 	if t.waiter != nil { // it did wait
-		limit = t.waiter.BlockedBy()
-	}
-	x.activity.Add(limit, waited)
-	if t.waiter != nil {
-		s.activity.Released(&x.activity, x.site, limit, waited)
+		s.activity.Released(&x.activity, x.site, t.waiter.BlockedBy(), waited)
+	} else {
+		x.activity.Add(limit, waited)
 	}
 	if s.activity.Debugs() {
 		x.LogDecision("not let go, after %v: %s", waited.Round(time.Millisecond), why)

@@ -79,7 +79,6 @@ func (s *admission) passedClient(x *Request, permit *queue.Permit, err error) *p
 	waited := permit.Waited()
 	x.own.permit, x.own.waited = permit, waited
 	if waited > 0 {
-		x.activity.Add(permit.BlockedBy(), waited)
 		s.activity.Released(&x.activity, policy.ClientSite+x.Client.Name, permit.BlockedBy(), waited)
 		if !x.Options.now() {
 			x.Options.limitWait(max(patience(x)-waited, 1))

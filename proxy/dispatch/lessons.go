@@ -102,21 +102,11 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 // judgeToken tells the pool how the site answered to the token. If another token may be
 // accepted, the request is sent again: the site has not done what it denied.
 func (s *lessons) judgeToken(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
-	t := &x.progress
+	t, status := &x.progress, statusOf(resp)
 	if t.token == nil {
 		return v
 	}
-	again, until := s.tellPool(x, statusOf(resp), v)
-	if again && x.replayable(r) {
-		return verdict{again: true, denied: true, reason: "denied", token: until}
-	}
-	return v
-}
-
-// tellPool tells the pool how the site answered to the token. again is true if another
-// token should be tried; until is the end of the time in which this one is not used.
-func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until time.Time) {
-	t := &x.progress
+	again, until := false, time.Time{} // another token should be tried, and this one is not used before
 	token, pool, now, denials := t.token, t.plan.Pool, x.answered, &t.denials
 	answer := tokens.Answer{Status: status, Reason: t.learned.denial, Sent: x.sent, Site: x.site, Route: x.poolRoute(x.route())}
 	if t.probing { // the answer is to another request
@@ -129,19 +119,22 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 		pool.Cool(now, token, x.poolRoute(x.route()), v.until, v.why)
 		s.settle(x, pool.Success(now, token, answer, denials))
 	case status == http.StatusUnauthorized && x.subject.Tokens.Renew(now, token, t.credential):
-		return true, time.Time{}
+		again = true
 	case answer.Denies():
 		d := pool.Deny(now, token, answer, denials)
 		if d.Last {
 			s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label(), "reason": answer.Reason}).Warnf("%s does not accept the token %s of %s (%s), and no other token of the pool can go: clients get its answers", x.site, token.Label(), pool.Name(), answer.Reason)
 		}
-		return s.settle(x, d)
+		again, until = s.settle(x, d)
 	case status >= 400 && status < 500:
-		return s.settle(x, pool.Fail(now, token, answer, denials))
+		again, until = s.settle(x, pool.Fail(now, token, answer, denials))
 	default:
 		s.settle(x, pool.Success(now, token, answer, denials))
 	}
-	return false, time.Time{}
+	if again && x.replayable(r) {
+		return verdict{again: true, denied: true, reason: "denied", token: until}
+	}
+	return v
 }
 
 // nothingLeft and tooLittleLeft are the reasons why a token is spent by what its site announces.

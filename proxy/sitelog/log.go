@@ -91,12 +91,12 @@ func (l *Log) Wake() {
 	}
 }
 
-// Released records that a request's wait for a limit of a site has ended. The wait was
-// added to the request before: see Request.Add.
+// Released records that a request's wait for a limit of a site has ended.
 func (l *Log) Released(r *Request, site, limit string, waited time.Duration) {
 	if waited <= 0 {
 		return
 	}
+	r.Add(limit, waited)
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,7 +271,7 @@ type lineWait struct {
 // mostWaits bounds the limits of one request that are counted separately.
 const mostWaits = 16
 
-// Add counts a wait for a limit, by the limit's title.
+// Add counts a wait for a limit, by the limit's title, of a request that no line counts.
 func (r *Request) Add(limit string, waited time.Duration) {
 	if waited <= 0 {
 		return

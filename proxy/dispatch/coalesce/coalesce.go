@@ -170,7 +170,10 @@ func (room) Take(have int) int { return min(max(have, firstRoom), maxBody+1-have
 // Fail publishes v, without a body, in place of the answer that was to come. An answer that
 // has begun is broken off where reading it has failed.
 func (c *Call[K, V]) Fail(v V) {
-	if c.look(nil).began.IsZero() {
+	c.mu.Lock()
+	begun := !c.began.IsZero()
+	c.mu.Unlock()
+	if !begun {
 		c.Publish(v, http.NoBody, 0, false)
 	}
 	c.Fill()
@@ -215,23 +218,6 @@ func (c *Call[K, V]) End() {
 	}
 }
 
-// stage describes the progress of a call for one member.
-type stage struct {
-	has   bool // the answer
-	alone bool // it has to be sent by itself
-	sent  bool
-	began time.Time
-	news  <-chan struct{}
-}
-
-func (c *Call[K, V]) look(m *Member[K, V]) stage {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(c.members, m)
-	has := !c.began.IsZero() && i >= 0 && (i == 0 || c.body.Ended())
-	return stage{has: has, alone: i < 0, sent: c.sent, began: c.began, news: c.listen()}
-}
-
 // ErrAlone tells that a request has to be sent by itself.
 var ErrAlone = errors.New("the answer is for another request alone")
 
@@ -253,23 +239,25 @@ func (m *Member[K, V]) Value() V { return m.value }
 func (m *Member[K, V]) Wait(ctx context.Context, p Patience) error {
 	grace := time.Now().Add(p.Grace)
 	for {
-		now, s := time.Now(), m.look(m)
-		next := p.end(s, m.Leads)
+		m.mu.Lock()
+		i, sent, began, news := slices.Index(m.members, m), m.sent, m.began, m.listen()
+		m.mu.Unlock()
+		now, next := time.Now(), p.end(sent, began, m.Leads)
 		switch {
-		case s.has:
+		case !began.IsZero() && (i == 0 || i > 0 && m.body.Ended()):
 			p.Held(false)
 			reader, _ := m.body.Reader()
 			m.reader, m.stop = reader, context.AfterFunc(ctx, func() { reader.Close() })
 			return nil
-		case s.alone, !next.IsZero() && !now.Before(next):
+		case i < 0, !next.IsZero() && !now.Before(next):
 			m.Close()
 			return ErrAlone
-		case s.sent || !now.Before(grace):
-			p.Held(!s.sent)
+		case sent || !now.Before(grace):
+			p.Held(!sent)
 		case next.IsZero() || grace.Before(next):
 			next = grace
 		}
-		if err := wait(ctx, s.news, next); err != nil {
+		if err := wait(ctx, news, next); err != nil {
 			m.Close()
 			return err
 		}
@@ -304,12 +292,12 @@ type Patience struct {
 }
 
 // end returns the end of the wait of a member; zero is never.
-func (p *Patience) end(s stage, leads bool) time.Time {
+func (p *Patience) end(sent bool, began time.Time, leads bool) time.Time {
 	switch {
-	case leads || s.sent && s.began.IsZero():
+	case leads || sent && began.IsZero():
 		return time.Time{}
-	case !s.began.IsZero():
-		return s.began.Add(p.Whole)
+	case !began.IsZero():
+		return began.Add(p.Whole)
 	}
 	return p.Turn
 }
