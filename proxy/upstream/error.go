@@ -89,6 +89,29 @@ func KindOf(err error) Kind {
 	}
 }
 
+// failure makes an *Error of an error of a connection, for a caller with ctx. waiting is the Kind of a
+// timeout at this point. An error that tells nothing more has the Kind Closed.
+func failure(ctx context.Context, waiting Kind, err error) *Error {
+	e := Error{Kind: Closed, Err: err}
+	var ours *Error
+	var timeout net.Error
+	var bad malformedAnswer
+	var body *requestBodyError
+	switch {
+	case ctx.Err() != nil:
+		e.Kind, e.Err = Canceled, ctx.Err()
+	case errors.As(err, &ours):
+		e = *ours // a copy: several requests may have it
+	case errors.As(err, &body):
+		e.Kind = Upload
+	case errors.As(err, &bad):
+		e.Kind = Protocol
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e.Kind = waiting
+	}
+	return &e
+}
+
 // ClosedBySite tells whether the origin closed or reset a connection to which it had not answered.
 func ClosedBySite(err error) bool {
 	tls := TLSFailureOf(err)

@@ -250,24 +250,9 @@ func (v *blockableConn) NetConn() net.Conn { return v.Conn }
 // fail makes an *Error of an error of reading or writing the connection. waiting is the
 // Kind of a timeout at this point.
 func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		e.Sent = e.Sent || c.requestWritten
-		return e
-	}
-	e := &Error{Kind: Closed, Sent: c.requestWritten, Err: err}
-	var timeout net.Error
-	var bad malformedAnswer
-	var body *requestBodyError
-	switch {
-	case ctx.Err() != nil:
-		e.Kind, e.Err = Canceled, ctx.Err()
-	case errors.As(err, &body):
-		e.Kind = Upload
-	case errors.As(err, &bad):
-		e.Kind = Protocol
-	case errors.As(err, &timeout) && timeout.Timeout():
-		e.Kind = waiting
-	case alertOf(err) != "" && faultOfAlert(alertOf(err)) == TLSClient: // in TLS 1.3 that alert comes after the handshake
+	e := failure(ctx, waiting, err)
+	e.Sent = e.Sent || c.requestWritten
+	if e.Kind == Closed && faultOfAlert(alertOf(err)) == TLSClient { // in TLS 1.3 that alert comes after the handshake
 		e.Kind, e.TLS = TLS, &TLSFailure{Fault: TLSClient}
 	}
 	return e

@@ -447,37 +447,21 @@ func (x *exchange) abandonIfPaused() {
 
 // fail makes an *Error of an error of net/http.
 func (x *exchange) fail(err error, waiting Kind) *Error {
-	e := &Error{Kind: Closed, Sent: true, Err: err}
 	var ours *Error
-	var bad malformedAnswer
 	var stream streamError
-	var timeout net.Error
-	var upload *requestBodyError
-	if x.up != nil {
-		upload = x.up.readErr.Load()
-	}
 	switch {
-	case x.caller.Err() != nil:
-		e.Kind, e.Err = Canceled, x.caller.Err()
 	case errors.As(context.Cause(x), &ours):
-		e.Kind = ours.Kind
+		err = ours
 	case budgetErrorOf(err) != nil:
-		e.Kind = Budget
-	case upload != nil:
-		e.Kind, e.Err = Upload, upload
-	case errors.As(err, &stream):
-		// The cause wraps an error of this package if this side ended the stream.
-		switch {
-		case errors.As(stream.Cause, &ours):
-			e.Kind = ours.Kind
-		case stream.Code == codeProtocol:
-			e.Kind = Protocol
-		}
-	case errors.As(err, &bad), strings.HasPrefix(err.Error(), connectionFault):
-		e.Kind = Protocol
-	case errors.As(err, &timeout) && timeout.Timeout():
-		e.Kind = waiting
+	case x.up != nil && x.up.readErr.Load() != nil:
+		err = x.up.readErr.Load()
+	case errors.As(err, &stream) && errors.As(stream.Cause, &ours): // this side ended the stream
+		err = ours
+	case stream.Code == codeProtocol, strings.HasPrefix(err.Error(), connectionFault):
+		err = malformedAnswer(err.Error())
 	}
+	e := failure(x.caller, waiting, err)
+	e.Sent = true
 	return e
 }
 
