@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/abide-proxy/abide/internal/shorten"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Kind classifies why an origin could not be reached or did not answer. The proxy maps it
@@ -158,7 +160,7 @@ type TLSFailure struct {
 
 const (
 	maxCertificateNames = 5
-	maxCertificateText  = 100 // in bytes, of one name
+	maxCertificateText  = 100 // in characters, of one name
 )
 
 // tlsFailureOf makes a TLSFailure of the error of a client-side handshake. asked tells
@@ -285,18 +287,7 @@ func unknownIssuer(cert *x509.Certificate) *TLSFailure {
 }
 
 // cleanText cuts a text of a certificate and makes it one printable line.
-func cleanText(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	if len(text) > maxCertificateText {
-		text = strings.ToValidUTF8(text[:maxCertificateText], "") + "…"
-	}
-	return text
-}
+func cleanText(text string) string { return shorten.To(maxCertificateText, status.Clean(text)) }
 
 // TLSFailureOf is the failed handshake that an error of this package describes, or nil.
 func TLSFailureOf(err error) *TLSFailure {
