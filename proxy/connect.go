@@ -125,7 +125,7 @@ func (h *connectHandler) refusal(r *http.Request, x *dispatch.Request, validOpti
 			return problem.OfUpstream(err)
 		}
 	}
-	return dispatch.OwnedHost(p.Shard, to.Host, to.Port)
+	return dispatch.OwnedHost(p.Shard, to.Host)
 }
 
 // portRefused counts and logs a CONNECT to a port that egress.ports does not name.

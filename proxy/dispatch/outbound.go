@@ -142,16 +142,16 @@ func owned(of policy.Shard, t policy.Target, u *url.URL) *problem.Problem {
 	if of.Of < 2 {
 		return nil
 	}
-	return misplaced(of, shard.KeyOf(t.Scheme, t.Host, t.Port, u.EscapedPath(), u.RawQuery, shard.By(of.By)))
+	return misplaced(of, shard.KeyOf(t, u.EscapedPath(), u.RawQuery, shard.By(of.By)))
 }
 
 // OwnedHost refuses a tunnel to a host of another crawler. If URLs are divided by more than the
 // host, the owner of a tunnel is not known.
-func OwnedHost(of policy.Shard, host string, port uint16) *problem.Problem {
+func OwnedHost(of policy.Shard, host string) *problem.Problem {
 	if of.Of < 2 || shard.By(of.By) != shard.Host {
 		return nil
 	}
-	return misplaced(of, shard.KeyOf("https", host, port, "/", "", shard.Host))
+	return misplaced(of, host)
 }
 
 // misplaced returns the refusal of a key that another crawler owns, nil if this one does.

@@ -40,8 +40,6 @@ var (
 	errLong    = fmt.Errorf("is longer than %d bytes", Longest)
 )
 
-var usualPorts = map[string]uint16{"http": 80, "https": 443}
-
 // Key is the hashed text of a URL: equal for all equivalent spellings. Scheme and host are
 // in lower case and ASCII; default port, user, password and fragment are left out. Escapes
 // are normalised, dot segments removed, and an empty path is /. The query keeps its order
@@ -58,8 +56,7 @@ func Key(url string, by By) (string, error) {
 	}
 	scheme, rest, ok := strings.Cut(url, "://")
 	scheme = strings.ToLower(scheme)
-	usual := usualPorts[scheme]
-	if !ok || usual == 0 {
+	if !ok || scheme != "http" && scheme != "https" {
 		return "", errScheme
 	}
 	rest, _, _ = strings.Cut(rest, "#")
@@ -68,19 +65,18 @@ func Key(url string, by By) (string, error) {
 		authority, path = rest[:end], rest[end:]
 	}
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
-	host, port, err := policy.ParseHostPort(authority, usual)
+	target, err := policy.ParseTarget(scheme, authority)
 	if err != nil {
 		return "", fmt.Errorf("has a host that %w", errors.Unwrap(err)) // which leaves out what stands there
 	}
 	path, query, _ := strings.Cut(path, "?")
-	return KeyOf(scheme, host, port, path, query, by), nil
+	return KeyOf(target, path, query, by), nil
 }
 
-// KeyOf is the key of a request. scheme is http or https, host as policy.ParseTarget writes
-// it, path and query as sent.
-func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By) string {
+// KeyOf is the key of a request with a path and query as sent.
+func KeyOf(t policy.Target, escapedPath, rawQuery string, by By) string {
 	if by == Host {
-		return host
+		return t.Host
 	}
 	path := undotted(policy.NormalPath(escapedPath))
 	if !strings.HasPrefix(path, "/") {
@@ -89,7 +85,7 @@ func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By
 	if query := policy.NormalQuery(rawQuery); query != "" {
 		path += "?" + query
 	}
-	return policy.Target{Scheme: scheme, Host: host, Port: port}.Origin() + path
+	return t.Origin() + path
 }
 
 // undotted removes the segments . and .. of a path, which most clients resolve before
@@ -151,5 +147,5 @@ func OwnsSite(p *policy.Policy, site string) bool {
 	if m.Site != site || m.Rule != nil && m.Rule.Group != "host" {
 		return false
 	}
-	return Owner(KeyOf(t.Scheme, t.Host, t.Port, "/", "", Host), p.Shard.Of) == p.Shard.Index
+	return Owner(t.Host, p.Shard.Of) == p.Shard.Index
 }

@@ -189,7 +189,7 @@ func TestAKeyIsItsOwnKeyAndThatOfTheRequest(t *testing.T) {
 		}
 		for _, by := range []By{URL, Host} {
 			want, _ := Key(text, by)
-			if got := KeyOf(to.Scheme, to.Host, to.Port, u.EscapedPath(), u.RawQuery, by); got != want {
+			if got := KeyOf(to, u.EscapedPath(), u.RawQuery, by); got != want {
 				t.Fatalf("%q has the key %q, as a request %q", text, want, got)
 			}
 		}
