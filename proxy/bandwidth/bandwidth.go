@@ -88,7 +88,7 @@ type Budgets struct {
 
 	mu       sync.Mutex
 	known    map[Owner]*SiteBudget
-	tidyFrom int // number of budgets from which unused ones are searched again
+	searched time.Time // when unused ones were searched because there were too many
 }
 
 // New makes budgets.
@@ -128,15 +128,14 @@ func (a *Budgets) Release(b *SiteBudget) {
 	b.touch()
 }
 
-// full tells whether unused budgets must be removed because there are too many. After a
-// search that found none, the threshold grows by a tenth.
+// full tells whether unused budgets are searched now because there are too many.
 func (a *Budgets) full() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.known) < max(a.tidyFrom, maxBudgets) {
+	if len(a.known) < maxBudgets || time.Since(a.searched) < time.Second {
 		return false
 	}
-	a.tidyFrom = len(a.known) + maxBudgets/10
+	a.searched = time.Now()
 	return true
 }
 
@@ -161,9 +160,6 @@ func (a *Budgets) takeUnused(since time.Duration) (unused []*SiteBudget) {
 			delete(a.known, o)
 			unused = append(unused, b)
 		}
-	}
-	if len(a.known) < maxBudgets {
-		a.tidyFrom = 0
 	}
 	return unused
 }
