@@ -128,9 +128,7 @@ func (f *forwarder) prepare(r *http.Request, x *exchange, upgrade bool) *problem
 		r.Header["Connection"] = []string{"Upgrade"}
 		r.Header["Upgrade"] = []string{"websocket"}
 	}
-	dispatch.Absolute(r.URL, x.Target)
-	dispatch.KeepPath(r.URL)
-	r.Host = r.URL.Host
+	dispatch.Canonical(r, x.Target)
 	r.Close = false // that was about the client's connection
 	return nil
 }

@@ -130,19 +130,12 @@ func (s dispatched) Send(ctx context.Context, r *http.Request, o Options) (*http
 
 // send sends one request, without following redirects.
 func (s dispatched) send(r *http.Request, o Options) (*http.Response, error) {
-	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
-	if err != nil {
-		return nil, err
-	}
 	sent := r.Clone(r.Context())
-	dispatch.Absolute(sent.URL, target)
-	dispatch.KeepPath(sent.URL)
-	sent.Host = sent.URL.Host
 	x, err := s.dispatcher.NewRequest(sent)
 	if err != nil {
 		return nil, err
 	}
-	x.HTTP = x.Snapshot.SignVia(target.Scheme, sent, "")
+	x.HTTP = x.Snapshot.SignVia(x.Target.Scheme, sent, "")
 	asking := &caller{get: r.GetBody, rest: o.Rest}
 	x.Caller = asking
 	x.Client = &dispatch.Client{Name: o.Client, Weight: 1, Priority: o.Priority}

@@ -93,7 +93,7 @@ func (x *Request) pointAtBackend(r *http.Request) policy.Target {
 		return t
 	}
 	x.progress.to.rewritten = true
-	Absolute(r.URL, t)
+	absolute(r.URL, t)
 	r.Host = r.URL.Host
 	return t
 }

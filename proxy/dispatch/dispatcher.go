@@ -199,12 +199,13 @@ func (s *Dispatcher) DrainQueue(ctx context.Context) {
 	s.gate.Drain(ctx)
 }
 
-// NewRequest returns a request of abide itself, with an absolute URL.
+// NewRequest returns a request of abide itself, with an absolute URL, which becomes canonical.
 func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
 	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
 	if err != nil {
 		return nil, err
 	}
+	Canonical(r, target)
 	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
 }
 
@@ -269,9 +270,6 @@ func (s *Dispatcher) sendOwn(r *http.Request, read func(*http.Response)) error {
 	if err != nil {
 		return err
 	}
-	Absolute(r.URL, x.Target)
-	KeepPath(r.URL)
-	r.Host = r.URL.Host
 	x.Client, x.Options = crawler, RequestOptions{Urgency: 1}
 	if refused := s.match(x); refused != nil {
 		return refused

@@ -321,16 +321,23 @@ func MethodRefusal(m string) *problem.Problem {
 	return &problem.Method
 }
 
-// Absolute makes u name the target in its canonical form.
-func Absolute(u *url.URL, t policy.Target) {
+// Canonical makes r name a target in its canonical form.
+func Canonical(r *http.Request, t policy.Target) {
+	absolute(r.URL, t)
+	keepPath(r.URL)
+	r.Host = r.URL.Host
+}
+
+// absolute makes u name the target.
+func absolute(u *url.URL, t policy.Target) {
 	u.Scheme, u.User, u.Fragment = t.Scheme, nil, ""
 	u.Host = t.Authority()
 }
 
-// KeepPath has the path go out as it came. What must not stand in a path is
+// keepPath has the path go out as it came. What must not stand in a path is
 // escaped, and nothing else: net/url would write the whole path anew for one such
 // byte, and %2F would become a slash. A fragment is not for the wire.
-func KeepPath(u *url.URL) {
+func keepPath(u *url.URL) {
 	if raw, _, found := strings.Cut(u.RawPath, "#"); found {
 		u.RawPath, u.RawQuery, u.ForceQuery = raw, "", false
 		u.Path, _ = url.PathUnescape(raw)

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/metrics"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/status"
@@ -113,13 +112,10 @@ func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 		return nil, errAsk
 	}
 	a.Method = cmp.Or(a.Method, http.MethodGet)
-	target, err := policy.ParseTarget(u.Scheme, u.Host)
-	if err != nil || dispatch.MethodRefusal(a.Method) != nil || a.Method == http.MethodConnect {
+	if dispatch.MethodRefusal(a.Method) != nil || a.Method == http.MethodConnect {
 		return nil, errAsk
 	}
-	dispatch.Absolute(u, target)
-	dispatch.KeepPath(u)
-	x, err := p.dispatcher.NewRequest(&http.Request{Method: a.Method, URL: u, Host: u.Host, Header: http.Header{}, Body: http.NoBody})
+	x, err := p.dispatcher.NewRequest(&http.Request{Method: a.Method, URL: u, Header: http.Header{}, Body: http.NoBody})
 	if err != nil {
 		return nil, errAsk
 	}
