@@ -20,9 +20,7 @@ import (
 type outgoing struct {
 	waitedForConn bool // it had to wait for a connection; reset when reported
 	req           *http.Request
-	host          string // URL.Host without brackets and port
-	port          uint16
-	secure        bool
+	to            hostKey
 	forward       bool   // absolute form, for the next hop
 	auth          string // Proxy-Authorization, with forward
 	length        int64  // of the body; 0: no body, -1: chunked
@@ -50,9 +48,9 @@ func prepare(req *http.Request) (outgoing, error) {
 	if u == nil || u.Host == "" {
 		return o, errNoURL
 	}
-	o.secure = u.Scheme == "https"
+	o.to.secure = u.Scheme == "https"
 	var err error
-	if o.host, o.port, err = hostPort(u); err != nil {
+	if o.to.name, o.to.port, err = hostPort(u); err != nil {
 		return o, err
 	}
 	if req.Host != "" && !cleanHost(req.Host) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// hostKey names an origin. The zero key is a next hop that gets requests in absolute form:
+// hostKey names an origin, by its host without brackets. The zero key is a next hop that gets requests in absolute form:
 // its connections serve every origin.
 type hostKey struct {
 	name   string

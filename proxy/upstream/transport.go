@@ -85,7 +85,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, &Error{Kind: invalid, Err: err}
 	}
-	if o.forward = t.Forward != nil && !o.secure; o.forward {
+	if o.forward = t.Forward != nil && !o.to.secure; o.forward {
+		o.to = hostKey{}
 		if err := t.Login.Begin(req.Context()); err != nil {
 			closeBody(req)
 			return nil, err
@@ -154,12 +155,8 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 // connect returns a connection for the request, from the pool or new. On an HTTP/2
 // connection it has reserved a stream.
 func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn, *Error) {
-	key := hostKey{name: o.host, port: o.port, secure: o.secure}
-	if o.forward {
-		key = hostKey{}
-	}
 	for {
-		offered, ok := t.pool.take(key, fresh, o.upgrade != "") // HTTP/2 has no Upgrade
+		offered, ok := t.pool.take(o.to, fresh, o.upgrade != "") // HTTP/2 has no Upgrade
 		switch {
 		case !ok:
 			return nil, &Error{Kind: Canceled, Err: ErrTransportClosed}
@@ -234,18 +231,18 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 		c.auth = auth
 		return c, nil
 	}
-	nc, err := t.Dial(ctx, o.host, o.port)
+	nc, err := t.Dial(ctx, o.to.name, o.to.port)
 	if err != nil {
 		return nil, err
 	}
-	if !o.secure {
+	if !o.to.secure {
 		return newConn(t, to.home, nc), nil
 	}
 	config := t.both
 	if to.single {
 		config = t.single
 	}
-	tc, err := handshakeTLS(ctx, nc, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.host, ".")), t.HandshakeTimeout)
+	tc, err := handshakeTLS(ctx, nc, config, cmp.Or(config.ServerName, strings.TrimSuffix(o.to.name, ".")), t.HandshakeTimeout)
 	if err != nil {
 		return nil, err
 	}
