@@ -189,7 +189,9 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response, er
 	case resp == nil:
 		return nil
 	case !learns:
-		t.learned.plain(x, resp)
+		if t.learned.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); t.learned.refusal.refused {
+			t.learned.at, t.learned.word = x.refusedScope()
+		}
 		return resp
 	}
 	request := learn.Request{Method: x.subject.Method, Host: x.Target.Host, Path: x.subject.Path, Dialect: t.plan.Dialect}

@@ -385,10 +385,3 @@ type learned struct {
 	at      queue.Scope // what the refusal is about
 	word    string      // the kind of scope, for the metrics
 }
-
-// plain reads Retry-After alone, for a site whose answers teach nothing.
-func (l *learned) plain(x *Request, resp *http.Response) {
-	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.refused {
-		l.at, l.word = x.refusedScope()
-	}
-}
