@@ -13,7 +13,6 @@ type byteQueue struct {
 	byteRequests     []*ByteWait // the byte requests that wait, in order of arrival
 	offered          []*hold     // holds whose reserved bytes they may take
 	blockedResources []*resource // resources that some byte request waits for
-	previous         []*resource // blockedResources of the call before; its memory is used again
 	recheckAt        time.Time   // when time alone may grant a byte request; zero is never
 }
 
@@ -38,7 +37,7 @@ func (q *byteQueue) grantBytes(now time.Time, granted []*ByteWait) []*ByteWait {
 	for _, res := range before {
 		res.waitingBytes = 0
 	}
-	q.blockedResources, q.previous, q.recheckAt = q.previous[:0], before, time.Time{}
+	q.blockedResources, q.recheckAt = nil, time.Time{}
 	q.byteRequests = slices.DeleteFunc(q.byteRequests, func(b *ByteWait) bool {
 		goes := q.tryBytes(now, b)
 		if goes {
