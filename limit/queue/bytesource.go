@@ -111,7 +111,7 @@ func (b *ByteWait) holdAgain(now time.Time, unread, spare int64) {
 	b.unread, b.spare = unread, spare
 	b.draw.Most, b.draw.Least = b.draw.Most+less, b.draw.Least+less
 	if less > 0 {
-		t.giveHeld(now, less)
+		t.give(now, less, true)
 		return
 	}
 	for _, res := range t.resources {
@@ -140,7 +140,7 @@ func (t *ByteSource) Release(n, back int64) {
 		return
 	}
 	t.hold(-n)
-	t.giveHeld(now, back)
+	t.give(now, back, true)
 	s.step(now)
 }
 
@@ -244,18 +244,6 @@ func (t *ByteSource) stalled(now time.Time, b *ByteWait) (*resource, error) {
 	return by, refusal
 }
 
-// giveHeld gives back n bytes that were held. A meter whose windows begin with what is held has taken
-// them in this window.
-func (t *ByteSource) giveHeld(now time.Time, n int64) {
-	for _, res := range t.resources {
-		if n > 0 && res.holder() != nil {
-			res.meter.Give(now, now, n)
-			res.markDirty()
-		}
-	}
-	t.giveRecent(now, n, func(res *resource) bool { return res.holder() == nil })
-}
-
 // Refund gives back n bytes that have not passed, as if they had all been taken last.
 func (t *ByteSource) Refund(n int64) {
 	s, now := t.site.lock()
@@ -263,17 +251,25 @@ func (t *ByteSource) Refund(n int64) {
 	if t.closed || n <= 0 {
 		return
 	}
-	t.giveRecent(now, n, func(*resource) bool { return true })
+	t.give(now, n, false)
 	s.step(now)
 }
 
-// giveRecent gives some resources back what was taken last.
-func (t *ByteSource) giveRecent(now time.Time, n int64, to func(*resource) bool) {
+// give gives n bytes back, as what was taken last. Where windows begin with what is held, bytes that were held were taken
+// in this window.
+func (t *ByteSource) give(now time.Time, n int64, held bool) {
+	if n <= 0 {
+		return
+	}
 	for _, res := range t.resources {
-		if n > 0 && res.knows(t.last.at) && to(res) {
-			res.meter.Give(now, t.last.at, n)
-			res.markDirty()
+		at := t.last.at
+		if held && res.holder() != nil {
+			at = now
+		} else if !res.knows(at) {
+			continue
 		}
+		res.meter.Give(now, at, n)
+		res.markDirty()
 	}
 	t.last.n = max(t.last.n-n, 0)
 }
