@@ -85,7 +85,7 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 		o.Instance = rand.Text()
 	}
 	host, _ := os.Hostname()
-	who := processInfo{ID: o.Instance, Name: o.Name, PID: os.Getpid(), Host: host, Since: o.Now()}
+	who := processInfo{ID: o.Instance, Name: o.Name, PID: os.Getpid(), Host: host}
 	log := &fileLog{path: path, now: o.Now, logf: o.Log}
 	f := &File{
 		path: path, o: o, log: log, lock: &fileLock{path: path, self: who},

@@ -195,11 +195,10 @@ func processAlive(path, id string) bool {
 
 // processInfo is the content of a process's own file.
 type processInfo struct {
-	ID    string    `json:"id,omitempty"`
-	Name  string    `json:"name,omitempty"`
-	PID   int       `json:"pid"`
-	Host  string    `json:"host"`
-	Since time.Time `json:"since"`
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name,omitempty"`
+	PID  int    `json:"pid"`
+	Host string `json:"host"`
 }
 
 // writeInfo writes the owner into its file. On a full disk that fails, and the lock still
