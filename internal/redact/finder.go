@@ -208,6 +208,9 @@ func (f *Finder) find(spans []span, v view, index func(s, part string) int) []sp
 			if p.right && to < len(v.text) && isDigit(v.text[to]) {
 				to++
 			}
+			for to < len(v.text) && v.origin(to) == v.origin(to-1) { // of one escape
+				to++
+			}
 			spans = append(spans, span{v.origin(from), v.origin(to)})
 		}
 	}

@@ -175,6 +175,7 @@ func FuzzText(f *testing.F) {
 	f.Add("abcd1234", `%61%2`+`\u006`+`\`)
 	f.Add("a b", "%25%32%35a+b")
 	f.Add("secret", `\\\"\ud83d\ude00\ud83d`)
+	f.Add("\xbf", `\ud800`)
 	f.Fuzz(func(t *testing.T, secret, text string) {
 		got, found := New(secret).Text(text, "")
 		if !found && got != text {
