@@ -290,9 +290,10 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	was, known := k.restored.take(site, key)
 	carried := !m.Idle(now) // it has the takes of a replaced limit
 	h := &addition{name: at.Limit, whose: k.o.Names.Stable(site, at.Key), spec: spec}
-	if h.before = k.restored.before(site, h, was.At, k.o.Sites.HasLimit); known && carried {
+	if h.before = k.restored.before(site, h, was.At, k.o.Sites.HasLimit); known && (carried || len(h.before) > 0) {
 		h.before = append(h.before, key)
-	} else if known {
+	}
+	if known && !carried {
 		var err error
 		if m, err = lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
 			k.o.Log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
