@@ -68,3 +68,42 @@ func TestRefusalsAtRandomAreKnownAfterARestart(t *testing.T) {
 		t.Error("a refusal holds other requests")
 	}
 }
+
+// TestTheLengthOfAWindow is a usual one, or else any whole number of seconds that agrees.
+func TestTheLengthOfAWindow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		empty, resumed    float64 // between which the window began
+		after, by         float64 // between which it ended
+		shortest, longest int64
+	}{
+		{"it begins with a request", 0, 0, 3.1, 4.1, 4, 4},
+		{"a usual length agrees", 0, 0, 5.1, 13, 10, 10},
+		{"none agrees", 0, 0, 0.1, 0.9, 0, 0},
+		{"it began with the request at 2.6 s", 1.6, 2.6, 5.6, 6.7, 4, 4},
+		{"it ended before a request at 4 s would have ended it", 3.2, 4, 6.1, 6.8, 3, 3},
+		{"two usual lengths agree", 0, 0, 10.5, 31, 15, 30},
+	} {
+		at := func(s float64) int64 { return int64(s * 1e9) }
+		e := episode{empty: at(c.empty), resumed: at(c.resumed)}
+		if shortest, longest := e.lengths(at(c.after), at(c.by)); shortest != c.shortest*second || longest != c.longest*second {
+			t.Errorf("%s: from %d to %d s", c.name, shortest/second, longest/second)
+		}
+	}
+}
+
+// TestAWindowPassesAsManyEachTime has the same number of requests pass between two refusals, whatever the next probe's time is.
+func TestAWindowPassesAsManyEachTime(t *testing.T) {
+	t.Parallel()
+	at := func(s float64) int64 { return int64(s * 1e9) }
+	s := rateSearch{full: 15, total: 15}
+	s.restart(at(10))
+	s.begin(at(10.3), at(11.2), at(0.9), false) // a window of the clock ends soon
+	s.empty = s.empty.add(episode{recovery: at(0.9), empty: at(10.3), resumed: at(11.2), total: 15})
+	s.lowest, s.total = s.rate, 30
+	s.ended(&stop{since: at(12.2), probed: true}, at(13.4), at(14.2), at(2), true)
+	if s.refused != 5 || s.rate != 5*settled {
+		t.Errorf("15 in 3 s: %g a second, and %g are too many", s.rate, s.refused)
+	}
+}

@@ -52,7 +52,7 @@ var _ limit.Meter = (*HiddenRate)(nil)
 func NewHiddenRate(h History) *HiddenRate {
 	p := &HiddenRate{stop: stop{pause: firstPause}}
 	p.noise.all.accepted = float64(amount(h.Accepted))
-	p.search.full, p.search.step, p.search.starts = float64(amount(h.Accepted)), firstStep, h.Starts
+	p.search.full, p.search.starts = float64(amount(h.Accepted)), h.Starts
 	p.search.restart(-min(max(int64(h.Lasted), 0), maxAhead)) // before the first time
 	p.search.total, p.sharing.accepted = p.search.full, amount(h.Accepted)
 	return p
@@ -205,7 +205,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 	case again && !r.Block && p.noise.usual():
 		p.stop.pause = firstPause
 	case again:
-		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began(), p.search.from == blocked), true
+		p.stop.pause, p.stop.probed = p.stop.next(v, p.search.began(), p.search.rate == 0, p.search.from == blocked), true
 		if (p.stop.failure || p.told) && r.Failure {
 			p.stop.pause = min(p.stop.pause, max((v-p.stop.since)/downPart, firstPause), downPause) // a failure has no usual length
 		}
@@ -445,7 +445,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 	case s.rate == 0:
 		s.begin(p.stop.refused, tried, recovery, p.stop.probed)
 	default:
-		s.ended(&p.stop, p.stop.refused, tried, recovery, !p.noise.limited && !p.paced)
+		s.ended(&p.stop, p.stop.refused, tried, recovery, p.noise.possible() && !p.paced)
 	}
 	p.stop.outage = s.from == guessed
 	p.emptied(at, recovery)
@@ -493,7 +493,7 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 func (p *HiddenRate) Forget(now time.Time) {
 	v := p.at(now)
 	flying := p.atOnce.flying
-	p.search, p.window, p.windowed, p.paced, p.doubted = rateSearch{step: firstStep, since: v}, hiddenWindow{}, false, false, false
+	p.search, p.window, p.windowed, p.paced, p.doubted = rateSearch{since: v}, hiddenWindow{}, false, false, false
 	p.search.restart(v)
 	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
 }

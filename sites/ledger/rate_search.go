@@ -3,7 +3,10 @@ package ledger
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 const (
@@ -15,15 +18,16 @@ const (
 	bisect       = 0.4  // part of the way, in logarithms, from a good rate to a refused one
 	wide         = 3.0  // quotient of an upper and a lower bound that say little
 	fewUnits     = 3    // units or more in a window of a usual length are believed to be its amount
+	usually      = 4    // times as likely as another length of a window is a usual one
+	unlikelier   = 2    // times less likely than the likeliest length is one that may be it, too
 	manyUnits    = 8    // units or more between two refusals tell a rate
 	afterBlock   = 0.5  // of a rate that was blocked remains
 	firstGain    = 1.4  // factor of the first step up, while nothing was refused
 	laterGain    = 2.0  // factor of the next steps
-	firstStep    = 0.1  // part by which a settled rate is exceeded in an attempt
-	mostStep     = 1.0  // the largest such part
+	furtherStep  = 0.1  // part by which a settled rate is exceeded in an attempt
 	mostSaved    = 20   // times what came back until a request was accepted again may have been saved
 	waitCycles   = 6    // cycles without a refusal before an attempt
-	waitRequests = 150  // and so many requests, or fewer by as much as the attempt is a larger step
+	waitRequests = 150  // and so many requests
 	mostFails    = 16   // attempts refused in a row that count
 	measuredPast = 8.0  // intervals between refusals that are remembered
 
@@ -58,6 +62,8 @@ type rateSearch struct {
 	rested    bool     // requests paused since the last, so that units may have been saved
 	lowest    float64  // the lowest rate since the last
 	full      float64  // requests that may have been saved, or that a window has; before the first refusal, those accepted
+	passes    float64  // requests accepted between the refusals before the last
+	most      int64    // the longest window that passes so many
 	cameBack  float64  // requests accepted between the last refusals
 	seconds   float64  // from the first of these refusals to the last
 	intervals float64  // how many times between refusals are in cameBack
@@ -65,11 +71,10 @@ type rateSearch struct {
 	served int   // successes at this rate
 	since  int64 // start of this rate
 
-	trying bool    // the rate is an attempt above a rate that held
-	cycles int     // that the settled rate has held, without a refusal
-	passed int     // requests in these cycles
-	fails  int     // attempts refused in a row
-	step   float64 // part by which the next attempt exceeds the settled rate
+	trying bool // the rate is an attempt above a rate that held
+	cycles int  // that the settled rate has held, without a refusal
+	passed int  // requests in these cycles
+	fails  int  // attempts refused in a row
 }
 
 // windowState tells how far a window is known whose length is the cycle.
@@ -121,13 +126,13 @@ func (s *rateSearch) set(v int64, rate float64) {
 // between.
 func (s *rateSearch) begin(a, v, recovery int64, probed bool) {
 	n, began := max(s.full, 1), s.empty[0].empty
-	s.cycle = max(recovery, second)
+	s.cycle, s.passes, s.most = max(recovery, second), n, limit.FarFuture
 	defer func() {
 		s.full = min(max(n-s.rate*secondsOf(a-began), s.rate*secondsOf(s.cycle)), mostSaved*s.rate*secondsOf(recovery))
 	}()
-	if rate, length, only := windowRate(n, a-began, v-began); length > 0 {
-		s.set(v, rate*settled)
-		if s.cycle = length; only && probed {
+	if shortest, longest := s.empty[0].lengths(a, v); longest > 0 && n >= fewUnits {
+		s.set(v, n/secondsOf(longest)*settled)
+		if s.cycle = longest; shortest == longest && probed {
 			s.window = shown
 		}
 		return
@@ -158,18 +163,29 @@ func (s *rateSearch) compare(first, v int64) {
 	s.cycle, s.floor, s.from = second, s.rate, compared
 }
 
-// windowRate returns the rate of so many requests in a window, if it ends after one time and not
-// after another: of the longest of the usual lengths that lie between both. only: there is no other.
-func windowRate(n float64, after, by int64) (rate float64, length int64, only bool) {
-	if n < fewUnits {
-		return 0, 0, false
+// lengths returns the shortest and the longest likely length of a window that began when the episode ended, and ends
+// after one time and not after another; 0: there is none.
+func (e *episode) lengths(after, by int64) (shortest, longest int64) {
+	fits := func(length int64) int64 { // the times at which such a window may have begun; most begin with a request
+		fit := max(min(by-length, e.resumed)-max(after-length, e.empty)+1, 0)
+		if after-length < e.resumed && by-length >= e.resumed {
+			fit += 2 * (e.resumed - e.empty)
+		}
+		if slices.Contains(usualWindows[:], length/second) {
+			fit *= usually
+		}
+		return fit
 	}
-	for _, seconds := range usualWindows {
-		if w := seconds * second; w > after && w <= by {
-			only, length = length == 0, w
+	best := int64(1)
+	for _, seconds := range windows {
+		best = max(best, fits(seconds*second))
+	}
+	for _, seconds := range windows {
+		if length := seconds * second; unlikelier*fits(length) >= best {
+			shortest, longest = min(cmp.Or(shortest, length), length), max(longest, length)
 		}
 	}
-	return n / secondsOf(max(length, 1)), length, only
+	return shortest, longest
 }
 
 // secondsOf returns a time in seconds, at least a millisecond.
@@ -185,9 +201,15 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	}
 	s.from = measured
 	e := s.empty.like(recovery)
+	last := s.empty.last()
+	same := s.accepted() == s.passes && a-last.resumed < s.most // the same window refuses: it passes as many each time
+	if same {
+		e = last
+	}
+	s.passes, s.most = s.accepted(), v-last.empty
 	n := s.total - e.total
 	low, high := n/secondsOf(v-e.empty), (n+1)/secondsOf(a-e.resumed-(s.idle-e.idle))
-	sent := (s.accepted() + 1) / secondsOf(a-s.empty.last().resumed-(s.idle-s.empty.last().idle)) // at the present rate, with nothing lost
+	sent := (s.accepted() + 1) / secondsOf(a-last.resumed-(s.idle-last.idle)) // at the present rate, with nothing lost
 	if s.window == shown && !probed && sent >= s.lowest {
 		s.window = doubted // one refusal does not disprove a window that several have shown
 		return
@@ -200,10 +222,8 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	if !stop.single && n >= manyUnits {
 		s.floor = min(s.floor, rate)
 	}
-	window, length, only := windowRate(n, a-e.resumed, v-e.empty)
-	if !only || !probed {
-		window = 0
-	}
+	shortest, longest := e.lengths(a, v)
+	window := longest > 0 && n >= fewUnits && (same || probed && shortest == longest && n/secondsOf(longest) >= s.good)
 	before, vague := s.rate, high > wide*low || n < fewUnits
 	if sent < s.lowest || before <= s.good*1.01 {
 		s.good = 0 // that used what had been saved, or the limit has become lower
@@ -219,9 +239,9 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 		if rate, s.refused = s.good, before; s.window != noWindow {
 			s.refused = s.good / settled // more than in the window does not pass
 		}
-	case window > 0:
-		s.refused, s.cycle, s.window = min(before, window), length, shown
-		rate = s.refused * settled
+	case window:
+		s.refused, s.cycle, s.window = min(before, n/secondsOf(shortest)), longest, shown
+		rate = min(before, n/secondsOf(longest)) * settled
 	case vague && stop.single:
 		rate = max(before*(n+1)/(n+2), low)
 		s.window = noWindow
@@ -234,13 +254,13 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 		s.refused = min(s.refused, sent) // nothing was lost, as requests were always sent faster
 		rate = min(rate, s.refused*settled)
 	}
-	if s.floor > 0 && test {
+	if s.floor > 0 && test && !window {
 		rate = s.floor * safe
 	}
 	if s.window == noWindow || recovery > s.cycle*3/2 {
 		s.cycle, s.window = max(recovery, s.cycle*3/4, second), noWindow
 	}
-	s.trying, s.step = false, firstStep
+	s.trying = false
 	if s.set(v, max(rate, low*safe)); s.refused > 0 {
 		s.refused = max(s.refused, s.rate/settled)
 	}
@@ -293,8 +313,8 @@ func (s *rateSearch) unmeasured() { s.floor, s.cameBack, s.seconds, s.intervals 
 func (s *rateSearch) block(v, sent int64) {
 	n, took := max(s.accepted(), 1), max(sent-s.began(), second)
 	rate := cmp.Or(s.rate, n/secondsOf(took)) * afterBlock
-	if window, length, _ := windowRate(n, 2*took-1, 4*took); length > 0 { // in which it may accept so many
-		rate = min(rate, window*settled)
+	if _, longest := new(episode).lengths(2*took-1, 4*took); longest > 0 && n >= fewUnits { // in which it may accept so many
+		rate = min(rate, n/secondsOf(longest)*settled)
 	}
 	s.set(v, rate)
 	s.refused, s.good, s.full, s.fails = s.rate/settled, 0, 0, mostFails
@@ -356,14 +376,16 @@ func (s *rateSearch) succeeded(v, n int64) {
 		s.cycles++
 		s.passed += s.served
 		s.served, s.since = 0, v
-		if s.cycles < waitCycles<<s.fails || float64(s.passed) < waitRequests*float64(int(1)<<s.fails)*firstStep/s.step {
+		if s.cycles < waitCycles<<s.fails || s.passed < waitRequests<<s.fails {
 			return
 		}
 		s.firm = s.rate
-		if s.rate > s.refused { // it is not too much any more
-			s.refused, s.fails, s.step = s.rate/settled, s.fails/2, min(2*s.step, mostStep)
+		if s.rate > s.refused { // it is not too much any more: the search begins again
+			s.refused, s.firm, s.fails = 0, 0, s.fails/2
+			s.set(v, s.rate*(1+2*furtherStep))
+		} else {
+			s.set(v, s.rate*(1+furtherStep)) // more than has held
 		}
-		s.set(v, s.rate*(1+s.step)) // more than has held
 		s.trying = true
 	}
 }

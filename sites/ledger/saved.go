@@ -218,7 +218,7 @@ func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	by := min(v-s.Now, 0)
 	p.search = rateSearch{
 		rate: s.Rate, refused: s.Bad, fails: s.Fails, good: s.Good, cycle: max(s.Cycle, second),
-		since: v, step: firstStep, full: s.Full, rested: true,
+		since: v, full: s.Full, rested: true,
 	}
 	p.search.restart(v)
 	if s.Cross {

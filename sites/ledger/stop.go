@@ -30,23 +30,29 @@ type stop struct {
 	rateSince int64 // requests before this time had another rate
 }
 
-// usualWindows are the lengths of windows that services document, in seconds. usualProbes are times
-// after the beginning of a window at which a request is likely to succeed.
+// usualWindows are the lengths of windows that services document, in seconds, and windows those that are believed. probes
+// are times after the beginning of a window at which a request is likely to succeed, and firstProbes those of them at which
+// one goes after the first refusal.
 var (
 	usualWindows = [...]int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 86400}
-	usualProbes  = [...]int64{1, 5, 13, 31, 61, 121, 301, 601, 901, 1801, 2701, 3601, 7201, 14401, 86401}
+	windows      = append(usualWindows[:], 3, 4, 6, 7, 8, 9, 12)
+	probes       = [...]int64{1, 2, 3, 4, 5, 13, 31, 61, 121, 301, 601, 901, 1801, 2701, 3601, 7201, 14401, 86401}
+	firstProbes  = append([]int64{1}, probes[4:]...)
 )
 
 // next returns the pause after another refusal of a single request: until a window of a usual length
 // ends that began at a time, if that is neither very soon nor very late. A block begins with its first refusal, and each
-// request may prolong it.
-func (s *stop) next(v, began int64, block bool) int64 {
+// request may prolong it. first: no rate is known yet.
+func (s *stop) next(v, began int64, first, block bool) int64 {
 	elapsed := max(v-s.since, leastPause)
-	least, most := elapsed/2, 5*elapsed
+	least, most, times := elapsed/4, 3*elapsed, probes[:]
+	if first {
+		least, most, times = elapsed/2, 5*elapsed, firstProbes
+	}
 	if block {
 		began, least, most = s.since, max(least, blockProbes), 4*most
 	}
-	for _, length := range usualProbes {
+	for _, length := range times {
 		if pause := began + length*second*lateProbe/64 - v; pause >= least && pause <= most {
 			return min(pause, maxPause)
 		}
