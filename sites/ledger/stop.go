@@ -45,9 +45,9 @@ var (
 // request may prolong it. first: no rate is known yet.
 func (s *stop) next(v, began int64, first, block bool) int64 {
 	elapsed := max(v-s.since, leastPause)
-	least, most, times := elapsed/4, 3*elapsed, probes[:]
+	least, most, times := elapsed/2, 5*elapsed, probes[:]
 	if first {
-		least, most, times = elapsed/2, 5*elapsed, firstProbes
+		times = firstProbes
 	}
 	if block {
 		began, least, most = s.since, max(least, blockProbes), 4*most
