@@ -290,7 +290,8 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	was, known := k.restored.take(site, key)
 	carried := !m.Idle(now) // it has the takes of a replaced limit
 	h := &addition{name: at.Limit, whose: k.o.Names.Stable(site, at.Key), spec: spec}
-	if h.before = k.restored.before(site, h, was.At, k.o.Sites.HasLimit); known && (carried || len(h.before) > 0) {
+	replaced := func(name string) bool { return carried || !k.o.Sites.HasLimit(site, name) }
+	if h.before = k.restored.before(site, h, was.At, replaced); known && (carried || len(h.before) > 0) {
 		h.before = append(h.before, key)
 	}
 	if known && !carried {
@@ -300,7 +301,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 		}
 		k.restored.setLeft(site, at, m.Left(now))
 	}
-	a.inherit(now, key, h, func(name string) bool { return carried || !k.o.Sites.HasLimit(site, name) })
+	a.inherit(now, key, h, replaced)
 	kept := a.Durable(key, spec, m, was.From)
 	if carried || known && !m.Idle(now) { // the stored state is of another limit, or of another clock
 		kept.(interface{ Lost(now time.Time) }).Lost(now)

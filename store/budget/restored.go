@@ -75,14 +75,14 @@ func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool
 	return left, known
 }
 
-// before lists the keys of budgets that another may replace, which was saved at a time: of limits that the site has no
-// more, or that counted the same later. If the store did not know it, the time is zero and they are all.
-func (r *restored) before(site string, h *addition, saved time.Time, has func(site, limit string) bool) (keys []string) {
+// before lists the keys of budgets that another may replace, which was saved at a time: of limits that are replaced, or
+// that counted the same later. If the store did not know it, the time is zero and they are all.
+func (r *restored) before(site string, h *addition, saved time.Time, replaced func(limit string) bool) (keys []string) {
 	subject, _ := subjectIn(h.name)
 	for _, k := range r.bySite[site] {
 		name, whose, _ := strings.Cut(k.Key, store.Separator)
 		of, _ := subjectIn(name)
-		if later := of == subject && k.At.Sub(saved) > 2*time.Second; name != h.name && (whose == h.whose || h.whose == "") && (saved.IsZero() || later || !has(site, name)) {
+		if later := of == subject && k.At.Sub(saved) > 2*time.Second; name != h.name && (whose == h.whose || h.whose == "") && (saved.IsZero() || later || replaced(name)) {
 			keys = append(keys, k.Key)
 		}
 	}
@@ -174,11 +174,10 @@ func (k *Keeper) Preload(limitOf func(site, name string) *queue.Limit, load func
 // counts tells whether a stored budget still has used units that count.
 func counts(now time.Time, spec *limit.Spec, savedBudget *store.SavedBudget) bool {
 	m, err := limit.New(*spec)
-	if err != nil {
-		return false
+	if err == nil {
+		m, err = lease.Restore(now, *spec, m, savedBudget.State, savedBudget.Ahead)
 	}
-	m, err = lease.Restore(now, *spec, m, savedBudget.State, savedBudget.Ahead)
-	return err != nil || !m.Idle(now)
+	return m != nil && (err != nil || !m.Idle(now))
 }
 
 // requestOf makes a request that takes from the limit's meter with that key.
