@@ -39,9 +39,12 @@ func (m *firstUse) at(now time.Time) int64 {
 	return v
 }
 
-// recent returns the units taken within a window's length.
+// lasts returns for how long a take counts where the server's window is not known: it may arrive late.
+func (m *firstUse) lasts() int64 { return m.window + margin(m.window) }
+
+// recent returns the units that count at a time where the server's window is not known.
 func (m *firstUse) recent(v int64) (n int64) {
-	for i := m.spent.count - 1; i >= 0 && m.spent.at(i).at > v-m.window; i-- {
+	for i := m.spent.count - 1; i >= 0 && m.spent.at(i).at > v-m.lasts(); i-- {
 		n = min(n+m.spent.at(i).n, maxAmount)
 	}
 	return n
@@ -54,8 +57,8 @@ func (m *firstUse) most() int64 { return m.amount }
 func (m *firstUse) when(v, n int64) int64 {
 	if m.unknown {
 		over := m.recent(v) + n - m.amount
-		for i := m.spent.find(v - m.window + 1); over > 0; i++ {
-			v, over = m.spent.at(i).at+m.window, over-m.spent.at(i).n
+		for i := m.spent.find(v - m.lasts() + 1); over > 0; i++ {
+			v, over = m.spent.at(i).at+m.lasts(), over-m.spent.at(i).n
 		}
 		return v
 	}
@@ -119,11 +122,15 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 	}
 }
 
-// Done may concern a request that opened the window and did not arrive, as far as is known.
+// Done may concern a request that opened the window. The server's window began when that arrived, if it did.
 func (m *firstUse) Done(now, taken time.Time, n int64, o Outcome) {
-	m.at(now)
-	if at, known := m.clock.past(taken); n > 0 && m.end != 0 && !o.arrived() && (!known || at <= m.start) {
+	v := m.at(now)
+	switch at, known := m.clock.past(taken); {
+	case n <= 0 || m.end == 0 || known && at > m.start:
+	case !o.arrived():
 		m.replay(0, nil)
+	case known:
+		m.end = max(m.end, min(v, at+margin(m.window))+m.window)
 	}
 }
 
