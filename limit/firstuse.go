@@ -205,9 +205,6 @@ func (m *firstUse) replay(int64, []Spent) {
 }
 
 func (m *firstUse) counted(v int64) (within, units int64) {
-	if m.unknown {
-		return 0, 0 // all is in the history
-	}
 	return v - m.start + 2*m.window, m.used // some may be owed
 }
 

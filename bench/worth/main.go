@@ -35,7 +35,6 @@ var mechanisms = []mechanism{
 	{"outage", "after failures that last, the rate stays", "hidden_rate.go", "case s.rate > 0 && (innocent ||", "case s.rate < 0 && (innocent ||"},
 	{"in flight", "more in flight than ever before may be the cause", "hidden_rate.go", "flight.level > 0 && until-v < shortestNamed && p.atOnce.suspects(level)", "level < 0"},
 	{"held for long", "a refused try goes back to the rate that held for long", "rate_search.go", "case s.trying && s.firm > 0:", "case s.trying && s.firm < 0:"},
-	{"doubted", "one refusal does not disprove a window that several have shown", "rate_search.go", "if s.window == shown && !probed", "if s.rate < 0 && s.window == shown && !probed"},
 	{"idle", "time without requests is no time that a limit needs", "episodes.go", "if went-could < leastIdle", "if went >= 0 || went-could < leastIdle"},
 	{"trial", "a named window: three times as many are tried", "hidden_window.go", "if w.Held >= 1 && (w.trial", "if w.Held < 0 && (w.trial"},
 	{"shorter", "a named window: of whole seconds a shorter length is tried", "hidden_window.go", "w.Held >= 2 && w.Step > 0", "w.Held < 0 && w.Step > 0"},

@@ -83,7 +83,6 @@ type windowState int
 const (
 	noWindow windowState = iota
 	shown                // by its end
-	doubted              // one request was refused before the window has held
 	held                 // for its length
 )
 
@@ -194,7 +193,6 @@ func secondsOf(d int64) float64 { return max(float64(d)/float64(second), 1e-3) }
 // ended takes the end of later refusals, as begin does. test: they may come at any rate, which is
 // found out at one that no limit refuses.
 func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
-	probed := stop.probed
 	if s.from == blocked {
 		s.from, s.since = measured, v
 		return
@@ -210,10 +208,6 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	n := s.total - e.total
 	low, high := n/secondsOf(v-e.empty), (n+1)/secondsOf(a-e.resumed-(s.idle-e.idle))
 	sent := (s.accepted() + 1) / secondsOf(a-last.resumed-(s.idle-last.idle)) // at the present rate, with nothing lost
-	if s.window == shown && !probed && sent >= s.lowest {
-		s.window = doubted // one refusal does not disprove a window that several have shown
-		return
-	}
 	if s.measure(s.accepted(), a, v); stop.sooner {
 		s.set(v, s.rate)
 		return
@@ -223,7 +217,7 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 		s.floor = min(s.floor, rate)
 	}
 	shortest, longest := e.lengths(a, v)
-	window := longest > 0 && n >= fewUnits && (same || probed && shortest == longest && n/secondsOf(longest) >= s.good)
+	window := longest > 0 && n >= fewUnits && (same || stop.probed && shortest == longest && n/secondsOf(longest) >= s.good)
 	before, vague := s.rate, high > wide*low || n < fewUnits
 	if sent < s.lowest || before <= s.good*1.01 {
 		s.good = 0 // that used what had been saved, or the limit has become lower
