@@ -9,7 +9,7 @@ import "time"
 // count in it.
 //
 // When it is not known when the server's window began, the takes of every interval of that length
-// count, as for rolling, until there are none.
+// count, as for rolling, until nothing was taken for so long.
 type firstUse struct {
 	counter
 	clock      Clock
@@ -19,17 +19,16 @@ type firstUse struct {
 	openedWith int64 // the part of used that was taken at the start
 	start      int64
 	end        int64 // 0: no window is open
-	unknown    bool  // when the server's window began is not known
+	unknown    bool  // until end it is not known when the server's window began
 }
 
 func (m *firstUse) at(now time.Time) int64 {
 	v := m.clock.At(now)
-	m.unknown = m.unknown && m.recent(v) > 0
 	if m.end == 0 || v < m.end {
 		return v
 	}
 	windows := 1 + (v-m.end)/m.window
-	m.used, m.openedWith = remainingDebt(m.used, m.amount, windows), 0
+	m.used, m.openedWith, m.unknown = remainingDebt(m.used, m.amount, windows), 0, false
 	if m.used > 0 {
 		m.end += windows * m.window
 		m.start = m.end - m.window
@@ -72,8 +71,9 @@ func (m *firstUse) when(v, n int64) int64 {
 }
 
 func (m *firstUse) take(v, n int64) {
-	if m.unknown {
-		return // the history has it
+	if m.unknown { // the history has it
+		m.lose(v)
+		return
 	}
 	if m.end == 0 || m.openedWith == 0 {
 		m.start, m.end = v, v+m.window
@@ -93,7 +93,11 @@ func (m *firstUse) Postpone(now, taken time.Time, n int64) {
 		m.spent.remove(at, n)
 		m.spent.add(v, n)
 	}
-	if n > 0 && m.end != 0 && (!known || at <= m.start) {
+	switch {
+	case n <= 0 || m.end == 0:
+	case m.unknown:
+		m.lose(v)
+	case !known || at <= m.start:
 		m.end = max(m.end, v+m.window)
 	}
 }
@@ -101,7 +105,7 @@ func (m *firstUse) Postpone(now, taken time.Time, n int64) {
 // Give may concern the request that opened the window. If others followed, the server's window began
 // with one of them.
 func (m *firstUse) Give(now, taken time.Time, n int64) {
-	m.at(now)
+	v := m.at(now)
 	at, known := m.clock.past(taken)
 	if n = amount(n); n == 0 {
 		return
@@ -109,8 +113,8 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 	if known {
 		m.spent.remove(at, n)
 	}
-	if !known || m.end == 0 || at < m.start {
-		m.replay(0, nil) // it may have opened an earlier window
+	if !known || m.unknown || m.end == 0 || at < m.start {
+		m.lose(v) // it may have opened an earlier window
 		return
 	}
 	m.used = max(m.used-n, 0)
@@ -118,7 +122,7 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 		return
 	}
 	if m.openedWith = max(m.openedWith-n, 0); m.openedWith == 0 {
-		m.replay(0, nil)
+		m.lose(v)
 	}
 }
 
@@ -126,9 +130,9 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 func (m *firstUse) Done(now, taken time.Time, n int64, o Outcome) {
 	v := m.at(now)
 	switch at, known := m.clock.past(taken); {
-	case n <= 0 || m.end == 0 || known && at > m.start:
+	case n <= 0 || m.end == 0 || m.unknown || known && at > m.start:
 	case !o.arrived():
-		m.replay(0, nil)
+		m.lose(v)
 	case known:
 		m.end = max(m.end, min(v, at+margin(m.window))+m.window)
 	}
@@ -136,6 +140,7 @@ func (m *firstUse) Done(now, taken time.Time, n int64, o Outcome) {
 
 func (m *firstUse) more(v, _, n int64) {
 	if m.unknown {
+		m.lose(v)
 		return
 	}
 	if m.end == 0 {
@@ -157,7 +162,7 @@ func (m *firstUse) left(v int64) int64 {
 	return m.amount - m.used
 }
 
-func (m *firstUse) idle(int64) bool { return m.end == 0 && !m.unknown }
+func (m *firstUse) idle(int64) bool { return m.end == 0 }
 
 func (m *firstUse) State() []byte {
 	b := newState(FirstUse, m.clock.last, &m.spent)
@@ -166,7 +171,7 @@ func (m *firstUse) State() []byte {
 	b.int(m.openedWith)
 	rest, unknown := int64(0), int64(0)
 	if m.end != 0 {
-		rest = max(m.end-m.clock.last, 1)
+		rest = min(max(m.end-m.clock.last, 1), maxWindowNanos)
 	}
 	if m.unknown {
 		unknown = 1
@@ -183,10 +188,10 @@ func (m *firstUse) Restore(now time.Time, state []byte) error {
 	if err := d.done(); err != nil {
 		return err
 	}
-	if rest == 0 && used+opener > 0 {
+	if rest == 0 && used+opener+unknown > 0 {
 		return errState
 	}
-	rest = min(rest, m.window)
+	rest = min(rest, m.lasts())
 	by := m.clock.restored(now, last)
 	spent.move(by)
 	m.spent, m.used = spent, usedAfterChange(used, before, m.amount)
@@ -199,9 +204,16 @@ func (m *firstUse) Restore(now time.Time, state []byte) error {
 	return nil
 }
 
-// replay has the takes in the history count, as it is not known when the server's window began.
-func (m *firstUse) replay(int64, []Spent) {
-	m.used, m.openedWith, m.end, m.unknown = 0, 0, 0, true
+// lose has the takes in the history count, the last of which was at a time, as it is not known when the server's window
+// began.
+func (m *firstUse) lose(v int64) {
+	m.used, m.openedWith, m.end, m.unknown = 0, 0, v+m.lasts(), true
+}
+
+func (m *firstUse) replay(v int64, list []Spent) {
+	if sum(list, m.lasts()) > 0 {
+		m.lose(v - int64(list[len(list)-1].Ago))
+	}
 }
 
 func (m *firstUse) counted(v int64) (within, units int64) {
@@ -214,8 +226,10 @@ func (m *firstUse) become(now time.Time, to Meter, list []Spent) Meter {
 	if m.at(now) >= m.end && fresh.window > m.window {
 		return nil
 	}
-	if m.end != 0 {
+	if m.end != 0 && !m.unknown {
 		m.used = max(usedAfterChange(m.used, m.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))
+	}
+	if m.end != 0 {
 		m.end += fresh.window - m.window // the window may have opened later than at its start
 	}
 	m.amount, m.window = fresh.amount, fresh.window
