@@ -131,6 +131,24 @@ func TestAnAnnouncedLimitThatGoesBackUpRefusesNothing(t *testing.T) {
 	}
 }
 
+// TestRefusalsAfterAsManyRequestsAreNoNoise: one client meets the limit after as many requests each time, which refusals at random
+// hardly do, although each is followed by a success.
+func TestRefusalsAfterAsManyRequestsAreNoNoise(t *testing.T) {
+	t.Parallel()
+	for _, k := range kitKinds() {
+		if k.name != "etherscan" && k.name != "google-quota-403" {
+			continue
+		}
+		sized := k.sized(1)
+		sized.host = sized.through()
+		inParallel(20, func(number int) {
+			if r, err := sized.virtualRun(1, number).abide(); err != nil || r.refused > 11 || r.errors > 0 {
+				t.Errorf("%s, crawl %d: %d of 300 refused, %d errors (%v)", k.name, number, r.refused, r.errors, err)
+			}
+		})
+	}
+}
+
 func TestEachServiceIsCrawledAsFastAsItAllows(t *testing.T) {
 	for _, s := range services() {
 		t.Run(s.name, func(t *testing.T) {

@@ -107,7 +107,7 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 	other := p.windowed && (until-v < shortestNamed || 2*(until-v) > 3*p.window.Length)
 	slow := p.slow() && !flight.sooner && !p.stop.active && !other
 	open := max(p.atOnce.index(sent)-slices.IndexFunc(p.atOnce.flying, func(f flying) bool { return f.at > min(p.noise.head, sent-1) }), 0)
-	excused, certain := p.noise.refused(sent, slow, p.pass(sent, true), open)
+	excused, certain := p.noise.refused(sent, p.search.since <= p.noise.head, slow, p.pass(sent, true), open)
 	against := p.noise.against && p.noise.row == 1
 	switch {
 	case r.Block:
@@ -184,9 +184,6 @@ func (p *HiddenRate) tooFast(v, sent, until int64, sooner bool, r *Refusal) {
 	again := p.stop.active
 	p.sharing.refusedAt(v)
 	p.stop.single = !again
-	if w := &p.window; p.windowed && named && !again && !r.Pooled && w.Limit > 0 && w.accepted > 0 {
-		p.noise.counted(w.accepted, w.Limit)
-	}
 	switch {
 	case r.Block && again && v-p.stop.since >= blockPause && p.search.from != blocked:
 		p.search.block(v, p.stop.since)
@@ -433,7 +430,7 @@ func (p *HiddenRate) resume(v, at int64, against bool) {
 		s.refused, s.trying = 0, false
 		return
 	case others && s.rate > 0: // the instance that was refused tells the rate
-	case s.rate == 0 && !p.stop.probed && p.noise.possible() && s.accepted() >= fewUnits:
+	case s.rate == 0 && !p.stop.probed && p.noise.possible() && p.noise.odds > suspected && s.accepted() >= fewUnits:
 		s.compare(p.stop.since, tried)
 		p.noise.odds = min(p.noise.odds, suspected) // until now, all may have come too fast
 	case s.rate == 0 && p.stop.failure:

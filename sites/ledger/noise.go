@@ -10,13 +10,13 @@ const (
 	// heads is the number of refusals, each after successes, that are enough for a verdict.
 	heads = 3
 	// Logarithms of how many times likelier the answers are if refusals come at random than with a limit: from noisy
-	// on they do, and below limiting there is a limit. It is suspected when a rate is set to find out. One answer counts for
-	// so much at most.
+	// on they do, and below limiting there is a limit. Below suspected it is likely, and it is suspected when a rate is set to
+	// find out. One answer counts for so much at most.
 	noisy, limiting, suspected, mostGain = 4.5, -5, -2, 3
-	// Probabilities with a limit: that it refuses a request at a rate that no limit refuses, that it accepts as many
-	// requests in each window (without one: that the numbers differ), and that it lets a request pass after a refusal: at
-	// least, where nothing is known, and at most.
-	background, alike         = 0.002, 0.9
+	// Probability with a limit that it refuses a request at a rate that no limit refuses, and without one that as many requests
+	// are accepted before one refusal as before another. Probabilities with a limit that this is so, and that it lets a request
+	// pass after a refusal: at least, where nothing is known, and at most.
+	background, alike         = 0.002, 0.05
 	hardly, perhaps, probably = 0.05, 0.5, 0.8
 	// Probabilities of refusals in a row, if they come at random: below doubtful the first ones begin a stop, and below
 	// surprising they are taken for those of a limit for now. oncePer times the requests is the same once noise is known.
@@ -48,6 +48,9 @@ type noise struct {
 	limited bool    // the answers have shown a limit
 	proved  bool    // the answers were much likelier with a limit once
 
+	until  float64 // requests accepted until the head
+	passed float64 // of these, those since the head before
+
 	share float64 // of the requests, that noise refuses; 0: no noise is known
 	seen  tally   // requests since it was measured
 }
@@ -71,25 +74,31 @@ func (n *noise) weigh(without, with float64) {
 	n.odds = min(max(n.odds+min(math.Log(without/with), mostGain), 2*limiting), 2*noisy)
 }
 
-// counted takes how many requests were accepted in a window before it refused one, and in one before: a limit accepts
-// about as many each time.
-func (n *noise) counted(now, before int64) {
-	if 10*min(now, before) >= 9*max(now, before) {
-		n.weigh(1-alike, alike)
+// counted takes how many requests were accepted at a rate before one was refused, and before the refusal before: a limit
+// often accepts about as many each time.
+func (n *noise) counted(now, before float64) {
+	random := max(alike, n.part()/(2-n.part()))
+	if 20*min(now, before) >= 19*max(now, before) {
+		n.weigh(random, perhaps)
 	} else {
-		n.weigh(alike, 1-alike)
+		n.weigh(1-random, 1-perhaps)
 	}
 }
 
 // part returns about the share of the requests that noise refuses, if there is noise.
 func (n *noise) part() float64 { return min(cmp.Or(n.share, n.all.likely()), usualShare) }
 
-// refused counts a refusal of a request that was sent at a time. slow: no limit refuses the rate. pass is the probability
+// refused counts a refusal of a request that was sent at a time. steady: the rate is the same as at the head before. slow: no
+// limit refuses the rate. pass is the probability
 // that a limit lets the request pass, if it follows another refusal. open requests between the head and this one have no answer yet.
 // excused: it is noise. limit: it is certainly a limit, of which it is not the first refusal.
-func (n *noise) refused(sent int64, slow bool, pass float64, open int) (excused, limit bool) {
+func (n *noise) refused(sent int64, steady, slow bool, pass float64, open int) (excused, limit bool) {
 	if n.row++; n.row == 1 {
-		n.head, n.against, n.chance = sent, slow, 1
+		passed := n.all.accepted - n.until
+		if steady && n.all.refused > 0 {
+			n.counted(passed, n.passed)
+		}
+		n.head, n.against, n.chance, n.passed, n.until = sent, slow, 1, passed, n.all.accepted
 		n.all.refused++
 	} else {
 		ways := float64(open+n.row-1) / float64(n.row-1) // those without an answer may be accepted
@@ -107,7 +116,7 @@ func (n *noise) refused(sent int64, slow bool, pass float64, open int) (excused,
 		return false, false
 	}
 	if limit = n.row > 1 && n.odds < limiting; limit {
-		*n = noise{head: n.head, row: n.row, chance: n.chance, all: n.all, limited: true, proved: true}
+		*n = noise{head: n.head, row: n.row, chance: n.chance, all: n.all, passed: n.passed, until: n.until, limited: true, proved: true}
 	}
 	return false, limit
 }
@@ -139,10 +148,10 @@ func (n *noise) succeeded(sent int64, slow bool, pass float64) (against bool) {
 	return against
 }
 
-// scattered reports whether the first refusals may come at random: neither too many in a row nor among so many
-// requests that were accepted since the first.
+// scattered reports whether the first refusals may come at random: a limit is not much likelier, and there are neither too many
+// in a row nor among so many requests that were accepted since the first.
 func (n *noise) scattered(since float64) bool {
-	return (n.row == 1 || n.all.accepted >= fewUnits && n.chance*n.all.refused >= doubtful) && n.all.refused < heads+tolerated*since
+	return n.odds > suspected && (n.row == 1 || n.all.accepted >= fewUnits && n.chance*n.all.refused >= doubtful) && n.all.refused < heads+tolerated*since
 }
 
 // possible reports whether there are enough heads to find out whether they are noise, and nothing has shown a limit.
@@ -163,7 +172,7 @@ func (n *noise) judge() (random, again bool) {
 	}
 	random = n.share == 0 && n.odds >= enough && n.all.refused >= heads
 	if again {
-		*n = noise{head: n.head, all: n.all, limited: n.limited || n.share > 0, proved: true}
+		*n = noise{head: n.head, all: n.all, passed: n.passed, until: n.until, limited: n.limited || n.share > 0, proved: true}
 	} else if random {
 		*n = noise{head: n.head, share: n.all.likely(), limited: limited, proved: limited}
 	}

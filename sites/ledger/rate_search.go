@@ -219,6 +219,7 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	shortest, longest := e.lengths(a, v)
 	window := longest > 0 && n >= fewUnits && (same || stop.probed && shortest == longest && n/secondsOf(longest) >= s.good)
 	before, vague := s.rate, high > wide*low || n < fewUnits
+	early := stop.single && !stop.probed && !same && s.window != noWindow && s.accepted() < 0.9*s.rate*secondsOf(s.cycle) // for the window
 	if sent < s.lowest || before <= s.good*1.01 {
 		s.good = 0 // that used what had been saved, or the limit has become lower
 	}
@@ -236,9 +237,10 @@ func (s *rateSearch) ended(stop *stop, a, v, recovery int64, test bool) {
 	case window:
 		s.refused, s.cycle, s.window = min(before, n/secondsOf(shortest)), longest, shown
 		rate = min(before, n/secondsOf(longest)) * settled
-	case vague && stop.single:
-		rate = max(before*(n+1)/(n+2), low)
-		s.window = noWindow
+	case early, vague && stop.single:
+		if rate = max(before*(n+1)/(n+2), low); !early {
+			s.window = noWindow
+		}
 	case vague:
 		rate, s.window = min(max(before/2, low), high), noWindow
 	default:
@@ -370,11 +372,15 @@ func (s *rateSearch) succeeded(v, n int64) {
 		s.cycles++
 		s.passed += s.served
 		s.served, s.since = 0, v
-		if s.cycles < waitCycles<<s.fails || s.passed < waitRequests<<s.fails {
+		cycles, requests := waitCycles<<s.fails, waitRequests<<s.fails
+		more := s.rate > s.refused
+		if more && s.window != noWindow { // each window would have refused it
+			cycles, requests = waitCycles/2, 0
+		}
+		if s.cycles < cycles || s.passed < requests {
 			return
 		}
-		s.firm = s.rate
-		if s.rate > s.refused { // it is not too much any more: the search begins again
+		if s.firm = s.rate; more { // it is not too much any more: the search begins again
 			s.refused, s.firm, s.fails = 0, 0, s.fails/2
 			s.set(v, s.rate*(1+2*furtherStep))
 		} else {
