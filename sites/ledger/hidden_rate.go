@@ -373,7 +373,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	case p.stop.active:
 		p.resume(v, at, against)
 	}
-	p.window.answered(v)
+	p.window.answered(v, p.search.pooled)
 	p.search.succeeded(v, 1)
 }
 
@@ -391,7 +391,7 @@ func (p *HiddenRate) succeededBefore(v int64) {
 	case p.search.rate > 0:
 		p.search.total++
 	case p.windowed:
-		p.window.answered(v)
+		p.window.answered(v, p.search.pooled)
 	default:
 		p.search.full++
 	}

@@ -15,6 +15,7 @@ type hiddenWindow struct {
 
 	before struct{ start, opened, accepted int64 } // of the window before
 	late   bool                                    // requests of the window before count in the present one
+	quick  bool                                    // the last window that was refused was full before half of it
 	trial  trial                                   // whether more than the limit goes, evenly over a window
 }
 
@@ -119,6 +120,7 @@ func (w *hiddenWindow) ended(taken, refused int64) {
 		w.Limit, w.Length, w.Least = n, 0, 0
 		w.measure(w.Start, w.opened)
 	}
+	w.quick = 2*(refused-w.Start) < w.Length
 	w.Start, w.opened, w.Taken, w.accepted = taken, 0, 1, 0
 	if taken-w.end < second {
 		w.opened = min(w.end-w.Step, taken)
@@ -138,7 +140,7 @@ func (w *hiddenWindow) roll(v int64) (first bool) {
 	if first {
 		w.Held++
 	}
-	if w.Held >= 1 && (w.trial == untried || w.trial == tried && w.Since >= uint64(min(acceptedToTry, windowsToTry*w.Limit))<<w.Trials) {
+	if w.Held >= 1 && w.trial == untried || w.trial == tried && w.Since >= uint64(min(acceptedToTry, windowsToTry*w.Limit))<<w.Trials {
 		w.trial = trying
 	}
 	w.before.start, w.before.opened, w.before.accepted = w.Start, w.opened, w.accepted
@@ -150,10 +152,13 @@ func (w *hiddenWindow) roll(v int64) (first bool) {
 	return first
 }
 
-// answered counts a request that was accepted.
-func (w *hiddenWindow) answered(v int64) {
+// answered counts a request that was accepted. pooled: the tokens of a pool may have limits of their own.
+func (w *hiddenWindow) answered(v int64, pooled bool) {
 	w.accepted++
 	w.Since++
+	if w.trial == untried && w.quick && !pooled && w.accepted >= w.Limit && w.end == 0 {
+		w.trial = trying
+	}
 	if w.recent.on {
 		w.recent.add(v, 1)
 	}

@@ -62,7 +62,7 @@ func TestATrialThatEndsLateDoesNotWait(t *testing.T) {
 	w.recent.begin(w.Length)
 	for range trialFactor*w.Limit - 1 {
 		w.Taken++
-		w.answered(began + w.Taken*w.Length/(trialFactor*w.Limit))
+		w.answered(began+w.Taken*w.Length/(trialFactor*w.Limit), false)
 	}
 	late := began + w.Length + second/10
 	if at, ok := w.next(late, late-second, 0, w.Limit); !ok || at > late {
