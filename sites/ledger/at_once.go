@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 )
@@ -26,9 +25,6 @@ type atOnce struct {
 	tried   bool  // the limit is a try
 	latency int64 // mean time of an answer
 	sent    int64 // the last request
-	least   int64 // in flight with a request that was refused at random, maybe
-
-	refusals, all, fewer float64 // since then; successes since, and those of them with fewer in flight
 }
 
 // flying is a request in flight.
@@ -43,10 +39,7 @@ const (
 	latestTry    = 1 << 15 // and at most
 	nextTry      = 16      // successes before more are tried after a try that succeeded
 	spacingShare = 0.9     // of the time of an answer, over which requests are spaced
-	leastExcused = 3       // refusals tell whether they come at random
-	mostExcused  = 16      // of them are remembered
 	arriving     = 8       // part of the time of an answer in which a request may still be on its way to the server
-	noChance     = 5       // logarithm of how unlikely it is that they do
 )
 
 // take notes a request.
@@ -108,29 +101,11 @@ func (a *atOnce) refused(level int64) {
 // tryAfter is the number of successes before one more is tried, after so many tries that were refused.
 func tryAfter(fails uint) int { return min(firstTry<<(2*fails), latestTry) }
 
-// excused takes a refusal that may have come at random. It limits the number in flight if chance hardly explains that all
-// such refusals came with many in flight, and none with fewer.
-func (a *atOnce) excused(level int64) {
-	if a.least == 0 || level < a.least {
-		a.least, a.refusals, a.fewer, a.all = level, 0, 0, 0
-		return
-	}
-	if a.refusals++; a.refusals > mostExcused {
-		a.refusals, a.fewer, a.all = a.refusals/2, a.fewer/2, a.all/2
-	}
-	if !a.ruled && a.refusals >= leastExcused && a.refusals*math.Log(a.all/max(a.all-a.fewer, 1)) > noChance {
-		a.refused(a.least)
-	}
-}
-
 // succeeded counts a success of a request, and tries more in flight after many of them.
 func (a *atOnce) succeeded(f flying, took int64) {
 	took = min(max(took, 1), minute)
 	a.latency = cmp.Or(a.latency, took)
 	a.latency += (took - a.latency) / 8
-	if a.all++; f.level < a.least {
-		a.fewer++
-	}
 	a.highest, a.most, a.before = max(a.highest, min(f.sure, a.most)), max(a.most, f.sure), a.limit
 	if a.limit == 0 || f.sure < a.limit {
 		return

@@ -54,49 +54,6 @@ func TestRequestsThatTheMeterDoesNotKnowHoldOthers(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfManyInFlightAreNotRandom: each is followed by a success, as refusals at random are, but none comes while few
-// requests are in flight.
-func TestRefusalsOfManyInFlightAreNotRandom(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		refused []int64 // numbers in flight
-		limit   int64
-	}{{[]int64{7, 6, 8, 6, 7, 8}, 5}, {[]int64{7, 6, 8, 2, 7, 8}, 0}, {[]int64{8, 7, 7, 8, 7, 8}, 0}} {
-		p, now := NewHiddenRate(History{Accepted: 100, Lasted: 2 * time.Second}), seconds(10)
-		p.Refused(now, Refusal{Sent: now, Level: 8})
-		for k, level := range c.refused {
-			for i := range []int64{40, 26, 55, 33, 61, 45}[k] { // those between refusals at random differ
-				n := i%6 + 1
-				if c.limit == 0 {
-					n = i%2 + 6
-				}
-				now = now.Add(60 * time.Millisecond)
-				inFlight(p, now, n, limit.Success)
-			}
-			now = now.Add(60 * time.Millisecond)
-			inFlight(p, now, level, limit.Refused)
-		}
-		if p.atOnce.limit != c.limit || p.search.rate > 0 {
-			t.Errorf("refused with %d in flight: %d may be, at %.2f a second", c.refused, p.atOnce.limit, p.search.rate)
-		}
-	}
-}
-
-// inFlight sends a request beside others, of which nothing becomes.
-func inFlight(p *HiddenRate, now time.Time, level int64, o limit.Outcome) {
-	for i := range level {
-		p.Take(now.Add(time.Duration(i)), 1)
-	}
-	sent, then := now.Add(time.Duration(level-1)), now.Add(50*time.Millisecond)
-	if o == limit.Refused {
-		p.Refused(then, Refusal{Sent: sent, Level: level})
-	}
-	p.Done(then, sent, 1, o)
-	for i := range level - 1 {
-		p.Give(then, now.Add(time.Duration(i)), 1)
-	}
-}
-
 // TestMoreInFlightAreTriedLessOftenAfterEachRefusal: what a try costs is known.
 func TestMoreInFlightAreTriedLessOftenAfterEachRefusal(t *testing.T) {
 	t.Parallel()

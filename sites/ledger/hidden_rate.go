@@ -130,7 +130,6 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time, alone bo
 		if p.noise.all.refused == 1 {
 			p.search.empty = p.search.empty.add(episode{empty: sent, resumed: max(sent, until), total: p.search.total, idle: p.search.idle})
 		}
-		p.atOnce.excused(level)
 		return p.clock.Time(now, v+firstPause), true // the next request tells whether that was a limit
 	}
 	switch {
