@@ -22,7 +22,7 @@ const (
 	// surprising they are taken for those of a limit for now. oncePer times the requests is the same once noise is known.
 	doubtful, surprising, oncePer = 0.2, 0.05, 0.01
 	// tolerated is the share of the requests since the first refusal that may be refused before a stop begins.
-	tolerated = 0.14
+	tolerated = 0.08
 	// mostShare bounds the share of the requests that noise is said to refuse: mostBeside where answers have shown a limit,
 	// of one route, maybe. Rows are judged by usualShare at most, and leastShare is so little that it is none.
 	mostShare, mostBeside, usualShare, leastShare = 0.6, 0.15, 0.45, 0.001
