@@ -60,6 +60,7 @@ func TestMalformedYAML(t *testing.T) {
 func TestUnknownMisspeltAndDuplicateKeys(t *testing.T) {
 	for _, one := range []struct{ text, want string }{
 		{"lisetn: 127.0.0.1:1\n", `abide.yaml:1: lisetn: is not a key; did you mean "listen"?`},
+		{"sites: [{host: a.test, intercept: none}]\n", `abide.yaml:1: sites[0].intercept: is not a key; it stands at the top of the file`},
 		{"log:\n  levle: info\n", `abide.yaml:2: log.levle: is not a key; did you mean "level"?`},
 		{"bounds: {idlePerHost: 3}\n", `did you mean "idle_per_host"?`},
 		{"queue: {per-site: 3}\n", `did you mean "per_site"?`},

@@ -43,7 +43,7 @@ func durationAt(name string) int {
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := ParseWait(s)
 	if err == nil && d == 0 {
-		err = fmt.Errorf("%s is no time at all", Quote(s))
+		err = fmt.Errorf("%s is no time at all; write a duration such as 500ms", Quote(s))
 	}
 	return d, err
 }
