@@ -61,6 +61,7 @@ func TestUnknownMisspeltAndDuplicateKeys(t *testing.T) {
 	for _, one := range []struct{ text, want string }{
 		{"lisetn: 127.0.0.1:1\n", `abide.yaml:1: lisetn: is not a key; did you mean "listen"?`},
 		{"sites: [{host: a.test, intercept: none}]\n", `abide.yaml:1: sites[0].intercept: is not a key; it stands at the top of the file`},
+		{"sites: [{host: a.test, queue: {wait: 1s}}]\n", `abide.yaml:1: sites[0].queue: is not a key; it stands at the top of the file`},
 		{"log:\n  levle: info\n", `abide.yaml:2: log.levle: is not a key; did you mean "level"?`},
 		{"bounds: {idlePerHost: 3}\n", `did you mean "idle_per_host"?`},
 		{"queue: {per-site: 3}\n", `did you mean "per_site"?`},
@@ -168,7 +169,7 @@ func TestTypesThatSurprise(t *testing.T) {
 	for _, v := range []string{"90", "1.5"} {
 		both(duration, v, "needs a unit")
 	}
-	both(duration, "0", "no time at all")
+	both(duration, "0", "no time at all; write a duration such as 500ms")
 	for _, v := range []string{"0s", "-1s", "+1s", "1e3s", "1_0s", "15M", "15 M", "15 mintues", "1 month", "m", "30m1h", "1h1h", "1.5h30m", "1.s", ".5s", "s", "yes", "null", "NaN", ".inf", "99999w", "1y", "05s", "99999999999999999999s", "1:30"} {
 		both(duration, v, " ")
 	}

@@ -138,7 +138,7 @@ func (d *Decoder) unknown(key *yaml.Node, path, name string, fields []Field, pri
 	hint := DidYouMean(name, names)
 	if hint == "" && !private {
 		for _, s := range d.policy.settings() {
-			if s.Name == name {
+			if strings.HasPrefix(s.Name+".", name+".") {
 				hint = "; it stands at the top of the file"
 			} else if hint == "" && strings.HasSuffix(s.Name, "."+name) {
 				hint = `; did you mean "` + s.Name + `"?`
